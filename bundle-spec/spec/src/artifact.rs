@@ -1,0 +1,289 @@
+//! The closed world: every artifact a recipe can name. A recipe cannot ask for what has no key here,
+//! and a key that the bundle does not carry is an error before any host is touched.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A program (or archive of programs) of the catalogue, by its component name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Program {
+    /// `kubeadm`.
+    Kubeadm,
+    /// `kubelet`.
+    Kubelet,
+    /// `kubectl`.
+    Kubectl,
+    /// containerd with its shim and `ctr`.
+    Containerd,
+    /// `runc`.
+    Runc,
+    /// The reference CNI plugins.
+    CniPlugins,
+    /// `crictl`, an optional tool.
+    Crictl,
+    /// `helm`, an optional tool.
+    Helm,
+    /// etcd's archive, for `etcdctl` and `etcdutl` (restore needs the latter whatever runs etcd).
+    Etcd,
+}
+
+impl Program {
+    /// Every program, in the order of names.
+    pub const ALL: [Self; 9] = [
+        Self::CniPlugins,
+        Self::Containerd,
+        Self::Crictl,
+        Self::Etcd,
+        Self::Helm,
+        Self::Kubeadm,
+        Self::Kubectl,
+        Self::Kubelet,
+        Self::Runc,
+    ];
+
+    /// The component's name in the catalogue.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kubeadm => "kubeadm",
+            Self::Kubelet => "kubelet",
+            Self::Kubectl => "kubectl",
+            Self::Containerd => "containerd",
+            Self::Runc => "runc",
+            Self::CniPlugins => "cni-plugins",
+            Self::Crictl => "crictl",
+            Self::Helm => "helm",
+            Self::Etcd => "etcd",
+        }
+    }
+}
+
+/// An image of the cluster's own line (images that users add are [`ArtifactKey::ExtraImage`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ClusterImage {
+    /// `kube-apiserver`.
+    KubeApiserver,
+    /// `kube-controller-manager`.
+    KubeControllerManager,
+    /// `kube-scheduler`.
+    KubeScheduler,
+    /// `kube-proxy`.
+    KubeProxy,
+    /// `coredns`.
+    Coredns,
+    /// `etcd`, when kubeadm runs it as a static pod.
+    Etcd,
+    /// `pause`, the sandbox image.
+    Pause,
+    /// flannel's daemon.
+    Flannel,
+    /// flannel's CNI plugin, an image of its own upstream.
+    FlannelCniPlugin,
+}
+
+impl ClusterImage {
+    /// Every image of the cluster's own line.
+    pub const ALL: [Self; 9] = [
+        Self::Coredns,
+        Self::Etcd,
+        Self::Flannel,
+        Self::FlannelCniPlugin,
+        Self::KubeApiserver,
+        Self::KubeControllerManager,
+        Self::KubeProxy,
+        Self::KubeScheduler,
+        Self::Pause,
+    ];
+
+    /// Its name in the catalogue's image sets.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::KubeApiserver => "kube-apiserver",
+            Self::KubeControllerManager => "kube-controller-manager",
+            Self::KubeScheduler => "kube-scheduler",
+            Self::KubeProxy => "kube-proxy",
+            Self::Coredns => "coredns",
+            Self::Etcd => "etcd",
+            Self::Pause => "pause",
+            Self::Flannel => "flannel",
+            Self::FlannelCniPlugin => "flannel-cni-plugin",
+        }
+    }
+}
+
+/// The name of one artifact, the same in requirements, lock, manifest and plan.
+/// Text form: `binary/kubeadm`, `image/pause`, `installer/kubexm-install`, `file/NAME`, `extra-image/REFERENCE`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ArtifactKey {
+    /// A program of the catalogue.
+    Binary(Program),
+    /// An image of the cluster's own line.
+    Image(ClusterImage),
+    /// `kubexm-install` for one platform: the agent of hosts of that architecture.
+    Installer,
+    /// A file from `spec.bundle.extraFiles`, by its file name.
+    ExtraFile(String),
+    /// An image from `spec.bundle.extraImages`, by its full reference.
+    ExtraImage(String),
+}
+
+impl ArtifactKey {
+    /// The kind, which decides media type, stage and how it is fetched.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Binary(_) => Kind::Binary,
+            Self::Image(_) | Self::ExtraImage(_) => Kind::Image,
+            Self::Installer => Kind::Installer,
+            Self::ExtraFile(_) => Kind::File,
+        }
+    }
+
+    /// The last part of the text form.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Binary(program) => program.name(),
+            Self::Image(image) => image.name(),
+            Self::Installer => crate::names::INSTALLER,
+            Self::ExtraFile(name) | Self::ExtraImage(name) => name,
+        }
+    }
+
+    const fn prefix(&self) -> &'static str {
+        match self {
+            Self::Binary(_) => "binary",
+            Self::Image(_) => "image",
+            Self::Installer => "installer",
+            Self::ExtraFile(_) => "file",
+            Self::ExtraImage(_) => "extra-image",
+        }
+    }
+}
+
+impl fmt::Display for ArtifactKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.prefix(), self.name())
+    }
+}
+
+/// Text that names no artifact this program knows.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0:?} names no artifact that this program knows; a newer kubexm may have made it")]
+pub struct ParseArtifactKeyError(pub String);
+
+impl FromStr for ArtifactKey {
+    type Err = ParseArtifactKeyError;
+
+    fn from_str(text: &str) -> Result<Self, ParseArtifactKeyError> {
+        let unknown = || ParseArtifactKeyError(text.to_owned());
+        let (prefix, name) = text.split_once('/').ok_or_else(unknown)?;
+        match prefix {
+            "binary" => Program::ALL.into_iter().find(|p| p.name() == name).map(Self::Binary),
+            "image" => ClusterImage::ALL.into_iter().find(|i| i.name() == name).map(Self::Image),
+            "installer" => (name == crate::names::INSTALLER).then_some(Self::Installer),
+            "file" => Some(Self::ExtraFile(name.to_owned())),
+            "extra-image" => Some(Self::ExtraImage(name.to_owned())),
+            _ => None,
+        }
+        .ok_or_else(unknown)
+    }
+}
+
+impl Serialize for ArtifactKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ArtifactKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// What an artifact is, as its `artifactType` says (`application/vnd.kubexm.<kind>.v1`; images have OCI's own types).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A program, raw or in upstream's archive.
+    Binary,
+    /// A container image.
+    Image,
+    /// `kubexm-install`.
+    Installer,
+    /// Any file the user added.
+    File,
+}
+
+impl Kind {
+    /// `binary`, `image`, `installer` or `file`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Binary => "binary",
+            Self::Image => "image",
+            Self::Installer => "installer",
+            Self::File => "file",
+        }
+    }
+
+    /// The `artifactType` of its OCI manifest (bundle format v1, "Members").
+    pub fn artifact_type(self) -> String {
+        format!("application/vnd.kubexm.{}.v1", self.as_str())
+    }
+}
+
+/// Why a digest is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trust {
+    /// The catalogue that the program was released with pins the digest.
+    Pinned,
+    /// Upstream published the digest beside the file.
+    UpstreamChecksum,
+    /// The user's own catalogue overlay gives version and digest.
+    Overlay,
+    /// Only a mirror has answered for it.
+    Mirror,
+    /// Upstream's registry answered the tag with this digest.
+    OciDigest,
+    /// The user gave the digest (or the file itself) in cluster.yaml.
+    User,
+    /// This very program, or one given on the command line.
+    SelfBuilt,
+}
+
+impl fmt::Display for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pinned => "pinned",
+            Self::UpstreamChecksum => "upstream-checksum",
+            Self::Overlay => "overlay",
+            Self::Mirror => "mirror",
+            Self::OciDigest => "oci-digest",
+            Self::User => "user",
+            Self::SelfBuilt => "self-built",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_reads_back_from_its_text() {
+        let mut keys: Vec<_> = Program::ALL.into_iter().map(ArtifactKey::Binary).collect();
+        keys.extend(ClusterImage::ALL.into_iter().map(ArtifactKey::Image));
+        keys.push(ArtifactKey::Installer);
+        keys.push(ArtifactKey::ExtraImage("docker.io/library/busybox:1".into()));
+        for key in keys {
+            assert_eq!(key.to_string().parse(), Ok(key));
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused() {
+        assert!("binary/kubeadmm".parse::<ArtifactKey>().is_err());
+        assert!("kubeadm".parse::<ArtifactKey>().is_err());
+    }
+}

@@ -1,0 +1,252 @@
+//! `cluster.yaml` (`kubexm.io/v1alpha1`), as types with every default filled in.
+//!
+//! Reading is [`parse::parse`]: strict, all problems at once. These types hold what this program builds;
+//! a value that the design names and nothing builds yet is refused while parsing.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::{Digest, Platform};
+
+/// A cluster, or (with `kubernetes: None`) only a bundle of extras.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cluster {
+    /// `metadata.name`, a DNS-1123 label.
+    pub name: String,
+    /// The machines; may be empty when a bundle is built.
+    pub hosts: Vec<Host>,
+    /// Who does what; empty groups are filled with the defaults of the format.
+    pub role_groups: RoleGroups,
+    /// Node preparation.
+    pub system: System,
+    /// Entries written on every node.
+    pub extra: Extra,
+    /// None when the file has only `spec.bundle`.
+    pub kubernetes: Option<Kubernetes>,
+    /// Version of containerd without `v`, or the catalogue's default.
+    pub runtime: Runtime,
+    /// Pod network.
+    pub network: Network,
+    /// Where images come from inside the gap.
+    pub registry: Registry,
+    /// What goes into the bundle beyond what the cluster needs.
+    pub bundle: Bundle,
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Host {
+    /// Node name, DNS-1123.
+    pub name: String,
+    /// Where SSH reaches it: IP address or DNS name.
+    pub address: String,
+    /// Address used inside the cluster; `address` when not given.
+    pub internal_address: Option<IpAddr>,
+    /// SSH port.
+    pub port: u16,
+    /// SSH user; root, or one who may use sudo.
+    pub user: String,
+    /// Private key file on the controller.
+    pub private_key_path: Option<PathBuf>,
+    /// Node labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Names of hosts by role, ranges (`node[1:3]`) already written out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RoleGroups {
+    /// etcd members; with etcd type `kubeadm` the same as `control_plane`.
+    pub etcd: Vec<String>,
+    /// `master` (alias `control-plane`) in the file.
+    pub control_plane: Vec<String>,
+    /// Workers. A control plane that is also a worker is left untainted.
+    pub worker: Vec<String>,
+    /// Registry hosts; the first control plane when not given.
+    pub registry: Vec<String>,
+}
+
+/// `spec.system`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct System {
+    /// What becomes of firewalld and ufw.
+    pub firewall: Firewall,
+    /// What becomes of SELinux.
+    pub selinux: Selinux,
+    /// Time servers; preflight looks for a time service when empty.
+    pub ntp_servers: Vec<String>,
+}
+
+/// `spec.system.firewall`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Firewall {
+    /// Left as it is.
+    Keep,
+    /// firewalld and ufw stopped and disabled (restored on reset).
+    Off,
+}
+
+/// `spec.system.selinux`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Selinux {
+    /// Left as it is.
+    Keep,
+    /// Permissive now and at boot; never `disabled` (going back would need a relabel).
+    Permissive,
+}
+
+/// `spec.extra`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Extra {
+    /// Lines for /etc/hosts.
+    pub hosts: Vec<ExtraHost>,
+    /// DNS servers put on top of the node's own.
+    pub resolves: Vec<IpAddr>,
+}
+
+/// One entry of `spec.extra.hosts`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExtraHost {
+    /// DNS name.
+    pub domain: String,
+    /// Its address.
+    pub address: IpAddr,
+}
+
+/// `spec.kubernetes`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Kubernetes {
+    /// `v1.34.4`, `v1.34` (its newest known patch), or none (the catalogue's default).
+    pub version: Option<String>,
+    /// `metadata.name` when not given.
+    pub cluster_name: String,
+    /// `cluster.local`.
+    pub dns_domain: String,
+    /// kube-proxy's mode.
+    pub proxy_mode: ProxyMode,
+    /// 110.
+    pub max_pods: u32,
+    /// Extra names and addresses of the API server's certificate.
+    pub cert_sans: Vec<String>,
+    /// Raw KubeletConfiguration fields merged over ours.
+    pub kubelet: serde_json::Map<String, serde_json::Value>,
+    /// Raw KubeProxyConfiguration fields merged over ours.
+    pub kube_proxy: serde_json::Map<String, serde_json::Value>,
+}
+
+/// kube-proxy's mode. (`ipvs` is known and not built yet.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProxyMode {
+    /// The default.
+    Iptables,
+    /// nftables, stable from 1.33.
+    Nftables,
+}
+
+/// `spec.runtime`; only containerd is built.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Runtime {
+    /// Without `v`; the catalogue's default when none.
+    pub version: Option<String>,
+}
+
+/// `spec.network`; only flannel is built.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Network {
+    /// IPv4 network of pods, `10.233.64.0/18`.
+    pub pod_cidr: String,
+    /// IPv4 network of services, `10.233.0.0/18`.
+    pub service_cidr: String,
+    /// Interface of the pod network; by the node's internal address when none.
+    pub interface: Option<String>,
+}
+
+/// `spec.registry`; only `embedded` is built.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Registry {
+    /// TCP port of the depot, 5443.
+    pub port: u16,
+}
+
+/// `spec.bundle`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Bundle {
+    /// `[linux/amd64]`.
+    pub platforms: Vec<Platform>,
+    /// Zone name or path of a zone file; `KMZONE` and `--zone` come first.
+    pub zone: Option<String>,
+    /// Images beyond the cluster's own.
+    pub extra_images: Vec<ExtraImage>,
+    /// Files beyond the cluster's own.
+    pub extra_files: Vec<ExtraFile>,
+    /// Optional tools left out (`crictl`, `helm`).
+    pub exclude: Vec<String>,
+}
+
+/// `{name}` or `{name, from: oci:DIR}`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExtraImage {
+    /// Full reference with tag or digest, `docker.io/library/busybox:1`.
+    pub name: String,
+    /// An OCI layout on the builder's disk.
+    pub from: Option<PathBuf>,
+}
+
+/// `{url, sha256}` or `{path}`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "type", rename_all_fields = "camelCase")]
+pub enum ExtraFile {
+    /// Fetched, and believed by its digest.
+    Url {
+        /// http or https.
+        url: String,
+        /// Of the content.
+        sha256: Digest,
+    },
+    /// On the builder's disk.
+    Path {
+        /// Relative to the working directory.
+        path: PathBuf,
+    },
+}
+
+impl Cluster {
+    /// The first control plane, the host that runs `kubeadm init`.
+    pub fn first_control_plane(&self) -> Option<&Host> {
+        self.role_groups.control_plane.first().and_then(|name| self.host(name))
+    }
+
+    /// The host that serves the depot: the first of the registry role.
+    pub fn registry_host(&self) -> Option<&Host> {
+        self.role_groups.registry.first().and_then(|name| self.host(name)).or_else(|| self.first_control_plane())
+    }
+
+    /// A host by its name.
+    pub fn host(&self, name: &str) -> Option<&Host> {
+        self.hosts.iter().find(|h| h.name == name)
+    }
+}
+
+impl Host {
+    /// The address used inside the cluster, when it is known without asking DNS.
+    pub fn node_ip(&self) -> Option<IpAddr> {
+        self.internal_address.or_else(|| self.address.parse().ok())
+    }
+}

@@ -1,0 +1,150 @@
+//! The one table of exit codes. Tens are the kind, units the detail; 2 is clap's.
+
+/// How a program ended. When several apply, the most severe (see [`ExitCode::worst`]) is returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum ExitCode {
+    /// All well.
+    Ok = 0,
+    /// The command line is wrong (clap's own code).
+    Usage = 2,
+    /// The operator said no, or interrupted.
+    Declined = 10,
+    /// A change was asked for without a terminal and without `-y`.
+    NeedsYes = 11,
+    /// cluster.yaml, a zone or a catalogue overlay is wrong.
+    Config = 20,
+    /// A version or component that the catalogue does not know.
+    UnknownVersion = 21,
+    /// The design names it, this program does not build it yet.
+    NotBuiltYet = 22,
+    /// cluster.yaml holds a secret where a bundle would carry it.
+    InlineSecret = 23,
+    /// A byte of the bundle is not what the manifest says.
+    BundleDamaged = 30,
+    /// The bundle ends too early.
+    BundleTruncated = 31,
+    /// The bundle is of a newer format than this program reads.
+    BundleNewer = 32,
+    /// Something the cluster needs, or something the bundle names, is not in it.
+    BundleIncomplete = 33,
+    /// The signature is missing or not by a trusted key.
+    BundleUntrusted = 34,
+    /// It is no bundle at all.
+    NotABundle = 35,
+    /// An origin does not answer, or answers too slowly or too little.
+    OriginDown = 40,
+    /// What an origin sent has another digest or size, or is another kind of thing.
+    OriginMismatch = 41,
+    /// An origin says it has no such thing.
+    OriginMissing = 42,
+    /// An origin wants other credentials.
+    OriginDenied = 43,
+    /// The disk of this machine is full or fails.
+    Disk = 44,
+    /// A host cannot be reached.
+    HostUnreachable = 50,
+    /// A host refuses our key, or shows a key of its own that we do not know.
+    HostDenied = 51,
+    /// The user cannot become root on a host.
+    HostNoSudo = 52,
+    /// Preflight found something that must be mended first.
+    Preflight = 53,
+    /// Another run holds the host.
+    HostLocked = 54,
+    /// The plan does not pass its lint.
+    PlanLint = 60,
+    /// The plan belongs to another bundle, cluster or schema.
+    PlanMismatch = 61,
+    /// A step failed; what can go on, and how, is in the report.
+    RunFailed = 70,
+    /// The run cannot go on or back by itself.
+    RunStuck = 71,
+    /// The run ended with some hosts left out.
+    RunPartial = 72,
+    /// A fault of this program.
+    Internal = 90,
+}
+
+impl ExitCode {
+    /// Every code, in order.
+    pub const ALL: [Self; 30] = [
+        Self::Ok,
+        Self::Usage,
+        Self::Declined,
+        Self::NeedsYes,
+        Self::Config,
+        Self::UnknownVersion,
+        Self::NotBuiltYet,
+        Self::InlineSecret,
+        Self::BundleDamaged,
+        Self::BundleTruncated,
+        Self::BundleNewer,
+        Self::BundleIncomplete,
+        Self::BundleUntrusted,
+        Self::NotABundle,
+        Self::OriginDown,
+        Self::OriginMismatch,
+        Self::OriginMissing,
+        Self::OriginDenied,
+        Self::Disk,
+        Self::HostUnreachable,
+        Self::HostDenied,
+        Self::HostNoSudo,
+        Self::Preflight,
+        Self::HostLocked,
+        Self::PlanLint,
+        Self::PlanMismatch,
+        Self::RunFailed,
+        Self::RunStuck,
+        Self::RunPartial,
+        Self::Internal,
+    ];
+
+    /// The number the shell sees.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// One line for the help and the README.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Ok => "all well",
+            Self::Usage => "the command line is wrong",
+            Self::Declined => "the operator said no, or interrupted",
+            Self::NeedsYes => "a change without a terminal needs -y",
+            Self::Config => "cluster.yaml, zone or catalogue overlay is wrong",
+            Self::UnknownVersion => "unknown version or component",
+            Self::NotBuiltYet => "known, not built yet",
+            Self::InlineSecret => "a secret stands where a bundle would carry it",
+            Self::BundleDamaged => "the bundle is damaged",
+            Self::BundleTruncated => "the bundle is truncated",
+            Self::BundleNewer => "the bundle is of a newer format",
+            Self::BundleIncomplete => "something needed is not in the bundle",
+            Self::BundleUntrusted => "signature missing or not trusted",
+            Self::NotABundle => "this is no bundle",
+            Self::OriginDown => "an origin does not answer, or cuts off",
+            Self::OriginMismatch => "an origin sent something else than was asked for",
+            Self::OriginMissing => "an origin has no such thing",
+            Self::OriginDenied => "an origin wants other credentials",
+            Self::Disk => "this machine's disk is full or fails",
+            Self::HostUnreachable => "a host cannot be reached",
+            Self::HostDenied => "a host's key or ours is refused",
+            Self::HostNoSudo => "the user cannot become root on a host",
+            Self::Preflight => "preflight found what must be mended first",
+            Self::HostLocked => "another run holds a host",
+            Self::PlanLint => "the plan does not pass its lint",
+            Self::PlanMismatch => "the plan belongs to another bundle, cluster or schema",
+            Self::RunFailed => "a step failed; see the report",
+            Self::RunStuck => "the run cannot go on or back by itself",
+            Self::RunPartial => "done, with some hosts left out",
+            Self::Internal => "a fault of this program",
+        }
+    }
+
+    /// The more severe of two: the higher number, since the tens rise with how far things had gone.
+    #[must_use]
+    pub fn worst(self, other: Self) -> Self {
+        self.max(other)
+    }
+}

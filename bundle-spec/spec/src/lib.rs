@@ -1,0 +1,21 @@
+//! What both programs share: types and pure functions over them. No IO, no clock, no environment.
+//!
+//! The stages of a bundle are types (`Cluster` → `Lock` → `Manifest`); each names things by digest.
+
+pub mod artifact;
+pub mod cluster;
+pub mod digest;
+pub mod event;
+pub mod exit;
+pub mod lock;
+pub mod manifest;
+pub mod names;
+pub mod platform;
+
+pub use artifact::{ArtifactKey, ClusterImage, Kind, Program, Trust};
+pub use cluster::Cluster;
+pub use digest::Digest;
+pub use exit::ExitCode;
+pub use lock::Lock;
+pub use manifest::Manifest;
+pub use platform::{Arch, Platform};

@@ -1,0 +1,100 @@
+//! The lock: every artifact a build carries, by digest. Same lock, same bundle.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ArtifactKey, Digest, Platform, Trust};
+
+/// The schema this program writes and reads.
+pub const SCHEMA: &str = "kubexm.io/lock/v1";
+
+/// What `kubexm-bundle` resolved a cluster to. Items are sorted by key, then platform.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Lock {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// `metadata.name` of the cluster.
+    pub name: String,
+    /// Kubernetes version (`v1.34.4`); none in a bundle of extras only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<String>,
+    /// Name of the zone it was resolved in.
+    pub zone: String,
+    /// Sorted.
+    pub items: Vec<LockItem>,
+}
+
+/// One artifact for one platform.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LockItem {
+    /// Which artifact.
+    pub key: ArtifactKey,
+    /// Upstream's version without a leading `v`; for images the tag; empty for extra files.
+    pub version: String,
+    /// None for what is the same on every platform (extra files).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
+    /// Why the digest is believed.
+    pub trust: Trust,
+    /// Candidate addresses in order, never the mirror that happened to answer.
+    pub sources: Vec<String>,
+    /// What it is made of.
+    #[serde(flatten)]
+    pub content: Content,
+}
+
+/// The blobs of an artifact.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Content {
+    /// One blob.
+    File {
+        /// The name upstream (or the user) gives the file.
+        file_name: String,
+        /// Of the bytes as fetched.
+        digest: Digest,
+        /// In bytes.
+        size: u64,
+    },
+    /// An image for one platform.
+    Image {
+        /// Full upstream name with tag: `registry.k8s.io/pause:3.10.1`.
+        reference: String,
+        /// What the tag points at: an index, or (single-platform images) the manifest itself.
+        target: Descriptor,
+        /// The platform's manifest; equals `target` where there is no index.
+        manifest: Descriptor,
+        /// Config and layers of that manifest, in its order.
+        blobs: Vec<Descriptor>,
+    },
+}
+
+/// An OCI descriptor, the fields we need (image-spec, descriptor.md).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Descriptor {
+    /// Media type.
+    pub media_type: String,
+    /// Digest of the content.
+    pub digest: Digest,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+impl LockItem {
+    /// Every blob of the item with its size in bytes; shared ones appear in each item that uses them.
+    pub fn blobs(&self) -> Vec<(Digest, u64)> {
+        match &self.content {
+            Content::File { digest, size, .. } => vec![(*digest, *size)],
+            Content::Image { target, manifest, blobs, .. } => {
+                let mut all = vec![(target.digest, target.size)];
+                if manifest.digest != target.digest {
+                    all.push((manifest.digest, manifest.size));
+                }
+                all.extend(blobs.iter().map(|b| (b.digest, b.size)));
+                all
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A link carries typed requests to the machine where ops run, and nothing else: no shell text.
+
+use async_trait::async_trait;
+use kubexm_plan::{Facts, Plan, Probe, Step};
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+
+/// What one op found: its state (digests, never secrets) and whether that is what the op wants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Found {
+    /// The op kind's own state, opaque to the engine; journalled before a change.
+    pub state: serde_json::Value,
+    /// Whether nothing is to be done.
+    pub satisfied: bool,
+}
+
+/// The answer of a probe.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProbeAnswer {
+    /// Whether it holds.
+    pub holds: bool,
+    /// What was seen, for the log and the error when time runs out.
+    pub seen: String,
+}
+
+/// Values of slots for one step, sent with the request that needs them and forgotten afterwards.
+pub type SlotValues = std::collections::BTreeMap<kubexm_plan::SlotName, Vec<u8>>;
+
+/// Where missing blobs come from: the bundle on the controller.
+#[async_trait]
+pub trait BlobSource: Send + Sync {
+    /// Reads a blob from `offset`; the reader ends with the blob.
+    async fn open(&self, digest: Digest, offset: u64) -> std::io::Result<Box<dyn tokio::io::AsyncRead + Send + Unpin>>;
+}
+
+/// Reports bytes delivered: (blob, bytes done, bytes in all).
+pub type DeliverProgress<'a> = &'a (dyn Fn(Digest, u64, u64) + Send + Sync);
+
+/// One host, as the executor sees it. Every call can be made again after a crash.
+#[async_trait]
+pub trait Link: Send + Sync {
+    /// Looks at the host; changes nothing.
+    async fn facts(&self) -> Result<Facts, LinkError>;
+
+    /// Observes every op of a step.
+    async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError>;
+
+    /// Writes the before-states and old bytes to the node's ledger (fsynced), then converges every op that is not
+    /// satisfied, in order. `run` and `sequence` name the ledger record.
+    async fn converge(
+        &self,
+        plan: &Plan,
+        step: &Step,
+        slots: &SlotValues,
+        run: &str,
+        sequence: u64,
+    ) -> Result<(), LinkError>;
+
+    /// Looks once.
+    async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError>;
+
+    /// Puts blobs into the node's content store, resuming what a cut connection left; present ones are skipped.
+    async fn deliver(
+        &self,
+        blobs: &[(Digest, u64)],
+        source: &dyn BlobSource,
+        progress: DeliverProgress<'_>,
+    ) -> Result<(), LinkError>;
+
+    /// Text of journals and listings for `runs/<id>/evidence`, by file name; what cannot be had is left out.
+    async fn evidence(&self) -> Result<Vec<(String, String)>, LinkError>;
+
+    /// Log text of a step that ran on this host, for `logs/<host>/<step>.log`.
+    async fn step_log(&self, run: &str, step: &Step) -> Result<String, LinkError>;
+}
+
+/// What goes wrong between controller and host. The kind decides the exit code.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// No TCP, no SSH banner, or the connection broke and would not come back.
+    #[error("cannot reach {host} ({address}): {reason}; check network, firewall and sshd")]
+    Unreachable {
+        /// Host name.
+        host: String,
+        /// Address and port.
+        address: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// Host key unknown or changed, or our key refused.
+    #[error("{host} ({address}): {reason}")]
+    Denied {
+        /// Host name.
+        host: String,
+        /// Address and port.
+        address: String,
+        /// What, and how to mend it.
+        reason: String,
+    },
+    /// The user cannot become root.
+    #[error("{user} cannot sudo on {host}: passwordless sudo is needed ({reason})")]
+    NoSudo {
+        /// Host name.
+        host: String,
+        /// SSH user.
+        user: String,
+        /// What sudo said.
+        reason: String,
+    },
+    /// Another run holds the host.
+    #[error("{host} is held by another run ({holder}); wait for it, or look with `kubexm-install status`")]
+    Locked {
+        /// Host name.
+        host: String,
+        /// Run id and process, when known.
+        holder: String,
+    },
+    /// An op failed on the host.
+    #[error("{host}: {text}")]
+    Op {
+        /// Host name.
+        host: String,
+        /// What, where, how to mend it.
+        text: String,
+    },
+    /// The agent speaks another version, or nonsense.
+    #[error(
+        "{host}: the agent does not understand us: {reason}; remove /usr/local/bin/kubexm-install there and run again"
+    )]
+    Protocol {
+        /// Host name.
+        host: String,
+        /// What was seen.
+        reason: String,
+    },
+    /// A blob could not be read on this side.
+    #[error("cannot read blob {digest} from the bundle: {reason}")]
+    Source {
+        /// Which.
+        digest: Digest,
+        /// What.
+        reason: String,
+    },
+}

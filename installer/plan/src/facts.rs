@@ -1,0 +1,165 @@
+//! What was seen on a host before anything is planned. Facts never go into the cluster spec.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use kubexm_spec::Arch;
+use serde::{Deserialize, Serialize};
+
+/// One host as it was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Facts {
+    /// Name in cluster.yaml.
+    pub host: String,
+    /// `hostname`.
+    pub hostname: String,
+    /// Addresses that the node's own name resolves to without our hosts block (from /etc/hosts only).
+    pub hostname_addresses: Vec<IpAddr>,
+    /// `ID` of /etc/os-release.
+    pub os_id: String,
+    /// `VERSION_ID` of /etc/os-release.
+    pub os_version: String,
+    /// Of the kernel.
+    pub arch: Option<Arch>,
+    /// `uname -r`.
+    pub kernel: String,
+    /// Bytes; 64K-page arm64 kernels break some images.
+    pub page_size: u64,
+    /// Online CPUs.
+    pub cpus: u32,
+    /// MemTotal in bytes.
+    pub memory: u64,
+    /// Free bytes for root, by mount point of each path we write to.
+    pub disks: Vec<Disk>,
+    /// 1 or 2.
+    pub cgroup_version: u8,
+    /// Modules that are loaded, built in or loadable, of those we need.
+    pub modules: BTreeMap<String, ModuleState>,
+    /// Programs that kubeadm and kubelet call: path, or none when absent.
+    pub programs: BTreeMap<String, Option<String>>,
+    /// Interfaces with their addresses.
+    pub interfaces: Vec<Interface>,
+    /// Whether there is a default route.
+    pub default_route: bool,
+    /// Destination networks of routes (CIDR text), without the default route.
+    pub routes: Vec<String>,
+    /// Nameservers of /etc/resolv.conf; none when the file does not exist.
+    pub nameservers: Option<Vec<IpAddr>>,
+    /// Devices of /proc/swaps.
+    pub swaps: Vec<String>,
+    /// Lines of /etc/fstab that bring swap back.
+    pub fstab_swaps: Vec<String>,
+    /// SELinux now.
+    pub selinux: SelinuxState,
+    /// Active units of firewalld, ufw, nftables.
+    pub firewalls: Vec<String>,
+    /// Active time services.
+    pub time_services: Vec<String>,
+    /// Clock minus the controller's clock in milliseconds, and the round trip it was measured with.
+    pub clock_offset_ms: i64,
+    /// Milliseconds of that round trip.
+    pub round_trip_ms: u64,
+    /// Sockets that listen.
+    pub listeners: Vec<Listener>,
+    /// What a Kubernetes, container runtime or etcd left or runs here.
+    pub leftovers: Vec<Leftover>,
+    /// Cluster and pipeline of our stamp, when we have been here.
+    pub stamp: Option<Stamp>,
+    /// `*_proxy` variables set for everyone, with the file that sets them.
+    pub proxies: Vec<(String, String)>,
+    /// Mount points with `noexec` among the paths we use.
+    pub noexec: Vec<String>,
+    /// Machine id, to find clones.
+    pub machine_id: String,
+    /// DMI product uuid, to find clones; empty when the machine has none.
+    pub product_uuid: String,
+}
+
+/// Free space of one mount point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Disk {
+    /// Mount point.
+    pub mount: String,
+    /// Paths of ours on it.
+    pub paths: Vec<String>,
+    /// Free bytes.
+    pub free: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// `xfs` with ftype=0 breaks overlayfs; none when unknown.
+    pub filesystem: Option<String>,
+}
+
+/// Whether a kernel module can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ModuleState {
+    /// In the kernel or loaded.
+    Present,
+    /// `modprobe --dry-run` finds it.
+    Loadable,
+    /// Not to be had.
+    Missing,
+}
+
+/// A network interface.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Interface {
+    /// `eth0`.
+    pub name: String,
+    /// Addresses with prefix length, `10.0.0.5/24`.
+    pub addresses: Vec<String>,
+    /// Hardware address.
+    pub mac: String,
+}
+
+/// SELinux's mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SelinuxState {
+    /// Not in the kernel, or off.
+    Absent,
+    /// Logs only.
+    Permissive,
+    /// Refuses.
+    Enforcing,
+}
+
+/// A listening socket.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Listener {
+    /// `tcp` or `udp`.
+    pub protocol: String,
+    /// Port.
+    pub port: u16,
+    /// Process name, when it could be found.
+    pub process: Option<String>,
+    /// Process id, when it could be found.
+    pub pid: Option<u32>,
+    /// Whether the process belongs to something we installed (its unit or path is in the ledger).
+    pub ours: bool,
+}
+
+/// Something that is already there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Leftover {
+    /// What, for people: `/etc/kubernetes/admin.conf`, `docker with 3 containers`, `etcd running (pid 512)`.
+    pub what: String,
+    /// Whether the ledger says we made it.
+    pub ours: bool,
+}
+
+/// `/var/lib/kubexm/stamp.json`: whose node this is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Stamp {
+    /// `metadata.name`.
+    pub cluster: String,
+    /// Run that wrote it.
+    pub run: String,
+}

@@ -1,0 +1,116 @@
+//! Plans as data: what shall hold on which host, in which order, and how each step is taken back.
+//!
+//! A plan leaves the executor no choice. Nothing here does IO; everything is serialisable, because ops travel
+//! to the machine they run on.
+
+pub mod facts;
+pub mod lint;
+pub mod op;
+pub mod step;
+pub mod undo;
+
+use std::collections::BTreeMap;
+
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+
+pub use facts::Facts;
+pub use lint::{CheckedPlan, Problem, Severity};
+pub use op::{Act, Op, Probe};
+pub use step::{Step, StepBuilder, StepId};
+pub use undo::Undo;
+
+/// Version of the plan's own shape. `resume` refuses another.
+pub const SCHEMA: u32 = 1;
+
+/// Everything a run will do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Plan {
+    /// Always [`SCHEMA`] when written.
+    pub schema: u32,
+    /// `create`.
+    pub pipeline: String,
+    /// `metadata.name`.
+    pub cluster_name: String,
+    /// Digest over the bytes of the cluster.yaml that was planned.
+    pub cluster: Digest,
+    /// Digest of the bundle's manifest.json.
+    pub bundle: Digest,
+    /// Hosts in the order of cluster.yaml.
+    pub hosts: Vec<PlanHost>,
+    /// How many hosts work at once.
+    pub fleet_concurrency: usize,
+    /// How many steps of one host run at once.
+    pub host_concurrency: usize,
+    /// Values made while running, by name; never their content.
+    pub slots: BTreeMap<SlotName, SlotProvider>,
+    /// File contents by digest; stored beside the plan, not in it.
+    #[serde(skip)]
+    pub texts: Texts,
+    /// In an order that respects `after`.
+    pub steps: Vec<Step>,
+}
+
+/// File contents by digest. Never secrets.
+pub type Texts = BTreeMap<Digest, String>;
+
+/// A host as the engine needs it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PlanHost {
+    /// Name in cluster.yaml.
+    pub name: String,
+    /// Roles for people: `control-plane`, `worker`, `registry`.
+    pub roles: Vec<String>,
+}
+
+/// The name of a slot: a value that exists only while running.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SlotName(pub String);
+
+/// Who makes a slot's value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum SlotProvider {
+    /// The cluster's registry CA certificate (PEM), kept in the controller's pki folder; not secret.
+    RegistryCa,
+    /// A server certificate chain (PEM) signed by the registry CA; not secret.
+    RegistryCert {
+        /// DNS names and addresses.
+        sans: Vec<String>,
+    },
+    /// The key (PEM, PKCS#8) of the server certificate of another slot.
+    RegistryKey {
+        /// The certificate's slot.
+        cert: SlotName,
+    },
+}
+
+impl SlotProvider {
+    /// Whether the value may never be shown or stored outside its owner's file.
+    pub const fn secret(&self) -> bool {
+        matches!(self, Self::RegistryKey { .. })
+    }
+}
+
+impl Plan {
+    /// Adds a text and returns its digest, by which ops name it.
+    pub fn text(&mut self, text: impl Into<String>) -> Digest {
+        let text = text.into();
+        let digest = Digest::of(&text);
+        self.texts.insert(digest, text);
+        digest
+    }
+
+    /// A step by id.
+    pub fn step(&self, id: &StepId) -> Option<&Step> {
+        self.steps.iter().find(|s| s.id == *id)
+    }
+
+    /// Digest over the canonical JSON of the plan; texts are covered, since ops name them by digest.
+    pub fn digest(&self) -> Result<Digest, serde_json::Error> {
+        Ok(Digest::of(serde_json::to_vec(&serde_json::to_value(self)?)?))
+    }
+}

@@ -1,0 +1,1 @@
+//! Tests of the whole: laws, golden plans, arrows between crates, whole programs.
