@@ -1,0 +1,32 @@
+# shellcheck shell=bash
+# `lab build` and `lab kubeadm`: everything that takes long, made once and kept.
+. "$HERE/programs.sh"
+. "$HERE/base.sh"
+. "$HERE/images.sh"
+. "$HERE/artifacts.sh"
+
+lab_build() {
+  . "$HERE/tools.sh"
+  lab_tools
+  lock
+  kubernetes_programs
+  other_programs
+  drop_go_caches
+  [ -f "$KEY" ] || ssh-keygen -q -t ed25519 -N '' -C lab -f "$KEY"
+  lab_base
+  lab_images
+  lab_artifacts
+}
+
+lab_kubeadm() {
+  local version=${1:-}
+  version=${version#v}
+  [[ $version =~ ^1\.[0-9]+\.[0-9]+$ ]] || die "usage: lab kubeadm VERSION, as in 1.34.0"
+  lock
+  kubernetes_built "$version" kubeadm || {
+    . "$HERE/tools.sh"
+    go_present
+    step "kubeadm-$version" build_kubernetes "$version" kubeadm
+    drop_go_caches
+  }
+}

@@ -1,0 +1,166 @@
+# shellcheck shell=bash
+# Hosts: Debian servers in systemd-nspawn on the lab's bridge. State of each: $NETRUN/hosts/NAME/{root,address,pid,log}.
+. "$HERE/cgroups.sh"
+
+lab_host() {
+  local verb=${1:-}
+  [ "$#" = 0 ] || shift
+  need_root "lab host"
+  case $verb in
+    up) host_up "$@" ;;
+    down) host_down "$@" ;;
+    reboot) host_reboot "$@" ;;
+    ssh) host_ssh "$@" ;;
+    root) host_root "$@" ;;
+    list) host_list ;;
+    *) die "usage: lab host up|down|reboot|ssh|root|list ..." ;;
+  esac
+}
+
+host_dir() {
+  [[ ${1:-} =~ ^[a-z][a-z0-9-]*$ ]] || die "a host's name is lower case letters, digits and dashes, not '${1:-}'"
+  echo "$NETRUN/hosts/$1"
+}
+
+host_must_run() {
+  local dir
+  dir=$(host_dir "${1:-}")
+  alive "$dir/pid" host-run || die "host $1 is not up in $LAB_NET"
+}
+
+host_up() {
+  local name='' address='' gateway=$GATEWAY base=$BASE dir from=$SECONDS arg
+  for arg in "$@"; do
+    case $arg in
+      --no-gateway) gateway= ;;
+      --bare) base=$BASE-bare ;;
+      -*) die "host up: unknown option $arg" ;;
+      *) if [ -z "$name" ]; then name=$arg; elif [ -z "$address" ]; then address=$arg; else die "host up: too many arguments"; fi ;;
+    esac
+  done
+  [ -n "$address" ] || die "usage: lab host up NAME IP [--no-gateway] [--bare]"
+  [[ $address =~ ^10\.77\.0\.[0-9]+$ ]] || die "host addresses are in 10.77.0.0/24, not $address"
+  [ -d "$base/etc" ] && [ -f "$KEY" ] || die "nothing is built yet: scripts/lab build"
+  net_is_up || die "the namespace $LAB_NET is not there: scripts/lab net up"
+  dir=$(host_dir "$name")
+  if ! alive "$dir/pid" host-run; then
+    [ -d "$dir/root" ] || host_make "$name" "$address" "$dir" "$base" "$gateway"
+    detached "$dir/log" "$dir/pid" "$HERE/host-run" "$name" "$dir/root"
+  fi
+  host_answers "$name" || { tail -n 20 "$dir/log" >&2; die "host $name: no ssh after 60 s; see $dir/log"; }
+  echo "$name $(cat "$dir/address") up $((SECONDS - from))s"
+}
+
+host_make() {
+  local name=$1 address=$2 dir=$3 base=$4 gateway=$5 root=$3/root.tmp
+  rm -rf --one-file-system "$root"
+  mkdir -p "$dir"
+  cp -a --reflink=auto "$base" "$root"
+  echo "$name" > "$root/etc/hostname"
+  # as Debian's installer writes it, name on a loopback address included
+  printf '127.0.0.1\tlocalhost\n127.0.1.1\t%s\n' "$name" > "$root/etc/hosts"
+  echo "nameserver $GATEWAY" > "$root/etc/resolv.conf"
+  {
+    printf '[Match]\nName=host0\n\n[Network]\nAddress=%s/24\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n' "$address"
+    [ -z "$gateway" ] || echo "Gateway=$gateway"
+  } > "$root/etc/systemd/network/10-host0.network"
+  ssh-keygen -q -A -f "$root" > /dev/null
+  install -d -m 700 "$root/home/operator/.ssh"
+  install -m 600 "$KEY.pub" "$root/home/operator/.ssh/authorized_keys"
+  chown -R --reference="$root/home/operator" "$root/home/operator/.ssh"
+  echo "$address" > "$dir/address"
+  mv "$root" "$dir/root"
+}
+
+# host_answers NAME: until ssh lets us in. It gives up early when the host has ended.
+host_answers() {
+  local dir end=$((SECONDS + 60))
+  dir=$(host_dir "$1")
+  until host_ssh "$1" true > /dev/null 2>&1; do
+    alive "$dir/pid" host-run && [ "$SECONDS" -lt "$end" ] || return 1
+    sleep 0.2
+  done
+}
+
+host_ssh() {
+  local dir
+  dir=$(host_dir "${1:-}")
+  [ -f "$dir/address" ] || die "no host $1 in $LAB_NET"
+  shift
+  in_net ssh -i "$KEY" -o IdentitiesOnly=yes -o BatchMode=yes -o ConnectTimeout=5 -o StrictHostKeyChecking=no \
+    -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR "operator@$(cat "$dir/address")" "$@"
+}
+
+# host_leader NAME: process id of the host's own init. host-run's child is nspawn (nsenter became it), whose child is init.
+host_leader() {
+  local nspawn leader
+  nspawn=$(pgrep -P "$(cat "$(host_dir "$1")/pid")" -x systemd-nspawn | head -n 1)
+  [ -n "$nspawn" ] || return 1
+  leader=$(pgrep -P "$nspawn" | head -n 1)
+  [ -n "$leader" ] && echo "$leader"
+}
+
+# host_root NAME CMD...: like ssh, the words are joined and a shell reads them. Needs no ssh, so it works when ssh does not.
+host_root() {
+  local name=${1:-} leader
+  host_must_run "$name"
+  shift
+  leader=$(host_leader "$name") || die "host $name is between two boots"
+  nsenter --target "$leader" --mount --uts --ipc --net --pid --cgroup --root --wd -- \
+    env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb LANG=C.UTF-8 /bin/bash -c "${*:-exec bash}"
+}
+
+host_reboot() {
+  local before from=$SECONDS
+  host_must_run "${1:-}"
+  before=$(host_ssh "$1" cat /proc/sys/kernel/random/boot_id)
+  host_ssh "$1" sudo systemctl reboot > /dev/null 2>&1 || true       # the connection ends with the host
+  until_true 90 host_booted_since "$1" "$before" || die "host $1 did not come back in 90 s; see $(host_dir "$1")/log"
+  echo "$1 rebooted $((SECONDS - from))s"
+}
+
+host_booted_since() {
+  local now
+  now=$(host_ssh "$1" cat /proc/sys/kernel/random/boot_id) && [ -n "$now" ] && [ "$now" != "$2" ]
+}
+
+host_list() {
+  local dir name state
+  for dir in "$NETRUN"/hosts/*/; do
+    [ -d "$dir" ] || continue
+    name=$(basename "$dir") state=down
+    ! alive "$dir/pid" host-run || state=up
+    printf '%s\t%s\t%s\n' "$name" "$(cat "$dir/address" 2> /dev/null)" "$state"
+  done
+}
+
+host_down() {
+  local dir
+  [ -n "${1:-}" ] || die "usage: lab host down NAME|--all"
+  if [ "$1" = --all ]; then
+    for dir in "$NETRUN"/hosts/*/; do [ ! -d "$dir" ] || host_remove "$(basename "$dir")"; done
+  else
+    host_remove "$1"
+  fi
+}
+
+host_remove() {
+  local name=$1 dir pid nspawn from=$SECONDS
+  dir=$(host_dir "$name")
+  [ -d "$dir" ] || return 0
+  if alive "$dir/pid" host-run; then
+    pid=$(cat "$dir/pid")
+    nspawn=$(pgrep -P "$pid" -x systemd-nspawn || true)
+    kill -TERM "$pid"
+    # an orderly shutdown; a host that hangs in it is ended with everything in it
+    until_true 30 test ! -d "/proc/$pid" || {
+      echo "lab: host $name does not shut down: killed" >&2
+      # shellcheck disable=SC2086  # one process id or none
+      kill -KILL $nspawn "$pid" 2> /dev/null || true
+      until_true 10 test ! -d "/proc/$pid" || true
+    }
+  fi
+  cgroup_sweep "$LAB_PREFIX-$name"
+  rm -rf --one-file-system "$dir"
+  echo "$name down $((SECONDS - from))s"
+}

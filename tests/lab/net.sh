@@ -1,0 +1,33 @@
+# shellcheck shell=bash
+# An air-gapped network: a namespace with a bridge and no uplink. What runs in it can reach the lab's hosts and nothing else.
+
+lab_net() {
+  need_root "lab net"
+  case ${1:-} in
+    up) net_up ;;
+    down) net_down ;;
+    *) die "usage: lab net up|down" ;;
+  esac
+}
+
+net_up() {
+  mkdir -p "$NETRUN"
+  net_is_up || ip netns add "$LAB_NET"
+  in_net ip link set lo up
+  in_net ip link show br0 > /dev/null 2>&1 || in_net ip link add br0 type bridge
+  # no IPv6 on the bridge: its router solicitations would be the only noise on a silent network
+  in_net sh -c 'echo 1 > /proc/sys/net/ipv6/conf/br0/disable_ipv6' 2> /dev/null || true
+  in_net ip -4 addr show dev br0 | grep -qF "$GATEWAY/24" || in_net ip addr add "$GATEWAY/24" dev br0
+  in_net ip link set br0 up
+  # frames between hosts must not go through the namespace's own iptables
+  in_net sh -c 'for f in iptables ip6tables; do echo 0 > /proc/sys/net/bridge/bridge-nf-call-$f; done' 2> /dev/null || true
+}
+
+net_down() {
+  local host
+  for host in "$NETRUN"/hosts/*/; do
+    [ ! -d "$host" ] || die "$LAB_NET still has hosts: lab host down --all"
+  done
+  ! net_is_up || ip netns del "$LAB_NET"
+  rm -rf "$NETRUN"
+}

@@ -1,0 +1,87 @@
+# shellcheck shell=bash
+# Upstream on 127.0.0.1: a file server for what upstream publishes as files, a registry for its images. `bundle build` is told
+# by a zone file to go there and nowhere else.
+. "$HERE/artifacts.sh"
+
+lab_origins() {
+  case ${1:-} in
+    up) origins_up ;;
+    down) origins_down ;;
+    *) die "usage: lab origins up|down" ;;
+  esac
+}
+
+origins_up() {
+  local files registry
+  [ -f "$FILES/.stamp" ] && [ -f "$OCI/images.tsv" ] || die "nothing is built yet: scripts/lab build"
+  mkdir -p "$RUN"
+  alive "$RUN/origin.pid" origin.py || {
+    rm -f "$RUN/origin.port"
+    detached "$RUN/origin.log" "$RUN/origin.pid" "$HERE/origin.py" "$FILES" "$RUN/origin.port"
+  }
+  until_true 10 test -s "$RUN/origin.port" || die "the file server did not start: $RUN/origin.log"
+  alive "$RUN/registry.pid" "$RUN/registry.yml" || registry_start
+  until_true 10 registry_port || die "the registry did not start: $RUN/registry.log"
+  files=127.0.0.1:$(cat "$RUN/origin.port") registry=127.0.0.1:$(registry_port)
+  until_true 10 curl -fsS -o /dev/null "http://$registry/v2/" || die "the registry does not answer: $RUN/registry.log"
+  registry_fill "$registry"
+  zone "$files" "$registry" > "$RUN/zone.yaml"
+  overlay > "$RUN/overlay.yaml"
+  {
+    echo "LAB_FILES_PORT=${files#*:}"
+    echo "LAB_FILES_PID=$(cat "$RUN/origin.pid")"
+    echo "LAB_REGISTRY_PORT=${registry#*:}"
+    echo "LAB_REGISTRY_PID=$(cat "$RUN/registry.pid")"
+    echo "LAB_ZONE=$RUN/zone.yaml"
+    echo "LAB_OVERLAY=$RUN/overlay.yaml"
+  } > "$RUN/origins.env"
+  echo "files http://$files, images $registry, $RUN/{zone,overlay}.yaml"
+}
+
+# The port is the kernel's choice, so two labs never want the same one; the registry says in its log which it got.
+registry_start() {
+  registry_config "$RUN/registry.yml" 127.0.0.1:0
+  OTEL_TRACES_EXPORTER=none detached "$RUN/registry.log" "$RUN/registry.pid" "$BIN/registry" serve "$RUN/registry.yml"
+}
+
+# registry_config FILE ADDRESS
+registry_config() {
+  cat > "$1" << YAML
+version: 0.1
+log: {level: info, accesslog: {disabled: false}}
+storage: {filesystem: {rootdirectory: $LAB/registry}, delete: {enabled: true}}
+http: {addr: "$2"}
+YAML
+}
+
+registry_port() { sed -n 's/.*listening on 127\.0\.0\.1:\([0-9][0-9]*\).*/\1/p' "$RUN/registry.log" | grep -m 1 .; }
+
+# registry_fill ADDRESS: every image with both platforms and its digest, unless it is there already
+registry_fill() {
+  local ref digest path tag have
+  while IFS=$'\t' read -r ref digest; do
+    path=${ref%:*} tag=${ref##*:}
+    have=$(curl -sI -H 'Accept: application/vnd.oci.image.index.v1+json' "http://$1/v2/$path/manifests/$tag" |
+      tr -d '\r' | awk 'tolower($1) == "docker-content-digest:" {print $2}')
+    [ "$have" = "$digest" ] || skopeo copy -q --insecure-policy --all --preserve-digests --dest-tls-verify=false \
+      "oci:$OCI/$path:$tag" "docker://$1/$path:$tag"
+  done < "$OCI/images.tsv"
+}
+
+# zone FILES REGISTRY
+zone() {
+  local host
+  printf 'name: lab\nrules:\n'
+  for host in dl.k8s.io github.com get.helm.sh; do
+    printf -- '- {match: %s, to: ["http://%s/%s"], only: true}\n' "$host" "$1" "$host"
+  done
+  for host in registry.k8s.io ghcr.io docker.io; do
+    printf -- '- {match: %s, to: ["%s/%s"], only: true, plainHttp: true}\n' "$host" "$2" "$host"
+  done
+}
+
+origins_down() {
+  stop "$RUN/origin.pid" origin.py
+  stop "$RUN/registry.pid" "$RUN/registry.yml"
+  rm -f "$RUN"/{origin.port,origins.env,zone.yaml,overlay.yaml,registry.yml}
+}

@@ -1,0 +1,15 @@
+# shellcheck shell=bash disable=SC2034
+# The versions the lab runs. Image tags are the ones kubeadm of $LAB_K8S asks for (`kubeadm config images list`).
+LAB_K8S=1.34.4
+LAB_CONTAINERD=2.2.9
+LAB_RUNC=1.3.5
+LAB_CNI=1.9.1
+LAB_ETCD=3.6.5
+LAB_ETCD_TAG=3.6.5-0
+LAB_COREDNS=1.12.1
+LAB_PAUSE=3.10.1
+LAB_FLANNEL=0.28.4
+LAB_FLANNEL_CNI=0.9.1
+LAB_REGISTRY=3.1.2
+LAB_HELM=3.22.0
+LAB_SUITE=bookworm
