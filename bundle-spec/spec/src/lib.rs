@@ -4,6 +4,7 @@
 
 pub mod artifact;
 pub mod cluster;
+pub mod depot;
 pub mod digest;
 pub mod event;
 pub mod exit;

@@ -1,0 +1,136 @@
+//! What a depot serves: the text of `/etc/kubexm/depot/config.json`, written by a plan and read by the depot.
+//!
+//! The depot knows nothing but this and its content store. Media types are not repeated here: a manifest says its
+//! own (`mediaType`), and blobs are served as `application/octet-stream` (OCI distribution-spec, "Pulling blobs").
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Digest, Manifest};
+
+/// The schema this program writes and reads.
+pub const SCHEMA: &str = "kubexm.io/depot/v1";
+
+/// Everything a depot needs to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DepotConfig {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// Where it listens, `0.0.0.0:5443`.
+    pub listen: SocketAddr,
+    /// Content store of the node it runs on; blobs below `sha256/`.
+    pub store: String,
+    /// Server certificate.
+    pub tls: Tls,
+    /// Repositories by `<upstream host>/<repository>`, so that two upstreams never collide.
+    pub images: BTreeMap<String, Repository>,
+    /// What `/files/<name>` answers with.
+    pub files: BTreeMap<String, Digest>,
+}
+
+/// Paths of PEM files on the node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Tls {
+    /// Certificate chain.
+    pub cert: String,
+    /// PKCS#8 key.
+    pub key: String,
+}
+
+/// One repository. What is not named here is not served, whatever the store holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Repository {
+    /// Tag → the index (or single manifest) it names.
+    pub tags: BTreeMap<String, Digest>,
+    /// Indexes and platform manifests.
+    pub manifests: BTreeSet<Digest>,
+    /// Configs and layers.
+    pub blobs: BTreeSet<Digest>,
+}
+
+impl DepotConfig {
+    /// A depot that serves every artifact of a bundle.
+    pub fn serving(manifest: &Manifest, listen: SocketAddr, store: &str, tls: Tls) -> Self {
+        let mut config = Self {
+            schema: SCHEMA.to_owned(),
+            listen,
+            store: store.to_owned(),
+            tls,
+            images: BTreeMap::new(),
+            files: BTreeMap::new(),
+        };
+        for artifact in &manifest.artifacts {
+            match artifact.manifest {
+                Some(platform_manifest) => {
+                    let (name, tag) = split_reference(&artifact.name);
+                    let repository = config.images.entry(name.to_owned()).or_default();
+                    if let Some(tag) = tag {
+                        repository.tags.insert(tag.to_owned(), artifact.digest);
+                    }
+                    let manifests = [artifact.digest, platform_manifest];
+                    repository.manifests.extend(manifests);
+                    repository.blobs.extend(artifact.blobs.iter().map(|b| b.digest).filter(|d| !manifests.contains(d)));
+                }
+                None => {
+                    config.files.insert(file_name(artifact), artifact.digest);
+                }
+            }
+        }
+        config
+    }
+}
+
+/// The name under `/files/`: the user's own for what is the same everywhere, else `kubeadm-1.34.4-linux-amd64`,
+/// since upstream's own names (`kubeadm`) are the same for every platform.
+fn file_name(artifact: &crate::manifest::Artifact) -> String {
+    match artifact.platform {
+        None => artifact.name.clone(),
+        Some(platform) => {
+            format!("{}-{}-{}-{}", artifact.key.name(), artifact.version, platform.os(), platform.arch)
+        }
+    }
+}
+
+/// `registry.k8s.io/pause:3.10.1` → (`registry.k8s.io/pause`, `3.10.1`); a digest reference has no tag.
+pub fn split_reference(reference: &str) -> (&str, Option<&str>) {
+    let name = reference.split_once('@').map_or(reference, |(name, _)| name);
+    match name.rsplit_once(':') {
+        Some((repository, tag)) if !tag.contains('/') => (repository, Some(tag)),
+        _ => (name, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_no_tag_and_a_digest_is_no_tag() {
+        assert_eq!(split_reference("registry.k8s.io/pause:3.10.1"), ("registry.k8s.io/pause", Some("3.10.1")));
+        assert_eq!(split_reference("localhost:5000/pause"), ("localhost:5000/pause", None));
+        assert_eq!(split_reference("localhost:5000/pause:1"), ("localhost:5000/pause", Some("1")));
+        let pinned = format!("docker.io/library/busybox@{}", Digest::of("x"));
+        assert_eq!(split_reference(&pinned), ("docker.io/library/busybox", None));
+    }
+
+    #[test]
+    fn an_unknown_key_in_the_config_is_refused() {
+        let config = DepotConfig {
+            schema: SCHEMA.to_owned(),
+            listen: SocketAddr::from(([0, 0, 0, 0], 5443)),
+            store: "/var/lib/kubexm/store".to_owned(),
+            tls: Tls { cert: "/c".to_owned(), key: "/k".to_owned() },
+            images: BTreeMap::new(),
+            files: BTreeMap::new(),
+        };
+        let text = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<DepotConfig>(&text).unwrap(), config);
+        let more = text.replacen('{', "{\"extra\":1,", 1);
+        assert!(serde_json::from_str::<DepotConfig>(&more).is_err());
+    }
+}
