@@ -4,6 +4,7 @@
 //! to the machine they run on.
 
 pub mod facts;
+pub mod found;
 pub mod lint;
 pub mod op;
 pub mod step;
@@ -15,6 +16,7 @@ use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 pub use facts::Facts;
+pub use found::{Found, ProbeAnswer};
 pub use lint::{CheckedPlan, Problem, Severity};
 pub use op::{Act, Op, Probe};
 pub use step::{Step, StepBuilder, StepId};

@@ -2,28 +2,8 @@
 
 use async_trait::async_trait;
 use kubexm_plan::{Facts, Plan, Probe, Step};
+pub use kubexm_plan::{Found, ProbeAnswer};
 use kubexm_spec::Digest;
-use serde::{Deserialize, Serialize};
-
-/// What one op found: its state (digests, never secrets) and whether that is what the op wants.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Found {
-    /// The op kind's own state, opaque to the engine; journalled before a change.
-    pub state: serde_json::Value,
-    /// Whether nothing is to be done.
-    pub satisfied: bool,
-}
-
-/// The answer of a probe.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProbeAnswer {
-    /// Whether it holds.
-    pub holds: bool,
-    /// What was seen, for the log and the error when time runs out.
-    pub seen: String,
-}
 
 /// Values of slots for one step, sent with the request that needs them and forgotten afterwards.
 pub type SlotValues = std::collections::BTreeMap<kubexm_plan::SlotName, Vec<u8>>;
