@@ -138,6 +138,8 @@ host_down() {
   local dir
   [ -n "${1:-}" ] || die "usage: lab host down NAME|--all"
   if [ "$1" = --all ]; then
+    # all are told before the first is waited for
+    for dir in "$NETRUN"/hosts/*/; do ! alive "$dir/pid" host-run || kill -TERM "$(cat "$dir/pid")"; done
     for dir in "$NETRUN"/hosts/*/; do [ ! -d "$dir" ] || host_remove "$(basename "$dir")"; done
   else
     host_remove "$1"
@@ -151,13 +153,13 @@ host_remove() {
   if alive "$dir/pid" host-run; then
     pid=$(cat "$dir/pid")
     nspawn=$(pgrep -P "$pid" -x systemd-nspawn || true)
-    kill -TERM "$pid"
+    kill -TERM "$pid" 2> /dev/null || true
     # an orderly shutdown; a host that hangs in it is ended with everything in it
-    until_true 30 test ! -d "/proc/$pid" || {
+    until_true 30 gone "$pid" || {
       echo "lab: host $name does not shut down: killed" >&2
       # shellcheck disable=SC2086  # one process id or none
       kill -KILL $nspawn "$pid" 2> /dev/null || true
-      until_true 10 test ! -d "/proc/$pid" || true
+      until_true 10 gone "$pid" || true
     }
   fi
   cgroup_sweep "$LAB_PREFIX-$name"

@@ -54,14 +54,17 @@ alive() {
   tr '\0' ' ' 2> /dev/null < "/proc/$pid/cmdline" | grep -qF -- "$2"
 }
 
+# gone PID: it has ended; one that only waits for a lazy parent to read its status has.
+gone() { ! grep -q '^State:[[:space:]]*[^ZX]' 2> /dev/null < "/proc/$1/status"; }
+
 # stop PIDFILE WORD: end it and wait until it is gone.
 stop() {
   local pid i
   if alive "$1" "$2"; then
     pid=$(cat "$1")
     kill -TERM "$pid" 2> /dev/null || true
-    for ((i = 0; i < 100; i++)); do [ -d "/proc/$pid" ] || break; sleep 0.1; done
-    [ ! -d "/proc/$pid" ] || kill -KILL "$pid" 2> /dev/null || true
+    for ((i = 0; i < 100; i++)); do ! gone "$pid" || break; sleep 0.1; done
+    gone "$pid" || kill -KILL "$pid" 2> /dev/null || true
   fi
   rm -f "$1"
 }

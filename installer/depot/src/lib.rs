@@ -1,1 +1,52 @@
-//! Placeholder.
+//! The depot `embedded`: the blobs of a bundle, once, served read-only over TLS from the registry host's own content
+//! store. It runs as a systemd unit, so it outlives the installer and a reboot.
+//!
+//! Routes: `/v2/…` (OCI distribution-spec, the pull half), `/blobs/sha256/<hex>`, `/files/<name>`.
+
+mod content;
+mod registry;
+mod serve;
+
+pub use serve::{Running, serve};
+
+/// Why a depot cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum DepotError {
+    /// A file it needs cannot be read.
+    #[error("cannot read {path}; the plan's depot steps write it: run `kubexm-install create` again")]
+    Read {
+        /// Which file.
+        path: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Its config is not what this program reads.
+    #[error("{path} is no depot config this program reads; run `kubexm-install create` again with this version")]
+    Config {
+        /// Which file.
+        path: String,
+        /// Where it is wrong.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// Certificate or key are not usable.
+    #[error("certificate {cert} and key {key} do not work together: {reason}")]
+    Tls {
+        /// Certificate file.
+        cert: String,
+        /// Key file.
+        key: String,
+        /// What rustls said.
+        reason: String,
+    },
+    /// The port cannot be had.
+    #[error("cannot listen on {listen}; see who holds the port with `ss -ltnp`")]
+    Listen {
+        /// Address and port.
+        listen: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+}

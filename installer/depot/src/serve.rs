@@ -1,0 +1,131 @@
+//! Listening: TLS with the certificate of the cluster's registry CA, until told to stop.
+
+use std::net::SocketAddr;
+use std::path::Path as FilePath;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{Request, Response};
+use axum::routing::{any, get};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::service::TowerToHyperService;
+use kubexm_spec::{Digest, depot};
+use rustls::ServerConfig;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::DepotError;
+use crate::content::{self, Store};
+use crate::registry::{self, Registry};
+
+/// A client that opens a connection and says nothing is let go after this long.
+const HANDSHAKE: Duration = Duration::from_secs(20);
+
+/// A depot that listens; [`Running::run`] answers requests.
+pub struct Running {
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    router: Router,
+    /// Where it listens, with the real port when the config said 0.
+    pub address: SocketAddr,
+}
+
+/// Reads the config file and begins to listen. The caller has installed rustls' ring provider.
+pub async fn serve(config_path: &FilePath) -> Result<Running, DepotError> {
+    let path = config_path.display().to_string();
+    let text = read(&path).await?;
+    let config: depot::DepotConfig =
+        serde_json::from_slice(&text).map_err(|source| DepotError::Config { path: path.clone(), source })?;
+    let tls = tls(&config.tls).await?;
+    let listen = |source| DepotError::Listen { listen: config.listen.to_string(), source };
+    let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
+    let address = listener.local_addr().map_err(listen)?;
+    let router = router(config);
+    Ok(Running { listener, tls, router, address })
+}
+
+impl Running {
+    /// Answers requests until the future is dropped. One bad client never ends it.
+    pub async fn run(self) {
+        let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+        loop {
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Out of file descriptors, most often: wait for some connection to end.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                    continue;
+                }
+            };
+            let (tls, router, server) = (self.tls.clone(), self.router.clone(), server.clone());
+            tokio::spawn(async move {
+                let _ = stream.set_nodelay(true);
+                let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await else { return };
+                let service = TowerToHyperService::new(router);
+                if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
+                    tracing::debug!(%error, "connection ended");
+                }
+            });
+        }
+    }
+}
+
+fn router(config: depot::DepotConfig) -> Router {
+    let mut known: std::collections::BTreeSet<Digest> = config.files.values().copied().collect();
+    for repository in config.images.values() {
+        known.extend(repository.manifests.iter().chain(&repository.blobs));
+    }
+    let registry = Arc::new(Registry { store: Store::at(&config.store), config, known });
+    Router::new()
+        .route("/v2/", get(registry::version))
+        .route("/v2/{*path}", any(registry::below))
+        .route("/blobs/sha256/{hex}", get(blob))
+        .route("/files/{name}", get(file))
+        .with_state(registry)
+}
+
+async fn blob(
+    State(registry): State<Arc<Registry>>,
+    Path(hex): Path<String>,
+    request: Request<Body>,
+) -> Response<Body> {
+    match Digest::from_hex(&hex) {
+        Ok(digest) if registry.known.contains(&digest) => {
+            registry.store.answer(request, &digest, "application/octet-stream").await
+        }
+        _ => content::not_here(&hex),
+    }
+}
+
+async fn file(
+    State(registry): State<Arc<Registry>>,
+    Path(name): Path<String>,
+    request: Request<Body>,
+) -> Response<Body> {
+    match registry.config.files.get(&name) {
+        Some(digest) => registry.store.answer(request, digest, "application/octet-stream").await,
+        None => content::not_here(&name),
+    }
+}
+
+async fn read(path: &str) -> Result<Vec<u8>, DepotError> {
+    tokio::fs::read(path).await.map_err(|source| DepotError::Read { path: path.to_owned(), source })
+}
+
+async fn tls(files: &depot::Tls) -> Result<TlsAcceptor, DepotError> {
+    let bad = |reason: String| DepotError::Tls { cert: files.cert.clone(), key: files.key.clone(), reason };
+    let (cert, key) = (read(&files.cert).await?, read(&files.key).await?);
+    let chain = CertificateDer::pem_slice_iter(&cert).collect::<Result<Vec<_>, _>>().map_err(|e| bad(e.to_string()))?;
+    // The parser's error text never holds the key's bytes, but it says nothing useful either.
+    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| bad("the key is no PEM private key".to_owned()))?;
+    let mut config =
+        ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).map_err(|e| bad(e.to_string()))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
