@@ -139,11 +139,18 @@ host_down() {
   [ -n "${1:-}" ] || die "usage: lab host down NAME|--all"
   if [ "$1" = --all ]; then
     # all are told before the first is waited for
-    for dir in "$NETRUN"/hosts/*/; do ! alive "$dir/pid" host-run || kill -TERM "$(cat "$dir/pid")"; done
+    for dir in "$NETRUN"/hosts/*/; do [ ! -d "$dir" ] || host_halt "$dir"; done
     for dir in "$NETRUN"/hosts/*/; do [ ! -d "$dir" ] || host_remove "$(basename "$dir")"; done
   else
     host_remove "$1"
   fi
+}
+
+# host_halt DIR: an orderly shutdown begins. Once only: nspawn takes a second SIGTERM for impatience, and ends at once.
+host_halt() {
+  [ ! -e "$1/halting" ] && alive "$1/pid" host-run || return 0
+  touch "$1/halting"
+  kill -TERM "$(cat "$1/pid")" 2> /dev/null || true
 }
 
 host_remove() {
@@ -153,8 +160,8 @@ host_remove() {
   if alive "$dir/pid" host-run; then
     pid=$(cat "$dir/pid")
     nspawn=$(pgrep -P "$pid" -x systemd-nspawn || true)
-    kill -TERM "$pid" 2> /dev/null || true
-    # an orderly shutdown; a host that hangs in it is ended with everything in it
+    host_halt "$dir"
+    # a host that hangs in it is ended with everything in it
     until_true 30 gone "$pid" || {
       echo "lab: host $name does not shut down: killed" >&2
       # shellcheck disable=SC2086  # one process id or none
