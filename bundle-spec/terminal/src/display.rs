@@ -1,0 +1,200 @@
+//! The display: a fold of events that owns the terminal while work is under way.
+
+use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use kubexm_spec::event::{Event, EventKind, SCHEMA, StepOutcome};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::text;
+
+/// Plain lines of progress come no more often than this.
+const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Who reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A person at a terminal.
+    Terminal,
+    /// A log.
+    Plain,
+    /// A program.
+    Json,
+}
+
+impl Mode {
+    /// `--json` wins; otherwise whether standard error is a terminal.
+    pub fn choose(json: bool) -> Self {
+        match json {
+            true => Self::Json,
+            false if std::io::stderr().is_terminal() => Self::Terminal,
+            false => Self::Plain,
+        }
+    }
+}
+
+/// Shows events. Cheap to share behind a reference; never fails (a closed pipe ends the output, not the work).
+pub struct Display {
+    mode: Mode,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    bar: Option<(String, ProgressBar)>,
+    last_plain: Option<Instant>,
+}
+
+impl Display {
+    /// A display for one run of a program.
+    pub fn new(mode: Mode) -> Self {
+        Self { mode, state: Mutex::new(State::default()) }
+    }
+
+    /// Who reads.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Shows something that happens now.
+    pub fn emit(&self, kind: EventKind) {
+        self.show(Event { schema: SCHEMA.to_owned(), time: now(), kind });
+    }
+
+    /// Shows an event that already has its time.
+    pub fn show(&self, event: Event) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.mode {
+            Mode::Json => json(&event),
+            Mode::Terminal | Mode::Plain => self.for_people(&mut state, event.kind),
+        }
+    }
+
+    /// An answer of the program, on standard output.
+    pub fn answer(&self, text: &str) {
+        self.clear();
+        let _ = writeln!(std::io::stdout().lock(), "{}", text.trim_end());
+    }
+
+    /// Takes the progress bar away, before a question or an answer.
+    pub fn clear(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, bar)) = state.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn for_people(&self, state: &mut State, kind: EventKind) {
+        match kind {
+            EventKind::Progress { what, done, total, unit } => self.progress(state, what, done, total, &unit),
+            EventKind::Phase { name } => {
+                if let Some((_, bar)) = state.bar.take() {
+                    bar.finish_and_clear();
+                }
+                state.last_plain = None;
+                say(state, &format!("== {name}"));
+            }
+            EventKind::Note { text } => say(state, &format!("   {text}")),
+            EventKind::Warning { text } => say(state, &format!("warning: {text}")),
+            EventKind::StepStarted { host, title, .. } => match self.mode {
+                Mode::Terminal => self.spin(state, format!("{host}: {title}")),
+                _ => say(state, &format!("   .. {host}: {title}")),
+            },
+            EventKind::StepEnded { host, title, outcome, duration_ms, error, .. } => {
+                say(state, &format!("   {} {host}: {title} ({})", mark(outcome), text::seconds(duration_ms)));
+                if let Some(error) = error {
+                    say(state, &format!("      {}", error.replace('\n', "\n      ")));
+                }
+            }
+            EventKind::Result { ok, summary, .. } => {
+                if let Some((_, bar)) = state.bar.take() {
+                    bar.finish_and_clear();
+                }
+                say(state, &if ok { summary } else { format!("error: {summary}") });
+            }
+        }
+    }
+
+    fn progress(&self, state: &mut State, what: String, done: u64, total: Option<u64>, unit: &str) {
+        if self.mode == Mode::Terminal {
+            let fits = state.bar.as_ref().is_some_and(|(name, _)| *name == what);
+            if !fits {
+                let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+                bar.set_style(style(unit, total.is_some()));
+                bar.set_message(what.clone());
+                state.bar = Some((what, bar));
+            }
+            if let Some((_, bar)) = &state.bar {
+                bar.set_position(done);
+            }
+            return;
+        }
+        let finished = total == Some(done);
+        if !finished && state.last_plain.is_some_and(|last| last.elapsed() < PLAIN_INTERVAL) {
+            return;
+        }
+        state.last_plain = Some(Instant::now());
+        let amount = |n: u64| if unit == "bytes" { text::bytes(n) } else { n.to_string() };
+        let of = total.map(|t| format!(" of {}", amount(t))).unwrap_or_default();
+        say(state, &format!("   {what}: {}{of}", amount(done)));
+    }
+
+    fn spin(&self, state: &mut State, message: String) {
+        let bar = match state.bar.take() {
+            Some((name, bar)) if name.is_empty() => bar,
+            _ => {
+                let bar = ProgressBar::new_spinner();
+                bar.set_style(ProgressStyle::default_spinner());
+                bar.enable_steady_tick(Duration::from_millis(120));
+                bar
+            }
+        };
+        bar.set_message(message);
+        state.bar = Some((String::new(), bar));
+    }
+}
+
+/// A line for people, above the bar when there is one.
+fn say(state: &State, line: &str) {
+    let write = || {
+        let _ = writeln!(std::io::stderr().lock(), "{line}");
+    };
+    match &state.bar {
+        Some((_, bar)) => bar.suspend(write),
+        None => write(),
+    }
+}
+
+fn json(event: &Event) {
+    if let Ok(line) = serde_json::to_string(event) {
+        let _ = writeln!(std::io::stdout().lock(), "{line}");
+    }
+}
+
+fn mark(outcome: StepOutcome) -> &'static str {
+    match outcome {
+        StepOutcome::Satisfied => "ok  ",
+        StepOutcome::Done => "done",
+        StepOutcome::Failed => "FAIL",
+        StepOutcome::Blocked => "held",
+        StepOutcome::Undone => "back",
+    }
+}
+
+fn style(unit: &str, bounded: bool) -> ProgressStyle {
+    let template = match (unit, bounded) {
+        ("bytes", true) => "   {msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+        ("bytes", false) => "   {msg} {spinner} {bytes}, {bytes_per_sec}",
+        (_, true) => "   {msg} [{bar:30}] {pos} of {len}, {eta} left",
+        (_, false) => "   {msg} {spinner} {pos}",
+    };
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// Now as RFC 3339 in UTC.
+fn now() -> String {
+    OffsetDateTime::now_utc().format(&Rfc3339).unwrap_or_default()
+}

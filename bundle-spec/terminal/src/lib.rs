@@ -1,0 +1,12 @@
+//! How both programs talk to people and to machines: one stream of events, shown as a progress display on a terminal,
+//! as plain lines elsewhere, or as one JSON object a line.
+//!
+//! People read standard error; standard output holds only answers and `--json`.
+
+mod display;
+mod help;
+mod text;
+
+pub use display::{Display, Mode};
+pub use help::exit_code_table;
+pub use text::{bytes, seconds};

@@ -1,0 +1,26 @@
+//! Sizes and times for people.
+
+/// Bytes in binary units with one decimal: `1.5 GiB`.
+pub fn bytes(count: u64) -> String {
+    indicatif::HumanBytes(count).to_string()
+}
+
+/// Milliseconds as seconds or minutes: `0.4 s`, `12 s`, `3 min 20 s`.
+pub fn seconds(milliseconds: u64) -> String {
+    let whole = milliseconds / 1000;
+    match whole {
+        0..10 => format!("{whole}.{} s", milliseconds % 1000 / 100),
+        10..120 => format!("{whole} s"),
+        _ => format!("{} min {} s", whole / 60, whole % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn times_are_short_and_never_round_up_to_a_lie() {
+        assert_eq!(super::seconds(460), "0.4 s");
+        assert_eq!(super::seconds(12_900), "12 s");
+        assert_eq!(super::seconds(200_000), "3 min 20 s");
+    }
+}
