@@ -36,4 +36,5 @@ ${hosts%$'\n'}
 YAML
 }
 
-joined() { local IFS=,; echo "${*}" | sed 's/,/, /g'; }
+# joined WORD...: with ", " between them
+joined() { local list; list=$(printf ', %s' "$@"); echo "${list:2}"; }

@@ -45,6 +45,7 @@ host_up() {
   dir=$(host_dir "$name")
   if ! alive "$dir/pid" host-run; then
     [ -d "$dir/root" ] || host_make "$name" "$address" "$dir" "$base" "$gateway"
+    rm -f "$dir/halting"
     detached "$dir/log" "$dir/pid" "$HERE/host-run" "$name" "$dir/root"
   fi
   host_answers "$name" || { tail -n 20 "$dir/log" >&2; die "host $name: no ssh after 60 s; see $dir/log"; }

@@ -28,6 +28,8 @@ net_down() {
   for host in "$NETRUN"/hosts/*/; do
     [ ! -d "$host" ] || die "$LAB_NET still has hosts: lab host down --all"
   done
+  . "$HERE/watch.sh"
+  watch_stop
   ! net_is_up || ip netns del "$LAB_NET"
   rm -rf "$NETRUN"
 }

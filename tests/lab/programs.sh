@@ -27,7 +27,7 @@ build_kubernetes() {
   minor=${minor%%.*}
   mkdir -p "$out"
   work=$(mktemp -d "$LAB/k8s/tmp.XXXXXX")
-  cd "$work"
+  cd "$work" || exit
   printf 'module lab\n\ngo 1.24.0\n\nrequire k8s.io/kubernetes v%s\n' "$version" > go.mod
   upstream=$(go mod download -json "k8s.io/kubernetes@v$version" | sed -n 's/.*"GoMod": "\(.*\)".*/\1/p')
   sed -n "s,^\t*\(k8s.io/[a-z-]*\) => \./staging.*,replace \1 => \1 $staging,p" "$upstream" >> go.mod
@@ -43,7 +43,7 @@ build_kubernetes() {
   done
   CGO_ENABLED=0 nice go build -trimpath -buildvcs=false -ldflags "$flags" -o "$work/out/" "${@/#/k8s.io/kubernetes/cmd/}"
   mv "$work"/out/* "$out/"
-  cd "$LAB"
+  cd "$LAB" || exit
   rm -rf "$work"
 }
 
@@ -70,7 +70,7 @@ build_program() {
   local version=$1 names=$2 module=$3 work name
   shift 3
   work=$(mktemp -d "$BIN/tmp.XXXXXX")
-  cd "$work"
+  cd "$work" || exit
   printf 'module lab\n\ngo 1.24.0\n' > go.mod
   # shellcheck disable=SC2086  # EXTRA is empty or one word
   go get "$module@v$version" ${EXTRA:-} "${@/%/@v$version}"
@@ -79,7 +79,7 @@ build_program() {
     mv "$work/out/${name%%:*}" "$BIN/${name#*:}"
     echo "$version" > "$BIN/.versions/${name#*:}"
   done
-  cd "$LAB"
+  cd "$LAB" || exit
   rm -rf "$work"
 }
 
