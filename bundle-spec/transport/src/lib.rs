@@ -1,1 +1,27 @@
-//! Placeholder.
+//! Resumable, verified transfer into a content-addressed store that survives a kill at any moment and is shared by
+//! concurrent programs.
+//!
+//! Three doors: [`HttpClient`] for files, [`Registry`] for images in registries, [`layout`] for images in a folder. Each
+//! takes candidates in order and ends in the [`Store`] or in a [`TransportError`] that says what every candidate did.
+//!
+//! The crate reads no environment and installs no global state. A program that fetches over https installs rustls'
+//! provider first: `rustls::crypto::ring::default_provider().install_default()`. Proxies are `reqwest`'s business, which
+//! honours `HTTPS_PROXY` and its kin: the operator's choice.
+
+pub mod checksum;
+mod clients;
+mod error;
+pub mod http;
+pub mod partial;
+mod sniff;
+mod source;
+pub mod store;
+mod transfer;
+
+pub use clients::HttpOptions;
+pub use error::TransportError;
+pub use http::{Fetched, FileCandidate, Head, HttpClient, Want};
+pub use store::Store;
+
+/// Told as bytes arrive: bytes so far, and in all when known. Called often; it must be quick.
+pub type Progress<'a> = dyn Fn(u64, Option<u64>) + Send + Sync + 'a;

@@ -1,0 +1,148 @@
+//! HTTP clients by trust: one for each set of CA files and plain-http permission, made when first needed.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use reqwest::redirect;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use tokio::sync::Semaphore;
+
+use crate::TransportError;
+use crate::error::chain;
+
+/// How to talk to origins. The defaults suit the internet.
+#[derive(Clone, Debug)]
+pub struct HttpOptions {
+    /// CA certificates (PEM) to trust besides the system's roots and Mozilla's.
+    pub ca_pem: Vec<Vec<u8>>,
+    /// For a connection to be made.
+    pub connect_timeout: Duration,
+    /// Without a single byte before a connection is given up and the transfer resumed.
+    pub stall_timeout: Duration,
+    /// Tries after the first one that brought nothing new; a try that brought bytes starts the count anew.
+    pub retries: usize,
+    /// The first wait between two tries; doubled each time, with jitter.
+    pub backoff_min: Duration,
+    /// The longest wait between two tries, and the longest `Retry-After` that is honoured.
+    pub backoff_max: Duration,
+    /// Transfers at the same time.
+    pub parallel: usize,
+    /// Transfers at the same time from one host.
+    pub parallel_per_host: usize,
+    /// What we call ourselves.
+    pub user_agent: String,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            ca_pem: Vec::new(),
+            connect_timeout: Duration::from_secs(15),
+            stall_timeout: Duration::from_secs(30),
+            retries: 5,
+            backoff_min: Duration::from_millis(500),
+            backoff_max: Duration::from_secs(60),
+            parallel: 8,
+            parallel_per_host: 4,
+            user_agent: concat!("kubexm/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+/// What a client trusts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Trusts {
+    /// A file of CA certificates besides the usual roots.
+    pub ca_file: Option<PathBuf>,
+    /// Whether `http://` may be used at all, redirects included.
+    pub plain_http: bool,
+}
+
+/// The clients and the limits that all transfers share.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    pub options: HttpOptions,
+    clients: Mutex<HashMap<Trusts, reqwest::Client>>,
+    all: Arc<Semaphore>,
+    hosts: Mutex<HashMap<String, Arc<Semaphore>>>,
+}
+
+impl Clients {
+    /// Reads the CA certificates of the options, so that a wrong one is told before any transfer.
+    pub fn new(options: HttpOptions) -> Result<Self, TransportError> {
+        for (index, pem) in options.ca_pem.iter().enumerate() {
+            certificates(pem, &format!("CA certificate {}", index + 1))?;
+        }
+        let all = Arc::new(Semaphore::new(options.parallel.max(1)));
+        Ok(Self { options, clients: Mutex::default(), all, hosts: Mutex::default() })
+    }
+
+    /// Every extra root of a client, as DER.
+    pub fn roots(&self, ca_file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, TransportError> {
+        let mut roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.to_vec();
+        for pem in &self.options.ca_pem {
+            roots.extend(certificates(pem, "CA certificate")?);
+        }
+        if let Some(path) = ca_file {
+            let what = format!("CA file {}", path.display());
+            let pem = std::fs::read(path)
+                .map_err(|e| TransportError::Setting { what: what.clone(), problem: format!("cannot be read: {e}") })?;
+            roots.extend(certificates(&pem, &what)?);
+        }
+        Ok(roots)
+    }
+
+    /// The client that trusts just this.
+    pub fn get(&self, trusts: &Trusts) -> Result<reqwest::Client, TransportError> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(trusts) {
+            return Ok(client.clone());
+        }
+        let failed = |e: reqwest::Error| TransportError::Setting { what: "HTTP client".into(), problem: chain(&e) };
+        let mut roots = Vec::new();
+        for der in self.roots(trusts.ca_file.as_deref())? {
+            roots.push(reqwest::Certificate::from_der(&der).map_err(failed)?);
+        }
+        // The roots are named one by one because a machine without a CA folder otherwise gets no client at all,
+        // not even for http (reqwest#2988). No decoding of bodies: it would break ranges and digests.
+        let client = reqwest::Client::builder()
+            .tls_certs_merge(roots)
+            .https_only(!trusts.plain_http)
+            .redirect(redirect::Policy::limited(10))
+            .referer(false)
+            .connect_timeout(self.options.connect_timeout)
+            .user_agent(&self.options.user_agent)
+            .build()
+            .map_err(failed)?;
+        clients.insert(trusts.clone(), client.clone());
+        Ok(client)
+    }
+
+    /// Leave for one transfer from a host; given back when dropped.
+    pub async fn permit(&self, host: &str) -> Result<impl Sized + Send + use<>, TransportError> {
+        let of_host = {
+            let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+            let limit = self.options.parallel_per_host.max(1);
+            Arc::clone(hosts.entry(host.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(limit))))
+        };
+        // The host's first: who waits for a slow host must not hold what others could use.
+        let closed = |e: tokio::sync::AcquireError| TransportError::Worker(e.to_string());
+        let host = of_host.acquire_owned().await.map_err(closed)?;
+        let all = Arc::clone(&self.all).acquire_owned().await.map_err(closed)?;
+        Ok((host, all))
+    }
+}
+
+/// Every certificate of a PEM text; a text without one is an error.
+fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, TransportError> {
+    let wrong = |problem: String| TransportError::Setting { what: what.to_owned(), problem };
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = found.map_err(|e| wrong(format!("is not PEM: {e}")))?;
+    if found.is_empty() {
+        return Err(wrong("holds no certificate (wanted PEM, `-----BEGIN CERTIFICATE-----`)".to_owned()));
+    }
+    Ok(found)
+}

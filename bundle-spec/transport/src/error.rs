@@ -1,0 +1,190 @@
+//! What can go wrong on the way into the store, and which exit code that is.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use kubexm_spec::{Digest, ExitCode};
+
+/// A transfer that did not come to its end. `origin` is always an address without credentials.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransportError {
+    /// No answer, a cut connection, or nothing but server errors, after all retries.
+    #[error(
+        "{origin} does not answer as it should: {reason}; check the network and the address, then run again (what is here is kept)"
+    )]
+    Down {
+        /// The address.
+        origin: String,
+        /// What was seen last.
+        reason: String,
+    },
+    /// The bytes are not the ones asked for. What was fetched is deleted.
+    #[error(
+        "{origin} sent other bytes than asked for: wanted {expected}, found {found}; the origin or a cache before it is wrong"
+    )]
+    Mismatch {
+        /// The address.
+        origin: String,
+        /// The digest asked for.
+        expected: Digest,
+        /// The digest of what came.
+        found: Digest,
+    },
+    /// The length is not the one asked for. What was fetched is deleted.
+    #[error(
+        "{origin} sent another size than asked for: wanted {expected} bytes, found {found}; the origin or a cache before it is wrong"
+    )]
+    WrongSize {
+        /// The address.
+        origin: String,
+        /// Bytes asked for.
+        expected: u64,
+        /// Bytes announced or sent.
+        found: u64,
+    },
+    /// A page, an error message or an encoded body where the file itself was expected.
+    #[error(
+        "{origin} sent {found} instead of the file; a login page or a proxy stands in the way, or the address is wrong"
+    )]
+    NotTheFile {
+        /// The address.
+        origin: String,
+        /// What came, in words.
+        found: String,
+    },
+    /// The origin says that it has no such thing.
+    #[error("{origin} has no such thing ({reason}); check version and address")]
+    Missing {
+        /// The address.
+        origin: String,
+        /// Status or message.
+        reason: String,
+    },
+    /// The origin wants other credentials.
+    #[error("{origin} refuses access: {reason}; log in to it (docker config), or use an origin that is open")]
+    Denied {
+        /// The address.
+        origin: String,
+        /// Status or message.
+        reason: String,
+    },
+    /// An image, index or manifest that cannot be used.
+    #[error("image {reference}: {problem}")]
+    Image {
+        /// The reference, with the registry that was asked.
+        reference: String,
+        /// What is wrong and how to mend it.
+        problem: String,
+    },
+    /// The image is not made for the platform.
+    #[error(
+        "image {reference} has nothing for {platform}; it has {found}; drop the platform from spec.hosts or choose another image"
+    )]
+    NoPlatform {
+        /// The reference, with the registry that was asked.
+        reference: String,
+        /// The platform asked for.
+        platform: String,
+        /// What it has.
+        found: String,
+    },
+    /// An address or setting that cannot be used.
+    #[error("{what}: {problem}")]
+    Setting {
+        /// Which setting.
+        what: String,
+        /// What is wrong and how to mend it.
+        problem: String,
+    },
+    /// The disk is full.
+    #[error("the disk is full at {}{}; free space there or choose another folder, then run again (what is here is kept)", path.display(), needed_text(*needed))]
+    DiskFull {
+        /// What was being written.
+        path: PathBuf,
+        /// Bytes that are still to be written, when known.
+        needed: Option<u64>,
+    },
+    /// The disk fails.
+    #[error("cannot {doing} {}", path.display())]
+    Disk {
+        /// `write`, `read`, `rename` …
+        doing: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Every candidate failed; each with its own reason.
+    #[error("{what} cannot be had from any origin:{}", list(tried))]
+    AllFailed {
+        /// What was wanted.
+        what: String,
+        /// The error of each candidate, in the order they were asked.
+        tried: Vec<TransportError>,
+    },
+    /// A task of this program died.
+    #[error("a worker of this program died: {0}")]
+    Worker(String),
+}
+
+fn needed_text(needed: Option<u64>) -> String {
+    needed.map(|bytes| format!(": {bytes} more bytes are needed")).unwrap_or_default()
+}
+
+fn list(tried: &[TransportError]) -> String {
+    if tried.is_empty() {
+        return " no origin is configured for it".to_owned();
+    }
+    tried.iter().map(|error| format!("\n  - {error}")).collect()
+}
+
+impl TransportError {
+    /// The exit code of a program that ends with this error; of several, the most severe.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Down { .. } => ExitCode::OriginDown,
+            Self::Mismatch { .. } | Self::WrongSize { .. } | Self::NotTheFile { .. } | Self::Image { .. } => {
+                ExitCode::OriginMismatch
+            }
+            Self::Missing { .. } | Self::NoPlatform { .. } => ExitCode::OriginMissing,
+            Self::Denied { .. } => ExitCode::OriginDenied,
+            Self::Setting { .. } => ExitCode::Config,
+            Self::DiskFull { .. } | Self::Disk { .. } => ExitCode::Disk,
+            Self::AllFailed { tried, .. } => {
+                tried.iter().map(Self::exit_code).reduce(ExitCode::worst).unwrap_or(ExitCode::OriginMissing)
+            }
+            Self::Worker(_) => ExitCode::Internal,
+        }
+    }
+
+    /// Whether another origin cannot help: this machine's disk, settings, or a fault of this program.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self, Self::DiskFull { .. } | Self::Disk { .. } | Self::Worker(_))
+    }
+
+    /// From an IO error on this machine's disk; a full disk becomes [`TransportError::DiskFull`].
+    pub(crate) fn disk(doing: &'static str, path: &Path, needed: Option<u64>, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::DiskFull { path: path.to_owned(), needed }
+            }
+            _ => Self::Disk { doing, path: path.to_owned(), source },
+        }
+    }
+}
+
+/// An error with all its causes in one line; `reqwest` says little without them.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,198 @@
+//! Files over HTTP(S): several candidates in order, resumed, verified, into the store.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kubexm_spec::Digest;
+use reqwest::Url;
+
+use crate::clients::{Clients, HttpOptions, Trusts};
+use crate::source::{Attempt, Source, next_chunk, retried};
+use crate::transfer;
+use crate::{Progress, Store, TransportError};
+
+/// One address a file may come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileCandidate {
+    /// `https://…`, or `http://…` where that is allowed.
+    pub url: String,
+    /// Whether plain http is allowed, for the address and for what it redirects to.
+    pub plain_http_allowed: bool,
+    /// A PEM file of CA certificates to trust for this one besides the usual roots.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl FileCandidate {
+    /// An address over https with the usual roots.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into(), plain_http_allowed: false, ca_file: None }
+    }
+
+    fn parse(&self) -> Result<(Url, Trusts), TransportError> {
+        let wrong =
+            |problem: String| TransportError::Setting { what: format!("address {}", shown(&self.url)), problem };
+        let url = Url::parse(&self.url).map_err(|e| wrong(format!("is no URL: {e}")))?;
+        match url.scheme() {
+            "https" => {}
+            "http" if self.plain_http_allowed => {}
+            "http" => return Err(wrong("plain http is not allowed for it; use https, or allow it in the zone".into())),
+            other => return Err(wrong(format!("{other} is not a scheme this program fetches from"))),
+        }
+        Ok((url, Trusts { ca_file: self.ca_file.clone(), plain_http: self.plain_http_allowed }))
+    }
+}
+
+/// What is wanted of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Want {
+    /// Its digest, when known beforehand. Without one, what comes is what is believed.
+    pub digest: Option<Digest>,
+    /// Its size in bytes, when known beforehand.
+    pub size: Option<u64>,
+    /// The file is a program or an archive: a page, JSON or XML in its place is refused by name, before hashing.
+    pub refuse_html: bool,
+}
+
+/// A file that is in the store now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// Of the bytes.
+    pub digest: Digest,
+    /// In bytes.
+    pub size: u64,
+    /// The address that answered; none when the store had it already.
+    pub url: Option<String>,
+}
+
+/// What an address says about a file without sending it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// In bytes, when told.
+    pub size: Option<u64>,
+    /// The entity tag, when told.
+    pub etag: Option<String>,
+}
+
+/// Fetches files. Cheap to clone; clones share connections and limits.
+#[derive(Clone, Debug)]
+pub struct HttpClient {
+    clients: Arc<Clients>,
+}
+
+impl HttpClient {
+    /// A client. The program must have installed rustls' provider before the first https request:
+    /// `rustls::crypto::ring::default_provider().install_default()`.
+    pub fn new(options: HttpOptions) -> Result<Self, TransportError> {
+        Ok(Self { clients: Arc::new(Clients::new(options)?) })
+    }
+
+    pub(crate) fn clients(&self) -> &Arc<Clients> {
+        &self.clients
+    }
+
+    /// Brings a file into the store: from there if it is there, else from the first candidate that sends the right
+    /// bytes. `progress` gets bytes so far and in all. The error names what each candidate did.
+    pub async fn fetch(
+        &self,
+        candidates: &[FileCandidate],
+        want: &Want,
+        store: &Store,
+        progress: &Progress<'_>,
+    ) -> Result<Fetched, TransportError> {
+        if let Some(fetched) = transfer::in_store(store, want)? {
+            progress(fetched.size, Some(fetched.size));
+            return Ok(fetched);
+        }
+        let mut tried = Vec::new();
+        for candidate in candidates {
+            match self.fetch_one(candidate, want, store, progress).await {
+                Ok(fetched) => return Ok(fetched),
+                Err(error) if error.is_ours() => return Err(error),
+                Err(error) => {
+                    tracing::warn!(%error, "a candidate is passed over");
+                    tried.push(error);
+                }
+            }
+        }
+        Err(TransportError::AllFailed { what: what(candidates, want), tried })
+    }
+
+    async fn fetch_one(
+        &self,
+        candidate: &FileCandidate,
+        want: &Want,
+        store: &Store,
+        progress: &Progress<'_>,
+    ) -> Result<Fetched, TransportError> {
+        let (url, trusts) = candidate.parse()?;
+        let source = Source::new(self.clients.get(&trusts)?, url, None);
+        transfer::fetch(&self.clients, &source, want, store, progress).await
+    }
+
+    /// A small body (a checksum file, a version list), at most `limit` bytes, kept nowhere.
+    pub async fn get_small(&self, candidate: &FileCandidate, limit: u64) -> Result<Vec<u8>, TransportError> {
+        let (url, trusts) = candidate.parse()?;
+        let source = Source::new(self.clients.get(&trusts)?, url, None);
+        let host = source.host();
+        let _permit = self.clients.permit(&host).await?;
+        retried(&self.clients.options, || self.get_small_once(&source, limit)).await
+    }
+
+    async fn get_small_once(&self, source: &Source<'_>, limit: u64) -> Result<Vec<u8>, Attempt> {
+        let options = &self.clients.options;
+        let response = source.answered(source.send(options, reqwest::Method::GET, None).await?)?;
+        let mut body = Vec::new();
+        let mut stream = response.bytes_stream();
+        while let Some(chunk) = next_chunk(source, options, &mut stream).await? {
+            if (body.len() + chunk.len()) as u64 > limit {
+                return Err(Attempt::Fatal(TransportError::NotTheFile {
+                    origin: source.origin(),
+                    found: format!("more than {limit} bytes"),
+                }));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    /// Asks about a file without fetching it.
+    pub async fn head(&self, candidate: &FileCandidate) -> Result<Head, TransportError> {
+        let (url, trusts) = candidate.parse()?;
+        let source = Source::new(self.clients.get(&trusts)?, url, None);
+        let source = &source;
+        let options = &self.clients.options;
+        retried(options, || async move {
+            let response = source.answered(source.send(options, reqwest::Method::HEAD, None).await?)?;
+            let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+            Ok(Head {
+                size: text(reqwest::header::CONTENT_LENGTH).and_then(|length| length.parse().ok()),
+                etag: text(reqwest::header::ETAG).map(str::to_owned),
+            })
+        })
+        .await
+    }
+}
+
+/// An address without the credentials and the query it may carry.
+pub(crate) fn shown(url: &str) -> String {
+    match Url::parse(url) {
+        Ok(mut parsed) => {
+            // Both fail only for addresses that cannot carry credentials.
+            let _ = parsed.set_username("");
+            let _ = parsed.set_password(None);
+            parsed.set_query(None);
+            parsed.set_fragment(None);
+            parsed.to_string()
+        }
+        Err(_) => "that cannot be read".to_owned(),
+    }
+}
+
+fn what(candidates: &[FileCandidate], want: &Want) -> String {
+    let name = candidates.first().map(|c| shown(&c.url)).unwrap_or_else(|| "a file".to_owned());
+    let name = name.rsplit('/').next().unwrap_or_default().to_owned();
+    match want.digest {
+        Some(digest) => format!("{name} ({digest})"),
+        None => name,
+    }
+}

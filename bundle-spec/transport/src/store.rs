@@ -1,0 +1,223 @@
+//! The content-addressed store: a folder of whole blobs, each under the name of its digest.
+//!
+//! A file is under its final name only when all of it is on disk and its digest was computed over what was written, so a
+//! kill at any moment leaves whole blobs and unfinished files in `partial/`, nothing else. Several programs may use one
+//! store at once. The API is synchronous; the network side calls it from blocking tasks.
+//!
+//! ```text
+//! blobs/sha256/<hex>     whole blobs
+//! partial/<key>.part     unfinished, locked by whoever writes it; <key>.json says where it came from
+//! partial/insert-*       unfinished copies from a reader; swept when a day old
+//! facts/<hex>            small things noted under a key
+//! ```
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use kubexm_spec::Digest;
+use kubexm_spec::digest::Hasher;
+
+use crate::TransportError;
+use crate::partial::Partial;
+
+/// How old an abandoned copy must be before a later program removes it.
+const SWEEP_AGE: Duration = Duration::from_secs(24 * 3600);
+/// Bytes read from a reader at a time.
+const CHUNK: usize = 1 << 20;
+
+/// A content-addressed store in a folder. Cheap to clone; clones and other processes may share the folder.
+#[derive(Clone, Debug)]
+pub struct Store {
+    root: PathBuf,
+}
+
+impl Store {
+    /// Opens the store in `root`, making the folders that are missing.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Self, TransportError> {
+        let store = Self { root: root.into() };
+        for dir in [store.blobs(), store.partials(), store.facts()] {
+            fs::create_dir_all(&dir).map_err(|e| TransportError::disk("make the folder", &dir, None, e))?;
+        }
+        store.sweep();
+        Ok(store)
+    }
+
+    /// The folder it is in.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where a blob is, or would be.
+    pub fn path(&self, digest: &Digest) -> PathBuf {
+        self.blobs().join(digest.hex())
+    }
+
+    /// Whether the blob is here. Its content was checked when it was put here; see [`Store::holds`] and [`Store::verify`].
+    pub fn contains(&self, digest: &Digest) -> bool {
+        self.path(digest).is_file()
+    }
+
+    /// Size of a blob in bytes; none when it is not here.
+    pub fn size(&self, digest: &Digest) -> Option<u64> {
+        fs::metadata(self.path(digest)).ok().filter(fs::Metadata::is_file).map(|meta| meta.len())
+    }
+
+    /// Whether the blob is here with this size. A blob of another size on disk is hashed again, and removed when damaged.
+    pub fn holds(&self, digest: &Digest, size: u64) -> Result<bool, TransportError> {
+        match self.size(digest) {
+            Some(found) if found == size => Ok(true),
+            Some(_) => {
+                self.verify(digest)?;
+                Ok(false)
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Opens a blob for reading.
+    pub fn open_blob(&self, digest: &Digest) -> Result<File, TransportError> {
+        let path = self.path(digest);
+        File::open(&path).map_err(|e| TransportError::disk("open", &path, None, e))
+    }
+
+    /// All of a small blob (a manifest, an index); `limit` is in bytes.
+    pub fn read(&self, digest: &Digest, limit: u64) -> Result<Vec<u8>, TransportError> {
+        let path = self.path(digest);
+        let mut bytes = Vec::new();
+        self.open_blob(digest)?
+            .take(limit + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|e| TransportError::disk("read", &path, None, e))?;
+        if bytes.len() as u64 > limit {
+            let source = io::Error::other(format!("it is larger than the {limit} bytes that such a blob may have"));
+            return Err(TransportError::disk("read", &path, None, source));
+        }
+        Ok(bytes)
+    }
+
+    /// Copies a reader into the store, hashing on the way. The reader is always read to its end. A digest other than
+    /// `expected` leaves nothing behind.
+    pub fn insert(&self, mut reader: impl Read, expected: Option<Digest>) -> Result<(Digest, u64), TransportError> {
+        let dir = self.partials();
+        let mut temporary = tempfile::Builder::new()
+            .prefix("insert-")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+            .tempfile_in(&dir)
+            .map_err(|e| TransportError::disk("make a file in", &dir, None, e))?;
+        let path = temporary.path().to_owned();
+        let failed = |e| TransportError::disk("write", &path, None, e);
+        let (mut hasher, mut size, mut buffer) = (Hasher::default(), 0, vec![0; CHUNK]);
+        loop {
+            let read = match reader.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(TransportError::disk("read what should become", &path, None, error)),
+            };
+            hasher.update(&buffer[..read]);
+            temporary.write_all(&buffer[..read]).map_err(failed)?;
+            size += read as u64;
+        }
+        let found = hasher.finish();
+        if let Some(expected) = expected.filter(|expected| *expected != found) {
+            let origin = "the source of this copy".to_owned();
+            return Err(TransportError::Mismatch { origin, expected, found });
+        }
+        temporary.as_file().sync_all().map_err(failed)?;
+        let target = self.path(&found);
+        temporary.persist(&target).map_err(|e| TransportError::disk("rename to", &target, None, e.error))?;
+        sync_dir(&self.blobs())?;
+        Ok((found, size))
+    }
+
+    /// Hashes a blob again. True when it is here and whole; a damaged one is removed, so that it is fetched anew.
+    pub fn verify(&self, digest: &Digest) -> Result<bool, TransportError> {
+        let path = self.path(digest);
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(TransportError::disk("open", &path, None, error)),
+        };
+        let mut hasher = Hasher::default();
+        io::copy(&mut file, &mut hasher).map_err(|e| TransportError::disk("read", &path, None, e))?;
+        if hasher.finish() == *digest {
+            return Ok(true);
+        }
+        tracing::warn!(path = %path.display(), "a damaged blob is removed");
+        fs::remove_file(&path).map_err(|e| TransportError::disk("remove", &path, None, e))?;
+        sync_dir(&self.blobs())?;
+        Ok(false)
+    }
+
+    /// The unfinished file of a key (a blob's hex digest, or any name of letters, digits, `-` and `.`), once no one else
+    /// writes it. Waits for that; whoever waited looks for the blob first.
+    pub fn partial(&self, key: &str) -> Result<Partial, TransportError> {
+        Partial::lock(self, key)
+    }
+
+    /// Like [`Store::partial`], but none when someone else writes it now.
+    pub fn try_partial(&self, key: &str) -> Result<Option<Partial>, TransportError> {
+        Partial::try_lock(self, key)
+    }
+
+    /// Notes a small fact under a key, replacing what was noted before. Only what never changes belongs here (the size of
+    /// a digest, the checksum of a released version); what a tag points at does change.
+    pub fn note(&self, key: &str, value: &str) -> Result<(), TransportError> {
+        write_whole(&self.fact(key), value.as_bytes())
+    }
+
+    /// What was noted under a key.
+    pub fn noted(&self, key: &str) -> Result<Option<String>, TransportError> {
+        let path = self.fact(key);
+        match fs::read_to_string(&path) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(TransportError::disk("read", &path, None, error)),
+        }
+    }
+
+    pub(crate) fn blobs(&self) -> PathBuf {
+        self.root.join("blobs/sha256")
+    }
+
+    pub(crate) fn partials(&self) -> PathBuf {
+        self.root.join("partial")
+    }
+
+    fn facts(&self) -> PathBuf {
+        self.root.join("facts")
+    }
+
+    fn fact(&self, key: &str) -> PathBuf {
+        self.facts().join(Digest::of(key).hex())
+    }
+
+    /// Removes copies that a killed program left. A copy in progress has a young mtime. Failing is harmless.
+    fn sweep(&self) {
+        let Ok(entries) = fs::read_dir(self.partials()) else { return };
+        let Some(limit) = SystemTime::now().checked_sub(SWEEP_AGE) else { return };
+        for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("insert-")) {
+            if entry.metadata().and_then(|meta| meta.modified()).is_ok_and(|time| time < limit) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+/// Writes a small file whole or not at all: temporary file, fsync, rename, fsync of the folder.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), TransportError> {
+    let failed = |e| TransportError::disk("write", path, Some(bytes.len() as u64), e);
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let mut temporary = tempfile::Builder::new().prefix("insert-").tempfile_in(dir).map_err(failed)?;
+    temporary.write_all(bytes).map_err(failed)?;
+    temporary.as_file().sync_all().map_err(failed)?;
+    temporary.persist(path).map_err(|e| failed(e.error))?;
+    sync_dir(dir)
+}
+
+/// Makes a rename in `dir` survive a power cut.
+pub(crate) fn sync_dir(dir: &Path) -> Result<(), TransportError> {
+    File::open(dir).and_then(|d| d.sync_all()).map_err(|e| TransportError::disk("sync the folder", dir, None, e))
+}

@@ -1,0 +1,300 @@
+//! The one way bytes get from an address into the store: resumed, watched, verified. Files and image layers alike.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use kubexm_spec::Digest;
+use reqwest::{Method, Response, StatusCode, header};
+
+use crate::clients::{Clients, HttpOptions};
+use crate::http::{Fetched, Want};
+use crate::partial::{Came, Partial};
+use crate::sniff;
+use crate::source::{Attempt, Retries, Source, next_chunk};
+use crate::{Progress, Store, TransportError};
+
+/// Bytes gathered before they are hashed and written; also what a kill can lose of a transfer.
+const GATHER: usize = 1 << 20;
+/// Between two looks whether another writer of the same blob has finished.
+const POLL: Duration = Duration::from_millis(50);
+
+/// The file, when the store has it already.
+pub(crate) fn in_store(store: &Store, want: &Want) -> Result<Option<Fetched>, TransportError> {
+    let Some(digest) = want.digest else { return Ok(None) };
+    let here = match want.size {
+        Some(size) => store.holds(&digest, size)?,
+        None => store.contains(&digest),
+    };
+    Ok(here.then(|| Fetched { digest, size: store.size(&digest).unwrap_or_default(), url: None }))
+}
+
+/// Fetches one file from one address. What came stays for the next try, unless it turned out wrong.
+pub(crate) async fn fetch(
+    clients: &Clients,
+    source: &Source<'_>,
+    want: &Want,
+    store: &Store,
+    progress: &Progress<'_>,
+) -> Result<Fetched, TransportError> {
+    let key = match want.digest {
+        Some(digest) => digest.hex(),
+        None => format!("address-{}", Digest::of(source.origin()).hex()),
+    };
+    let partial = lock(store, key).await?;
+    // Whoever held the lock may have finished the very blob.
+    if let Some(fetched) = in_store(store, want)? {
+        partial.discard()?;
+        progress(fetched.size, Some(fetched.size));
+        return Ok(fetched);
+    }
+    let host = source.host();
+    let _permit = clients.permit(&host).await?;
+    let mut download =
+        Download { options: &clients.options, source, want, progress, partial, fresh: false, total: None };
+    download.run().await?;
+    let Download { partial, .. } = download;
+    let (digest, size) = blocking(move || partial.commit()).await?;
+    Ok(Fetched { digest, size, url: Some(source.origin()) })
+}
+
+/// The part file, once no other program or task writes it. Polled, so that a cancelled fetch leaves no waiting thread.
+async fn lock(store: &Store, key: String) -> Result<Partial, TransportError> {
+    loop {
+        let (store, key) = (store.clone(), key.clone());
+        if let Some(partial) = blocking(move || store.try_partial(&key)).await? {
+            return Ok(partial);
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, TransportError> + Send + 'static,
+) -> Result<T, TransportError> {
+    tokio::task::spawn_blocking(work).await.map_err(|e| TransportError::Worker(e.to_string()))?
+}
+
+struct Download<'a> {
+    options: &'a HttpOptions,
+    source: &'a Source<'a>,
+    want: &'a Want,
+    progress: &'a Progress<'a>,
+    partial: Partial,
+    /// Every byte of the part file came from this address in this run: if it is wrong, this address is.
+    fresh: bool,
+    /// Size of the whole, in bytes, when anyone told.
+    total: Option<u64>,
+}
+
+impl Download<'_> {
+    async fn run(&mut self) -> Result<(), TransportError> {
+        let mut retries = Retries::new(self.options);
+        loop {
+            let before = self.partial.length();
+            match self.attempt().await {
+                Ok(()) if self.is_right()? => return Ok(()),
+                // Bytes of an earlier run or of another origin were in it: once more from the first byte.
+                Ok(()) => self.partial.clear()?,
+                Err(attempt) => {
+                    if self.partial.length() > before {
+                        retries.progress();
+                    }
+                    retries.wait(attempt).await?;
+                }
+            }
+        }
+    }
+
+    /// Whether the finished part file is what is wanted; false when it may be the fault of an earlier run.
+    fn is_right(&mut self) -> Result<bool, TransportError> {
+        let (found, length) = (self.partial.digest(), self.partial.length());
+        let origin = self.source.origin();
+        let error = match *self.want {
+            Want { size: Some(expected), .. } if expected != length => {
+                TransportError::WrongSize { origin, expected, found: length }
+            }
+            Want { digest: Some(expected), .. } if expected != found => {
+                TransportError::Mismatch { origin, expected, found }
+            }
+            _ => return Ok(true),
+        };
+        if !self.fresh {
+            return Ok(false);
+        }
+        self.partial.clear()?;
+        Err(error)
+    }
+
+    async fn attempt(&mut self) -> Result<(), Attempt> {
+        if self.want.size.is_some_and(|size| self.partial.length() > size) {
+            self.partial.clear()?;
+        }
+        if self.partial.length() > 0 && self.want.size == Some(self.partial.length()) {
+            return Ok(());
+        }
+        let etag = self.resumable()?;
+        let offset = self.partial.length();
+        self.fresh |= offset == 0;
+        let range = (offset > 0).then_some((offset, etag.as_deref()));
+        let response = self.source.send(self.options, Method::GET, range).await?;
+        let response = match response.status() {
+            StatusCode::PARTIAL_CONTENT if offset > 0 => {
+                self.total = Some(self.check_range(&response, offset)?);
+                response
+            }
+            StatusCode::RANGE_NOT_SATISFIABLE if offset > 0 => return self.past_the_end(&response, offset),
+            StatusCode::OK => {
+                self.partial.clear()?;
+                self.fresh = true;
+                self.total = response.content_length();
+                response
+            }
+            _ => self.source.answered(response).and_then(|response| {
+                Err(self.source.again(format!("unexpected status {}", response.status()), None))
+            })?,
+        };
+        self.check_head(&response)?;
+        if self.partial.length() == 0 {
+            self.partial.note_came(&Came { url: self.source.origin(), etag: strong_etag(&response) })?;
+        }
+        self.body(response).await
+    }
+
+    /// Clears what cannot be gone on with; the entity tag that must still hold for the rest.
+    fn resumable(&mut self) -> Result<Option<String>, TransportError> {
+        if self.partial.length() == 0 {
+            return Ok(None);
+        }
+        let came = self.partial.came().filter(|came| came.url == self.source.origin());
+        let etag = came.and_then(|came| came.etag);
+        // Without a digest to check, only the tag says that the rest belongs to the beginning.
+        if etag.is_none() && self.want.digest.is_none() {
+            self.partial.clear()?;
+        }
+        Ok(etag)
+    }
+
+    /// Checks that a 206 goes on where we are; the size of the whole.
+    fn check_range(&mut self, response: &Response, offset: u64) -> Result<u64, Attempt> {
+        let text = header_text(response, header::CONTENT_RANGE).unwrap_or_default();
+        let parsed = text.strip_prefix("bytes ").and_then(|rest| {
+            let (range, total) = rest.split_once('/')?;
+            let (first, last) = range.split_once('-')?;
+            Some((first.parse::<u64>().ok()?, last.parse::<u64>().ok()?, total.parse::<u64>().ok()?))
+        });
+        match parsed {
+            Some((first, last, total)) if first == offset && last.checked_add(1) == Some(total) => Ok(total),
+            _ => {
+                self.partial.clear()?;
+                Err(self.source.again(format!("asked from byte {offset} on, got Content-Range {text:?}"), None))
+            }
+        }
+    }
+
+    /// A 416: either we have it all, or what we have is of another file.
+    fn past_the_end(&mut self, response: &Response, offset: u64) -> Result<(), Attempt> {
+        let total = header_text(response, header::CONTENT_RANGE).unwrap_or_default();
+        if self.want.size.is_none() && total.strip_prefix("bytes */").and_then(|t| t.parse().ok()) == Some(offset) {
+            return Ok(());
+        }
+        self.partial.clear()?;
+        Err(self.source.again("the rest is not there any more", None))
+    }
+
+    /// Refuses by its head what cannot be the file, before any byte is written.
+    fn check_head(&self, response: &Response) -> Result<(), TransportError> {
+        let origin = self.source.origin();
+        if let Some(encoding) = header_text(response, header::CONTENT_ENCODING).filter(|e| *e != "identity") {
+            return Err(TransportError::NotTheFile { origin, found: format!("a body encoded with {encoding}") });
+        }
+        if self.want.refuse_html
+            && let Some(found) = header_text(response, header::CONTENT_TYPE).and_then(sniff::by_content_type)
+        {
+            return Err(TransportError::NotTheFile { origin, found: found.to_owned() });
+        }
+        match (self.want.size, self.total) {
+            (Some(expected), Some(found)) if expected != found => {
+                Err(TransportError::WrongSize { origin, expected, found })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn body(&mut self, response: Response) -> Result<(), Attempt> {
+        let mut stream = response.bytes_stream();
+        let mut gathered = Gathered { bytes: Vec::with_capacity(GATHER), begun: self.partial.length() > 0 };
+        let end = loop {
+            match next_chunk(self.source, self.options, &mut stream).await {
+                Ok(Some(chunk)) => self.take(&mut gathered, &chunk).await?,
+                Ok(None) => break Ok(()),
+                Err(attempt) => break Err(attempt),
+            }
+        };
+        // What came before a break is good: the next try goes on behind it.
+        self.flush(&mut gathered).await?;
+        end?;
+        match self.total {
+            Some(total) if self.partial.length() < total => {
+                let reason = format!("cut off after {} of {total} bytes", self.partial.length());
+                Err(self.source.again(reason, None))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn take(&mut self, gathered: &mut Gathered, chunk: &Bytes) -> Result<(), Attempt> {
+        gathered.bytes.extend_from_slice(chunk);
+        let length = self.partial.length() + gathered.bytes.len() as u64;
+        if let Some(expected) = self.want.size.filter(|size| length > *size) {
+            self.partial.clear()?;
+            let origin = self.source.origin();
+            return Err(TransportError::WrongSize { origin, expected, found: length }.into());
+        }
+        if !gathered.begun && gathered.bytes.len() >= sniff::HEAD {
+            self.sniff(gathered)?;
+        }
+        (self.progress)(length, self.want.size.or(self.total));
+        if gathered.bytes.len() >= GATHER {
+            self.flush(gathered).await?;
+        }
+        Ok(())
+    }
+
+    fn sniff(&self, gathered: &mut Gathered) -> Result<(), TransportError> {
+        gathered.begun = true;
+        let head = &gathered.bytes[..gathered.bytes.len().min(sniff::HEAD)];
+        match sniff::by_first_bytes(head).filter(|_| self.want.refuse_html) {
+            Some(found) => Err(TransportError::NotTheFile { origin: self.source.origin(), found: found.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
+    async fn flush(&mut self, gathered: &mut Gathered) -> Result<(), TransportError> {
+        if gathered.bytes.is_empty() {
+            return Ok(());
+        }
+        if !gathered.begun {
+            self.sniff(gathered)?;
+        }
+        self.partial.write(&gathered.bytes, self.want.size.or(self.total))?;
+        gathered.bytes.clear();
+        // A mebibyte is hashed in well under a millisecond; the other transfers get their turn here.
+        tokio::task::yield_now().await;
+        Ok(())
+    }
+}
+
+/// Bytes on their way to the disk, and whether the first ones have been looked at.
+struct Gathered {
+    bytes: Vec<u8>,
+    begun: bool,
+}
+
+fn header_text(response: &Response, name: header::HeaderName) -> Option<&str> {
+    response.headers().get(name).and_then(|value| value.to_str().ok())
+}
+
+/// A weak tag does not promise the same bytes (RFC 9110, 13.1.5).
+fn strong_etag(response: &Response) -> Option<String> {
+    header_text(response, header::ETAG).filter(|etag| etag.starts_with('"')).map(str::to_owned)
+}
