@@ -1,0 +1,233 @@
+//! The journal of a run: one JSON record a line, each on disk before its append returns.
+//!
+//! A crash while appending leaves a last line without its newline; it was never acted upon, so the reader cuts
+//! it off. Everything else that cannot be read is an error: a journal is never guessed at.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use kubexm_plan::StepId;
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::{EngineError, clock, link::Found};
+
+/// How a run, or one attempt at it, ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Ended {
+    /// Every step holds.
+    Succeeded,
+    /// A step failed; `resume` goes on.
+    Failed,
+}
+
+/// One thing that happened. Before-states are digests and modes, never contents or secrets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Record {
+    /// The first record of every journal.
+    RunStarted {
+        /// Digest of plan.json's plan.
+        plan: Digest,
+        /// Program and version.
+        tool: String,
+        /// The command that goes on with this run, for people.
+        resume: String,
+    },
+    /// A further attempt begins; every step is looked at again.
+    Resumed {
+        /// Program and version.
+        tool: String,
+    },
+    /// Write-ahead: this is what was found, the change comes next.
+    StepPrepared {
+        /// Which.
+        step: StepId,
+        /// Number of the change in this run; also names the node's ledger record.
+        sequence: u64,
+        /// One entry an op.
+        before: Vec<Found>,
+    },
+    /// The step held already.
+    StepSatisfied {
+        /// Which.
+        step: StepId,
+        /// Milliseconds.
+        duration_ms: u64,
+    },
+    /// The step was changed and seen to hold.
+    StepDone {
+        /// Which.
+        step: StepId,
+        /// Milliseconds.
+        duration_ms: u64,
+    },
+    /// The step failed after all its tries.
+    StepFailed {
+        /// Which.
+        step: StepId,
+        /// What went wrong, with the way to mend it.
+        error: String,
+        /// How often it was tried.
+        tries: u32,
+        /// Milliseconds.
+        duration_ms: u64,
+    },
+    /// A step it needs failed.
+    StepBlocked {
+        /// Which.
+        step: StepId,
+        /// The step that failed.
+        on: StepId,
+    },
+    /// The operator interrupted the attempt.
+    Interrupted,
+    /// The attempt came to its end.
+    RunEnded {
+        /// How.
+        outcome: Ended,
+    },
+}
+
+/// The names of all records, to tell a newer program's record from a damaged line.
+const NAMES: [&str; 9] = [
+    "runStarted",
+    "resumed",
+    "stepPrepared",
+    "stepSatisfied",
+    "stepDone",
+    "stepFailed",
+    "stepBlocked",
+    "interrupted",
+    "runEnded",
+];
+
+/// A record with its time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// RFC 3339 in UTC.
+    pub time: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub record: Record,
+}
+
+impl Entry {
+    /// A record of this moment.
+    pub fn now(record: Record) -> Self {
+        Self { time: clock::now(), record }
+    }
+}
+
+/// What reading a journal gave.
+#[derive(Debug, PartialEq)]
+pub struct Parsed {
+    /// Whole records, in order.
+    pub entries: Vec<Entry>,
+    /// Bytes they take; what lies behind is a torn line.
+    pub whole: u64,
+}
+
+/// Why a journal's text cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParseError {
+    /// A line is no record.
+    Damaged {
+        /// From 1.
+        line: usize,
+        /// What the parser said.
+        reason: String,
+    },
+    /// A line is a record this program does not know.
+    Newer {
+        /// From 1.
+        line: usize,
+        /// Its name.
+        record: String,
+    },
+}
+
+/// Reads a journal's bytes. A last line without newline is cut off.
+pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
+    let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+    let mut entries = Vec::new();
+    for (index, line) in bytes[..whole].split_inclusive(|b| *b == b'\n').enumerate() {
+        entries.push(parse_line(line, index + 1)?);
+    }
+    Ok(Parsed { entries, whole: whole as u64 })
+}
+
+fn parse_line(line: &[u8], number: usize) -> Result<Entry, ParseError> {
+    let damaged = |e: serde_json::Error| ParseError::Damaged { line: number, reason: e.to_string() };
+    let value: serde_json::Value = serde_json::from_slice(line).map_err(damaged)?;
+    if let Some(name) = value.get("record").and_then(serde_json::Value::as_str)
+        && !NAMES.contains(&name)
+    {
+        return Err(ParseError::Newer { line: number, record: name.to_owned() });
+    }
+    serde_json::from_value(value).map_err(damaged)
+}
+
+/// An open journal. One process appends to it, under the lock of the cluster's folder.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+impl Journal {
+    /// Opens or creates, reads every record and cuts a torn last line off the file.
+    pub fn open(path: &Path) -> Result<(Self, Vec<Entry>), EngineError> {
+        let failed = || EngineError::file("open", path);
+        let mut file =
+            OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path).map_err(failed())?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(EngineError::file("read", path))?;
+        let parsed = parsed_at(path, &bytes)?;
+        if parsed.whole < bytes.len() as u64 {
+            file.set_len(parsed.whole).and_then(|()| file.sync_all()).map_err(EngineError::file("mend", path))?;
+        }
+        file.seek(SeekFrom::End(0)).map_err(failed())?;
+        if let Some(parent) = path.parent() {
+            crate::files::sync_dir(parent)?;
+        }
+        Ok((Self { path: path.to_owned(), file }, parsed.entries))
+    }
+
+    /// Reads without touching; a torn last line is passed over, since the run may be going on right now.
+    pub fn read(path: &Path) -> Result<Vec<Entry>, EngineError> {
+        let bytes = match std::fs::read(path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            other => other.map_err(EngineError::file("read", path))?,
+        };
+        Ok(parsed_at(path, &bytes)?.entries)
+    }
+
+    /// Appends one record and returns when it is on disk. The wait is wanted: nothing may happen before it.
+    pub fn append(&mut self, entry: &Entry) -> Result<(), EngineError> {
+        let mut line =
+            serde_json::to_vec(entry).map_err(|source| EngineError::Serialise { what: "a journal record", source })?;
+        line.push(b'\n');
+        self.file
+            .write_all(&line)
+            .and_then(|()| self.file.sync_data())
+            .map_err(EngineError::file("append to", &self.path))
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn parsed_at(path: &Path, bytes: &[u8]) -> Result<Parsed, EngineError> {
+    parse(bytes).map_err(|error| match error {
+        ParseError::Damaged { line, reason } => {
+            EngineError::RunDamaged { path: path.to_owned(), reason: format!("line {line}: {reason}") }
+        }
+        ParseError::Newer { line, record } => EngineError::JournalNewer { path: path.to_owned(), line, record },
+    })
+}

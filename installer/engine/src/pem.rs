@@ -1,0 +1,82 @@
+//! A certificate chain and its key in one PEM file, and whether it still serves.
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use time::OffsetDateTime;
+use x509_parser::extensions::GeneralName;
+use x509_parser::parse_x509_certificate;
+
+use crate::EngineError;
+
+const KEY_BEGINS: &str = "-----BEGIN PRIVATE KEY-----";
+
+/// A chain and its key, both PEM.
+pub(crate) struct Pair {
+    pub(crate) certificates: String,
+    pub(crate) key: String,
+}
+
+impl Pair {
+    /// As it lies in the file: key last.
+    pub(crate) fn to_pem(&self) -> String {
+        format!("{}{}", self.certificates, self.key)
+    }
+}
+
+/// Reads a pair; none when the file does not exist.
+pub(crate) fn read(path: &Path) -> Result<Option<Pair>, EngineError> {
+    let text = match std::fs::read_to_string(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(EngineError::file("read", path))?,
+    };
+    match text.find(KEY_BEGINS) {
+        Some(at) if at > 0 => Ok(Some(Pair { certificates: text[..at].to_owned(), key: text[at..].to_owned() })),
+        _ => Err(damaged(path, "it does not hold a certificate and a key")),
+    }
+}
+
+/// Whether a chain ends in this CA, is for exactly these names, and is good until then.
+pub(crate) fn serves(
+    path: &Path,
+    pair: &Pair,
+    sans: &[String],
+    authority: &str,
+    until: OffsetDateTime,
+) -> Result<bool, EngineError> {
+    if !pair.certificates.ends_with(authority) {
+        return Ok(false);
+    }
+    let der = CertificateDer::from_pem_slice(pair.certificates.as_bytes())
+        .map_err(|e| damaged(path, &format!("its certificate cannot be read: {e}")))?;
+    let (_, leaf) =
+        parse_x509_certificate(&der).map_err(|e| damaged(path, &format!("its certificate cannot be read: {e}")))?;
+    let mut wanted: Vec<String> = sans.to_vec();
+    let mut found: Vec<String> = match leaf.subject_alternative_name() {
+        Ok(Some(extension)) => extension.value.general_names.iter().filter_map(san_text).collect(),
+        _ => Vec::new(),
+    };
+    wanted.sort();
+    found.sort();
+    Ok(wanted == found && leaf.validity().not_after.timestamp() > until.unix_timestamp())
+}
+
+fn san_text(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => {
+            let address: Option<IpAddr> = <[u8; 4]>::try_from(*bytes)
+                .map(IpAddr::from)
+                .or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from))
+                .ok();
+            address.map(|a| a.to_string())
+        }
+        _ => None,
+    }
+}
+
+fn damaged(path: &Path, reason: &str) -> EngineError {
+    EngineError::Pki { path: path.to_owned(), reason: reason.to_owned() }
+}
