@@ -112,7 +112,7 @@ other_programs() {
   program "$LAB_REGISTRY" registry $m $m/cmd/registry
   m=helm.sh/helm/v3
   program "$LAB_HELM" helm $m $m/cmd/helm
-  [ -x "$BIN/pause" ] || step pause build_pause
+  [ "$BIN/pause" -nt "$HERE/pause.c" ] || step pause build_pause
 }
 
 build_pause() {
