@@ -1,1 +1,30 @@
-//! Placeholder.
+//! The catalogue: data about components, releases, images, zones and operating systems, and the pure functions over it.
+//!
+//! [`Catalogue::embedded`] is what this program was built with, [`Catalogue::overlaid`] adds a user's own versions,
+//! [`require()`] says everything a cluster needs, [`Zone`] says where else to ask for it. No IO; nothing here knows a host.
+
+pub mod catalogue;
+pub mod component;
+mod embedded;
+pub mod error;
+pub mod image;
+pub mod os;
+mod overlay;
+pub mod release;
+mod require;
+pub mod requirements;
+mod used;
+pub mod version;
+mod versions;
+pub mod zone;
+
+pub use catalogue::{Catalogue, ImagePin};
+pub use component::{Archive, Component, NodeRole, Payload, Pin};
+pub use error::{CatalogueError, RequireError};
+pub use image::{Feature, ImageRule};
+pub use os::{OsFamily, OsProfile};
+pub use release::{CgroupV1, Release, Severity, Support};
+pub use require::require;
+pub use requirements::{Requirement, Requirements, Source, Versions};
+pub use versions::references;
+pub use zone::{FileCandidate, ImageCandidate, Zone};

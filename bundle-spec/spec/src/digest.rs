@@ -26,6 +26,11 @@ impl Digest {
         Self(bytes)
     }
 
+    /// The 32 bytes, as binary formats hold them.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// From 64 lower-case hex digits without the `sha256:` prefix, as checksum files have them.
     pub fn from_hex(text: &str) -> Result<Self, ParseDigestError> {
         let bad = || ParseDigestError(text.to_owned());

@@ -12,6 +12,7 @@ pub mod lock;
 pub mod manifest;
 pub mod names;
 pub mod platform;
+pub mod yaml;
 
 pub use artifact::{ArtifactKey, ClusterImage, Kind, Program, Trust};
 pub use cluster::Cluster;

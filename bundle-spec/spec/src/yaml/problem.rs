@@ -1,0 +1,94 @@
+//! What is wrong with a file that a person wrote.
+
+use std::fmt;
+
+use crate::ExitCode;
+
+/// All problems of one file, in the order of lines; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problems(pub Vec<Problem>);
+
+/// One problem and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Counted from 1.
+    pub line: usize,
+    /// In characters, counted from 1.
+    pub column: usize,
+    /// `spec.hosts[0].name`; empty when the file as a whole is meant.
+    pub path: String,
+    /// What kind.
+    pub kind: ProblemKind,
+    /// What was found.
+    pub text: String,
+    /// How to mend it; may be empty.
+    pub hint: String,
+}
+
+/// Kinds of problems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProblemKind {
+    /// This is not YAML, or YAML that the format does not use.
+    Syntax,
+    /// A key that the format does not have.
+    UnknownKey,
+    /// A list where a text should be, and the like.
+    WrongType,
+    /// The type is right, the value is not.
+    BadValue,
+    /// Something that must be there.
+    Missing,
+    /// The format has it, this program does not build it yet.
+    NotBuiltYet,
+    /// A secret in a file that travels in the bundle.
+    InlineSecret,
+}
+
+impl Problems {
+    /// The exit code of a program that ends with them.
+    pub fn exit_code(&self) -> ExitCode {
+        if self.0.iter().any(|p| p.kind == ProblemKind::InlineSecret) {
+            ExitCode::InlineSecret
+        } else if !self.0.is_empty() && self.0.iter().all(|p| p.kind == ProblemKind::NotBuiltYet) {
+            ExitCode::NotBuiltYet
+        } else {
+            ExitCode::Config
+        }
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            fmt::Display::fmt(problem, f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}: ", self.line, self.column)?;
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.text)?;
+        if !self.hint.is_empty() {
+            write!(f, " ({})", self.hint)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// The candidates by how near they are to a name, nearest first.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let name = name.to_lowercase();
+    let mut all: Vec<&str> = candidates.into_iter().collect();
+    all.sort_by_key(|candidate| (strsim::damerau_levenshtein(&name, &candidate.to_lowercase()), *candidate));
+    all
+}

@@ -1,0 +1,335 @@
+//! Walking a tree: what a reader expects, and a sink for what it did not find.
+
+use std::cell::RefCell;
+use std::ops::RangeInclusive;
+
+use super::problem::{Problem, ProblemKind, Problems, nearest};
+use super::tree::{Data, Key, Node};
+
+/// The keys of one mapping of a format.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    /// Read.
+    pub known: &'static [&'static str],
+    /// In the format, and not built yet.
+    pub later: &'static [&'static str],
+}
+
+impl Keys {
+    /// Keys that are all read.
+    pub const fn all(known: &'static [&'static str]) -> Self {
+        Self { known, later: &[] }
+    }
+}
+
+/// Collects problems.
+#[derive(Debug, Default)]
+pub struct Sink(RefCell<Vec<Problem>>);
+
+impl Sink {
+    /// All problems by line and column, or the value when there are none.
+    pub fn finish<T>(self, value: Option<T>) -> Result<T, Problems> {
+        let mut problems = self.0.into_inner();
+        match value {
+            Some(value) if problems.is_empty() => Ok(value),
+            _ => {
+                problems.sort_by(|a, b| (a.line, a.column, &a.path).cmp(&(b.line, b.column, &b.path)));
+                problems.dedup();
+                Err(Problems(problems))
+            }
+        }
+    }
+
+    fn push(&self, problem: Problem) {
+        self.0.borrow_mut().push(problem);
+    }
+}
+
+/// A node, the path to it, and the sink for its problems.
+#[derive(Clone, Debug)]
+pub struct At<'a> {
+    node: &'a Node,
+    path: String,
+    sink: &'a Sink,
+}
+
+/// A mapping whose keys have been checked.
+#[derive(Clone, Debug)]
+pub struct Mapping<'a> {
+    at: At<'a>,
+    entries: &'a [(Key, Node)],
+}
+
+impl<'a> At<'a> {
+    /// The root of a tree.
+    pub const fn root(node: &'a Node, sink: &'a Sink) -> Self {
+        Self { node, path: String::new(), sink }
+    }
+
+    /// Where it stands in the document, `spec.hosts[0].name`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Counted from 1.
+    pub const fn line(&self) -> usize {
+        self.node.line
+    }
+
+    /// Notes a problem of this node.
+    pub fn fail(&self, kind: ProblemKind, text: impl Into<String>, hint: impl Into<String>) {
+        self.sink.push(Problem {
+            line: self.node.line,
+            column: self.node.column,
+            path: self.path.clone(),
+            kind,
+            text: text.into(),
+            hint: hint.into(),
+        });
+    }
+
+    /// Notes a bad value.
+    pub fn bad(&self, text: impl Into<String>, hint: impl Into<String>) {
+        self.fail(ProblemKind::BadValue, text, hint);
+    }
+
+    /// Notes that the format has this and nothing builds it yet.
+    pub fn not_built(&self, instead: &str) {
+        let what = match &self.node.data {
+            Data::Scalar { text, .. } => format!("{text:?} is known, and not built yet"),
+            _ => "this is known, and not built yet".to_owned(),
+        };
+        self.fail(ProblemKind::NotBuiltYet, what, instead);
+    }
+
+    fn wrong_type(&self, wanted: &str) {
+        let found = match &self.node.data {
+            Data::Scalar { text, plain: true } if self.node.is_null() => format!("nothing ({text:?})"),
+            Data::Scalar { text, .. } => format!("{text:?}"),
+            Data::Sequence(_) => "a list".to_owned(),
+            Data::Mapping(_) => "a mapping".to_owned(),
+        };
+        self.fail(ProblemKind::WrongType, format!("{wanted} is wanted here, not {found}"), "");
+    }
+
+    /// Whether the node is a list.
+    pub const fn is_list(&self) -> bool {
+        matches!(self.node.data, Data::Sequence(_))
+    }
+
+    /// A text. Numbers are taken as they are written; truth values and nothing are refused.
+    pub fn text(&self) -> Option<&'a str> {
+        match &self.node.data {
+            Data::Scalar { text, plain } if !(*plain && (self.node.is_null() || truth(text).is_some())) => Some(text),
+            _ => {
+                self.wrong_type("a text");
+                None
+            }
+        }
+    }
+
+    /// A text made into a value by `read`; its refusal becomes a bad value.
+    pub fn parsed<T>(&self, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        match read(self.text()?) {
+            Ok(value) => Some(value),
+            Err(text) => {
+                self.bad(text, "");
+                None
+            }
+        }
+    }
+
+    /// A whole number within bounds.
+    pub fn number(&self, bounds: RangeInclusive<u32>) -> Option<u32> {
+        let Data::Scalar { text, plain: true } = &self.node.data else {
+            self.wrong_type("a number");
+            return None;
+        };
+        match text.parse() {
+            Ok(number) if bounds.contains(&number) => Some(number),
+            Ok(_) => {
+                self.bad(format!("{text} is outside {} to {}", bounds.start(), bounds.end()), "");
+                None
+            }
+            Err(_) => {
+                self.wrong_type("a number");
+                None
+            }
+        }
+    }
+
+    /// `true` or `false`.
+    pub fn boolean(&self) -> Option<bool> {
+        let found = match &self.node.data {
+            Data::Scalar { text, plain: true } => truth(text),
+            _ => None,
+        };
+        if found.is_none() {
+            self.wrong_type("true or false");
+        }
+        found
+    }
+
+    /// One of the words that are built; the `later` ones are known.
+    pub fn one_of<T: Copy>(&self, words: &[(&str, T)], later: &[&str]) -> Option<T> {
+        let text = self.text()?;
+        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+            return Some(*value);
+        }
+        let built: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        if later.contains(&text) {
+            self.not_built(&format!("built today: {}", built.join(", ")));
+        } else {
+            let near = nearest(text, built.iter().chain(later).copied());
+            self.bad(format!("{text:?} is not known here"), format!("known are {}", near.join(", ")));
+        }
+        None
+    }
+
+    /// The items of a list.
+    pub fn list(&self) -> Vec<At<'a>> {
+        let Data::Sequence(items) = &self.node.data else {
+            self.wrong_type("a list");
+            return Vec::new();
+        };
+        items
+            .iter()
+            .enumerate()
+            .map(|(index, node)| At { node, path: format!("{}[{index}]", self.path), sink: self.sink })
+            .collect()
+    }
+
+    /// A list of texts.
+    pub fn texts(&self) -> Vec<String> {
+        self.list().iter().filter_map(|item| item.text()).map(str::to_owned).collect()
+    }
+
+    /// A mapping with no keys but these.
+    pub fn mapping(&self, keys: &Keys) -> Option<Mapping<'a>> {
+        let mapping = self.open_mapping()?;
+        for (key, _) in mapping.entries {
+            if keys.known.contains(&key.text.as_str()) {
+                continue;
+            }
+            let problem = |kind, text: String, hint| Problem {
+                line: key.line,
+                column: key.column,
+                path: join(&self.path, &key.text),
+                kind,
+                text,
+                hint,
+            };
+            self.sink.push(if keys.later.contains(&key.text.as_str()) {
+                problem(
+                    ProblemKind::NotBuiltYet,
+                    "this is known, and not built yet".to_owned(),
+                    "leave it out".to_owned(),
+                )
+            } else {
+                let near = nearest(&key.text, keys.known.iter().chain(keys.later).copied());
+                let hint = near.first().map(|near| format!("nearest known key: {near}")).unwrap_or_default();
+                problem(ProblemKind::UnknownKey, format!("there is no key {:?} here", key.text), hint)
+            });
+        }
+        Some(mapping)
+    }
+
+    /// A mapping whose keys are names of the user's.
+    pub fn open_mapping(&self) -> Option<Mapping<'a>> {
+        let Data::Mapping(entries) = &self.node.data else {
+            self.wrong_type("a mapping");
+            return None;
+        };
+        Some(Mapping { at: self.clone(), entries })
+    }
+
+    /// The node as JSON: plain scalars by YAML 1.2's core schema (section 10.3.2), quoted ones as text.
+    pub fn json(&self) -> serde_json::Value {
+        json(self.node)
+    }
+}
+
+impl<'a> Mapping<'a> {
+    /// The value of a key; none when the key is not there, or has nothing.
+    pub fn get(&self, name: &str) -> Option<At<'a>> {
+        self.find(name).filter(|at| !at.node.is_null())
+    }
+
+    /// The value of a key that must be there.
+    pub fn need(&self, name: &str) -> Option<At<'a>> {
+        let found = self.get(name);
+        if found.is_none() {
+            self.at.fail(ProblemKind::Missing, format!("{:?} is missing", join(&self.at.path, name)), "");
+        }
+        found
+    }
+
+    /// Whether the key is there, with or without a value.
+    pub fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// Keys and values in the order of the file.
+    pub fn entries(&self) -> impl Iterator<Item = (&'a str, At<'a>)> {
+        self.entries.iter().map(|(key, node)| (key.text.as_str(), self.child(key, node)))
+    }
+
+    /// The mapping's own place.
+    pub const fn at(&self) -> &At<'a> {
+        &self.at
+    }
+
+    fn find(&self, name: &str) -> Option<At<'a>> {
+        self.entries.iter().find(|(key, _)| key.text == name).map(|(key, node)| self.child(key, node))
+    }
+
+    fn child(&self, key: &Key, node: &'a Node) -> At<'a> {
+        At { node, path: join(&self.at.path, &key.text), sink: self.at.sink }
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+fn truth(text: &str) -> Option<bool> {
+    match text {
+        "true" | "True" | "TRUE" => Some(true),
+        "false" | "False" | "FALSE" => Some(false),
+        _ => None,
+    }
+}
+
+fn json(node: &Node) -> serde_json::Value {
+    use serde_json::Value;
+    match &node.data {
+        Data::Sequence(items) => Value::Array(items.iter().map(json).collect()),
+        Data::Mapping(entries) => {
+            Value::Object(entries.iter().map(|(key, node)| (key.text.clone(), json(node))).collect())
+        }
+        Data::Scalar { text, plain } if *plain => {
+            if node.is_null() {
+                return Value::Null;
+            }
+            if let Some(found) = truth(text) {
+                return Value::Bool(found);
+            }
+            number(text).map_or_else(|| Value::String(text.clone()), Value::Number)
+        }
+        Data::Scalar { text, .. } => Value::String(text.clone()),
+    }
+}
+
+fn number(text: &str) -> Option<serde_json::Number> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if digits.is_empty() || !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return None;
+    }
+    if let Ok(whole) = text.parse::<i64>() {
+        return Some(whole.into());
+    }
+    if let Ok(whole) = text.parse::<u64>() {
+        return Some(whole.into());
+    }
+    text.parse().ok().filter(|n: &f64| n.is_finite()).and_then(serde_json::Number::from_f64)
+}

@@ -1,0 +1,105 @@
+//! The catalogue: components, releases, image sets, pins and OS profiles, embedded at compile time, overlaid by the user,
+//! and (the part that was used) carried in the bundle as `catalogue.json`.
+
+use std::collections::BTreeMap;
+
+use kubexm_spec::{Digest, Program, Trust};
+use serde::{Deserialize, Serialize};
+
+use crate::component::Component;
+use crate::error::CatalogueError;
+use crate::image::ImageRule;
+use crate::os::OsProfile;
+use crate::release::{Release, Support};
+use crate::version;
+
+/// The schema of `catalogue.json` and of overlays.
+pub const SCHEMA: &str = "kubexm.io/catalogue/v1";
+
+/// Everything that is known about versions, origins and digests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Catalogue {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// Names of the overlays, in the order they were laid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overlays: Vec<String>,
+    /// The default Kubernetes: a minor (`1.34`), or in a bundle's catalogue the exact version.
+    pub kubernetes: String,
+    /// By name.
+    pub components: BTreeMap<String, Component>,
+    /// By minor.
+    pub releases: BTreeMap<String, Release>,
+    /// Image sets.
+    pub images: Vec<ImageRule>,
+    /// Digests that images are held to, by full reference.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pins: BTreeMap<String, ImagePin>,
+    /// Operating systems by profile name.
+    pub os: BTreeMap<String, OsProfile>,
+}
+
+/// What a tag must point at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ImagePin {
+    /// Of the index, or of the manifest where there is no index.
+    pub digest: Digest,
+    /// Who says so.
+    pub trust: Trust,
+}
+
+impl Catalogue {
+    /// The catalogue this program was built with.
+    #[expect(
+        clippy::expect_used,
+        reason = "the data is compiled in, and a test reads it: no input of a run reaches this"
+    )]
+    pub fn embedded() -> Self {
+        crate::embedded::load().expect("the embedded catalogue is well-formed")
+    }
+
+    /// The component of a program.
+    pub fn component(&self, program: Program) -> Option<&Component> {
+        self.components.get(program.name())
+    }
+
+    /// The release of a Kubernetes version or minor, with or without `v`.
+    pub fn release(&self, kubernetes: &str) -> Option<&Release> {
+        self.releases.get(&version::minor(kubernetes))
+    }
+
+    /// What a Kubernetes version runs on.
+    pub fn support(&self, kubernetes: &str) -> Option<&Support> {
+        self.release(kubernetes).map(|release| &release.support)
+    }
+
+    /// The newest patch of a minor (`1.34`) that the catalogue holds digests for.
+    pub fn newest_patch(&self, minor: &str) -> Option<&str> {
+        let known = self.component(Program::Kubeadm)?.versions.keys().map(String::as_str);
+        version::newest(known.filter(|v| version::minor(v) == minor))
+    }
+
+    /// The profile of an operating system by the fields of os-release.
+    pub fn os(&self, id: &str, version_id: &str) -> Option<(&str, &OsProfile)> {
+        self.os.iter().find(|(_, os)| os.matches(id, version_id)).map(|(name, os)| (name.as_str(), os))
+    }
+
+    /// `catalogue.json`: sorted keys, no blanks, the same bytes for the same catalogue.
+    pub fn to_json(&self) -> Result<Vec<u8>, CatalogueError> {
+        // through Value, whose maps are sorted
+        serde_json::to_value(self)
+            .and_then(|value| serde_json::to_vec(&value))
+            .map_err(|source| CatalogueError::Json { source })
+    }
+
+    /// Reads `catalogue.json`, strictly.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, CatalogueError> {
+        let catalogue: Self = serde_json::from_slice(bytes).map_err(|source| CatalogueError::Json { source })?;
+        if catalogue.schema != SCHEMA {
+            return Err(CatalogueError::Schema { found: catalogue.schema });
+        }
+        Ok(catalogue)
+    }
+}

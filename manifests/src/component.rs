@@ -1,0 +1,167 @@
+//! A component: where a program comes from, what is inside, and which digests are pinned.
+
+use std::collections::BTreeMap;
+
+use kubexm_spec::{Arch, Digest, Kind, Trust};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::version;
+
+/// One program (or archive of programs) of the catalogue. In `url`, `fileName`, `digestSource` and member paths `{tag}` is
+/// `v1.2.3`, `{version}` is `1.2.3`, `{arch}` is `amd64` or `arm64`, and `{url}` (in `digestSource`) the file's own address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Component {
+    /// Its name, [`kubexm_spec::Program::name`].
+    pub name: String,
+    /// Always `binary`.
+    pub kind: Kind,
+    /// The origin's address.
+    pub url: String,
+    /// The file's name.
+    pub file_name: String,
+    /// Where upstream publishes the digest; none where it publishes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest_source: Option<String>,
+    /// What the file is.
+    pub payload: Payload,
+    /// Which nodes need it.
+    pub role: NodeRole,
+    /// May be left out by `spec.bundle.exclude`.
+    pub optional: bool,
+    /// Place in the bundle: lower comes first.
+    pub stage: u8,
+    /// A version that comes before the release's own default (only overlays set it).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// Pinned digests by version (without `v`) and architecture.
+    pub versions: BTreeMap<String, BTreeMap<Arch, Pin>>,
+}
+
+/// What is pinned about one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Pin {
+    /// Of the file, with or without the `sha256:` prefix.
+    #[serde(deserialize_with = "digest")]
+    pub sha256: Digest,
+    /// In bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// `pinned`, or `overlay` for what a user's overlay has brought.
+    #[serde(default = "pinned", skip_serializing_if = "is_pinned")]
+    pub trust: Trust,
+}
+
+/// What a file is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Payload {
+    /// The program itself (`raw`).
+    Raw(Raw),
+    /// A gzip-compressed tar archive.
+    Archive(Archive),
+}
+
+/// The word `raw`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Raw {
+    /// The program itself.
+    Raw,
+}
+
+/// What is taken out of an archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Archive {
+    /// The format.
+    pub archive: ArchiveFormat,
+    /// Member path (without a leading `./`) → name of the program.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub members: BTreeMap<String, String>,
+    /// When given, every regular file below this folder of the archive (`""`: its top).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all: Option<String>,
+}
+
+/// Formats of archives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ArchiveFormat {
+    /// gzip-compressed tar.
+    #[serde(rename = "tar.gz")]
+    TarGz,
+}
+
+/// Which nodes need a thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeRole {
+    /// Every node.
+    All,
+    /// Control planes.
+    ControlPlane,
+}
+
+impl Component {
+    /// The origin's address of a version.
+    pub fn url(&self, version: &str, arch: Arch) -> String {
+        fill(&self.url, version, arch)
+    }
+
+    /// The file's name.
+    pub fn file_name(&self, version: &str, arch: Arch) -> String {
+        fill(&self.file_name, version, arch)
+    }
+
+    /// Where upstream publishes the file's digest.
+    pub fn checksum_url(&self, version: &str, arch: Arch) -> Option<String> {
+        let url = self.url(version, arch);
+        self.digest_source.as_ref().map(|source| fill(&source.replace("{url}", &url), version, arch))
+    }
+
+    /// What is pinned about the file, if anything.
+    pub fn pin(&self, version: &str, arch: Arch) -> Option<Pin> {
+        self.versions.get(version).and_then(|by_arch| by_arch.get(&arch)).copied()
+    }
+
+    /// The payload with the variables of its member paths filled in.
+    pub fn payload(&self, version: &str, arch: Arch) -> Payload {
+        match &self.payload {
+            Payload::Raw(raw) => Payload::Raw(*raw),
+            Payload::Archive(archive) => Payload::Archive(Archive {
+                archive: archive.archive,
+                members: archive.members.iter().map(|(path, name)| (fill(path, version, arch), name.clone())).collect(),
+                all: archive.all.as_ref().map(|folder| fill(folder, version, arch)),
+            }),
+        }
+    }
+
+    /// Whether some version of the same minor is in the catalogue: only then may upstream's checksum stand in for a pin.
+    pub fn knows_minor_of(&self, wanted: &str) -> bool {
+        let minor = version::minor(wanted);
+        self.versions.keys().any(|known| version::minor(known) == minor)
+    }
+}
+
+fn fill(template: &str, version: &str, arch: Arch) -> String {
+    template.replace("{tag}", &format!("v{version}")).replace("{version}", version).replace("{arch}", arch.as_str())
+}
+
+/// Reads a digest with or without its prefix.
+pub(crate) fn parse_digest(text: &str) -> Option<Digest> {
+    Digest::from_hex(text.strip_prefix("sha256:").unwrap_or(text)).ok()
+}
+
+fn digest<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Digest, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse_digest(&text).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not a sha256 digest")))
+}
+
+const fn pinned() -> Trust {
+    Trust::Pinned
+}
+
+fn is_pinned(trust: &Trust) -> bool {
+    *trust == Trust::Pinned
+}

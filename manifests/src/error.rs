@@ -1,0 +1,144 @@
+//! What can be wrong with a catalogue, a zone, or what a cluster asks of them.
+
+use kubexm_spec::ExitCode;
+use kubexm_spec::Platform;
+
+/// A catalogue or an overlay that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogueError {
+    /// A compiled-in file is malformed; a test keeps it from happening.
+    #[error("embedded catalogue, {file}: {text}")]
+    Embedded {
+        /// Path under `data/`.
+        file: String,
+        /// What the reader says.
+        text: String,
+    },
+    /// catalogue.json is not what [`crate::Catalogue::to_json`] writes.
+    #[error("catalogue.json cannot be read; was the bundle made by a newer kubexm-bundle?")]
+    Json {
+        /// Where and what.
+        source: serde_json::Error,
+    },
+    /// catalogue.json is of another schema.
+    #[error(
+        "catalogue.json has schema {found:?}, this program reads {:?}: use the kubexm-install that came with the bundle",
+        crate::catalogue::SCHEMA
+    )]
+    Schema {
+        /// The schema found.
+        found: String,
+    },
+    /// An overlay is wrong; each problem with its line and column.
+    #[error("the catalogue overlay is wrong:\n{0}")]
+    Overlay(#[source] kubexm_spec::yaml::Problems),
+}
+
+impl CatalogueError {
+    /// The exit code of a program that ends with it.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Embedded { .. } => ExitCode::Internal,
+            Self::Json { .. } => ExitCode::BundleDamaged,
+            Self::Schema { .. } => ExitCode::BundleNewer,
+            Self::Overlay(problems) => problems.exit_code(),
+        }
+    }
+}
+
+/// What a cluster asks for and the catalogue cannot give.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RequireError {
+    /// No release of that minor.
+    #[error("the catalogue knows no Kubernetes {version}; nearest: {}. Name one of these, or bring the release with --catalogue", list(.nearest))]
+    UnknownKubernetes {
+        /// As asked for.
+        version: String,
+        /// Nearest minors.
+        nearest: Vec<String>,
+    },
+    /// No version of the same minor is known.
+    #[error("the catalogue knows no {component} {version}; nearest: {}. Name one of these, or bring it with --catalogue", list(.nearest))]
+    UnknownVersion {
+        /// Component name.
+        component: String,
+        /// As asked for.
+        version: String,
+        /// Nearest versions.
+        nearest: Vec<String>,
+    },
+    /// The catalogue lacks something that every cluster needs.
+    #[error(
+        "the catalogue has no {what} for Kubernetes {kubernetes}: use the catalogue this program was released with, or complete the overlay"
+    )]
+    Gap {
+        /// What is missing.
+        what: String,
+        /// For which version.
+        kubernetes: String,
+    },
+    /// Neither a pinned digest nor a place where upstream publishes one.
+    #[error(
+        "no digest can be had for {component} {version} on {platform}: pin one with --catalogue (components.{component}.versions)"
+    )]
+    NoDigest {
+        /// Component name.
+        component: String,
+        /// Version without `v`.
+        version: String,
+        /// Which platform.
+        platform: Platform,
+    },
+    /// The chosen containerd is too old for the chosen Kubernetes.
+    #[error(
+        "Kubernetes {kubernetes} needs containerd {minimum} or newer, spec.runtime.version is {version}: leave it out, or raise it"
+    )]
+    TooOld {
+        /// Version of Kubernetes.
+        kubernetes: String,
+        /// The oldest that works.
+        minimum: String,
+        /// As asked for.
+        version: String,
+    },
+    /// `spec.bundle.exclude` names something that is no optional tool.
+    #[error("spec.bundle.exclude: {name:?} is no optional tool; those are {}", list(.known))]
+    Exclude {
+        /// As written.
+        name: String,
+        /// The optional tools, nearest first.
+        known: Vec<String>,
+    },
+    /// Two different extra files would get one name.
+    #[error(
+        "spec.bundle.extraFiles: two files are called {name:?}; rename one of them, the bundle serves files by name"
+    )]
+    SameFileName {
+        /// The name.
+        name: String,
+    },
+    /// An extra file whose address ends without a name.
+    #[error("spec.bundle.extraFiles: {address:?} has no file name at its end")]
+    NoFileName {
+        /// Address or path.
+        address: String,
+    },
+}
+
+impl RequireError {
+    /// The exit code of a program that ends with it.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::UnknownKubernetes { .. } | Self::UnknownVersion { .. } | Self::Gap { .. } | Self::NoDigest { .. } => {
+                ExitCode::UnknownVersion
+            }
+            Self::TooOld { .. } | Self::Exclude { .. } | Self::SameFileName { .. } | Self::NoFileName { .. } => {
+                ExitCode::Config
+            }
+        }
+    }
+}
+
+fn list(names: &[String]) -> String {
+    names.join(", ")
+}

@@ -1,0 +1,169 @@
+//! Overlays: a user's own versions, builds and pins, laid over the catalogue; what they bring carries [`Trust::Overlay`].
+
+use std::collections::BTreeMap;
+
+use kubexm_spec::yaml::{self, At, Keys, ProblemKind, Sink, nearest};
+use kubexm_spec::{Arch, Digest, Trust};
+
+use crate::catalogue::{Catalogue, ImagePin, SCHEMA};
+use crate::component::{Pin, parse_digest};
+use crate::error::CatalogueError;
+
+const OVERLAY: Keys = Keys::all(&["schema", "name", "components", "images", "releases"]);
+const COMPONENT: Keys = Keys::all(&["url", "digestSource", "default", "versions"]);
+const PIN: Keys = Keys::all(&["sha256", "size"]);
+const RELEASE: Keys = Keys::all(&["defaults", "constants"]);
+const CONSTANTS: Keys = Keys::all(&["pause", "coredns", "etcd"]);
+
+impl Catalogue {
+    /// The catalogue with an overlay laid over it. Strict: all problems at once, with line and column.
+    ///
+    /// ```yaml
+    /// schema: kubexm.io/catalogue/v1
+    /// name: mine
+    /// components:
+    ///   containerd: {default: 2.2.9, versions: {2.2.9: {amd64: {sha256: 1f0e…, size: 30000000}}}}
+    /// images: {"registry.k8s.io/pause:3.10.1": "sha256:a1b2…"}
+    /// releases: {"1.34": {defaults: {flannel: v0.28.5}}}
+    /// ```
+    pub fn overlaid(self, overlay: &str) -> Result<Self, CatalogueError> {
+        let tree = yaml::parse(overlay).map_err(CatalogueError::Overlay)?;
+        let sink = Sink::default();
+        let laid = lay(self, &At::root(&tree, &sink));
+        sink.finish(laid).map_err(CatalogueError::Overlay)
+    }
+}
+
+fn lay(mut catalogue: Catalogue, at: &At<'_>) -> Option<Catalogue> {
+    let map = at.mapping(&OVERLAY)?;
+    if let Some(at) = map.need("schema")
+        && let Some(found) = at.text()
+        && found != SCHEMA
+    {
+        at.bad(format!("{found:?} is no schema this program reads"), format!("{SCHEMA} is wanted"));
+    }
+    if let Some(name) = map.need("name").and_then(|at| at.text().map(str::to_owned)) {
+        catalogue.overlays.push(name);
+    }
+    if let Some(at) = map.get("components") {
+        components(&mut catalogue, &at);
+    }
+    if let Some(map) = map.get("images").and_then(|at| at.open_mapping()) {
+        for (reference, at) in map.entries() {
+            if let Some(digest) = digest(&at) {
+                catalogue.pins.insert(reference.to_owned(), ImagePin { digest, trust: Trust::Overlay });
+            }
+        }
+    }
+    if let Some(at) = map.get("releases") {
+        releases(&mut catalogue, &at);
+    }
+    Some(catalogue)
+}
+
+fn components(catalogue: &mut Catalogue, at: &At<'_>) {
+    let Some(map) = at.open_mapping() else { return };
+    for (name, at) in map.entries() {
+        let Some(component) = catalogue.components.get_mut(name) else {
+            unknown(&at, "component", name, catalogue.components.keys());
+            continue;
+        };
+        let Some(map) = at.mapping(&COMPONENT) else { continue };
+        if let Some(url) = map.get("url").and_then(|at| at.parsed(read_url)) {
+            component.url = url;
+        }
+        if let Some(url) = map.get("digestSource").and_then(|at| at.text().map(str::to_owned)) {
+            component.digest_source = Some(url);
+        }
+        if let Some(map) = map.get("versions").and_then(|at| at.open_mapping()) {
+            for (version, at) in map.entries() {
+                let pins = pins(&at);
+                component.versions.entry(crate::version::bare(version).to_owned()).or_default().extend(pins);
+            }
+        }
+        if let Some(at) = map.get("default")
+            && let Some(text) = at.text()
+        {
+            let version = crate::version::bare(text);
+            if component.versions.contains_key(version) {
+                component.default = Some(version.to_owned());
+            } else {
+                let known = component.versions.keys().map(String::as_str);
+                let near: Vec<&str> = nearest(version, known).into_iter().take(3).collect();
+                at.bad(format!("no {name} {version} is known"), format!("nearest: {}", near.join(", ")));
+            }
+        }
+    }
+}
+
+fn pins(at: &At<'_>) -> BTreeMap<Arch, Pin> {
+    let mut pins = BTreeMap::new();
+    let Some(map) = at.open_mapping() else { return pins };
+    for (arch, at) in map.entries() {
+        let Some(arch) = [Arch::Amd64, Arch::Arm64].into_iter().find(|known| known.as_str() == arch) else {
+            unknown(&at, "architecture", arch, &["amd64".to_owned(), "arm64".to_owned()]);
+            continue;
+        };
+        let Some(map) = at.mapping(&PIN) else { continue };
+        let sha256 = map.need("sha256").and_then(|at| digest(&at));
+        let size = map.get("size").and_then(|at| {
+            at.parsed(|text| text.parse::<u64>().map_err(|_| format!("{text:?} is no number of bytes")))
+        });
+        if let Some(sha256) = sha256 {
+            pins.insert(arch, Pin { sha256, size, trust: Trust::Overlay });
+        }
+    }
+    pins
+}
+
+fn releases(catalogue: &mut Catalogue, at: &At<'_>) {
+    let Some(map) = at.open_mapping() else { return };
+    for (minor, at) in map.entries() {
+        let Some(release) = catalogue.releases.get_mut(minor) else {
+            unknown(&at, "Kubernetes minor", minor, catalogue.releases.keys());
+            continue;
+        };
+        let Some(map) = at.mapping(&RELEASE) else { continue };
+        if let Some(map) = map.get("defaults").and_then(|at| at.open_mapping()) {
+            for (name, at) in map.entries() {
+                if !release.defaults.contains_key(name) {
+                    unknown(&at, "default", name, release.defaults.keys());
+                } else if let Some(text) = at.text() {
+                    release.defaults.insert(name.to_owned(), text.to_owned());
+                }
+            }
+        }
+        if let Some(map) = map.get("constants").and_then(|at| at.mapping(&CONSTANTS)) {
+            let given = |name: &str| map.get(name).and_then(|at| at.text().map(str::to_owned));
+            let (pause, coredns, etcd) = (given("pause"), given("coredns"), given("etcd"));
+            for range in &mut release.patches {
+                range.pause = pause.clone().unwrap_or_else(|| range.pause.clone());
+                range.coredns = coredns.clone().unwrap_or_else(|| range.coredns.clone());
+                range.etcd = etcd.clone().unwrap_or_else(|| range.etcd.clone());
+            }
+        }
+    }
+}
+
+fn unknown<'a>(at: &At<'_>, what: &str, name: &str, known: impl IntoIterator<Item = &'a String>) {
+    let near: Vec<&str> = nearest(name, known.into_iter().map(String::as_str)).into_iter().take(3).collect();
+    at.fail(
+        ProblemKind::UnknownKey,
+        format!("there is no {what} {name:?}"),
+        format!("nearest known: {}", near.join(", ")),
+    );
+}
+
+fn digest(at: &At<'_>) -> Option<Digest> {
+    at.parsed(|text| {
+        parse_digest(text).ok_or_else(|| format!("{text:?} is no sha256 digest of 64 lower-case hex digits"))
+    })
+}
+
+fn read_url(text: &str) -> Result<String, String> {
+    if text.starts_with("https://") || text.starts_with("http://") {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text:?} is no http or https address"))
+    }
+}

@@ -1,0 +1,104 @@
+//! What belongs to a Kubernetes minor: kubeadm's constants by range of patches, default versions, support rules.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// One Kubernetes minor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Release {
+    /// `1.34`.
+    pub minor: String,
+    /// Version of kubeadm's configuration API.
+    pub kubeadm_api: String,
+    /// kubeadm's constants, ranges ascending and without gaps; the last is open.
+    pub patches: Vec<PatchRange>,
+    /// Versions used when the user names none: components by name without `v`, flannel's images by tag.
+    pub defaults: BTreeMap<String, String>,
+    /// What the minor runs on.
+    pub support: Support,
+}
+
+/// Image tags that kubeadm has compiled in, for a range of patches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PatchRange {
+    /// First patch.
+    pub from: u32,
+    /// Last patch; none: all later ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<u32>,
+    /// Tag of pause.
+    pub pause: String,
+    /// Tag of CoreDNS.
+    pub coredns: String,
+    /// Tag of etcd.
+    pub etcd: String,
+    /// No kubeadm of the range was asked (`kubeadm config images list`), nor its source read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unverified: bool,
+}
+
+/// What a Kubernetes minor runs on; preflight reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Support {
+    /// `4.19`: the oldest kernel kubeadm accepts.
+    pub minimum_kernel: String,
+    /// What an older kernel means.
+    pub older_kernel: Severity,
+    /// What cgroup v1 means.
+    pub cgroup_v1: CgroupV1,
+    /// The oldest containerd it works with, without `v`.
+    pub minimum_containerd: String,
+    /// Programs that must be on a node; `iptables|nft` is satisfied by either.
+    pub required_programs: Vec<String>,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Nothing can go on.
+    Fail,
+    /// Said, and gone on.
+    Warn,
+}
+
+/// What a kubelet of the minor does on cgroup v1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CgroupV1 {
+    /// Runs, with a warning.
+    Warned,
+    /// Refuses, unless `kubelet.failCgroupV1: false` and kubeadm ignores `SystemVerification` (KEP-5573).
+    Refused,
+}
+
+impl PatchRange {
+    /// Whether a patch is in the range.
+    pub fn holds(&self, patch: u32) -> bool {
+        self.from <= patch && self.to.is_none_or(|to| patch <= to)
+    }
+}
+
+impl Release {
+    /// kubeadm's constants of a patch.
+    pub fn constants(&self, patch: u32) -> Option<&PatchRange> {
+        self.patches.iter().find(|range| range.holds(patch))
+    }
+}
+
+impl Support {
+    /// kubeadm's preflight checks that must be ignored on a node, for `--ignore-preflight-errors`. `cgroup_v1`: the node
+    /// has it and the user has set `kubelet.failCgroupV1: false`.
+    pub fn kubeadm_ignore(&self, cgroup_v1: bool) -> Vec<&'static str> {
+        if cgroup_v1 && self.cgroup_v1 == CgroupV1::Refused { vec!["SystemVerification"] } else { Vec::new() }
+    }
+
+    /// The programs a node must have: of each entry one is enough.
+    pub fn required_programs(&self) -> impl Iterator<Item = Vec<&str>> {
+        self.required_programs.iter().map(|entry| entry.split('|').collect())
+    }
+}

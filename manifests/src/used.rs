@@ -1,0 +1,64 @@
+//! The part of a catalogue that a bundle needs: from it alone the installer computes the same requirements again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubexm_spec::{Arch, ArtifactKey};
+
+use crate::catalogue::Catalogue;
+use crate::requirements::{Requirements, Source};
+use crate::version;
+
+impl Catalogue {
+    /// What of the catalogue these requirements were computed from. The rest is left out, so that a bundle does not change
+    /// when an unrelated version is added to the catalogue.
+    #[must_use]
+    pub fn used_by(&self, requirements: &Requirements) -> Self {
+        let mut used = Self {
+            schema: self.schema.clone(),
+            overlays: self.overlays.clone(),
+            kubernetes: String::new(),
+            components: BTreeMap::new(),
+            releases: BTreeMap::new(),
+            images: Vec::new(),
+            pins: BTreeMap::new(),
+            os: self.os.clone(),
+        };
+        let references: BTreeSet<&str> = requirements
+            .items
+            .iter()
+            .filter_map(|item| match &item.source {
+                Source::Image { reference, .. } => Some(reference.as_str()),
+                _ => None,
+            })
+            .collect();
+        used.pins = self
+            .pins
+            .iter()
+            .filter(|(name, _)| references.contains(name.as_str()))
+            .map(|(n, p)| (n.clone(), *p))
+            .collect();
+        let Some(versions) = &requirements.versions else { return used };
+        used.kubernetes.clone_from(&versions.kubernetes);
+        used.images.clone_from(&self.images);
+        let archs: BTreeSet<Arch> =
+            requirements.items.iter().filter_map(|item| item.platform).map(|p| p.arch).collect();
+        for item in &requirements.items {
+            let ArtifactKey::Binary(program) = &item.key else { continue };
+            let Some(component) = self.component(*program) else { continue };
+            let mut component = component.clone();
+            // a version without pins stays too: that it is known is what the installer needs
+            let mut pins = component.versions.remove(&item.version).unwrap_or_default();
+            pins.retain(|arch, _| archs.contains(arch));
+            component.versions = BTreeMap::from([(item.version.clone(), pins)]);
+            component.default = Some(item.version.clone());
+            used.components.insert(component.name.clone(), component);
+        }
+        if let Some(release) = self.release(&versions.kubernetes) {
+            let mut release = release.clone();
+            let patch = version::patch(&versions.kubernetes);
+            release.patches.retain(|range| patch.is_some_and(|patch| range.holds(patch)));
+            used.releases.insert(release.minor.clone(), release);
+        }
+        used
+    }
+}

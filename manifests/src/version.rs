@@ -1,0 +1,60 @@
+//! Versions as upstreams write them, just enough to order them and to find their minor.
+
+use std::cmp::Ordering;
+
+/// The text without a leading `v`.
+pub fn bare(text: &str) -> &str {
+    text.strip_prefix('v').unwrap_or(text)
+}
+
+/// Orders versions number by number (`1.9.0` before `1.10.0`). What is no number is ordered as text, and a suffix comes
+/// before the version without it, as in semver (`2.0.0-rc.1` before `2.0.0`).
+pub fn compare(left: &str, right: &str) -> Ordering {
+    let (left, left_suffix) = split(bare(left));
+    let (right, right_suffix) = split(bare(right));
+    numbers(left).cmp(&numbers(right)).then_with(|| match (left_suffix, right_suffix) {
+        ("", "") => Ordering::Equal,
+        ("", _) => Ordering::Greater,
+        (_, "") => Ordering::Less,
+        (a, b) => a.cmp(b),
+    })
+}
+
+/// `1.34` of `v1.34.4`; the text itself when it has fewer parts.
+pub fn minor(text: &str) -> String {
+    let (main, _) = split(bare(text));
+    main.split('.').take(2).collect::<Vec<_>>().join(".")
+}
+
+/// The patch number of a three-part version.
+pub fn patch(text: &str) -> Option<u32> {
+    let (main, _) = split(bare(text));
+    main.split('.').nth(2).and_then(|part| part.parse().ok())
+}
+
+/// Newest of some versions.
+pub fn newest<'a>(versions: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    versions.into_iter().max_by(|a, b| compare(a, b))
+}
+
+fn split(text: &str) -> (&str, &str) {
+    text.split_once('-').unwrap_or((text, ""))
+}
+
+fn numbers(main: &str) -> Vec<u64> {
+    main.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_comes_after_nine_and_a_candidate_before_its_release() {
+        assert_eq!(newest(["1.34.9", "1.34.11", "1.34.10"]), Some("1.34.11"));
+        assert_eq!(compare("2.0.0-rc.1", "2.0.0"), Ordering::Less);
+        assert_eq!(minor("v1.34.4"), "1.34");
+        assert_eq!(patch("1.34.4"), Some(4));
+        assert_eq!(patch("1.34"), None);
+    }
+}
