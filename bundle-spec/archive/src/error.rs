@@ -1,0 +1,145 @@
+//! What can go wrong with a bundle's bytes, and the exit code that each answer has.
+
+use std::io;
+use std::path::PathBuf;
+
+use kubexm_spec::ExitCode;
+
+/// Why a bundle could not be written, opened or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// The operating system refused something.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// What was tried: `open`, `write`, `rename` …
+        action: &'static str,
+        /// On which file or folder.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The file is something else.
+    #[error("{} is not a bundle: {reason}; give a file that kubexm-bundle build wrote", path.display())]
+    NotABundle {
+        /// The file.
+        path: PathBuf,
+        /// What it looks like instead.
+        reason: String,
+    },
+    /// The file ends too early.
+    #[error("{} is truncated: it ends at byte {at}, before its seek table; copy it again", path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Its length in bytes.
+        at: u64,
+    },
+    /// A newer program wrote it.
+    #[error("{} is of a newer format: {what}; use the kubexm that came with it", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// What this program does not know.
+        what: String,
+    },
+    /// The format names it, this program cannot read it yet.
+    #[error("{} uses {feature}: known, not built yet; use a bundle built in full and in one file", path.display())]
+    NotBuiltYet {
+        /// The file.
+        path: PathBuf,
+        /// The part of the format.
+        feature: &'static str,
+    },
+    /// A byte is not what it must be.
+    #[error("{} is damaged in {part}, at byte {offset}: {problem}; copy it again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The member, or `seek table`, `trailer`, `end of archive`.
+        part: String,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What was found.
+        problem: String,
+    },
+    /// The bundle has no such member.
+    #[error("{} has no member {name}", path.display())]
+    NoSuchMember {
+        /// The file.
+        path: PathBuf,
+        /// What was asked for.
+        name: String,
+    },
+    /// A member is larger than whoever asked is ready to hold in memory.
+    #[error("{name} in {} has {size} bytes, more than the {limit} bytes that such a member may have", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The member.
+        name: String,
+        /// Its size in bytes.
+        size: u64,
+        /// The most that was allowed, in bytes.
+        limit: u64,
+    },
+    /// A blob was asked for from beyond its end.
+    #[error("{name} has {size} bytes, none at offset {offset}")]
+    BeyondEnd {
+        /// The member.
+        name: String,
+        /// Its size in bytes.
+        size: u64,
+        /// The offset that was asked for.
+        offset: u64,
+    },
+    /// What is to be written contradicts itself: a fault of the caller.
+    #[error("this bundle cannot be written: {problem}")]
+    Unwritable {
+        /// Which rule of the format is broken, by what.
+        problem: String,
+    },
+    /// An input is not what the manifest says.
+    #[error("{name} is not what the manifest says: {problem}; remove the cached file and fetch it again")]
+    InputMismatch {
+        /// The member.
+        name: String,
+        /// What was found instead.
+        problem: String,
+    },
+    /// An input cannot be read.
+    #[error("cannot read {name} while packing it")]
+    InputUnreadable {
+        /// The member.
+        name: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// Somebody else writes the same file now.
+    #[error("another build writes {} now; wait for it, or choose another name", target.display())]
+    Locked {
+        /// The file that would be written.
+        target: PathBuf,
+    },
+}
+
+impl ArchiveError {
+    /// How a program ends on it.
+    pub const fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Io { .. } | Self::InputMismatch { .. } | Self::InputUnreadable { .. } => ExitCode::Disk,
+            Self::NotABundle { .. } => ExitCode::NotABundle,
+            Self::Truncated { .. } => ExitCode::BundleTruncated,
+            Self::Newer { .. } => ExitCode::BundleNewer,
+            Self::NotBuiltYet { .. } => ExitCode::NotBuiltYet,
+            Self::Damaged { .. } | Self::TooLarge { .. } => ExitCode::BundleDamaged,
+            Self::NoSuchMember { .. } => ExitCode::BundleIncomplete,
+            Self::BeyondEnd { .. } | Self::Unwritable { .. } => ExitCode::Internal,
+            Self::Locked { .. } => ExitCode::HostLocked,
+        }
+    }
+
+    /// Readers of members are [`std::io::Read`]: the error travels inside, and comes out with `into_inner`.
+    pub(crate) fn into_io(self) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, self)
+    }
+}

@@ -1,0 +1,146 @@
+//! Reading one member, frame by frame.
+
+use std::io::{self, Read};
+
+use kubexm_spec::Digest;
+use kubexm_spec::digest::Hasher;
+
+use crate::frame::{self, Decoded, Decoder};
+use crate::members::StoredAt;
+use crate::partial::io_error;
+use crate::{ArchiveError, Bundle, tail, tar_header};
+
+/// Content of a member, verified while it is read. Holds one frame in memory (at most 16 MiB).
+///
+/// An error is an [`io::Error`] with an [`ArchiveError`] inside ([`io::Error::into_inner`]).
+pub struct MemberReader {
+    bundle: Bundle,
+    member: StoredAt,
+    decoder: Decoder,
+    /// The frame under the position.
+    current: Option<Decoded>,
+    /// Position in the tar stream of the member; content begins after the header.
+    at: u64,
+    /// When read from the start: what has passed.
+    hasher: Option<Hasher>,
+}
+
+impl MemberReader {
+    pub(crate) fn new(bundle: Bundle, member: StoredAt, offset: u64) -> Result<Self, ArchiveError> {
+        if offset > member.size {
+            return Err(ArchiveError::BeyondEnd { name: member.name, size: member.size, offset });
+        }
+        let decoder = Decoder::new().map_err(io_error("prepare to read", bundle.path()))?;
+        let hasher = (offset == 0 && member.sha256.is_some()).then(Hasher::default);
+        Ok(Self { bundle, member, decoder, current: None, at: tar_header::BLOCK + offset, hasher })
+    }
+
+    /// Bytes of content still to come.
+    pub fn remaining(&self) -> u64 {
+        (tar_header::BLOCK + self.member.size).saturating_sub(self.at)
+    }
+
+    /// All that is still to come, in memory. The caller has held the size against a limit.
+    pub(crate) fn into_bytes(mut self) -> Result<Vec<u8>, ArchiveError> {
+        let mut content = Vec::new();
+        loop {
+            let piece = self.piece()?;
+            if piece.is_empty() {
+                return Ok(content);
+            }
+            content.extend_from_slice(piece);
+            let len = piece.len();
+            self.advance(len);
+        }
+    }
+
+    /// The next bytes of content; none at the end, when all has been found right.
+    fn piece(&mut self) -> Result<&[u8], ArchiveError> {
+        let remaining = self.remaining();
+        if remaining == 0 {
+            self.finish()?;
+            return Ok(&[]);
+        }
+        let number = (self.at / u64::from(frame::INPUT)) as usize;
+        let inside = (self.at % u64::from(frame::INPUT)) as usize;
+        let decoded = match self.current.take() {
+            Some(decoded) => decoded,
+            None => self.load(number)?,
+        };
+        let piece = self.current.insert(decoded).from(inside);
+        let len = usize::try_from(remaining).unwrap_or(usize::MAX).min(piece.len());
+        Ok(&piece[..len])
+    }
+
+    /// Goes past bytes that [`Self::piece`] gave.
+    fn advance(&mut self, len: usize) {
+        let inside = (self.at % u64::from(frame::INPUT)) as usize;
+        if let (Some(hasher), Some(current)) = (&mut self.hasher, &self.current) {
+            hasher.update(&current.from(inside)[..len]);
+        }
+        self.at += len as u64;
+        if self.at.is_multiple_of(u64::from(frame::INPUT)) || self.remaining() == 0 {
+            self.current = None;
+        }
+    }
+
+    fn load(&mut self, number: usize) -> Result<Decoded, ArchiveError> {
+        let inner = &self.bundle.0;
+        let in_file = self.member.first_frame + number;
+        let damaged = |offset, problem| ArchiveError::Damaged {
+            path: inner.path.clone(),
+            part: self.member.name.clone(),
+            offset,
+            problem,
+        };
+        let place = *inner.frames.get(in_file).ok_or_else(|| damaged(inner.size, "the frame is missing".into()))?;
+        let bytes =
+            tail::read_exact(&inner.file, place.offset, place.len as usize).map_err(io_error("read", &inner.path))?;
+        // Read from the start, the digest of the whole content says more, for half the work.
+        let known = if self.hasher.is_some() { None } else { inner.frame_digest(in_file) };
+        if known.is_some_and(|digest| frame::digest(&bytes).as_bytes() != digest) {
+            return Err(damaged(place.offset, "the frame does not have the digest that the trailer says".into()));
+        }
+        self.decoder
+            .decode(self.member.encoding, bytes, place.size, Vec::new())
+            .map_err(|problem| damaged(place.offset, problem))
+    }
+
+    fn finish(&mut self) -> Result<(), ArchiveError> {
+        let Some(found) = self.hasher.take().map(Hasher::finish) else { return Ok(()) };
+        let wanted: Option<Digest> = self.member.sha256;
+        if wanted.is_none_or(|wanted| wanted == found) {
+            return Ok(());
+        }
+        let inner = &self.bundle.0;
+        Err(ArchiveError::Damaged {
+            path: inner.path.clone(),
+            part: self.member.name.clone(),
+            offset: inner.frames.get(self.member.first_frame).map_or(0, |p| p.offset),
+            problem: format!("its content has the digest {found}, not the manifest's"),
+        })
+    }
+}
+
+impl Read for MemberReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let piece = self.piece().map_err(ArchiveError::into_io)?;
+        let len = piece.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&piece[..len]);
+        self.advance(len);
+        if self.remaining() == 0 {
+            // So that whoever reads exactly the size, and no further, has it verified too.
+            self.finish().map_err(ArchiveError::into_io)?;
+        }
+        Ok(len)
+    }
+}
+
+impl std::fmt::Debug for MemberReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemberReader").field("member", &self.member.name).field("at", &self.at).finish_non_exhaustive()
+    }
+}

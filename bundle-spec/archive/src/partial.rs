@@ -1,0 +1,85 @@
+//! A file that gets its final name only when it is whole.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::ArchiveError;
+
+/// `.NAME.partial` beside the target, locked; removed when dropped without [`Partial::commit`].
+///
+/// After a kill the file stays, without a lock, and the next writer takes it over.
+pub(crate) struct Partial {
+    file: File,
+    path: PathBuf,
+    target: PathBuf,
+    whole: bool,
+}
+
+impl Partial {
+    /// Creates and locks it, empty. A second writer of the same target gets [`ArchiveError::Locked`].
+    pub(crate) fn create(target: &Path) -> Result<Self, ArchiveError> {
+        let name = target
+            .file_name()
+            .ok_or_else(|| ArchiveError::Unwritable { problem: format!("{} names no file", target.display()) })?;
+        let mut partial = std::ffi::OsString::from(".");
+        partial.push(name);
+        partial.push(".partial");
+        let path = target.with_file_name(partial);
+        loop {
+            let file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+                .open(&path)
+                .map_err(io_error("create", &path))?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(ArchiveError::Locked { target: target.to_owned() }),
+                Err(TryLockError::Error(source)) => return Err(io_error("lock", &path)(source)),
+            }
+            // Between opening and locking, the writer before us may have renamed or removed what we opened.
+            let ours = file.metadata().map_err(io_error("examine", &path))?;
+            let still = fs::symlink_metadata(&path).is_ok_and(|m| (m.dev(), m.ino()) == (ours.dev(), ours.ino()));
+            if still {
+                file.set_len(0).map_err(io_error("empty", &path))?;
+                return Ok(Self { file, path, target: target.to_owned(), whole: false });
+            }
+        }
+    }
+
+    /// Where it is, for error messages.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file, to be written from the start.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Brings it to the disk, under its final name.
+    pub(crate) fn commit(mut self) -> Result<(), ArchiveError> {
+        self.file.sync_all().map_err(io_error("write out", &self.path))?;
+        fs::rename(&self.path, &self.target).map_err(io_error("rename", &self.path))?;
+        self.whole = true;
+        let parent = self.target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(parent).and_then(|dir| dir.sync_all()).map_err(io_error("write out", parent))
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.whole {
+            // Nothing better can be done with an error here: the file has no name that anybody takes for a bundle.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// For `map_err`: what was tried, on what.
+pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ArchiveError {
+    move |source| ArchiveError::Io { action, path: path.to_owned(), source }
+}
