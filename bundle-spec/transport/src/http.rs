@@ -133,26 +133,7 @@ impl HttpClient {
     pub async fn get_small(&self, candidate: &FileCandidate, limit: u64) -> Result<Vec<u8>, TransportError> {
         let (url, trusts) = candidate.parse()?;
         let source = Source::new(self.clients.get(&trusts)?, url, None);
-        let host = source.host();
-        let _permit = self.clients.permit(&host).await?;
-        retried(&self.clients.options, || self.get_small_once(&source, limit)).await
-    }
-
-    async fn get_small_once(&self, source: &Source<'_>, limit: u64) -> Result<Vec<u8>, Attempt> {
-        let options = &self.clients.options;
-        let response = source.answered(source.send(options, reqwest::Method::GET, None).await?)?;
-        let mut body = Vec::new();
-        let mut stream = response.bytes_stream();
-        while let Some(chunk) = next_chunk(source, options, &mut stream).await? {
-            if (body.len() + chunk.len()) as u64 > limit {
-                return Err(Attempt::Fatal(TransportError::NotTheFile {
-                    origin: source.origin(),
-                    found: format!("more than {limit} bytes"),
-                }));
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Ok(body)
+        read_small(&self.clients, &source, limit).await
     }
 
     /// Asks about a file without fetching it.
@@ -171,6 +152,27 @@ impl HttpClient {
         })
         .await
     }
+}
+
+/// A body of at most `limit` bytes, tried as often as the options say.
+pub(crate) async fn read_small(clients: &Clients, source: &Source<'_>, limit: u64) -> Result<Vec<u8>, TransportError> {
+    let host = source.host();
+    let _permit = clients.permit(&host).await?;
+    retried(&clients.options, || read_small_once(&clients.options, source, limit)).await
+}
+
+async fn read_small_once(options: &HttpOptions, source: &Source<'_>, limit: u64) -> Result<Vec<u8>, Attempt> {
+    let response = source.answered(source.send(options, reqwest::Method::GET, None).await?)?;
+    let mut body = Vec::new();
+    let mut stream = response.bytes_stream();
+    while let Some(chunk) = next_chunk(source, options, &mut stream).await? {
+        if (body.len() + chunk.len()) as u64 > limit {
+            let found = format!("more than {limit} bytes");
+            return Err(TransportError::NotTheFile { origin: source.origin(), found }.into());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
 }
 
 /// An address without the credentials and the query it may carry.

@@ -1,7 +1,7 @@
 //! Resumable, verified transfer into a content-addressed store that survives a kill at any moment and is shared by
 //! concurrent programs.
 //!
-//! Three doors: [`HttpClient`] for files, [`Registry`] for images in registries, [`layout`] for images in a folder. Each
+//! Three doors: [`HttpClient`] for files, [`Registry`] for images in registries, [`Layout`] for images in a folder. Each
 //! takes candidates in order and ends in the [`Store`] or in a [`TransportError`] that says what every candidate did.
 //!
 //! The crate reads no environment and installs no global state. A program that fetches over https installs rustls'
@@ -12,6 +12,8 @@ pub mod checksum;
 mod clients;
 mod error;
 pub mod http;
+pub mod layout;
+pub mod oci;
 pub mod partial;
 mod sniff;
 mod source;
@@ -21,6 +23,8 @@ mod transfer;
 pub use clients::HttpOptions;
 pub use error::TransportError;
 pub use http::{Fetched, FileCandidate, Head, HttpClient, Want};
+pub use layout::Layout;
+pub use oci::{Credentials, ImageCandidate, OciRegistry, Registry, ResolvedImage};
 pub use store::Store;
 
 /// Told as bytes arrive: bytes so far, and in all when known. Called often; it must be quick.

@@ -32,7 +32,7 @@ impl From<TransportError> for Attempt {
 #[async_trait]
 pub(crate) trait Authorize: Send + Sync {
     /// The header; none for an open origin. `fresh` after a 401: what was given before is no longer good.
-    async fn authorization(&self, fresh: bool) -> Result<Option<HeaderValue>, TransportError>;
+    async fn authorization(&self, fresh: bool) -> Result<Option<HeaderValue>, Attempt>;
 }
 
 /// An address to fetch from.

@@ -1,0 +1,115 @@
+//! Images in registries: what a name points at, as raw bytes with digests computed here, and their blobs.
+
+mod client;
+mod credentials;
+pub(crate) mod image;
+pub(crate) mod resolve;
+mod session;
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use kubexm_spec::lock::Descriptor;
+use kubexm_spec::{Digest, Platform};
+
+pub use client::OciRegistry;
+pub use credentials::Credentials;
+
+use crate::{Progress, Store, TransportError};
+
+/// A repository an image may come from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ImageCandidate {
+    /// `registry.k8s.io`, `docker.io`, `10.0.0.5:5000`.
+    pub registry: String,
+    /// `kube-apiserver`, `library/busybox`.
+    pub repository: String,
+    /// Whether the registry is spoken to over plain http.
+    pub plain_http: bool,
+    /// A PEM file of CA certificates to trust for this one besides the usual roots.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl ImageCandidate {
+    /// A repository over https with the usual roots.
+    pub fn new(registry: impl Into<String>, repository: impl Into<String>) -> Self {
+        Self { registry: registry.into(), repository: repository.into(), plain_http: false, ca_file: None }
+    }
+}
+
+/// A manifest or index as the registry sent it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawManifest {
+    /// Its media type, digest (computed over `bytes`) and size.
+    pub descriptor: Descriptor,
+    /// The bytes as they came; parsed and written again they would have another digest.
+    pub bytes: Vec<u8>,
+}
+
+/// What an image name points at, for one platform.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolvedImage {
+    /// What the name points at: an index, or the manifest itself.
+    pub target: Descriptor,
+    /// Its bytes.
+    pub target_bytes: Vec<u8>,
+    /// Indexes between `target` and `manifest`, where an index names another index. Almost always empty.
+    pub nested: Vec<RawManifest>,
+    /// The platform's manifest; equals `target` where there is no index.
+    pub manifest: Descriptor,
+    /// Its bytes.
+    pub manifest_bytes: Vec<u8>,
+    /// The image's config, which says what platform it is really made for.
+    pub config: Descriptor,
+    /// Its bytes.
+    pub config_bytes: Vec<u8>,
+    /// Layers in the manifest's order.
+    pub layers: Vec<Descriptor>,
+    /// The registry and repository, or the folder, that answered.
+    pub answered_by: String,
+}
+
+impl ResolvedImage {
+    /// Puts index, manifest and config into the store; the layers are left to [`Registry::fetch_blobs`].
+    pub fn keep(&self, store: &Store) -> Result<(), TransportError> {
+        let pairs = [(&self.target, &self.target_bytes), (&self.manifest, &self.manifest_bytes)];
+        let nested = self.nested.iter().map(|raw| (&raw.descriptor, &raw.bytes));
+        for (descriptor, bytes) in pairs.into_iter().chain(nested).chain([(&self.config, &self.config_bytes)]) {
+            if !store.holds(&descriptor.digest, descriptor.size)? {
+                store.insert(bytes.as_slice(), Some(descriptor.digest))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Config and layers, in the manifest's order.
+    pub fn blobs(&self) -> Vec<Descriptor> {
+        std::iter::once(&self.config).chain(&self.layers).cloned().collect()
+    }
+}
+
+/// Where images come from.
+#[async_trait]
+pub trait Registry: Send + Sync {
+    /// Asks the candidates in order what `reference` (a tag, or `sha256:…`) is, for one platform. With `want`, the
+    /// candidates are asked for that digest, whatever the tag points at now.
+    ///
+    /// The platform is read from the image's config: an index entry may lie.
+    async fn resolve(
+        &self,
+        candidates: &[ImageCandidate],
+        reference: &str,
+        want: Option<Digest>,
+        platform: Platform,
+    ) -> Result<ResolvedImage, TransportError>;
+
+    /// Brings blobs into the store, in parallel; those that are there are not fetched again. `progress` gets the bytes of
+    /// all of them together.
+    async fn fetch_blobs(
+        &self,
+        candidates: &[ImageCandidate],
+        blobs: &[Descriptor],
+        store: &Store,
+        progress: &Progress<'_>,
+    ) -> Result<(), TransportError>;
+}
