@@ -1,1 +1,19 @@
-//! Placeholder.
+//! Recipes: pure functions from a cluster, a bundle's manifest and facts about hosts to a plan or to findings.
+//!
+//! Nothing here does IO: no files, network, clock, randomness or environment. What a recipe can name is in the bundle.
+
+pub mod bundle;
+pub mod context;
+pub mod draft;
+pub mod error;
+pub mod modules;
+pub mod net;
+pub mod paths;
+pub mod pipelines;
+pub mod support;
+pub mod templates;
+pub mod yaml;
+
+pub use context::{Node, PlanCx};
+pub use error::RecipeError;
+pub use pipelines::create::create;

@@ -1,0 +1,155 @@
+//! What planning starts from: the cluster, the bundle's manifest and catalogue, and what was seen on the hosts.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use kubexm_plan::Facts;
+use kubexm_spec::cluster::{Cluster, Host, Kubernetes};
+use kubexm_spec::manifest::Artifact;
+use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program, names};
+
+use crate::error::RecipeError;
+use crate::net::Network;
+
+/// Everything a recipe may look at. There is nothing else: recipes do no IO.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanCx<'a> {
+    /// The cluster, defaults filled in.
+    pub cluster: &'a Cluster,
+    /// Of the bytes of its cluster.yaml.
+    pub cluster_digest: Digest,
+    /// What the bundle holds.
+    pub manifest: &'a Manifest,
+    /// Of the bytes of manifest.json.
+    pub manifest_digest: Digest,
+    /// The bundle's own catalogue.
+    pub catalogue: &'a kubexm_manifests::Catalogue,
+    /// By host name.
+    pub facts: &'a BTreeMap<String, Facts>,
+}
+
+/// A host with all that modules ask of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Node<'a> {
+    /// As cluster.yaml has it.
+    pub host: &'a Host,
+    /// As it was found.
+    pub facts: &'a Facts,
+    /// Its address inside the cluster.
+    pub ip: IpAddr,
+    /// Its platform.
+    pub platform: Platform,
+    /// Runs the control plane.
+    pub control_plane: bool,
+    /// Runs pods of users.
+    pub worker: bool,
+    /// Serves the depot.
+    pub registry: bool,
+}
+
+impl Node<'_> {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.host.name
+    }
+
+    /// The interface that has the node's address.
+    pub fn interface(&self) -> Result<&str, RecipeError> {
+        let has = |address: &str| address.split_once('/').map_or(address, |(ip, _)| ip).parse() == Ok(self.ip);
+        let interfaces = &self.facts.interfaces;
+        interfaces.iter().find(|i| i.addresses.iter().any(|a| has(a))).map(|i| i.name.as_str()).ok_or_else(|| {
+            let found: Vec<_> = interfaces.iter().map(|i| format!("{} {}", i.name, i.addresses.join(" "))).collect();
+            RecipeError::NoInterface {
+                host: self.name().to_owned(),
+                address: self.ip.to_string(),
+                found: if found.is_empty() { "none".to_owned() } else { found.join(", ") },
+            }
+        })
+    }
+
+    /// Nameservers that are of use to pods: what cluster.yaml adds and what the node has, without loopback
+    /// addresses (from inside a pod's network they lead nowhere, or back to CoreDNS itself).
+    pub fn upstream_nameservers(&self, cluster: &Cluster) -> Vec<IpAddr> {
+        let mut usable: Vec<IpAddr> = Vec::new();
+        for address in cluster.extra.resolves.iter().chain(self.facts.nameservers.iter().flatten()) {
+            if !address.is_loopback() && !address.is_unspecified() && !usable.contains(address) {
+                usable.push(*address);
+            }
+        }
+        usable
+    }
+}
+
+impl<'a> PlanCx<'a> {
+    /// `spec.kubernetes`.
+    pub fn kubernetes(&self) -> Result<&'a Kubernetes, RecipeError> {
+        self.cluster.kubernetes.as_ref().ok_or(RecipeError::NoCluster)
+    }
+
+    /// Every host in the order of cluster.yaml.
+    pub fn nodes(&self) -> Result<Vec<Node<'a>>, RecipeError> {
+        if self.cluster.hosts.is_empty() {
+            return Err(RecipeError::NoHosts { what: "hosts" });
+        }
+        self.cluster.hosts.iter().map(|host| self.node(host)).collect()
+    }
+
+    fn node(&self, host: &'a Host) -> Result<Node<'a>, RecipeError> {
+        let name = || host.name.clone();
+        let facts = self.facts.get(&host.name).ok_or_else(|| RecipeError::NoFacts { host: name() })?;
+        let arch = facts.arch.ok_or_else(|| RecipeError::UnknownArch { host: name() })?;
+        let ip =
+            host.node_ip().ok_or_else(|| RecipeError::NoAddress { host: name(), address: host.address.clone() })?;
+        let roles = &self.cluster.role_groups;
+        Ok(Node {
+            host,
+            facts,
+            ip,
+            platform: Platform { arch },
+            control_plane: roles.control_plane.contains(&host.name),
+            worker: roles.worker.contains(&host.name),
+            registry: self.cluster.registry_host().is_some_and(|r| r.name == host.name),
+        })
+    }
+
+    /// An artifact of the bundle. What [`crate::bundle::check`] has passed is there.
+    pub fn artifact(&self, key: &ArtifactKey, platform: Platform) -> Result<&'a Artifact, RecipeError> {
+        self.manifest
+            .find(key, platform)
+            .ok_or_else(|| RecipeError::NotInBundle { missing: vec![format!("{key} for {platform}")] })
+    }
+
+    /// A program of the bundle.
+    pub fn program(&self, program: Program, platform: Platform) -> Result<&'a Artifact, RecipeError> {
+        self.artifact(&ArtifactKey::Binary(program), platform)
+    }
+
+    /// An image of the bundle.
+    pub fn image(&self, image: ClusterImage, platform: Platform) -> Result<&'a Artifact, RecipeError> {
+        self.artifact(&ArtifactKey::Image(image), platform)
+    }
+
+    /// `v1.34.4`, as the bundle's kubeadm has it.
+    pub fn kubernetes_version(&self, platform: Platform) -> Result<String, RecipeError> {
+        Ok(format!("v{}", self.program(Program::Kubeadm, platform)?.version))
+    }
+
+    /// `registry.<cluster>.kubexm.internal:5443`.
+    pub fn registry_address(&self) -> String {
+        format!("{}:{}", names::registry_name(&self.cluster.name), self.cluster.registry.port)
+    }
+
+    /// `lb.<cluster>.kubexm.internal`.
+    pub fn control_plane_name(&self) -> String {
+        names::control_plane_name(&self.cluster.name)
+    }
+
+    /// The `n`th address of the service network: 1 is the API's service, 10 is DNS (as kubeadm has it).
+    pub fn service_address(&self, n: u32) -> Result<IpAddr, RecipeError> {
+        let field = "spec.network.serviceCidr";
+        let value = &self.cluster.network.service_cidr;
+        let bad = |reason: String| RecipeError::BadNetwork { field, value: value.clone(), reason };
+        let network: Network = value.parse().map_err(bad)?;
+        network.nth(n).map(IpAddr::V4).ok_or_else(|| bad("is too small; at least a /24 is wanted".to_owned()))
+    }
+}

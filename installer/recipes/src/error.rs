@@ -1,0 +1,127 @@
+//! Why no plan could be made.
+
+use kubexm_spec::ExitCode;
+
+/// Why no plan could be made. Nothing has been touched when one of these is returned.
+#[derive(Debug, thiserror::Error)]
+pub enum RecipeError {
+    /// The cluster needs what the bundle does not carry.
+    #[error(
+        "the bundle lacks {} that this cluster needs: {}; build one from the same cluster.yaml with `kubexm-bundle build`",
+        count(.missing.len()), .missing.join(", ")
+    )]
+    NotInBundle {
+        /// Every one of them, `binary/kubeadm 1.34.4 for linux/amd64`.
+        missing: Vec<String>,
+    },
+    /// The design names it, nothing builds it yet.
+    #[error("{what}: known, not built yet; {hint}")]
+    NotBuiltYet {
+        /// What.
+        what: String,
+        /// What can be done instead.
+        hint: String,
+    },
+    /// cluster.yaml has only `spec.bundle`.
+    #[error(
+        "this bundle carries extras only and describes no cluster; add `spec.kubernetes` and `spec.hosts` to cluster.yaml and build again"
+    )]
+    NoCluster,
+    /// No host, or no control plane among them.
+    #[error("cluster.yaml names no {what}; add it, or give the real hosts with `kubexm-install -f FILE`")]
+    NoHosts {
+        /// `hosts`, `control plane`.
+        what: &'static str,
+    },
+    /// A host was not looked at.
+    #[error(
+        "nothing is known of {host}: its facts were not gathered; run `kubexm-install preflight` and mend what it says"
+    )]
+    NoFacts {
+        /// Which.
+        host: String,
+    },
+    /// The cluster needs an address and got a name.
+    #[error(
+        "{host}: address {address:?} is a name, and nodes need an address of their own; add `internalAddress` to the host in cluster.yaml"
+    )]
+    NoAddress {
+        /// Which host.
+        host: String,
+        /// What cluster.yaml says.
+        address: String,
+    },
+    /// The machine's architecture is none that a bundle is built for.
+    #[error("{host}: its architecture is none that kubexm builds for; amd64 and arm64 are known")]
+    UnknownArch {
+        /// Which host.
+        host: String,
+    },
+    /// A network in cluster.yaml that cannot be used.
+    #[error("{field}: {value:?} {reason}")]
+    BadNetwork {
+        /// `spec.network.serviceCidr`.
+        field: &'static str,
+        /// What it says.
+        value: String,
+        /// What is wrong, and what is wanted.
+        reason: String,
+    },
+    /// No interface of the host has the node's address.
+    #[error(
+        "{host}: no interface has the address {address} (found: {found}); correct `address` or `internalAddress` in cluster.yaml"
+    )]
+    NoInterface {
+        /// Which host.
+        host: String,
+        /// Address looked for.
+        address: String,
+        /// Interfaces with addresses.
+        found: String,
+    },
+    /// The catalogue of the bundle refuses the cluster.
+    #[error("the bundle's catalogue does not fit this cluster")]
+    Catalogue(#[source] kubexm_manifests::RequireError),
+    /// A template does not render; a fault of ours.
+    #[error("template {name} does not render; this is a fault of kubexm-install")]
+    Template {
+        /// Which.
+        name: &'static str,
+        /// What minijinja says.
+        #[source]
+        source: minijinja::Error,
+    },
+    /// A document cannot be written; a fault of ours.
+    #[error("{name} cannot be written as a document: {reason}; this is a fault of kubexm-install")]
+    Document {
+        /// Which.
+        name: &'static str,
+        /// What the serialiser says.
+        reason: String,
+    },
+}
+
+fn count(number: usize) -> String {
+    match number {
+        1 => "one artifact".to_owned(),
+        number => format!("{number} artifacts"),
+    }
+}
+
+impl RecipeError {
+    /// What the program exits with.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::NotInBundle { .. } => ExitCode::BundleIncomplete,
+            Self::NotBuiltYet { .. } => ExitCode::NotBuiltYet,
+            Self::NoCluster
+            | Self::NoHosts { .. }
+            | Self::NoAddress { .. }
+            | Self::BadNetwork { .. }
+            | Self::NoInterface { .. } => ExitCode::Config,
+            Self::NoFacts { .. } | Self::UnknownArch { .. } => ExitCode::Preflight,
+            Self::Catalogue(error) => error.exit_code(),
+            Self::Template { .. } | Self::Document { .. } => ExitCode::Internal,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The first control plane, by kubeadm with its own etcd, and what a node gets once it is in the cluster.
+
+use kubexm_plan::op::{Dir, NodeLabel, NodeUntainted};
+use kubexm_plan::{Act, Step, StepId, Undo};
+
+use crate::context::{Node, PlanCx};
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::modules::kubeadm_config;
+use crate::{paths, support};
+
+/// What keeps pods of users off a control plane.
+const TAINT: &str = "node-role.kubernetes.io/control-plane";
+
+/// kubeadm's config on the node.
+pub fn configure(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+    let text = kubeadm_config::init(draft.cx, node)?;
+    Ok(Step::on(node.name(), "control-plane.config", "Write kubeadm's config")
+        .ensure(Dir { path: "/etc/kubexm".to_owned(), mode: 0o755 })
+        .ensure(draft.file(paths::KUBEADM_CONFIG, 0o644, text))
+        .undo(Undo::RestoreBefore)
+        .build())
+}
+
+/// `kubeadm init`; the way back is `kubeadm reset`.
+pub fn init(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+    let support = support::of(cx.catalogue, &cx.kubernetes_version(node.platform)?)?;
+    let cgroup_v1 = support::cgroup_v1_wanted(cx.kubernetes()?, node.facts);
+    Ok(Step::on(node.name(), "control-plane.init", "Start the control plane with kubeadm")
+        .ensure(Act::KubeadmInit {
+            config: paths::KUBEADM_CONFIG.to_owned(),
+            cri_socket: paths::CRI_SOCKET.to_owned(),
+            ignore: support.kubeadm_ignore(cgroup_v1).into_iter().map(str::to_owned).collect(),
+        })
+        .timeout_s(600)
+        .undo(Undo::Act { act: Act::KubeadmReset { cri_socket: paths::CRI_SOCKET.to_owned() } })
+        .build())
+}
+
+/// Labels of cluster.yaml, and no taint on a control plane that is a worker too.
+pub fn register(node: &Node<'_>, init: &StepId) -> Option<Step> {
+    let untaint = node.control_plane && node.worker;
+    if !untaint && node.host.labels.is_empty() {
+        return None;
+    }
+    let mut step = Step::on(node.name(), "control-plane.register", "Label the node and let pods run on it");
+    if untaint {
+        step = step.ensure(NodeUntainted { node: node.name().to_owned(), key: TAINT.to_owned() });
+    }
+    for (key, value) in &node.host.labels {
+        step = step.ensure(NodeLabel { node: node.name().to_owned(), key: key.clone(), value: value.clone() });
+    }
+    Some(step.retries(3).undo(Undo::WithParent { step: init.clone() }).build())
+}

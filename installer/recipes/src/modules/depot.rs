@@ -1,0 +1,91 @@
+//! The content store of a node, and on the registry host the depot that serves it.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use kubexm_plan::op::{Blobs, Dir, Unit};
+use kubexm_plan::{Probe, SlotName, SlotProvider, Step, Undo};
+use kubexm_spec::depot::{DepotConfig, Tls};
+use kubexm_spec::{Digest, Kind, names};
+use minijinja::context;
+
+use crate::context::Node;
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::paths;
+
+/// Slot of the CA that nodes trust the registry by.
+pub const CA_SLOT: &str = "registry-ca";
+const CERT_SLOT: &str = "registry-cert";
+const KEY_SLOT: &str = "registry-key";
+const UNIT: &str = "kubexm-depot.service";
+
+/// Slow links are usual: a mebibyte a second, and five minutes for everything else.
+fn delivery_timeout(bytes: u64) -> u64 {
+    300 + bytes / (1 << 20)
+}
+
+/// Puts blobs into the node's store: on the registry host all that the depot serves, elsewhere what the node's own
+/// programs are unpacked from (its images come from the depot).
+pub fn store(draft: &Draft<'_>, node: &Node<'_>) -> Step {
+    let mut blobs: BTreeMap<Digest, u64> = BTreeMap::new();
+    for artifact in &draft.cx.manifest.artifacts {
+        let own = artifact.key.kind() == Kind::Binary && artifact.platform.is_none_or(|p| p == node.platform);
+        if node.registry || own {
+            blobs.extend(artifact.blobs.iter().map(|b| (b.digest, b.size)));
+        }
+    }
+    let timeout = delivery_timeout(blobs.values().sum());
+    Step::on(node.name(), "store.fill", "Bring the bundle's content to the node")
+        .ensure(Blobs { blobs })
+        .timeout_s(timeout)
+        .retries(2)
+        .undo(Undo::RestoreBefore)
+        .build()
+}
+
+/// The depot as a unit of the registry host: it survives the installer's exit and a reboot.
+pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+    let cx = draft.cx;
+    let tls = Tls { cert: paths::DEPOT_CERT.to_owned(), key: paths::DEPOT_KEY.to_owned() };
+    let listen = SocketAddr::from((Ipv4Addr::UNSPECIFIED, cx.cluster.registry.port));
+    let config = DepotConfig::serving(cx.manifest, listen, paths::STORE, tls);
+    let mut text = serde_json::to_string_pretty(&config)
+        .map_err(|e| RecipeError::Document { name: "depot config", reason: e.to_string() })?;
+    text.push('\n');
+
+    let name = names::registry_name(&cx.cluster.name);
+    let sans = vec![name, node.name().to_owned(), node.ip.to_string()];
+    let cert = SlotProvider::RegistryCert { sans };
+    let key = SlotProvider::RegistryKey { cert: SlotName(CERT_SLOT.to_owned()) };
+    let unit = draft.template(
+        paths::unit(UNIT),
+        "kubexm-depot.service",
+        context! { bin => paths::BIN, config => paths::DEPOT_CONFIG },
+    )?;
+    Ok(Step::on(node.name(), "depot.serve", "Serve the bundle's images and files")
+        .ensure(Dir { path: "/etc/kubexm".to_owned(), mode: 0o755 })
+        .ensure(Dir { path: "/etc/kubexm/depot".to_owned(), mode: 0o700 })
+        .ensure(draft.slot_file(paths::DEPOT_CA, 0o644, CA_SLOT, SlotProvider::RegistryCa))
+        .ensure(draft.slot_file(paths::DEPOT_CERT, 0o644, CERT_SLOT, cert))
+        .ensure(draft.slot_file(paths::DEPOT_KEY, 0o600, KEY_SLOT, key))
+        .ensure(draft.file(paths::DEPOT_CONFIG, 0o644, text))
+        .ensure(unit)
+        .ensure(Unit {
+            name: UNIT.to_owned(),
+            enabled: true,
+            running: Some(true),
+            loaded: [paths::DEPOT_CERT, paths::DEPOT_KEY, paths::DEPOT_CONFIG]
+                .into_iter()
+                .map(str::to_owned)
+                .chain([paths::unit(UNIT)])
+                .collect(),
+        })
+        .probe(
+            Probe::Https { url: format!("https://{}/v2/", cx.registry_address()), ca: paths::DEPOT_CA.to_owned() },
+            30,
+        )
+        .timeout_s(120)
+        .undo(Undo::RestoreBefore)
+        .build())
+}

@@ -1,0 +1,190 @@
+//! Pod network: flannel with VXLAN, from a manifest of our own after flannel's documented settings
+//! (Documentation/configuration.md and kubernetes.md of flannel 0.28).
+
+use kubexm_plan::op::KubeObject;
+use kubexm_plan::{Step, StepId, Undo};
+use kubexm_spec::ClusterImage;
+use serde_json::{Value, json};
+
+use crate::context::{Node, PlanCx};
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::{paths, yaml};
+
+/// Namespace of the DaemonSet.
+pub const NAMESPACE: &str = "kube-flannel";
+const CONFIG: &str = "kube-flannel-cfg";
+
+/// Applies the manifest; it dies with the cluster.
+pub fn step(draft: &mut Draft<'_>, node: &Node<'_>, init: &StepId) -> Result<Step, RecipeError> {
+    let text = yaml::documents("flannel manifest", &manifest(draft.cx, node)?)?;
+    let text = draft.text(text);
+    Ok(Step::on(node.name(), "network.flannel", "Apply the pod network")
+        .ensure(KubeObject { name: "flannel".to_owned(), text })
+        .retries(3)
+        .undo(Undo::WithParent { step: init.clone() })
+        .build())
+}
+
+fn manifest(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Value>, RecipeError> {
+    let daemon = &cx.image(ClusterImage::Flannel, node.platform)?.name;
+    let plugin = &cx.image(ClusterImage::FlannelCniPlugin, node.platform)?.name;
+    let mut documents = identity();
+    documents.push(config(cx)?);
+    documents.push(daemon_set(cx, daemon, plugin));
+    Ok(documents)
+}
+
+fn identity() -> Vec<Value> {
+    let rbac = "rbac.authorization.k8s.io";
+    vec![
+        json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {
+                "name": NAMESPACE,
+                "labels": {"k8s-app": "flannel", "pod-security.kubernetes.io/enforce": "privileged"},
+            },
+        }),
+        json!({
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "flannel", "namespace": NAMESPACE, "labels": {"k8s-app": "flannel"}},
+        }),
+        json!({
+            "apiVersion": format!("{rbac}/v1"),
+            "kind": "ClusterRole",
+            "metadata": {"name": "flannel", "labels": {"k8s-app": "flannel"}},
+            "rules": [
+                {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+                {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
+                {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
+            ],
+        }),
+        json!({
+            "apiVersion": format!("{rbac}/v1"),
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "flannel", "labels": {"k8s-app": "flannel"}},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "flannel"},
+            "subjects": [{"kind": "ServiceAccount", "name": "flannel", "namespace": NAMESPACE}],
+        }),
+    ]
+}
+
+fn config(cx: &PlanCx<'_>) -> Result<Value, RecipeError> {
+    let cni = json!({
+        "name": "cbr0",
+        "cniVersion": "0.3.1",
+        "plugins": [
+            {"type": "flannel", "delegate": {"hairpinMode": true, "isDefaultGateway": true}},
+            {"type": "portmap", "capabilities": {"portMappings": true}},
+        ],
+    });
+    let net = json!({"Network": cx.cluster.network.pod_cidr, "Backend": {"Type": "vxlan"}});
+    Ok(json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": CONFIG,
+            "namespace": NAMESPACE,
+            "labels": {"app": "flannel", "k8s-app": "flannel", "tier": "node"},
+        },
+        "data": {"cni-conf.json": text(&cni)?, "net-conf.json": text(&net)?},
+    }))
+}
+
+fn text(value: &Value) -> Result<String, RecipeError> {
+    let fault = |e: serde_json::Error| RecipeError::Document { name: "flannel config", reason: e.to_string() };
+    Ok(serde_json::to_string_pretty(value).map_err(fault)? + "\n")
+}
+
+/// flanneld takes the interface of the default route unless it is told. It is always told: hosts of an isolated VLAN
+/// have no default route, and where there are two networks the default route is often the wrong one. `status.hostIP` is
+/// kubelet's `--node-ip`, the node's address in cluster.yaml.
+fn interface(cx: &PlanCx<'_>) -> String {
+    format!("--iface={}", cx.cluster.network.interface.as_deref().unwrap_or("$(NODE_IP)"))
+}
+
+fn daemon_set(cx: &PlanCx<'_>, daemon: &str, plugin: &str) -> Value {
+    let labels = json!({"app": "flannel", "k8s-app": "flannel", "tier": "node"});
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "kube-flannel-ds", "namespace": NAMESPACE, "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": {"app": "flannel"}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "hostNetwork": true,
+                    "priorityClassName": "system-node-critical",
+                    "serviceAccountName": "flannel",
+                    "nodeSelector": {"kubernetes.io/os": "linux"},
+                    "tolerations": [
+                        {"operator": "Exists", "effect": "NoSchedule"},
+                        {"operator": "Exists", "effect": "NoExecute"},
+                    ],
+                    "initContainers": [
+                        init_container(
+                            "install-cni-plugin",
+                            plugin,
+                            ["/flannel", "/opt/cni/bin/flannel"],
+                            json!([{"name": "cni-plugin", "mountPath": "/opt/cni/bin"}]),
+                        ),
+                        init_container(
+                            "install-cni",
+                            daemon,
+                            ["/etc/kube-flannel/cni-conf.json", "/etc/cni/net.d/10-flannel.conflist"],
+                            json!([
+                                {"name": "cni", "mountPath": "/etc/cni/net.d"},
+                                {"name": "flannel-cfg", "mountPath": "/etc/kube-flannel/"},
+                            ]),
+                        ),
+                    ],
+                    "containers": [flanneld(cx, daemon)],
+                    "volumes": [
+                        {"name": "run", "hostPath": {"path": "/run/flannel"}},
+                        {"name": "cni-plugin", "hostPath": {"path": paths::CNI_BIN}},
+                        {"name": "cni", "hostPath": {"path": paths::CNI_CONF}},
+                        {"name": "flannel-cfg", "configMap": {"name": CONFIG}},
+                        {"name": "xtables-lock", "hostPath": {"path": "/run/xtables.lock", "type": "FileOrCreate"}},
+                    ],
+                },
+            },
+        },
+    })
+}
+
+fn init_container(name: &str, image: &str, [from, to]: [&str; 2], mounts: Value) -> Value {
+    json!({
+        "name": name,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["cp"],
+        "args": ["-f", from, to],
+        "volumeMounts": mounts,
+    })
+}
+
+fn flanneld(cx: &PlanCx<'_>, image: &str) -> Value {
+    let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    json!({
+        "name": "kube-flannel",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/opt/bin/flanneld"],
+        "args": ["--ip-masq", "--kube-subnet-mgr", interface(cx)],
+        "resources": {"requests": {"cpu": "100m", "memory": "50Mi"}},
+        "securityContext": {"privileged": false, "capabilities": {"add": ["NET_ADMIN", "NET_RAW"]}},
+        "env": [
+            field("POD_NAME", "metadata.name"),
+            field("POD_NAMESPACE", "metadata.namespace"),
+            field("NODE_IP", "status.hostIP"),
+        ],
+        "volumeMounts": [
+            {"name": "run", "mountPath": "/run/flannel"},
+            {"name": "flannel-cfg", "mountPath": "/etc/kube-flannel/"},
+            {"name": "xtables-lock", "mountPath": "/run/xtables.lock"},
+        ],
+    })
+}

@@ -1,0 +1,16 @@
+//! admin.conf for root and for the user that the operator comes in as.
+
+use kubexm_plan::op::Kubeconfig;
+use kubexm_plan::{Step, Undo};
+
+use crate::context::Node;
+
+/// On a control plane, once it runs.
+pub fn step(node: &Node<'_>) -> Step {
+    let mut step = Step::on(node.name(), "kubeconfig.users", "Give root and the SSH user a kubeconfig")
+        .ensure(Kubeconfig { user: "root".to_owned() });
+    if node.host.user != "root" {
+        step = step.ensure(Kubeconfig { user: node.host.user.clone() });
+    }
+    step.undo(Undo::RestoreBefore).build()
+}

@@ -1,0 +1,68 @@
+//! Kubernetes' programs on a node, tools beside them, and the kubelet's unit.
+
+use kubexm_plan::op::{Dir, Unit};
+use kubexm_plan::{Step, Undo};
+use kubexm_spec::Program;
+use minijinja::context;
+
+use crate::context::{Node, PlanCx};
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::modules::programs;
+use crate::paths;
+
+const UNIT: &str = "kubelet.service";
+
+/// Programs, tools, and the kubelet's unit.
+pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
+    let mut steps = vec![programs(draft.cx, node)?];
+    for (tool, title) in TOOLS {
+        if programs::wanted(draft.cx, node, tool)? {
+            steps.push(install(draft, node, tool, title)?);
+        }
+    }
+    steps.push(kubelet(draft, node)?);
+    Ok(steps)
+}
+
+/// etcd itself runs as a static pod; snapshots need `etcdctl`, and `etcdutl` is the one that restores them (3.6).
+const TOOLS: [(Program, &str); 3] = [
+    (Program::Etcd, "Install etcdctl and etcdutl"),
+    (Program::Crictl, "Install crictl"),
+    (Program::Helm, "Install helm"),
+];
+
+fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+    let mut step = Step::on(node.name(), "kubernetes.programs", "Install kubeadm, kubelet and kubectl");
+    for program in [Program::Kubeadm, Program::Kubelet, Program::Kubectl] {
+        step = step.ensure(programs::place(cx, node, program, paths::BIN)?);
+    }
+    Ok(step.undo(Undo::RestoreBefore).build())
+}
+
+fn install(draft: &mut Draft<'_>, node: &Node<'_>, tool: Program, title: &str) -> Result<Step, RecipeError> {
+    let mut step = Step::on(node.name(), &format!("kubernetes.{}", tool.name()), title).ensure(programs::place(
+        draft.cx,
+        node,
+        tool,
+        paths::BIN,
+    )?);
+    if tool == Program::Crictl {
+        let values = context! { socket => paths::CRI_SOCKET };
+        step = step.ensure(draft.template(paths::CRICTL_CONFIG, "crictl.yaml", values)?);
+    }
+    Ok(step.undo(Undo::RestoreBefore).build())
+}
+
+/// Enabled and not started: kubeadm starts it once it has a config.
+fn kubelet(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+    let unit = draft.template(paths::unit(UNIT), "kubelet.service", context! { bin => paths::BIN })?;
+    let dropin = draft.template(paths::KUBELET_DROPIN, "kubelet-kubeadm.conf", context! { bin => paths::BIN })?;
+    Ok(Step::on(node.name(), "kubernetes.kubelet", "Set up the kubelet's unit")
+        .ensure(unit)
+        .ensure(Dir { path: format!("{}.d", paths::unit(UNIT)), mode: 0o755 })
+        .ensure(dropin)
+        .ensure(Unit { name: UNIT.to_owned(), enabled: true, running: None, loaded: Vec::new() })
+        .undo(Undo::RestoreBefore)
+        .build())
+}

@@ -1,0 +1,15 @@
+//! One file for each module: what it makes hold on a host, as a chain of steps.
+
+pub mod check;
+pub mod containerd;
+pub mod control_plane;
+pub mod depot;
+pub mod dns;
+pub mod flannel;
+pub mod images;
+pub mod kubeadm_config;
+pub mod kubeconfig;
+pub mod kubernetes;
+pub mod os;
+pub mod programs;
+pub mod route;

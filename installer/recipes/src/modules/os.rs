@@ -1,0 +1,129 @@
+//! Node preparation: whose node it is, its name, /etc/hosts, resolver, SELinux, firewall, swap, modules, sysctls.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::op::{Hostname, HostsBlock, KernelModule, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Unit};
+use kubexm_plan::{Step, Undo};
+use kubexm_spec::cluster::{Firewall, Selinux};
+use kubexm_spec::names;
+
+use crate::context::{Node, PlanCx};
+use crate::error::RecipeError;
+use crate::paths;
+
+/// Modules that the runtime and the bridge of the CNI plugins need, on every host.
+pub const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
+
+/// Firewalls that `system.firewall: off` stops; nftables.service only loads rules and is left alone.
+pub const FIREWALLS: [&str; 2] = ["firewalld", "ufw"];
+
+/// Everything that must hold of the operating system.
+pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
+    let mut steps = vec![stamp(cx, node), hostname(node), hosts(cx, node)?];
+    steps.extend(resolver(cx, node));
+    steps.extend(selinux(cx, node));
+    steps.extend(firewall(cx, node));
+    steps.push(swap(node));
+    steps.push(modules(node));
+    steps.push(sysctls(node));
+    Ok(steps)
+}
+
+/// First of all, so that a run that dies leaves nothing that nobody owns.
+fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
+    Step::on(node.name(), "os.stamp", "Mark the node as this cluster's")
+        .ensure(Stamp { cluster: cx.cluster.name.clone() })
+        .undo(Undo::RestoreBefore)
+        .build()
+}
+
+fn hostname(node: &Node<'_>) -> Step {
+    Step::on(node.name(), "os.hostname", "Set the host's name")
+        .ensure(Hostname { name: node.name().to_owned() })
+        .undo(Undo::RestoreBefore)
+        .build()
+}
+
+fn hosts(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+    let nodes = cx.nodes()?;
+    let mut lines: Vec<String> = nodes.iter().map(|n| format!("{} {}", n.ip, n.name())).collect();
+    if let Some(registry) = nodes.iter().find(|n| n.registry) {
+        lines.push(format!("{} {}", registry.ip, names::registry_name(&cx.cluster.name)));
+    }
+    let first = cx.cluster.first_control_plane().ok_or(RecipeError::NoHosts { what: "control plane" })?;
+    if let Some(first) = nodes.iter().find(|n| n.name() == first.name) {
+        lines.push(format!("{} {}", first.ip, cx.control_plane_name()));
+    }
+    lines.extend(cx.cluster.extra.hosts.iter().map(|e| format!("{} {}", e.address, e.domain)));
+    Ok(Step::on(node.name(), "os.hosts", "Name the cluster's hosts in /etc/hosts")
+        .ensure(HostsBlock { lines, own_name: node.name().to_owned() })
+        .undo(Undo::RestoreBefore)
+        .build())
+}
+
+fn resolver(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
+    let nameservers: Vec<String> = cx.cluster.extra.resolves.iter().map(ToString::to_string).collect();
+    (!nameservers.is_empty()).then(|| {
+        Step::on(node.name(), "os.resolver", "Put the cluster's DNS servers before the node's own")
+            .ensure(Resolver { nameservers })
+            .undo(Undo::RestoreBefore)
+            .build()
+    })
+}
+
+fn selinux(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
+    (cx.cluster.system.selinux == Selinux::Permissive).then(|| {
+        Step::on(node.name(), "os.selinux", "Make SELinux permissive")
+            .ensure(SelinuxMode {})
+            .undo(Undo::RestoreBefore)
+            .build()
+    })
+}
+
+/// Only units that were seen: an op on a unit that does not exist would have nothing to restore.
+fn firewall(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
+    let seen =
+        |name: &&&str| node.facts.firewalls.iter().any(|unit| unit.strip_suffix(".service").unwrap_or(unit) == **name);
+    let units: Vec<&&str> = FIREWALLS.iter().filter(seen).collect();
+    if cx.cluster.system.firewall == Firewall::Keep || units.is_empty() {
+        return None;
+    }
+    let mut step = Step::on(node.name(), "os.firewall", "Stop the host's firewall");
+    for name in units {
+        step = step.ensure(Unit {
+            name: format!("{name}.service"),
+            enabled: false,
+            running: Some(false),
+            loaded: Vec::new(),
+        });
+    }
+    Some(step.undo(Undo::RestoreBefore).build())
+}
+
+fn swap(node: &Node<'_>) -> Step {
+    Step::on(node.name(), "os.swap", "Turn swap off, now and at boot")
+        .ensure(SwapOff {})
+        .undo(Undo::RestoreBefore)
+        .build()
+}
+
+fn modules(node: &Node<'_>) -> Step {
+    Step::on(node.name(), "os.modules", "Load kernel modules, now and at boot")
+        .ensure(KernelModule {
+            path: paths::MODULES.to_owned(),
+            modules: MODULES.into_iter().map(str::to_owned).collect(),
+        })
+        .undo(Undo::RestoreBefore)
+        .build()
+}
+
+/// After the modules: net.bridge.* does not exist before br_netfilter is there. Bridged pod traffic must pass
+/// iptables for services to work, and pods are routed. (kubelet sets the vm.* and kernel.* values it wants itself.)
+fn sysctls(node: &Node<'_>) -> Step {
+    let names = ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"];
+    let values: BTreeMap<String, String> = names.into_iter().map(|n| (n.to_owned(), "1".to_owned())).collect();
+    Step::on(node.name(), "os.sysctl", "Set kernel parameters, now and at boot")
+        .ensure(Sysctl { path: paths::SYSCTL.to_owned(), values })
+        .undo(Undo::RestoreBefore)
+        .build()
+}

@@ -1,0 +1,42 @@
+//! Programs from the bundle to their place: raw files as they are, archives by the members that the catalogue names.
+
+use std::collections::BTreeMap;
+
+use kubexm_manifests::{Component, NodeRole, Payload};
+use kubexm_plan::op::{AllInto, Binary, Op, Unpacked};
+use kubexm_spec::Program;
+
+use crate::context::{Node, PlanCx};
+use crate::error::RecipeError;
+
+fn component<'a>(cx: &PlanCx<'a>, program: Program) -> Result<&'a Component, RecipeError> {
+    let missing = || RecipeError::NotInBundle { missing: vec![format!("catalogue entry {}", program.name())] };
+    cx.catalogue.component(program).ok_or_else(missing)
+}
+
+/// Whether a node gets a program: by its role, and an optional tool only when cluster.yaml does not leave it out.
+pub fn wanted(cx: &PlanCx<'_>, node: &Node<'_>, program: Program) -> Result<bool, RecipeError> {
+    let component = component(cx, program)?;
+    let by_role = match component.role {
+        NodeRole::All => true,
+        NodeRole::ControlPlane => node.control_plane,
+    };
+    let left_out = component.optional && cx.cluster.bundle.exclude.iter().any(|name| *name == component.name);
+    Ok(by_role && !left_out)
+}
+
+/// The op that puts a program (or all that its archive holds of use) into a directory.
+pub fn place(cx: &PlanCx<'_>, node: &Node<'_>, program: Program, directory: &str) -> Result<Op, RecipeError> {
+    let artifact = cx.program(program, node.platform)?;
+    let archive = match component(cx, program)?.payload(&artifact.version, node.platform.arch) {
+        Payload::Raw(_) => {
+            let path = format!("{directory}/{}", program.name());
+            return Ok(Binary { path, blob: artifact.digest, mode: 0o755 }.into());
+        }
+        Payload::Archive(archive) => archive,
+    };
+    let members: BTreeMap<String, String> =
+        archive.members.into_iter().map(|(member, name)| (member, format!("{directory}/{name}"))).collect();
+    let all_into = archive.all.map(|folder| AllInto { folder, directory: directory.to_owned() });
+    Ok(Unpacked { blob: artifact.digest, members, all_into }.into())
+}

@@ -1,0 +1,48 @@
+//! Names and paths on a node that recipes write. Nothing else in this crate spells a path of a node.
+
+/// The node's content store, which the depot serves from.
+pub const STORE: &str = "/var/lib/kubexm/store";
+/// Where our programs and Kubernetes' go.
+pub const BIN: &str = "/usr/local/bin";
+/// The CA that nodes trust the registry by.
+pub const REGISTRY_CA: &str = "/etc/kubexm/registry-ca.crt";
+/// Config of the depot.
+pub const DEPOT_CONFIG: &str = "/etc/kubexm/depot/config.json";
+/// The depot's copy of the CA.
+pub const DEPOT_CA: &str = "/etc/kubexm/depot/ca.crt";
+/// The depot's certificate.
+pub const DEPOT_CERT: &str = "/etc/kubexm/depot/tls.crt";
+/// The depot's key.
+pub const DEPOT_KEY: &str = "/etc/kubexm/depot/tls.key";
+/// containerd's config.
+pub const CONTAINERD_CONFIG: &str = "/etc/containerd/config.toml";
+/// One folder for each upstream registry, with a `hosts.toml`.
+pub const CERTS_D: &str = "/etc/containerd/certs.d";
+/// containerd's socket, as Kubernetes names it.
+pub const CRI_SOCKET: &str = "unix:///run/containerd/containerd.sock";
+/// CNI plugins.
+pub const CNI_BIN: &str = "/opt/cni/bin";
+/// CNI network configs.
+pub const CNI_CONF: &str = "/etc/cni/net.d";
+/// crictl's config.
+pub const CRICTL_CONFIG: &str = "/etc/crictl.yaml";
+/// Drop-in of the kubelet unit.
+pub const KUBELET_DROPIN: &str = "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf";
+/// kubeadm's config.
+pub const KUBEADM_CONFIG: &str = "/etc/kubexm/kubeadm.yaml";
+/// What kubelet gives to pods of `dnsPolicy: Default` where /etc/resolv.conf is of no use.
+pub const KUBELET_RESOLV: &str = "/etc/kubexm/resolv.conf";
+/// Kernel parameters.
+pub const SYSCTL: &str = "/etc/sysctl.d/99-kubexm-cri.conf";
+/// Kernel modules at boot.
+pub const MODULES: &str = "/etc/modules-load.d/kubexm.conf";
+
+/// Path of a systemd unit of ours.
+pub fn unit(name: &str) -> String {
+    format!("/etc/systemd/system/{name}")
+}
+
+/// Path of a program of ours.
+pub fn bin(name: &str) -> String {
+    format!("{BIN}/{name}")
+}

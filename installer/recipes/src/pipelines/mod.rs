@@ -1,0 +1,3 @@
+//! One file for each pipeline; each reads as a table of contents.
+
+pub mod create;

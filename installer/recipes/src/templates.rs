@@ -1,0 +1,46 @@
+//! Text files whose format has no serialiser here: units, TOML, the Corefile. YAML and JSON are written from values.
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{Environment, UndefinedBehavior, Value};
+
+use crate::error::RecipeError;
+
+const TEMPLATES: &[(&str, &str)] = &[
+    ("Corefile", include_str!("../templates/Corefile.j2")),
+    ("containerd.service", include_str!("../templates/containerd.service.j2")),
+    ("containerd.toml", include_str!("../templates/containerd.toml.j2")),
+    ("crictl.yaml", include_str!("../templates/crictl.yaml.j2")),
+    ("hosts.toml", include_str!("../templates/hosts.toml.j2")),
+    ("kubelet-kubeadm.conf", include_str!("../templates/kubelet-kubeadm.conf.j2")),
+    ("kubelet.service", include_str!("../templates/kubelet.service.j2")),
+    ("kubexm-depot.service", include_str!("../templates/kubexm-depot.service.j2")),
+    ("kubexm-service-route.service", include_str!("../templates/kubexm-service-route.service.j2")),
+    ("resolv.conf", include_str!("../templates/resolv.conf.j2")),
+];
+
+/// Renders a template; a value that it names and does not get is an error.
+pub fn render(name: &'static str, values: Value) -> Result<String, RecipeError> {
+    let fault = |source| RecipeError::Template { name, source };
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    let syntax = SyntaxConfig::builder().keep_trailing_newline(true).trim_blocks(true).build().map_err(fault)?;
+    environment.set_syntax(syntax);
+    for (known, text) in TEMPLATES {
+        environment.add_template(known, text).map_err(fault)?;
+    }
+    let template = environment.get_template(name).map_err(fault)?;
+    template.render(values).map_err(fault)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_that_lacks_a_value_is_an_error_and_no_hole_in_a_file() {
+        assert!(matches!(
+            render("hosts.toml", minijinja::context! {}),
+            Err(RecipeError::Template { name: "hosts.toml", .. })
+        ));
+    }
+}
