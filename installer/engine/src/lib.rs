@@ -21,6 +21,7 @@ pub mod report;
 pub mod resume;
 pub mod run;
 mod schedule;
+pub mod sim;
 pub mod slots;
 pub mod status;
 

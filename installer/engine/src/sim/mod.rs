@@ -1,0 +1,223 @@
+//! A strict simulated fleet behind the same [`Link`] as real hosts: for the laws, and for trying plans without hosts.
+//!
+//! It is stricter than a real host: it refuses what would only go wrong sometimes (two unordered steps that write one
+//! path, a unit started without its files, a file taken away from a running unit).
+
+mod observe;
+mod rules;
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use kubexm_plan::facts::{Disk, Interface, SelinuxState};
+use kubexm_plan::{Facts, Plan, Probe, Step};
+use kubexm_spec::{Arch, Digest};
+use tokio::io::AsyncReadExt;
+
+use crate::execute::Links;
+use crate::link::{BlobSource, DeliverProgress, Found, Link, LinkError, ProbeAnswer, SlotValues};
+use world::World;
+
+/// Where the fleet fails, once. Converges of ops are counted from 1 over all hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The n-th converge fails and has changed nothing.
+    Before(u64),
+    /// The n-th converge has changed everything and fails all the same.
+    After(u64),
+}
+
+/// State of every host and of the cluster, as sorted text: two equal snapshots are two equal fleets.
+pub type Snapshot = BTreeMap<String, BTreeMap<String, String>>;
+
+/// The fleet. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct SimFleet {
+    world: Arc<Mutex<World>>,
+}
+
+impl SimFleet {
+    /// Fresh hosts: swap on, SELinux enforcing, nothing installed.
+    pub fn new<'a>(hosts: impl IntoIterator<Item = &'a str>) -> Self {
+        let fleet = Self::default();
+        for host in hosts {
+            fleet.lock().add_host(host);
+        }
+        fleet
+    }
+
+    /// A link to every host.
+    pub fn links(&self) -> Links {
+        let hosts: Vec<String> = self.lock().host_names().map(str::to_owned).collect();
+        let link = |host: String| (host.clone(), Arc::new(SimLink { fleet: self.clone(), host }) as Arc<dyn Link>);
+        hosts.into_iter().map(link).collect()
+    }
+
+    /// Everything that is so now.
+    pub fn snapshot(&self) -> Snapshot {
+        self.lock().snapshot()
+    }
+
+    /// Fails once at this point from now on; the count starts anew.
+    pub fn fail_at(&self, failure: Failure) {
+        let mut world = self.lock();
+        world.converges = 0;
+        world.failure = Some(failure);
+    }
+
+    /// Converges of ops so far.
+    pub fn converges(&self) -> u64 {
+        self.lock().converges
+    }
+
+    /// Sets one entry of a host's state, as a person or a foreign program would: `path:/etc/x` → `file 0644 …`.
+    pub fn meddle(&self, host: &str, key: &str, value: &str) {
+        self.lock().meddle(host, key, value);
+    }
+
+    /// What must hold of a fleet at rest and does not: a unit that runs with a config it did not load.
+    pub fn broken_invariants(&self) -> Vec<String> {
+        self.lock().broken_invariants()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The link to one simulated host.
+struct SimLink {
+    fleet: SimFleet,
+    host: String,
+}
+
+impl SimLink {
+    fn refused(&self, text: String) -> LinkError {
+        LinkError::Op { host: self.host.clone(), text }
+    }
+}
+
+#[async_trait]
+impl Link for SimLink {
+    async fn facts(&self) -> Result<Facts, LinkError> {
+        Ok(facts(&self.host))
+    }
+
+    async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
+        // A real host lets others run while it answers.
+        tokio::task::yield_now().await;
+        let world = self.fleet.lock();
+        let found = step.ops.iter().map(|op| world.observe(&self.host, op, plan, slots));
+        found.collect::<Result<_, _>>().map_err(|text| self.refused(text))
+    }
+
+    async fn converge(
+        &self,
+        plan: &Plan,
+        step: &Step,
+        slots: &SlotValues,
+        _run: &str,
+        _sequence: u64,
+    ) -> Result<(), LinkError> {
+        for op in &step.ops {
+            tokio::task::yield_now().await;
+            let mut world = self.fleet.lock();
+            let found = world.observe(&self.host, op, plan, slots).map_err(|text| self.refused(text))?;
+            if !found.satisfied {
+                world.converge(&self.host, op, plan, step, slots).map_err(|text| self.refused(text))?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError> {
+        tokio::task::yield_now().await;
+        let missing = self.fleet.lock().probe(&self.host, probe);
+        Ok(ProbeAnswer { holds: missing.is_none(), seen: missing.unwrap_or_else(|| "holds".to_owned()) })
+    }
+
+    async fn deliver(
+        &self,
+        blobs: &[(Digest, u64)],
+        source: &dyn BlobSource,
+        progress: DeliverProgress<'_>,
+    ) -> Result<(), LinkError> {
+        let present: BTreeSet<Digest> = {
+            let world = self.fleet.lock();
+            blobs.iter().map(|(digest, _)| *digest).filter(|digest| world.has_blob(&self.host, digest)).collect()
+        };
+        for (digest, size) in blobs.iter().filter(|(digest, _)| !present.contains(digest)) {
+            let failed = |reason: String| LinkError::Source { digest: *digest, reason };
+            let mut reader = source.open(*digest, 0).await.map_err(|e| failed(e.to_string()))?;
+            let mut bytes = Vec::new();
+            reader.read_to_end(&mut bytes).await.map_err(|e| failed(e.to_string()))?;
+            if Digest::of(&bytes) != *digest || bytes.len() as u64 != *size {
+                return Err(failed(format!("{} bytes came, which are not it", bytes.len())));
+            }
+            self.fleet.lock().add_blob(&self.host, digest);
+            progress(*digest, *size, *size);
+        }
+        Ok(())
+    }
+
+    async fn evidence(&self) -> Result<Vec<(String, String)>, LinkError> {
+        let state = self.fleet.snapshot().remove(&self.host).unwrap_or_default();
+        let lines: Vec<String> = state.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        Ok(vec![("state.txt".to_owned(), lines.join("\n"))])
+    }
+
+    async fn step_log(&self, run: &str, step: &Step) -> Result<String, LinkError> {
+        Ok(format!("{} of run {run} on {}\n", step.id, self.host))
+    }
+}
+
+/// Facts of a host that passes every check: Debian 12, amd64, 4 CPUs, 8 GiB.
+pub fn facts(host: &str) -> Facts {
+    let number = 10 + host.bytes().fold(0_u8, |sum, byte| sum.wrapping_add(byte) % 200);
+    Facts {
+        host: host.to_owned(),
+        hostname: host.to_owned(),
+        hostname_addresses: Vec::new(),
+        os_id: "debian".to_owned(),
+        os_version: "12".to_owned(),
+        arch: Some(Arch::Amd64),
+        kernel: "6.1.0-18-amd64".to_owned(),
+        page_size: 4096,
+        cpus: 4,
+        memory: 8 << 30,
+        disks: vec![Disk {
+            mount: "/".to_owned(),
+            paths: vec!["/".to_owned()],
+            free: 80 << 30,
+            size: 100 << 30,
+            filesystem: Some("ext4".to_owned()),
+        }],
+        cgroup_version: 2,
+        modules: BTreeMap::new(),
+        programs: BTreeMap::new(),
+        interfaces: vec![Interface {
+            name: "eth0".to_owned(),
+            addresses: vec![format!("10.0.0.{number}/24")],
+            mac: format!("02:00:00:00:00:{number:02x}"),
+        }],
+        default_route: true,
+        routes: vec!["10.0.0.0/24".to_owned()],
+        nameservers: Some(Vec::new()),
+        swaps: Vec::new(),
+        fstab_swaps: Vec::new(),
+        selinux: SelinuxState::Absent,
+        firewalls: Vec::new(),
+        time_services: vec!["systemd-timesyncd.service".to_owned()],
+        clock_offset_ms: 0,
+        round_trip_ms: 1,
+        listeners: Vec::new(),
+        leftovers: Vec::new(),
+        stamp: None,
+        proxies: Vec::new(),
+        noexec: Vec::new(),
+        machine_id: Digest::of(host).hex()[..32].to_owned(),
+        product_uuid: String::new(),
+    }
+}

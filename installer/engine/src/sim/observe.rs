@@ -1,0 +1,116 @@
+//! What each op wants of a simulated host, as keys and values; looking compares them.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::op::{Content, Unit};
+use kubexm_plan::{Act, Op, Plan};
+use kubexm_spec::Digest;
+
+use super::world::{World, blob_key};
+use crate::link::{Found, SlotValues};
+
+/// Keys and values that must be so; the first part is of the host, the second of the cluster.
+pub(super) struct Want {
+    pub(super) host: BTreeMap<String, String>,
+    pub(super) cluster: BTreeMap<String, String>,
+}
+
+impl World {
+    pub(super) fn observe(&self, host: &str, op: &Op, plan: &Plan, slots: &SlotValues) -> Result<Found, String> {
+        let want = self.want(host, op, plan, slots)?;
+        let here = &self.host(host)?.state;
+        let look =
+            |want: &BTreeMap<String, String>, state: &BTreeMap<String, String>| -> BTreeMap<String, Option<String>> {
+                want.keys().map(|key| (key.clone(), state.get(key).cloned())).collect()
+            };
+        let holds = |want: &BTreeMap<String, String>, state: &BTreeMap<String, String>| {
+            want.iter().all(|(key, value)| state.get(key) == Some(value))
+        };
+        let satisfied = holds(&want.host, here) && holds(&want.cluster, &self.cluster);
+        let state =
+            serde_json::json!({ "host": look(&want.host, here), "cluster": look(&want.cluster, &self.cluster) });
+        Ok(Found { state, satisfied })
+    }
+
+    pub(super) fn want(&self, host: &str, op: &Op, plan: &Plan, slots: &SlotValues) -> Result<Want, String> {
+        let mut here: Vec<(String, String)> = Vec::new();
+        let mut cluster: Vec<(String, String)> = Vec::new();
+        match op {
+            Op::File(file) => {
+                let digest = content_digest(&file.content, plan, slots)?;
+                here.push(path(&file.path, format!("file {:04o} {digest}", file.mode)));
+            }
+            Op::Dir(dir) => here.push(path(&dir.path, format!("dir {:04o}", dir.mode))),
+            Op::Link(link) => here.push(path(&link.path, format!("link {}", link.target))),
+            Op::Blobs(blobs) => here.extend(blobs.blobs.keys().map(|d| (blob_key(d), "present".to_owned()))),
+            Op::Binary(binary) => here.push(path(&binary.path, format!("file {:04o} {}", binary.mode, binary.blob))),
+            Op::Unpacked(unpacked) => {
+                for (member, to) in &unpacked.members {
+                    here.push(path(to, format!("file 0755 {}#{member}", unpacked.blob)));
+                }
+                if let Some(all) = &unpacked.all_into {
+                    here.push(path(&format!("{}/*", all.directory), format!("{}#{}/*", unpacked.blob, all.folder)));
+                }
+            }
+            Op::Unit(unit) => here.extend(self.want_unit(host, unit)?),
+            Op::Sysctl(sysctl) => {
+                here.push(path(&sysctl.path, "sysctls".to_owned()));
+                here.extend(sysctl.values.iter().map(|(key, value)| (format!("sysctl:{key}"), value.clone())));
+            }
+            Op::KernelModule(kernel) => {
+                here.push(path(&kernel.path, "modules".to_owned()));
+                here.extend(kernel.modules.iter().map(|name| (format!("module:{name}"), "loaded".to_owned())));
+            }
+            Op::SwapOff(_) => here.push(("swap".to_owned(), "off".to_owned())),
+            Op::HostsBlock(block) => here.push(("hosts".to_owned(), block.lines.join("; "))),
+            Op::Resolver(resolver) => here.push(("resolver".to_owned(), resolver.nameservers.join(" "))),
+            Op::SelinuxMode(_) => here.push(("selinux".to_owned(), "permissive".to_owned())),
+            Op::Hostname(hostname) => here.push(("hostname".to_owned(), hostname.name.clone())),
+            Op::ImageLoaded(image) => here.push((format!("image:{}", image.reference), image.digest.to_string())),
+            Op::Kubeconfig(kubeconfig) => here.push((format!("kubeconfig:{}", kubeconfig.user), "admin".to_owned())),
+            Op::Stamp(stamp) => here.push(("stamp".to_owned(), stamp.cluster.clone())),
+            Op::KubeObject(object) => cluster.push((format!("object:{}", object.name), object.text.to_string())),
+            Op::NodeUntainted(taint) => {
+                cluster.push((format!("taint:{}:{}", taint.node, taint.key), "absent".to_owned()))
+            }
+            Op::NodeLabel(label) => cluster.push((format!("label:{}:{}", label.node, label.key), label.value.clone())),
+            Op::Act(Act::KubeadmInit { .. }) => cluster.push(("initialised".to_owned(), host.to_owned())),
+            Op::Act(Act::KubeadmReset { .. }) => here.push(("kubernetes".to_owned(), "reset".to_owned())),
+        }
+        Ok(Want { host: here.into_iter().collect(), cluster: cluster.into_iter().collect() })
+    }
+
+    fn want_unit(&self, host: &str, unit: &Unit) -> Result<Vec<(String, String)>, String> {
+        let here = self.host(host)?;
+        let runs = unit.running.unwrap_or_else(|| here.runs(&unit.name));
+        let words = match (unit.enabled, runs) {
+            (true, true) => "enabled running",
+            (true, false) => "enabled stopped",
+            (false, true) => "disabled running",
+            (false, false) => "disabled stopped",
+        };
+        let mut want = vec![(format!("unit:{}", unit.name), words.to_owned())];
+        if unit.running == Some(true) {
+            for path in &unit.loaded {
+                // A path that is not there cannot have been loaded: wanted as such, and refused when it is started.
+                let now = here.state.get(&format!("path:{path}")).map_or("missing", String::as_str);
+                want.push((format!("loaded:{}:{path}", unit.name), now.to_owned()));
+            }
+        }
+        Ok(want)
+    }
+}
+
+fn path(path: &str, value: String) -> (String, String) {
+    (format!("path:{path}"), value)
+}
+
+fn content_digest(content: &Content, plan: &Plan, slots: &SlotValues) -> Result<Digest, String> {
+    match content {
+        Content::Text { digest } if plan.texts.contains_key(digest) => Ok(*digest),
+        Content::Text { digest } => Err(format!("the plan has no text {digest}")),
+        Content::Slot { slot } => {
+            slots.get(slot).map(Digest::of).ok_or_else(|| format!("slot {} was not given to the step", slot.0))
+        }
+    }
+}
