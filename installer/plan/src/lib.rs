@@ -7,7 +7,9 @@ pub mod facts;
 pub mod found;
 pub mod lint;
 pub mod op;
+mod render;
 pub mod step;
+mod touch;
 pub mod undo;
 
 use std::collections::BTreeMap;

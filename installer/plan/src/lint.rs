@@ -1,8 +1,11 @@
 //! Plan lint: what must hold of every plan before a host is touched. All problems are returned.
 
-use std::collections::BTreeMap;
+mod order;
+mod rules;
 
 use crate::{Plan, StepId};
+
+pub use order::Order;
 
 /// How bad a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -41,26 +44,11 @@ impl CheckedPlan {
 
 /// Checks a plan against every rule. Warnings pass and are returned beside the plan.
 pub fn check(plan: Plan) -> Result<(CheckedPlan, Vec<Problem>), Vec<Problem>> {
-    let problems: Vec<Problem> = unique_ids(&plan);
+    let order = Order::of(&plan);
+    let problems: Vec<Problem> = rules::RULES.iter().flat_map(|rule| (rule.run)(rule, &plan, &order)).collect();
     if problems.iter().any(|p| p.severity == Severity::Error) {
         Err(problems)
     } else {
         Ok((CheckedPlan(plan), problems))
     }
-}
-
-fn unique_ids(plan: &Plan) -> Vec<Problem> {
-    let mut seen = BTreeMap::new();
-    for step in &plan.steps {
-        *seen.entry(&step.id).or_insert(0) += 1;
-    }
-    seen.into_iter()
-        .filter(|(_, count)| *count > 1)
-        .map(|(id, count)| Problem {
-            severity: Severity::Error,
-            rule: "unique-ids",
-            step: Some(id.clone()),
-            text: format!("{count} steps have the id {id}; this is a fault of the recipe"),
-        })
-        .collect()
 }
