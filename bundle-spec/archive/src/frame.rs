@@ -117,14 +117,6 @@ pub(crate) enum Decoded {
 }
 
 impl Decoded {
-    /// Bytes of content.
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Raw { size, .. } => *size,
-            Self::Zstd(content) => content.len(),
-        }
-    }
-
     /// The longest piece of content that lies in one piece from `offset` on; empty at the end.
     pub(crate) fn from(&self, offset: usize) -> &[u8] {
         match self {

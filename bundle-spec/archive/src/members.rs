@@ -22,6 +22,9 @@ pub const FIXED: [&str; 5] = ["lock.yaml", "cluster.yaml", "catalogue.json", "oc
 /// Two blocks of zeros end a tar archive.
 pub(crate) const END: u32 = 2 * tar_header::BLOCK as u32;
 
+/// What damage reports call it.
+pub(crate) const END_PART: &str = "end of archive";
+
 /// The name of a blob's member.
 pub fn blob_name(digest: &Digest) -> String {
     format!("{BLOBS}{}", digest.hex())

@@ -1,27 +1,21 @@
-//! Opening a bundle: structure, manifest and layout, within limits, before anything in it is used.
+//! An opened bundle, and what can be asked of it.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kubexm_spec::manifest::FORMAT;
 use kubexm_spec::{Digest, Manifest};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
-use crate::frame::{self, Decoder, Place};
+use crate::frame::Place;
 use crate::layout::Layout;
 use crate::member_reader::MemberReader;
 use crate::members::{self, StoredAt};
 use crate::partial::io_error;
-use crate::signature_room::{self, Signature, SignatureState};
-use crate::tail::{self, Tail};
+use crate::signature_room::{Signature, SignatureState};
+use crate::tail::Tail;
 use crate::trailer::Trailer;
-use crate::{ArchiveError, Encoding, seek_table, tar_header};
-
-/// The most bytes that manifest.json or layout.json may have: a bundle of 100 000 members needs a quarter of it.
-const DOCUMENT_LIMIT: u64 = 64 << 20;
+use crate::{ArchiveError, open, seek_table};
 
 /// An opened bundle. Cheap to clone; readers of members may be used from several threads at once.
 ///
@@ -61,26 +55,23 @@ impl Bundle {
         let size = metadata.len();
         let Tail { mut places, trailer } = Tail::read(&file, size, path)?;
         places.pop(); // The trailer itself.
-        Opening { path, file: &file, frames: &places, trailer: &trailer, decoder: decoder(path)? }.head().and_then(
-            |head| {
-                let by_name = head.members.iter().enumerate().map(|(at, m)| (m.name.clone(), at)).collect();
-                Ok(Self(Arc::new(Inner {
-                    path: path.to_owned(),
-                    size,
-                    signature_frame: head.members.get(1).map_or(0, |m| m.first_frame),
-                    members: head.members,
-                    by_name,
-                    manifest_digest: Digest::of(&head.manifest_json),
-                    bundle_id: crate::write::bundle_id(&head.manifest_json, &head.layout_json),
-                    manifest: head.manifest,
-                    layout: head.layout,
-                    signatures: head.signatures,
-                    file: file.try_clone().map_err(io_error("open", path))?,
-                    frames: places.clone(),
-                    trailer: Trailer { digests: trailer.digests.clone(), ..trailer },
-                })))
-            },
-        )
+        let head = open::head(path, &file, &places, &trailer)?;
+        let by_name = head.members.iter().enumerate().map(|(at, m)| (m.name.clone(), at)).collect();
+        Ok(Self(Arc::new(Inner {
+            path: path.to_owned(),
+            file,
+            size,
+            frames: places,
+            trailer,
+            signature_frame: head.signature_frame,
+            members: head.members,
+            by_name,
+            manifest_digest: Digest::of(&head.manifest_json),
+            bundle_id: crate::write::bundle_id(&head.manifest_json, &head.layout_json),
+            manifest: head.manifest,
+            layout: head.layout,
+            signatures: head.signatures,
+        })))
     }
 
     /// What is in the bundle. Believed only as far as its signature is.
@@ -175,181 +166,9 @@ impl Bundle {
 impl Inner {
     /// What the trailer says of a frame; nothing of the signature's.
     pub(crate) fn frame_digest(&self, number: usize) -> Option<&[u8; 32]> {
-        frame_digest(&self.trailer, self.signature_frame, number)
-    }
-}
-
-fn frame_digest(trailer: &Trailer, signature_frame: usize, number: usize) -> Option<&[u8; 32]> {
-    match number.cmp(&signature_frame) {
-        std::cmp::Ordering::Less => trailer.digests.get(number),
-        std::cmp::Ordering::Equal => None,
-        std::cmp::Ordering::Greater => trailer.digests.get(number - 1),
-    }
-}
-
-fn decoder(path: &Path) -> Result<Decoder, ArchiveError> {
-    Decoder::new().map_err(io_error("prepare to read", path))
-}
-
-/// What the first three members say.
-struct Head {
-    manifest: Manifest,
-    manifest_json: Vec<u8>,
-    layout: Layout,
-    layout_json: Vec<u8>,
-    signatures: Vec<Signature>,
-    members: Vec<StoredAt>,
-}
-
-/// A bundle of which only the tail is known yet.
-struct Opening<'a> {
-    path: &'a Path,
-    file: &'a File,
-    frames: &'a [Place],
-    trailer: &'a Trailer,
-    decoder: Decoder,
-}
-
-impl Opening<'_> {
-    fn head(mut self) -> Result<Head, ArchiveError> {
-        let (manifest_at, manifest_json) = self.document(members::MANIFEST, 0, usize::MAX)?;
-        let signature_frame = manifest_at.end_frame();
-        // The trailer's digests are known to be this file's only once the signature's place is: check them now.
-        let (manifest_at, manifest_json_again) = self.document(members::MANIFEST, 0, signature_frame)?;
-        if manifest_json != manifest_json_again {
-            return Err(self.damaged(members::MANIFEST, 0, "changes while it is read"));
-        }
-        let (signature_at, room) = self.document(members::SIGNATURE, signature_frame, signature_frame)?;
-        let signatures =
-            signature_room::decode(&room).map_err(|e| self.damaged(members::SIGNATURE, signature_frame, &e))?;
-        let (layout_at, layout_json) = self.document(members::LAYOUT, signature_at.end_frame(), signature_frame)?;
-
-        let manifest: Manifest = self.parse(members::MANIFEST, 0, &manifest_json)?;
-        let layout: Layout = self.parse(members::LAYOUT, layout_at.first_frame, &layout_json)?;
-        if manifest.canonical_json().ok().as_ref() != Some(&manifest_json) {
-            return Err(self.damaged(members::MANIFEST, 0, "is not canonical JSON"));
-        }
-        if layout.canonical_json().ok().as_ref() != Some(&layout_json) {
-            return Err(self.damaged(members::LAYOUT, layout_at.first_frame, "is not canonical JSON"));
-        }
-        let mut all = vec![manifest_at, signature_at, layout_at];
-        self.place_members(&manifest, &layout, &mut all)?;
-        Ok(Head { manifest, manifest_json, layout, layout_json, signatures, members: all })
+        self.trailer.digest_of(number, self.signature_frame)
     }
 
-    /// Reads a member of the head, whose size only its tar header tells.
-    fn document(&mut self, name: &str, first: usize, signature: usize) -> Result<(StoredAt, Vec<u8>), ArchiveError> {
-        let start = self.content(name, first, signature)?;
-        let header = start.get(..tar_header::BLOCK as usize).unwrap_or_default();
-        let size = tar_header::size_of(name, header)
-            .ok_or_else(|| self.damaged(name, first, "the tar header is not the one that stands here"))?;
-        let limit = if name == members::SIGNATURE { signature_room::SIGNATURE_ROOM as u64 } else { DOCUMENT_LIMIT };
-        if size > limit {
-            return Err(ArchiveError::TooLarge { path: self.path.to_owned(), name: name.to_owned(), size, limit });
-        }
-        let mut stored = StoredAt::new(name, size, None, Encoding::Raw, first)
-            .ok_or_else(|| self.damaged(name, first, "its size is beyond all bounds"))?;
-        self.fits(&stored)?;
-        let mut content = start.get(tar_header::BLOCK as usize..).unwrap_or_default().to_vec();
-        for number in first + 1..stored.end_frame() {
-            content.extend_from_slice(&self.content(name, number, signature)?);
-        }
-        let padding = content.split_off(content.len().min(size as usize));
-        if padding.iter().any(|byte| *byte != 0) {
-            return Err(self.damaged(name, stored.end_frame() - 1, "the padding is not zeros"));
-        }
-        if name != members::SIGNATURE {
-            stored.sha256 = Some(Digest::of(&content));
-        }
-        Ok((stored, content))
-    }
-
-    /// The content of one raw frame, held against the trailer when the place of the signature is known.
-    fn content(&mut self, name: &str, number: usize, signature: usize) -> Result<Vec<u8>, ArchiveError> {
-        let place = *self.frames.get(number).ok_or_else(|| self.damaged(name, number, "the frame is missing"))?;
-        let bytes =
-            tail::read_exact(self.file, place.offset, place.len as usize).map_err(io_error("read", self.path))?;
-        let known = if signature == usize::MAX { None } else { frame_digest(self.trailer, signature, number) };
-        if known.is_some_and(|digest| frame::digest(&bytes).as_bytes() != digest) {
-            return Err(self.damaged(name, number, "the frame does not have the digest that the trailer says"));
-        }
-        let decoded = self
-            .decoder
-            .decode(Encoding::Raw, bytes, place.size, Vec::new())
-            .map_err(|problem| self.damaged(name, number, &problem))?;
-        Ok(decoded.pieces().collect::<Vec<_>>().concat())
-    }
-
-    /// The frames that the seek table has there are those that a member of this size has.
-    fn fits(&self, member: &StoredAt) -> Result<(), ArchiveError> {
-        let found = self.frames.get(member.first_frame..member.end_frame()).ok_or_else(|| {
-            self.damaged(&member.name, member.first_frame, "the seek table has fewer frames than the member")
-        })?;
-        for (number, place) in found.iter().enumerate() {
-            let input = member.input_of(number);
-            let raw = member.encoding == Encoding::Raw;
-            if place.size != input || (raw && place.len != frame::raw_len(input)) {
-                let problem = "the seek table tells another size than the member's frame has";
-                return Err(self.damaged(&member.name, member.first_frame + number, problem));
-            }
-        }
-        Ok(())
-    }
-
-    /// Lays the manifest's members over the frames, up to the very last one.
-    fn place_members(&self, manifest: &Manifest, layout: &Layout, all: &mut Vec<StoredAt>) -> Result<(), ArchiveError> {
-        let not_built = |feature| ArchiveError::NotBuiltYet { path: self.path.to_owned(), feature };
-        if layout.base.is_some() || !layout.left_out.is_empty() {
-            return Err(not_built("deltas"));
-        }
-        if !layout.recoded.is_empty() {
-            return Err(not_built("recoded members"));
-        }
-        members::check(&manifest.members).map_err(|problem| self.damaged(members::MANIFEST, 0, &problem))?;
-        let layout_frame = all.last().map_or(0, |m| m.first_frame);
-        let same = layout.members.len() == manifest.members.len()
-            && layout.members.iter().zip(&manifest.members).all(|(a, b)| a.name == b.name);
-        if !same {
-            return Err(self.damaged(members::LAYOUT, layout_frame, "lists other members than the manifest"));
-        }
-        for (member, stored) in manifest.members.iter().zip(&layout.members) {
-            let first = all.last().map_or(0, StoredAt::end_frame);
-            let at = StoredAt::new(&member.name, member.size, Some(member.sha256), stored.encoding, first)
-                .ok_or_else(|| self.damaged(members::MANIFEST, 0, "a member's size is beyond all bounds"))?;
-            self.fits(&at)?;
-            all.push(at);
-        }
-        let end = all.last().map_or(0, StoredAt::end_frame);
-        match self.frames.get(end..) {
-            Some([last]) if last.size == members::END && last.len == frame::raw_len(members::END) => Ok(()),
-            _ => Err(self.damaged("end of archive", end, "the seek table has other frames than the members")),
-        }
-    }
-
-    /// Reads a document whose bytes are known to be as they were written: what does not parse was written by a program
-    /// that knows more than this one.
-    fn parse<T: DeserializeOwned>(&self, name: &str, frame: usize, json: &[u8]) -> Result<T, ArchiveError> {
-        #[derive(Deserialize)]
-        struct Format {
-            format: u32,
-        }
-        let newer = |what: String| ArchiveError::Newer { path: self.path.to_owned(), what: format!("{name}: {what}") };
-        let Format { format } =
-            serde_json::from_slice(json).map_err(|e| self.damaged(name, frame, &format!("tells no format: {e}")))?;
-        if format > FORMAT {
-            return Err(newer(format!("format {format}")));
-        }
-        serde_json::from_slice(json).map_err(|e| newer(e.to_string()))
-    }
-
-    fn damaged(&self, part: &str, frame: usize, problem: &str) -> ArchiveError {
-        let end = self.frames.last().map_or(0, |p| p.offset + u64::from(p.len));
-        let offset = self.frames.get(frame).map_or(end, |p| p.offset);
-        ArchiveError::Damaged { path: self.path.to_owned(), part: part.to_owned(), offset, problem: problem.to_owned() }
-    }
-}
-
-impl Inner {
     /// The seek table that belongs to the frames and the trailer.
     pub(crate) fn seek_table(&self, trailer_len: usize) -> Vec<u8> {
         let end = self.frames.last().map_or(0, |p| p.offset + u64::from(p.len));

@@ -3,6 +3,8 @@
 //! Finds damage early and cheaply; nothing in it must be trusted. In every version of the format its payload begins with
 //! [`MARK`] and the format's number and ends with a digest of itself, so that an older program tells "newer" from "damaged".
 
+use std::cmp::Ordering;
+
 use kubexm_spec::Digest;
 use kubexm_spec::manifest::FORMAT;
 
@@ -58,6 +60,15 @@ impl Trailer {
         let own = Digest::of(&frame[HEADER..]);
         frame.extend_from_slice(own.as_bytes());
         frame
+    }
+
+    /// Of the frame `number` of the file; nothing of the signature's, which has none here.
+    pub(crate) fn digest_of(&self, number: usize, signature_frame: usize) -> Option<&[u8; DIGEST]> {
+        match number.cmp(&signature_frame) {
+            Ordering::Less => self.digests.get(number),
+            Ordering::Equal => None,
+            Ordering::Greater => self.digests.get(number - 1),
+        }
     }
 
     /// Reads a whole frame.
