@@ -1,0 +1,166 @@
+//! Files made to hurt: lies about sizes, names that lead elsewhere, formats that are not known.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use kubexm_archive::{ArchiveError, Bundle};
+use kubexm_spec::ExitCode;
+use support::forge::Forged;
+use support::{blob, small, write_with};
+
+fn open(dir: &Path, bytes: &[u8]) -> Result<Bundle, ArchiveError> {
+    let path = dir.join("x.tar.zst");
+    fs::write(&path, bytes).unwrap();
+    Bundle::open(&path)
+}
+
+fn exit_of(forged: &Forged) -> ExitCode {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path(), &forged.bytes()).map_or_else(|e| e.exit_code(), |_| ExitCode::Ok)
+}
+
+fn honest() -> Forged {
+    Forged::honest(&small())
+}
+
+#[test]
+fn an_honest_forgery_opens() {
+    assert_eq!(exit_of(&honest()), ExitCode::Ok);
+}
+
+#[test]
+fn names_that_lead_out_of_the_layout_are_refused() {
+    for name in ["../index.json", "/etc/passwd", "blobs/sha256/../../x", "manifest.json", "lock.yaml"] {
+        let mut forged = honest();
+        forged.members[2].0 = name.into();
+        let quoted = format!("\"{name}\"");
+        let forged = forged.edit_manifest("\"index.json\"", &quoted).edit_layout("\"index.json\"", &quoted);
+        assert_eq!(exit_of(&forged), ExitCode::BundleDamaged, "{name}");
+    }
+}
+
+#[test]
+fn sizes_that_no_file_has_are_refused_without_reserving_them() {
+    for size in ["18446744073709551615", "18446744073709551104", "9223372036854775807", "1099511627776"] {
+        let forged = honest().edit_manifest("\"size\":8}", &format!("\"size\":{size}}}"));
+        assert_eq!(exit_of(&forged), ExitCode::BundleDamaged, "{size}");
+    }
+}
+
+#[test]
+fn a_document_of_the_head_that_tells_a_huge_size_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bytes = honest().bytes();
+    // The tar header's size field of manifest.json: base-256, 2^60. Its frame then no longer matches in any way.
+    bytes[12 + 124] = 0x80;
+    bytes[12 + 128] = 0x10;
+    assert_eq!(open(dir.path(), &bytes).unwrap_err().exit_code(), ExitCode::BundleDamaged);
+}
+
+#[test]
+fn a_manifest_and_a_layout_that_disagree_are_refused() {
+    let lock = r#"{"encoding":"raw","name":"lock.yaml"},"#;
+    assert_eq!(exit_of(&honest().edit_layout(lock, "")), ExitCode::BundleDamaged);
+    let zstd = honest().edit_layout(r#""encoding":"raw""#, r#""encoding":"zstd""#);
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = open(dir.path(), &zstd.bytes()).unwrap();
+    // Raw blocks are a well-formed zstd frame: the content holds, and readers of either name must agree on it.
+    assert_eq!(bundle.read("lock.yaml", 100).unwrap(), b"lock: 1\n");
+}
+
+#[test]
+fn members_beyond_those_of_the_manifest_are_refused() {
+    let mut forged = honest();
+    let (name, content) = blob(b"hidden".to_vec());
+    forged.members.push((name, 6, content));
+    assert_eq!(exit_of(&forged), ExitCode::BundleDamaged);
+}
+
+#[test]
+fn documents_that_are_not_canonical_are_refused() {
+    assert_eq!(exit_of(&honest().edit_manifest("{\"artifacts\"", "{ \"artifacts\"")), ExitCode::BundleDamaged);
+    assert_eq!(exit_of(&honest().edit_layout("{\"encoder\"", "{ \"encoder\"")), ExitCode::BundleDamaged);
+}
+
+#[test]
+fn what_a_newer_program_wrote_is_called_newer_and_not_damaged() {
+    assert_eq!(exit_of(&Forged { format: 2, ..honest() }), ExitCode::BundleNewer);
+    assert_eq!(exit_of(&honest().edit_manifest("\"format\":1", "\"format\":2")), ExitCode::BundleNewer);
+    assert_eq!(exit_of(&honest().edit_layout("\"format\":1", "\"format\":2")), ExitCode::BundleNewer);
+    assert_eq!(exit_of(&honest().edit_layout("\"level\":1", "\"level\":1,\"new\":1")), ExitCode::BundleNewer);
+    assert_eq!(exit_of(&honest().edit_layout("\"raw\"", "\"brotli\"")), ExitCode::BundleNewer);
+}
+
+#[test]
+fn parts_of_the_format_that_are_not_built_yet_are_refused_as_such() {
+    let base = format!("\"base\":\"sha256:{}\",\"encoder\"", "0".repeat(64));
+    assert_eq!(exit_of(&honest().edit_layout("\"encoder\"", &base)), ExitCode::NotBuiltYet);
+    let left_out = honest().edit_layout("\"level\":1", "\"leftOut\":[\"index.json\"],\"level\":1");
+    assert_eq!(exit_of(&left_out), ExitCode::NotBuiltYet);
+    let members = honest();
+    let end = members.layout_json.len() - 1;
+    let mut recoded = members;
+    recoded.layout_json.splice(end.., b",\"recoded\":[\"index.json\"]}".iter().copied());
+    assert_eq!(exit_of(&recoded), ExitCode::NotBuiltYet);
+    assert_eq!(exit_of(&Forged { volumes: 3, ..honest() }), ExitCode::NotBuiltYet);
+    let dir = tempfile::tempdir().unwrap();
+    let mut volume = 0x184D_2A5C_u32.to_le_bytes().to_vec();
+    volume.extend([0; 40]);
+    assert_eq!(open(dir.path(), &volume).unwrap_err().exit_code(), ExitCode::NotBuiltYet);
+}
+
+#[test]
+fn a_seek_table_that_lies_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = honest().bytes();
+    let count_at = bytes.len() - 9;
+    for count in [0, 1, 3, 1 << 20, u32::MAX] {
+        let mut lie = bytes.clone();
+        lie[count_at..count_at + 4].copy_from_slice(&u32::to_le_bytes(count));
+        assert_eq!(open(dir.path(), &lie).unwrap_err().exit_code(), ExitCode::BundleDamaged, "{count} frames");
+    }
+    for word in [0, 4] {
+        let mut lie = bytes.clone();
+        let entry = count_at - 8 * 4 + word;
+        lie[entry..entry + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(open(dir.path(), &lie).unwrap_err().exit_code(), ExitCode::BundleDamaged);
+    }
+}
+
+#[test]
+fn a_signature_room_with_anything_else_in_it_is_refused() {
+    let room = |text: &[u8], pad: u8| {
+        let mut room = text.to_vec();
+        room.resize(16384, pad);
+        exit_of(&Forged { room, ..honest() })
+    };
+    assert_eq!(room(b"[{\"keyId\":\"00\",\"alg\":\"ed25519\",\"sig\":\"AA==\"}]", b' '), ExitCode::Ok);
+    assert_eq!(room(b"[]", 0), ExitCode::BundleDamaged);
+    assert_eq!(room(b"{}", b' '), ExitCode::BundleDamaged);
+    assert_eq!(room(b"[", b'['), ExitCode::BundleDamaged);
+    assert_eq!(exit_of(&Forged { room: b"[]".to_vec(), ..honest() }), ExitCode::BundleDamaged);
+}
+
+#[test]
+fn other_files_are_called_no_bundle() {
+    let dir = tempfile::tempdir().unwrap();
+    let tar_zst = zstd::encode_all(&[0; 10240][..], 1).unwrap();
+    for bytes in [&b"hello"[..], b"\x1f\x8b\x08\0 gzip", b"\x7fELF", &tar_zst] {
+        let error = open(dir.path(), bytes).unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::NotABundle, "{error}");
+    }
+    assert_eq!(Bundle::open(dir.path()).unwrap_err().exit_code(), ExitCode::NotABundle);
+    assert_eq!(Bundle::open(&dir.path().join("none")).unwrap_err().exit_code(), ExitCode::Disk);
+}
+
+#[test]
+fn a_damaged_beginning_is_damage_as_long_as_the_end_is_a_bundles() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("y.tar.zst");
+    write_with(&path, &small(), 1).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[0] ^= 1;
+    assert_eq!(open(dir.path(), &bytes).unwrap_err().exit_code(), ExitCode::BundleDamaged);
+}
