@@ -1,2 +1,15 @@
-//! Placeholder.
-fn main() {}
+//! `kubexm-bundle`: builds, verifies and shows bundles, where there is internet.
+
+mod commands;
+mod home;
+
+use clap::Parser;
+
+fn main() -> std::process::ExitCode {
+    // The one TLS backend; an error means that it is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let cli = commands::Cli::parse();
+    let display = kubexm_terminal::Display::new(kubexm_terminal::Mode::choose(cli.verb.json()));
+    let result = commands::run(cli, &display);
+    kubexm_terminal::finish(&display, result)
+}

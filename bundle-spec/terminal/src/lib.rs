@@ -4,9 +4,11 @@
 //! People read standard error; standard output holds only answers and `--json`.
 
 mod display;
+mod failure;
 mod help;
 mod text;
 
 pub use display::{Display, Mode};
+pub use failure::{Failure, finish};
 pub use help::exit_code_table;
 pub use text::{bytes, seconds};

@@ -1,0 +1,193 @@
+//! `kubexm-bundle build`.
+
+use std::path::{Path, PathBuf};
+
+use kubexm_archive::Options;
+use kubexm_builder::build::{Request, build};
+use kubexm_builder::origins::Origins;
+use kubexm_builder::origins::installer::Installers;
+use kubexm_builder::resolve;
+use kubexm_manifests::{Requirements, Source, Zone, require};
+use kubexm_spec::event::EventKind;
+use kubexm_spec::{Cluster, ExitCode, names};
+use kubexm_terminal::{Display, Failure, Mode, bytes};
+use kubexm_transport::{Credentials, HttpClient, HttpOptions, OciRegistry, Store};
+use serde_json::json;
+
+use super::input;
+use crate::home;
+
+/// Resolve, lock, fetch and pack everything a cluster needs into one file
+///
+/// Everything that was fetched stays in a cache that builds share; a build that was stopped goes on where it was.
+///
+/// Examples:
+///   kubexm-bundle build -f cluster.yaml
+///   kubexm-bundle build --kubernetes v1.34.4 --zone cn
+///   kubexm-bundle build -f cluster.yaml --dry-run            # what would go in; needs no network
+///   kubexm-bundle build -f cluster.yaml --zone mirror.yaml --catalogue own-builds.yaml -o site.tar.zst
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// cluster.yaml; without it, the defaults for --kubernetes
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Kubernetes version for a bundle from defaults (v1.34.4, or v1.34 for its newest known patch)
+    #[arg(long, value_name = "VERSION", conflicts_with = "file")]
+    kubernetes: Option<String>,
+    /// The bundle's file [default: NAME-VERSION-ARCHES.tar.zst]
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Zone name (global, cn) or a zone file; comes before KMZONE and spec.bundle.zone
+    #[arg(long, value_name = "NAME|FILE")]
+    zone: Option<String>,
+    /// Catalogue overlay with own versions, builds and digests; may be given several times
+    #[arg(long, value_name = "FILE")]
+    catalogue: Vec<PathBuf>,
+    /// Folder of the cache [default: $KUBEXM_HOME/cache]
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
+    /// How many artifacts are fetched at once
+    #[arg(short = 'j', long, value_name = "N", default_value_t = 4)]
+    jobs: usize,
+    /// Level of zstd for what is not compressed yet (1 to 19)
+    #[arg(long, value_name = "N", default_value_t = Options::DEFAULT_LEVEL, value_parser = clap::value_parser!(i32).range(1..=19))]
+    level: i32,
+    /// kubexm-install of a platform, when it does not lie beside this program; may be given several times
+    #[arg(long, value_name = "FILE")]
+    installer: Vec<PathBuf>,
+    /// Only show what would go in, and from where
+    #[arg(long)]
+    dry_run: bool,
+    /// One JSON event a line; with --dry-run one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
+    let (cluster_yaml, cluster) = input::cluster(args.file.as_deref(), args.kubernetes.as_deref())?;
+    let catalogue = input::catalogue(&args.catalogue)?;
+    let zone = input::zone(args.zone.as_deref(), &cluster, display)?;
+    let requirements = require(&cluster, &catalogue).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+    if args.dry_run {
+        return dry_run(&requirements, &zone, display);
+    }
+    let target = args.output.clone().unwrap_or_else(|| default_name(&cluster, &requirements));
+    let origins = origins(&args)?;
+    let request = Request {
+        cluster: &cluster,
+        cluster_yaml: &cluster_yaml,
+        catalogue: &catalogue,
+        zone: &zone,
+        target: &target,
+        jobs: args.jobs,
+        options: Options { level: args.level, ..Options::default() },
+        tool: concat!("kubexm-bundle ", env!("CARGO_PKG_VERSION")),
+    };
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|e| Failure::new(ExitCode::Internal, format!("cannot start worker threads: {e}")))?;
+    let built = runtime
+        .block_on(build(&request, &origins, &|kind| display.emit(kind)))
+        .map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+    display.emit(EventKind::Result {
+        ok: true,
+        exit_code: ExitCode::Ok.code(),
+        summary: format!(
+            "{} ({}, {} artifacts, manifest {})",
+            target.display(),
+            bytes(built.written.size),
+            built.lock.items.len(),
+            built.written.manifest,
+        ),
+        data: Some(json!({
+            "file": target,
+            "size": built.written.size,
+            "manifest": built.written.manifest,
+            "bundleId": built.written.bundle_id,
+            "artifacts": built.lock.items.len(),
+        })),
+    });
+    Ok(())
+}
+
+fn origins(args: &Args) -> Result<Origins, Failure> {
+    let cache = match &args.cache {
+        Some(cache) => cache.clone(),
+        None => home::kubexm_home()?.join("cache"),
+    };
+    let transport = |e: kubexm_transport::TransportError| Failure::from_error(e.exit_code(), &e);
+    let http = HttpClient::new(HttpOptions::default()).map_err(transport)?;
+    let registry = OciRegistry::new(http.clone(), credentials());
+    let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
+    let installers =
+        Installers::look(&args.installer, beside.as_deref()).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+    Ok(Origins { http, registry, store: Store::open(cache).map_err(transport)?, installers })
+}
+
+/// Docker's own places: `$DOCKER_CONFIG`, then `~/.docker`.
+fn credentials() -> Credentials {
+    let read = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    match read("DOCKER_CONFIG").or_else(|| read("HOME").map(|home| home.join(".docker"))) {
+        Some(folder) => Credentials::docker_config_dir(folder),
+        None => Credentials::anonymous(),
+    }
+}
+
+fn dry_run(requirements: &Requirements, zone: &Zone, display: &Display) -> Result<(), Failure> {
+    let resolution = resolve::resolve(requirements, zone);
+    if display.mode() == Mode::Json {
+        let items: Vec<_> = resolution
+            .items
+            .iter()
+            .map(|item| {
+                let needed = &item.requirement;
+                json!({
+                    "key": needed.key, "platform": needed.platform, "version": needed.version, "trust": needed.trust,
+                    "because": needed.because, "optional": needed.optional, "size": size(&needed.source),
+                    "sources": item.candidates.addresses(),
+                })
+            })
+            .collect();
+        display.answer(
+            &json!({
+                "schema": "kubexm.io/dry-run/v1", "name": resolution.name, "kubernetes": resolution.kubernetes,
+                "zone": resolution.zone, "items": items,
+            })
+            .to_string(),
+        );
+        return Ok(());
+    }
+    let mut known = 0;
+    for item in &resolution.items {
+        let needed = &item.requirement;
+        let size = size(&needed.source);
+        known += size.unwrap_or(0);
+        let size = size.map_or_else(|| "size unknown".to_owned(), bytes);
+        let address = item.candidates.addresses().into_iter().next().unwrap_or_else(|| "this machine".to_owned());
+        display.answer(&format!(
+            "{:32} {:16} {size:>14}  {:10} {address}",
+            needed.key.to_string(),
+            needed.version,
+            needed.trust.to_string()
+        ));
+    }
+    display.answer(&format!("{} artifacts; {} of sizes known before fetching", resolution.items.len(), bytes(known)));
+    Ok(())
+}
+
+fn size(source: &Source) -> Option<u64> {
+    match source {
+        Source::File { size, .. } => *size,
+        _ => None,
+    }
+}
+
+/// `<name>-<kubernetes version>-<arches>.tar.zst`.
+fn default_name(cluster: &Cluster, requirements: &Requirements) -> PathBuf {
+    let version = requirements.versions.as_ref().map(|v| format!("-{}", v.kubernetes_tag())).unwrap_or_default();
+    let mut arches: Vec<&str> = cluster.bundle.platforms.iter().map(|p| p.arch.as_str()).collect();
+    arches.sort_unstable();
+    arches.dedup();
+    let name = if cluster.name.is_empty() { names::BUILDER } else { &cluster.name };
+    format!("{name}{version}-{}.tar.zst", arches.join("-")).into()
+}

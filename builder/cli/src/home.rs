@@ -1,0 +1,30 @@
+//! The program's folder on this machine; only the program reads the environment.
+
+use std::path::PathBuf;
+
+use kubexm_spec::{ExitCode, names};
+use kubexm_terminal::Failure;
+
+/// `$KUBEXM_HOME`, or `.kubexm` in the user's home.
+pub fn kubexm_home() -> Result<PathBuf, Failure> {
+    if let Some(home) = std::env::var_os(names::HOME_ENV).filter(|v| !v.is_empty()) {
+        return Ok(home.into());
+    }
+    match std::env::var_os("HOME").filter(|v| !v.is_empty()) {
+        Some(home) => Ok(PathBuf::from(home).join(names::HOME_DIR)),
+        None => Err(Failure::new(
+            ExitCode::Config,
+            format!("neither {} nor HOME is set: set one, or give --cache", names::HOME_ENV),
+        )),
+    }
+}
+
+/// The zone's name or file from the environment, with a warning for the older variable.
+pub fn zone(warn: impl Fn(String)) -> Option<String> {
+    let read = |name| std::env::var(name).ok().filter(|v| !v.is_empty());
+    read(names::ZONE_ENV).or_else(|| {
+        let old = read(names::OLD_ZONE_ENV)?;
+        warn(format!("{} is the old name of {}: set that instead", names::OLD_ZONE_ENV, names::ZONE_ENV));
+        Some(old)
+    })
+}

@@ -1,0 +1,101 @@
+//! What can end a build, and which exit code that is.
+
+use std::path::PathBuf;
+
+use kubexm_archive::ArchiveError;
+use kubexm_manifests::{CatalogueError, RequireError};
+use kubexm_spec::{ExitCode, Platform};
+use kubexm_transport::TransportError;
+
+/// An error of the builder.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// Something cannot be fetched.
+    #[error("{item}: {source}")]
+    Fetch {
+        /// The artifact's key.
+        item: String,
+        /// What went wrong; its text names the origin.
+        source: Box<TransportError>,
+    },
+    /// Several artifacts failed; all are told.
+    #[error("{} artifacts failed:{}", .0.len(), .0.iter().map(|e| format!("\n- {e}")).collect::<String>())]
+    Several(Vec<BuildError>),
+    /// The cluster asks for what the catalogue does not have.
+    #[error(transparent)]
+    Require(#[from] RequireError),
+    /// The catalogue cannot be used.
+    #[error(transparent)]
+    Catalogue(#[from] CatalogueError),
+    /// Writing or reading the bundle failed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// No `kubexm-install` for a platform.
+    #[error("no kubexm-install for {platform} was found ({reason}); name one with --installer FILE")]
+    Installer {
+        /// Platform of the hosts.
+        platform: Platform,
+        /// Where it was looked for, and what was there.
+        reason: String,
+    },
+    /// A local file of the user cannot be read.
+    #[error("cannot read {}", path.display())]
+    Local {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Upstream's checksum file does not name the artifact.
+    #[error("{item}: {url} holds no sha256 of {file_name}; pin the digest in a catalogue overlay")]
+    NoChecksum {
+        /// The artifact's key.
+        item: String,
+        /// Checksum file.
+        url: String,
+        /// File that was looked for.
+        file_name: String,
+    },
+    /// A data structure of ours could not be written as text.
+    #[error("cannot write {what} as text: {reason}")]
+    Encode {
+        /// `lock.yaml` …
+        what: &'static str,
+        /// What the writer said.
+        reason: String,
+    },
+    /// A member of a bundle is not what this program reads.
+    #[error("{member} of the bundle cannot be read: {reason}")]
+    Member {
+        /// Member name.
+        member: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A task of this program died.
+    #[error("a worker of this program died: {0}")]
+    Worker(String),
+}
+
+impl BuildError {
+    /// The exit code of a program that ends with it; of several, the most severe.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Fetch { source, .. } => source.exit_code(),
+            Self::Several(errors) => errors.iter().map(Self::exit_code).fold(ExitCode::Ok, ExitCode::worst),
+            Self::Require(error) => error.exit_code(),
+            Self::Catalogue(error) => error.exit_code(),
+            Self::Archive(error) => error.exit_code(),
+            Self::Installer { .. } | Self::Local { .. } => ExitCode::Config,
+            Self::NoChecksum { .. } => ExitCode::OriginMissing,
+            Self::Member { .. } => ExitCode::BundleDamaged,
+            Self::Encode { .. } | Self::Worker(_) => ExitCode::Internal,
+        }
+    }
+
+    /// One error of several, or the only one.
+    pub fn from_many(mut errors: Vec<Self>) -> Self {
+        if errors.len() == 1 { errors.remove(0) } else { Self::Several(errors) }
+    }
+}

@@ -1,0 +1,121 @@
+//! Resolution → Lock: digests and sizes of everything. What upstream tells no digest or size of is fetched here.
+
+use futures::{StreamExt, stream};
+use kubexm_manifests::requirements::Source;
+use kubexm_spec::Lock;
+use kubexm_spec::event::EventKind;
+use kubexm_spec::lock::{Content, LockItem, SCHEMA};
+
+use crate::origins::{Origins, file, image, local};
+use crate::resolve::{Candidates, Resolution, Resolved};
+use crate::{BuildError, Report};
+
+/// Locks every item, several at once; all failures are told.
+pub async fn lock(
+    resolution: &Resolution,
+    origins: &Origins,
+    jobs: usize,
+    report: Report<'_>,
+) -> Result<Lock, BuildError> {
+    let total = resolution.items.len() as u64;
+    let done = std::sync::atomic::AtomicU64::new(0);
+    let results: Vec<Result<LockItem, BuildError>> = stream::iter(&resolution.items)
+        .map(|resolved| {
+            let done = &done;
+            async move {
+                let item = lock_item(resolved, origins).await;
+                let done = 1 + done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                report(EventKind::Progress {
+                    what: "lock".to_owned(),
+                    done,
+                    total: Some(total),
+                    unit: "items".to_owned(),
+                });
+                item
+            }
+        })
+        // Ordered: fetch pairs the lock's items with the resolution's.
+        .buffered(jobs.max(1))
+        .collect()
+        .await;
+    let mut items = Vec::new();
+    let mut failures = Vec::new();
+    for result in results {
+        match result {
+            Ok(item) => items.push(item),
+            Err(error) => failures.push(error),
+        }
+    }
+    if !failures.is_empty() {
+        return Err(BuildError::from_many(failures));
+    }
+    Ok(Lock {
+        schema: SCHEMA.to_owned(),
+        name: resolution.name.clone(),
+        kubernetes: resolution.kubernetes.clone(),
+        zone: resolution.zone.clone(),
+        items,
+    })
+}
+
+async fn lock_item(resolved: &Resolved, origins: &Origins) -> Result<LockItem, BuildError> {
+    let requirement = &resolved.requirement;
+    let item = requirement.key.to_string();
+    let mut trust = requirement.trust;
+    let content = match (&requirement.source, &resolved.candidates) {
+        (Source::File { file_name, sha256, size, .. }, Candidates::File { file: candidates, checksum }) => {
+            let wanted = file::Wanted { item: &item, file_name, sha256: *sha256, size: *size };
+            let (digest, size) = file::lock(&wanted, candidates, checksum, origins).await?;
+            let content = Content::File { file_name: file_name.clone(), digest, size };
+            content
+        }
+        (Source::Image { reference, digest }, Candidates::Image(candidates)) => {
+            let locked = image::lock(&item, reference, *digest, requirement.platform, candidates, origins).await?;
+            if locked.only_a_mirror_answered && digest.is_none() {
+                trust = kubexm_spec::Trust::Mirror;
+            }
+            locked.content
+        }
+        (Source::LocalFile { path }, _) => {
+            let (digest, size) = blocking(origins, {
+                let path = path.clone();
+                let item = item.clone();
+                move |store| local::take(&item, &path, store)
+            })
+            .await?;
+            let file_name = requirement.key.name().to_owned();
+            Content::File { file_name, digest, size }
+        }
+        (Source::LocalImage { reference, layout }, _) => {
+            image::lock_local(&item, reference, layout, requirement.platform, origins).await?
+        }
+        (Source::Installer, _) => {
+            let platform = requirement.platform.unwrap_or(kubexm_spec::Platform::LINUX_AMD64);
+            let path = origins.installers.path(platform)?.to_owned();
+            let (digest, size) = blocking(origins, {
+                let item = item.clone();
+                move |store| local::take(&item, &path, store)
+            })
+            .await?;
+            Content::File { file_name: kubexm_spec::names::INSTALLER.to_owned(), digest, size }
+        }
+        _ => return Err(BuildError::Worker(format!("{item} was resolved to candidates of another kind"))),
+    };
+    Ok(LockItem {
+        key: requirement.key.clone(),
+        version: requirement.version.clone(),
+        platform: requirement.platform,
+        trust,
+        sources: resolved.candidates.addresses(),
+        content,
+    })
+}
+
+/// Copying into the store is disk work and stays off the async threads.
+async fn blocking<T: Send + 'static>(
+    origins: &Origins,
+    work: impl FnOnce(&kubexm_transport::Store) -> Result<T, BuildError> + Send + 'static,
+) -> Result<T, BuildError> {
+    let store = origins.store.clone();
+    tokio::task::spawn_blocking(move || work(&store)).await.map_err(|e| BuildError::Worker(e.to_string()))?
+}

@@ -1,0 +1,109 @@
+//! OCI images: from registries, or from an OCI layout on this machine.
+
+use std::path::Path;
+
+use kubexm_spec::lock::{Content, LockItem};
+use kubexm_spec::{Digest, Platform};
+use kubexm_transport::{ImageCandidate, Layout, Registry, ResolvedImage};
+
+use super::Origins;
+use crate::BuildError;
+use crate::build::Total;
+
+/// An image that was resolved.
+pub struct Locked {
+    /// Index, manifest, config and layers by digest.
+    pub content: Content,
+    /// Nobody but a mirror said what the tag points at.
+    pub only_a_mirror_answered: bool,
+}
+
+/// Asks what the reference points at, and keeps the small blobs (index, manifest, config) in the store.
+pub async fn lock(
+    item: &str,
+    reference: &str,
+    want: Option<Digest>,
+    platform: Option<Platform>,
+    candidates: &[ImageCandidate],
+    origins: &Origins,
+) -> Result<Locked, BuildError> {
+    let fail = |source| BuildError::Fetch { item: format!("{item} ({reference})"), source: Box::new(source) };
+    let (name, tag_or_digest) = split(reference);
+    let platform = platform.unwrap_or(Platform::LINUX_AMD64);
+    let image = origins.registry.resolve(candidates, tag_or_digest, want, platform).await.map_err(fail)?;
+    image.keep(&origins.store).map_err(fail)?;
+    Ok(Locked { only_a_mirror_answered: image.answered_by != name, content: content(reference, &image) })
+}
+
+/// The same from a folder of this machine; all of it is copied into the store at once.
+pub async fn lock_local(
+    item: &str,
+    reference: &str,
+    folder: &Path,
+    platform: Option<Platform>,
+    origins: &Origins,
+) -> Result<Content, BuildError> {
+    let platform = platform.unwrap_or(Platform::LINUX_AMD64);
+    let fail = |source| BuildError::Fetch { item: format!("{item} ({reference})"), source: Box::new(source) };
+    let layout = Layout::open(folder).map_err(fail)?;
+    // A layout of one image may name it otherwise, or not at all.
+    let name = layout.names().any(|name| name == reference).then_some(reference);
+    let image = layout.resolve(name, None, platform).await.map_err(fail)?;
+    let store = origins.store.clone();
+    let content = content(reference, &image);
+    tokio::task::spawn_blocking(move || {
+        image.keep(&store)?;
+        layout.fetch_blobs(&image.layers, &store)
+    })
+    .await
+    .map_err(|e| BuildError::Worker(e.to_string()))?
+    .map_err(fail)?;
+    Ok(content)
+}
+
+/// Brings the layers into the store.
+pub async fn fetch(
+    item: &LockItem,
+    candidates: &[ImageCandidate],
+    origins: &Origins,
+    total: &Total<'_>,
+) -> Result<(), BuildError> {
+    let Content::Image { blobs, reference, .. } = &item.content else { return Ok(()) };
+    let name = format!("{reference} {:?}", item.platform);
+    origins.registry.fetch_blobs(candidates, blobs, &origins.store, &|done, _| total.at(&name, done)).await.map_err(
+        |source| BuildError::Fetch { item: format!("{} ({reference})", item.key), source: Box::new(source) },
+    )?;
+    // From here on the blobs count one by one, so that a layer of two images is not counted twice.
+    total.forget(&name);
+    Ok(())
+}
+
+fn content(reference: &str, image: &ResolvedImage) -> Content {
+    let nested = image.nested.iter().map(|raw| raw.descriptor.clone());
+    Content::Image {
+        reference: reference.to_owned(),
+        target: image.target.clone(),
+        manifest: image.manifest.clone(),
+        blobs: nested.chain(image.blobs()).collect(),
+    }
+}
+
+/// `registry/repository` and the tag or digest of a full reference; `latest` where it has neither.
+fn split(reference: &str) -> (&str, &str) {
+    if let Some((name, digest)) = reference.split_once('@') {
+        return (kubexm_spec::depot::split_reference(name).0, digest);
+    }
+    let (name, tag) = kubexm_spec::depot::split_reference(reference);
+    (name, tag.unwrap_or("latest"))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_digest_wins_over_a_tag_and_no_tag_means_latest() {
+        let digest = kubexm_spec::Digest::of("x").to_string();
+        assert_eq!(super::split("a.b/c:1"), ("a.b/c", "1"));
+        assert_eq!(super::split("a.b:5000/c"), ("a.b:5000/c", "latest"));
+        assert_eq!(super::split(&format!("a.b/c:1@{digest}")), ("a.b/c", digest.as_str()));
+    }
+}

@@ -1,0 +1,86 @@
+//! `index.json` and the OCI artifact manifests of everything that is no image, so that a bundle unpacked is a plain
+//! OCI layout (bundle format v1, "Members"; OCI image-spec v1.1, "Guidelines for Artifact Usage").
+
+use std::collections::BTreeMap;
+
+use kubexm_spec::lock::{Content, LockItem};
+use kubexm_spec::{Digest, Lock, names};
+use serde_json::{Value, json};
+
+use crate::BuildError;
+
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// OCI image-spec, "Guidance for an Empty Descriptor".
+const EMPTY: &[u8] = b"{}";
+
+/// `index.json` and the small blobs that were made for it.
+pub struct Index {
+    pub json: Vec<u8>,
+    pub blobs: BTreeMap<Digest, Vec<u8>>,
+}
+
+pub fn build(lock: &Lock) -> Result<Index, BuildError> {
+    let mut blobs = BTreeMap::new();
+    let mut entries = BTreeMap::new();
+    for item in &lock.items {
+        let (name, entry) = match &item.content {
+            Content::Image { reference, target, .. } => (
+                reference.clone(),
+                json!({
+                    "mediaType": target.media_type,
+                    "digest": target.digest,
+                    "size": target.size,
+                    "annotations": { names::REF_NAME: reference },
+                }),
+            ),
+            Content::File { file_name, digest, size } => {
+                let name = ref_name(item, file_name);
+                let manifest = encode(&json!({
+                    "schemaVersion": 2,
+                    "mediaType": MANIFEST,
+                    "artifactType": item.key.kind().artifact_type(),
+                    "config": { "mediaType": "application/vnd.oci.empty.v1+json", "digest": Digest::of(EMPTY), "size": EMPTY.len() },
+                    "layers": [{
+                        "mediaType": "application/octet-stream",
+                        "digest": digest,
+                        "size": size,
+                        "annotations": { "org.opencontainers.image.title": file_name },
+                    }],
+                }))?;
+                let entry = json!({
+                    "mediaType": MANIFEST,
+                    "artifactType": item.key.kind().artifact_type(),
+                    "digest": Digest::of(&manifest),
+                    "size": manifest.len(),
+                    "annotations": { names::REF_NAME: name },
+                });
+                blobs.insert(Digest::of(EMPTY), EMPTY.to_vec());
+                blobs.insert(Digest::of(&manifest), manifest);
+                (name, entry)
+            }
+        };
+        // An image of two platforms is one entry: its index names both.
+        entries.insert(name, entry);
+    }
+    let entries: Vec<Value> = entries.into_values().collect();
+    let json = encode(&json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": entries }))?;
+    Ok(Index { json, blobs })
+}
+
+/// `kubexm/<kind>/<name>:<version>-<os>-<arch>`; files of the user have neither version nor platform.
+fn ref_name(item: &LockItem, file_name: &str) -> String {
+    let kind = item.key.kind().as_str();
+    match item.platform {
+        Some(platform) => {
+            let version = if item.version.is_empty() { "0" } else { &item.version };
+            format!("kubexm/{kind}/{}:{version}-{}-{}", item.key.name(), platform.os(), platform.arch)
+        }
+        None => format!("kubexm/{kind}/{file_name}"),
+    }
+}
+
+/// Sorted keys, no blanks: `serde_json`'s maps are sorted.
+fn encode(value: &Value) -> Result<Vec<u8>, BuildError> {
+    serde_json::to_vec(value).map_err(|e| BuildError::Encode { what: "index.json", reason: e.to_string() })
+}

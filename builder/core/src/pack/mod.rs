@@ -1,0 +1,114 @@
+//! Fetched → bundle: the members of the archive, in the order of the format.
+
+mod index;
+mod members;
+
+use std::path::Path;
+
+use kubexm_archive::{Options, Written};
+use kubexm_manifests::{Catalogue, Requirements};
+use kubexm_spec::lock::Content;
+use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
+use kubexm_spec::{Digest, Lock};
+
+use crate::{BuildError, Fetched, Report};
+
+/// What goes into the bundle beside the artifacts.
+pub struct Inputs<'a> {
+    /// The bytes of the cluster.yaml that was resolved, without secrets.
+    pub cluster_yaml: &'a str,
+    /// The part of the effective catalogue that was used.
+    pub catalogue: &'a Catalogue,
+    /// What the cluster needs.
+    pub requirements: &'a Requirements,
+    /// `kubexm-bundle 0.1.0`.
+    pub tool: &'a str,
+}
+
+/// Writes the bundle. Same lock, same bytes: nothing here knows a time, a host or which mirror answered.
+pub fn pack(
+    fetched: &Fetched,
+    inputs: &Inputs<'_>,
+    target: &Path,
+    options: &Options,
+    report: Report<'_>,
+) -> Result<Written, BuildError> {
+    let lock = &fetched.lock;
+    let lock_yaml = lock_yaml(lock)?;
+    let catalogue = inputs.catalogue.to_json()?;
+    let index = index::build(lock)?;
+    let texts: Vec<(&str, Vec<u8>)> = vec![
+        ("lock.yaml", lock_yaml.clone().into_bytes()),
+        ("cluster.yaml", inputs.cluster_yaml.as_bytes().to_vec()),
+        ("catalogue.json", catalogue),
+        ("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#.to_vec()),
+        ("index.json", index.json),
+    ];
+    let members = members::build(lock, inputs.requirements, &fetched.store, texts, index.blobs)?;
+    let manifest = Manifest {
+        format: FORMAT,
+        name: lock.name.clone(),
+        cluster: summary(inputs.requirements),
+        platforms: platforms(lock),
+        zone: lock.zone.clone(),
+        tool: inputs.tool.to_owned(),
+        lock: Digest::of(&lock_yaml),
+        artifacts: artifacts(lock),
+        members: members.iter().map(members::Source::member).collect(),
+    };
+    let inputs = members.into_iter().map(members::Source::input).collect::<Result<Vec<_>, _>>()?;
+    let progress = |done, total| {
+        report(kubexm_spec::event::EventKind::Progress {
+            what: "pack".to_owned(),
+            done,
+            total: Some(total),
+            unit: "bytes".to_owned(),
+        });
+    };
+    Ok(kubexm_archive::write(target, &manifest, inputs, options, &progress)?)
+}
+
+/// The text of lock.yaml.
+pub fn lock_yaml(lock: &Lock) -> Result<String, BuildError> {
+    serde_saphyr::to_string(lock).map_err(|e| BuildError::Encode { what: "lock.yaml", reason: e.to_string() })
+}
+
+fn summary(requirements: &Requirements) -> Option<ClusterSummary> {
+    requirements.versions.as_ref().map(|versions| ClusterSummary {
+        kubernetes: versions.kubernetes_tag(),
+        runtime: format!("containerd {}", versions.containerd),
+        network: format!("flannel {}", versions.flannel),
+    })
+}
+
+fn platforms(lock: &Lock) -> Vec<kubexm_spec::Platform> {
+    let mut all: Vec<_> = lock.items.iter().filter_map(|item| item.platform).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn artifacts(lock: &Lock) -> Vec<Artifact> {
+    lock.items
+        .iter()
+        .map(|item| {
+            let (name, digest, manifest) = match &item.content {
+                Content::File { file_name, digest, .. } => (file_name.clone(), *digest, None),
+                Content::Image { reference, target, manifest, .. } => {
+                    (reference.clone(), target.digest, Some(manifest.digest))
+                }
+            };
+            Artifact {
+                key: item.key.clone(),
+                version: item.version.clone(),
+                platform: item.platform,
+                name,
+                digest,
+                manifest,
+                blobs: item.blobs().into_iter().map(|(digest, size)| Blob { digest, size }).collect(),
+                trust: item.trust,
+                sources: item.sources.clone(),
+            }
+        })
+        .collect()
+}

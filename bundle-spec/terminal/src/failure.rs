@@ -1,0 +1,69 @@
+//! How a program ends badly: one exit code, and a text that says what, where and how to mend it.
+
+use std::error::Error;
+
+use kubexm_spec::ExitCode;
+use kubexm_spec::event::EventKind;
+
+use crate::Display;
+
+/// The end of a verb that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// Its exit code.
+    pub code: ExitCode,
+    /// For people; several lines are fine.
+    pub text: String,
+    /// For machines (`--json`), when the verb has more to say.
+    pub data: Option<serde_json::Value>,
+}
+
+impl Failure {
+    /// A failure in words.
+    pub fn new(code: ExitCode, text: impl Into<String>) -> Self {
+        Self { code, text: text.into(), data: None }
+    }
+
+    /// A failure whose answer was already given.
+    pub fn silent(code: ExitCode) -> Self {
+        Self::new(code, "")
+    }
+
+    /// From an error and its causes, outermost first.
+    pub fn from_error(code: ExitCode, error: &dyn Error) -> Self {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            let inner_text = inner.to_string();
+            // Transparent wrappers repeat their cause.
+            if !text.ends_with(&inner_text) {
+                text.push_str(": ");
+                text.push_str(&inner_text);
+            }
+            cause = inner.source();
+        }
+        Self::new(code, text)
+    }
+
+    /// With details for machines.
+    #[must_use]
+    pub fn with_data(mut self, data: serde_json::Value) -> Self {
+        self.data = Some(data);
+        self
+    }
+}
+
+/// Shows the last event of the program and gives the code for the shell.
+pub fn finish(display: &Display, result: Result<(), Failure>) -> std::process::ExitCode {
+    let Err(failure) = result else { return std::process::ExitCode::SUCCESS };
+    if failure.text.is_empty() {
+        return std::process::ExitCode::from(failure.code.code());
+    }
+    display.emit(EventKind::Result {
+        ok: false,
+        exit_code: failure.code.code(),
+        summary: failure.text,
+        data: failure.data,
+    });
+    std::process::ExitCode::from(failure.code.code())
+}
