@@ -10,6 +10,7 @@ pub mod modules;
 pub mod net;
 pub mod paths;
 pub mod pipelines;
+pub mod sample;
 pub mod support;
 pub mod templates;
 pub mod yaml;

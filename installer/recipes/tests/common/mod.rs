@@ -1,0 +1,64 @@
+//! A sample cluster that tests bend.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::collections::BTreeMap;
+
+use kubexm_manifests::Catalogue;
+use kubexm_plan::op::{Content, Op};
+use kubexm_plan::{Facts, Plan};
+use kubexm_recipes::{PlanCx, RecipeError, sample};
+use kubexm_spec::{Cluster, Digest, Manifest};
+
+pub struct Site {
+    pub cluster: Cluster,
+    pub catalogue: Catalogue,
+    pub manifest: Manifest,
+    pub facts: BTreeMap<String, Facts>,
+}
+
+impl Site {
+    pub fn new() -> Self {
+        Self::of(sample::cluster())
+    }
+
+    /// A bundle and good hosts for this cluster.
+    pub fn of(cluster: Cluster) -> Self {
+        let catalogue = Catalogue::embedded();
+        let manifest = sample::manifest(&cluster, &catalogue).unwrap();
+        let facts = sample::all_facts(&cluster);
+        Self { cluster, catalogue, manifest, facts }
+    }
+
+    pub fn facts(&mut self) -> &mut Facts {
+        self.facts.get_mut("node1").unwrap()
+    }
+
+    pub fn cx(&self) -> PlanCx<'_> {
+        PlanCx {
+            cluster: &self.cluster,
+            cluster_digest: Digest::of("cluster.yaml"),
+            manifest: &self.manifest,
+            manifest_digest: Digest::of("manifest.json"),
+            catalogue: &self.catalogue,
+            facts: &self.facts,
+        }
+    }
+
+    pub fn create(&self) -> Result<Plan, RecipeError> {
+        kubexm_recipes::create(&self.cx())
+    }
+}
+
+/// The text that a plan puts at a path, or applies under a name.
+pub fn text<'p>(plan: &'p Plan, wanted: &str) -> &'p str {
+    let ops = plan.steps.iter().flat_map(|s| &s.ops);
+    let digest = ops.filter_map(|op| match op {
+        Op::File(file) if file.path == wanted => match &file.content {
+            Content::Text { digest } => Some(digest),
+            Content::Slot { .. } => None,
+        },
+        Op::KubeObject(object) if object.name == wanted => Some(&object.text),
+        _ => None,
+    });
+    &plan.texts[digest.last().unwrap_or_else(|| panic!("the plan writes no {wanted}"))]
+}

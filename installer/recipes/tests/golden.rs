@@ -1,0 +1,55 @@
+//! Whole plans and the files they write, as text to be read. `cargo insta review` after a wanted change.
+
+mod common;
+
+use common::{Site, text};
+use insta::{Settings, assert_snapshot};
+use kubexm_plan::{Plan, lint};
+
+/// All texts of a case go into one folder, without a header that changes with the test's line.
+fn golden(case: &str, check: impl FnOnce()) {
+    let mut settings = Settings::clone_current();
+    settings.set_snapshot_path(format!("golden/{case}"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(check);
+}
+
+fn checked(site: &Site) -> Plan {
+    let plan = site.create().unwrap();
+    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(warnings, Vec::new());
+    plan
+}
+
+#[test]
+fn one_host_that_is_everything() {
+    let plan = checked(&Site::new());
+    golden("one-host", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));
+        assert_snapshot!("flannel", text(&plan, "flannel"));
+        assert_snapshot!("containerd-config", text(&plan, "/etc/containerd/config.toml"));
+        assert_snapshot!("hosts-toml", text(&plan, "/etc/containerd/certs.d/registry.k8s.io/hosts.toml"));
+        assert_snapshot!("hosts-toml-default", text(&plan, "/etc/containerd/certs.d/_default/hosts.toml"));
+        assert_snapshot!("depot-config", text(&plan, "/etc/kubexm/depot/config.json"));
+        for unit in ["containerd", "kubelet", "kubexm-depot"] {
+            assert_snapshot!(unit, text(&plan, &format!("/etc/systemd/system/{unit}.service")));
+        }
+    });
+}
+
+#[test]
+fn one_host_without_default_route_and_with_an_empty_resolv_conf() {
+    let mut site = Site::new();
+    site.facts().default_route = false;
+    site.facts().nameservers = Some(Vec::new());
+    let plan = checked(&site);
+    golden("no-route-no-resolver", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));
+        assert_snapshot!("resolv-conf", text(&plan, "/etc/kubexm/resolv.conf"));
+        assert_snapshot!("coredns", text(&plan, "coredns"));
+        assert_snapshot!("service-route", text(&plan, "/etc/systemd/system/kubexm-service-route.service"));
+    });
+}
