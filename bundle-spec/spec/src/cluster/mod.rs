@@ -3,12 +3,16 @@
 //! Reading is [`parse::parse`]: strict, all problems at once. These types hold what this program builds;
 //! a value that the design names and nothing builds yet is refused while parsing.
 
+pub mod parse;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
+pub use self::parse::{for_version, parse, sample};
+pub use crate::yaml::{Problem, ProblemKind, Problems};
 use crate::{Digest, Platform};
 
 /// A cluster, or (with `kubernetes: None`) only a bundle of extras.

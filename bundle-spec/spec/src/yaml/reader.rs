@@ -180,8 +180,8 @@ impl<'a> At<'a> {
         if later.contains(&text) {
             self.not_built(&format!("built today: {}", built.join(", ")));
         } else {
-            let near = nearest(text, built.iter().chain(later).copied());
-            self.bad(format!("{text:?} is not known here"), format!("known are {}", near.join(", ")));
+            let near: Vec<&str> = nearest(text, built.iter().chain(later).copied()).into_iter().take(3).collect();
+            self.bad(format!("{text:?} is not known here"), format!("nearest known: {}", near.join(", ")));
         }
         None
     }
@@ -243,6 +243,22 @@ impl<'a> At<'a> {
         Some(Mapping { at: self.clone(), entries })
     }
 
+    /// A scalar's text without noting a problem, for a second look at what was read before.
+    pub fn text_quiet(&self) -> Option<&'a str> {
+        match &self.node.data {
+            Data::Scalar { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A mapping without noting a problem, for a second look at what was read before.
+    pub fn open_mapping_quiet(&self) -> Option<Mapping<'a>> {
+        match &self.node.data {
+            Data::Mapping(entries) => Some(Mapping { at: self.clone(), entries }),
+            _ => None,
+        }
+    }
+
     /// The node as JSON: plain scalars by YAML 1.2's core schema (section 10.3.2), quoted ones as text.
     pub fn json(&self) -> serde_json::Value {
         json(self.node)
@@ -259,7 +275,7 @@ impl<'a> Mapping<'a> {
     pub fn need(&self, name: &str) -> Option<At<'a>> {
         let found = self.get(name);
         if found.is_none() {
-            self.at.fail(ProblemKind::Missing, format!("{:?} is missing", join(&self.at.path, name)), "");
+            self.at.fail(ProblemKind::Missing, format!("{name:?} is missing"), "");
         }
         found
     }
