@@ -73,10 +73,7 @@ fn run(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let pause = &cx.image(ClusterImage::Pause, node.platform)?.name;
     let systemd_cgroup = cgroup_driver(cx)? == "systemd";
-    let values = context! {
-        pause, systemd_cgroup,
-        certs_d => paths::CERTS_D, cni_bin => paths::CNI_BIN, cni_conf => paths::CNI_CONF,
-    };
+    let values = context! { pause, systemd_cgroup, certs_d => paths::CERTS_D };
     let config = draft.template(paths::CONTAINERD_CONFIG, "containerd.toml", values)?;
     let unit = draft.template(paths::unit(UNIT), "containerd.service", context! { bin => paths::BIN })?;
     let loaded = vec![paths::CONTAINERD_CONFIG.to_owned(), paths::unit(UNIT), paths::bin("containerd")];
@@ -97,7 +94,6 @@ fn config_dump(pause: &str, systemd_cgroup: bool) -> Vec<String> {
     vec![
         format!("sandbox = '{pause}'"),
         format!("config_path = '{}'", paths::CERTS_D),
-        format!("bin_dirs = ['{}']", paths::CNI_BIN),
         format!("SystemdCgroup = {systemd_cgroup}"),
     ]
 }
