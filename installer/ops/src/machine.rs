@@ -1,21 +1,189 @@
 //! The machine that ops run on: the real one, or one rooted in a directory.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// Root of the file system, and (filled in by its owner) the system behind it.
-#[derive(Clone, Debug)]
+use kubexm_plan::op::Content;
+use kubexm_plan::{SlotName, Texts};
+use kubexm_spec::Digest;
+
+use crate::OpError;
+use crate::double::RootedSystem;
+use crate::fault::Faults;
+use crate::ledger::Ledger;
+use crate::paths;
+use crate::real::RealSystem;
+use crate::system::{ActContext, Output, Program, System};
+
+/// Root of the file system, the system behind it, and what the current step may read. Cheap to clone.
+#[derive(Clone)]
 pub struct Machine {
     root: PathBuf,
+    system: Arc<dyn System>,
+    texts: Arc<Texts>,
+    slots: Arc<BTreeMap<SlotName, Vec<u8>>>,
+    act: Option<ActContext>,
+    faults: Option<Arc<Faults>>,
+}
+
+// Slot values are secrets: only their names may be shown.
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine")
+            .field("root", &self.root)
+            .field("system", &self.system)
+            .field("slots", &self.slots.keys().collect::<Vec<_>>())
+            .field("act", &self.act)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Machine {
-    /// The machine whose file system starts at `root` (`/` for the real one).
+    /// The machine this program runs on.
+    pub fn real() -> Self {
+        Self::with_system("/", Arc::new(RealSystem))
+    }
+
+    /// A machine whose file system starts at `root`, with the strict double of a system behind it.
     pub fn rooted(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        let root = root.into();
+        let system = Arc::new(RootedSystem::new(&root));
+        Self::with_system(root, system)
+    }
+
+    /// Any system over any root.
+    pub fn with_system(root: impl Into<PathBuf>, system: Arc<dyn System>) -> Self {
+        Self { root: root.into(), system, texts: Arc::default(), slots: Arc::default(), act: None, faults: None }
+    }
+
+    /// The same machine with the texts that ops name by digest.
+    #[must_use]
+    pub fn with_texts(&self, texts: impl Into<Arc<Texts>>) -> Self {
+        Self { texts: texts.into(), ..self.clone() }
+    }
+
+    /// The same machine with slot values for one step.
+    #[must_use]
+    pub fn with_slots(&self, slots: BTreeMap<SlotName, Vec<u8>>) -> Self {
+        Self { slots: Arc::new(slots), ..self.clone() }
+    }
+
+    /// The same machine, within a step of a run: names the transient units and logs of Acts.
+    #[must_use]
+    pub fn with_act(&self, act: ActContext) -> Self {
+        Self { act: Some(act), ..self.clone() }
+    }
+
+    /// The same machine, failing where a test says so.
+    #[must_use]
+    pub fn with_faults(&self, faults: Arc<Faults>) -> Self {
+        Self { faults: Some(faults), ..self.clone() }
     }
 
     /// Where an absolute path of the machine lies for this process.
-    pub fn path(&self, path: &str) -> PathBuf {
-        self.root.join(Path::new(path).strip_prefix("/").unwrap_or(Path::new(path)))
+    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
+
+    /// The root folder, `/` for the real one.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether this is the machine we run on.
+    pub fn is_real(&self) -> bool {
+        self.system.is_real()
+    }
+
+    /// What lies behind the file system.
+    pub fn system(&self) -> &dyn System {
+        &*self.system
+    }
+
+    /// The current step, when there is one.
+    pub fn act(&self) -> Option<&ActContext> {
+        self.act.as_ref()
+    }
+
+    pub(crate) fn faults(&self) -> Option<&Faults> {
+        self.faults.as_deref()
+    }
+
+    /// Runs a program; an exit code other than 0 is an error that quotes what it said.
+    pub fn run(&self, program: &Program) -> Result<Output, OpError> {
+        let output = self.system.run(program)?;
+        succeeded(program, output)
+    }
+
+    /// Runs a program and leaves the exit code to the caller.
+    pub fn try_run(&self, program: &Program) -> Result<Output, OpError> {
+        self.system.run(program)
+    }
+
+    /// Runs the program of an Act: as a transient unit of the step on a real machine.
+    pub fn run_act(&self, program: &Program) -> Result<Output, OpError> {
+        let act = self.act.as_ref().ok_or_else(|| {
+            OpError::other(format!(
+                "`{program}` is an act and must be run within a step; this is a fault of the program"
+            ))
+        })?;
+        let output = self.system.run_act(act, program)?;
+        succeeded(program, output)
+    }
+
+    /// A text of the plan.
+    pub fn text(&self, digest: &Digest) -> Result<&str, OpError> {
+        self.texts.get(digest).map(String::as_str).ok_or_else(|| {
+            OpError::other(format!("text {digest} was not sent with the step; this is a fault of the program"))
+        })
+    }
+
+    /// The bytes a file op wants.
+    pub fn content(&self, content: &Content) -> Result<Cow<'_, [u8]>, OpError> {
+        match content {
+            Content::Text { digest } => Ok(Cow::Borrowed(self.text(digest)?.as_bytes())),
+            Content::Slot { slot } => {
+                self.slots.get(slot).map(|value| Cow::Borrowed(value.as_slice())).ok_or_else(|| {
+                    OpError::other(format!("the value of slot {} was not sent with the step; resume the run", slot.0))
+                })
+            }
+        }
+    }
+
+    /// The digest of what a file op wants; for a text it needs no text.
+    pub fn content_digest(&self, content: &Content) -> Result<Digest, OpError> {
+        match content {
+            Content::Text { digest } => Ok(*digest),
+            Content::Slot { .. } => Ok(Digest::of(self.content(content)?)),
+        }
+    }
+
+    /// Where a blob of the node's content store lies.
+    pub fn blob(&self, digest: &Digest) -> PathBuf {
+        self.path(format!("{}/blobs/sha256/{}", paths::STORE, digest.hex()))
+    }
+
+    /// The node's content store as a folder.
+    pub fn store(&self) -> PathBuf {
+        self.path(paths::STORE)
+    }
+
+    /// The node's ledger.
+    pub fn ledger(&self) -> Ledger {
+        Ledger::at(self.path(paths::LEDGER))
+    }
+}
+
+fn succeeded(program: &Program, output: Output) -> Result<Output, OpError> {
+    if output.code == 0 {
+        return Ok(output);
+    }
+    Err(OpError::Program {
+        program: program.to_string(),
+        status: format!("exit code {}", output.code),
+        stderr: output.tail(),
+    })
 }

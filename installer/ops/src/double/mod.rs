@@ -1,0 +1,242 @@
+//! A strict double of a system, for machines rooted in a directory.
+//!
+//! It does what the programs of a node do to the file tree and refuses what they would refuse: to start a unit whose
+//! file or program is missing, to run `kubeadm init` twice, to pull an image that no registry serves. Its own state is
+//! below `/run/kubexm-double`, so a new process finds it again. What a test sets there: `cpus`, `arch`, `page-size`,
+//! `space.json`, `interfaces.json`, `registry.json`, and `kill-kubeadm-init` to end an init half-way.
+
+mod furnish;
+mod images;
+mod kubernetes;
+mod state;
+mod units;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use kubexm_plan::facts::Interface;
+use kubexm_plan::{Op, Plan};
+use serde::de::DeserializeOwned;
+
+pub use furnish::furnish;
+use state::State;
+
+use crate::system::{ActContext, Kernel, Output, Program, Space, System};
+use crate::{OpError, paths};
+
+/// Where the double keeps what it must remember.
+pub const FOLDER: &str = "/run/kubexm-double";
+/// Programs that a plan brings to the node: they must be there to be run.
+const BROUGHT: [&str; 3] = ["kubeadm", "kubectl", "ctr"];
+
+/// Programs, kernel and systemd of a machine that is only a directory.
+#[derive(Debug)]
+pub struct RootedSystem {
+    root: PathBuf,
+    /// One program at a time: each reads the state, changes it and writes it back.
+    turn: Mutex<()>,
+}
+
+impl RootedSystem {
+    /// Nothing is written before something runs.
+    pub fn new(root: &Path) -> Self {
+        Self { root: root.to_owned(), turn: Mutex::new(()) }
+    }
+
+    /// Makes the registry serve what the plan's images want.
+    pub fn serve_images_of(&self, plan: &Plan) -> Result<(), OpError> {
+        let images: BTreeMap<String, String> = plan
+            .steps
+            .iter()
+            .flat_map(|step| &step.ops)
+            .filter_map(|op| match op {
+                Op::ImageLoaded(image) => Some((image.reference.clone(), image.digest.to_string())),
+                _ => None,
+            })
+            .collect();
+        let text = serde_json::to_vec(&images)
+            .map_err(|error| OpError::other(format!("the double's registry cannot be written as JSON: {error}")))?;
+        self.put("registry.json", &text)
+    }
+
+    /// Sets one of the files that the double looks at.
+    pub fn put(&self, name: &str, bytes: &[u8]) -> Result<(), OpError> {
+        let path = self.at(&format!("{FOLDER}/{name}"));
+        crate::fsio::make_parent(&path)?;
+        std::fs::write(&path, bytes).map_err(OpError::path("write", &path))
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        std::fs::read_to_string(self.at(path)).ok()
+    }
+
+    fn setting<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        serde_json::from_str(&self.read(&format!("{FOLDER}/{name}"))?).ok()
+    }
+
+    fn is_installed(&self, program: &str) -> bool {
+        paths::PATH.split(':').any(|folder| self.at(&format!("{folder}/{program}")).is_file())
+    }
+}
+
+impl System for RootedSystem {
+    fn run(&self, program: &Program) -> Result<Output, OpError> {
+        let _turn = self.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if BROUGHT.contains(&program.name.as_str()) && !self.is_installed(&program.name) {
+            return Err(OpError::other(format!(
+                "the program `{}` is not on this host (looked in {}); install it",
+                program.name,
+                paths::PATH
+            )));
+        }
+        let args: Vec<&str> = program.args.iter().map(String::as_str).collect();
+        let mut state = State::load(self)?;
+        let output = match program.name.as_str() {
+            "systemctl" => units::systemctl(self, &mut state, &args)?,
+            "kubeadm" => kubernetes::kubeadm(self, &mut state, &args)?,
+            "kubectl" => kubernetes::kubectl(&mut state, &args, program.stdin.as_deref().unwrap_or_default()),
+            "ctr" => images::ctr(self, &mut state, &args),
+            "modprobe" => self.modprobe(&args)?,
+            "swapoff" => self.swap(&args, false)?,
+            "swapon" => self.swap(&args, true)?,
+            "containerd" => Output::text(self.read("/etc/containerd/config.toml").unwrap_or_default()),
+            "getent" => Output::failed(2, ""),
+            "restorecon" | "journalctl" | "ip" => Output::default(),
+            other => {
+                return Err(OpError::other(format!("the double of a system does not know the program `{other}`")));
+            }
+        };
+        state.save(self)?;
+        Ok(output)
+    }
+
+    fn run_act(&self, act: &ActContext, program: &Program) -> Result<Output, OpError> {
+        let output = self.run(program)?;
+        let log = self.at(&act.log());
+        crate::fsio::make_parent(&log)?;
+        let said = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+        std::fs::write(&log, said).map_err(OpError::path("write", &log))?;
+        Ok(output)
+    }
+
+    fn hostname(&self) -> Result<String, OpError> {
+        Ok(self.read("/proc/sys/kernel/hostname").map_or_else(|| "localhost".to_owned(), |name| name.trim().to_owned()))
+    }
+
+    fn set_hostname(&self, name: &str) -> Result<(), OpError> {
+        let path = self.at("/proc/sys/kernel/hostname");
+        crate::fsio::make_parent(&path)?;
+        std::fs::write(&path, format!("{name}\n")).map_err(OpError::path("write", &path))
+    }
+
+    fn kernel(&self) -> Result<Kernel, OpError> {
+        Ok(Kernel {
+            release: self
+                .read("/proc/sys/kernel/osrelease")
+                .map_or_else(|| "6.1.0-37-amd64".to_owned(), |r| r.trim().to_owned()),
+            machine: self.read(&format!("{FOLDER}/arch")).map_or_else(|| "x86_64".to_owned(), |a| a.trim().to_owned()),
+            page_size: self.setting("page-size").unwrap_or(4096),
+            cpus: self.setting("cpus").unwrap_or(4),
+        })
+    }
+
+    fn space(&self, path: &str) -> Result<Space, OpError> {
+        let all: BTreeMap<String, (u64, u64)> = self.setting("space.json").unwrap_or_default();
+        // The longest folder that is a prefix, as mount points are found.
+        let found = all.iter().rfind(|(folder, _)| Path::new(path).starts_with(folder)).map(|(_, space)| *space);
+        let (free, size) = found.unwrap_or((100 << 30, 120 << 30));
+        Ok(Space { free, size })
+    }
+
+    fn interfaces(&self) -> Result<Vec<Interface>, OpError> {
+        Ok(self.setting("interfaces.json").unwrap_or_else(|| {
+            vec![Interface {
+                name: "eth0".to_owned(),
+                addresses: vec!["10.0.0.5/24".to_owned()],
+                mac: "02:00:00:00:00:05".to_owned(),
+            }]
+        }))
+    }
+
+    fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError> {
+        let _turn = self.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if ca.is_empty() {
+            return Err(OpError::other(format!("{url}: the CA file is empty")));
+        }
+        // The one server that a plan brings is the depot.
+        let state = State::load(self)?;
+        if state.units.get("kubexm-depot.service").is_some_and(|unit| unit.active) {
+            Ok(200)
+        } else {
+            Err(OpError::other(format!("{url}: nothing listens there")))
+        }
+    }
+
+    fn pod_network(&self, _pid: u32, name: &str, _dns: &str, service: &str) -> Result<String, OpError> {
+        Ok(format!("{name} resolves and {service} accepts"))
+    }
+
+    fn is_real(&self) -> bool {
+        false
+    }
+}
+
+impl RootedSystem {
+    fn modprobe(&self, args: &[&str]) -> Result<Output, OpError> {
+        let Some(name) = args.iter().rfind(|arg| !arg.starts_with('-')) else {
+            return Ok(Output::failed(1, "modprobe: no module given"));
+        };
+        let module = name.replace('-', "_");
+        let missing: Vec<String> = self.setting("missing-modules.json").unwrap_or_default();
+        let folder = self.at(&format!("/sys/module/{module}"));
+        if missing.contains(&module) {
+            return Ok(Output::failed(
+                1,
+                format!("modprobe: FATAL: Module {name} not found in directory /lib/modules"),
+            ));
+        }
+        if args.contains(&"-r") {
+            // Absent already is what a second -r finds.
+            let _ = std::fs::remove_dir(&folder);
+            if module == "br_netfilter" {
+                let _ = std::fs::remove_dir_all(self.at("/proc/sys/net/bridge"));
+            }
+            return Ok(Output::default());
+        }
+        if args.contains(&"--dry-run") {
+            return Ok(Output::default());
+        }
+        std::fs::create_dir_all(&folder).map_err(OpError::path("make the folder", &folder))?;
+        if module == "br_netfilter" {
+            for name in ["bridge-nf-call-iptables", "bridge-nf-call-ip6tables"] {
+                let path = self.at(&format!("/proc/sys/net/bridge/{name}"));
+                crate::fsio::make_parent(&path)?;
+                std::fs::write(&path, "1\n").map_err(OpError::path("write", &path))?;
+            }
+        }
+        Ok(Output::default())
+    }
+
+    fn swap(&self, args: &[&str], on: bool) -> Result<Output, OpError> {
+        let device = args.last().copied().unwrap_or_default();
+        let path = self.at("/proc/swaps");
+        let text = self.read("/proc/swaps").unwrap_or_default();
+        let is_it = |line: &&str| line.split_whitespace().next() == Some(device);
+        let mut lines: Vec<&str> = text.lines().collect();
+        let line = format!("{device}                              partition\t1000000\t\t0\t\t-2");
+        if on {
+            lines.push(&line);
+        } else if lines.iter().any(|line| is_it(line)) {
+            lines.retain(|line| !is_it(line));
+        } else {
+            return Ok(Output::failed(255, format!("swapoff: {device}: swapoff failed: Invalid argument")));
+        }
+        std::fs::write(&path, lines.join("\n") + "\n").map_err(OpError::path("write", &path))?;
+        Ok(Output::default())
+    }
+}

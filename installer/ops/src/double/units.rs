@@ -1,0 +1,182 @@
+//! `systemctl` over unit files in the directory.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use kubexm_spec::Digest;
+
+use super::RootedSystem;
+use super::state::State;
+use crate::OpError;
+use crate::system::Output;
+
+const FOLDERS: [&str; 5] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+];
+const WANTS: &str = "/etc/systemd/system/multi-user.target.wants";
+
+/// The file of a unit, in systemd's order of folders.
+fn file(system: &RootedSystem, unit: &str) -> Option<(String, PathBuf)> {
+    FOLDERS
+        .iter()
+        .map(|folder| format!("{folder}/{unit}"))
+        .map(|path| (path.clone(), system.at(&path)))
+        .find(|(_, real)| real.symlink_metadata().is_ok())
+}
+
+fn text(system: &RootedSystem, unit: &str) -> String {
+    let Some((path, real)) = file(system, unit) else { return String::new() };
+    let mut text = std::fs::read_to_string(real).unwrap_or_default();
+    for folder in FOLDERS {
+        let Ok(entries) = std::fs::read_dir(system.at(&format!("{folder}/{unit}.d"))) else { continue };
+        let mut drop_ins: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        drop_ins.sort();
+        for drop_in in drop_ins {
+            text.push('\n');
+            text.push_str(&std::fs::read_to_string(drop_in).unwrap_or_default());
+        }
+    }
+    format!("{path}\n{text}")
+}
+
+/// Every unit and the digest of its file with its drop-ins.
+pub(super) fn files(system: &RootedSystem) -> BTreeMap<String, Digest> {
+    let mut known = BTreeMap::new();
+    for folder in FOLDERS {
+        let Ok(entries) = std::fs::read_dir(system.at(folder)) else { continue };
+        for name in entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()) {
+            if name.ends_with(".service") || name.ends_with(".swap") {
+                known.insert(name.clone(), Digest::of(text(system, &name)));
+            }
+        }
+    }
+    known
+}
+
+pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Output, OpError> {
+    let unit = args.get(1).copied().unwrap_or_default();
+    match args.first().copied().unwrap_or_default() {
+        "daemon-reload" => {
+            state.known = files(system);
+            Ok(Output::default())
+        }
+        "show" => Ok(show(system, state, unit)),
+        "is-active" => {
+            let active = state.units.get(unit).is_some_and(|unit| unit.active);
+            Ok(if active { Output::text("active\n") } else { Output { code: 3, ..Output::text("inactive\n") } })
+        }
+        "enable" => enable(system, state, unit),
+        "disable" => disable(system, unit),
+        "start" | "restart" => start(system, state, unit),
+        "try-restart" | "try-reload-or-restart" => {
+            if state.units.get(unit).is_some_and(|unit| unit.active) {
+                start(system, state, unit)
+            } else {
+                Ok(Output::default())
+            }
+        }
+        "stop" => {
+            if let Some(found) = state.units.get_mut(unit) {
+                found.active = false;
+                found.invocation.clear();
+            }
+            if unit == "containerd.service" {
+                crate::fsio::remove(&system.at("/run/containerd/containerd.sock"))?;
+                let _ = std::fs::remove_dir(system.at("/run/containerd"));
+            }
+            Ok(Output::default())
+        }
+        "reset-failed" => Ok(Output::default()),
+        other => Err(OpError::other(format!("the double of systemctl does not know `{other}`"))),
+    }
+}
+
+fn show(system: &RootedSystem, state: &State, unit: &str) -> Output {
+    let now = text(system, unit);
+    let known = state.known.get(unit);
+    let load = match known {
+        None => "not-found",
+        Some(_) if masked(system, unit) => "masked",
+        Some(_) if now.is_empty() => "not-found",
+        Some(_) => "loaded",
+    };
+    let reload = known.is_some_and(|known| !now.is_empty() && *known != Digest::of(&now));
+    let found = state.units.get(unit).cloned().unwrap_or_default();
+    let enabled = system.at(&format!("{WANTS}/{unit}")).symlink_metadata().is_ok();
+    let file_state = match (load, enabled) {
+        ("not-found", _) => "",
+        ("masked", _) => "masked",
+        (_, true) => "enabled",
+        _ if !now.contains("[Install]") => "static",
+        _ => "disabled",
+    };
+    Output::text(format!(
+        "LoadState={load}\nActiveState={}\nSubState={}\nUnitFileState={file_state}\nNeedDaemonReload={}\n\
+         InvocationID={}\nNRestarts=0\nExecMainStatus=0\nResult=success\nMainPID={}\n",
+        if found.active { "active" } else { "inactive" },
+        if found.active { "running" } else { "dead" },
+        if reload { "yes" } else { "no" },
+        found.invocation,
+        if found.active { 1000 } else { 0 },
+    ))
+}
+
+fn masked(system: &RootedSystem, unit: &str) -> bool {
+    file(system, unit)
+        .is_some_and(|(_, real)| std::fs::read_link(real).is_ok_and(|target| target.as_os_str() == "/dev/null"))
+}
+
+fn enable(system: &RootedSystem, state: &State, unit: &str) -> Result<Output, OpError> {
+    let Some((path, _)) = file(system, unit).filter(|_| state.known.contains_key(unit)) else {
+        return Ok(Output::failed(1, format!("Failed to enable unit: Unit file {unit} does not exist.")));
+    };
+    if !text(system, unit).contains("[Install]") {
+        return Ok(Output::failed(1, format!("The unit file {unit} has no [Install] section.")));
+    }
+    let link = system.at(&format!("{WANTS}/{unit}"));
+    crate::fsio::make_parent(&link)?;
+    crate::fsio::remove(&link)?;
+    std::os::unix::fs::symlink(path, &link).map_err(OpError::path("make the link", &link))?;
+    Ok(Output::default())
+}
+
+fn disable(system: &RootedSystem, unit: &str) -> Result<Output, OpError> {
+    crate::fsio::remove(&system.at(&format!("{WANTS}/{unit}")))?;
+    // As systemctl does, when it was the last one.
+    let _ = std::fs::remove_dir(system.at(WANTS));
+    Ok(Output::default())
+}
+
+fn start(system: &RootedSystem, state: &mut State, unit: &str) -> Result<Output, OpError> {
+    let fail = |why: String| Ok(Output::failed(5, format!("Failed to start {unit}: {why}")));
+    let text = text(system, unit);
+    if text.is_empty() || !state.known.contains_key(unit) {
+        return fail("Unit not found.".to_owned());
+    }
+    if masked(system, unit) {
+        return fail("Unit is masked.".to_owned());
+    }
+    if state.known.get(unit) != Some(&Digest::of(&text)) {
+        return fail("its unit file changed on disk, and nobody ran daemon-reload".to_owned());
+    }
+    let program = text.lines().rev().find_map(|line| line.strip_prefix("ExecStart=")).filter(|line| !line.is_empty());
+    let program = program.and_then(|line| line.trim_start_matches(['-', '+', '!', '@', ':']).split_whitespace().next());
+    match program {
+        Some(program) if system.at(program).is_file() => {}
+        Some(program) => return fail(format!("its program {program} does not exist (203/EXEC)")),
+        None => return fail("it has no ExecStart".to_owned()),
+    }
+    state.starts += 1;
+    let invocation = format!("{:032x}", state.starts);
+    state.units.insert(unit.to_owned(), super::state::Unit { active: true, invocation });
+    if unit == "containerd.service" {
+        let socket = system.at("/run/containerd/containerd.sock");
+        crate::fsio::make_parent(&socket)?;
+        std::fs::write(&socket, b"").map_err(OpError::path("write", &socket))?;
+    }
+    Ok(Output::default())
+}

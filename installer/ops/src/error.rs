@@ -1,0 +1,59 @@
+//! The one error of this crate.
+
+use std::path::Path;
+
+/// Why an op could not do its work: what, where, how to mend it.
+#[derive(Debug, thiserror::Error)]
+pub enum OpError {
+    /// A system call on a path failed.
+    #[error("cannot {action} {path}")]
+    Path {
+        /// `write`, `read`, `remove` …
+        action: &'static str,
+        /// On the host.
+        path: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A program ended with an error.
+    #[error("`{program}` failed ({status}): {stderr}")]
+    Program {
+        /// With its arguments; no secret is ever an argument.
+        program: String,
+        /// Exit status.
+        status: String,
+        /// The last lines it wrote.
+        stderr: String,
+    },
+    /// A fault that a test asked for.
+    #[error("injected fault: {0}")]
+    Injected(String),
+    /// Anything else, in one sentence with the way to mend it.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl OpError {
+    /// One sentence of our own.
+    pub fn other(text: impl Into<String>) -> Self {
+        Self::Other(text.into())
+    }
+
+    /// Turns an IO error on a path into ours; for `map_err`.
+    pub fn path(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Path { action, path: path.as_ref().display().to_string(), source }
+    }
+
+    /// The error with everything that caused it, in one line: what a person needs who sees only this text.
+    pub fn full(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
+}

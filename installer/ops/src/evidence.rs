@@ -1,0 +1,65 @@
+//! What is worth having when something failed: collected before the undo, redacted by nature (no secrets are in it).
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use crate::Machine;
+use crate::system::Program;
+
+const JOURNALS: [&str; 3] = ["kubelet", "containerd", "kubexm-depot"];
+const LINES: &str = "500";
+/// Bytes of each pod log's end.
+const TAIL: u64 = 64 << 10;
+
+/// Text by file name. What cannot be had is left out: evidence never makes a failure worse.
+pub fn collect(machine: &Machine) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for unit in JOURNALS {
+        let journal = Program::new("journalctl").args(["--unit", unit, "--lines", LINES, "--no-pager"]).within(20);
+        run(machine, &journal, &format!("journal-{unit}.log"), &mut found);
+    }
+    run(
+        machine,
+        &Program::new("systemctl").args(["--failed", "--no-pager"]).within(20),
+        "units-failed.txt",
+        &mut found,
+    );
+    run(machine, &Program::new("ss").args(["-lntup"]).within(20), "sockets.txt", &mut found);
+    run(machine, &Program::new("ip").args(["route", "show", "table", "all"]).within(20), "routes.txt", &mut found);
+    run(machine, &Program::new("ip").args(["address", "show"]).within(20), "addresses.txt", &mut found);
+    pod_logs(machine, &mut found);
+    found
+}
+
+fn run(machine: &Machine, program: &Program, name: &str, found: &mut Vec<(String, String)>) {
+    if let Ok(output) = machine.try_run(program) {
+        let text = output.stdout();
+        if !text.trim().is_empty() {
+            found.push((name.to_owned(), text));
+        }
+    }
+}
+
+/// `/var/log/pods/<namespace>_<pod>_<uid>/<container>/<n>.log` → `pod-<namespace>_<pod>-<container>-<n>.log`.
+fn pod_logs(machine: &Machine, found: &mut Vec<(String, String)>) {
+    let folder = machine.path("/var/log/pods");
+    for entry in walkdir::WalkDir::new(&folder).min_depth(3).max_depth(3).sort_by_file_name().into_iter().flatten() {
+        let Ok(below) = entry.path().strip_prefix(&folder) else { continue };
+        let parts: Vec<String> = below.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        let [pod, container, file] = parts.as_slice() else { continue };
+        if let (true, Some(text)) = (file.ends_with(".log"), tail(entry.path())) {
+            let pod = pod.rsplit_once('_').map_or(pod.as_str(), |(name, _uid)| name);
+            found.push((format!("pod-{pod}-{container}-{file}"), text));
+        }
+    }
+}
+
+fn tail(path: &Path) -> Option<String> {
+    let mut file = fs::File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,3 @@
+//! Facts of a machine.
+
+pub(crate) mod interfaces;

@@ -1,0 +1,182 @@
+//! The node's ledger: what every step found before it changed something, and the bytes it overwrote.
+//!
+//! With it a node can be brought back from another controller after the first one is lost. Folder 0700, files 0600,
+//! every record and every content fsynced before the change it belongs to.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use kubexm_plan::{Found, Op, StepId};
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::OpError;
+use crate::fsio;
+
+/// Version of the record's shape.
+pub const SCHEMA: u32 = 1;
+
+/// One line of `records.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Record {
+    /// Always [`SCHEMA`] when written.
+    pub schema: u32,
+    /// Run id.
+    pub run: String,
+    /// Grows over a run; gives a node's undo its order.
+    pub sequence: u64,
+    /// Which step.
+    pub step: StepId,
+    /// Its ops as they were sent.
+    pub ops: Vec<Op>,
+    /// What each op found before the step.
+    pub before: Vec<Found>,
+    /// How far it came.
+    pub outcome: Outcome,
+}
+
+/// How far a step came. `Begun` is written before the change, one of the others after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "camelCase", deny_unknown_fields)]
+pub enum Outcome {
+    /// The change may or may not have happened.
+    Begun,
+    /// Every op was converged.
+    Done,
+    /// An op failed.
+    Failed {
+        /// Why.
+        text: String,
+    },
+    /// The state before came back.
+    Restored,
+}
+
+/// The ledger's folder.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    folder: PathBuf,
+}
+
+impl Ledger {
+    /// The ledger in this folder, made when first written.
+    pub fn at(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    fn records_path(&self) -> PathBuf {
+        self.folder.join("records.jsonl")
+    }
+
+    fn content_path(&self, digest: &Digest) -> PathBuf {
+        self.folder.join("content").join(digest.hex())
+    }
+
+    /// Keeps the bytes of a file under their digest; links and what is not there have none.
+    pub fn keep(&self, path: &Path) -> Result<Option<Digest>, OpError> {
+        if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+            return Ok(None);
+        }
+        let digest = fsio::digest(path)?;
+        let kept = self.content_path(&digest);
+        if kept.is_file() {
+            return Ok(Some(digest));
+        }
+        let folder = make_private(kept.parent().unwrap_or(&self.folder))?;
+        let mut temporary = tempfile::Builder::new()
+            .prefix(".new-")
+            .tempfile_in(&folder)
+            .map_err(OpError::path("make a temporary file in", &folder))?;
+        let mut source = File::open(path).map_err(OpError::path("open", path))?;
+        std::io::copy(&mut source, temporary.as_file_mut()).map_err(OpError::path("keep a copy of", path))?;
+        temporary.as_file().sync_all().map_err(OpError::path("sync", &kept))?;
+        // Somebody may write to it while we copy: then the copy must not pass for what was observed.
+        if fsio::digest(temporary.path())? != digest {
+            return Err(OpError::other(format!("{} changes while it is being kept; run again", path.display())));
+        }
+        temporary.persist(&kept).map_err(|error| OpError::path("keep", &kept)(error.error))?;
+        fsio::sync_folder(&folder)?;
+        Ok(Some(digest))
+    }
+
+    /// Bytes kept earlier.
+    pub fn content(&self, digest: &Digest) -> Result<Vec<u8>, OpError> {
+        let path = self.content_path(digest);
+        let bytes = fsio::read(&path)?.ok_or_else(|| {
+            OpError::other(format!(
+                "the node's ledger has no copy of the old content {digest}; put the file back by hand"
+            ))
+        })?;
+        if Digest::of(&bytes) != *digest {
+            return Err(OpError::other(format!(
+                "{} does not match its name any more: the node's disk is failing or the file was changed",
+                path.display()
+            )));
+        }
+        Ok(bytes)
+    }
+
+    /// Appends a record and waits until it is on the disk. A torn last line of an earlier crash is cut off first.
+    pub fn append(&self, record: &Record) -> Result<(), OpError> {
+        make_private(&self.folder)?;
+        let path = self.records_path();
+        let is_new = !path.exists();
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(OpError::path("open", &path))?;
+        let whole = whole_length(&fs::read(&path).map_err(OpError::path("read", &path))?);
+        file.set_len(whole).map_err(OpError::path("mend", &path))?;
+        file.seek(SeekFrom::End(0)).map_err(OpError::path("read", &path))?;
+        let mut line = serde_json::to_vec(record)
+            .map_err(|error| OpError::other(format!("a ledger record cannot be written as JSON: {error}")))?;
+        line.push(b'\n');
+        file.write_all(&line).and_then(|()| file.sync_all()).map_err(OpError::path("write", &path))?;
+        if is_new { fsio::sync_folder(&self.folder) } else { Ok(()) }
+    }
+
+    /// All records in the order they were written. A torn last line is what a crash left and does not count; a
+    /// broken line elsewhere is an error.
+    pub fn records(&self) -> Result<Vec<Record>, OpError> {
+        let path = self.records_path();
+        let bytes = fsio::read(&path)?.unwrap_or_default();
+        let whole = usize::try_from(whole_length(&bytes)).unwrap_or(bytes.len());
+        bytes[..whole]
+            .split(|byte| *byte == b'\n')
+            .enumerate()
+            .filter(|(_, line)| !line.is_empty())
+            .map(|(index, line)| {
+                serde_json::from_slice(line).map_err(|error| {
+                    OpError::other(format!("{} line {} cannot be read: {error}", path.display(), index + 1))
+                })
+            })
+            .collect()
+    }
+
+    /// What a step of a run found when it was tried first: later tries saw their own half-done work.
+    pub fn before(&self, run: &str, step: &StepId) -> Result<Option<Record>, OpError> {
+        Ok(self.records()?.into_iter().find(|record| record.run == run && record.step == *step))
+    }
+
+    /// Whether a path was ever written by an op recorded here.
+    pub fn made(&self, path: &str) -> bool {
+        let Ok(Some(text)) = fsio::read_text(&self.records_path()) else { return false };
+        text.contains(&format!("\"{path}\""))
+    }
+}
+
+fn whole_length(bytes: &[u8]) -> u64 {
+    bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at as u64 + 1)
+}
+
+fn make_private(folder: &Path) -> Result<PathBuf, OpError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(OpError::path("make the folder", folder))?;
+    Ok(folder.to_owned())
+}

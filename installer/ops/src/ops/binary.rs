@@ -1,0 +1,68 @@
+//! A blob as an executable file.
+
+use std::fs::File;
+use std::io::{Read, Write};
+
+use kubexm_plan::op::Binary;
+use kubexm_spec::digest::Hasher;
+
+use crate::fsio::{self, Access};
+use crate::place::Place;
+use crate::{Converge, Machine, OpError, Wave};
+
+impl Converge for Binary {
+    type State = Place;
+
+    fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
+        Place::look(machine, &self.path)
+    }
+
+    fn satisfied(&self, found: &Place, _: &Machine) -> bool {
+        found.entry.is(self.blob, self.mode)
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        vec![self.path.clone()]
+    }
+
+    /// A copy of its own (shared blocks where the file system can): a hard link would let a change of the program
+    /// reach the store. By rename, because a running program cannot be written to.
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        Place::replaceable(machine, &self.path)?;
+        let blob = machine.blob(&self.blob);
+        let mut source = File::open(&blob).map_err(OpError::path("open the blob", &blob))?;
+        let mut digest = None;
+        fsio::place(machine, &self.path, Access::mode(self.mode), |target| {
+            let cloned = rustix::fs::ioctl_ficlone(&*target, &source).is_ok();
+            let mut hasher = Hasher::default();
+            let mut buffer = vec![0; 1 << 17];
+            loop {
+                let count = source.read(&mut buffer)?;
+                if count == 0 {
+                    break;
+                }
+                hasher.update(&buffer[..count]);
+                if !cloned {
+                    target.write_all(&buffer[..count])?;
+                }
+            }
+            let found = hasher.finish();
+            digest = Some(found);
+            if found == self.blob {
+                Ok(())
+            } else {
+                Err(std::io::Error::other(format!("the blob's bytes have the digest {found}, not {}", self.blob)))
+            }
+        })
+        .inspect_err(|_| {
+            // A blob that does not match its name must not be found again: the next run sends it anew.
+            if digest.is_some_and(|found| found != self.blob) {
+                let _ = fsio::remove(&blob);
+            }
+        })
+    }
+
+    fn restore(&self, machine: &Machine, before: &Place, wave: Wave) -> Result<(), OpError> {
+        if wave == Wave::Data { before.restore(machine) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,64 @@
+//! Blobs in the node's content store. The link delivers and verifies them; this op says which are there.
+
+use std::collections::BTreeSet;
+
+use kubexm_plan::op::Blobs;
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::{Converge, Machine, OpError, Wave, fsio};
+
+/// Blobs of the op that are not there, or not whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Missing {
+    missing: BTreeSet<Digest>,
+}
+
+impl Converge for Blobs {
+    type State = Missing;
+
+    /// By size: a blob gets its name only after its digest was computed over every byte, and is verified again
+    /// where it is used.
+    fn observe(&self, machine: &Machine) -> Result<Missing, OpError> {
+        let absent = |digest: &Digest, size: u64| {
+            !machine.blob(digest).metadata().is_ok_and(|found| found.is_file() && found.len() == size)
+        };
+        Ok(Missing {
+            missing: self.blobs.iter().filter(|(digest, size)| absent(digest, **size)).map(|(d, _)| *d).collect(),
+        })
+    }
+
+    fn satisfied(&self, found: &Missing, _: &Machine) -> bool {
+        found.missing.is_empty()
+    }
+
+    /// The engine delivers before it converges; what is still missing here cannot be had.
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        let missing = self.observe(machine)?.missing;
+        match missing.first() {
+            None => Ok(()),
+            Some(first) => Err(OpError::other(format!(
+                "{} of {} blobs did not arrive in the node's content store (first: {first}); resume the run to send them",
+                missing.len(),
+                self.blobs.len()
+            ))),
+        }
+    }
+
+    fn restore(&self, machine: &Machine, before: &Missing, wave: Wave) -> Result<(), OpError> {
+        if wave != Wave::Data {
+            return Ok(());
+        }
+        before.missing.iter().try_for_each(|digest| fsio::remove(&machine.blob(digest)))?;
+        // The store's own folders, when we brought them; a blob of somebody else keeps them.
+        let mut folder = machine.blob(&Digest::of(b""));
+        for _ in 0..3 {
+            folder.pop();
+            if std::fs::remove_dir(&folder).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

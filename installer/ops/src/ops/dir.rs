@@ -1,0 +1,49 @@
+//! A directory.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use kubexm_plan::op::Dir;
+
+use crate::place::{Entry, Place};
+use crate::{Converge, Machine, OpError, Wave, fsio};
+
+impl Converge for Dir {
+    type State = Place;
+
+    fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
+        Place::look(machine, &self.path)
+    }
+
+    fn satisfied(&self, found: &Place, machine: &Machine) -> bool {
+        match &found.entry {
+            Entry::Directory { mode } => *mode == self.mode,
+            // An administrator's link to another disk is a directory to everyone who uses it.
+            Entry::Link { .. } => machine.path(&self.path).is_dir(),
+            Entry::Absent | Entry::File { .. } | Entry::Special => false,
+        }
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        let real = machine.path(&self.path);
+        match Entry::look(machine, &self.path)? {
+            Entry::Absent | Entry::Directory { .. } => {}
+            Entry::Link { .. } if real.is_dir() => return Ok(()),
+            Entry::File { .. } | Entry::Link { .. } | Entry::Special => {
+                return Err(OpError::other(format!(
+                    "{} is not a directory, and one must be there; move it away and run again",
+                    self.path
+                )));
+            }
+        }
+        fs::create_dir_all(&real).map_err(OpError::path("make the folder", &real))?;
+        fs::set_permissions(&real, Permissions::from_mode(self.mode))
+            .map_err(OpError::path("set the mode of", &real))?;
+        fsio::sync_folder(&real)?;
+        fsio::relabel(machine, &self.path)
+    }
+
+    fn restore(&self, machine: &Machine, before: &Place, wave: Wave) -> Result<(), OpError> {
+        if wave == Wave::Data { before.restore(machine) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,32 @@
+//! A file with a content.
+
+use kubexm_plan::op::File;
+
+use crate::fsio::{self, Access};
+use crate::place::Place;
+use crate::{Converge, Machine, OpError, Wave};
+
+impl Converge for File {
+    type State = Place;
+
+    fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
+        Place::look(machine, &self.path)
+    }
+
+    fn satisfied(&self, found: &Place, machine: &Machine) -> bool {
+        machine.content_digest(&self.content).is_ok_and(|wanted| found.entry.is(wanted, self.mode))
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        vec![self.path.clone()]
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        Place::replaceable(machine, &self.path)?;
+        fsio::write(machine, &self.path, &machine.content(&self.content)?, Access::mode(self.mode))
+    }
+
+    fn restore(&self, machine: &Machine, before: &Place, wave: Wave) -> Result<(), OpError> {
+        if wave == Wave::Data { before.restore(machine) } else { Ok(()) }
+    }
+}

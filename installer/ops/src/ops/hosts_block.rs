@@ -1,0 +1,117 @@
+//! Our managed block in /etc/hosts.
+//!
+//! Stock Debian has `127.0.1.1 <name>`, and resolvers take the first line: the node's own name is taken out of
+//! foreign lines, whose first form stays behind our mark.
+
+use kubexm_plan::op::HostsBlock;
+use serde::{Deserialize, Serialize};
+
+use crate::fsio;
+use crate::place::Place;
+use crate::{Converge, Machine, OpError, Wave, paths};
+
+const HOSTS: &str = "/etc/hosts";
+const BEGIN: &str = "# BEGIN KubeXM Managed Block";
+const END: &str = "# END KubeXM Managed Block";
+
+/// The file, and whether it already says what we want.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Hosts {
+    file: Place,
+    settled: bool,
+}
+
+impl Converge for HostsBlock {
+    type State = Hosts;
+
+    fn observe(&self, machine: &Machine) -> Result<Hosts, OpError> {
+        let text = fsio::read_text(&machine.path(HOSTS))?.unwrap_or_default();
+        Ok(Hosts { file: Place::look(machine, HOSTS)?, settled: render(&text, self) == text })
+    }
+
+    fn satisfied(&self, found: &Hosts, _: &Machine) -> bool {
+        found.settled
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        vec![HOSTS.to_owned()]
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        let text = fsio::read_text(&machine.path(HOSTS))?.unwrap_or_default();
+        let access = fsio::access_like(machine, HOSTS, 0o644)?;
+        fsio::write(machine, HOSTS, render(&text, self).as_bytes(), access)
+    }
+
+    fn restore(&self, machine: &Machine, before: &Hosts, wave: Wave) -> Result<(), OpError> {
+        if wave == Wave::Data { before.file.restore(machine) } else { Ok(()) }
+    }
+}
+
+/// The wanted text, made from the one that is there. Rendering what was rendered changes nothing.
+fn render(text: &str, op: &HostsBlock) -> String {
+    let mut out: Vec<String> = Vec::new();
+    let mut inside = false;
+    for line in text.lines() {
+        match line.trim() {
+            BEGIN => inside = true,
+            END => inside = false,
+            _ if inside => {}
+            _ => foreign(line, &op.own_name, &mut out),
+        }
+    }
+    while out.last().is_some_and(|line| line.trim().is_empty()) {
+        out.pop();
+    }
+    out.push(BEGIN.to_owned());
+    out.extend(op.lines.iter().cloned());
+    out.push(END.to_owned());
+    out.push(String::new());
+    out.join("\n")
+}
+
+fn foreign(line: &str, own: &str, out: &mut Vec<String>) {
+    let active = line.split('#').next().unwrap_or_default();
+    let mut words = active.split_whitespace();
+    let address = words.next();
+    let names: Vec<&str> = words.collect();
+    let (Some(address), true) = (address, names.iter().any(|name| name.eq_ignore_ascii_case(own))) else {
+        out.push(line.to_owned());
+        return;
+    };
+    out.push(format!("{}{line}", paths::MARK));
+    let rest: Vec<&str> = names.into_iter().filter(|name| !name.eq_ignore_ascii_case(own)).collect();
+    if !rest.is_empty() {
+        out.push(format!("{address}\t{}", rest.join(" ")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn op() -> HostsBlock {
+        HostsBlock { lines: vec!["10.0.0.5 node1 lb.lab.kubexm.internal".into()], own_name: "node1".into() }
+    }
+
+    #[test]
+    fn debians_own_line_loses_the_name_and_keeps_the_others() {
+        let text = render("127.0.0.1 localhost node1\n127.0.1.1 node1.example.org node1\n::1 ip6-localhost\n", &op());
+        assert_eq!(
+            text,
+            "# kubexm: 127.0.0.1 localhost node1\n127.0.0.1\tlocalhost\n# kubexm: 127.0.1.1 node1.example.org node1\n\
+             127.0.1.1\tnode1.example.org\n::1 ip6-localhost\n# BEGIN KubeXM Managed Block\n\
+             10.0.0.5 node1 lb.lab.kubexm.internal\n# END KubeXM Managed Block\n"
+        );
+    }
+
+    #[test]
+    fn rendering_twice_is_rendering_once_and_an_old_block_is_replaced() {
+        let once = render("127.0.1.1 node1\n\n", &op());
+        assert_eq!(render(&once, &op()), once);
+        let moved = HostsBlock { lines: vec!["10.0.0.6 node1".into()], ..op() };
+        let text = render(&once, &moved);
+        assert!(text.contains("10.0.0.6") && !text.contains("10.0.0.5"), "{text}");
+    }
+}

@@ -1,0 +1,129 @@
+//! An image in containerd's `k8s.io` namespace, pulled from the cluster's registry and pinned against image GC.
+//!
+//! `ctr images pull` goes through containerd's transfer service and reads `hosts.toml`; `--skip-metadata` is needed
+//! because it otherwise asks for the manifests of every platform of the index, and a bundle carries only its own.
+//! The labels are those that the CRI plugin and kubelet's image GC look at.
+
+use kubexm_plan::op::ImageLoaded;
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::system::Program;
+use crate::{Converge, Machine, OpError, Wave};
+
+const LABELS: [&str; 2] = ["io.cri-containerd.image=managed", "io.cri-containerd.pinned=pinned"];
+
+/// What containerd has under the two names of the image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Loaded {
+    by_tag: Option<Listed>,
+    /// `registry.k8s.io/pause@sha256:…`: the image survives when its tag is moved.
+    by_digest: Option<Listed>,
+    /// Every layer is there and unpacked.
+    complete: bool,
+}
+
+/// A line of `ctr images list`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Listed {
+    digest: String,
+    pinned: bool,
+    managed: bool,
+}
+
+impl Converge for ImageLoaded {
+    type State = Loaded;
+
+    fn observe(&self, machine: &Machine) -> Result<Loaded, OpError> {
+        let by_tag = list(machine, &self.reference)?;
+        let by_digest = list(machine, &by_digest(self))?;
+        let complete = by_tag.is_some() && complete(machine, &self.reference)?;
+        Ok(Loaded { by_tag, by_digest, complete })
+    }
+
+    fn satisfied(&self, found: &Loaded, _: &Machine) -> bool {
+        let wanted = self.digest.to_string();
+        let good = |listed: &Option<Listed>| {
+            listed.as_ref().is_some_and(|image| image.digest == wanted && image.pinned && image.managed)
+        };
+        found.complete && good(&found.by_tag) && good(&found.by_digest)
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        let mut pull = ctr(["images", "pull", "--hosts-dir", "/etc/containerd/certs.d", "--skip-metadata"])
+            .args(["--platform", &self.platform])
+            .within(900);
+        for label in LABELS {
+            pull = pull.args(["--label", label]);
+        }
+        machine.run(&pull.arg(&*self.reference))?;
+        let found = list(machine, &self.reference)?.map(|image| image.digest);
+        if found.as_deref() != Some(&self.digest.to_string()) {
+            return Err(OpError::other(format!(
+                "{} resolved to {}, and {} is wanted: the registry that containerd was pointed at serves something else; \
+                 look at /etc/containerd/certs.d",
+                self.reference,
+                found.as_deref().unwrap_or("nothing"),
+                self.digest
+            )));
+        }
+        let by_digest = by_digest(self);
+        machine.run(&ctr(["images", "tag", "--force", &self.reference, &by_digest]))?;
+        for name in [&self.reference, &by_digest] {
+            machine.run(&ctr(["images", "label", name]).args(LABELS))?;
+        }
+        Ok(())
+    }
+
+    fn restore(&self, machine: &Machine, before: &Loaded, wave: Wave) -> Result<(), OpError> {
+        // While containerd still runs; when it is gone or was never ours to talk to, its data goes with it.
+        if wave != Wave::Stop || !machine.path("/run/containerd/containerd.sock").exists() {
+            return Ok(());
+        }
+        for (name, was) in [(self.reference.clone(), &before.by_tag), (by_digest(self), &before.by_digest)] {
+            if was.is_none() && list(machine, &name)?.is_some() {
+                machine.run(&ctr(["images", "remove", &name]))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn ctr<const N: usize>(args: [&str; N]) -> Program {
+    Program::new("ctr").args(["--namespace", "k8s.io"]).args(args)
+}
+
+/// `registry.k8s.io/pause:3.10.1` → `registry.k8s.io/pause@sha256:…`.
+fn by_digest(op: &ImageLoaded) -> String {
+    let name = op.reference.split('@').next().unwrap_or(&op.reference);
+    let name = match name.rsplit_once(':') {
+        // A colon before the last slash belongs to a port.
+        Some((before, after)) if !after.contains('/') => before,
+        _ => name,
+    };
+    format!("{name}@{}", op.digest)
+}
+
+/// One image by name. Columns: REF TYPE DIGEST SIZE UNIT PLATFORMS LABELS.
+fn list(machine: &Machine, name: &str) -> Result<Option<Listed>, OpError> {
+    let output = machine.try_run(&ctr(["images", "list", &format!("name=={name}")]))?;
+    if output.code != 0 {
+        return Ok(None);
+    }
+    let text = output.stdout();
+    let line = text.lines().find(|line| line.split_whitespace().next() == Some(name));
+    Ok(line.and_then(|line| {
+        let digest = line.split_whitespace().find(|word| word.parse::<Digest>().is_ok())?;
+        let labels = line.split_whitespace().next_back().unwrap_or_default();
+        let has = |label: &str| labels.split(',').any(|found| found == label);
+        Some(Listed { digest: digest.to_owned(), managed: has(LABELS[0]), pinned: has(LABELS[1]) })
+    }))
+}
+
+/// `ctr images check --quiet` prints the names that are complete and unpacked.
+fn complete(machine: &Machine, name: &str) -> Result<bool, OpError> {
+    let output = machine.try_run(&ctr(["images", "check", "--quiet", &format!("name=={name}")]))?;
+    Ok(output.code == 0 && output.stdout().lines().any(|line| line.trim() == name))
+}

@@ -1,0 +1,46 @@
+//! A label that must be on a node.
+
+use kubexm_plan::op::NodeLabel;
+use serde::{Deserialize, Serialize};
+
+use crate::kube::{self, kubectl};
+use crate::{Converge, Machine, OpError, Wave};
+
+/// The label's value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Labelled {
+    /// Whether the cluster knows the node and answers.
+    known: bool,
+    value: Option<String>,
+}
+
+impl Converge for NodeLabel {
+    type State = Labelled;
+
+    fn observe(&self, machine: &Machine) -> Result<Labelled, OpError> {
+        let node = kube::node(machine, &self.node)?;
+        let value = node.as_ref().and_then(|node| node.get("metadata")?.get("labels")?.get(&self.key)?.as_str());
+        Ok(Labelled { known: node.is_some(), value: value.map(str::to_owned) })
+    }
+
+    fn satisfied(&self, found: &Labelled, _: &Machine) -> bool {
+        found.value.as_ref() == Some(&self.value)
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        let label = format!("{}={}", self.key, self.value);
+        machine.run(&kubectl(["label", "--overwrite", "node", &self.node, &label])).map(drop)
+    }
+
+    fn restore(&self, machine: &Machine, before: &Labelled, wave: Wave) -> Result<(), OpError> {
+        if wave != Wave::Stop || !before.known || !kube::has_admin_conf(machine) {
+            return Ok(());
+        }
+        let label = match &before.value {
+            Some(value) => format!("{}={value}", self.key),
+            None => format!("{}-", self.key),
+        };
+        machine.run(&kubectl(["label", "--overwrite", "node", &self.node, &label])).map(drop)
+    }
+}

@@ -1,0 +1,56 @@
+//! A taint that must not be on a node.
+
+use kubexm_plan::op::NodeUntainted;
+use serde::{Deserialize, Serialize};
+
+use crate::kube::{self, kubectl};
+use crate::{Converge, Machine, OpError, Wave};
+
+/// Taints of that key; none when the cluster does not know the node or does not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Taints {
+    taints: Option<Vec<Taint>>,
+}
+
+/// One taint, as the node object has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taint {
+    key: String,
+    #[serde(default)]
+    value: String,
+    effect: String,
+}
+
+impl Converge for NodeUntainted {
+    type State = Taints;
+
+    fn observe(&self, machine: &Machine) -> Result<Taints, OpError> {
+        let Some(node) = kube::node(machine, &self.node)? else { return Ok(Taints { taints: None }) };
+        let all: Vec<Taint> = match node.pointer("/spec/taints") {
+            None => Vec::new(),
+            Some(taints) => Deserialize::deserialize(taints)
+                .map_err(|error| OpError::other(format!("the taints of node {} cannot be read: {error}", self.node)))?,
+        };
+        Ok(Taints { taints: Some(all.into_iter().filter(|taint| taint.key == self.key).collect()) })
+    }
+
+    fn satisfied(&self, found: &Taints, _: &Machine) -> bool {
+        found.taints.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        machine.run(&kubectl(["taint", "node", &self.node, &format!("{}-", self.key)])).map(drop)
+    }
+
+    fn restore(&self, machine: &Machine, before: &Taints, wave: Wave) -> Result<(), OpError> {
+        let Some(taints) = before.taints.as_ref().filter(|_| wave == Wave::Stop && kube::has_admin_conf(machine))
+        else {
+            return Ok(());
+        };
+        taints.iter().try_for_each(|taint| {
+            let text = format!("{}={}:{}", taint.key, taint.value, taint.effect);
+            machine.run(&kubectl(["taint", "--overwrite", "node", &self.node, &text])).map(drop)
+        })
+    }
+}

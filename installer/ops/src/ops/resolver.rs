@@ -1,0 +1,162 @@
+//! DNS servers on top of the node's own, in the way the node's resolver wants it.
+
+use kubexm_plan::op::Resolver;
+use serde::{Deserialize, Serialize};
+
+use crate::fsio;
+use crate::place::{Entry, Place};
+use crate::system::Program;
+use crate::{Converge, Machine, OpError, Wave};
+
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+const RESOLVED_DROP_IN: &str = "/etc/systemd/resolved.conf.d/50-kubexm.conf";
+const NETWORK_MANAGER_DROP_IN: &str = "/etc/NetworkManager/conf.d/90-kubexm-dns.conf";
+
+/// Who owns /etc/resolv.conf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Way {
+    /// Nobody: the file is edited.
+    Plain,
+    /// systemd-resolved: a drop-in.
+    Resolved,
+    /// NetworkManager writes it: a drop-in, else our lines last until the next lease.
+    NetworkManager,
+}
+
+/// The file that carries our servers, and whether it does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Servers {
+    way: Way,
+    file: Place,
+    settled: bool,
+}
+
+impl Converge for Resolver {
+    type State = Servers;
+
+    fn observe(&self, machine: &Machine) -> Result<Servers, OpError> {
+        let way = way(machine)?;
+        let path = file_of(way);
+        let found = fsio::read_text(&machine.path(path))?;
+        let wanted = self.wanted(machine, way, found.as_deref())?;
+        let settled = self.nameservers.is_empty() || found.as_deref() == Some(&wanted);
+        Ok(Servers { way, file: Place::look(machine, path)?, settled })
+    }
+
+    fn satisfied(&self, found: &Servers, _: &Machine) -> bool {
+        found.settled
+    }
+
+    fn overwrites(&self, machine: &Machine) -> Vec<String> {
+        way(machine).map(|way| vec![file_of(way).to_owned()]).unwrap_or_default()
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        if self.nameservers.is_empty() {
+            return Ok(());
+        }
+        let way = way(machine)?;
+        let path = file_of(way);
+        let found = fsio::read_text(&machine.path(path))?;
+        let wanted = self.wanted(machine, way, found.as_deref())?;
+        fsio::write(machine, path, wanted.as_bytes(), fsio::access_like(machine, path, 0o644)?)?;
+        tell(machine, way)
+    }
+
+    fn restore(&self, machine: &Machine, before: &Servers, wave: Wave) -> Result<(), OpError> {
+        if wave != Wave::Data || Entry::look(machine, &before.file.path)? == before.file.entry {
+            return Ok(());
+        }
+        before.file.restore(machine)?;
+        tell(machine, before.way)
+    }
+}
+
+trait Wanted {
+    fn wanted(&self, machine: &Machine, way: Way, found: Option<&str>) -> Result<String, OpError>;
+}
+
+impl Wanted for Resolver {
+    fn wanted(&self, machine: &Machine, way: Way, found: Option<&str>) -> Result<String, OpError> {
+        Ok(match way {
+            Way::Plain => plain(found.unwrap_or_default(), &self.nameservers),
+            Way::Resolved => {
+                format!("# Managed by KubeXM.\n[Resolve]\nDNS={}\nDomains=~.\n", self.nameservers.join(" "))
+            }
+            Way::NetworkManager => {
+                // A global section replaces what connections bring: theirs go below ours.
+                let own = fsio::read_text(&machine.path(RESOLV_CONF))?.unwrap_or_default();
+                let mut servers = self.nameservers.clone();
+                servers.extend(
+                    nameservers(&own).filter(|server| !self.nameservers.iter().any(|s| s == server)).map(str::to_owned),
+                );
+                format!("# Managed by KubeXM.\n[global-dns-domain-*]\nservers={}\n", servers.join(","))
+            }
+        })
+    }
+}
+
+fn way(machine: &Machine) -> Result<Way, OpError> {
+    if let Entry::Link { target } = Entry::look(machine, RESOLV_CONF)? {
+        if target.contains("systemd/resolve") {
+            return Ok(Way::Resolved);
+        }
+        if target.contains("NetworkManager") {
+            return Ok(Way::NetworkManager);
+        }
+    }
+    let text = fsio::read_text(&machine.path(RESOLV_CONF))?.unwrap_or_default();
+    let managed = text.lines().any(|line| line.starts_with('#') && line.contains("NetworkManager"));
+    Ok(if managed { Way::NetworkManager } else { Way::Plain })
+}
+
+const fn file_of(way: Way) -> &'static str {
+    match way {
+        Way::Plain => RESOLV_CONF,
+        Way::Resolved => RESOLVED_DROP_IN,
+        Way::NetworkManager => NETWORK_MANAGER_DROP_IN,
+    }
+}
+
+fn tell(machine: &Machine, way: Way) -> Result<(), OpError> {
+    let arguments = match way {
+        Way::Plain => return Ok(()),
+        Way::Resolved => ["try-restart", "systemd-resolved.service"],
+        Way::NetworkManager => ["try-reload-or-restart", "NetworkManager.service"],
+    };
+    machine.run(&Program::new("systemctl").args(arguments)).map(drop)
+}
+
+/// Addresses of `nameserver` lines.
+pub(crate) fn nameservers(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        if words.next() == Some("nameserver") { words.next() } else { None }
+    })
+}
+
+/// Ours first: glibc asks three servers and no more.
+fn plain(text: &str, ours: &[String]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut placed = false;
+    let mut place = |lines: &mut Vec<String>| {
+        if !placed {
+            lines.extend(ours.iter().map(|server| format!("nameserver {server}")));
+            placed = true;
+        }
+    };
+    for line in text.lines() {
+        if let Some(server) = nameservers(line).next() {
+            place(&mut lines);
+            if ours.iter().any(|own| own == server) {
+                continue;
+            }
+        }
+        lines.push(line.to_owned());
+    }
+    place(&mut lines);
+    lines.push(String::new());
+    lines.join("\n")
+}

@@ -1,0 +1,161 @@
+//! No swap, now and at boot: devices off, lines of /etc/fstab behind our mark, `.swap` units and zram masked.
+
+use kubexm_plan::op::SwapOff;
+use serde::{Deserialize, Serialize};
+
+use crate::fsio;
+use crate::place::{self, Entry, Place};
+use crate::system::Program;
+use crate::{Converge, Machine, OpError, Wave, paths};
+
+const FSTAB: &str = "/etc/fstab";
+const UNIT_FOLDERS: [&str; 4] =
+    ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system", "/run/systemd/generator.late"];
+/// Services that make swap on zram, of Debian and of Ubuntu.
+const ZRAM_UNITS: [&str; 2] = ["zramswap.service", "zram-config.service"];
+/// An empty file here switches the generator off (zram-generator.conf(5)).
+const ZRAM_CONFIG: &str = "/etc/systemd/zram-generator.conf";
+const ZRAM_CONFIGS: [&str; 2] = ["/usr/lib/systemd/zram-generator.conf", ZRAM_CONFIG];
+
+/// What swaps, and what would at the next boot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Swaps {
+    devices: Vec<String>,
+    /// Lines of fstab that bring swap back.
+    lines: Vec<String>,
+    fstab: Place,
+    /// Masks that are still to be made, and what is in their places.
+    masks: Vec<Place>,
+    /// When zram-generator would make swap.
+    zram: Option<Place>,
+}
+
+impl Converge for SwapOff {
+    type State = Swaps;
+
+    fn observe(&self, machine: &Machine) -> Result<Swaps, OpError> {
+        let text = fsio::read_text(&machine.path(FSTAB))?.unwrap_or_default();
+        Ok(Swaps {
+            devices: devices(machine)?,
+            lines: fstab_lines(&text),
+            fstab: Place::look(machine, FSTAB)?,
+            masks: unmasked(machine)?,
+            zram: if zram_configured(machine)? { Some(Place::look(machine, ZRAM_CONFIG)?) } else { None },
+        })
+    }
+
+    fn satisfied(&self, found: &Swaps, _: &Machine) -> bool {
+        found.devices.is_empty() && found.lines.is_empty() && found.masks.is_empty() && found.zram.is_none()
+    }
+
+    fn overwrites(&self, machine: &Machine) -> Vec<String> {
+        let masks = unmasked(machine).unwrap_or_default().into_iter().map(|place| place.path);
+        [FSTAB.to_owned(), ZRAM_CONFIG.to_owned()].into_iter().chain(masks).collect()
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        let found = self.observe(machine)?;
+        if !found.lines.is_empty() {
+            let text = fsio::read_text(&machine.path(FSTAB))?.unwrap_or_default();
+            let access = fsio::access_like(machine, FSTAB, 0o644)?;
+            fsio::write(machine, FSTAB, commented(&text).as_bytes(), access)?;
+        }
+        if found.zram.is_some() {
+            fsio::write(machine, ZRAM_CONFIG, b"", fsio::access_like(machine, ZRAM_CONFIG, 0o644)?)?;
+        }
+        for mask in &found.masks {
+            place::put_link(machine, &mask.path, "/dev/null")?;
+        }
+        // Before swapoff: a .swap unit that systemd still knows from fstab may be started again.
+        if self.wrote_units(&found) {
+            machine.run(&Program::new("systemctl").arg("daemon-reload"))?;
+        }
+        // Memory must hold what was swapped out; that can take long.
+        found
+            .devices
+            .iter()
+            .try_for_each(|device| machine.run(&Program::new("swapoff").arg(device.as_str()).within(300)).map(drop))
+    }
+
+    fn restore(&self, machine: &Machine, before: &Swaps, wave: Wave) -> Result<(), OpError> {
+        if wave != Wave::Data {
+            return Ok(());
+        }
+        before.fstab.restore(machine)?;
+        before.masks.iter().try_for_each(|mask| mask.restore(machine))?;
+        if let Some(zram) = &before.zram {
+            zram.restore(machine)?;
+        }
+        if self.wrote_units(before) {
+            machine.run(&Program::new("systemctl").arg("daemon-reload"))?;
+        }
+        let now = devices(machine)?;
+        before
+            .devices
+            .iter()
+            .filter(|device| !now.contains(device))
+            .try_for_each(|device| machine.run(&Program::new("swapon").arg(device.as_str())).map(drop))
+    }
+}
+
+trait WroteUnits {
+    fn wrote_units(&self, found: &Swaps) -> bool;
+}
+
+impl WroteUnits for SwapOff {
+    fn wrote_units(&self, found: &Swaps) -> bool {
+        !found.lines.is_empty() || !found.masks.is_empty() || found.zram.is_some()
+    }
+}
+
+/// Devices of /proc/swaps; a host that hides the file has none of its own.
+pub(crate) fn devices(machine: &Machine) -> Result<Vec<String>, OpError> {
+    let text = fsio::read_text(&machine.path("/proc/swaps"))?.unwrap_or_default();
+    Ok(text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
+}
+
+fn is_swap(line: &str) -> bool {
+    !line.trim_start().starts_with('#') && line.split_whitespace().nth(2) == Some("swap")
+}
+
+/// Lines of fstab that bring swap back.
+pub(crate) fn fstab_lines(text: &str) -> Vec<String> {
+    text.lines().filter(|line| is_swap(line)).map(str::to_owned).collect()
+}
+
+fn commented(text: &str) -> String {
+    text.split_inclusive('\n')
+        .map(|line| if is_swap(line) { format!("{}{line}", paths::MARK) } else { line.to_owned() })
+        .collect()
+}
+
+/// Places of masks for units that would bring swap and are not masked. Units that the fstab generator makes go with
+/// their lines.
+fn unmasked(machine: &Machine) -> Result<Vec<Place>, OpError> {
+    let mut names = std::collections::BTreeSet::new();
+    for folder in UNIT_FOLDERS {
+        let Ok(entries) = std::fs::read_dir(machine.path(folder)) else { continue };
+        for entry in entries {
+            let name = entry.map_err(OpError::path("list", folder))?.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".swap") || ZRAM_UNITS.contains(&name.as_str()) {
+                names.insert(name);
+            }
+        }
+    }
+    let mut places = Vec::new();
+    for name in names {
+        let place = Place::look(machine, &format!("/etc/systemd/system/{name}"))?;
+        if !matches!(&place.entry, Entry::Link { target } if target == "/dev/null") {
+            places.push(place);
+        }
+    }
+    Ok(places)
+}
+
+fn zram_configured(machine: &Machine) -> Result<bool, OpError> {
+    if fsio::read(&machine.path(ZRAM_CONFIG))?.is_some_and(|bytes| bytes.is_empty()) {
+        return Ok(false);
+    }
+    Ok(ZRAM_CONFIGS.iter().any(|path| machine.path(path).exists()))
+}

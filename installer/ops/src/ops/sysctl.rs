@@ -1,0 +1,189 @@
+//! Kernel parameters, now and at boot.
+//!
+//! The value of a boot is what `systemd-sysctl` would set: files of the four folders by name, the same name in an
+//! earlier folder hides the later, the last line wins (sysctl.d(5)). `/etc/sysctl.conf` counts when a link in those
+//! folders leads to it, as on Debian and EL.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use kubexm_plan::op::Sysctl;
+use serde::{Deserialize, Serialize};
+
+use crate::fsio::{self, Access};
+use crate::place::Place;
+use crate::{Converge, Machine, OpError, Wave};
+
+const FOLDERS: [&str; 4] = ["/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d"];
+
+/// Live values, and the lines that would win over ours at boot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Parameters {
+    file: Place,
+    /// None where the kernel has no such parameter (its module is not loaded).
+    live: BTreeMap<String, Option<String>>,
+    /// What a boot would set, with our file as it is now.
+    boot: BTreeMap<String, BootValue>,
+}
+
+/// A value and the line it comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BootValue {
+    value: String,
+    /// `/etc/sysctl.d/99-sysctl.conf:12`.
+    line: String,
+}
+
+impl Converge for Sysctl {
+    type State = Parameters;
+
+    fn observe(&self, machine: &Machine) -> Result<Parameters, OpError> {
+        let live = self
+            .values
+            .keys()
+            .map(|key| Ok((key.clone(), fsio::read_text(&live_path(machine, key))?.map(|text| normal(&text)))))
+            .collect::<Result<_, OpError>>()?;
+        let mut boot = boot_values(machine)?;
+        boot.retain(|key, _| self.values.contains_key(key));
+        Ok(Parameters { file: Place::look(machine, &self.path)?, live, boot })
+    }
+
+    fn satisfied(&self, found: &Parameters, _: &Machine) -> bool {
+        self.values.iter().all(|(key, wanted)| {
+            let wanted = normal(wanted);
+            found.live.get(key).is_some_and(|live| live.as_ref() == Some(&wanted))
+                && found.boot.get(key).is_some_and(|boot| boot.value == wanted)
+        })
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        vec![self.path.clone()]
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        self.refuse_overriding(machine)?;
+        let mut text = String::from("# Managed by KubeXM: kernel parameters that Kubernetes needs.\n");
+        for (key, value) in &self.values {
+            text.push_str(&format!("{key} = {value}\n"));
+        }
+        fsio::write(machine, &self.path, text.as_bytes(), Access::mode(0o644))?;
+        self.values.iter().try_for_each(|(key, value)| set(machine, key, value))
+    }
+
+    fn restore(&self, machine: &Machine, before: &Parameters, wave: Wave) -> Result<(), OpError> {
+        if wave != Wave::Data {
+            return Ok(());
+        }
+        before.file.restore(machine)?;
+        for (key, value) in &before.live {
+            // A parameter without a value then had no module then; it goes with the module.
+            if let Some(value) = value
+                && live_path(machine, key).exists()
+            {
+                set(machine, key, value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+trait Overriding {
+    fn refuse_overriding(&self, machine: &Machine) -> Result<(), OpError>;
+}
+
+impl Overriding for Sysctl {
+    /// Names every line that a boot would read after our file and that says something else.
+    fn refuse_overriding(&self, machine: &Machine) -> Result<(), OpError> {
+        let own = Path::new(&self.path).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let lines: Vec<String> = boot_values(machine)?
+            .into_iter()
+            .filter(|(key, boot)| {
+                let file = boot.line.rsplit_once(':').map_or(boot.line.as_str(), |(file, _)| file);
+                let name = file.rsplit('/').next().unwrap_or(file);
+                name > own.as_str() && self.values.get(key).is_some_and(|wanted| normal(wanted) != boot.value)
+            })
+            .map(|(key, boot)| format!("{} sets {key} = {}", boot.line, boot.value))
+            .collect();
+        if lines.is_empty() {
+            return Ok(());
+        }
+        Err(OpError::other(format!(
+            "a boot would undo kernel parameters of {}: {}; remove or change these lines and run again",
+            self.path,
+            lines.join("; ")
+        )))
+    }
+}
+
+/// `net.ipv4.ip_forward` → `/proc/sys/net/ipv4/ip_forward`; a `/` as first separator keeps dots in names (sysctl.d(5)).
+fn live_path(machine: &Machine, key: &str) -> PathBuf {
+    let slashed = key.find('/').is_some_and(|slash| key.find('.').is_none_or(|dot| slash < dot));
+    let relative = if slashed { key.to_owned() } else { key.replace('.', "/") };
+    machine.path(format!("/proc/sys/{relative}"))
+}
+
+/// Written in place: these are files of the kernel.
+fn set(machine: &Machine, key: &str, value: &str) -> Result<(), OpError> {
+    let path = live_path(machine, key);
+    match fsio::read_text(&path)? {
+        Some(found) if normal(&found) == normal(value) => Ok(()),
+        Some(_) => std::fs::write(&path, format!("{value}\n")).map_err(OpError::path("write", &path)),
+        None => Err(OpError::other(format!(
+            "the kernel has no parameter {key} ({} does not exist); the kernel module it belongs to is not loaded",
+            path.display()
+        ))),
+    }
+}
+
+fn normal(value: &str) -> String {
+    value.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn boot_values(machine: &Machine) -> Result<BTreeMap<String, BootValue>, OpError> {
+    let mut files: BTreeMap<String, String> = BTreeMap::new();
+    for folder in FOLDERS {
+        let Ok(entries) = std::fs::read_dir(machine.path(folder)) else { continue };
+        for entry in entries {
+            let entry = entry.map_err(OpError::path("list", folder))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".conf") {
+                files.entry(name.clone()).or_insert_with(|| format!("{folder}/{name}"));
+            }
+        }
+    }
+    let mut values = BTreeMap::new();
+    for path in files.values() {
+        let text = fsio::read_text(&resolved(machine, path))?.unwrap_or_default();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.starts_with(['#', ';']) {
+                continue;
+            }
+            let Some((key, value)) = line.split_once('=') else { continue };
+            // A pattern never beats a line that names the key (sysctl.d(5)), as ours does.
+            let key = key.trim().trim_start_matches('-').trim();
+            if key.contains(['*', '?', '[']) {
+                continue;
+            }
+            let value = BootValue { value: normal(value), line: format!("{path}:{}", index + 1) };
+            values.insert(dotted(key), value);
+        }
+    }
+    Ok(values)
+}
+
+fn dotted(key: &str) -> String {
+    let slashed = key.find('/').is_some_and(|slash| key.find('.').is_none_or(|dot| slash < dot));
+    if slashed && !key.contains('.') { key.replace('/', ".") } else { key.to_owned() }
+}
+
+/// A link with an absolute target leads to the machine's file, not to ours.
+fn resolved(machine: &Machine, path: &str) -> PathBuf {
+    let real = machine.path(path);
+    match std::fs::read_link(&real) {
+        Ok(target) if target.is_absolute() => machine.path(target),
+        _ => real,
+    }
+}

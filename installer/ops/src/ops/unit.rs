@@ -1,0 +1,178 @@
+//! State of a systemd unit. "Running with this configuration" is a state: the digests of the files it was started
+//! with are recorded under /run with its invocation id, so a restart that a crash swallowed is seen and made up for.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::op::Unit;
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::fsio::{self, Access};
+use crate::place::Entry;
+use crate::systemd;
+use crate::{Converge, Machine, OpError, Wave, paths};
+
+/// The unit as it was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UnitState {
+    /// systemd has a file for it.
+    exists: bool,
+    enabled: bool,
+    active: bool,
+    /// It was started with the files as they are now.
+    current: bool,
+    /// Its files were changed since systemd read them.
+    needs_reload: bool,
+    /// What we recorded at its start; none when it was not started by us.
+    record: Option<Started>,
+}
+
+/// What a unit was started with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Started {
+    invocation: String,
+    loaded: BTreeMap<String, Digest>,
+}
+
+impl Converge for Unit {
+    type State = UnitState;
+
+    fn observe(&self, machine: &Machine) -> Result<UnitState, OpError> {
+        let shown = systemd::show(machine, &self.name)?;
+        let record = read_record(machine, &self.name)?;
+        let now = digests(machine, &self.loaded)?;
+        let current = self.loaded.is_empty()
+            || record.as_ref().is_some_and(|r| r.invocation == shown.invocation && r.loaded == now);
+        Ok(UnitState {
+            exists: shown.exists(),
+            enabled: shown.enabled(),
+            active: shown.active(),
+            current,
+            needs_reload: shown.needs_reload,
+            record,
+        })
+    }
+
+    fn satisfied(&self, found: &UnitState, _: &Machine) -> bool {
+        if !found.exists {
+            return !self.enabled && self.running != Some(true);
+        }
+        found.enabled == self.enabled
+            && !found.needs_reload
+            && match self.running {
+                Some(true) => found.active && found.current,
+                Some(false) => !found.active,
+                None => true,
+            }
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        systemd::reload_if_needed(machine, &self.name)?;
+        let found = self.observe(machine)?;
+        if !found.exists {
+            if self.enabled || self.running == Some(true) {
+                return Err(OpError::other(format!(
+                    "systemd knows no unit {}: its file is missing or was not written before; this is a fault of the plan",
+                    self.name
+                )));
+            }
+            return Ok(());
+        }
+        if found.enabled != self.enabled {
+            systemd::enable(machine, &self.name, self.enabled)?;
+        }
+        match self.running {
+            Some(true) if !(found.active && found.current) => {
+                // Before the start: a file that changes between the two makes the record stale, not wrong.
+                let loaded = digests(machine, &self.loaded)?;
+                systemd::start_anew(machine, &self.name)?;
+                write_record(machine, &self.name, loaded)
+            }
+            Some(false) if found.active => systemd::stop(machine, &self.name),
+            _ => Ok(()),
+        }
+    }
+
+    fn restore(&self, machine: &Machine, before: &UnitState, wave: Wave) -> Result<(), OpError> {
+        match wave {
+            Wave::Stop => {
+                let now = systemd::show(machine, &self.name)?;
+                if now.active() && !before.active {
+                    systemd::stop(machine, &self.name)?;
+                }
+                // While its file, whose [Install] says which links to take away, is still there.
+                if now.exists() && now.enabled() && !before.enabled {
+                    systemd::enable(machine, &self.name, false)?;
+                }
+                if before.record.is_none() && !before.active {
+                    fsio::remove(&record_path(machine, &self.name))?;
+                }
+                Ok(())
+            }
+            Wave::Data => Ok(()),
+            Wave::Start => {
+                systemd::daemon_reload(machine)?;
+                let now = self.observe(machine)?;
+                if before.exists && now.enabled != before.enabled {
+                    systemd::enable(machine, &self.name, before.enabled)?;
+                }
+                if !before.active {
+                    return Ok(());
+                }
+                let loaded = digests(machine, &self.loaded)?;
+                let reloaded = now.record.as_ref().is_none_or(|record| record.loaded == loaded);
+                if !now.active || !reloaded {
+                    systemd::start_anew(machine, &self.name)?;
+                }
+                if before.record.is_some() {
+                    write_record(machine, &self.name, loaded)
+                } else {
+                    fsio::remove(&record_path(machine, &self.name))
+                }
+            }
+        }
+    }
+}
+
+fn record_path(machine: &Machine, unit: &str) -> std::path::PathBuf {
+    machine.path(format!("{}/{unit}.json", paths::UNITS))
+}
+
+fn read_record(machine: &Machine, unit: &str) -> Result<Option<Started>, OpError> {
+    Ok(fsio::read(&record_path(machine, unit))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+fn write_record(machine: &Machine, unit: &str, loaded: BTreeMap<String, Digest>) -> Result<(), OpError> {
+    let record = Started { invocation: systemd::show(machine, unit)?.invocation, loaded };
+    let text = serde_json::to_vec(&record)
+        .map_err(|error| OpError::other(format!("the record of {unit} cannot be written as JSON: {error}")))?;
+    fsio::write(machine, &format!("{}/{unit}.json", paths::UNITS), &text, Access::mode(0o600))
+}
+
+/// Digests of the files that are there; a folder counts with every file in it.
+fn digests(machine: &Machine, loaded: &[String]) -> Result<BTreeMap<String, Digest>, OpError> {
+    let mut digests = BTreeMap::new();
+    for path in loaded {
+        match Entry::look(machine, path)? {
+            Entry::File { digest, .. } => {
+                digests.insert(path.clone(), digest);
+            }
+            Entry::Directory { .. } => {
+                for entry in walkdir::WalkDir::new(machine.path(path)).sort_by_file_name() {
+                    let entry = entry.map_err(|error| OpError::other(format!("cannot list {path}: {error}")))?;
+                    if entry.file_type().is_file() {
+                        let below = entry.path().strip_prefix(machine.path(path)).unwrap_or(entry.path());
+                        digests.insert(format!("{path}/{}", below.display()), fsio::digest(entry.path())?);
+                    }
+                }
+            }
+            Entry::Link { .. } if machine.path(path).is_file() => {
+                digests.insert(path.clone(), fsio::digest(&machine.path(path))?);
+            }
+            Entry::Absent | Entry::Link { .. } | Entry::Special => {}
+        }
+    }
+    Ok(digests)
+}

@@ -1,0 +1,235 @@
+//! Chosen members of a gzip-compressed tar archive as files.
+//!
+//! What an archive holds is recorded once (`/var/lib/kubexm/placed/<blob>.json`: member → digest), so that looking
+//! whether everything is in place reads the placed files and not the archive.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+
+use flate2::read::GzDecoder;
+use kubexm_plan::op::Unpacked;
+use kubexm_spec::Digest;
+use kubexm_spec::digest::Hasher;
+use serde::{Deserialize, Serialize};
+
+use crate::fsio::{self, Access};
+use crate::place::Place;
+use crate::{Converge, Machine, OpError, Wave, paths};
+
+/// No program of ours is larger; a member that claims more is refused.
+const MEMBER_LIMIT: u64 = 1 << 30;
+/// Nor do all members of an archive together come near this.
+const ARCHIVE_LIMIT: u64 = 8 << 30;
+/// Permission bits of every placed file.
+const MODE: u32 = 0o755;
+
+/// Every file it places, and whether each is what the archive holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Placed {
+    files: Vec<Place>,
+    /// None while the archive is not there to say what it holds.
+    settled: Option<bool>,
+}
+
+/// Member path → digest of its bytes.
+type Contents = BTreeMap<String, Digest>;
+
+impl Converge for Unpacked {
+    type State = Placed;
+
+    fn observe(&self, machine: &Machine) -> Result<Placed, OpError> {
+        let contents = match recorded(machine, &self.blob)? {
+            Some(contents) => contents,
+            None if machine.blob(&self.blob).is_file() => {
+                read_archive(machine, &self.blob, |_, reader| std::io::copy(reader, &mut std::io::sink()).map(drop))?
+            }
+            // Nothing is known yet: only what the plan itself names can be looked at.
+            None => {
+                let files = self.members.values().map(|path| Place::look(machine, path)).collect::<Result<_, _>>()?;
+                return Ok(Placed { files, settled: None });
+            }
+        };
+        let mut files = Vec::new();
+        let mut settled = true;
+        for (member, path) in targets(self, &contents)? {
+            let place = Place::look(machine, &path)?;
+            settled &= contents.get(&member).is_some_and(|digest| place.entry.is(*digest, MODE));
+            files.push(place);
+        }
+        Ok(Placed { files, settled: Some(settled) })
+    }
+
+    fn satisfied(&self, found: &Placed, _: &Machine) -> bool {
+        found.settled == Some(true)
+    }
+
+    fn overwrites(&self, machine: &Machine) -> Vec<String> {
+        self.observe(machine).map(|found| found.files.into_iter().map(|place| place.path).collect()).unwrap_or_default()
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        let contents = match recorded(machine, &self.blob)? {
+            Some(contents) => contents,
+            None => {
+                read_archive(machine, &self.blob, |_, reader| std::io::copy(reader, &mut std::io::sink()).map(drop))?
+            }
+        };
+        let targets = targets(self, &contents)?;
+        targets.values().try_for_each(|path| Place::replaceable(machine, path))?;
+        let mut failed = None;
+        let found = read_archive(machine, &self.blob, |member, reader| {
+            let Some(path) = targets.get(member) else {
+                return std::io::copy(reader, &mut std::io::sink()).map(drop);
+            };
+            let mut reader = Hashed::new(reader);
+            let result = fsio::place(machine, path, Access::mode(MODE), |file| {
+                std::io::copy(&mut reader, file)?;
+                let found = std::mem::take(&mut reader.hasher).finish();
+                if contents.get(member) == Some(&found) {
+                    Ok(())
+                } else {
+                    Err(std::io::Error::other("the archive is not what it was when it was read first"))
+                }
+            });
+            result.or_else(|error| {
+                failed = Some(error);
+                Err(std::io::Error::other("a file could not be placed"))
+            })
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        record(machine, &self.blob, &found?)
+    }
+
+    fn restore(&self, machine: &Machine, before: &Placed, wave: Wave) -> Result<(), OpError> {
+        if wave != Wave::Data {
+            return Ok(());
+        }
+        before.files.iter().try_for_each(|place| place.restore(machine))?;
+        fsio::remove(&record_path(machine, &self.blob))?;
+        // Only when it is empty by now.
+        let _ = std::fs::remove_dir(machine.path(paths::PLACED));
+        Ok(())
+    }
+}
+
+/// Member path → absolute path on the host.
+fn targets(op: &Unpacked, contents: &Contents) -> Result<BTreeMap<String, String>, OpError> {
+    let mut targets = BTreeMap::new();
+    for (member, path) in &op.members {
+        if !contents.contains_key(member) {
+            let some: Vec<&str> = contents.keys().take(8).map(String::as_str).collect();
+            return Err(OpError::other(format!(
+                "archive {} has no regular file {member}; it has {} files, among them {}",
+                op.blob,
+                contents.len(),
+                some.join(", ")
+            )));
+        }
+        targets.insert(member.clone(), path.clone());
+    }
+    if let Some(all) = &op.all_into {
+        let folder = all.folder.trim_matches('/');
+        for member in contents.keys() {
+            let below = if folder.is_empty() {
+                Some(member.as_str())
+            } else {
+                member.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/'))
+            };
+            if let Some(below) = below {
+                let name = below.rsplit('/').next().unwrap_or(below);
+                targets.insert(member.clone(), format!("{}/{name}", all.directory.trim_end_matches('/')));
+            }
+        }
+    }
+    Ok(targets)
+}
+
+fn record_path(machine: &Machine, blob: &Digest) -> std::path::PathBuf {
+    machine.path(format!("{}/{}.json", paths::PLACED, blob.hex()))
+}
+
+fn recorded(machine: &Machine, blob: &Digest) -> Result<Option<Contents>, OpError> {
+    Ok(fsio::read(&record_path(machine, blob))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+fn record(machine: &Machine, blob: &Digest, contents: &Contents) -> Result<(), OpError> {
+    let text = serde_json::to_vec(contents)
+        .map_err(|error| OpError::other(format!("the list of {blob} cannot be written as JSON: {error}")))?;
+    fsio::write(machine, &format!("{}/{}.json", paths::PLACED, blob.hex()), &text, Access::mode(0o600))
+}
+
+/// Reads the whole archive once, checks the blob's digest, and hands every regular file to `take`. Anything but
+/// folders, links (which no component of ours needs) and bounded regular files below the archive's top is refused.
+fn read_archive(
+    machine: &Machine,
+    blob: &Digest,
+    mut take: impl FnMut(&str, &mut dyn Read) -> std::io::Result<()>,
+) -> Result<Contents, OpError> {
+    let path = machine.blob(blob);
+    let broken = |what: String| OpError::other(format!("archive {blob}: {what}"));
+    let file = File::open(&path).map_err(OpError::path("open the blob", &path))?;
+    let mut archive = tar::Archive::new(GzDecoder::new(Hashed::new(file)));
+    let mut contents = Contents::new();
+    let mut total = 0;
+    for entry in archive.entries().map_err(OpError::path("read the blob", &path))? {
+        let mut entry = entry.map_err(OpError::path("unpack the blob", &path))?;
+        let kind = entry.header().entry_type();
+        if kind.is_dir() || kind.is_symlink() || kind.is_hard_link() || kind.is_pax_global_extensions() {
+            continue;
+        }
+        let name = member_name(&entry.path_bytes()).map_err(broken)?;
+        if !kind.is_file() {
+            return Err(broken(format!("{name} is not a regular file")));
+        }
+        total += entry.size();
+        if entry.size() > MEMBER_LIMIT || total > ARCHIVE_LIMIT {
+            return Err(broken(format!("{name} claims {} bytes, more than any program of ours has", entry.size())));
+        }
+        let mut reader = Hashed::new(&mut entry);
+        take(&name, &mut reader).map_err(OpError::path("unpack the blob", &path))?;
+        if contents.insert(name.clone(), reader.hasher.finish()).is_some() {
+            return Err(broken(format!("{name} is in it twice")));
+        }
+    }
+    let mut rest = archive.into_inner().into_inner();
+    std::io::copy(&mut rest, &mut std::io::sink()).map_err(OpError::path("read the blob", &path))?;
+    let found = rest.hasher.finish();
+    if found != *blob {
+        // It must not be found again: the next run sends it anew.
+        fsio::remove(&path)?;
+        return Err(broken(format!("the blob's bytes have the digest {found}; resume the run to send it again")));
+    }
+    Ok(contents)
+}
+
+fn member_name(bytes: &[u8]) -> Result<String, String> {
+    let name = std::str::from_utf8(bytes).map_err(|_| "a member's name is not UTF-8".to_owned())?;
+    let name = name.trim_start_matches("./");
+    if name.is_empty() || name.starts_with('/') || name.split('/').any(|part| part == "..") {
+        return Err(format!("the member name {name:?} leads out of the archive"));
+    }
+    Ok(name.to_owned())
+}
+
+struct Hashed<R> {
+    inner: R,
+    hasher: Hasher,
+}
+
+impl<R> Hashed<R> {
+    fn new(inner: R) -> Self {
+        Self { inner, hasher: Hasher::default() }
+    }
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.hasher.write_all(&buffer[..count])?;
+        Ok(count)
+    }
+}

@@ -1,0 +1,24 @@
+//! Paths and names on a node that more than one file here uses.
+
+/// Everything of ours on a node that must survive a reboot; mode 0700.
+pub const STATE: &str = "/var/lib/kubexm";
+/// Old bytes and records for undo and `reset`.
+pub const LEDGER: &str = "/var/lib/kubexm/ledger";
+/// The node's content store.
+pub const STORE: &str = "/var/lib/kubexm/store";
+/// Whose node this is.
+pub const STAMP: &str = "/var/lib/kubexm/stamp.json";
+/// Which archive blob was unpacked to which file digests, so that a second run need not read the archive.
+pub const PLACED: &str = "/var/lib/kubexm/placed";
+/// Digest of the objects last applied under a name.
+pub const APPLIED: &str = "/var/lib/kubexm/applied";
+/// Logs of Acts, one folder a run.
+pub const RUNS: &str = "/var/lib/kubexm/runs";
+/// What a unit was started with; gone at a reboot, as the units are.
+pub const UNITS: &str = "/run/kubexm/units";
+/// kubeadm's own admin kubeconfig.
+pub const ADMIN_CONF: &str = "/etc/kubernetes/admin.conf";
+/// Where programs are looked for, on every distribution (EL's sudo lacks /usr/local/bin).
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The mark before a foreign line that we commented out.
+pub const MARK: &str = "# kubexm: ";

@@ -1,0 +1,178 @@
+//! What lies at a path, how it is remembered, and how it comes back: the state of every op that writes files.
+
+use std::fs::{self, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::fsio::{self, Access};
+use crate::{Machine, OpError};
+
+/// What lies at a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "camelCase", deny_unknown_fields)]
+pub enum Entry {
+    /// Nothing.
+    Absent,
+    /// A regular file; the ledger keeps its bytes under the digest before we replace it.
+    File {
+        /// Of its bytes.
+        digest: Digest,
+        /// Permission bits.
+        mode: u32,
+        /// User id.
+        uid: u32,
+        /// Group id.
+        gid: u32,
+    },
+    /// A directory.
+    Directory {
+        /// Permission bits.
+        mode: u32,
+    },
+    /// A symbolic link.
+    Link {
+        /// What it says.
+        target: String,
+    },
+    /// A device, socket or pipe: never ours to replace.
+    Special,
+}
+
+/// An entry, and the parents that had to be made for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Place {
+    /// Absolute path.
+    pub path: String,
+    /// What lies there.
+    pub entry: Entry,
+    /// Parents that did not exist, the deepest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+impl Entry {
+    /// Looks at a path without following a link.
+    pub fn look(machine: &Machine, path: &str) -> Result<Self, OpError> {
+        let real = machine.path(path);
+        let found = match fs::symlink_metadata(&real) {
+            Ok(found) => found,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(Self::Absent);
+            }
+            Err(error) => return Err(OpError::path("look at", &real)(error)),
+        };
+        let mode = found.mode() & 0o7777;
+        if found.is_file() {
+            Ok(Self::File { digest: fsio::digest(&real)?, mode, uid: found.uid(), gid: found.gid() })
+        } else if found.is_dir() {
+            Ok(Self::Directory { mode })
+        } else if found.is_symlink() {
+            let target = fs::read_link(&real).map_err(OpError::path("read the link", &real))?;
+            Ok(Self::Link { target: target.to_string_lossy().into_owned() })
+        } else {
+            Ok(Self::Special)
+        }
+    }
+
+    /// The digest, when it is a file.
+    pub fn digest(&self) -> Option<Digest> {
+        if let Self::File { digest, .. } = self { Some(*digest) } else { None }
+    }
+
+    /// Whether it is a file with this content and mode.
+    pub fn is(&self, wanted: Digest, wanted_mode: u32) -> bool {
+        matches!(self, Self::File { digest, mode, .. } if *digest == wanted && *mode == wanted_mode)
+    }
+}
+
+impl Place {
+    /// Looks at a path and at its parents.
+    pub fn look(machine: &Machine, path: &str) -> Result<Self, OpError> {
+        let mut missing = Vec::new();
+        let mut parent = Path::new(path).parent();
+        while let Some(folder) = parent {
+            if machine.path(folder).symlink_metadata().is_ok() {
+                break;
+            }
+            missing.push(folder.to_string_lossy().into_owned());
+            parent = folder.parent();
+        }
+        Ok(Self { path: path.to_owned(), entry: Entry::look(machine, path)?, missing })
+    }
+
+    /// Refuses to put a file over something that is not a file or a link.
+    pub fn replaceable(machine: &Machine, path: &str) -> Result<(), OpError> {
+        match Entry::look(machine, path)? {
+            Entry::Directory { .. } => Err(OpError::other(format!(
+                "{path} is a directory, and a file must go there; move it away and run again"
+            ))),
+            Entry::Special => Err(OpError::other(format!(
+                "{path} is a device, socket or pipe, and a file must go there; move it away and run again"
+            ))),
+            Entry::Absent | Entry::File { .. } | Entry::Link { .. } => Ok(()),
+        }
+    }
+
+    /// Brings back what was there; parents that were made for it go when nothing else is in them.
+    pub fn restore(&self, machine: &Machine) -> Result<(), OpError> {
+        let real = machine.path(&self.path);
+        if Entry::look(machine, &self.path)? != self.entry {
+            match &self.entry {
+                Entry::Absent => clear(&real)?,
+                Entry::File { digest, mode, uid, gid } => {
+                    let bytes = machine.ledger().content(digest)?;
+                    let owner = Some((*uid, *gid));
+                    fsio::write(machine, &self.path, &bytes, Access { mode: *mode, owner })?;
+                }
+                Entry::Directory { mode } => {
+                    if !real.is_dir() {
+                        fsio::remove(&real)?;
+                        fs::create_dir_all(&real).map_err(OpError::path("make the folder", &real))?;
+                    }
+                    fs::set_permissions(&real, Permissions::from_mode(*mode))
+                        .map_err(OpError::path("set the mode of", &real))?;
+                }
+                Entry::Link { target } => put_link(machine, &self.path, target)?,
+                Entry::Special => {
+                    return Err(OpError::other(format!("{} was a device, socket or pipe: put it back", self.path)));
+                }
+            }
+        }
+        for folder in &self.missing {
+            // Something else may live there by now; then the folder stays.
+            if fs::remove_dir(machine.path(folder)).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts a symbolic link into place by rename.
+pub(crate) fn put_link(machine: &Machine, path: &str, target: &str) -> Result<(), OpError> {
+    let real = machine.path(path);
+    let folder = fsio::make_parent(&real)?;
+    let temporary = folder.join(format!(".kubexm-link-{}", std::process::id()));
+    fsio::remove(&temporary)?;
+    symlink(target, &temporary).map_err(OpError::path("make the link", &real))?;
+    fs::rename(&temporary, &real).map_err(OpError::path("replace", &real))?;
+    fsio::sync_folder(&folder)
+}
+
+fn clear(real: &Path) -> Result<(), OpError> {
+    match fs::symlink_metadata(real) {
+        // Only an empty one: what others put below it is not ours to delete.
+        Ok(found) if found.is_dir() => match fs::remove_dir(real) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(()),
+            Err(error) => Err(OpError::path("remove", real)(error)),
+        },
+        Ok(_) => fsio::remove(real),
+        Err(_) => Ok(()),
+    }
+}

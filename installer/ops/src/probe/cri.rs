@@ -1,0 +1,32 @@
+//! containerd answers, and has taken over what we wrote: it ignores keys it does not know without a word.
+
+use kubexm_plan::ProbeAnswer;
+
+use super::{no, yes};
+use crate::system::Program;
+use crate::{Machine, OpError};
+
+pub(super) fn look(machine: &Machine, config_dump: &[String]) -> Result<ProbeAnswer, OpError> {
+    let version = machine.try_run(&Program::new("ctr").args(["--namespace", "k8s.io", "version"]).within(10))?;
+    if version.code != 0 {
+        return Ok(no(format!("containerd does not answer: {}", version.tail())));
+    }
+    if machine.is_real() {
+        // The CRI plugin is one of many; a fault in its part of the configuration only leaves it out.
+        let plugins = machine.run(&Program::new("ctr").args(["plugins", "list", "id==cri"]).within(10))?.stdout();
+        let cri = plugins.lines().find(|line| line.split_whitespace().nth(1) == Some("cri"));
+        if !cri.is_some_and(|line| line.trim_end().ends_with("ok")) {
+            return Ok(no(format!("containerd's CRI plugin is not ready: {}", cri.unwrap_or("not listed").trim())));
+        }
+    }
+    if config_dump.is_empty() {
+        return Ok(yes("containerd answers"));
+    }
+    let dump = machine.run(&Program::new("containerd").args(["config", "dump"]).within(10))?.stdout();
+    match config_dump.iter().find(|wanted| !dump.contains(wanted.as_str())) {
+        None => Ok(yes("containerd answers with our configuration")),
+        Some(missing) => Ok(no(format!(
+            "`containerd config dump` does not show {missing:?}: this containerd does not know the key we wrote"
+        ))),
+    }
+}

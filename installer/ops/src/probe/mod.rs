@@ -1,0 +1,42 @@
+//! Probes: each looks once and says what it saw. The engine polls until it holds or time runs out.
+
+mod cri;
+pub(crate) mod https;
+pub(crate) mod netns;
+mod nodes;
+mod pod_network;
+mod pods;
+
+use kubexm_plan::{Probe, ProbeAnswer};
+
+use crate::{Machine, OpError};
+
+/// Looks once. What cannot be looked at yet (a server that does not answer, a program that is not there) does not
+/// hold, and the reason is what was seen: it is no error, since the next look may find it.
+pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
+    let answer = match probe {
+        Probe::CriReady { config_dump } => cri::look(machine, config_dump),
+        Probe::Https { url, ca } => https_answers(machine, url, ca),
+        Probe::NodeReady { node } => nodes::look(machine, node),
+        Probe::PodsRunning { namespaces, images } => pods::look(machine, namespaces, images),
+        Probe::PodNetwork { node, image, name, dns, service } => {
+            pod_network::look(machine, &pod_network::Check { node, image, name, dns, service })
+        }
+    };
+    Ok(answer.unwrap_or_else(|error| no(error.full())))
+}
+
+fn https_answers(machine: &Machine, url: &str, ca: &str) -> Result<ProbeAnswer, OpError> {
+    let path = machine.path(ca);
+    let Some(bytes) = crate::fsio::read(&path)? else { return Ok(no(format!("the CA file {ca} is not there"))) };
+    let status = machine.system().https_get(url, &bytes)?;
+    Ok(ProbeAnswer { holds: status == 200, seen: format!("{url} answers {status}") })
+}
+
+fn yes(seen: impl Into<String>) -> ProbeAnswer {
+    ProbeAnswer { holds: true, seen: seen.into() }
+}
+
+fn no(seen: impl Into<String>) -> ProbeAnswer {
+    ProbeAnswer { holds: false, seen: seen.into() }
+}

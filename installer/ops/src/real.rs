@@ -1,0 +1,207 @@
+//! The system of the machine we run on.
+
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kubexm_plan::facts::Interface;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::OpError;
+use crate::paths;
+use crate::system::{ActContext, Kernel, Output, Program, Space, System};
+
+/// A program that writes more than this is broken; the rest is dropped.
+const OUTPUT_LIMIT: u64 = 64 << 20;
+/// How long an ended program's descendants may hold its output open.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Programs of this machine, its kernel and its systemd.
+#[derive(Clone, Copy, Debug)]
+pub struct RealSystem;
+
+impl System for RealSystem {
+    fn run(&self, program: &Program) -> Result<Output, OpError> {
+        let mut command = Command::new(find(&program.name)?);
+        command
+            .args(&program.args)
+            .env_clear()
+            .envs(environment())
+            .envs(program.env.iter().map(|(name, value)| (name, value)))
+            .current_dir("/")
+            .stdin(if program.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        let mut child =
+            command.spawn().map_err(|source| OpError::Path { action: "run", path: program.to_string(), source })?;
+        let feeder = feed(&mut child, program.stdin.clone());
+        let stdout = drain(child.stdout.take());
+        let stderr = drain(child.stderr.take());
+        let deadline = Instant::now() + program.timeout;
+        let Some(status) = wait(&mut child, deadline)? else {
+            kill(&mut child);
+            return Err(OpError::other(format!(
+                "`{program}` did not end within {} s and was killed",
+                program.timeout.as_secs()
+            )));
+        };
+        if let Some(feeder) = feeder {
+            // It ends with the program: a closed pipe is an error that the program's exit code already tells.
+            let _ = feeder.join();
+        }
+        let left_open = |_| OpError::other(format!("`{program}` ended, but what it started holds its output open"));
+        let stdout = stdout.recv_timeout(DRAIN).map_err(left_open)?;
+        let stderr = stderr.recv_timeout(DRAIN).map_err(left_open)?;
+        Ok(Output { code: code(status), stdout, stderr })
+    }
+
+    fn run_act(&self, act: &ActContext, program: &Program) -> Result<Output, OpError> {
+        crate::transient::run(self, act, program)
+    }
+
+    fn hostname(&self) -> Result<String, OpError> {
+        Ok(rustix::system::uname().nodename().to_string_lossy().into_owned())
+    }
+
+    fn set_hostname(&self, name: &str) -> Result<(), OpError> {
+        rustix::system::sethostname(name.as_bytes()).map_err(|error| OpError::Path {
+            action: "set",
+            path: "the host name".to_owned(),
+            source: error.into(),
+        })
+    }
+
+    fn kernel(&self) -> Result<Kernel, OpError> {
+        let uname = rustix::system::uname();
+        Ok(Kernel {
+            release: uname.release().to_string_lossy().into_owned(),
+            machine: uname.machine().to_string_lossy().into_owned(),
+            page_size: u64::try_from(rustix::param::page_size()).unwrap_or(4096),
+            cpus: thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX)),
+        })
+    }
+
+    fn space(&self, path: &str) -> Result<Space, OpError> {
+        space_of(Path::new(path))
+    }
+
+    fn interfaces(&self) -> Result<Vec<Interface>, OpError> {
+        crate::facts::interfaces::of_this_machine(self)
+    }
+
+    fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError> {
+        crate::probe::https::get(url, ca)
+    }
+
+    fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
+        crate::probe::netns::check(pid, name, dns, service)
+    }
+
+    fn is_real(&self) -> bool {
+        true
+    }
+}
+
+/// Space of the file system below a path, whose nearest existing parent counts.
+pub(crate) fn space_of(path: &Path) -> Result<Space, OpError> {
+    let mut existing = path;
+    while !existing.exists() {
+        existing = existing.parent().unwrap_or(Path::new("/"));
+    }
+    let found = rustix::fs::statvfs(existing).map_err(|error| OpError::Path {
+        action: "measure",
+        path: path.display().to_string(),
+        source: error.into(),
+    })?;
+    Ok(Space {
+        free: found.f_bavail.saturating_mul(found.f_frsize),
+        size: found.f_blocks.saturating_mul(found.f_frsize),
+    })
+}
+
+/// The fixed environment of every program: no proxies, no pager, no prompt, no restart of services behind our back.
+pub(crate) fn environment() -> [(&'static str, &'static str); 9] {
+    [
+        ("PATH", paths::PATH),
+        ("HOME", "/root"),
+        ("LANG", "C.UTF-8"),
+        ("LC_ALL", "C.UTF-8"),
+        ("DEBIAN_FRONTEND", "noninteractive"),
+        ("NEEDRESTART_SUSPEND", "1"),
+        ("NEEDRESTART_MODE", "l"),
+        ("SYSTEMD_PAGER", ""),
+        ("SYSTEMD_COLORS", "0"),
+    ]
+}
+
+/// A program's full path in the fixed PATH.
+pub(crate) fn find(name: &str) -> Result<PathBuf, OpError> {
+    if name.starts_with('/') {
+        return Ok(PathBuf::from(name));
+    }
+    paths::PATH.split(':').map(|folder| Path::new(folder).join(name)).find(|path| path.is_file()).ok_or_else(|| {
+        OpError::other(format!("the program `{name}` is not on this host (looked in {}); install it", paths::PATH))
+    })
+}
+
+fn feed(child: &mut Child, input: Option<Vec<u8>>) -> Option<thread::JoinHandle<std::io::Result<()>>> {
+    let mut pipe = child.stdin.take()?;
+    let input = input?;
+    Some(thread::spawn(move || pipe.write_all(&input)))
+}
+
+fn drain<R: Read + Send + 'static>(pipe: Option<R>) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What was read before an error is still worth showing.
+            let _ = pipe.by_ref().take(OUTPUT_LIMIT).read_to_end(&mut bytes);
+            let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+        }
+        // The receiver is gone when the program was killed: nobody wants the bytes.
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+/// Waits with growing pauses: short programs cost no more than a millisecond, long ones no processor.
+fn wait(child: &mut Child, deadline: Instant) -> Result<Option<ExitStatus>, OpError> {
+    let (_keep, never) = channel::<()>();
+    let mut pause = Duration::from_micros(500);
+    loop {
+        let status = child.try_wait().map_err(|source| OpError::Path {
+            action: "wait for",
+            path: format!("process {}", child.id()),
+            source,
+        })?;
+        if status.is_some() {
+            return Ok(status);
+        }
+        let now = Instant::now();
+        if now >= deadline {
+            return Ok(None);
+        }
+        if never.recv_timeout(pause.min(deadline - now)) == Err(RecvTimeoutError::Disconnected) {
+            return Ok(None);
+        }
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+fn kill(child: &mut Child) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // It may have ended in this instant; then there is nothing to kill.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.wait();
+}
+
+fn code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}

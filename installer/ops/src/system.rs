@@ -1,0 +1,184 @@
+//! What lies behind the file system of a machine: programs, the kernel, systemd.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::OpError;
+
+/// A program with typed arguments. There is no shell, no terminal and, unless given, no input.
+#[must_use]
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Looked for in [`crate::paths::PATH`].
+    pub name: String,
+    /// Never a secret: arguments are seen by every user of the host.
+    pub args: Vec<String>,
+    /// Written to its standard input; none is /dev/null.
+    pub stdin: Option<Vec<u8>>,
+    /// Added to the fixed environment.
+    pub env: Vec<(String, String)>,
+    /// After this its whole process group is killed.
+    pub timeout: Duration,
+}
+
+impl Program {
+    /// A program that may take a minute.
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), args: Vec::new(), stdin: None, env: Vec::new(), timeout: Duration::from_secs(60) }
+    }
+
+    /// More arguments.
+    pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// One more argument.
+    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// What it reads.
+    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stdin = Some(bytes.into());
+        self
+    }
+
+    /// One more environment variable.
+    pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.env.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Seconds it may take.
+    pub fn within(mut self, seconds: u64) -> Self {
+        self.timeout = Duration::from_secs(seconds);
+        self
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.args.iter().try_for_each(|arg| write!(f, " {arg}"))
+    }
+}
+
+/// What a program left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    /// Exit code; 128 + signal when a signal ended it.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error.
+    pub stderr: Vec<u8>,
+}
+
+impl Output {
+    /// Success with this text.
+    pub fn text(stdout: impl Into<Vec<u8>>) -> Self {
+        Self { code: 0, stdout: stdout.into(), stderr: Vec::new() }
+    }
+
+    /// Failure with this message.
+    pub fn failed(code: i32, stderr: impl Into<Vec<u8>>) -> Self {
+        Self { code, stdout: Vec::new(), stderr: stderr.into() }
+    }
+
+    /// Standard output as text.
+    pub fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// The last 20 lines of what it said, standard error first choice: what fits into an error.
+    pub fn tail(&self) -> String {
+        let said = if self.stderr.iter().all(u8::is_ascii_whitespace) { &self.stdout } else { &self.stderr };
+        let said = String::from_utf8_lossy(said);
+        let lines: Vec<&str> = said.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+/// Which Act of which run is carried out: names the transient unit and the log file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActContext {
+    /// Run id.
+    pub run: String,
+    /// Step id, `<host>/<module>.<step>`.
+    pub step: String,
+}
+
+impl ActContext {
+    /// `kubexm-act-<run>-<step>.service`; characters that systemd does not allow in names become `-`.
+    pub fn unit(&self) -> String {
+        format!("kubexm-act-{}-{}.service", plain(&self.run), plain(&self.step))
+    }
+
+    /// Absolute path of the log.
+    pub fn log(&self) -> String {
+        format!("{}/{}/{}.log", crate::paths::RUNS, plain(&self.run), plain(&self.step))
+    }
+}
+
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' }).collect()
+}
+
+/// Free and whole size of a file system, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// For root.
+    pub free: u64,
+    /// In all.
+    pub size: u64,
+}
+
+/// What the kernel says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// `uname -r`.
+    pub release: String,
+    /// `uname -m`.
+    pub machine: String,
+    /// Bytes.
+    pub page_size: u64,
+    /// Online.
+    pub cpus: u32,
+}
+
+/// Programs, the kernel and systemd: the real ones, or a strict double for a machine rooted in a directory.
+pub trait System: Send + Sync + fmt::Debug {
+    /// Runs a program to its end. A program that cannot be found or does not end in time is an error; an exit code
+    /// other than 0 is not.
+    fn run(&self, program: &Program) -> Result<Output, OpError>;
+
+    /// Runs the program of an Act so that it outlives us, or attaches to it when it is already running.
+    fn run_act(&self, act: &ActContext, program: &Program) -> Result<Output, OpError>;
+
+    /// The kernel's host name.
+    fn hostname(&self) -> Result<String, OpError>;
+
+    /// Sets the kernel's host name.
+    fn set_hostname(&self, name: &str) -> Result<(), OpError>;
+
+    /// The kernel.
+    fn kernel(&self) -> Result<Kernel, OpError>;
+
+    /// Space of the file system that holds a path of the machine.
+    fn space(&self, path: &str) -> Result<Space, OpError>;
+
+    /// Interfaces with addresses.
+    fn interfaces(&self) -> Result<Vec<kubexm_plan::facts::Interface>, OpError>;
+
+    /// Status of an HTTPS GET, trusting the CAs in `ca` (PEM) and no others.
+    fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError>;
+
+    /// From inside the network namespace of a process: asks the DNS server `dns` for `name`, and connects to `service`
+    /// (`address:port`). Returns what was seen.
+    fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError>;
+
+    /// Whether this is the machine we run on (its network, processes and owners can be used).
+    fn is_real(&self) -> bool;
+}

@@ -1,0 +1,125 @@
+//! systemd through `systemctl`, whose `show` output is a stable interface (systemctl(1)).
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::system::Program;
+use crate::{Machine, OpError};
+
+/// How long a started unit is watched for an early end.
+const SETTLE: Duration = Duration::from_millis(1500);
+
+/// Properties of a unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub load: String,
+    pub state: String,
+    pub sub_state: String,
+    pub file_state: String,
+    pub needs_reload: bool,
+    pub invocation: String,
+    pub restarts: u32,
+    /// Exit code of the main process, as a transient unit keeps it.
+    pub exit_code: i32,
+    pub result: String,
+    /// Process id, 0 when none runs.
+    pub pid: u32,
+}
+
+impl Shown {
+    pub(crate) fn exists(&self) -> bool {
+        self.load != "not-found" && !self.load.is_empty()
+    }
+
+    pub(crate) fn enabled(&self) -> bool {
+        // Without an [Install] section there is nothing to enable, and it is started by others.
+        matches!(self.file_state.as_str(), "enabled" | "enabled-runtime" | "static" | "alias" | "generated")
+    }
+
+    pub(crate) fn active(&self) -> bool {
+        matches!(self.state.as_str(), "active" | "reloading")
+    }
+
+    /// On its way up or up.
+    pub(crate) fn running(&self) -> bool {
+        self.sub_state != "exited"
+            && matches!(self.state.as_str(), "active" | "activating" | "reloading" | "deactivating")
+    }
+}
+
+pub(crate) fn show(machine: &Machine, unit: &str) -> Result<Shown, OpError> {
+    let properties = "LoadState,ActiveState,SubState,UnitFileState,NeedDaemonReload,InvocationID,NRestarts,\
+                      ExecMainStatus,Result,MainPID";
+    let output = machine.run(&systemctl(["show", unit, &format!("--property={properties}")]))?;
+    let text = output.stdout();
+    let values: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
+    let get = |name: &str| values.get(name).copied().unwrap_or_default();
+    Ok(Shown {
+        load: get("LoadState").to_owned(),
+        state: get("ActiveState").to_owned(),
+        sub_state: get("SubState").to_owned(),
+        file_state: get("UnitFileState").to_owned(),
+        needs_reload: get("NeedDaemonReload") == "yes",
+        invocation: get("InvocationID").to_owned(),
+        restarts: get("NRestarts").parse().unwrap_or(0),
+        exit_code: get("ExecMainStatus").parse().unwrap_or(0),
+        result: get("Result").to_owned(),
+        pid: get("MainPID").parse().unwrap_or(0),
+    })
+}
+
+pub(crate) fn systemctl<const N: usize>(args: [&str; N]) -> Program {
+    Program::new("systemctl").args(args).within(150)
+}
+
+pub(crate) fn daemon_reload(machine: &Machine) -> Result<(), OpError> {
+    machine.run(&systemctl(["daemon-reload"])).map(drop)
+}
+
+/// A file that is new to systemd shows as not found until it is told to look.
+pub(crate) fn reload_if_needed(machine: &Machine, unit: &str) -> Result<(), OpError> {
+    let shown = show(machine, unit)?;
+    if shown.needs_reload || !shown.exists() { daemon_reload(machine) } else { Ok(()) }
+}
+
+pub(crate) fn enable(machine: &Machine, unit: &str, enabled: bool) -> Result<(), OpError> {
+    machine.run(&systemctl([if enabled { "enable" } else { "disable" }, unit])).map(drop)
+}
+
+pub(crate) fn stop(machine: &Machine, unit: &str) -> Result<(), OpError> {
+    machine.run(&systemctl(["stop", unit]))?;
+    // Else a failed state is left behind, and counts against the start limit.
+    machine.try_run(&systemctl(["reset-failed", unit])).map(drop)
+}
+
+/// Starts or restarts, and sees that it stays up: a unit that crash-loops is "active" for a moment in each turn.
+pub(crate) fn start_anew(machine: &Machine, unit: &str) -> Result<(), OpError> {
+    machine.try_run(&systemctl(["reset-failed", unit]))?;
+    if let Err(error) = machine.run(&systemctl(["restart", unit])) {
+        return Err(with_journal(machine, unit, &error.full()));
+    }
+    let first = show(machine, unit)?;
+    if !first.active() {
+        return Err(with_journal(machine, unit, &format!("it is {} after its start", first.state)));
+    }
+    if !machine.is_real() {
+        return Ok(());
+    }
+    let until = Instant::now() + SETTLE;
+    while Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(250));
+        let now = show(machine, unit)?;
+        if !now.active() || now.invocation != first.invocation || now.restarts > first.restarts {
+            return Err(with_journal(machine, unit, &format!("it does not stay up ({}, {})", now.state, now.result)));
+        }
+    }
+    Ok(())
+}
+
+fn with_journal(machine: &Machine, unit: &str, what: &str) -> OpError {
+    let journal = machine
+        .try_run(&Program::new("journalctl").args(["--unit", unit, "--lines", "20", "--no-pager", "--output", "cat"]))
+        .map(|output| output.stdout())
+        .unwrap_or_default();
+    OpError::other(format!("{unit} does not run: {what}; its journal ends with:\n{}", journal.trim_end()))
+}

@@ -1,0 +1,119 @@
+//! Acts as transient systemd units: they outlive the connection and the agent, and a resume attaches to them.
+//!
+//! `Type=simple` and `StandardOutput=file:` are what the oldest systemd among the supported systems (239) has.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::time::{Duration, Instant};
+
+use crate::real::{environment, find};
+use crate::system::{ActContext, Output, Program, System};
+use crate::systemd::{self, systemctl};
+use crate::{Machine, OpError, fsio};
+
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Whether the unit of an act is running right now.
+pub(crate) fn is_running(machine: &Machine, act: &ActContext) -> Result<bool, OpError> {
+    Ok(machine.is_real() && systemd::show(machine, &act.unit())?.running())
+}
+
+/// Starts the program as the act's unit, or attaches to the one that runs, and waits for its end.
+pub(crate) fn run(system: &impl System, act: &ActContext, program: &Program) -> Result<Output, OpError> {
+    let machine = Machine::real();
+    let unit = act.unit();
+    if !is_running(&machine, act)? {
+        forget(&machine, &unit)?;
+        start(system, &machine, act, program)?;
+    }
+    // A unit ends by itself after its own limit; a little more is left for systemd to kill it.
+    let deadline = Instant::now() + program.timeout + Duration::from_secs(30);
+    let shown = loop {
+        let shown = systemd::show(&machine, &unit)?;
+        if !shown.running() {
+            break shown;
+        }
+        if Instant::now() > deadline {
+            return Err(OpError::other(format!(
+                "`{program}` still runs as {unit} after {} s; its log is {} on the host",
+                program.timeout.as_secs(),
+                act.log()
+            )));
+        }
+        std::thread::sleep(PAUSE);
+    };
+    if !shown.exists() {
+        return Err(OpError::other(format!(
+            "{unit} went away before its end was seen: the host was rebooted or the unit was removed; resume the run"
+        )));
+    }
+    let log = fsio::read(&machine.path(act.log()))?.unwrap_or_default();
+    if shown.result == "success" && shown.exit_code == 0 {
+        forget(&machine, &unit)?;
+        return Ok(Output { code: 0, stdout: log, stderr: Vec::new() });
+    }
+    if shown.result == "timeout" {
+        return Err(OpError::other(format!(
+            "`{program}` did not end within {} s and was stopped; its log ends with:\n{}",
+            program.timeout.as_secs(),
+            Output::failed(1, log).tail()
+        )));
+    }
+    Ok(Output::failed(if shown.exit_code == 0 { 1 } else { shown.exit_code }, log))
+}
+
+/// A unit that ended keeps its name until it is forgotten.
+fn forget(machine: &Machine, unit: &str) -> Result<(), OpError> {
+    if systemd::show(machine, unit)?.exists() {
+        machine.try_run(&systemctl(["stop", unit]))?;
+        machine.try_run(&systemctl(["reset-failed", unit]))?;
+    }
+    Ok(())
+}
+
+fn start(system: &impl System, machine: &Machine, act: &ActContext, program: &Program) -> Result<(), OpError> {
+    if program.stdin.is_some() {
+        return Err(OpError::other(format!("`{program}`: an act has no input; this is a fault of the program")));
+    }
+    let log = machine.path(act.log());
+    if let Some(folder) = log.parent() {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(OpError::path("make the folder", folder))?;
+    }
+    keep_older_log(&log)?;
+    let mut run = Program::new("systemd-run")
+        .arg(format!("--unit={}", act.unit()))
+        .arg(format!("--description=KubeXM: {}", program.name))
+        .args(["--quiet", "--property=Type=simple", "--property=RemainAfterExit=yes"])
+        .arg(format!("--property=RuntimeMaxSec={}", program.timeout.as_secs()))
+        .arg(format!("--property=StandardOutput=file:{}", log.display()))
+        .args(["--property=StandardError=inherit", "--property=StandardInput=null"]);
+    for (name, value) in environment().into_iter().map(|(n, v)| (n, v.to_owned())) {
+        run = run.arg(format!("--setenv={name}={value}"));
+    }
+    for (name, value) in &program.env {
+        run = run.arg(format!("--setenv={name}={value}"));
+    }
+    let run = run.arg("--").arg(find(&program.name)?.display().to_string()).args(program.args.clone());
+    let output = system.run(&run)?;
+    if output.code == 0 {
+        return Ok(());
+    }
+    Err(OpError::Program {
+        program: run.to_string(),
+        status: format!("exit code {}", output.code),
+        stderr: output.tail(),
+    })
+}
+
+/// systemd's `file:` writes over an older try's text from the start; that text is evidence.
+fn keep_older_log(log: &std::path::Path) -> Result<(), OpError> {
+    let older = log.with_extension("log.before");
+    match std::fs::rename(log, &older) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(OpError::path("set aside", log)(error)),
+    }
+}
