@@ -4,6 +4,7 @@
 //! [`require()`] says everything a cluster needs, [`Zone`] says where else to ask for it. No IO; nothing here knows a host.
 
 pub mod catalogue;
+pub mod check;
 pub mod component;
 mod embedded;
 pub mod error;
@@ -19,6 +20,7 @@ mod versions;
 pub mod zone;
 
 pub use catalogue::{Catalogue, ImagePin};
+pub use check::check;
 pub use component::{Archive, Component, NodeRole, Payload, Pin};
 pub use error::{CatalogueError, RequireError};
 pub use image::{Feature, ImageRule};

@@ -1,5 +1,7 @@
 //! cluster.yaml as users write it: what is read, what is refused, and how it is said.
 
+#![expect(clippy::expect_used, reason = "a helper of tests may fail the test")]
+
 use kubexm_spec::cluster::{ExtraFile, ProblemKind, Problems, for_version, parse, sample};
 use kubexm_spec::{ExitCode, Platform};
 use proptest::prelude::*;

@@ -1,0 +1,93 @@
+//! Zones: which addresses are tried, in which order.
+
+use kubexm_manifests::Zone;
+use proptest::prelude::*;
+
+fn urls(zone: &Zone, url: &str) -> Vec<String> {
+    zone.files(url).into_iter().map(|candidate| candidate.url).collect()
+}
+
+fn references(zone: &Zone, reference: &str) -> Vec<String> {
+    zone.images(reference).into_iter().map(|candidate| candidate.reference).collect()
+}
+
+#[test]
+fn the_global_zone_is_the_origin_alone() {
+    let zone = Zone::builtin("global").unwrap();
+    assert_eq!(urls(&zone, "https://dl.k8s.io/x"), ["https://dl.k8s.io/x"]);
+    assert_eq!(references(&zone, "registry.k8s.io/pause:3.10"), ["registry.k8s.io/pause:3.10"]);
+    assert!(!zone.images("registry.k8s.io/pause:3.10")[0].mirror);
+    assert!(Zone::builtin("mars").is_none());
+}
+
+#[test]
+fn the_chinese_zone_tries_mirrors_and_then_the_origin() {
+    let zone = Zone::builtin("cn").unwrap();
+    assert_eq!(
+        urls(&zone, "https://github.com/opencontainers/runc/releases/download/v1.3.5/runc.amd64"),
+        [
+            "https://files.m.daocloud.io/github.com/opencontainers/runc/releases/download/v1.3.5/runc.amd64",
+            "https://github.com/opencontainers/runc/releases/download/v1.3.5/runc.amd64"
+        ]
+    );
+    // aliyun's flat paths come from the rule of the folder
+    let coredns = references(&zone, "registry.k8s.io/coredns/coredns:v1.12.1");
+    assert_eq!(coredns[0], "registry.aliyuncs.com/google_containers/coredns:v1.12.1");
+    assert_eq!(coredns.last().unwrap(), "registry.k8s.io/coredns/coredns:v1.12.1");
+}
+
+#[test]
+fn a_rule_that_says_only_leaves_no_way_out() {
+    let zone = Zone::parse(
+        "name: lab\nrules:\n- {match: get.helm.sh, to: [\"http://127.0.0.1:8080/get.helm.sh\"], only: true}\n- {match: ghcr.io, to: [127.0.0.1:5000/ghcr.io], only: true, plainHttp: true}\n- {match: quay.io, to: [mirror.example/quay], caFile: /ca.pem}\n",
+    )
+    .unwrap();
+    let files = zone.files("https://get.helm.sh/helm.tgz");
+    assert_eq!(files.len(), 1);
+    assert_eq!(files[0].url, "http://127.0.0.1:8080/get.helm.sh/helm.tgz");
+    assert!(files[0].plain_http && files[0].mirror);
+    let images = zone.images("ghcr.io/flannel-io/flannel:v0.28.4");
+    assert_eq!(images.len(), 1);
+    assert_eq!(images[0].reference, "127.0.0.1:5000/ghcr.io/flannel-io/flannel:v0.28.4");
+    assert_eq!(images[0].registry, "127.0.0.1:5000");
+    assert!(images[0].plain_http);
+    let quay = zone.images("quay.io/a/b@sha256:00");
+    assert_eq!(quay[0].ca_file.as_deref(), Some(std::path::Path::new("/ca.pem")));
+    assert_eq!(quay[1].reference, "quay.io/a/b@sha256:00");
+}
+
+#[test]
+fn a_match_ends_where_a_part_of_the_address_ends() {
+    let zone =
+        Zone::parse("name: x\nrules: [{match: github.com/etcd, to: [m/etcd]}, {match: reg.io, to: [m]}]\n").unwrap();
+    assert_eq!(urls(&zone, "https://github.com/etcd-io/x"), ["https://github.com/etcd-io/x"]);
+    assert_eq!(urls(&zone, "https://github.com/etcd/x"), ["https://m/etcd/x", "https://github.com/etcd/x"]);
+    assert_eq!(references(&zone, "reg.io.evil/x:1"), ["reg.io.evil/x:1"]);
+    assert_eq!(references(&zone, "reg.io:5000/x:1"), ["reg.io:5000/x:1"]);
+}
+
+#[test]
+fn a_wrong_zone_file_is_refused_with_every_place() {
+    let problems = Zone::parse(
+        "rules:\n- {match: https://x, to: []}\n- {to: [ftp://x], onli: true}\n- {match: a, to: [b], only: maybe}\n",
+    )
+    .unwrap_err();
+    insta::assert_snapshot!(problems.to_string());
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics_the_reader_of_zones(text in "[-a-z:{}\\[\\],\"/ \n.]{0,200}") {
+        if let Ok(zone) = Zone::parse(&text) {
+            zone.files("https://a/b");
+            zone.images("a/b:c");
+        }
+    }
+
+    #[test]
+    fn an_origin_that_no_rule_forbids_is_always_the_last_resort(host in "[a-z]{1,8}\\.[a-z]{2,3}", path in "[a-z/]{0,20}") {
+        let url = format!("https://{host}/{path}");
+        let zone = Zone::builtin("cn").unwrap();
+        prop_assert_eq!(urls(&zone, &url).last().cloned(), Some(url));
+    }
+}
