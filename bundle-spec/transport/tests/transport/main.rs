@@ -1,0 +1,15 @@
+//! Transfer against real registries, a server that breaks in every way we know, and a disk that fills up.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test dies of what it did not expect")]
+
+mod checksums;
+mod concurrent;
+mod disk;
+mod faults;
+mod images;
+mod kill;
+mod registries;
+mod server;
+mod store;
+mod support;
+mod tokens;

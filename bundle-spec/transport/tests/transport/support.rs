@@ -1,0 +1,76 @@
+//! What every test needs: the TLS provider, quick retries, bytes that cannot be guessed.
+
+use std::time::Duration;
+
+use kubexm_spec::Digest;
+use kubexm_transport::{FileCandidate, HttpClient, HttpOptions, Store, Want};
+
+/// Installs the provider as a program does; later calls find it there.
+pub fn provider() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// Options with waits short enough for tests.
+pub fn options() -> HttpOptions {
+    HttpOptions {
+        connect_timeout: Duration::from_secs(2),
+        stall_timeout: Duration::from_millis(400),
+        retries: 3,
+        backoff_min: Duration::from_millis(5),
+        backoff_max: Duration::from_millis(1500),
+        ..HttpOptions::default()
+    }
+}
+
+pub fn client() -> HttpClient {
+    provider();
+    HttpClient::new(options()).unwrap()
+}
+
+/// A store in a folder that goes with the test.
+pub fn store() -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("store")).unwrap();
+    (dir, store)
+}
+
+/// Bytes with no pattern that a wrong offset would repeat; begins as a program does.
+pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes: Vec<u8> = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    })
+    .take(length / 8 + 1)
+    .flatten()
+    .collect();
+    bytes.truncate(length);
+    for (place, byte) in bytes.iter_mut().zip(*b"\x7fELF") {
+        *place = byte;
+    }
+    bytes
+}
+
+/// What a lock says of these bytes.
+pub fn want(bytes: &[u8]) -> Want {
+    Want { digest: Some(Digest::of(bytes)), size: Some(bytes.len() as u64), refuse_html: true }
+}
+
+/// An address where plain http is allowed.
+pub fn plain(url: impl Into<String>) -> FileCandidate {
+    FileCandidate { plain_http_allowed: true, ..FileCandidate::new(url) }
+}
+
+pub fn quiet(_: u64, _: Option<u64>) {}
+
+/// Every file in a folder of the store.
+pub fn files(store: &Store, dir: &str) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(store.root().join(dir))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
