@@ -1,3 +1,140 @@
-//! Facts of a machine.
+//! Facts: what is seen on a machine before anything is planned. Everything comes from files below the machine's root
+//! where the kernel or the distribution keeps it, so that a machine rooted in a directory can show any of it.
 
+mod disks;
 pub(crate) mod interfaces;
+mod leftovers;
+mod listeners;
+mod network;
+mod os;
+mod services;
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::Facts;
+use kubexm_plan::facts::ModuleState;
+use kubexm_spec::Arch;
+
+use crate::ops::{kernel_module, stamp, swap_off};
+use crate::system::Program;
+use crate::{Machine, OpError, fsio, paths};
+
+/// Modules that Kubernetes, its proxy and the CNI plugins may need.
+const MODULES: [&str; 8] =
+    ["br_netfilter", "overlay", "nf_conntrack", "vxlan", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
+/// Programs that kubeadm, kubelet, kube-proxy, the CNI plugins and we ourselves call.
+const PROGRAMS: [&str; 16] = [
+    "iptables",
+    "nft",
+    "conntrack",
+    "mount",
+    "umount",
+    "nsenter",
+    "ip",
+    "ethtool",
+    "tc",
+    "socat",
+    "ebtables",
+    "ipset",
+    "modprobe",
+    "systemctl",
+    "systemd-run",
+    "diff",
+];
+
+/// Looks at everything. `host` is the name in cluster.yaml. `clock_offset_ms` and `round_trip_ms` are the link's to
+/// fill in: a machine cannot know how far its clock is from the controller's.
+pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
+    let kernel = machine.system().kernel()?;
+    let hostname = machine.system().hostname()?;
+    let release = os::release(machine)?;
+    let (default_route, routes) = network::routes(machine)?;
+    let fstab = fsio::read_text(&machine.path("/etc/fstab"))?.unwrap_or_default();
+    let stamp = stamp::read(machine)?;
+    let ours = Ours::read(machine, stamp.is_some())?;
+    let processes = listeners::processes(machine);
+    Ok(Facts {
+        host: host.to_owned(),
+        hostname_addresses: network::addresses_in_hosts(machine, &hostname)?,
+        hostname,
+        os_id: release.get("ID").cloned().unwrap_or_default(),
+        os_version: release.get("VERSION_ID").cloned().unwrap_or_default(),
+        arch: Arch::from_any(&kernel.machine),
+        kernel: kernel.release,
+        page_size: kernel.page_size,
+        cpus: kernel.cpus,
+        memory: os::memory(machine)?,
+        disks: disks::look(machine)?,
+        cgroup_version: if machine.path("/sys/fs/cgroup/cgroup.controllers").exists() { 2 } else { 1 },
+        modules: modules(machine)?,
+        programs: programs(machine),
+        interfaces: machine.system().interfaces()?,
+        default_route,
+        routes,
+        nameservers: network::nameservers(machine)?,
+        swaps: swap_off::devices(machine)?,
+        fstab_swaps: swap_off::fstab_lines(&fstab),
+        selinux: os::selinux(machine)?,
+        firewalls: services::firewalls(machine)?,
+        time_services: services::time(machine)?,
+        clock_offset_ms: 0,
+        round_trip_ms: 0,
+        listeners: listeners::look(machine, &processes, &ours)?,
+        leftovers: leftovers::look(machine, &processes, &ours)?,
+        stamp,
+        proxies: os::proxies(machine)?,
+        noexec: disks::noexec(machine)?,
+        machine_id: os::line(machine, "/etc/machine-id")?,
+        product_uuid: os::line(machine, "/sys/class/dmi/id/product_uuid")?.to_ascii_lowercase(),
+    })
+}
+
+/// Tells what is ours from what is not: by the paths in the node's ledger, and for pods by our stamp.
+pub(crate) struct Ours {
+    ledger: String,
+    stamped: bool,
+}
+
+impl Ours {
+    fn read(machine: &Machine, stamped: bool) -> Result<Self, OpError> {
+        let ledger = fsio::read_text(&machine.path(format!("{}/records.jsonl", paths::LEDGER)))?.unwrap_or_default();
+        Ok(Self { ledger, stamped })
+    }
+
+    /// Whether one of our ops has to do with this path.
+    pub(crate) fn path(&self, path: &str) -> bool {
+        self.ledger.contains(&format!("\"{path}\""))
+    }
+
+    /// Whether a process runs a program of ours, or in a pod of our cluster.
+    pub(crate) fn process(&self, process: &listeners::Process) -> bool {
+        process.exe.as_deref().is_some_and(|exe| self.path(exe)) || (self.stamped && process.in_pod)
+    }
+
+    /// Whether our stamp is on this node.
+    pub(crate) const fn stamped(&self) -> bool {
+        self.stamped
+    }
+}
+
+fn modules(machine: &Machine) -> Result<BTreeMap<String, ModuleState>, OpError> {
+    let mut found = BTreeMap::new();
+    for name in MODULES {
+        let state = if kernel_module::present(machine, name)? {
+            ModuleState::Present
+        } else {
+            // Without modprobe nothing can be loaded.
+            let dry = machine.try_run(&Program::new("modprobe").args(["--dry-run", "--quiet", name]).within(20));
+            if dry.is_ok_and(|output| output.code == 0) { ModuleState::Loadable } else { ModuleState::Missing }
+        };
+        found.insert(name.to_owned(), state);
+    }
+    Ok(found)
+}
+
+fn programs(machine: &Machine) -> BTreeMap<String, Option<String>> {
+    let find = |name: &str| {
+        paths::PATH.split(':').map(|folder| format!("{folder}/{name}")).find(|path| machine.path(path).exists())
+    };
+    PROGRAMS.iter().map(|name| ((*name).to_owned(), find(name))).collect()
+}

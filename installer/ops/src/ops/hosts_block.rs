@@ -11,8 +11,8 @@ use crate::place::Place;
 use crate::{Converge, Machine, OpError, Wave, paths};
 
 const HOSTS: &str = "/etc/hosts";
-const BEGIN: &str = "# BEGIN KubeXM Managed Block";
-const END: &str = "# END KubeXM Managed Block";
+pub(crate) const BEGIN: &str = "# BEGIN KubeXM Managed Block";
+pub(crate) const END: &str = "# END KubeXM Managed Block";
 
 /// The file, and whether it already says what we want.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,101 @@
+//! Space and mount options of the paths we write to.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kubexm_plan::facts::Disk;
+
+use crate::system::Program;
+use crate::{Machine, OpError, fsio};
+
+/// What a node of ours writes to.
+const PATHS: [&str; 9] = [
+    "/etc",
+    "/usr/local/bin",
+    "/opt/cni/bin",
+    "/var/lib/kubexm",
+    "/var/lib/containerd",
+    "/var/lib/kubelet",
+    "/var/lib/etcd",
+    "/var/log",
+    "/mnt/registry",
+];
+/// Where programs are run from.
+const PROGRAM_PATHS: [&str; 2] = ["/usr/local/bin", "/opt/cni/bin"];
+
+struct Mount {
+    point: String,
+    options: String,
+    filesystem: String,
+}
+
+/// By mount point; a path that does not exist yet counts where it will be made.
+pub(super) fn look(machine: &Machine) -> Result<Vec<Disk>, OpError> {
+    let mounts = mounts(machine)?;
+    let mut by_mount: BTreeMap<&str, Disk> = BTreeMap::new();
+    for path in PATHS {
+        let mount = of(&mounts, path);
+        let point = mount.map_or("/", |mount| mount.point.as_str());
+        if let Some(disk) = by_mount.get_mut(point) {
+            disk.paths.push(path.to_owned());
+            continue;
+        }
+        let space = machine.system().space(point)?;
+        let disk = Disk {
+            mount: point.to_owned(),
+            paths: vec![path.to_owned()],
+            free: space.free,
+            size: space.size,
+            filesystem: mount.map(|mount| filesystem(machine, mount)),
+        };
+        by_mount.insert(point, disk);
+    }
+    Ok(by_mount.into_values().collect())
+}
+
+/// Mount points with `noexec` under which we put programs.
+pub(super) fn noexec(machine: &Machine) -> Result<Vec<String>, OpError> {
+    let mounts = mounts(machine)?;
+    let mut found: Vec<String> = PROGRAM_PATHS
+        .iter()
+        .filter_map(|path| of(&mounts, path))
+        .filter(|mount| mount.options.split(',').any(|option| option == "noexec"))
+        .map(|mount| mount.point.clone())
+        .collect();
+    found.dedup();
+    Ok(found)
+}
+
+/// Of proc_pid_mountinfo(5): the fifth field is the mount point, the sixth its options; the type follows ` - `.
+fn mounts(machine: &Machine) -> Result<Vec<Mount>, OpError> {
+    let text = fsio::read_text(&machine.path("/proc/self/mountinfo"))?.unwrap_or_default();
+    let parse = |line: &str| {
+        let (left, right) = line.split_once(" - ")?;
+        let mut fields = left.split(' ').skip(4);
+        Some(Mount {
+            point: fields.next()?.replace("\\040", " "),
+            options: fields.next()?.to_owned(),
+            filesystem: right.split(' ').next()?.to_owned(),
+        })
+    };
+    Ok(text.lines().filter_map(parse).collect())
+}
+
+/// The longest mount point that holds the path; of several on one point the last one covers the others.
+fn of<'a>(mounts: &'a [Mount], path: &str) -> Option<&'a Mount> {
+    mounts
+        .iter()
+        .filter(|mount| Path::new(path).starts_with(&mount.point))
+        .max_by_key(|mount| mount.point.trim_end_matches('/').len())
+}
+
+/// The type; for an xfs that overlayfs cannot use, `xfs ftype=0`.
+fn filesystem(machine: &Machine, mount: &Mount) -> String {
+    if mount.filesystem == "xfs" {
+        let info = machine.try_run(&Program::new("xfs_info").arg(mount.point.as_str()).within(20));
+        if info.is_ok_and(|output| output.stdout().contains("ftype=0")) {
+            return "xfs ftype=0".to_owned();
+        }
+    }
+    mount.filesystem.clone()
+}

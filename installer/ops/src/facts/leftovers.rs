@@ -1,0 +1,67 @@
+//! What a Kubernetes, a container runtime or an etcd left or runs here.
+
+use std::fs;
+
+use kubexm_plan::facts::Leftover;
+
+use super::Ours;
+use super::listeners::Process;
+use crate::{Machine, OpError};
+
+/// Files that only a cluster leaves.
+const FILES: [&str; 7] = [
+    "/etc/kubernetes/admin.conf",
+    "/etc/kubernetes/kubelet.conf",
+    "/etc/kubernetes/pki/ca.crt",
+    "/var/lib/kubelet/config.yaml",
+    "/var/lib/etcd/member",
+    "/etc/systemd/system/kubelet.service",
+    "/usr/lib/systemd/system/kubelet.service",
+];
+/// Folders that only a cluster fills.
+const FOLDERS: [&str; 2] = ["/etc/kubernetes/manifests", "/etc/cni/net.d"];
+
+pub(super) fn look(machine: &Machine, processes: &[Process], ours: &Ours) -> Result<Vec<Leftover>, OpError> {
+    let mut found: Vec<Leftover> = FILES
+        .iter()
+        .filter(|path| machine.path(path).exists())
+        .map(|path| Leftover { what: (*path).to_owned(), ours: ours.path(path) || ours.stamped() })
+        .collect();
+    for folder in FOLDERS {
+        let Ok(entries) = fs::read_dir(machine.path(folder)) else { continue };
+        for entry in entries.flatten().filter(|entry| !entry.file_name().to_string_lossy().starts_with('.')) {
+            let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
+            let ours = ours.path(&path) || ours.stamped();
+            found.push(Leftover { what: path, ours });
+        }
+    }
+    found.sort_by(|a, b| a.what.cmp(&b.what));
+    runtimes(processes, ours, &mut found);
+    for process in
+        processes.iter().filter(|process| matches!(process.name.as_str(), "etcd" | "kubelet" | "kube-apiserver"))
+    {
+        found.push(Leftover {
+            what: format!("{} running (pid {})", process.name, process.pid),
+            ours: ours.process(process),
+        });
+    }
+    Ok(found)
+}
+
+/// Container engines with containers of their own; each container has one shim (containerd) or conmon (podman, cri-o).
+fn runtimes(processes: &[Process], ours: &Ours, found: &mut Vec<Leftover>) {
+    let has = |name: &str| processes.iter().any(|process| process.name == name);
+    for (shim, engine) in [
+        ("containerd-shim", if has("dockerd") { "docker" } else { "containerd" }),
+        ("conmon", if has("crio") { "cri-o" } else { "podman" }),
+    ] {
+        // comm is cut off after 15 bytes: `containerd-shim-runc-v2` shows as `containerd-shim`.
+        let shims: Vec<&Process> = processes.iter().filter(|process| process.name.starts_with(shim)).collect();
+        if !shims.is_empty() {
+            found.push(Leftover {
+                what: format!("{engine} with {} containers", shims.len()),
+                ours: shims.iter().all(|process| ours.process(process)),
+            });
+        }
+    }
+}

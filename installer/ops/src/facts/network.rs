@@ -1,0 +1,80 @@
+//! Routes, nameservers, and what /etc/hosts says of the node's own name.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::ops::resolver;
+use crate::{Machine, OpError, fsio};
+
+/// RTF_REJECT of linux/route.h: a route that leads nowhere.
+const REJECT: u32 = 0x0200;
+
+/// Whether there is a default route, and the destinations of all others as CIDRs.
+pub(super) fn routes(machine: &Machine) -> Result<(bool, Vec<String>), OpError> {
+    let v4 = fsio::read_text(&machine.path("/proc/net/route"))?.unwrap_or_default();
+    let v6 = fsio::read_text(&machine.path("/proc/net/ipv6_route"))?.unwrap_or_default();
+    let all = v4.lines().skip(1).filter_map(route_v4).chain(v6.lines().filter_map(route_v6));
+    let mut default = false;
+    let mut routes = Vec::new();
+    for (address, prefix) in all {
+        if prefix == 0 {
+            default = true;
+        } else {
+            routes.push(format!("{address}/{prefix}"));
+        }
+    }
+    routes.sort();
+    routes.dedup();
+    Ok((default, routes))
+}
+
+/// `Iface Destination Gateway Flags RefCnt Use Metric Mask …`, addresses as the machine's own words in hex.
+fn route_v4(line: &str) -> Option<(IpAddr, u32)> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let word = |at: usize| u32::from_str_radix(fields.get(at)?, 16).ok();
+    if word(3)? & REJECT != 0 {
+        return None;
+    }
+    Some((Ipv4Addr::from(word(1)?.to_ne_bytes()).into(), word(7)?.count_ones()))
+}
+
+/// `destination prefix source prefix next-hop metric references use flags device`, addresses in network order.
+fn route_v6(line: &str) -> Option<(IpAddr, u32)> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let flags = u32::from_str_radix(fields.get(8)?, 16).ok()?;
+    let address = Ipv6Addr::from(u128::from_str_radix(fields.first()?, 16).ok()?);
+    let ours_alone = address.is_loopback() || address.is_multicast() || address.segments()[0] == 0xfe80;
+    if flags & REJECT != 0 || *fields.get(9)? == "lo" || ours_alone {
+        return None;
+    }
+    Some((address.into(), u32::from_str_radix(fields.get(1)?, 16).ok()?))
+}
+
+/// Nameservers of /etc/resolv.conf; none when the file does not exist.
+pub(super) fn nameservers(machine: &Machine) -> Result<Option<Vec<IpAddr>>, OpError> {
+    let text = fsio::read_text(&machine.path("/etc/resolv.conf"))?;
+    // An address with a zone (`fe80::1%eth0`) counts without it.
+    let parse = |server: &str| server.split('%').next().and_then(|address| address.parse().ok());
+    Ok(text.map(|text| resolver::nameservers(&text).filter_map(parse).collect()))
+}
+
+/// Addresses of the lines of /etc/hosts outside our block that carry this name.
+pub(super) fn addresses_in_hosts(machine: &Machine, name: &str) -> Result<Vec<IpAddr>, OpError> {
+    let text = fsio::read_text(&machine.path("/etc/hosts"))?.unwrap_or_default();
+    let mut inside = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        match line.trim() {
+            crate::ops::hosts_block::BEGIN => inside = true,
+            crate::ops::hosts_block::END => inside = false,
+            _ if inside => {}
+            line => {
+                let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
+                let address = words.next().and_then(|address| address.parse().ok());
+                if let (Some(address), true) = (address, words.any(|word| word.eq_ignore_ascii_case(name))) {
+                    found.push(address);
+                }
+            }
+        }
+    }
+    Ok(found)
+}
