@@ -12,10 +12,22 @@ lab_build() {
   kubernetes_programs
   other_programs
   drop_go_caches
-  [ -f "$KEY" ] || ssh-keygen -q -t ed25519 -N '' -C lab -f "$KEY"
-  lab_base
+  host_base
   lab_images
   lab_artifacts
+}
+
+# Only what a host is made of: no program of a cluster, so no Go.
+lab_host_base() {
+  . "$HERE/tools.sh"
+  debian_tools
+  lock
+  host_base
+}
+
+host_base() {
+  [ -f "$KEY" ] || ssh-keygen -q -t ed25519 -N '' -C lab -f "$KEY"
+  lab_base
 }
 
 lab_kubeadm() {

@@ -45,7 +45,7 @@ all_images() {
   tools=(--file "$BASE/bin/busybox:/bin/busybox" --symlink /bin/cp:busybox --symlink /bin/sh:busybox)
   image "ghcr.io/flannel-io/flannel:v$LAB_FLANNEL" --file "$BIN/flanneld:/opt/bin/flanneld" --file "$ca" "${tools[@]}" \
     "${iptables[@]}" --entrypoint '["/opt/bin/flanneld"]'
-  image "ghcr.io/flannel-io/flannel-cni-plugin:v$LAB_FLANNEL_CNI" --file "$BIN/flannel:/flannel" "${tools[@]}"
+  image "ghcr.io/flannel-io/flannel-cni-plugin:$LAB_FLANNEL_CNI_TAG" --file "$BIN/flannel:/flannel" "${tools[@]}"
   for l in cat df echo env grep hostname httpd id ip ls mkdir mount nc nslookup ping ps rm sed sleep timeout touch wget; do
     tools+=(--symlink "/bin/$l:busybox")
   done

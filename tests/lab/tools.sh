@@ -1,6 +1,11 @@
 # shellcheck shell=bash
 # `lab tools`: what the other parts call.
 lab_tools() {
+  debian_tools
+  go_present
+}
+
+debian_tools() {
   local pair missing=()
   # command:package; a package without a command of its own is asked for by a file it brings
   for pair in debootstrap:debootstrap systemd-nspawn:systemd-container ip:iproute2 skopeo:skopeo gcc:gcc pkg-config:pkg-config \
@@ -16,7 +21,6 @@ lab_tools() {
     command -v apt-get > /dev/null || die "please install: ${missing[*]}"
     step apt apt_install "${missing[@]}"
   fi
-  go_present
 }
 
 apt_install() {

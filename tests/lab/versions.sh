@@ -9,7 +9,9 @@ LAB_ETCD_TAG=3.6.5-0
 LAB_COREDNS=1.12.1
 LAB_PAUSE=3.10.1
 LAB_FLANNEL=0.28.4
+# The plugin was built from its old home at 0.9.1; the image carries the name and tag of upstream's.
 LAB_FLANNEL_CNI=0.9.1
+LAB_FLANNEL_CNI_TAG=v1.9.1-flannel1
 LAB_REGISTRY=3.1.2
 LAB_HELM=3.22.0
 LAB_SUITE=bookworm

@@ -1,0 +1,36 @@
+# shellcheck shell=bash
+# What a freshly installed host is held to.
+
+ready() { kubectl_on "$1" get nodes | grep -q ' Ready '; }
+
+all_running() {
+  local pods; pods=$(kubectl_on "$1" get pods -A --no-headers)
+  echo "$pods"
+  ! echo "$pods" | grep -vE ' Running '
+}
+
+no_way_out() {
+  lab watch report > "$WORK/watch.json"
+  python3 - "$WORK/watch.json" << 'PY'
+import json, sys
+report = json.load(open(sys.argv[1]))
+print(report)
+assert report["packets"] == 0, "packets left for the outside"
+assert report["dns"] == [], "names of the outside were asked"
+assert report["missing"] == [], "a host was not watched"
+PY
+}
+
+# The second run: nothing changes, neither the journal's steps nor the host's files.
+changes_nothing() {
+  tree n1 > "$WORK/tree-before"
+  install --bundle "$FILE" -y --json > "$WORK/second.jsonl"
+  tree n1 > "$WORK/tree-after"
+  python3 - "$WORK/second.jsonl" << 'PY'
+import json, sys
+ends = [e for e in map(json.loads, open(sys.argv[1])) if e["type"] == "step-ended"]
+other = [(e["step"], e["outcome"]) for e in ends if e["outcome"] != "satisfied"]
+assert ends and not other, other
+PY
+  same "$WORK/tree-before" "$WORK/tree-after"
+}

@@ -1,0 +1,40 @@
+# shellcheck shell=bash
+# What the whole-program checks share: counting, running both programs, and looking at a host.
+
+PASSED=0
+FAILED=0
+
+say() { printf '\n== %s  (%s s)\n' "$*" "$SECONDS"; }
+
+# check NAME CMD...: one fact about the product, counted; its output is shown only when it does not hold
+check() {
+  local name=$1 out; shift
+  if out=$("$@" 2>&1); then
+    PASSED=$((PASSED + 1)); printf 'ok    %s\n' "$name"
+  else
+    FAILED=$((FAILED + 1)); printf 'FAIL  %s\n' "$name"
+    printf '%s\n' "$out" | tail -40 | sed 's/^/      /'
+  fi
+}
+
+# exits CODE CMD...: the command ends with exactly this exit code
+exits() {
+  local want=$1 got=0; shift
+  "$@" || got=$?
+  [ "$got" = "$want" ] || { echo "exit code $got, wanted $want: $*"; return 1; }
+}
+
+lab() { "$ROOT/scripts/lab" "$@"; }
+
+# The installer as its user calls it: from inside the network that has no way out.
+install() { lab in-net env KUBEXM_HOME="$WORK/$HOME_NAME" "$INSTALL" "$@"; }
+
+kubectl_on() { local host=$1; shift; lab host root "$host" env KUBECONFIG=/etc/kubernetes/admin.conf /usr/local/bin/kubectl "$@"; }
+
+# Every file of the host, one line each: kind, mode, path, and the digest unless the content is random by nature.
+tree() { lab host root "$1" sh -s < "$ROOT/tests/e2e/tree.sh"; }
+
+# Every object of the API, without what is random by nature.
+objects() { kubectl_on "$1" get -A -o json "$(cat "$ROOT/tests/e2e/kinds")" | python3 "$ROOT/tests/e2e/objects.py"; }
+
+same() { diff -u "$1" "$2"; }

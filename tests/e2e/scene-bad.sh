@@ -1,0 +1,39 @@
+# shellcheck shell=bash
+# What a tired operator gets wrong, each with its own exit code and nothing lost.
+say "bad input"
+HOME_NAME=home-bad
+variant() { sed "$1" "$WORK/cluster.yaml" > "$WORK/$2"; }
+
+variant 's/kubernetes:/kubernetesss:/' unknown-key.yaml
+check "an unknown key is named with the nearest one" exits 20 "$BUNDLE" build -f "$WORK/unknown-key.yaml" --dry-run
+variant 's/v1.34.4/v1.99.0/' unknown-version.yaml
+check "an unknown version is named with the nearest" exits 21 "$BUNDLE" build -f "$WORK/unknown-version.yaml" --dry-run
+variant 's/flannel/calico/' later.yaml
+check "what is not built yet is said so" exits 22 "$BUNDLE" build -f "$WORK/later.yaml" --dry-run
+sed 's/kubeadm: .*/kubeadm: {versions: {"1.34.4": {amd64: {sha256: 0000000000000000000000000000000000000000000000000000000000000000, size: 74494114}}}, default: "1.34.4"}/' \
+  "$LAB_OVERLAY" > "$WORK/wrong-digest.yaml"
+check "a digest that does not match is refused, and no file is left" bash -c "
+  code=0; '$BUNDLE' build -f '$WORK/cluster.yaml' --zone '$LAB_ZONE' --catalogue '$WORK/wrong-digest.yaml' --cache '$WORK/cache-bad' -o '$WORK/wrong.tar.zst' || code=\$?
+  [ \$code = 41 ] && [ ! -e '$WORK/wrong.tar.zst' ]"
+sed 's/127.0.0.1:[0-9]*/127.0.0.1:1/' "$LAB_ZONE" > "$WORK/down.yaml"
+check "an origin that is down is named" exits 40 "$BUNDLE" build -f "$WORK/cluster.yaml" --zone "$WORK/down.yaml" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache-down" -o "$WORK/down.tar.zst"
+rm -rf "$WORK/cache-bad" "$WORK/cache-down"
+
+cp "$FILE" "$WORK/flipped.tar.zst"
+printf '\xff' | dd of="$WORK/flipped.tar.zst" bs=1 seek=200000000 conv=notrunc status=none
+check "one flipped byte is found" exits 30 "$BUNDLE" verify "$WORK/flipped.tar.zst"
+check "the installer refuses it before it touches a host" exits 30 install --bundle "$WORK/flipped.tar.zst" -y
+truncate -s 200000000 "$WORK/flipped.tar.zst"
+check "a truncated bundle is refused" exits 31 install --bundle "$WORK/flipped.tar.zst" -y
+rm -f "$WORK/flipped.tar.zst"
+
+check "a host that is not there is named" exits 50 install --bundle "$FILE" -y --accept-new-host-keys
+lab host up n1 10.77.0.11
+check "without a terminal and without -y nothing is changed" exits 11 install --bundle "$FILE" --accept-new-host-keys
+lab host root n1 sh -c 'mkdir -p /etc/kubernetes && echo x > /etc/kubernetes/admin.conf'
+check "leftovers of another cluster stop it in preflight" exits 53 install --bundle "$FILE" -y --accept-new-host-keys
+lab host root n1 rm -rf /etc/kubernetes
+lab host root n1 sh -c 'mv /etc/sudoers.d/operator /root/operator.sudoers 2>/dev/null; for f in /etc/sudoers.d/*; do case $f in */README) ;; *) mv "$f" /root/;; esac; done; true'
+check "a user who cannot sudo is named" exits 52 install --bundle "$FILE" -y --accept-new-host-keys
+lab host down --all
+HOME_NAME=home

@@ -1,0 +1,18 @@
+# shellcheck shell=bash
+# A host with a default route (which leads nowhere): install, look, install again.
+. "$ROOT/tests/e2e/host.sh"
+say "install on a host with a default route"
+lab host up n1 10.77.0.11
+lab watch start n1
+check "the watch counts what it must (positive control)" lab watch control n1
+check "an unknown host key is refused" exits 51 install --bundle "$FILE" -y
+check "a cluster comes up from the bundle" install --bundle "$FILE" -y --accept-new-host-keys
+check "the node is Ready" ready n1
+check "every pod runs" all_running n1
+check "no packet and no name left for the outside" no_way_out
+objects n1 > "$WORK/objects-online"
+tree n1 > "$WORK/tree-online"
+check "a second create changes nothing" changes_nothing
+check "the cluster survives a reboot" bash -c "'$ROOT/scripts/lab' host reboot n1"
+check "the depot is back after the reboot" lab host root n1 sh -c 'for i in $(seq 60); do systemctl is-active -q kubexm-depot && exit 0; sleep 1; done; exit 1'
+lab host down --all
