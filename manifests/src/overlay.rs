@@ -8,6 +8,7 @@ use kubexm_spec::{Arch, Digest, Trust};
 use crate::catalogue::{Catalogue, ImagePin, SCHEMA};
 use crate::component::{Pin, parse_digest};
 use crate::error::CatalogueError;
+use crate::version;
 
 const OVERLAY: Keys = Keys::all(&["schema", "name", "components", "images", "releases"]);
 const COMPONENT: Keys = Keys::all(&["url", "digestSource", "default", "versions"]);
@@ -76,15 +77,19 @@ fn components(catalogue: &mut Catalogue, at: &At<'_>) {
             component.digest_source = Some(url);
         }
         if let Some(map) = map.get("versions").and_then(|at| at.open_mapping()) {
-            for (version, at) in map.entries() {
+            for (text, at) in map.entries() {
+                if !version::is_version(text) {
+                    at.bad(format!("{text:?} is no version"), "like 1.34.4");
+                    continue;
+                }
                 let pins = pins(&at);
-                component.versions.entry(crate::version::bare(version).to_owned()).or_default().extend(pins);
+                component.versions.entry(version::bare(text).to_owned()).or_default().extend(pins);
             }
         }
         if let Some(at) = map.get("default")
             && let Some(text) = at.text()
         {
-            let version = crate::version::bare(text);
+            let version = version::bare(text);
             if component.versions.contains_key(version) {
                 component.default = Some(version.to_owned());
             } else {

@@ -225,7 +225,7 @@ fn extra_file(file: &ExtraFile) -> Result<(String, Trust, Source), RequireError>
             let path = url.split(['?', '#']).next().unwrap_or(url);
             let after_scheme = path.split_once("://").map_or(path, |(_, rest)| rest);
             let name = after_scheme.split_once('/').and_then(|(_, rest)| rest.rsplit('/').next()).unwrap_or("");
-            if name.is_empty() {
+            if matches!(name, "" | "." | "..") {
                 return Err(RequireError::NoFileName { address: url.clone() });
             }
             let source = Source::File {

@@ -7,6 +7,16 @@ pub fn bare(text: &str) -> &str {
     text.strip_prefix('v').unwrap_or(text)
 }
 
+/// Whether the text can be a version: it becomes part of addresses and file names, so it holds nothing but letters, digits,
+/// `.`, `-` and `+`, begins with a digit (after `v`), and has no `..`.
+pub fn is_version(text: &str) -> bool {
+    let text = bare(text);
+    text.len() <= 64
+        && text.starts_with(|c: char| c.is_ascii_digit())
+        && !text.contains("..")
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'+'))
+}
+
 /// Orders versions number by number (`1.9.0` before `1.10.0`). What is no number is ordered as text, and a suffix comes
 /// before the version without it, as in semver (`2.0.0-rc.1` before `2.0.0`).
 pub fn compare(left: &str, right: &str) -> Ordering {
@@ -56,5 +66,13 @@ mod tests {
         assert_eq!(minor("v1.34.4"), "1.34");
         assert_eq!(patch("1.34.4"), Some(4));
         assert_eq!(patch("1.34"), None);
+    }
+
+    #[test]
+    fn a_version_cannot_climb_out_of_an_address() {
+        assert!(is_version("v1.34.4-rc.1") && is_version("2.0.0+k3s1"));
+        for bad in ["", "../1.2.3", "1.2.3/../x", "1.2.3-..", "latest", "1.2.3 "] {
+            assert!(!is_version(bad), "{bad:?}");
+        }
     }
 }

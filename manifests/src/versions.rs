@@ -56,6 +56,9 @@ pub(crate) fn choose(cluster: &Cluster, asked: &Kubernetes, catalogue: &Catalogu
 fn kubernetes_version(asked: Option<&str>, catalogue: &Catalogue) -> Result<String, RequireError> {
     let preferred = catalogue.component(Program::Kubeadm).and_then(|kubeadm| kubeadm.default.as_deref());
     let wanted = version::bare(asked.or(preferred).unwrap_or(&catalogue.kubernetes));
+    if !version::is_version(wanted) {
+        return Err(unknown_kubernetes(wanted, catalogue));
+    }
     if version::patch(wanted).is_some() {
         return Ok(wanted.to_owned());
     }
@@ -75,7 +78,7 @@ fn unknown_kubernetes(asked: &str, catalogue: &Catalogue) -> RequireError {
 
 /// Refuses a version of whose minor the catalogue knows nothing.
 pub(crate) fn known_version(component: &Component, wanted: &str) -> Result<(), RequireError> {
-    if component.knows_minor_of(wanted) && version::patch(wanted).is_some() {
+    if version::is_version(wanted) && component.knows_minor_of(wanted) && version::patch(wanted).is_some() {
         return Ok(());
     }
     let known = component.versions.keys().map(String::as_str);

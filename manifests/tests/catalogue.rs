@@ -109,7 +109,7 @@ fn an_unknown_patch_goes_by_upstreams_checksum_and_an_unknown_minor_is_refused()
     let (sha256, _, trust, url) = file(&found, Program::Kubeadm, Platform::LINUX_AMD64);
     assert_eq!((sha256, trust), (None, Trust::UpstreamChecksum));
     assert_eq!(url, "https://dl.k8s.io/release/v1.34.99/bin/linux/amd64/kubeadm");
-    for version in ["1.29.1", "1.43", "2.0.0", "1.37.0"] {
+    for version in ["1.29.1", "1.43", "2.0.0", "1.37.0", "1.34.4-/../../x"] {
         let error = require(&for_version(Some(version)), &Catalogue::embedded()).unwrap_err();
         assert_eq!(error.exit_code(), ExitCode::UnknownVersion);
         assert!(matches!(&error, RequireError::UnknownKubernetes { nearest, .. } if !nearest.is_empty()), "{error}");
