@@ -1,5 +1,10 @@
 //! A link carries typed requests to the machine where ops run, and nothing else: no shell text.
 
+pub mod agent;
+pub mod known_hosts;
+pub mod ssh;
+pub mod wire;
+
 use async_trait::async_trait;
 use kubexm_plan::{Facts, Plan, Probe, Step};
 pub use kubexm_plan::{Found, ProbeAnswer};

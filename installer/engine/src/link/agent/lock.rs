@@ -1,0 +1,156 @@
+//! One run at a time on a host: an flock that the kernel lets go when its process ends, however that happens.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+const POLL: Duration = Duration::from_millis(50);
+
+/// The held lock.
+#[derive(Debug)]
+pub struct HostLock {
+    file: File,
+    note: Note,
+}
+
+/// Who holds it, for the one that finds it held. Only a hint: the flock alone decides.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Note {
+    holder: String,
+    pid: u32,
+    /// Its controller is gone, and it only finishes what it had begun.
+    finishing: bool,
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For another live run.
+    pub other: Duration,
+    /// For an agent that finishes, or for one of this very run.
+    pub own: Duration,
+}
+
+/// Why the host was not got.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Somebody else has it.
+    #[error("held by {holder}")]
+    Held {
+        /// Who.
+        holder: String,
+    },
+    /// The file cannot be used.
+    #[error("cannot lock {path}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl HostLock {
+    /// Waits for the lock as long as `patience` says, or until `stop` says so.
+    pub fn acquire(path: &Path, holder: &str, patience: Patience, stop: &dyn Fn() -> bool) -> Result<Self, LockError> {
+        let failed = |source| LockError::Io { path: path.to_owned(), source };
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(path).map_err(failed)?;
+        let begun = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+            let note = read_note(&mut file);
+            let waits = if note.finishing || note.holder == holder { patience.own } else { patience.other };
+            if stop() || begun.elapsed() >= waits {
+                let holder = match note.holder.as_str() {
+                    "" => "an agent that did not say whose it is".to_owned(),
+                    name => format!("{name}, agent process {}", note.pid),
+                };
+                return Err(LockError::Held { holder });
+            }
+            std::thread::sleep(POLL);
+        }
+        let lock = Self { file, note: Note { holder: holder.to_owned(), pid: std::process::id(), finishing: false } };
+        lock.write(&lock.note);
+        Ok(lock)
+    }
+
+    /// Tells who waits that this agent takes nothing new.
+    pub fn finishing(&self) {
+        self.write(&Note { finishing: true, ..self.note.clone() });
+    }
+
+    /// Failing is harmless: only the text for people is lost.
+    fn write(&self, note: &Note) {
+        let mut file = &self.file;
+        let text = serde_json::to_vec(note).unwrap_or_default();
+        let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text));
+        if let Err(error) = written {
+            tracing::debug!(%error, "the note in the lock file could not be written");
+        }
+    }
+}
+
+fn read_note(file: &mut File) -> Note {
+    let mut text = Vec::new();
+    let read = file.rewind().and_then(|()| file.take(4096).read_to_end(&mut text));
+    read.ok().and_then(|_| serde_json::from_slice(&text).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Patience = Patience { other: Duration::ZERO, own: Duration::from_secs(20) };
+
+    #[test]
+    fn a_second_run_is_told_who_holds_the_host() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run/lock");
+        let held = HostLock::acquire(&path, "run 7", SHORT, &|| false).unwrap();
+        let refused = HostLock::acquire(&path, "run 8", SHORT, &|| false).unwrap_err().to_string();
+        assert!(refused.contains("run 7") && refused.contains(&std::process::id().to_string()), "{refused}");
+        drop(held);
+        HostLock::acquire(&path, "run 8", SHORT, &|| false).unwrap();
+    }
+
+    #[test]
+    fn an_agent_that_finishes_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let held = HostLock::acquire(&path, "run 7", SHORT, &|| false).unwrap();
+        held.finishing();
+        let waiting = std::thread::spawn({
+            let path = path.clone();
+            move || HostLock::acquire(&path, "run 8", SHORT, &|| false).map(drop)
+        });
+        std::thread::sleep(POLL * 3);
+        assert!(!waiting.is_finished(), "it gave up, or took a held lock");
+        drop(held);
+        waiting.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn who_waits_stops_when_its_own_controller_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let _held = HostLock::acquire(&path, "run 7", SHORT, &|| false).unwrap();
+        let begun = Instant::now();
+        HostLock::acquire(&path, "run 7", SHORT, &|| true).unwrap_err();
+        assert!(begun.elapsed() < SHORT.own);
+    }
+}

@@ -1,0 +1,253 @@
+//! The agent: this program on a node, serving one controller over its standard input and output.
+//!
+//! [`serve`] answers requests that look at or change the node; [`serve_store`], on a channel of its own, takes blobs.
+//! Both run on plain threads: all they do are system calls. A request runs on a thread of its own, so that a `Ping` is
+//! answered while a step takes minutes. When the channel closes, or nothing was heard for [`SILENCE`], no further
+//! request is taken, the steps that run are finished and written to the ledger, and the agent ends.
+
+pub(crate) mod lock;
+mod store;
+mod work;
+
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use kubexm_spec::Arch;
+
+use super::wire::{Answer, Ask, Frame, PROTOCOL, Request, Response, Secret, WireError, frame};
+use lock::{HostLock, Patience};
+pub use store::serve_store;
+pub use work::{LOCK_PATH, Work};
+
+/// A controller that is there pings every few seconds. When nothing came for this long it is gone, even if the
+/// connection still seems to stand: sshd notices a lost network only after hours.
+pub const SILENCE: Duration = Duration::from_secs(60);
+/// Requests that may run at once.
+const MOST_AT_ONCE: usize = 64;
+/// How long a step waits for a host that another live run holds.
+const OTHER_RUN: Duration = Duration::from_secs(5);
+
+/// Why an agent ended other than by `Bye` or a closed channel.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// What came was not the protocol.
+    #[error("the controller does not speak our protocol: {0}")]
+    Wire(#[from] WireError),
+    /// A thread could not be started.
+    #[error("cannot start a thread")]
+    Thread(#[source] std::io::Error),
+}
+
+/// Serves until the controller says `Bye` or the channel closes.
+pub fn serve(
+    stdin: impl Read + Send + 'static,
+    stdout: impl Write + Send + 'static,
+    work: impl Work,
+) -> Result<(), AgentError> {
+    let agent = Arc::new(Agent {
+        out: Out::new(stdout)?,
+        lock: Mutex::new(None),
+        holder: Mutex::new(String::new()),
+        gone: AtomicBool::new(false),
+        work,
+    });
+    let frames = read_frames(stdin)?;
+    let mut running: Vec<JoinHandle<()>> = Vec::new();
+    let mut bye = None;
+    let ended = loop {
+        let request = match next_request(&frames, SILENCE) {
+            Ok(Some(request)) => request,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error.into()),
+        };
+        running.retain(|thread| !thread.is_finished());
+        match request.ask {
+            Ask::Hello { protocol, ref holder, .. } => {
+                agent.holder.lock().unwrap_or_else(PoisonError::into_inner).clone_from(holder);
+                agent.out.answer(request.id, hello(protocol));
+            }
+            Ask::Ping => agent.out.answer(request.id, Answer::Pong { clock_ms: clock_ms() }),
+            Ask::Bye => {
+                bye = Some(request.id);
+                break Ok(());
+            }
+            ask if running.len() < MOST_AT_ONCE => {
+                let agent = Arc::clone(&agent);
+                let thread = std::thread::Builder::new().name("request".into());
+                let work = move || agent.out.answer(request.id, agent.answer(ask));
+                running.push(thread.spawn(work).map_err(AgentError::Thread)?);
+            }
+            _ => {
+                let text = format!("more than {MOST_AT_ONCE} requests at once");
+                agent.out.answer(request.id, Answer::Failed { text });
+            }
+        }
+    };
+    agent.gone.store(true, Ordering::SeqCst);
+    if let Some(lock) = &*agent.lock.lock().unwrap_or_else(PoisonError::into_inner) {
+        lock.finishing();
+    }
+    for thread in running {
+        // A thread that panicked has nothing more to say; its answer never comes and the controller asks again.
+        let _ = thread.join();
+    }
+    if let Some(id) = bye {
+        agent.out.answer(id, Answer::Bye);
+    }
+    ended
+}
+
+struct Agent<W> {
+    out: Out,
+    lock: Mutex<Option<HostLock>>,
+    holder: Mutex<String>,
+    gone: AtomicBool,
+    work: W,
+}
+
+impl<W: Work> Agent<W> {
+    fn answer(&self, ask: Ask) -> Answer {
+        let answered = match ask {
+            Ask::Facts { host } => self.work.facts(&host).map(|facts| Answer::Facts { facts: Box::new(facts) }),
+            Ask::Observe { step, texts, slots } => match self.hold(step.timeout_s) {
+                Err(locked) => return locked,
+                Ok(()) => self.work.observe(&step, texts, slots.into_values()).map(|found| Answer::Observed { found }),
+            },
+            Ask::Converge { step, texts, slots, run, sequence } => match self.hold(step.timeout_s) {
+                Err(locked) => return locked,
+                Ok(()) => {
+                    self.work.converge(&step, texts, slots.into_values(), &run, sequence).map(|()| Answer::Converged)
+                }
+            },
+            Ask::Probe { probe } => self.work.probe(&probe).map(|answer| Answer::Probed { answer }),
+            Ask::StoreMissing { blobs } => store::missing(&self.work, &blobs),
+            Ask::AdminKubeconfig => {
+                self.work.admin_kubeconfig().map(|file| Answer::AdminKubeconfig { file: Secret(file) })
+            }
+            Ask::Evidence => self.work.evidence().map(|files| Answer::Evidence { files }),
+            Ask::StepLog { run, step } => self.work.step_log(&run, &step).map(|text| Answer::StepLog { text }),
+            Ask::StorePut { .. } => return not_here("blobs go over a store channel"),
+            Ask::Hello { .. } | Ask::Ping | Ask::Bye => return not_here("this is answered elsewhere"),
+        };
+        answered.unwrap_or_else(|text| Answer::Failed { text })
+    }
+
+    /// Holds the host from the first step on until the agent ends.
+    fn hold(&self, timeout_s: u64) -> Result<(), Answer> {
+        let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // A step that waited for a host until its controller went away must not begin.
+        let gone = || self.gone.load(Ordering::SeqCst);
+        if gone() {
+            return Err(Answer::Failed { text: "the controller is gone".into() });
+        }
+        if held.is_none() {
+            let holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let patience = Patience { other: OTHER_RUN, own: Duration::from_secs(timeout_s).max(OTHER_RUN) };
+            match HostLock::acquire(&self.work.lock_path(), &holder, patience, &gone) {
+                Ok(lock) => *held = Some(lock),
+                Err(lock::LockError::Held { holder }) => return Err(Answer::Locked { holder }),
+                Err(error) => return Err(Answer::Failed { text: chain(&error) }),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn not_here(reason: &str) -> Answer {
+    Answer::NotUnderstood { reason: reason.to_owned() }
+}
+
+fn hello(protocol: u32) -> Answer {
+    if protocol == PROTOCOL {
+        Answer::Hello {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            arch: Arch::from_any(std::env::consts::ARCH),
+            pid: std::process::id(),
+        }
+    } else {
+        let reason = format!("the controller speaks protocol {protocol}, this agent {PROTOCOL}");
+        Answer::NotUnderstood { reason }
+    }
+}
+
+fn clock_ms() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// An error with all its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// The agent's side of the channel, shared by the threads that answer.
+struct Out(Mutex<Box<dyn Write + Send>>);
+
+impl Out {
+    fn new(mut stdout: impl Write + Send + 'static) -> Result<Self, AgentError> {
+        stdout.write_all(frame::magic_line().as_bytes()).and_then(|()| stdout.flush()).map_err(WireError::from)?;
+        Ok(Self(Mutex::new(Box::new(stdout))))
+    }
+
+    /// An answer that cannot be written has nobody who waits for it: the controller asks again on a new channel.
+    fn answer(&self, id: u64, answer: Answer) {
+        let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = match frame::write_message(&mut *out, &Response { id, answer }) {
+            Err(WireError::TooLong { length, .. }) => {
+                let text = format!("an answer of {length} bytes is too long to be sent");
+                frame::write_message(&mut *out, &Response { id, answer: Answer::Failed { text } })
+            }
+            other => other,
+        };
+        if let Err(error) = sent {
+            tracing::debug!(%error, "an answer could not be sent");
+        }
+    }
+}
+
+type Frames = Receiver<Result<Frame, WireError>>;
+
+/// Frames as they come, read by a thread, so that silence can be noticed. The thread ends with the process or channel.
+fn read_frames(mut stdin: impl Read + Send + 'static) -> Result<Frames, AgentError> {
+    let (sender, frames) = sync_channel(8);
+    let read = move || {
+        while let Some(frame) = frame::read_frame(&mut stdin).transpose() {
+            let broken = frame.is_err();
+            if sender.send(frame).is_err() || broken {
+                break;
+            }
+        }
+    };
+    std::thread::Builder::new().name("frames".into()).spawn(read).map_err(AgentError::Thread)?;
+    Ok(frames)
+}
+
+/// None when the channel closed or fell silent.
+fn next_frame(frames: &Frames, silence: Duration) -> Result<Option<Frame>, WireError> {
+    match frames.recv_timeout(silence) {
+        // A channel that broke is a closed one.
+        Ok(Err(WireError::Io(_) | WireError::Cut)) => Ok(None),
+        Ok(frame) => frame.map(Some),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(None),
+    }
+}
+
+fn next_request(frames: &Frames, silence: Duration) -> Result<Option<Request>, WireError> {
+    match next_frame(frames, silence)? {
+        Some(Frame::Message(body)) => frame::parse(&body).map(Some),
+        Some(Frame::Data(_)) => Err(WireError::Kind(1)),
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,169 @@
+//! The agent's second mode: blobs come over a channel of their own and go into the node's content store.
+//!
+//! Bytes are hashed while they are written; a blob gets its name only when all of it is there, right and synced. What
+//! a cut connection leaves stays as a part file, and the next channel goes on after it.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use kubexm_spec::Digest;
+use kubexm_transport::Store;
+use kubexm_transport::partial::Partial;
+
+use super::{AgentError, Out, Work, chain, clock_ms, hello, next_frame, not_here, read_frames};
+use crate::link::wire::{Answer, Ask, Frame, Request, WireError, frame};
+
+/// A bundle on a slow stick may need a while before the next bytes come.
+const SILENCE: Duration = Duration::from_secs(300);
+/// How long the writer of a cut channel may need to notice.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Part files of this channel, hashed once and held until their blob is whole.
+type Partials = BTreeMap<Digest, Partial>;
+
+/// A blob whose bytes are coming.
+struct Put {
+    id: u64,
+    digest: Digest,
+    size: u64,
+    /// Bytes still to come.
+    remaining: u64,
+    /// None after a failure that was answered: what still comes of the blob is passed over.
+    partial: Option<Partial>,
+}
+
+/// Takes blobs until the controller says `Bye` or the channel closes.
+pub fn serve_store(
+    stdin: impl Read + Send + 'static,
+    stdout: impl Write + Send + 'static,
+    work: impl Work,
+) -> Result<(), AgentError> {
+    let work = &work;
+    let out = Out::new(stdout)?;
+    let frames = read_frames(stdin)?;
+    let mut partials = Partials::new();
+    let mut coming: Option<Put> = None;
+    while let Some(frame) = next_frame(&frames, SILENCE)? {
+        match frame {
+            Frame::Data(bytes) => coming.as_mut().ok_or(WireError::Kind(1))?.take(&bytes, &out)?,
+            Frame::Message(body) => {
+                let Request { id, ask } = frame::parse(&body)?;
+                match ask {
+                    // The heartbeat comes between data frames too.
+                    Ask::Ping => out.answer(id, Answer::Pong { clock_ms: clock_ms() }),
+                    _ if coming.is_some() => return Err(WireError::Kind(0).into()),
+                    Ask::Hello { protocol, .. } => out.answer(id, hello(protocol)),
+                    Ask::StoreMissing { blobs } => out.answer(id, open_partials(work, &blobs, &mut partials)),
+                    Ask::StorePut { digest, size, offset } => {
+                        let begun = begin(work, &mut partials, digest, offset);
+                        let partial = begun.map_err(|text| out.answer(id, Answer::Failed { text })).ok();
+                        coming = Some(Put { id, digest, size, remaining: size.saturating_sub(offset), partial });
+                    }
+                    Ask::Bye => {
+                        out.answer(id, Answer::Bye);
+                        return Ok(());
+                    }
+                    _ => out.answer(id, not_here("a store channel takes blobs only")),
+                }
+            }
+        }
+        if let Some(put) = coming.take_if(|put| put.remaining == 0) {
+            put.finish(&out);
+        }
+    }
+    Ok(())
+}
+
+impl Put {
+    fn take(&mut self, bytes: &[u8], out: &Out) -> Result<(), WireError> {
+        let length = bytes.len() as u64;
+        self.remaining = self.remaining.checked_sub(length).ok_or(WireError::TooLong {
+            length: bytes.len(),
+            most: usize::try_from(self.remaining).unwrap_or(usize::MAX),
+        })?;
+        if let Some(partial) = &mut self.partial
+            && let Err(error) = partial.write(bytes, Some(self.size))
+        {
+            self.partial = None;
+            out.answer(self.id, Answer::Failed { text: chain(&error) });
+        }
+        Ok(())
+    }
+
+    fn finish(self, out: &Out) {
+        let Some(partial) = self.partial else { return };
+        let found = partial.digest();
+        let right = found == self.digest;
+        let done = if right { partial.commit().map(drop) } else { partial.discard() };
+        out.answer(
+            self.id,
+            match done {
+                Err(error) => Answer::Failed { text: chain(&error) },
+                Ok(()) if right => Answer::Stored,
+                Ok(()) => Answer::Corrupt { found },
+            },
+        );
+    }
+}
+
+fn begin(work: &impl Work, partials: &mut Partials, digest: Digest, offset: u64) -> Result<Partial, String> {
+    let partial = match partials.remove(&digest) {
+        Some(partial) => partial,
+        None => hold(&open(work)?, &digest)?,
+    };
+    if partial.length() == offset {
+        Ok(partial)
+    } else {
+        Err(format!("{} bytes of blob {digest} are here and bytes from {offset} on were announced", partial.length()))
+    }
+}
+
+fn open(work: &impl Work) -> Result<Store, String> {
+    Store::open(work.store_path()).map_err(|error| chain(&error))
+}
+
+fn hold(store: &Store, digest: &Digest) -> Result<Partial, String> {
+    let begun = Instant::now();
+    loop {
+        if let Some(partial) = store.try_partial(&digest.hex()).map_err(|error| chain(&error))? {
+            return Ok(partial);
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("another delivery writes blob {digest} to this node; wait for it and run again"));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// What is missing, with the bytes that are there; part files with bytes stay open and locked in `partials`.
+fn open_partials(work: &impl Work, blobs: &BTreeMap<Digest, u64>, partials: &mut Partials) -> Answer {
+    let mut look = || -> Result<BTreeMap<Digest, u64>, String> {
+        let store = open(work)?;
+        let mut have = BTreeMap::new();
+        for (digest, size) in blobs {
+            if store.holds(digest, *size).map_err(|error| chain(&error))? {
+                continue;
+            }
+            let mut partial = match partials.remove(digest) {
+                Some(partial) => partial,
+                None => hold(&store, digest)?,
+            };
+            // As long as the blob or longer, and still not the blob: nothing in it can be believed.
+            if partial.length() >= *size && partial.length() > 0 {
+                partial.clear().map_err(|error| chain(&error))?;
+            }
+            have.insert(*digest, partial.length());
+            if partial.length() > 0 {
+                partials.insert(*digest, partial);
+            }
+        }
+        Ok(have)
+    };
+    look().map_or_else(|text| Answer::Failed { text }, |have| Answer::Missing { have })
+}
+
+/// What is missing, for a channel that puts nothing.
+pub(super) fn missing(work: &impl Work, blobs: &BTreeMap<Digest, u64>) -> Result<Answer, String> {
+    Ok(open_partials(work, blobs, &mut Partials::new()))
+}

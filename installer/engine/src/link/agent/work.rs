@@ -1,0 +1,78 @@
+//! What an agent does for its controller, on the machine it runs on.
+
+use std::path::PathBuf;
+
+use kubexm_ops::paths::ADMIN_CONF;
+use kubexm_ops::{Machine, OpError, evidence, facts, probe, step};
+use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, Step, Texts};
+
+use crate::link::SlotValues;
+
+/// Held by the agent that works on this node.
+pub const LOCK_PATH: &str = "/run/kubexm/lock";
+
+/// The node's side of a link. An error is one text: what, where, how to mend it; it travels to the controller.
+pub trait Work: Send + Sync + 'static {
+    /// Looks at the host; changes nothing.
+    fn facts(&self, host: &str) -> Result<Facts, String>;
+    /// Observes every op of a step.
+    fn observe(&self, step: &Step, texts: Texts, slots: SlotValues) -> Result<Vec<Found>, String>;
+    /// Converges a step and keeps the ledger.
+    fn converge(&self, step: &Step, texts: Texts, slots: SlotValues, run: &str, sequence: u64) -> Result<(), String>;
+    /// Looks once.
+    fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, String>;
+    /// Text by file name.
+    fn evidence(&self) -> Result<Vec<(String, String)>, String>;
+    /// kubeadm's admin.conf, byte for byte; a secret.
+    fn admin_kubeconfig(&self) -> Result<Vec<u8>, String>;
+    /// Log of a step.
+    fn step_log(&self, run: &str, step: &Step) -> Result<String, String>;
+    /// The file whose flock means that a run holds the host.
+    fn lock_path(&self) -> PathBuf;
+    /// The folder of the node's content store.
+    fn store_path(&self) -> PathBuf;
+}
+
+impl Work for Machine {
+    fn facts(&self, host: &str) -> Result<Facts, String> {
+        said(facts::collect(self, host))
+    }
+
+    fn observe(&self, step: &Step, texts: Texts, slots: SlotValues) -> Result<Vec<Found>, String> {
+        said(step::observe(step, &self.with_texts(texts).with_slots(slots)))
+    }
+
+    fn converge(&self, step: &Step, texts: Texts, slots: SlotValues, run: &str, sequence: u64) -> Result<(), String> {
+        said(step::converge(step, &self.with_texts(texts).with_slots(slots), run, sequence))
+    }
+
+    fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, String> {
+        said(probe::look(probe, self))
+    }
+
+    fn evidence(&self) -> Result<Vec<(String, String)>, String> {
+        Ok(evidence::collect(self))
+    }
+
+    fn admin_kubeconfig(&self) -> Result<Vec<u8>, String> {
+        let path = self.path(ADMIN_CONF);
+        std::fs::read(&path).map_err(|error| format!("cannot read {ADMIN_CONF}: {error}; has `kubeadm init` run here?"))
+    }
+
+    fn step_log(&self, run: &str, step: &Step) -> Result<String, String> {
+        said(step::log(step, self, run))
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.path(LOCK_PATH)
+    }
+
+    fn store_path(&self) -> PathBuf {
+        self.store()
+    }
+}
+
+/// Errors travel as text.
+fn said<T>(result: Result<T, OpError>) -> Result<T, String> {
+    result.map_err(|error| error.full())
+}

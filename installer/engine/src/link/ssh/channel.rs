@@ -1,0 +1,155 @@
+//! The controller's end of an agent channel: many requests at once over one pair of streams.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kubexm_spec::Arch;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use crate::link::wire::{Answer, Ask, Frame, PROTOCOL, Request, Response, WireError, frame};
+
+/// How often the agent hears that we are still there; it gives up after [`crate::link::agent::SILENCE`].
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// The channel ended or broke: ask again on a new one.
+    #[error("the connection to the agent was lost")]
+    Lost,
+    /// The other side is not an agent of ours.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The agent did not understand us.
+    #[error("{0}")]
+    NotUnderstood(String),
+}
+
+type Waiting = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Answer>>>>>;
+
+/// An open channel to an agent. Dropping it closes the channel.
+#[derive(Debug)]
+pub struct AgentChannel {
+    outgoing: mpsc::Sender<Vec<u8>>,
+    waiting: Waiting,
+    next_id: AtomicU64,
+    // Ends the tasks when the channel is dropped.
+    _tasks: JoinSet<()>,
+}
+
+/// What the agent said of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentHello {
+    /// Program version.
+    pub version: String,
+    /// What it was built for.
+    pub arch: Option<Arch>,
+    /// Process id on the node.
+    pub pid: u32,
+}
+
+impl AgentChannel {
+    /// Waits for the magic line and shakes hands. `holder` tells others whose run it is.
+    pub async fn open(
+        reader: impl AsyncRead + Unpin + Send + 'static,
+        mut writer: impl AsyncWrite + Unpin + Send + 'static,
+        holder: &str,
+    ) -> Result<(Self, AgentHello), ChannelError> {
+        let mut reader = BufReader::with_capacity(64 << 10, reader);
+        frame::skip_to_magic(&mut reader).await?;
+        let (outgoing, mut to_write) = mpsc::channel::<Vec<u8>>(16);
+        let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
+        let mut tasks = JoinSet::new();
+        let closed = Arc::clone(&waiting);
+        tasks.spawn(async move {
+            while let Some(bytes) = to_write.recv().await {
+                if writer.write_all(&bytes).await.is_err() || writer.flush().await.is_err() {
+                    break;
+                }
+            }
+            close(&closed);
+        });
+        let answered = Arc::clone(&waiting);
+        tasks.spawn(async move {
+            while let Ok(Some(Frame::Message(body))) = frame::next_frame(&mut reader).await {
+                let Ok(Response { id, answer }) = frame::parse(&body) else { break };
+                let sender = lock(&answered).as_mut().and_then(|waiting| waiting.remove(&id));
+                // Nobody waits for the answer to a heartbeat, or to a request whose time ran out.
+                if let Some(sender) = sender {
+                    let _ = sender.send(answer);
+                }
+            }
+            close(&answered);
+        });
+        let beat = outgoing.clone();
+        let heartbeat = frame::message_frame(&Request { id: 0, ask: Ask::Ping })?;
+        tasks.spawn(async move {
+            loop {
+                tokio::time::sleep(HEARTBEAT).await;
+                if beat.send(heartbeat.clone()).await.is_err() {
+                    break;
+                }
+            }
+        });
+        let channel = Self { outgoing, waiting, next_id: AtomicU64::new(1), _tasks: tasks };
+        let hello =
+            Ask::Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned(), holder: holder.to_owned() };
+        match channel.ask(&hello).await? {
+            Answer::Hello { protocol: PROTOCOL, version, arch, pid } => {
+                Ok((channel, AgentHello { version, arch, pid }))
+            }
+            Answer::Hello { protocol, .. } => Err(WireError::Protocol { theirs: protocol.to_string() }.into()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Asks and waits. The caller bounds the time.
+    pub async fn ask(&self, ask: &Ask) -> Result<Answer, ChannelError> {
+        let answer = self.send(ask).await?;
+        match answer.await.map_err(|_| ChannelError::Lost)? {
+            Answer::NotUnderstood { reason } => Err(ChannelError::NotUnderstood(reason)),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Sends a request; the answer comes later.
+    pub async fn send(&self, ask: &Ask) -> Result<oneshot::Receiver<Answer>, ChannelError> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let bytes = frame::message_frame(&Request { id, ask: ask.clone() })?;
+        let (sender, receiver) = oneshot::channel();
+        lock(&self.waiting).as_mut().ok_or(ChannelError::Lost)?.insert(id, sender);
+        self.raw(bytes).await?;
+        Ok(receiver)
+    }
+
+    /// Sends bytes that are a whole frame. Waits while the other side does not read.
+    pub async fn raw(&self, frame: Vec<u8>) -> Result<(), ChannelError> {
+        self.outgoing.send(frame).await.map_err(|_| ChannelError::Lost)
+    }
+
+    /// Whether no more answers will come.
+    pub fn is_closed(&self) -> bool {
+        lock(&self.waiting).is_none()
+    }
+}
+
+/// An answer that does not fit the question.
+pub fn unexpected(answer: &Answer) -> ChannelError {
+    match answer {
+        Answer::NotUnderstood { reason } => ChannelError::NotUnderstood(reason.clone()),
+        _ => ChannelError::NotUnderstood("the answer does not fit the question".to_owned()),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whoever waits learns that the channel is lost.
+fn close(waiting: &Waiting) {
+    lock(waiting).take();
+}

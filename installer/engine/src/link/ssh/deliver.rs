@@ -1,0 +1,140 @@
+//! Blobs into a node's content store, over a channel of their own; what a cut connection left is gone on with.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kubexm_spec::Digest;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::sync::{mpsc, oneshot};
+
+use super::channel::{AgentChannel, ChannelError, unexpected};
+use crate::link::wire::{Answer, Ask, frame};
+use crate::link::{BlobSource, DeliverProgress};
+
+/// Bytes of a data frame.
+const CHUNK: usize = 256 << 10;
+/// How long the node may take to answer: it may have to hash a large part file, or to sync a large blob.
+const ANSWER: Duration = Duration::from_secs(300);
+
+/// How a delivery ended early.
+#[derive(Debug)]
+pub enum Interrupted {
+    /// The channel ended: begin again on a new one.
+    Lost {
+        /// Bytes that the node lacked when this channel began; none when it ended before that was known.
+        missing: Option<u64>,
+    },
+    /// A blob arrived as something else.
+    Corrupt {
+        /// Which.
+        digest: Digest,
+        /// As what.
+        found: Digest,
+    },
+    /// The node cannot take it.
+    Node(String),
+    /// It cannot be read on this side.
+    Source {
+        /// Which.
+        digest: Digest,
+        /// Why.
+        reason: String,
+    },
+    /// The agent does not understand.
+    Protocol(String),
+}
+
+/// Asks what is missing and sends it. Answers come while the next blobs are on their way.
+pub async fn deliver(
+    channel: &AgentChannel,
+    blobs: &[(Digest, u64)],
+    source: &dyn BlobSource,
+    progress: DeliverProgress<'_>,
+) -> Result<(), Interrupted> {
+    let lost = |error| from_channel(error, None);
+    let sizes: BTreeMap<Digest, u64> = blobs.iter().copied().collect();
+    let question = Ask::StoreMissing { blobs: sizes.clone() };
+    let answered = tokio::time::timeout(ANSWER, channel.ask(&question)).await;
+    let have = match answered.unwrap_or(Err(ChannelError::Lost)).map_err(lost)? {
+        Answer::Missing { have } => have,
+        Answer::Failed { text } => return Err(Interrupted::Node(text)),
+        other => return Err(lost(unexpected(&other))),
+    };
+    let missing = have.iter().map(|(digest, have)| sizes.get(digest).copied().unwrap_or(0).saturating_sub(*have)).sum();
+    let cut = |error| from_channel(error, Some(missing));
+    for (digest, size) in blobs.iter().filter(|(digest, _)| !have.contains_key(digest)) {
+        progress(*digest, *size, *size);
+    }
+    let (sender, mut answers) = mpsc::unbounded_channel();
+    let send = async {
+        // In the order that the caller gave, each once.
+        let mut have = have.clone();
+        for (digest, size) in blobs {
+            let Some(offset) = have.remove(digest) else { continue };
+            let reader = source.open(*digest, offset).await;
+            let mut reader = reader.map_err(|error| unreadable(*digest, &error.to_string()))?;
+            let put = Ask::StorePut { digest: *digest, size: *size, offset };
+            let answer = channel.send(&put).await.map_err(cut)?;
+            // The receiving side lives as long as this one.
+            let _ = sender.send((*digest, *size, answer));
+            let mut done = offset;
+            while done < *size {
+                let frame = next_frame(&mut reader, *digest, *size - done).await?;
+                let length = frame.len() as u64 - 5;
+                channel.raw(frame).await.map_err(cut)?;
+                done += length;
+                progress(*digest, done, *size);
+            }
+        }
+        drop(sender);
+        Ok(())
+    };
+    let receive = async {
+        while let Some((digest, size, answer)) = answers.recv().await {
+            match wait(answer).await.map_err(cut)? {
+                Answer::Stored => progress(digest, size, size),
+                Answer::Corrupt { found } => return Err(Interrupted::Corrupt { digest, found }),
+                Answer::Failed { text } => return Err(Interrupted::Node(text)),
+                other => return Err(cut(unexpected(&other))),
+            }
+        }
+        Ok(())
+    };
+    tokio::try_join!(send, receive).map(drop)
+}
+
+/// The answer to a put comes after all its bytes, which may take long on a slow line: no limit but the channel's life,
+/// which keepalives watch.
+async fn wait(answer: oneshot::Receiver<Answer>) -> Result<Answer, ChannelError> {
+    match answer.await {
+        Ok(Answer::NotUnderstood { reason }) => Err(ChannelError::NotUnderstood(reason)),
+        Ok(answer) => Ok(answer),
+        Err(_) => Err(ChannelError::Lost),
+    }
+}
+
+/// A whole data frame with the next bytes of a blob.
+async fn next_frame(reader: &mut (impl AsyncRead + Unpin), digest: Digest, left: u64) -> Result<Vec<u8>, Interrupted> {
+    let most = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+    let mut frame = Vec::with_capacity(5 + most);
+    frame.extend_from_slice(&[0; 5]);
+    let read = reader.take(most as u64).read_to_end(&mut frame).await;
+    let length = read.map_err(|error| unreadable(digest, &error.to_string()))?;
+    if length == 0 {
+        return Err(unreadable(digest, &format!("it ends {left} bytes too early")));
+    }
+    let header = frame::data_header(length).map_err(|error| Interrupted::Protocol(error.to_string()))?;
+    frame.splice(..5, header);
+    Ok(frame)
+}
+
+fn unreadable(digest: Digest, reason: &str) -> Interrupted {
+    Interrupted::Source { digest, reason: reason.to_owned() }
+}
+
+fn from_channel(error: ChannelError, missing: Option<u64>) -> Interrupted {
+    match error {
+        ChannelError::Lost => Interrupted::Lost { missing },
+        error => Interrupted::Protocol(error.to_string()),
+    }
+}

@@ -1,0 +1,243 @@
+//! Before the agent can run: what the node is, whether we may become root, and the agent's binary on its disk.
+//!
+//! These are the only shell texts in the program. They need a POSIX `sh`, `id`, `uname`, `mktemp`, `sha256sum` and
+//! `install`, and each marks where its own output begins: a login shell's rc file may print before it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use kubexm_spec::digest::Hasher;
+use kubexm_spec::{Arch, Digest};
+use tokio::io::AsyncRead;
+
+use super::SshTarget;
+use super::connection::{Connection, Output, denied, unreachable};
+use crate::link::{BlobSource, LinkError};
+
+/// Where the agent is put on a node.
+pub const AGENT_PATH: &str = "/usr/local/bin/kubexm-install";
+const MARK: &str = "kubexm-begin";
+
+/// The agent's program, one for each architecture of the fleet.
+#[derive(Clone)]
+pub struct AgentBinary {
+    /// Where each comes from.
+    pub sources: BTreeMap<Arch, AgentSource>,
+    /// Absolute path on the node, usually [`AGENT_PATH`].
+    pub path: String,
+}
+
+/// Where an agent's program comes from.
+#[derive(Clone)]
+pub enum AgentSource {
+    /// A file of the controller: the running program itself, when the node has its architecture.
+    File(PathBuf),
+    /// A blob of the bundle.
+    Blob {
+        /// Which.
+        digest: Digest,
+        /// Who has it.
+        source: Arc<dyn BlobSource>,
+    },
+}
+
+impl std::fmt::Debug for AgentSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Blob { digest, .. } => f.debug_tuple("Blob").field(digest).finish(),
+        }
+    }
+}
+
+impl AgentSource {
+    async fn digest(&self, target: &SshTarget) -> Result<Digest, LinkError> {
+        match self {
+            Self::Blob { digest, .. } => Ok(*digest),
+            Self::File(path) => {
+                let file = path.clone();
+                let hash = move || {
+                    let mut hasher = Hasher::default();
+                    std::io::copy(&mut std::fs::File::open(file)?, &mut hasher)?;
+                    Ok::<_, std::io::Error>(hasher.finish())
+                };
+                let hashed = tokio::task::spawn_blocking(hash).await.map_err(std::io::Error::other);
+                hashed.and_then(|hashed| hashed).map_err(|error| LinkError::Op {
+                    host: target.name.clone(),
+                    text: format!("cannot read the agent's program {}: {error}", path.display()),
+                })
+            }
+        }
+    }
+
+    async fn open(&self) -> std::io::Result<Pin<Box<dyn AsyncRead + Send>>> {
+        Ok(match self {
+            Self::File(path) => Box::pin(tokio::fs::File::open(path).await?),
+            Self::Blob { digest, source } => Box::pin(source.open(*digest, 0).await?),
+        })
+    }
+}
+
+/// What was done to the node's agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Installed {
+    /// The right one was there.
+    Present,
+    /// There was none.
+    New,
+    /// Another one was there; it is kept beside it.
+    Replaced,
+}
+
+/// Finds out what the node is, checks that we can become root, and puts the agent there when it is not.
+pub async fn prepare(connection: &Connection, target: &SshTarget, agent: &AgentBinary) -> Result<Installed, LinkError> {
+    let seen = look(connection, target, agent).await?;
+    let source = agent.sources.get(&seen.arch).ok_or_else(|| LinkError::Op {
+        host: target.name.clone(),
+        text: format!(
+            "it is {}, and there is no installer program for that here; add the architecture to cluster.yaml and build \
+             the bundle anew",
+            seen.arch
+        ),
+    })?;
+    let wanted = source.digest(target).await?;
+    if seen.agent == Some(wanted) {
+        return Ok(Installed::Present);
+    }
+    let program = source.open().await.map_err(|error| match source {
+        AgentSource::Blob { digest, .. } => LinkError::Source { digest: *digest, reason: error.to_string() },
+        AgentSource::File(path) => {
+            LinkError::Op { host: target.name.clone(), text: format!("cannot read {}: {error}", path.display()) }
+        }
+    })?;
+    let path = quote(&agent.path);
+    // The file is checked where it lies, before it becomes a program, and renamed within its folder so that a running
+    // agent keeps its own. /tmp may be noexec: nothing is run from there.
+    let script = format!(
+        "umask 077; t=$(mktemp) || exit 1; trap 'rm -f \"$t\"' EXIT; trap 'exit 1' HUP INT TERM; echo; echo {MARK}; \
+         cat > \"$t\" || exit 1; d=$(sha256sum < \"$t\") || exit 1; \
+         [ \"${{d%% *}}\" = {hex} ] || {{ echo \"arrived as $d\" >&2; exit 9; }}; \
+         exec < /dev/null; \
+         {root} mkdir -p -m 755 {folder} && {root} install -m 755 \"$t\" {path}.new && \
+         {{ [ ! -e {path} ] || {root} cp -pf {path} {path}.before; }} && \
+         {{ sync {path}.new 2> /dev/null || sync; }} && {root} mv -f {path}.new {path}",
+        hex = wanted.hex(),
+        root = target.root_prefix(),
+        folder = quote(agent.path.rsplit_once('/').map_or("/", |(folder, _)| folder)),
+    );
+    let output = connection.run(&shell(&script), program).await?;
+    if output.status != Some(0) {
+        return Err(failed(target, "the agent's program cannot be put there", &output));
+    }
+    Ok(if seen.agent.is_some() { Installed::Replaced } else { Installed::New })
+}
+
+/// Takes away what [`prepare`] put there; what was there before comes back.
+pub async fn remove(
+    connection: &Connection,
+    target: &SshTarget,
+    agent: &AgentBinary,
+    installed: Installed,
+) -> Result<(), LinkError> {
+    let (path, root) = (quote(&agent.path), target.root_prefix());
+    let script = match installed {
+        Installed::Present => return Ok(()),
+        Installed::New => format!("{root} rm -f {path}"),
+        Installed::Replaced => format!("{root} mv -f {path}.before {path}"),
+    };
+    run(connection, target, &script, "the agent's program cannot be taken away").await
+}
+
+/// Drops the program that was there before ours.
+pub async fn forget_previous(
+    connection: &Connection,
+    target: &SshTarget,
+    agent: &AgentBinary,
+) -> Result<(), LinkError> {
+    let script = format!("{} rm -f {}.before", target.root_prefix(), quote(&agent.path));
+    run(connection, target, &script, "the agent's old program cannot be removed").await
+}
+
+/// The command that starts the agent in one of its modes.
+pub fn agent_command(target: &SshTarget, agent: &AgentBinary, mode: &[&str]) -> String {
+    let script = format!("exec {} {} {}", target.root_prefix(), quote(&agent.path), mode.join(" "));
+    shell(&script)
+}
+
+struct Seen {
+    arch: Arch,
+    agent: Option<Digest>,
+}
+
+async fn look(connection: &Connection, target: &SshTarget, agent: &AgentBinary) -> Result<Seen, LinkError> {
+    // sudo's own message comes last: it may have several lines.
+    let script = format!(
+        "echo; echo {MARK}; uname -m; d=$(sha256sum 2> /dev/null < {path}); echo \"digest ${{d%% *}}\"; {root} true 2>&1 < \
+         /dev/null && echo root",
+        path = quote(&agent.path),
+        root = target.root_prefix(),
+    );
+    let output = connection.run(&shell(&script), tokio::io::empty()).await?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut lines = text.lines().skip_while(|line| *line != MARK).skip(1);
+    let Some(machine) = lines.next() else {
+        return Err(match output.status {
+            None => unreachable(target, "the connection ended while looking at the host"),
+            Some(_) => failed(target, "user's login shell does not run commands", &output),
+        });
+    };
+    let digest = lines.next().and_then(|line| line.strip_prefix("digest ")).unwrap_or_default();
+    let said = lines.collect::<Vec<_>>().join("\n");
+    if said.lines().last() != Some("root") {
+        return Err(LinkError::NoSudo {
+            host: target.name.clone(),
+            user: target.user.clone(),
+            reason: if said.is_empty() { "sudo said nothing".to_owned() } else { said },
+        });
+    }
+    let arch = Arch::from_any(machine).ok_or_else(|| {
+        denied(target, format!("its architecture {machine:?} is none that Kubernetes is packed for (amd64, arm64)"))
+    })?;
+    Ok(Seen { arch, agent: Digest::from_hex(digest).ok() })
+}
+
+async fn run(connection: &Connection, target: &SshTarget, script: &str, what: &str) -> Result<(), LinkError> {
+    let output = connection.run(&shell(script), tokio::io::empty()).await?;
+    if output.status == Some(0) { Ok(()) } else { Err(failed(target, what, &output)) }
+}
+
+fn failed(target: &SshTarget, what: &str, output: &Output) -> LinkError {
+    let Some(status) = output.status else {
+        return unreachable(target, "the connection ended while the agent was being installed");
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    LinkError::Op { host: target.name.clone(), text: format!("{what} (exit status {status}): {}", said.trim()) }
+}
+
+/// Whatever the user's login shell is, the script runs in `sh`.
+fn shell(script: &str) -> String {
+    format!("sh -c {}", quote(script))
+}
+
+/// One word for any shell.
+fn quote(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn a_quoted_text_is_one_word_for_the_shell(text in "[ -~\n]{0,40}") {
+            let printed = std::process::Command::new("sh")
+                .args(["-c", &format!("printf %s {}", quote(&text))])
+                .output()
+                .unwrap();
+            proptest::prop_assert_eq!(String::from_utf8_lossy(&printed.stdout), text);
+        }
+    }
+}

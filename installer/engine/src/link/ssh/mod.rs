@@ -1,0 +1,442 @@
+//! The link to a host over SSH: its agent is put there, started, and asked.
+//!
+//! One connection carries the agent's channel and, while blobs are delivered, a second one. When the connection is lost
+//! it is made again, and what was asked is asked again: everything the agent does can be asked twice, and a second
+//! agent waits until the first has finished what it had begun.
+
+mod channel;
+mod connection;
+mod deliver;
+mod install;
+mod key;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, Step, Texts};
+use kubexm_spec::Digest;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::wire::{Answer, Ask, Secrets};
+use super::{BlobSource, DeliverProgress, Link, LinkError, SlotValues};
+use channel::{AgentChannel, ChannelError};
+use connection::{Connection, Streams, unreachable};
+use deliver::Interrupted;
+
+pub use channel::AgentHello;
+pub use install::{AGENT_PATH, AgentBinary, AgentSource, Installed};
+
+/// Time for a request that is not a step.
+const LOOK: Duration = Duration::from_secs(120);
+/// Beyond a step's own timeout, for the way there and back and for a reconnect.
+const GRACE: Duration = Duration::from_secs(60);
+/// Longest pause between two tries to reconnect.
+const MOST_BACKOFF: Duration = Duration::from_secs(10);
+/// How long a lost connection is tried again while blobs are delivered.
+const RECONNECT: Duration = Duration::from_secs(120);
+/// Cut deliveries in a row that brought no byte.
+const MOST_STALLS: u32 = 5;
+/// Round trips that the clock is measured with; the fastest counts.
+const CLOCK_ROUNDS: usize = 3;
+
+/// Where a host is and who we are there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SshTarget {
+    /// Name in cluster.yaml.
+    pub name: String,
+    /// Address or DNS name; known_hosts is asked for it.
+    pub address: String,
+    /// Of sshd.
+    pub port: u16,
+    /// Who logs in. Anybody but root needs passwordless sudo.
+    pub user: String,
+    /// Private key without a passphrase.
+    pub key_path: PathBuf,
+}
+
+/// How connections are made.
+#[derive(Clone, Debug)]
+pub struct SshOptions {
+    /// Files of known host keys. The first is ours: keys accepted at first sight are appended there.
+    pub known_hosts: Vec<PathBuf>,
+    /// Accept the key of a host that no file knows. A changed key is refused all the same.
+    pub accept_new: bool,
+    /// For each stage of connecting.
+    pub connect_timeout: Duration,
+    /// Quiet time after which the connection is checked; after three checks without an answer it counts as lost.
+    pub keepalive: Duration,
+    /// Whose run it is, for another that finds the host held: run id and controller. Unique for a run's process.
+    pub holder: String,
+}
+
+impl SshTarget {
+    fn sudo(&self) -> bool {
+        self.user != "root"
+    }
+
+    fn root_prefix(&self) -> &'static str {
+        if self.sudo() { "sudo -n" } else { "" }
+    }
+
+    fn shown(&self) -> String {
+        if self.address.contains(':') {
+            format!("[{}]:{}", self.address, self.port)
+        } else {
+            format!("{}:{}", self.address, self.port)
+        }
+    }
+}
+
+/// A connected host.
+pub struct SshLink {
+    target: SshTarget,
+    options: SshOptions,
+    agent: AgentBinary,
+    installed: Installed,
+    hello: AgentHello,
+    live: Mutex<Option<Arc<Live>>>,
+}
+
+/// A connection with a running agent.
+struct Live {
+    connection: Connection,
+    channel: AgentChannel,
+}
+
+impl SshLink {
+    /// Connects, puts the agent there when it is not, and starts it. Tries once: the caller is still at the keyboard.
+    pub async fn connect(target: SshTarget, options: SshOptions, agent: AgentBinary) -> Result<Self, LinkError> {
+        let connection = Connection::open(&target, &options).await?;
+        let installed = install::prepare(&connection, &target, &agent).await?;
+        match open_agent(&connection, &target, &agent, &options, &["agent"]).await {
+            Ok((channel, hello)) => {
+                let live = Mutex::new(Some(Arc::new(Live { connection, channel })));
+                Ok(Self { target, options, agent, installed, hello, live })
+            }
+            Err(error) => {
+                // What we put there goes again, as after a refusal; the first error is the one that matters.
+                if let Err(second) = install::remove(&connection, &target, &agent, installed).await {
+                    tracing::warn!(host = %target.name, error = %second, "the agent stays on the host");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether this link changed the agent's program on the host. It is the one change made before the plan is accepted.
+    pub fn agent_installed(&self) -> bool {
+        self.installed != Installed::Present
+    }
+
+    /// What the agent said of itself when it was first started.
+    pub fn hello(&self) -> &AgentHello {
+        &self.hello
+    }
+
+    /// After a refusal: ends the agent and takes away what [`Self::connect`] put there.
+    pub async fn remove_agent(&self) -> Result<(), LinkError> {
+        self.close().await;
+        let connection = Connection::open(&self.target, &self.options).await?;
+        install::remove(&connection, &self.target, &self.agent, self.installed).await
+    }
+
+    /// After a yes: the program that was there before ours is not needed any more.
+    pub async fn keep_agent(&self) -> Result<(), LinkError> {
+        if self.installed != Installed::Replaced {
+            return Ok(());
+        }
+        let live = self.live(Instant::now() + LOOK).await?;
+        install::forget_previous(&live.connection, &self.target, &self.agent).await
+    }
+
+    /// kubeadm's admin.conf of a control plane, for the operator's own kubeconfig. A secret: never logged or shown.
+    pub async fn admin_kubeconfig(&self) -> Result<Vec<u8>, LinkError> {
+        match self.ask(&Ask::AdminKubeconfig, LOOK).await? {
+            Answer::AdminKubeconfig { file } => Ok(file.0),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    /// Lets the agent finish what it does and ends it; the host is free afterwards. The link connects again when used.
+    pub async fn close(&self) {
+        let live = self.live.lock().await.take();
+        if let Some(live) = live {
+            // An agent that does not answer any more ends when its channel closes.
+            let _ = tokio::time::timeout(LOOK, live.channel.ask(&Ask::Bye)).await;
+        }
+    }
+
+    /// The connection as it is, or a new one, tried until `deadline`.
+    async fn live(&self, deadline: Instant) -> Result<Arc<Live>, LinkError> {
+        let mut slot = self.live.lock().await;
+        if let Some(live) = slot.as_ref().filter(|live| !live.channel.is_closed() && !live.connection.is_closed()) {
+            return Ok(Arc::clone(live));
+        }
+        *slot = None;
+        let mut backoff = Duration::from_millis(200);
+        loop {
+            let error = match tokio::time::timeout_at(deadline, self.reconnect()).await {
+                Ok(Ok(live)) => return Ok(Arc::clone(slot.insert(Arc::new(live)))),
+                Ok(Err(error @ LinkError::Unreachable { .. })) => error,
+                Ok(Err(error)) => return Err(error),
+                Err(_) => return Err(unreachable(&self.target, "the lost connection did not come back in time")),
+            };
+            if Instant::now() + backoff >= deadline {
+                return Err(error);
+            }
+            tracing::info!(host = %self.target.name, %error, "connecting again");
+            tokio::time::sleep(backoff).await;
+            backoff = (backoff * 2).min(MOST_BACKOFF);
+        }
+    }
+
+    async fn reconnect(&self) -> Result<Live, LinkError> {
+        let connection = Connection::open(&self.target, &self.options).await?;
+        // The host may have been set back meanwhile.
+        install::prepare(&connection, &self.target, &self.agent).await?;
+        let (channel, _) = open_agent(&connection, &self.target, &self.agent, &self.options, &["agent"]).await?;
+        Ok(Live { connection, channel })
+    }
+
+    /// Asks, and asks again on a new connection when the old one is lost, until `limit` is over.
+    async fn ask(&self, ask: &Ask, limit: Duration) -> Result<Answer, LinkError> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let live = self.live(deadline).await?;
+            let answer = tokio::time::timeout_at(deadline, live.channel.ask(ask))
+                .await
+                .map_err(|_| self.failed(format!("the agent did not answer within {} s", limit.as_secs())))?;
+            match answer {
+                Ok(Answer::Failed { text }) => return Err(self.failed(text)),
+                Ok(Answer::Locked { holder }) => {
+                    return Err(LinkError::Locked { host: self.target.name.clone(), holder });
+                }
+                Ok(answer) => return Ok(answer),
+                Err(ChannelError::Lost) => {
+                    tracing::info!(host = %self.target.name, "the connection was lost; asking again on a new one");
+                    self.forget(&live).await;
+                }
+                Err(error) => return Err(self.protocol(&error)),
+            }
+        }
+    }
+
+    /// Drops a lost connection, unless another request has already put a new one in its place.
+    async fn forget(&self, lost: &Arc<Live>) {
+        self.live.lock().await.take_if(|live| Arc::ptr_eq(live, lost));
+    }
+
+    /// Node's clock minus ours in milliseconds, and the round trip it was measured with.
+    async fn clock(&self) -> Result<(i64, u64), LinkError> {
+        let mut best: Option<(i64, u64)> = None;
+        for _ in 0..CLOCK_ROUNDS {
+            let (begun, before) = (Instant::now(), clock_ms());
+            let Answer::Pong { clock_ms } = self.ask(&Ask::Ping, LOOK).await? else { return Err(self.misfit()) };
+            let trip = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let middle = before.saturating_add_unsigned(trip / 2);
+            if best.is_none_or(|(_, fastest)| trip < fastest) {
+                best = Some((clock_ms.saturating_sub(middle), trip));
+            }
+        }
+        best.ok_or_else(|| self.misfit())
+    }
+
+    fn failed(&self, text: String) -> LinkError {
+        LinkError::Op { host: self.target.name.clone(), text }
+    }
+
+    fn protocol(&self, error: &ChannelError) -> LinkError {
+        LinkError::Protocol { host: self.target.name.clone(), reason: error.to_string() }
+    }
+
+    fn misfit(&self) -> LinkError {
+        let reason = "the answer does not fit the question".to_owned();
+        LinkError::Protocol { host: self.target.name.clone(), reason }
+    }
+
+    /// One try of a delivery, on a channel of its own.
+    async fn deliver_once(
+        &self,
+        blobs: &[(Digest, u64)],
+        source: &dyn BlobSource,
+        progress: DeliverProgress<'_>,
+    ) -> Result<Result<(), Interrupted>, LinkError> {
+        let live = self.live(Instant::now() + RECONNECT).await?;
+        let opened = open_agent(&live.connection, &self.target, &self.agent, &self.options, &["agent", "store"]).await;
+        let (channel, _) = match opened {
+            Ok(opened) => opened,
+            Err(LinkError::Unreachable { .. }) => return Ok(Err(Interrupted::Lost { missing: None })),
+            Err(error) => return Err(error),
+        };
+        let ended = deliver::deliver(&channel, blobs, source, progress).await;
+        if ended.is_ok() {
+            // Its answer says that nothing is left to do there; nothing depends on it.
+            let _ = tokio::time::timeout(LOOK, channel.ask(&Ask::Bye)).await;
+        }
+        Ok(ended)
+    }
+}
+
+#[async_trait]
+impl Link for SshLink {
+    async fn facts(&self) -> Result<Facts, LinkError> {
+        let answer = self.ask(&Ask::Facts { host: self.target.name.clone() }, LOOK).await?;
+        let Answer::Facts { mut facts } = answer else { return Err(self.misfit()) };
+        facts.host.clone_from(&self.target.name);
+        (facts.clock_offset_ms, facts.round_trip_ms) = self.clock().await?;
+        Ok(*facts)
+    }
+
+    async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
+        let ask =
+            Ask::Observe { step: Box::new(step.clone()), texts: texts_of(plan, step), slots: Secrets::new(slots) };
+        let answer = self.ask(&ask, step_limit(step)).await?;
+        let Answer::Observed { found } = answer else { return Err(self.misfit()) };
+        if found.len() == step.ops.len() { Ok(found) } else { Err(self.misfit()) }
+    }
+
+    async fn converge(
+        &self,
+        plan: &Plan,
+        step: &Step,
+        slots: &SlotValues,
+        run: &str,
+        sequence: u64,
+    ) -> Result<(), LinkError> {
+        let ask = Ask::Converge {
+            step: Box::new(step.clone()),
+            texts: texts_of(plan, step),
+            slots: Secrets::new(slots),
+            run: run.to_owned(),
+            sequence,
+        };
+        match self.ask(&ask, step_limit(step)).await? {
+            Answer::Converged => Ok(()),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError> {
+        match self.ask(&Ask::Probe { probe: probe.clone() }, LOOK).await? {
+            Answer::Probed { answer } => Ok(answer),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    async fn deliver(
+        &self,
+        blobs: &[(Digest, u64)],
+        source: &dyn BlobSource,
+        progress: DeliverProgress<'_>,
+    ) -> Result<(), LinkError> {
+        let (mut stalls, mut fewest, mut corrupt) = (0, u64::MAX, None);
+        loop {
+            let interrupted = match self.deliver_once(blobs, source, progress).await? {
+                Ok(()) => return Ok(()),
+                Err(interrupted) => interrupted,
+            };
+            match interrupted {
+                Interrupted::Lost { missing } => {
+                    let moved = missing.is_some_and(|missing| missing < fewest);
+                    fewest = fewest.min(missing.unwrap_or(u64::MAX));
+                    stalls = if moved { 0 } else { stalls + 1 };
+                    if stalls > MOST_STALLS {
+                        return Err(unreachable(&self.target, "the connection breaks whenever blobs are sent"));
+                    }
+                    tracing::info!(host = %self.target.name, "the delivery was cut; going on");
+                    tokio::time::sleep(Duration::from_millis(200) * (stalls + 1)).await;
+                }
+                // Once it may be what an earlier version left in the part file; twice it is the source.
+                Interrupted::Corrupt { digest, found } if corrupt == Some(digest) => {
+                    let reason = format!("its bytes hash to {found}; run `kubexm-bundle verify` on the bundle");
+                    return Err(LinkError::Source { digest, reason });
+                }
+                Interrupted::Corrupt { digest, .. } => corrupt = Some(digest),
+                Interrupted::Node(text) => return Err(self.failed(text)),
+                Interrupted::Source { digest, reason } => return Err(LinkError::Source { digest, reason }),
+                Interrupted::Protocol(reason) => {
+                    return Err(LinkError::Protocol { host: self.target.name.clone(), reason });
+                }
+            }
+        }
+    }
+
+    async fn evidence(&self) -> Result<Vec<(String, String)>, LinkError> {
+        match self.ask(&Ask::Evidence, LOOK).await? {
+            Answer::Evidence { files } => Ok(files),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    async fn step_log(&self, run: &str, step: &Step) -> Result<String, LinkError> {
+        match self.ask(&Ask::StepLog { run: run.to_owned(), step: Box::new(step.clone()) }, LOOK).await? {
+            Answer::StepLog { text } => Ok(text),
+            _ => Err(self.misfit()),
+        }
+    }
+}
+
+/// Starts the agent in a mode and shakes hands.
+async fn open_agent(
+    connection: &Connection,
+    target: &SshTarget,
+    agent: &AgentBinary,
+    options: &SshOptions,
+    mode: &[&str],
+) -> Result<(AgentChannel, AgentHello), LinkError> {
+    let streams = connection.start(&install::agent_command(target, agent, mode)).await?;
+    let error_text = streams.error_text;
+    let opening = AgentChannel::open(streams.reader, streams.writer, &options.holder);
+    let opened = tokio::time::timeout(options.connect_timeout, opening).await;
+    let host = target.name.clone();
+    match opened {
+        Ok(Ok(opened)) => Ok(opened),
+        Ok(Err(ChannelError::Lost)) => Err(unreachable(target, "the connection ended while the agent started")),
+        Ok(Err(_)) if connection.is_closed() => {
+            Err(unreachable(target, "the connection ended while the agent started"))
+        }
+        Ok(Err(error)) => {
+            let said = Streams::said(&error_text);
+            let reason = if said.is_empty() { error.to_string() } else { format!("{error}; it said: {said}") };
+            Err(LinkError::Protocol { host, reason })
+        }
+        Err(_) => {
+            let reason = format!("it said nothing within {} s", options.connect_timeout.as_secs());
+            Err(LinkError::Protocol { host, reason })
+        }
+    }
+}
+
+/// The texts that a step's ops name: those of the plan whose digest appears in them.
+fn texts_of(plan: &Plan, step: &Step) -> Texts {
+    let mut texts = Texts::new();
+    if let Ok(value) = serde_json::to_value(step) {
+        collect(&value, plan, &mut texts);
+    }
+    texts
+}
+
+fn collect(value: &serde_json::Value, plan: &Plan, texts: &mut Texts) {
+    match value {
+        serde_json::Value::String(text) => {
+            if let Some((digest, text)) = text.parse().ok().and_then(|digest| plan.texts.get_key_value(&digest)) {
+                texts.insert(*digest, text.clone());
+            }
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|item| collect(item, plan, texts)),
+        serde_json::Value::Object(fields) => fields.values().for_each(|field| collect(field, plan, texts)),
+        _ => {}
+    }
+}
+
+fn step_limit(step: &Step) -> Duration {
+    Duration::from_secs(step.timeout_s) + GRACE
+}
+
+fn clock_ms() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,194 @@
+//! Frames: `u32` big-endian length, one byte for the kind, the body. The length counts kind and body.
+//!
+//! A length is checked before anything is allocated, and memory grows with the bytes that really came.
+
+use std::io::{Read, Write};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _};
+
+use super::PROTOCOL;
+
+/// Longest JSON body in bytes: a step with all its texts is far below.
+pub const MAX_MESSAGE: usize = 32 << 20;
+/// Longest body of a data frame in bytes.
+pub const MAX_DATA: usize = 1 << 20;
+/// Bytes that may come before the magic line.
+pub const MAX_NOISE: usize = 256 << 10;
+
+const MESSAGE: u8 = 0;
+const DATA: u8 = 1;
+const MAGIC: &str = "KUBEXM-AGENT/";
+
+/// One frame.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Frame {
+    /// JSON of a message.
+    Message(Vec<u8>),
+    /// Bytes of a blob.
+    Data(Vec<u8>),
+}
+
+impl std::fmt::Debug for Frame {
+    // A message may hold slot values.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Message(body) => write!(f, "Message({} bytes)", body.len()),
+            Self::Data(body) => write!(f, "Data({} bytes)", body.len()),
+        }
+    }
+}
+
+/// Why bytes were not frames.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// The channel broke.
+    #[error("the channel broke")]
+    Io(#[from] std::io::Error),
+    /// The channel ended inside a frame.
+    #[error("the channel ended inside a frame")]
+    Cut,
+    /// A frame is longer than its kind may be.
+    #[error("a frame of {length} bytes is longer than the {most} allowed")]
+    TooLong {
+        /// As announced.
+        length: usize,
+        /// Limit in bytes.
+        most: usize,
+    },
+    /// No such kind of frame, or an empty one.
+    #[error("a frame of unknown kind {0}")]
+    Kind(u8),
+    /// The JSON is not a message. serde's text is left out: it may quote a secret.
+    #[error("a message that is not understood (line {line}, column {column})")]
+    Message {
+        /// Of the JSON.
+        line: usize,
+        /// Of the JSON.
+        column: usize,
+    },
+    /// No magic line came.
+    #[error("no agent answered; what came instead: {0:?}")]
+    NoMagic(String),
+    /// The magic line is of another protocol.
+    #[error("the agent speaks protocol {theirs:?}, this program {PROTOCOL}")]
+    Protocol {
+        /// As the line says.
+        theirs: String,
+    },
+}
+
+/// The line an agent begins with, on a line of its own whatever came before.
+pub fn magic_line() -> String {
+    format!("\n{MAGIC}{PROTOCOL} {}\n", env!("CARGO_PKG_VERSION"))
+}
+
+/// A message as a frame's bytes.
+pub fn message_frame(message: &impl Serialize) -> Result<Vec<u8>, WireError> {
+    let mut bytes = vec![0; 5];
+    serde_json::to_writer(&mut bytes, message).map_err(not_understood)?;
+    let header = header(MESSAGE, bytes.len() - 5, MAX_MESSAGE)?;
+    bytes.splice(..5, header);
+    Ok(bytes)
+}
+
+/// What goes before the bytes of a data frame.
+pub fn data_header(length: usize) -> Result<[u8; 5], WireError> {
+    header(DATA, length, MAX_DATA)
+}
+
+fn header(kind: u8, length: usize, most: usize) -> Result<[u8; 5], WireError> {
+    let counted = u32::try_from(length + 1).ok().filter(|_| length <= most);
+    let [a, b, c, d] = counted.ok_or(WireError::TooLong { length, most })?.to_be_bytes();
+    Ok([a, b, c, d, kind])
+}
+
+/// The body's length, if the header may be.
+fn body_length(header: [u8; 5]) -> Result<usize, WireError> {
+    let [a, b, c, d, kind] = header;
+    let most = match kind {
+        MESSAGE => MAX_MESSAGE,
+        DATA => MAX_DATA,
+        other => return Err(WireError::Kind(other)),
+    };
+    let counted = u32::from_be_bytes([a, b, c, d]) as usize;
+    let length = counted.checked_sub(1).ok_or(WireError::Kind(kind))?;
+    if length > most {
+        return Err(WireError::TooLong { length, most });
+    }
+    Ok(length)
+}
+
+fn frame(header: [u8; 5], body: Vec<u8>, length: usize) -> Result<Frame, WireError> {
+    if body.len() != length {
+        return Err(WireError::Cut);
+    }
+    Ok(if header[4] == DATA { Frame::Data(body) } else { Frame::Message(body) })
+}
+
+/// Reads a message's JSON.
+pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, WireError> {
+    serde_json::from_slice(body).map_err(not_understood)
+}
+
+fn not_understood(error: serde_json::Error) -> WireError {
+    WireError::Message { line: error.line(), column: error.column() }
+}
+
+/// Writes a message and flushes.
+pub fn write_message(writer: &mut impl Write, message: &impl Serialize) -> Result<(), WireError> {
+    writer.write_all(&message_frame(message)?)?;
+    Ok(writer.flush()?)
+}
+
+/// The next frame; none when the channel ended between frames.
+pub fn read_frame(reader: &mut impl Read) -> Result<Option<Frame>, WireError> {
+    let mut head = Vec::with_capacity(5);
+    reader.by_ref().take(5).read_to_end(&mut head)?;
+    let Some(head) = whole_header(&head)? else { return Ok(None) };
+    let length = body_length(head)?;
+    let mut body = Vec::with_capacity(length.min(MAX_DATA));
+    reader.by_ref().take(length as u64).read_to_end(&mut body)?;
+    frame(head, body, length).map(Some)
+}
+
+/// The next frame; none when the channel ended between frames. Not cancel safe.
+pub async fn next_frame(reader: &mut (impl AsyncRead + Unpin)) -> Result<Option<Frame>, WireError> {
+    let mut head = Vec::with_capacity(5);
+    reader.take(5).read_to_end(&mut head).await?;
+    let Some(head) = whole_header(&head)? else { return Ok(None) };
+    let length = body_length(head)?;
+    let mut body = Vec::with_capacity(length.min(MAX_DATA));
+    reader.take(length as u64).read_to_end(&mut body).await?;
+    frame(head, body, length).map(Some)
+}
+
+fn whole_header(head: &[u8]) -> Result<Option<[u8; 5]>, WireError> {
+    match head {
+        [] => Ok(None),
+        other => other.try_into().map(Some).map_err(|_| WireError::Cut),
+    }
+}
+
+/// Skips what a login shell printed, up to and with the magic line.
+pub async fn skip_to_magic(reader: &mut (impl AsyncBufRead + Unpin)) -> Result<(), WireError> {
+    let mut limited = reader.take(MAX_NOISE as u64);
+    let mut noise = String::new();
+    loop {
+        let mut line = Vec::new();
+        limited.read_until(b'\n', &mut line).await?;
+        let text = String::from_utf8_lossy(&line);
+        if let Some(rest) = text.strip_prefix(MAGIC).and_then(|rest| rest.strip_suffix('\n')) {
+            let theirs = rest.split(' ').next().unwrap_or(rest);
+            let ours = theirs == PROTOCOL.to_string();
+            return if ours { Ok(()) } else { Err(WireError::Protocol { theirs: theirs.to_owned() }) };
+        }
+        if line.is_empty() {
+            return Err(WireError::NoMagic(noise.trim().to_owned()));
+        }
+        if noise.len() < 400 {
+            noise.extend(text.chars().take(400));
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What controller and agent say to each other: typed messages in length-prefixed frames.
+//!
+//! The agent begins with one magic line; whatever a login shell printed before it is skipped. Then both sides send
+//! frames ([`frame`]). A request carries an id, its response the same id; several may be on their way at once.
+//! Slot values travel only inside frames, and nothing here prints them.
+
+pub mod frame;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, SlotName, Step, Texts};
+use kubexm_spec::{Arch, Digest};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use frame::{Frame, WireError};
+
+/// Version of these messages. Both sides must have the same.
+pub const PROTOCOL: u32 = 1;
+
+/// A request of the controller.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Request {
+    /// Chosen by the controller, unique on the channel.
+    pub id: u64,
+    /// What is asked.
+    pub ask: Ask,
+}
+
+/// A response of the agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Response {
+    /// Of the request.
+    pub id: u64,
+    /// What is answered.
+    pub answer: Answer,
+}
+
+/// What a controller asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum Ask {
+    /// The first request of every channel.
+    Hello {
+        /// [`PROTOCOL`] of the controller.
+        protocol: u32,
+        /// Program version of the controller.
+        version: String,
+        /// Who will hold the host, for the one that finds it held: run id, controller, process.
+        holder: String,
+    },
+    /// Look at the host.
+    Facts {
+        /// Name in cluster.yaml.
+        host: String,
+    },
+    /// Observe every op of a step.
+    Observe {
+        /// Which.
+        step: Box<Step>,
+        /// The texts its ops name.
+        texts: Texts,
+        /// The slots its ops read.
+        slots: Secrets,
+    },
+    /// Converge every op of a step that is not satisfied.
+    Converge {
+        /// Which.
+        step: Box<Step>,
+        /// The texts its ops name.
+        texts: Texts,
+        /// The slots its ops read.
+        slots: Secrets,
+        /// Run id, for the ledger.
+        run: String,
+        /// Number of the ledger record.
+        sequence: u64,
+    },
+    /// Look once.
+    Probe {
+        /// At what.
+        probe: Probe,
+    },
+    /// Which of these blobs the node's store lacks, and how much of each is there.
+    StoreMissing {
+        /// Sizes in bytes.
+        blobs: BTreeMap<Digest, u64>,
+    },
+    /// The bytes of a blob follow in data frames, on a store channel only.
+    StorePut {
+        /// Which.
+        digest: Digest,
+        /// Its whole size in bytes.
+        size: u64,
+        /// Where the bytes that follow begin.
+        offset: u64,
+    },
+    /// Journals and listings.
+    Evidence,
+    /// kubeadm's admin.conf, for the operator's own kubeconfig.
+    AdminKubeconfig,
+    /// The log of a step.
+    StepLog {
+        /// Run id.
+        run: String,
+        /// Which.
+        step: Box<Step>,
+    },
+    /// Answered at once, whatever else is going on.
+    Ping,
+    /// No more requests will come.
+    Bye,
+}
+
+/// What an agent answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum Answer {
+    /// To `Hello`.
+    Hello {
+        /// [`PROTOCOL`] of the agent.
+        protocol: u32,
+        /// Program version of the agent.
+        version: String,
+        /// What the agent was built for.
+        arch: Option<Arch>,
+        /// Process id of the agent.
+        pid: u32,
+    },
+    /// To `Facts`.
+    Facts {
+        /// Without the clock's offset, which the controller measures.
+        facts: Box<Facts>,
+    },
+    /// To `Observe`.
+    Observed {
+        /// One for each op.
+        found: Vec<Found>,
+    },
+    /// To `Converge`.
+    Converged,
+    /// To `Probe`.
+    Probed {
+        /// What was seen.
+        answer: ProbeAnswer,
+    },
+    /// To `StoreMissing`: bytes that are there of each blob that is not whole.
+    Missing {
+        /// Absent digests are whole.
+        have: BTreeMap<Digest, u64>,
+    },
+    /// To `StorePut`, once the blob is whole, verified and safe on disk.
+    Stored,
+    /// To `StorePut`, when the bytes are not those of the digest; what was there is gone.
+    Corrupt {
+        /// What the bytes hash to.
+        found: Digest,
+    },
+    /// To `Evidence`.
+    Evidence {
+        /// Text by file name.
+        files: Vec<(String, String)>,
+    },
+    /// To `AdminKubeconfig`.
+    AdminKubeconfig {
+        /// The file's bytes; a secret.
+        file: Secret,
+    },
+    /// To `StepLog`.
+    StepLog {
+        /// Text.
+        text: String,
+    },
+    /// To `Ping`.
+    Pong {
+        /// Milliseconds since 1970 on the node's clock.
+        clock_ms: i64,
+    },
+    /// To `Bye`, when nothing runs any more.
+    Bye,
+    /// Another run holds the host.
+    Locked {
+        /// Who.
+        holder: String,
+    },
+    /// What was asked could not be done.
+    Failed {
+        /// What, where, how to mend it.
+        text: String,
+    },
+    /// The request was not understood, or makes no sense here.
+    NotUnderstood {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Slot values on their way to one step. Base64 in JSON; never shown.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secrets(BTreeMap<SlotName, Secret>);
+
+/// Bytes that are never shown. Base64 in JSON.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub Vec<u8>);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<secret>")
+    }
+}
+
+impl Secrets {
+    /// From the engine's slot values.
+    pub fn new(values: &super::SlotValues) -> Self {
+        Self(values.iter().map(|(name, value)| (name.clone(), Secret(value.clone()))).collect())
+    }
+
+    /// The engine's slot values.
+    pub fn into_values(self) -> super::SlotValues {
+        self.0.into_iter().map(|(name, value)| (name, value.0)).collect()
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.keys().map(|name| (&name.0, "<secret>"))).finish()
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&BASE64.encode(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        // The error says nothing of the text.
+        BASE64.decode(text).map(Self).map_err(|_| serde::de::Error::custom("a slot value is not base64"))
+    }
+}
