@@ -10,7 +10,7 @@ use kubexm_spec::digest::Hasher;
 use serde::{Deserialize, Serialize};
 
 use crate::TransportError;
-use crate::store::{Store, sync_dir, write_whole};
+use crate::store::{Store, sync_dir};
 
 /// Where the bytes of a `.part` file came from, so that they are only gone on with when that is still the same thing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +113,7 @@ impl Partial {
     pub fn note_came(&self, came: &Came) -> Result<(), TransportError> {
         let side = self.side();
         let json = serde_json::to_vec(came).map_err(|e| TransportError::disk("write", &side, None, e.into()))?;
-        write_whole(&side, &json)
+        self.store.write_whole(&side, &json)
     }
 
     /// Makes a blob of it. The bytes are on disk before the name is.

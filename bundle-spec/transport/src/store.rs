@@ -7,7 +7,7 @@
 //! ```text
 //! blobs/sha256/<hex>     whole blobs
 //! partial/<key>.part     unfinished, locked by whoever writes it; <key>.json says where it came from
-//! partial/insert-*       unfinished copies from a reader; swept when a day old
+//! partial/insert-*       unfinished copies from a reader, small files on their way; swept when a day old
 //! facts/<hex>            small things noted under a key
 //! ```
 
@@ -165,7 +165,7 @@ impl Store {
     /// Notes a small fact under a key, replacing what was noted before. Only what never changes belongs here (the size of
     /// a digest, the checksum of a released version); what a tag points at does change.
     pub fn note(&self, key: &str, value: &str) -> Result<(), TransportError> {
-        write_whole(&self.fact(key), value.as_bytes())
+        self.write_whole(&self.fact(key), value.as_bytes())
     }
 
     /// What was noted under a key.
@@ -176,6 +176,17 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(TransportError::disk("read", &path, None, error)),
         }
+    }
+
+    /// Writes a small file of the store whole or not at all: temporary file, fsync, rename, fsync of the folder. What a
+    /// kill leaves is in `partial/`, where it is swept.
+    pub(crate) fn write_whole(&self, path: &Path, bytes: &[u8]) -> Result<(), TransportError> {
+        let failed = |e| TransportError::disk("write", path, Some(bytes.len() as u64), e);
+        let mut temporary = tempfile::Builder::new().prefix("insert-").tempfile_in(self.partials()).map_err(failed)?;
+        temporary.write_all(bytes).map_err(failed)?;
+        temporary.as_file().sync_all().map_err(failed)?;
+        temporary.persist(path).map_err(|e| failed(e.error))?;
+        sync_dir(path.parent().unwrap_or(&self.root))
     }
 
     pub(crate) fn blobs(&self) -> PathBuf {
@@ -204,17 +215,6 @@ impl Store {
             }
         }
     }
-}
-
-/// Writes a small file whole or not at all: temporary file, fsync, rename, fsync of the folder.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), TransportError> {
-    let failed = |e| TransportError::disk("write", path, Some(bytes.len() as u64), e);
-    let dir = path.parent().unwrap_or(Path::new("."));
-    let mut temporary = tempfile::Builder::new().prefix("insert-").tempfile_in(dir).map_err(failed)?;
-    temporary.write_all(bytes).map_err(failed)?;
-    temporary.as_file().sync_all().map_err(failed)?;
-    temporary.persist(path).map_err(|e| failed(e.error))?;
-    sync_dir(dir)
 }
 
 /// Makes a rename in `dir` survive a power cut.
