@@ -1,2 +1,19 @@
-//! Placeholder.
-fn main() {}
+//! `kubexm-install`: makes a Kubernetes cluster of a bundle, where there is no internet; on the nodes it is the agent.
+
+mod commands;
+mod run;
+mod site;
+mod support;
+
+use clap::Parser;
+
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> std::process::ExitCode {
+    let cli = commands::Cli::parse();
+    let display = kubexm_terminal::Display::new(kubexm_terminal::Mode::choose(cli.json()));
+    let result = commands::run(cli, &display);
+    kubexm_terminal::finish(&display, result)
+}

@@ -1,0 +1,45 @@
+//! `kubexm-install depot`.
+
+use std::path::PathBuf;
+
+use kubexm_depot::DepotError;
+use kubexm_spec::ExitCode;
+use kubexm_terminal::Failure;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::support::start;
+
+/// Serve a bundle's images and files, read-only over TLS; runs as kubexm-depot.service on the registry host
+///
+/// Examples:
+///   kubexm-install depot --config /etc/kubexm/depot/config.json
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment, hide = true)]
+pub struct Args {
+    /// What to serve, and where
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let depot = |error: DepotError| Failure::from_error(exit_code(&error), &error);
+    start::runtime()?.block_on(async {
+        let running = kubexm_depot::serve(&args.config).await.map_err(depot)?;
+        tracing::info!(address = %running.address, "serving");
+        let mut terminate = signal(SignalKind::terminate())
+            .map_err(|error| Failure::new(ExitCode::Internal, format!("cannot listen for signals: {error}")))?;
+        tokio::select! {
+            () = running.run() => {}
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        Ok(())
+    })
+}
+
+const fn exit_code(error: &DepotError) -> ExitCode {
+    match error {
+        DepotError::Read { .. } | DepotError::Config { .. } | DepotError::Tls { .. } => ExitCode::Config,
+        DepotError::Listen { .. } => ExitCode::Disk,
+    }
+}

@@ -1,0 +1,98 @@
+//! One file per verb: arguments and `run`; the doc comment of the arguments is the help.
+
+mod agent;
+pub mod args;
+mod create;
+mod depot;
+mod plan;
+mod preflight;
+mod report;
+mod resume;
+mod run;
+mod status;
+
+use clap::{Parser, Subcommand};
+use kubexm_spec::ExitCode;
+use kubexm_terminal::{Display, Failure};
+
+use crate::support::start;
+
+/// Makes a Kubernetes cluster of a bundle, where there is no internet. Without a verb: create.
+///
+/// Examples:
+///   kubexm-install --bundle site.tar.zst                    # verify, preflight, plan, ask, install
+///   kubexm-install --bundle site.tar.zst -f cluster.yaml -y
+///   kubexm-install preflight --bundle site.tar.zst          # look, and change nothing
+///   kubexm-install plan create --bundle site.tar.zst -o plan.json
+///   kubexm-install resume --bundle site.tar.zst             # go on after a failure or a crash
+#[derive(Debug, Parser)]
+#[command(
+    name = "kubexm-install",
+    version,
+    verbatim_doc_comment,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    arg_required_else_help = true,
+    after_help = kubexm_terminal::exit_code_table()
+)]
+pub struct Cli {
+    #[command(flatten)]
+    create: Option<create::Args>,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// Log lines on standard error (RUST_LOG chooses which)
+    #[arg(long, global = true)]
+    verbose: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Create(create::Args),
+    Preflight(preflight::Args),
+    Plan(plan::Args),
+    Run(run::Args),
+    Resume(resume::Args),
+    Status(status::Args),
+    Report(report::Args),
+    Agent(agent::Args),
+    Depot(depot::Args),
+}
+
+impl Cli {
+    /// Whether a machine reads.
+    pub fn json(&self) -> bool {
+        match &self.verb {
+            None => self.create.as_ref().is_some_and(|args| args.json),
+            Some(Verb::Create(args)) => args.json,
+            Some(Verb::Preflight(args)) => args.json,
+            Some(Verb::Plan(args)) => args.json,
+            Some(Verb::Run(args)) => args.json,
+            Some(Verb::Resume(args)) => args.json,
+            Some(Verb::Status(args)) => args.json,
+            Some(Verb::Report(args)) => args.json,
+            Some(Verb::Agent(_) | Verb::Depot(_)) => false,
+        }
+    }
+}
+
+/// Runs the verb.
+pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
+    start::tls();
+    start::logs(match &cli.verb {
+        Some(Verb::Depot(_)) => "info",
+        _ if cli.verbose => "info,kubexm=debug",
+        _ => "off",
+    });
+    match (cli.verb, cli.create) {
+        (Some(Verb::Create(args)), _) | (None, Some(args)) => create::run(&args, display),
+        (Some(Verb::Preflight(args)), _) => preflight::run(&args, display),
+        (Some(Verb::Plan(args)), _) => plan::run(&args, display),
+        (Some(Verb::Run(args)), _) => run::run(&args, display),
+        (Some(Verb::Resume(args)), _) => resume::run(&args, display),
+        (Some(Verb::Status(args)), _) => status::run(&args, display),
+        (Some(Verb::Report(args)), _) => report::run(&args, display),
+        (Some(Verb::Agent(args)), _) => agent::run(&args),
+        (Some(Verb::Depot(args)), _) => depot::run(&args),
+        (None, None) => Err(Failure::new(ExitCode::Usage, "name a bundle with --bundle, or a verb; see --help")),
+    }
+}

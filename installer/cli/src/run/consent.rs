@@ -1,0 +1,46 @@
+//! Whether the operator says yes.
+
+use std::io::IsTerminal;
+
+use kubexm_spec::ExitCode;
+use kubexm_terminal::{Display, Failure, Mode};
+
+/// How a yes is had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// Given with `-y`.
+    Given,
+    /// A person is there to be asked.
+    Ask,
+}
+
+impl Consent {
+    /// Refused at once where nobody could be asked later.
+    pub fn from_args(yes: bool, display: &Display) -> Result<Self, Failure> {
+        let somebody = || std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        match yes {
+            true => Ok(Self::Given),
+            false if display.mode() != Mode::Json && somebody() => Ok(Self::Ask),
+            false => Err(Failure::new(
+                ExitCode::NeedsYes,
+                "this changes hosts, and there is no terminal to ask at: look with `kubexm-install plan create`, then \
+                 say yes with -y",
+            )),
+        }
+    }
+
+    /// Asks. The summary stands on the screen already.
+    pub fn have(self, question: &str, display: &Display) -> Result<(), Failure> {
+        if self == Self::Given {
+            return Ok(());
+        }
+        display.clear();
+        let ask = || dialoguer::Confirm::new().with_prompt(question).default(false).interact();
+        // Connections are kept alive by other threads meanwhile.
+        match tokio::task::block_in_place(ask) {
+            Ok(true) => Ok(()),
+            // Ctrl-C at the question is a no.
+            Ok(false) | Err(_) => Err(Failure::new(ExitCode::Declined, "declined; nothing was changed")),
+        }
+    }
+}

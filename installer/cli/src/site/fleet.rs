@@ -1,0 +1,185 @@
+//! The hosts of a cluster, connected, each with its agent.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use kubexm_engine::link::ssh::{AGENT_PATH, AgentBinary, AgentSource, SshLink, SshOptions, SshTarget};
+use kubexm_engine::link::{Link, LinkError};
+use kubexm_engine::{EventSink, Links};
+use kubexm_plan::Facts;
+use kubexm_spec::cluster::Host;
+use kubexm_spec::{Arch, ArtifactKey};
+use kubexm_terminal::Failure;
+
+use super::blobs::BundleBlobs;
+use super::opened::Opened;
+use crate::commands::args::HostArgs;
+use crate::support::home::Home;
+use crate::support::{events, failures};
+
+/// For each stage of connecting.
+const CONNECT: Duration = Duration::from_secs(20);
+/// Quiet time after which a connection is checked.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// Links to all hosts.
+pub struct Fleet {
+    links: BTreeMap<String, Arc<SshLink>>,
+}
+
+impl Fleet {
+    /// Connects to every host at once; what is wrong with any of them is told together, and nothing stays behind.
+    pub async fn connect(
+        opened: &Opened,
+        home: &Home,
+        args: &HostArgs,
+        holder: &str,
+        events: &dyn EventSink,
+    ) -> Result<Self, Failure> {
+        events::phase(events, "connect");
+        let options = SshOptions {
+            known_hosts: args.known_hosts.clone().map_or_else(|| home.known_hosts(), |file| vec![file]),
+            accept_new: args.accept_new_host_keys,
+            connect_timeout: CONNECT,
+            keepalive: KEEPALIVE,
+            holder: holder.to_owned(),
+        };
+        let agent = agent_programs(opened);
+        let connecting = opened.cluster.hosts.iter().map(|host| {
+            let (options, agent) = (options.clone(), agent.clone());
+            async move { SshLink::connect(target(host, home)?, options, agent).await }
+        });
+        let connected = join_all(connecting).await;
+        let (mut links, mut errors) = (BTreeMap::new(), Vec::new());
+        for (host, link) in opened.cluster.hosts.iter().zip(connected) {
+            match link {
+                Ok(link) => drop(links.insert(host.name.clone(), Arc::new(link))),
+                Err(error) => errors.push(error),
+            }
+        }
+        let fleet = Self { links };
+        for (host, link) in &fleet.links {
+            if link.agent_installed() && errors.is_empty() {
+                events::note(
+                    events,
+                    format!("{host}: our agent was put at {AGENT_PATH}; a refusal takes it away again"),
+                );
+            }
+        }
+        if errors.is_empty() {
+            return Ok(fleet);
+        }
+        fleet.withdraw(events).await;
+        Err(failures::links(&errors))
+    }
+
+    /// Looks at every host at once.
+    pub async fn facts(&self, events: &dyn EventSink) -> Result<BTreeMap<String, Facts>, Failure> {
+        events::phase(events, "look");
+        let looked = join_all(self.links.iter().map(|(host, link)| async move { (host.clone(), link.facts().await) }));
+        let (mut facts, mut errors) = (BTreeMap::new(), Vec::new());
+        for (host, looked) in looked.await {
+            match looked {
+                Ok(seen) => drop(facts.insert(host, seen)),
+                Err(error) => errors.push(error),
+            }
+        }
+        if errors.is_empty() { Ok(facts) } else { Err(failures::links(&errors)) }
+    }
+
+    /// The links as the engine takes them.
+    pub fn links(&self) -> Links {
+        self.links.iter().map(|(host, link)| (host.clone(), Arc::clone(link) as Arc<dyn Link>)).collect()
+    }
+
+    /// One host's link.
+    pub fn link(&self, host: &str) -> Option<&SshLink> {
+        self.links.get(host).map(Arc::as_ref)
+    }
+
+    /// The work before a yes. When it ends in a no or a failure the agents go again, else they stay.
+    pub async fn unless_refused<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+        events: &dyn EventSink,
+    ) -> Result<T, Failure> {
+        let decided = work.await;
+        match &decided {
+            Ok(_) => self.keep(events).await,
+            Err(_) => self.withdraw(events).await,
+        }
+        decided
+    }
+
+    /// After a refusal: takes the agent away again from every host where it was put now.
+    pub async fn withdraw(&self, events: &dyn EventSink) {
+        for (host, removed) in self.on_all(|link| async move { link.remove_agent().await }).await {
+            if let Err(error) = removed {
+                events::warning(events, format!("{host}: {AGENT_PATH} stays there and can be removed: {error}"));
+            }
+        }
+    }
+
+    /// After a yes: the agents stay. What an older one leaves is no reason to stop.
+    pub async fn keep(&self, events: &dyn EventSink) {
+        for (host, kept) in self.on_all(|link| async move { link.keep_agent().await }).await {
+            if let Err(error) = kept {
+                events::warning(events, format!("{host}: {AGENT_PATH}.before can be removed: {error}"));
+            }
+        }
+    }
+
+    /// Ends the agents; the hosts are free afterwards.
+    pub async fn close(&self) {
+        join_all(self.links.values().map(|link| link.close())).await;
+    }
+
+    async fn on_all<F>(&self, work: impl Fn(Arc<SshLink>) -> F) -> Vec<(String, Result<(), LinkError>)>
+    where
+        F: Future<Output = Result<(), LinkError>>,
+    {
+        let all = self.links.iter().map(|(host, link)| {
+            let work = work(Arc::clone(link));
+            async move { (host.clone(), work.await) }
+        });
+        join_all(all).await
+    }
+}
+
+/// Hosts of our own architecture get this very program, the others the one that the bundle carries.
+fn agent_programs(opened: &Opened) -> AgentBinary {
+    let manifest = opened.bundle.manifest();
+    let mut sources = BTreeMap::new();
+    for artifact in manifest.artifacts.iter().filter(|artifact| artifact.key == ArtifactKey::Installer) {
+        if let Some(platform) = artifact.platform {
+            let source = Arc::new(BundleBlobs(opened.bundle.clone()));
+            sources.insert(platform.arch, AgentSource::Blob { digest: artifact.digest, source });
+        }
+    }
+    if let Some(arch) = Arch::from_any(std::env::consts::ARCH) {
+        sources.insert(arch, AgentSource::File(PathBuf::from("/proc/self/exe")));
+    }
+    AgentBinary { sources, path: AGENT_PATH.to_owned() }
+}
+
+fn target(host: &Host, home: &Home) -> Result<SshTarget, LinkError> {
+    let key_path = match &host.private_key_path {
+        Some(path) => home.expand(path),
+        None => home.default_key().ok_or_else(|| LinkError::Denied {
+            host: host.name.clone(),
+            address: format!("{}:{}", host.address, host.port),
+            reason: "no key to log in with: name one with `privateKeyPath` in cluster.yaml, or make ~/.ssh/id_ed25519"
+                .to_owned(),
+        })?,
+    };
+    Ok(SshTarget {
+        name: host.name.clone(),
+        address: host.address.clone(),
+        port: host.port,
+        user: host.user.clone(),
+        key_path,
+    })
+}

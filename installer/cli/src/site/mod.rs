@@ -1,0 +1,14 @@
+//! From a bundle and a cluster.yaml to a plan that was checked: each stage takes what the one before it gives.
+//!
+//! ```text
+//! Opened::open ─verify─check_closed_world→ Fleet::connect ─facts→ preflight ─→ planning ─→ CheckedPlan
+//! ```
+
+pub mod blobs;
+pub mod findings;
+pub mod fleet;
+pub mod opened;
+pub mod plan_file;
+pub mod planning;
+pub mod summary;
+mod verified;

@@ -1,0 +1,136 @@
+//! A bundle that was opened, with the cluster it is to become.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kubexm_archive::{Bundle, Incomplete};
+use kubexm_engine::events::event;
+use kubexm_engine::{Belongs, EventSink};
+use kubexm_manifests::Catalogue;
+use kubexm_plan::Facts;
+use kubexm_recipes::{PlanCx, RecipeError, bundle};
+use kubexm_spec::event::EventKind;
+use kubexm_spec::{Cluster, Digest, ExitCode, cluster};
+use kubexm_terminal::Failure;
+
+use super::verified::Verified;
+use crate::commands::args::BundleArgs;
+use crate::support::home::Home;
+use crate::support::{events, failures};
+
+/// The most bytes of a text member.
+const TEXT_LIMIT: u64 = 64 << 20;
+
+/// Bundle, cluster and catalogue.
+#[derive(Debug)]
+pub struct Opened {
+    /// Structure holds; blobs are checked where they are used.
+    pub bundle: Bundle,
+    /// The bundle's own cluster.yaml, or the one given with `-f`.
+    pub cluster: Cluster,
+    /// Of the bytes of that cluster.yaml.
+    pub cluster_digest: Digest,
+    /// The bundle's own.
+    pub catalogue: Catalogue,
+}
+
+impl Opened {
+    /// Opens the bundle and reads what it says; tells whether it is signed.
+    pub fn open(args: &BundleArgs, events: &dyn EventSink) -> Result<Self, Failure> {
+        events::phase(events, "bundle");
+        let bundle = Bundle::open(&args.bundle).map_err(failures::archive)?;
+        events::note(events, format!("{}: {}; {}", bundle.manifest().name, about(&bundle), bundle.check_signatures()));
+        let catalogue = bundle.read("catalogue.json", TEXT_LIMIT).map_err(failures::archive)?;
+        let catalogue = Catalogue::from_json(&catalogue).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+        let (name, text) = match &args.file {
+            Some(path) => (path.display().to_string(), read_file(path)?),
+            None => (
+                format!("cluster.yaml of {}", bundle.path().display()),
+                bundle.read("cluster.yaml", TEXT_LIMIT).map_err(failures::archive)?,
+            ),
+        };
+        let cluster_digest = Digest::of(&text);
+        let text = String::from_utf8(text)
+            .map_err(|_| Failure::new(ExitCode::Config, format!("{name} is no text in UTF-8; save it as such")))?;
+        let cluster = cluster::parse(&text)
+            .map_err(|problems| Failure::new(problems.exit_code(), format!("{name} has problems:\n{problems}")))?;
+        Ok(Self { bundle, cluster, cluster_digest, catalogue })
+    }
+
+    /// Reads every byte of the bundle and follows every reference, unless this very file was read before.
+    pub fn verify(&self, home: &Home, events: &dyn EventSink) -> Result<(), Failure> {
+        events::phase(events, "verify");
+        let seen = Verified::look(&self.bundle)?;
+        if seen.is_noted(&home.verified()) {
+            events::note(events, "this very file was verified before and has not changed since");
+            return Ok(());
+        }
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let progress = |done, total| {
+            let (what, unit) = ("verify".to_owned(), "bytes".to_owned());
+            events.emit(event(EventKind::Progress { what, done, total: Some(total), unit }));
+        };
+        kubexm_archive::verify(&self.bundle, threads, &progress).map_err(|report| {
+            let mut text = report.to_string();
+            for damage in &report.damages {
+                text.push_str(&format!("\n- {damage}"));
+            }
+            Failure::new(report.exit_code(), text)
+        })?;
+        kubexm_archive::check_references(&self.bundle).map_err(incomplete)?;
+        events::note(events, "every byte is right, and everything that is named inside is there");
+        seen.keep(&home.verified())
+    }
+
+    /// Whether the bundle has everything the cluster needs, and the cluster has hosts; all that lacks is named.
+    pub fn check_closed_world(&self) -> Result<(), Failure> {
+        let facts = BTreeMap::new();
+        let cx = self.plan_cx(&facts);
+        cx.kubernetes().map_err(failures::recipe)?;
+        bundle::check(&cx).map_err(failures::recipe)?;
+        if self.cluster.hosts.is_empty() {
+            return Err(failures::recipe(RecipeError::NoHosts { what: "hosts" }));
+        }
+        Ok(())
+    }
+
+    /// What planning starts from.
+    pub fn plan_cx<'a>(&'a self, facts: &'a BTreeMap<String, Facts>) -> PlanCx<'a> {
+        PlanCx {
+            cluster: &self.cluster,
+            cluster_digest: self.cluster_digest,
+            manifest: self.bundle.manifest(),
+            manifest_digest: self.bundle.manifest_digest(),
+            catalogue: &self.catalogue,
+            facts,
+        }
+    }
+
+    /// What a plan of this cluster and bundle must belong to.
+    pub fn belongs(&self) -> Belongs {
+        Belongs { cluster: self.cluster_digest, bundle: self.bundle.manifest_digest() }
+    }
+}
+
+/// All that is missing, not only how much.
+fn incomplete(error: Incomplete) -> Failure {
+    let mut failure = Failure::from_error(error.exit_code(), &error);
+    if let Incomplete::Missing { missing, .. } = &error {
+        for missing in missing {
+            failure.text.push_str(&format!("\n- {missing}"));
+        }
+    }
+    failure
+}
+
+fn about(bundle: &Bundle) -> String {
+    match &bundle.manifest().cluster {
+        Some(summary) => format!("Kubernetes {}, {}, {}", summary.kubernetes, summary.runtime, summary.network),
+        None => "extras only".to_owned(),
+    }
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path)
+        .map_err(|error| Failure::new(ExitCode::Config, format!("cannot read {}: {error}", path.display())))
+}

@@ -1,0 +1,69 @@
+//! `plan.json`: a plan with its texts in one file, to be read, reviewed, and run later.
+
+use std::path::Path;
+
+use kubexm_plan::{CheckedPlan, Plan, Texts};
+use kubexm_spec::{Digest, ExitCode};
+use kubexm_terminal::Failure;
+use serde::{Deserialize, Serialize};
+
+use super::opened::Opened;
+use super::planning;
+use crate::support::{failures, files};
+
+/// The schema of the file. Another one is refused.
+const SCHEMA: &str = "kubexm.io/plan/v1";
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanFile {
+    schema: String,
+    plan: Plan,
+    texts: Texts,
+}
+
+/// The plan as one JSON document.
+pub fn to_json(plan: &Plan) -> Result<Vec<u8>, Failure> {
+    let file = PlanFile { schema: SCHEMA.to_owned(), plan: plan.clone(), texts: plan.texts.clone() };
+    let mut bytes = serde_json::to_vec_pretty(&file)
+        .map_err(|error| Failure::new(ExitCode::Internal, format!("the plan cannot be written as JSON: {error}")))?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// Writes the plan.
+pub fn write(path: &Path, plan: &Plan) -> Result<(), Failure> {
+    files::write_private(path, &to_json(plan)?)
+}
+
+/// Reads a plan and holds it against the bundle and cluster it is to be run with.
+pub fn read(path: &Path, opened: &Opened) -> Result<CheckedPlan, Failure> {
+    let bytes = std::fs::read(path).map_err(|error| failures::disk("read", path, &error))?;
+    let refused = |text: String| Failure::new(ExitCode::PlanMismatch, format!("{}: {text}", path.display()));
+    let value: serde_json::Value = serde_json::from_slice(&bytes)
+        .map_err(|error| refused(format!("this is no plan: {error}; make one with `kubexm-install plan create -o`")))?;
+    let schemas = (value.get("schema"), value.pointer("/plan/schema"));
+    if schemas != (Some(&SCHEMA.into()), Some(&kubexm_plan::SCHEMA.into())) {
+        return Err(refused(
+            "its schema is another; run it with the version of kubexm-install that made it".to_owned(),
+        ));
+    }
+    let PlanFile { mut plan, texts, .. } =
+        serde_json::from_value(value).map_err(|error| refused(format!("it is damaged: {error}; make it anew")))?;
+    if let Some((digest, _)) = texts.iter().find(|(digest, text)| Digest::of(text) != **digest) {
+        return Err(refused(format!("its text {digest} was changed; make the plan anew instead")));
+    }
+    plan.texts = texts;
+    let belongs = opened.belongs();
+    for (what, planned, given) in
+        [("bundle", plan.bundle, belongs.bundle), ("cluster.yaml", plan.cluster, belongs.cluster)]
+    {
+        if planned != given {
+            return Err(refused(format!(
+                "it belongs to another {what}: it was made with {planned}, this is {given}; give that one, or make \
+                 the plan anew"
+            )));
+        }
+    }
+    planning::check(plan)
+}

@@ -1,0 +1,92 @@
+//! Looking at the hosts, preflight, the plan and its lint: all that comes before the question.
+
+use std::collections::BTreeMap;
+
+use kubexm_engine::EventSink;
+use kubexm_plan::lint::{self, Problem};
+use kubexm_plan::{CheckedPlan, Facts, Plan, Severity};
+use kubexm_spec::ExitCode;
+use kubexm_terminal::{Display, Failure, Mode};
+
+use super::findings::Findings;
+use super::fleet::Fleet;
+use super::opened::Opened;
+use super::summary;
+use crate::support::{events, failures};
+
+/// Gathers facts and holds them against preflight's table; everything that must be mended is told at once.
+pub async fn look(opened: &Opened, fleet: &Fleet, events: &dyn EventSink) -> Result<BTreeMap<String, Facts>, Failure> {
+    let facts = fleet.facts(events).await?;
+    events::phase(events, "preflight");
+    let findings = preflight(opened, &facts);
+    if findings.failures().next().is_some() {
+        return Err(not_fit(opened, &findings));
+    }
+    for warning in findings.warnings() {
+        events::warning(events, warning.to_string());
+    }
+    Ok(facts)
+}
+
+/// What preflight says of the hosts.
+pub fn preflight(opened: &Opened, facts: &BTreeMap<String, Facts>) -> Findings {
+    let hosts = opened.cluster.hosts.iter().map(|host| host.name.clone()).collect();
+    Findings::new(hosts, kubexm_recipes::preflight(&opened.plan_cx(facts)))
+}
+
+/// The end of a verb whose hosts are not fit.
+pub fn not_fit(opened: &Opened, findings: &Findings) -> Failure {
+    let text = format!("the hosts are not fit yet, and nothing was changed:\n{}", findings.table());
+    Failure::new(ExitCode::Preflight, text).with_data(findings.document(&opened.cluster.name))
+}
+
+/// The plan that makes the cluster, checked.
+pub fn create(
+    opened: &Opened,
+    facts: &BTreeMap<String, Facts>,
+    events: &dyn EventSink,
+) -> Result<CheckedPlan, Failure> {
+    events::phase(events, "plan");
+    let plan = kubexm_recipes::create(&opened.plan_cx(facts)).map_err(failures::recipe)?;
+    let (plan, warnings) = lint::check(plan).map_err(refused)?;
+    for warning in warnings {
+        events::warning(events, text(&warning));
+    }
+    Ok(plan)
+}
+
+/// A plan from a file, checked again.
+pub fn check(plan: Plan) -> Result<CheckedPlan, Failure> {
+    lint::check(plan).map(|(plan, _)| plan).map_err(refused)
+}
+
+/// The plan in short, for the one who is about to say yes.
+pub fn show(plan: &Plan, display: &Display) {
+    let text = summary::short(plan);
+    match display.mode() {
+        Mode::Terminal => {
+            display.clear();
+            text.lines().for_each(|line| note(display, line));
+        }
+        Mode::Plain => text.lines().for_each(|line| note(display, line)),
+        Mode::Json => note(display, text.trim_end()),
+    }
+}
+
+fn note(display: &Display, text: &str) {
+    events::note(&events::Shown(display), text);
+}
+
+fn refused(problems: Vec<Problem>) -> Failure {
+    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
+    let lines: Vec<String> = errors.map(|problem| format!("\n- {}", text(problem))).collect();
+    let data = serde_json::to_value(&problems).unwrap_or_default();
+    Failure::new(ExitCode::PlanLint, format!("the plan does not pass its lint:{}", lines.concat())).with_data(data)
+}
+
+fn text(problem: &Problem) -> String {
+    match &problem.step {
+        Some(step) => format!("{} ({}): {}", problem.rule, step, problem.text),
+        None => format!("{}: {}", problem.rule, problem.text),
+    }
+}

@@ -1,0 +1,118 @@
+//! Folders of this machine; the only place that reads the environment.
+
+use std::path::{Path, PathBuf};
+
+use kubexm_engine::RunId;
+use kubexm_engine::run;
+use kubexm_spec::{ExitCode, names};
+use kubexm_terminal::Failure;
+
+use super::failures;
+
+/// Keys that are tried when cluster.yaml names none, as ssh does.
+const KEYS: [&str; 3] = [".ssh/id_ed25519", ".ssh/id_ecdsa", ".ssh/id_rsa"];
+
+/// The program's folder, and the user's.
+#[derive(Clone, Debug)]
+pub struct Home {
+    root: PathBuf,
+    user: Option<PathBuf>,
+}
+
+/// The folder of one cluster.
+#[derive(Clone, Debug)]
+pub struct ClusterHome {
+    /// `clusters/<name>`.
+    pub folder: PathBuf,
+    /// `metadata.name`.
+    pub name: String,
+}
+
+impl Home {
+    /// `$KUBEXM_HOME`, or `.kubexm` in the user's home. Absolute, so that commands we tell can be given anywhere.
+    pub fn from_environment() -> Result<Self, Failure> {
+        let read = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let user = read("HOME");
+        let root = match (read(names::HOME_ENV), &user) {
+            (Some(root), _) => root,
+            (None, Some(user)) => user.join(names::HOME_DIR),
+            (None, None) => {
+                let text = format!("neither {} nor HOME is set: set one", names::HOME_ENV);
+                return Err(Failure::new(ExitCode::Config, text));
+            }
+        };
+        let root = std::path::absolute(&root).map_err(|error| failures::disk("find", &root, &error))?;
+        Ok(Self { root, user })
+    }
+
+    /// The folder of a cluster.
+    pub fn cluster(&self, name: &str) -> ClusterHome {
+        ClusterHome { folder: self.root.join("clusters").join(name), name: name.to_owned() }
+    }
+
+    /// Every cluster that has a folder, by name.
+    pub fn clusters(&self) -> Result<Vec<ClusterHome>, Failure> {
+        let folder = self.root.join("clusters");
+        let entries = match std::fs::read_dir(&folder) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other.map_err(|error| failures::disk("list", &folder, &error))?,
+        };
+        let mut clusters = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|error| failures::disk("list", &folder, &error))?;
+            if let Some(name) = entry.file_name().to_str().filter(|name| !name.starts_with('.')) {
+                clusters.push(self.cluster(name));
+            }
+        }
+        clusters.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(clusters)
+    }
+
+    /// Where it is noted which bundles were read whole and found right.
+    pub fn verified(&self) -> PathBuf {
+        self.root.join("verified")
+    }
+
+    /// Files of known host keys: ours, where new ones are learnt, then the user's and the machine's.
+    pub fn known_hosts(&self) -> Vec<PathBuf> {
+        let users = self.user.iter().map(|user| user.join(".ssh/known_hosts"));
+        let ours = [self.root.join("known_hosts")];
+        ours.into_iter().chain(users).chain([PathBuf::from("/etc/ssh/ssh_known_hosts")]).collect()
+    }
+
+    /// The user's own key, the first that exists of those that ssh would try.
+    pub fn default_key(&self) -> Option<PathBuf> {
+        let user = self.user.as_deref()?;
+        KEYS.iter().map(|key| user.join(key)).find(|path| path.is_file())
+    }
+
+    /// `~/…` is the user's home.
+    pub fn expand(&self, path: &Path) -> PathBuf {
+        match (path.strip_prefix("~"), &self.user) {
+            (Ok(rest), Some(user)) => user.join(rest),
+            _ => path.to_owned(),
+        }
+    }
+}
+
+impl ClusterHome {
+    /// The folder of its runs.
+    pub fn runs(&self) -> PathBuf {
+        self.folder.join("runs")
+    }
+
+    /// Its certificates.
+    pub fn pki(&self) -> PathBuf {
+        self.folder.join("pki")
+    }
+
+    /// The operator's kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.join("kubeconfig")
+    }
+
+    /// Its runs, oldest first.
+    pub fn run_ids(&self) -> Result<Vec<RunId>, Failure> {
+        run::list(&self.runs()).map_err(failures::engine)
+    }
+}

@@ -1,0 +1,62 @@
+//! Ctrl-C: once to end well, twice to end at once.
+
+use std::convert::Infallible;
+
+use kubexm_engine::EventSink;
+use kubexm_spec::ExitCode;
+use kubexm_terminal::Failure;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::events;
+
+/// Does the work while signals are watched: the first SIGINT or SIGTERM cancels the token, the second ends the program.
+pub async fn watched<T>(
+    events: &dyn EventSink,
+    token: &CancellationToken,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let interrupts = listen(SignalKind::interrupt())?;
+    let terminations = listen(SignalKind::terminate())?;
+    tokio::select! {
+        ended = work => ended,
+        never = watch(interrupts, terminations, events, token) => match never {},
+    }
+}
+
+/// The end of a verb that was interrupted before it changed anything.
+pub fn check(token: &CancellationToken) -> Result<(), Failure> {
+    if token.is_cancelled() {
+        return Err(Failure::new(ExitCode::Declined, "interrupted; nothing was changed"));
+    }
+    Ok(())
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::new(ExitCode::Internal, format!("cannot listen for signals: {error}")))
+}
+
+async fn watch(
+    mut interrupts: Signal,
+    mut terminations: Signal,
+    events: &dyn EventSink,
+    token: &CancellationToken,
+) -> Infallible {
+    loop {
+        tokio::select! {
+            _ = interrupts.recv() => {}
+            _ = terminations.recv() => {}
+        }
+        if token.is_cancelled() {
+            events::warning(events, "interrupted twice; what runs on the hosts is left to itself");
+            at_once();
+        }
+        token.cancel();
+        events::warning(events, "interrupted: what has begun is finished; once more ends the program at once");
+    }
+}
+
+#[expect(clippy::exit, reason = "the operator asked twice, and a journal is always ready to be left")]
+fn at_once() -> ! {
+    std::process::exit(i32::from(ExitCode::Declined.code()))
+}

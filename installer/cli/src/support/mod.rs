@@ -1,0 +1,8 @@
+//! What every verb needs of the machine it runs on: folders, files, events, signals.
+
+pub mod events;
+pub mod failures;
+pub mod files;
+pub mod home;
+pub mod interrupt;
+pub mod start;
