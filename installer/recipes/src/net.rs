@@ -39,6 +39,11 @@ impl Network {
         self.base & mask(shorter) == other.base & mask(shorter)
     }
 
+    /// Whether all of the other lies in it.
+    pub const fn holds(self, other: Self) -> bool {
+        self.prefix <= other.prefix && self.overlaps(other)
+    }
+
     /// Whether an address lies in it.
     pub fn contains(self, address: IpAddr) -> bool {
         match address {

@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn text_that_looks_like_another_type_stays_text() {
         let tricky = json!({"values": ["true", "no", "1.10", "0644", "1e3", "null", "~", "", "a: b", "#c", "- d", "2001-01-01", "12:30"], "text": "line one\nkey: \"x\"\n"});
-        let text = documents("test", &[tricky.clone()]).unwrap();
+        let text = documents("test", std::slice::from_ref(&tricky)).unwrap();
         let read: Value = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(read, tricky, "{text}");
     }

@@ -21,7 +21,7 @@ pub fn wanted(cx: &PlanCx<'_>, node: &Node<'_>, program: Program) -> Result<bool
         NodeRole::All => true,
         NodeRole::ControlPlane => node.control_plane,
     };
-    let left_out = component.optional && cx.cluster.bundle.exclude.iter().any(|name| *name == component.name);
+    let left_out = component.optional && cx.cluster.bundle.exclude.contains(&component.name);
     Ok(by_role && !left_out)
 }
 

@@ -1,4 +1,5 @@
 //! A sample cluster that tests bend.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::collections::BTreeMap;
@@ -51,8 +52,8 @@ impl Site {
 
 /// The text that a plan puts at a path, or applies under a name.
 pub fn text<'p>(plan: &'p Plan, wanted: &str) -> &'p str {
-    let ops = plan.steps.iter().flat_map(|s| &s.ops);
-    let digest = ops.filter_map(|op| match op {
+    let mut ops = plan.steps.iter().flat_map(|s| &s.ops);
+    let digest = ops.find_map(|op| match op {
         Op::File(file) if file.path == wanted => match &file.content {
             Content::Text { digest } => Some(digest),
             Content::Slot { .. } => None,
@@ -60,5 +61,5 @@ pub fn text<'p>(plan: &'p Plan, wanted: &str) -> &'p str {
         Op::KubeObject(object) if object.name == wanted => Some(&object.text),
         _ => None,
     });
-    &plan.texts[digest.last().unwrap_or_else(|| panic!("the plan writes no {wanted}"))]
+    &plan.texts[digest.unwrap_or_else(|| panic!("the plan writes no {wanted}"))]
 }

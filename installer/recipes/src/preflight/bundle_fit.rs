@@ -1,0 +1,31 @@
+//! The bundle holds what this cluster needs, for the machines that are there.
+
+use super::{Report, Severity, Site, Words};
+use crate::bundle;
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    let held: Vec<String> = site.cx.manifest.platforms.iter().map(ToString::to_string).collect();
+    for seen in &site.hosts {
+        match seen.platform {
+            Some(platform) if site.cx.manifest.platforms.contains(&platform) => (),
+            found => report.fail(
+                seen.name(),
+                found.map_or_else(|| "an architecture that kubexm does not know".to_owned(), |p| p.to_string()),
+                format!("a platform of the bundle ({})", held.join(", ")),
+                "add it to `spec.bundle.platforms` and build the bundle again",
+            ),
+        }
+    }
+    let mend = "build a bundle from this cluster.yaml with `kubexm-bundle build`".to_owned();
+    let words = match bundle::missing(site.cx) {
+        Ok(missing) if missing.is_empty() => return,
+        Ok(missing) => {
+            Words { found: format!("a bundle without {}", missing.join(", ")), needed: "all of it".to_owned(), mend }
+        }
+        Err(error) => {
+            let source = std::error::Error::source(&error).map(|e| format!(": {e}")).unwrap_or_default();
+            Words { found: format!("{error}{source}"), needed: "a catalogue that knows it all".to_owned(), mend }
+        }
+    };
+    report.add(Severity::Fail, None, words);
+}

@@ -1,0 +1,41 @@
+//! The node's name is one that DNS and Kubernetes take, and nothing on the host contradicts it.
+//!
+//! Debian's own `127.0.1.1 name` is no failure: our block in /etc/hosts comments it out.
+
+use super::{Report, Site};
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    for seen in &site.hosts {
+        let name = seen.name();
+        if !dns_1123(name) {
+            report.fail(
+                name,
+                format!("the name {name:?}"),
+                "lower-case letters, digits and `-`, at most 63, beginning and ending with a letter or digit (RFC 1123)",
+                "rename the host in cluster.yaml",
+            );
+        }
+        if seen.facts.hostname != name {
+            report.warn(
+                name,
+                format!("the hostname {:?}", seen.facts.hostname),
+                format!("{name:?}, its name in cluster.yaml"),
+                "it will be set (and set back by reset); rename the host in cluster.yaml to keep its own",
+            );
+        }
+        let strange = seen.facts.hostname_addresses.iter().find(|a| !a.is_loopback() && Some(**a) != seen.ip);
+        if let Some(address) = strange {
+            report.warn(
+                name,
+                format!("/etc/hosts gives the name {name} the address {address}"),
+                "the address in cluster.yaml",
+                "that line will be commented out; correct `address` or `internalAddress` if it is the right one",
+            );
+        }
+    }
+}
+
+fn dns_1123(name: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    !name.is_empty() && name.len() <= 63 && name.bytes().all(inner) && !name.starts_with('-') && !name.ends_with('-')
+}

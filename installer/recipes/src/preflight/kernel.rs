@@ -1,0 +1,113 @@
+//! Kernel version, cgroups and modules, by the support matrix of the Kubernetes minor.
+
+use kubexm_manifests::CgroupV1;
+use kubexm_plan::facts::ModuleState;
+use kubexm_spec::cluster::ProxyMode;
+
+use super::site::Seen;
+use super::{Report, Severity, Site, Words};
+use crate::modules::os::MODULES;
+use crate::support;
+
+/// Older kernels have none of what containers need.
+const OLDEST: (u32, u32) = (3, 10);
+/// The oldest kernel whose nftables kube-proxy can use (its own documented requirement).
+const NFTABLES: (u32, u32) = (5, 13);
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    for seen in &site.hosts {
+        version(site, seen, report);
+        cgroups(site, seen, report);
+        for module in MODULES {
+            if matches!(seen.facts.modules.get(module), None | Some(ModuleState::Missing)) {
+                report.fail(
+                    seen.name(),
+                    format!("no kernel module {module}"),
+                    format!("{module} loaded, built in or loadable"),
+                    "install the modules of the running kernel (linux-modules-extra, kernel-modules), or boot the kernel whose modules are installed",
+                );
+            }
+        }
+        if seen.facts.page_size > 4096 {
+            report.warn(
+                seen.name(),
+                format!("memory pages of {} bytes", seen.facts.page_size),
+                "4096 bytes",
+                "some images (those with jemalloc) crash on larger pages: boot a kernel with 4K pages if one does",
+            );
+        }
+    }
+}
+
+fn version(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
+    let found = || format!("kernel {}", seen.facts.kernel);
+    let newer = "upgrade the kernel and reboot";
+    let Some(kernel) = parse(&seen.facts.kernel) else {
+        report.fail(seen.name(), found(), "a version that can be read, such as 6.1.0", "check `uname -r` there");
+        return;
+    };
+    if kernel < OLDEST {
+        report.fail(seen.name(), found(), "3.10 or newer", newer);
+        return;
+    }
+    if let Some(support) = site.support
+        && parse(&support.minimum_kernel).is_some_and(|minimum| kernel < minimum)
+    {
+        let severity = match support.older_kernel {
+            kubexm_manifests::Severity::Fail => Severity::Fail,
+            kubexm_manifests::Severity::Warn => Severity::Warn,
+        };
+        let needed = format!("{} or newer for Kubernetes {}", support.minimum_kernel, site.kubernetes);
+        report.add(severity, Some(seen.name()), Words { found: found(), needed, mend: newer.to_owned() });
+    }
+    let nftables = site.cx.cluster.kubernetes.as_ref().is_some_and(|k| k.proxy_mode == ProxyMode::Nftables);
+    if nftables && kernel < NFTABLES {
+        report.fail(
+            seen.name(),
+            found(),
+            "5.13 or newer for `proxyMode: nftables`",
+            "upgrade the kernel and reboot, or set `proxyMode: iptables`",
+        );
+    }
+}
+
+fn cgroups(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
+    let (Some(support), Some(kubernetes)) = (site.support, &site.cx.cluster.kubernetes) else { return };
+    if seen.facts.cgroup_version != 1 {
+        return;
+    }
+    let wanted = support::cgroup_v1_wanted(kubernetes, seen.facts);
+    match support.cgroup_v1 {
+        CgroupV1::Refused if !wanted => report.fail(
+            seen.name(),
+            "cgroup v1",
+            format!("cgroup v2 for Kubernetes {}", site.kubernetes),
+            "boot with systemd.unified_cgroup_hierarchy=1, or say `kubelet: {failCgroupV1: false}` in cluster.yaml",
+        ),
+        CgroupV1::Refused | CgroupV1::Warned => report.warn(
+            seen.name(),
+            "cgroup v1",
+            "cgroup v2",
+            "it works with this Kubernetes and is being removed: boot with systemd.unified_cgroup_hierarchy=1 when you can",
+        ),
+    }
+}
+
+/// Major and minor: `6.1.0-31-amd64` → (6, 1).
+fn parse(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_all_distributions_are_read() {
+        assert_eq!(parse("3.10.0-1160.el7.x86_64"), Some((3, 10)));
+        assert_eq!(parse("6.12+deb13-amd64"), Some((6, 12)));
+        assert_eq!(parse("4.19"), Some((4, 19)));
+        assert_eq!(parse("generic"), None);
+    }
+}

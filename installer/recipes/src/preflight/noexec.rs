@@ -1,0 +1,16 @@
+//! Programs can be run where they are put.
+
+use super::{Report, Site};
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    for seen in &site.hosts {
+        for mount in &seen.facts.noexec {
+            report.fail(
+                seen.name(),
+                format!("{mount} mounted noexec"),
+                "a mount that programs may run from",
+                format!("`mount -o remount,exec {mount}`, and the same in /etc/fstab"),
+            );
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The operating system is one of the support table.
+
+use super::{Report, Site};
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    for seen in &site.hosts {
+        let (id, version) = (&seen.facts.os_id, &seen.facts.os_version);
+        match site.cx.catalogue.os(id, version) {
+            None => {
+                let known: Vec<&str> = site.cx.catalogue.os.keys().map(String::as_str).collect();
+                report.fail(
+                    seen.name(),
+                    format!("{id} {version}"),
+                    format!("one of {}", known.join(", ")),
+                    "use a host with one of these",
+                );
+            }
+            Some((name, profile)) if !profile.tried => report.warn(
+                seen.name(),
+                name,
+                "a system that this release was tried on",
+                "it is in the support table and nobody has tried this release on it: try a host of its kind first",
+            ),
+            Some(_) => (),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The ports that a host's roles need are free, or held by what we run there ourselves.
+
+use super::site::Seen;
+use super::{Report, Site};
+
+/// A port and who will listen on it.
+struct Port {
+    number: u16,
+    protocol: &'static str,
+    /// Process name as the kernel has it (15 characters); none for a socket of the kernel's own.
+    process: Option<&'static str>,
+    control_plane: bool,
+}
+
+const fn tcp(number: u16, process: &'static str, control_plane: bool) -> Port {
+    Port { number, protocol: "tcp", process: Some(process), control_plane }
+}
+
+const PORTS: &[Port] = &[
+    tcp(6443, "kube-apiserver", true),
+    tcp(2379, "etcd", true),
+    tcp(2380, "etcd", true),
+    tcp(10257, "kube-controller", true),
+    tcp(10259, "kube-scheduler", true),
+    tcp(10250, "kubelet", false),
+    tcp(10256, "kube-proxy", false),
+    Port { number: 8472, protocol: "udp", process: None, control_plane: false },
+];
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    let depot = tcp(site.cx.cluster.registry.port, "kubexm-install", false);
+    for seen in &site.hosts {
+        let by_role = PORTS.iter().filter(|port| seen.control_plane || !port.control_plane);
+        for port in by_role.chain(seen.registry.then_some(&depot)) {
+            taken(seen, port, report);
+        }
+    }
+}
+
+fn taken(seen: &Seen<'_>, port: &Port, report: &mut Report) {
+    let at = |l: &&kubexm_plan::facts::Listener| l.port == port.number && l.protocol == port.protocol;
+    // On a host with our stamp, the right process on its own port is ours even where the ledger does not know it:
+    // static pods are started by kubelet, and the vxlan socket belongs to no process.
+    let ours = |l: &kubexm_plan::facts::Listener| {
+        l.ours || (seen.ours && l.process.as_deref().is_none_or(|name| Some(name) == port.process))
+    };
+    let Some(holder) = seen.facts.listeners.iter().filter(at).find(|l| !ours(l)) else { return };
+    let process = holder.process.as_deref().unwrap_or("a process that could not be found");
+    let pid = holder.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+    report.fail(
+        seen.name(),
+        format!("{}/{} held by {process}{pid}", port.number, port.protocol),
+        format!("it free for {}", port.process.unwrap_or("the pod network (vxlan)")),
+        "stop that process, or use another host",
+    );
+}

@@ -1,0 +1,23 @@
+//! Programs that kubeadm, kubelet and kube-proxy call.
+
+use super::{Report, Site};
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    let Some(support) = site.support else { return };
+    for seen in &site.hosts {
+        let has = |name: &str| seen.facts.programs.get(name).is_some_and(Option::is_some);
+        let missing: Vec<String> = support
+            .required_programs()
+            .filter(|names| !names.iter().any(|name| has(name)))
+            .map(|names| names.join(" or "))
+            .collect();
+        if !missing.is_empty() {
+            report.fail(
+                seen.name(),
+                format!("no {}", missing.join(", ")),
+                "these programs",
+                "install the packages that hold them (iptables, conntrack, socat, ethtool, iproute2, util-linux)",
+            );
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! `*_proxy` variables: kubeadm copies them into the control plane's manifests.
+
+use super::{Report, Site};
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    for seen in &site.hosts {
+        for (variable, file) in &seen.facts.proxies {
+            report.warn(
+                seen.name(),
+                format!("{variable} set in {file}"),
+                "no proxy between the cluster's own parts",
+                "it is cleared for all that we start; services that users start see it: take it out, or set no_proxy",
+            );
+        }
+    }
+}

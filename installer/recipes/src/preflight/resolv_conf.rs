@@ -1,0 +1,25 @@
+//! DNS servers for what must be looked up outside the cluster. An air gap often has none: no failure, but worth knowing.
+
+use super::{Report, Site};
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    if !site.cx.cluster.extra.resolves.is_empty() {
+        return;
+    }
+    for seen in &site.hosts {
+        let found = match &seen.facts.nameservers {
+            None => "no /etc/resolv.conf".to_owned(),
+            Some(servers) if servers.is_empty() => "no nameserver in /etc/resolv.conf".to_owned(),
+            Some(servers) if servers.iter().all(|s| s.is_loopback() || s.is_unspecified()) => {
+                "only loopback nameservers in /etc/resolv.conf".to_owned()
+            }
+            Some(_) => continue,
+        };
+        report.warn(
+            seen.name(),
+            found,
+            "a nameserver that pods reach, if names outside the cluster must resolve",
+            "cluster DNS will answer for the cluster alone; name servers in `spec.extra.resolves` if there are any",
+        );
+    }
+}

@@ -1,0 +1,37 @@
+//! SELinux, firewall and swap: what will be changed, or what must be right because it is kept.
+
+use kubexm_plan::facts::SelinuxState;
+use kubexm_spec::cluster::{Firewall, Selinux};
+
+use super::{Report, Site};
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    let system = &site.cx.cluster.system;
+    for seen in &site.hosts {
+        let facts = seen.facts;
+        if facts.selinux == SelinuxState::Enforcing {
+            let mend = match system.selinux {
+                Selinux::Permissive => "it will be made permissive (and set back by reset)",
+                Selinux::Keep => {
+                    "it is kept: say `system.selinux: permissive` if containers are refused what they need"
+                }
+            };
+            report.warn(seen.name(), "SELinux enforcing", "a policy that knows containers, or permissive", mend);
+        }
+        if !facts.firewalls.is_empty() {
+            let mend = match system.firewall {
+                Firewall::Off => "firewalld and ufw will be stopped (and started again by reset)",
+                Firewall::Keep => {
+                    "it is kept: open the ports of the roles and trust pod and service networks, or say `system.firewall: off`"
+                }
+            };
+            let found = format!("{} active", facts.firewalls.join(", "));
+            report.warn(seen.name(), found, "the cluster's ports open between nodes", mend);
+        }
+        let swaps: Vec<&str> = facts.swaps.iter().chain(&facts.fstab_swaps).map(String::as_str).collect();
+        if !swaps.is_empty() {
+            let found = format!("swap ({})", swaps.join(", "));
+            report.warn(seen.name(), found, "none", "it will be turned off, now and at boot (and back on by reset)");
+        }
+    }
+}

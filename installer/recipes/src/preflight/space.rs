@@ -1,0 +1,78 @@
+//! Disk space for what will be put on the host, by mount point, computed from the manifest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubexm_plan::facts::Disk;
+use kubexm_spec::manifest::{Artifact, Blob};
+use kubexm_spec::{ArtifactKey, Kind};
+
+use super::site::{Seen, gib};
+use super::{Report, Site, Words};
+use crate::paths;
+use crate::preflight::Severity;
+
+/// A gzip archive or layer and what comes out of it, against its own size.
+const UNPACKED: u64 = 3;
+/// What etcd may grow to before it refuses to write (its default quota).
+const ETCD: u64 = 2 << 30;
+/// Logs and volumes of the system pods.
+const KUBELET: u64 = 1 << 30;
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    for seen in &site.hosts {
+        let mut needed: BTreeMap<&str, (u64, Vec<&str>)> = BTreeMap::new();
+        for (path, bytes) in wanted(site, seen) {
+            if let Some(disk) = disk_of(&seen.facts.disks, path) {
+                let entry = needed.entry(&disk.mount).or_default();
+                entry.0 += bytes;
+                entry.1.push(path);
+            }
+        }
+        // A host of ours already holds most of it: what it would lack is for the run to find.
+        let severity = if seen.ours { Severity::Warn } else { Severity::Fail };
+        for disk in &seen.facts.disks {
+            if let Some((bytes, places)) = needed.get(disk.mount.as_str()).filter(|(bytes, _)| *bytes > disk.free) {
+                let words = Words {
+                    found: format!("{} free on {}", gib(disk.free), disk.mount),
+                    needed: format!("{} for {}", gib(*bytes), places.join(", ")),
+                    mend: "free some space there, or mount a larger disk".to_owned(),
+                };
+                report.add(severity, Some(seen.name()), words);
+            }
+        }
+    }
+}
+
+/// Bytes by path.
+fn wanted(site: &Site<'_>, seen: &Seen<'_>) -> Vec<(&'static str, u64)> {
+    let artifacts = || {
+        let all = site.cx.manifest.artifacts.iter();
+        all.filter(|a| a.platform.is_none() || a.platform == seen.platform)
+    };
+    let images = artifacts().filter(|a| matches!(a.key, ArtifactKey::Image(_)));
+    let programs: Vec<&Artifact> = artifacts().filter(|a| a.key.kind() == Kind::Binary).collect();
+    let store = if seen.registry { total(site.cx.manifest.artifacts.iter()) } else { total(programs.iter().copied()) };
+    let mut wanted = vec![
+        (paths::STORE, store),
+        (paths::BIN, UNPACKED * total(programs.iter().copied())),
+        // containerd keeps the layers as they came, and unpacked
+        ("/var/lib/containerd", (1 + UNPACKED) * total(images)),
+        ("/var/lib/kubelet", KUBELET),
+    ];
+    if seen.control_plane {
+        wanted.push(("/var/lib/etcd", ETCD));
+    }
+    wanted
+}
+
+/// Blobs that several artifacts share are there once.
+fn total<'m>(artifacts: impl Iterator<Item = &'m Artifact>) -> u64 {
+    let blobs: BTreeSet<Blob> = artifacts.flat_map(|a| a.blobs.iter().copied()).collect();
+    blobs.iter().map(|b| b.size).sum()
+}
+
+/// The mount point that holds a path: the longest one that it lies under.
+fn disk_of<'f>(disks: &'f [Disk], path: &str) -> Option<&'f Disk> {
+    let holds = |disk: &&Disk| std::path::Path::new(path).starts_with(&disk.mount);
+    disks.iter().filter(holds).max_by_key(|disk| disk.mount.len())
+}
