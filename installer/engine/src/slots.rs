@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use kubexm_plan::op::Content;
+use kubexm_plan::op::{Content, File};
 use kubexm_plan::{Op, Plan, SlotName, SlotProvider, Step};
 
 use crate::EngineError;
@@ -20,14 +20,13 @@ pub trait SlotSource: Send + Sync {
 
 /// The slots that a step's ops read.
 pub fn reads(step: &Step) -> BTreeSet<&SlotName> {
-    let slot = |op| match op {
-        &Op::File(ref file) => match &file.content {
-            Content::Slot { slot } => Some(slot),
-            Content::Text { .. } => None,
-        },
-        _ => None,
-    };
-    step.ops.iter().filter_map(slot).collect()
+    step.ops
+        .iter()
+        .filter_map(|op| match op {
+            Op::File(File { content: Content::Slot { slot }, .. }) => Some(slot),
+            _ => None,
+        })
+        .collect()
 }
 
 /// The values that a step reads.

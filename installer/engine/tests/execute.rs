@@ -1,5 +1,7 @@
 //! Carrying a plan out on a simulated fleet.
 
+#![allow(clippy::expect_used, reason = "a test that cannot set itself up has failed")]
+
 mod common;
 
 use common::{Site, StopAt, checked, plan};

@@ -1,5 +1,7 @@
 //! The run folder, the lock and the cluster's certificates: what lies on the controller's disk.
 
+#![allow(clippy::expect_used, reason = "a test that cannot set itself up has failed")]
+
 mod common;
 
 use std::os::unix::fs::PermissionsExt;

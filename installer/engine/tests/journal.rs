@@ -1,5 +1,7 @@
 //! The journal's reader and writer, and the table of what may follow what.
 
+#![allow(clippy::expect_used, reason = "a test that cannot set itself up has failed")]
+
 use kubexm_engine::journal::{Ended, Entry, Journal, ParseError, Record, parse};
 use kubexm_engine::replay::Replay;
 use kubexm_engine::{EngineError, link::Found};

@@ -30,7 +30,13 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn add_host(&mut self, name: &str) {
-        let fresh = [("swap", "on"), ("selinux", "enforcing"), ("hostname", "localhost")];
+        let fresh = [
+            ("swap", "on"),
+            ("selinux", "enforcing"),
+            ("hostname", "localhost"),
+            // A link puts the agent there before any step.
+            ("path:/usr/local/bin/kubexm-install", "file 0755 agent"),
+        ];
         let state = fresh.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         self.hosts.insert(name.to_owned(), Host { state, ..Host::default() });
     }

@@ -104,7 +104,10 @@ impl System for RootedSystem {
             "modprobe" => self.modprobe(&args)?,
             "swapoff" => self.swap(&args, false)?,
             "swapon" => self.swap(&args, true)?,
-            "containerd" => Output::text(self.read("/etc/containerd/config.toml").unwrap_or_default()),
+            // `config dump` writes strings in single quotes, whatever the file has.
+            "containerd" => {
+                Output::text(self.read("/etc/containerd/config.toml").unwrap_or_default().replace('"', "'"))
+            }
             "getent" => Output::failed(2, ""),
             "restorecon" | "journalctl" | "ip" => Output::default(),
             other => {
@@ -228,7 +231,7 @@ impl RootedSystem {
         let text = self.read("/proc/swaps").unwrap_or_default();
         let is_it = |line: &&str| line.split_whitespace().next() == Some(device);
         let mut lines: Vec<&str> = text.lines().collect();
-        let line = format!("{device}                              partition\t1000000\t\t0\t\t-2");
+        let line = format!("{device} partition\t1000000\t\t0\t\t-2");
         if on {
             lines.push(&line);
         } else if lines.iter().any(|line| is_it(line)) {

@@ -1,0 +1,182 @@
+//! A link to the machine this program runs on, or to one rooted in a directory: the same ops as the agent's, without
+//! a channel between.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kubexm_ops::Machine;
+use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, Step};
+use kubexm_spec::Digest;
+use kubexm_transport::{Store, TransportError};
+use tokio::io::AsyncReadExt;
+
+use crate::link::agent::Work;
+use crate::link::agent::lock::{HostLock, LockError, Patience};
+use crate::link::{BlobSource, DeliverProgress, Link, LinkError, SlotValues};
+
+/// Bytes of a blob that are read before they are written.
+const CHUNK: usize = 1 << 20;
+/// How long an op of an earlier link to this machine may need to come to its end.
+const OWN_PATIENCE: Duration = Duration::from_secs(600);
+
+/// The link. The host's lock is taken with the first call and kept until the link, and every op it began, has ended.
+pub struct LocalLink<W = Machine> {
+    host: String,
+    work: Arc<W>,
+    lock: Arc<Mutex<Option<HostLock>>>,
+}
+
+impl<W: Work> LocalLink<W> {
+    /// A link to a machine; `host` is its name in cluster.yaml.
+    pub fn new(host: impl Into<String>, work: W) -> Self {
+        Self { host: host.into(), work: Arc::new(work), lock: Arc::default() }
+    }
+
+    /// Runs work that blocks. It goes on to its end when the caller is dropped, as an agent's does.
+    async fn block<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&W) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, LinkError> {
+        let (machine, lock, host) = (self.work.clone(), self.lock.clone(), self.host.clone());
+        let task = tokio::task::spawn_blocking(move || {
+            hold(&lock, &*machine, &host)?;
+            let done = work(&machine).map_err(|text| LinkError::Op { host, text });
+            // The lock is let go only after the op, even when nobody waits for it any more.
+            drop(lock);
+            done
+        });
+        match task.await {
+            Ok(done) => done,
+            Err(error) => Err(self.failed(format!("the op ended abnormally: {error}; this is a fault of the program"))),
+        }
+    }
+
+    fn failed(&self, text: String) -> LinkError {
+        LinkError::Op { host: self.host.clone(), text }
+    }
+
+    async fn deliver_one(
+        &self,
+        blob: (Digest, u64),
+        source: &dyn BlobSource,
+        progress: DeliverProgress<'_>,
+    ) -> Result<(), LinkError> {
+        let (digest, size) = blob;
+        let partial = self.block(move |work| said(begin(work, digest, size))).await?;
+        let Some(mut partial) = partial else { return Ok(()) };
+        let cannot = |reason: String| LinkError::Source { digest, reason };
+        let mut reader = source.open(digest, partial.length()).await.map_err(|e| cannot(e.to_string()))?;
+        loop {
+            let mut chunk = Vec::with_capacity(CHUNK);
+            let read = (&mut reader).take(CHUNK as u64).read_to_end(&mut chunk).await;
+            if read.map_err(|e| cannot(e.to_string()))? == 0 {
+                break;
+            }
+            partial = self.block(move |_| said(partial.write(&chunk, Some(size)).map(|()| partial))).await?;
+            progress(digest, partial.length(), size);
+        }
+        if partial.digest() == digest {
+            return self.block(move |_| said(partial.commit().map(drop))).await;
+        }
+        let length = partial.length();
+        self.block(move |_| said(partial.discard())).await?;
+        Err(cannot(format!("its {length} bytes have another digest")))
+    }
+}
+
+/// The unfinished blob to go on with; none when it is there already.
+fn begin(
+    work: &impl Work,
+    digest: Digest,
+    size: u64,
+) -> Result<Option<kubexm_transport::partial::Partial>, TransportError> {
+    let store = Store::open(work.store_path())?;
+    if store.holds(&digest, size)? {
+        return Ok(None);
+    }
+    let mut partial = store.partial(&digest.hex())?;
+    // As long as the blob or longer, and still not the blob: nothing in it can be believed.
+    if partial.length() >= size && partial.digest() != digest {
+        partial.clear()?;
+    }
+    Ok(Some(partial))
+}
+
+/// Takes the host's lock, once for a link.
+fn hold(lock: &Mutex<Option<HostLock>>, work: &impl Work, host: &str) -> Result<(), LinkError> {
+    let mut held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    if held.is_some() {
+        return Ok(());
+    }
+    // A link of this very process may have ops that come to their end.
+    let holder = format!("a local run of process {}", std::process::id());
+    let patience = Patience { other: Duration::ZERO, own: OWN_PATIENCE };
+    match HostLock::acquire(&work.lock_path(), &holder, patience, &|| false) {
+        Ok(lock) => *held = Some(lock),
+        Err(LockError::Held { holder }) => return Err(LinkError::Locked { host: host.to_owned(), holder }),
+        Err(error) => return Err(LinkError::Op { host: host.to_owned(), text: chain(&error) }),
+    }
+    Ok(())
+}
+
+fn said<T>(result: Result<T, TransportError>) -> Result<T, String> {
+    result.map_err(|error| chain(&error))
+}
+
+/// An error with all its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |e| e.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[async_trait]
+impl<W: Work> Link for LocalLink<W> {
+    async fn facts(&self) -> Result<Facts, LinkError> {
+        let host = self.host.clone();
+        self.block(move |work| work.facts(&host)).await
+    }
+
+    async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
+        let (step, texts, slots) = (step.clone(), plan.texts.clone(), slots.clone());
+        self.block(move |work| work.observe(&step, texts, slots)).await
+    }
+
+    async fn converge(
+        &self,
+        plan: &Plan,
+        step: &Step,
+        slots: &SlotValues,
+        run: &str,
+        sequence: u64,
+    ) -> Result<(), LinkError> {
+        let (step, texts, slots, run) = (step.clone(), plan.texts.clone(), slots.clone(), run.to_owned());
+        self.block(move |work| work.converge(&step, texts, slots, &run, sequence)).await
+    }
+
+    async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError> {
+        let probe = probe.clone();
+        self.block(move |work| work.probe(&probe)).await
+    }
+
+    async fn deliver(
+        &self,
+        blobs: &[(Digest, u64)],
+        source: &dyn BlobSource,
+        progress: DeliverProgress<'_>,
+    ) -> Result<(), LinkError> {
+        for blob in blobs {
+            self.deliver_one(*blob, source, progress).await?;
+        }
+        Ok(())
+    }
+
+    async fn evidence(&self) -> Result<Vec<(String, String)>, LinkError> {
+        self.block(|work| work.evidence()).await
+    }
+
+    async fn step_log(&self, run: &str, step: &Step) -> Result<String, LinkError> {
+        let (run, step) = (run.to_owned(), step.clone());
+        self.block(move |work| work.step_log(&run, &step)).await
+    }
+}

@@ -1,0 +1,53 @@
+//! What is so on a machine rooted in a directory: its file tree, and what the double of its system remembers.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use kubexm_spec::Digest;
+use serde_json::Value;
+
+/// Left out: what a reboot forgets, logs, and the ledger with its times and tries.
+const LEFT_OUT: [&str; 3] = ["/run", "/var/lib/kubexm/ledger", "/var/lib/kubexm/runs"];
+const DOUBLE: &str = "run/kubexm-double/state.json";
+
+/// Path → kind, mode and content; and the double's units, images and objects without what is new with every start.
+pub fn state_of(root: &Path) -> io::Result<BTreeMap<String, String>> {
+    let mut state = BTreeMap::new();
+    walk(root, "", &mut state)?;
+    if let Ok(bytes) = std::fs::read(root.join(DOUBLE)) {
+        let Value::Object(double) = serde_json::from_slice(&bytes)? else { return Ok(state) };
+        for (key, mut value) in double.into_iter().filter(|(key, _)| key != "starts") {
+            if let (true, Some(units)) = (key == "units", value.as_object_mut()) {
+                for unit in units.values_mut().filter_map(Value::as_object_mut) {
+                    unit.remove("invocation");
+                }
+            }
+            state.insert(format!("(system) {key}"), value.to_string());
+        }
+    }
+    Ok(state)
+}
+
+fn walk(root: &Path, below: &str, state: &mut BTreeMap<String, String>) -> io::Result<()> {
+    for entry in std::fs::read_dir(root.join(below.trim_start_matches('/')))? {
+        let entry = entry?;
+        let path = format!("{below}/{}", entry.file_name().to_string_lossy());
+        if LEFT_OUT.contains(&path.as_str()) {
+            continue;
+        }
+        let metadata = entry.metadata()?;
+        let mode = metadata.permissions().mode() & 0o7777;
+        let what = if metadata.is_symlink() {
+            format!("link {}", std::fs::read_link(entry.path())?.display())
+        } else if metadata.is_dir() {
+            walk(root, &path, state)?;
+            format!("dir {mode:04o}")
+        } else {
+            format!("file {mode:04o} {}", Digest::of(std::fs::read(entry.path())?))
+        };
+        state.insert(path, what);
+    }
+    Ok(())
+}
