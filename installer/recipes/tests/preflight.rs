@@ -126,6 +126,12 @@ fn a_disk_that_is_too_small_for_the_bundle_is_refused_by_mount_point() {
 }
 
 #[test]
+fn an_xfs_that_overlayfs_refuses_is_refused() {
+    fails(|f| f.disks[0].filesystem = Some("xfs ftype=0".to_owned()), "space", "ftype=0");
+    passes(|f| f.disks[0].filesystem = Some("xfs".to_owned()));
+}
+
+#[test]
 fn what_the_bundle_holds_counts_as_needed_space() {
     let needed = |size| {
         let found = findings(|site| {

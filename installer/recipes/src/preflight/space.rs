@@ -11,6 +11,8 @@ use super::{Report, Site, Words};
 use crate::paths;
 use crate::preflight::Severity;
 
+/// Where containerd keeps images and containers.
+const CONTAINERD: &str = "/var/lib/containerd";
 /// A gzip archive or layer and what comes out of it, against its own size.
 const UNPACKED: u64 = 3;
 /// What etcd may grow to before it refuses to write (its default quota).
@@ -20,6 +22,7 @@ const KUBELET: u64 = 1 << 30;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     for seen in &site.hosts {
+        xfs(seen, report);
         let mut needed: BTreeMap<&str, (u64, Vec<&str>)> = BTreeMap::new();
         for (path, bytes) in wanted(site, seen) {
             if let Some(disk) = disk_of(&seen.facts.disks, path) {
@@ -43,6 +46,19 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     }
 }
 
+/// overlayfs refuses an xfs that was made without ftype (`mkfs.xfs` before 2016, EL7's first releases).
+fn xfs(seen: &Seen<'_>, report: &mut Report) {
+    let disk = disk_of(&seen.facts.disks, CONTAINERD);
+    if let Some(disk) = disk.filter(|d| d.filesystem.as_deref().is_some_and(|f| f.contains("ftype=0"))) {
+        report.fail(
+            seen.name(),
+            format!("{} is xfs with ftype=0", disk.mount),
+            format!("a file system for {CONTAINERD} that overlayfs can use: ext4, or xfs with ftype=1"),
+            format!("mount another file system at {CONTAINERD}, or make this one anew"),
+        );
+    }
+}
+
 /// Bytes by path.
 fn wanted(site: &Site<'_>, seen: &Seen<'_>) -> Vec<(&'static str, u64)> {
     let artifacts = || {
@@ -56,7 +72,7 @@ fn wanted(site: &Site<'_>, seen: &Seen<'_>) -> Vec<(&'static str, u64)> {
         (paths::STORE, store),
         (paths::BIN, UNPACKED * total(programs.iter().copied())),
         // containerd keeps the layers as they came, and unpacked
-        ("/var/lib/containerd", (1 + UNPACKED) * total(images)),
+        (CONTAINERD, (1 + UNPACKED) * total(images)),
         ("/var/lib/kubelet", KUBELET),
     ];
     if seen.control_plane {
