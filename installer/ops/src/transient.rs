@@ -17,6 +17,11 @@ pub(crate) fn is_running(machine: &Machine, act: &ActContext) -> Result<bool, Op
     Ok(machine.is_real() && systemd::show(machine, &act.unit())?.running())
 }
 
+/// Ends the unit of an act, when it runs.
+pub(crate) fn stop(machine: &Machine, act: &ActContext) -> Result<(), OpError> {
+    if is_running(machine, act)? { machine.run(&systemctl(["stop", &act.unit()])).map(drop) } else { Ok(()) }
+}
+
 /// Starts the program as the act's unit, or attaches to the one that runs, and waits for its end.
 pub(crate) fn run(system: &impl System, act: &ActContext, program: &Program) -> Result<Output, OpError> {
     let machine = Machine::real();

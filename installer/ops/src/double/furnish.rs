@@ -81,8 +81,17 @@ pub fn furnish(root: &Path) -> Result<Machine, OpError> {
     for program in PROGRAMS {
         put(&format!("/usr/sbin/{program}"), "#!/bin/true\n")?;
     }
-    for folder in ["/root", "/etc/systemd/system", "/etc/sysctl.d", "/etc/modules-load.d", "/usr/local/bin", "/var/lib"]
-    {
+    // The agent itself, which the link puts there before anything else.
+    put("/usr/local/bin/kubexm-install", "#!/bin/true\n")?;
+    for folder in [
+        "/root",
+        "/etc/systemd/system",
+        "/etc/sysctl.d",
+        "/etc/modules-load.d",
+        "/sys/module",
+        "/usr/local/bin",
+        "/var/lib",
+    ] {
         let real = machine.path(folder);
         std::fs::create_dir_all(&real).map_err(OpError::path("make the folder", &real))?;
     }

@@ -234,7 +234,7 @@ impl RootedSystem {
         let line = format!("{device} partition\t1000000\t\t0\t\t-2");
         if on {
             lines.push(&line);
-        } else if lines.iter().any(|line| is_it(line)) {
+        } else if lines.iter().any(is_it) {
             lines.retain(|line| !is_it(line));
         } else {
             return Ok(Output::failed(255, format!("swapoff: {device}: swapoff failed: Invalid argument")));

@@ -40,6 +40,10 @@ impl Converge for NodeUntainted {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        // kubectl calls it an error to take away a taint that is gone.
+        if self.satisfied(&self.observe(machine)?, machine) {
+            return Ok(());
+        }
         machine.run(&kubectl(["taint", "node", &self.node, &format!("{}-", self.key)])).map(drop)
     }
 

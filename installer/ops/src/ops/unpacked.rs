@@ -93,9 +93,9 @@ impl Converge for Unpacked {
                     Err(std::io::Error::other("the archive is not what it was when it was read first"))
                 }
             });
-            result.or_else(|error| {
+            result.map_err(|error| {
                 failed = Some(error);
-                Err(std::io::Error::other("a file could not be placed"))
+                std::io::Error::other("a file could not be placed")
             })
         });
         if let Some(error) = failed {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{Progress, kubeadm_init};
 use crate::system::{ActContext, Program};
-use crate::{Machine, OpError, fsio};
+use crate::{Machine, OpError, fsio, transient};
 
 const LIMIT_S: u64 = 300;
 const CONFIGS: [&str; 6] = [
@@ -39,15 +39,19 @@ pub(super) fn observe(machine: &Machine) -> Result<Progress, OpError> {
 }
 
 pub(super) fn converge(machine: &Machine, socket: &str) -> Result<(), OpError> {
-    machine.run_act(&reset(socket))?;
-    remove_leftovers(machine)?;
+    // As the way back of an init that is still running: it would go on building what we take away.
+    if let Some(act) = machine.act() {
+        transient::stop(machine, act)?;
+    }
+    clear(machine, socket)?;
     kubeadm_init::remove_mark(machine)
 }
 
-/// Clears what a killed init left, under a unit name of its own.
+/// Takes away what an init left, whole or half, under a unit name of its own: the step's own name may belong to the
+/// init, and attaching to that would pass for a reset.
 pub(super) fn clear(machine: &Machine, socket: &str) -> Result<(), OpError> {
     let clearing = match machine.act() {
-        Some(act) => machine.with_act(ActContext { run: act.run.clone(), step: format!("{}.clear", act.step) }),
+        Some(act) => machine.with_act(ActContext { run: act.run.clone(), step: format!("{}.reset", act.step) }),
         None => machine.clone(),
     };
     clearing.run_act(&reset(socket))?;

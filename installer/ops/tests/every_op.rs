@@ -1,0 +1,204 @@
+//! What must hold of every op kind: it converges, is then satisfied, changes nothing the second time, and restores
+//! the tree byte for byte.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Host, archive, same};
+use kubexm_ops::{Wave, dispatch};
+use kubexm_plan::op::{
+    Act, AllInto, Binary, Blobs, Dir, Hostname, HostsBlock, ImageLoaded, KernelModule, KubeObject, Kubeconfig, Link,
+    NodeLabel, NodeUntainted, Op, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Unit, Unpacked,
+};
+use kubexm_spec::Digest;
+
+const SOCKET: &str = "unix:///run/containerd/containerd.sock";
+const TAINT: &str = "node-role.kubernetes.io/control-plane";
+
+fn init() -> Op {
+    Act::KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] }.into()
+}
+
+fn cluster(host: &mut Host) {
+    host.ready_for_init();
+    dispatch::converge(&init(), &host.machine).expect("kubeadm init");
+}
+
+type Case = (&'static str, fn(&mut Host) -> Op);
+
+const CASES: [Case; 27] = [
+    ("a new file in a new folder", |h| h.file("/etc/kubexm/deep/config", "wanted\n").into()),
+    ("a file over another", |h| {
+        h.put("/etc/kubexm.conf", "old\n");
+        h.file("/etc/kubexm.conf", "wanted\n").into()
+    }),
+    ("a file over a link", |h| {
+        std::os::unix::fs::symlink("hostname", h.machine.path("/etc/kubexm.conf")).expect("a link");
+        h.file("/etc/kubexm.conf", "wanted\n").into()
+    }),
+    ("a directory", |_| Dir { path: "/etc/kubexm/a".into(), mode: 0o700 }.into()),
+    ("a directory with another mode", |h| {
+        h.put("/etc/kubexm/x", "x");
+        Dir { path: "/etc/kubexm".into(), mode: 0o711 }.into()
+    }),
+    ("a link", |_| Link { path: "/usr/local/bin/k".into(), target: "kubectl".into() }.into()),
+    ("blobs that are there", |h| {
+        let blob = h.blob("abc");
+        Blobs { blobs: BTreeMap::from([(blob, 3)]) }.into()
+    }),
+    ("a program over an older one", |h| {
+        h.put("/usr/local/bin/tool", "old");
+        let blob = h.blob("new");
+        Binary { path: "/usr/local/bin/tool".into(), blob, mode: 0o755 }.into()
+    }),
+    ("members of an archive", |h| {
+        h.put("/usr/local/bin/ctr", "old");
+        let blob = h.blob(archive(&[("bin/ctr", "new ctr"), ("bin/containerd", "new containerd")]));
+        let members = BTreeMap::from([("bin/ctr".to_owned(), "/usr/local/bin/ctr".to_owned())]);
+        Unpacked { blob, members, all_into: None }.into()
+    }),
+    ("a whole archive folder", |h| {
+        let blob = h.blob(archive(&[("./bridge", "b"), ("./host-local", "h")]));
+        let all = AllInto { folder: String::new(), directory: "/opt/cni/bin".into() };
+        Unpacked { blob, members: BTreeMap::new(), all_into: Some(all) }.into()
+    }),
+    ("a unit that must run", |h| {
+        h.unit("a.service", "/usr/local/bin/a");
+        Unit { name: "a.service".into(), enabled: true, running: Some(true), loaded: vec!["/etc/hostname".into()] }
+            .into()
+    }),
+    ("a unit that is only enabled", |h| {
+        h.unit("a.service", "/usr/local/bin/a");
+        Unit { name: "a.service".into(), enabled: true, running: None, loaded: vec![] }.into()
+    }),
+    ("a unit that must be off", |h| {
+        h.unit("a.service", "/usr/local/bin/a");
+        let on = Unit { name: "a.service".into(), enabled: true, running: Some(true), loaded: vec![] };
+        dispatch::converge(&on.into(), &h.machine).expect("on");
+        Unit { name: "a.service".into(), enabled: false, running: Some(false), loaded: vec![] }.into()
+    }),
+    ("kernel parameters", |_| {
+        let values = BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]);
+        Sysctl { path: "/etc/sysctl.d/99-kubexm-cri.conf".into(), values }.into()
+    }),
+    ("kernel modules", |_| {
+        let modules = vec!["overlay".into(), "br_netfilter".into()];
+        KernelModule { path: "/etc/modules-load.d/kubexm.conf".into(), modules }.into()
+    }),
+    ("swap", |h| {
+        h.put("/usr/lib/systemd/system/dev-x.swap", "[Swap]\nWhat=/dev/x\n");
+        h.put("/usr/lib/systemd/zram-generator.conf", "[zram0]\n");
+        SwapOff {}.into()
+    }),
+    ("the hosts block", |_| HostsBlock { lines: vec!["10.0.0.5 debian".into()], own_name: "debian".into() }.into()),
+    ("a plain resolv.conf", |_| Resolver { nameservers: vec!["10.0.0.2".into()] }.into()),
+    ("systemd-resolved", |h| {
+        std::fs::remove_file(h.machine.path("/etc/resolv.conf")).expect("gone");
+        let link = h.machine.path("/etc/resolv.conf");
+        std::os::unix::fs::symlink("../run/systemd/resolve/stub-resolv.conf", link).expect("a link");
+        Resolver { nameservers: vec!["10.0.0.2".into()] }.into()
+    }),
+    ("SELinux", |h| {
+        h.put("/sys/fs/selinux/enforce", "1");
+        h.put("/etc/selinux/config", "# c\nSELINUX=enforcing\nSELINUXTYPE=targeted\n");
+        SelinuxMode {}.into()
+    }),
+    ("the host's name under cloud-init", |h| {
+        h.put("/etc/cloud/cloud.cfg", "preserve_hostname: false\n");
+        Hostname { name: "node1".into() }.into()
+    }),
+    ("an image", |h| {
+        h.ready_for_init();
+        let digest = Digest::of("pause");
+        let served = format!("{{\"registry.k8s.io/pause:3.10.1\":\"{digest}\"}}");
+        h.put("/run/kubexm-double/registry.json", served);
+        let reference = "registry.k8s.io/pause:3.10.1".to_owned();
+        ImageLoaded { reference, digest, platform: "linux/amd64".into() }.into()
+    }),
+    ("a user's kubeconfig", |h| {
+        cluster(h);
+        Kubeconfig { user: "root".into() }.into()
+    }),
+    ("objects", |h| {
+        cluster(h);
+        let text = h.text("kind: ConfigMap\nmetadata:\n  name: a\n---\nkind: ConfigMap\nmetadata:\n  name: b\n");
+        KubeObject { name: "two".into(), text }.into()
+    }),
+    ("a taint", |h| {
+        cluster(h);
+        NodeUntainted { node: "node1".into(), key: TAINT.into() }.into()
+    }),
+    ("a label", |h| {
+        cluster(h);
+        NodeLabel { node: "node1".into(), key: "zone".into(), value: "a".into() }.into()
+    }),
+    ("the stamp", |_| Stamp { cluster: "lab".into() }.into()),
+];
+
+#[test]
+fn every_op_converges_once_and_comes_back_byte_for_byte() {
+    for (name, arrange) in CASES {
+        let mut host = Host::fresh();
+        let op = arrange(&mut host);
+        let machine = host.machine.clone();
+        let before = host.tree();
+        let found = dispatch::observe(&op, &machine).unwrap_or_else(|e| panic!("{name}: {}", e.full()));
+        same(&before, &host.tree(), &format!("{name}: observe changed something"));
+
+        dispatch::keep(&op, &machine).unwrap_or_else(|e| panic!("{name}: {}", e.full()));
+        dispatch::converge(&op, &machine).unwrap_or_else(|e| panic!("{name}: {}", e.full()));
+        let after = dispatch::observe(&op, &machine).expect("observe");
+        assert!(after.satisfied, "{name}: not satisfied after converge: {}", after.state);
+
+        let traces = host.traces();
+        assert!(dispatch::observe(&op, &machine).expect("observe").satisfied, "{name}");
+        same(&traces, &host.traces(), &format!("{name}: looking again changed something"));
+        dispatch::converge(&op, &machine).unwrap_or_else(|e| panic!("{name}, again: {}", e.full()));
+        assert!(dispatch::observe(&op, &machine).expect("observe").satisfied, "{name}: twice is not once");
+
+        for wave in Wave::ALL {
+            dispatch::restore(&op, &machine, &found.state, wave)
+                .unwrap_or_else(|e| panic!("{name}, {wave:?}: {}", e.full()));
+        }
+        same(&before, &host.tree(), &format!("{name}: restore left a difference"));
+        let back = dispatch::observe(&op, &machine).expect("observe");
+        assert_eq!(back.satisfied, found.satisfied, "{name}: {}", back.state);
+    }
+}
+
+#[test]
+fn every_op_can_be_restored_twice() {
+    for (name, arrange) in CASES {
+        let mut host = Host::fresh();
+        let op = arrange(&mut host);
+        let before = host.tree();
+        let found = dispatch::observe(&op, &host.machine).expect("observe");
+        dispatch::keep(&op, &host.machine).expect("keep");
+        dispatch::converge(&op, &host.machine).expect("converge");
+        for wave in [Wave::Stop, Wave::Stop, Wave::Data, Wave::Data, Wave::Start, Wave::Start] {
+            dispatch::restore(&op, &host.machine, &found.state, wave)
+                .unwrap_or_else(|e| panic!("{name}, {wave:?}: {}", e.full()));
+        }
+        same(&before, &host.tree(), name);
+    }
+}
+
+#[test]
+fn kubeadm_init_is_taken_back_by_reset() {
+    let host = Host::fresh();
+    host.ready_for_init();
+    let before = host.tree();
+    dispatch::converge(&init(), &host.machine).expect("init");
+    assert!(dispatch::observe(&init(), &host.machine).expect("observe").satisfied);
+    let reset = Op::from(Act::KubeadmReset { cri_socket: SOCKET.into() });
+    assert!(!dispatch::observe(&reset, &host.machine).expect("observe").satisfied);
+    dispatch::converge(&reset, &host.machine).expect("reset");
+    assert!(dispatch::observe(&reset, &host.machine).expect("observe").satisfied);
+    let mut after = host.tree();
+    // kubeadm empties these and leaves them.
+    after.retain(|path, _| {
+        !["etc/kubernetes", "var/lib/etcd", "var/lib/kubelet"].iter().any(|folder| path.starts_with(folder))
+    });
+    same(&before, &after, "reset");
+}
