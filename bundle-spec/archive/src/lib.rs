@@ -10,6 +10,7 @@
 //!
 //! Volumes, deltas, recoded members and the checking of signatures are named by the format and refused here.
 
+mod damage;
 mod encoding;
 mod error;
 mod frame;
@@ -30,6 +31,7 @@ mod verify;
 mod walk;
 mod write;
 
+pub use damage::{Damage, DamageReport, Verified};
 pub use encoding::{Encoding, MAGIC_BYTES, encoding_for};
 pub use error::ArchiveError;
 pub use layout::{Layout, StoredMember};
@@ -38,5 +40,5 @@ pub use members::StoredAt;
 pub use read::Bundle;
 pub use references::{Incomplete, Missing, check_references};
 pub use signature_room::{SIGNATURE_ROOM, Signature, SignatureState};
-pub use verify::{Damage, DamageReport, Verified, verify};
+pub use verify::verify;
 pub use write::{Input, Open, Options, Written, write};

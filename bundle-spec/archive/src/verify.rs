@@ -8,67 +8,19 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
-use kubexm_spec::{Digest, ExitCode};
 
 use crate::frame::{self, Decoded, Decoder};
 use crate::members::{self, StoredAt};
 use crate::read::Inner;
-use crate::{Bundle, Encoding, signature_room, tar_header, trailer};
+use crate::{Bundle, Damage, DamageReport, Encoding, Verified, signature_room, tar_header, trailer};
 
 /// Frames in memory for each thread: at most 16 MiB each.
 const FRAMES_PER_THREAD: usize = 3;
 
 /// The most damages that a report lists one by one.
 const LISTED: usize = 100;
-
-/// Every byte was found right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verified {
-    /// Bytes of the file.
-    pub bytes: u64,
-    /// Members whose digests were computed, manifest.json and layout.json included.
-    pub members: usize,
-}
-
-/// One place that is not as it must be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
-    /// The member, or `seek table`, `trailer`, `end of archive`.
-    pub part: String,
-    /// First byte in the file of the frame in which the damage is.
-    pub offset: u64,
-    /// Bytes of that frame, or of all frames of the member when it cannot be said in which the damage is.
-    pub length: u64,
-    /// What was found.
-    pub problem: String,
-}
-
-impl std::fmt::Display for Damage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { part, offset, length, problem } = self;
-        write!(f, "{part}, bytes {offset} to {}: {problem}", offset.saturating_add(*length))
-    }
-}
-
-/// Everything that is damaged.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{} is damaged in {count} places, the first in {}; copy it again", path.display(), damages.first().map_or_else(String::new, ToString::to_string))]
-pub struct DamageReport {
-    /// The file.
-    pub path: std::path::PathBuf,
-    /// In the order of the file; at most a hundred.
-    pub damages: Vec<Damage>,
-    /// How many there are in all.
-    pub count: u64,
-}
-
-impl DamageReport {
-    /// How a program ends on it.
-    pub const fn exit_code(&self) -> ExitCode {
-        ExitCode::BundleDamaged
-    }
-}
 
 /// Reads every byte of the bundle, once, with so many threads. `progress` gets bytes done and in all, of the file.
 pub fn verify(bundle: &Bundle, threads: usize, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Verified, DamageReport> {

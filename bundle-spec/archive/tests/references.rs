@@ -1,4 +1,5 @@
 //! What a bundle names must be in it; what it does not carry on purpose need not.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as it must be")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Tools that know nothing of us read a bundle: `tar`, `zstd` and `bsdtar` must be installed.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as it must be")]
 
 mod support;
 
