@@ -5,14 +5,12 @@ mod run;
 mod site;
 mod support;
 
-use clap::Parser;
-
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    let cli = commands::Cli::parse();
+    let cli = commands::Cli::read();
     let display = kubexm_terminal::Display::new(kubexm_terminal::Mode::choose(cli.json()));
     let result = commands::run(cli, &display);
     kubexm_terminal::finish(&display, result)

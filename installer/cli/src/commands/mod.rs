@@ -11,7 +11,7 @@ mod resume;
 mod run;
 mod status;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure};
 
@@ -59,6 +59,19 @@ enum Verb {
 }
 
 impl Cli {
+    /// From the command line; help and errors of it end the program, as clap does.
+    pub fn read() -> Self {
+        let matches = Self::command().get_matches();
+        let read = Self::from_arg_matches(&matches).and_then(|mut cli| {
+            // clap takes nested arguments for absent ones when nothing beside them is given.
+            if cli.verb.is_none() {
+                cli.create = Some(create::Args::from_arg_matches(&matches)?);
+            }
+            Ok(cli)
+        });
+        read.unwrap_or_else(|error| error.exit())
+    }
+
     /// Whether a machine reads.
     pub fn json(&self) -> bool {
         match &self.verb {

@@ -1,0 +1,130 @@
+//! What becomes of a bundle that is not whole, or does not fit. No host is touched by any of it.
+
+use std::fs;
+use std::net::TcpListener;
+
+use kubexm_spec::{ArtifactKey, Digest, Program};
+use predicates::prelude::*;
+use predicates::str::contains;
+
+use crate::site::{Site, closed_port, cluster_yaml, content_of};
+
+#[test]
+fn a_file_that_is_not_there_or_no_bundle_is_said_to_be_so() {
+    let site = Site::new();
+    let absent = site.path("absent.tar.zst");
+    site.create(&absent).assert().code(35).stderr(contains("absent.tar.zst").and(contains("there is no bundle")));
+    let other = site.path("notes.txt");
+    fs::write(&other, "no bundle".repeat(1000)).unwrap();
+    site.create(&other).assert().code(35);
+}
+
+#[test]
+fn a_truncated_bundle_ends_with_31() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    let bytes = fs::read(&bundle).unwrap();
+    fs::write(&bundle, &bytes[..bytes.len() * 2 / 3]).unwrap();
+    site.create(&bundle).assert().code(31).stderr(contains("truncated"));
+}
+
+#[test]
+fn a_flipped_byte_is_found_before_any_host_is_touched_and_its_member_is_named() {
+    let site = Site::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let bundle = site.bundle(listener.local_addr().unwrap().port());
+    let mut bytes = fs::read(&bundle).unwrap();
+    let needle = content_of(&ArtifactKey::Binary(Program::Kubeadm));
+    let at = bytes.windows(needle.len()).position(|window| window == needle.as_slice()).unwrap();
+    bytes[at] ^= 1;
+    fs::write(&bundle, bytes).unwrap();
+    site.create(&bundle).assert().code(30).stderr(contains(Digest::of(&needle).hex()));
+    assert_untouched(&listener);
+}
+
+#[test]
+fn a_bundle_of_a_newer_format_ends_with_32() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    let mut bytes = fs::read(&bundle).unwrap();
+    // The trailer: magic, format, …, sha256 over all of it; a length of four bytes stands before it.
+    let magic = b"KUBEXM\r\n";
+    let at = bytes.windows(magic.len()).rposition(|window| window == magic).unwrap();
+    let length = u32::from_le_bytes(bytes[at - 4..at].try_into().unwrap()) as usize;
+    bytes[at + magic.len()] = 2;
+    let digest = Digest::of(&bytes[at..at + length - 32]);
+    bytes[at + length - 32..at + length].copy_from_slice(digest.as_bytes());
+    fs::write(&bundle, bytes).unwrap();
+    site.create(&bundle).assert().code(32).stderr(contains("newer"));
+}
+
+#[test]
+fn what_the_bundle_lacks_is_named_before_any_host_is_touched() {
+    let site = Site::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let yaml = cluster_yaml(&[("node1", listener.local_addr().unwrap().port())]);
+    let lacking = [ArtifactKey::Binary(Program::Kubeadm), ArtifactKey::Installer];
+    let bundle = site.bundle_with(&yaml, |artifact| !lacking.contains(&artifact.key));
+    for verb in [&["create", "-y"][..], &["preflight"], &["plan", "create"]] {
+        let mut command = site.install(verb);
+        let ended = command.args(["--bundle", bundle.to_str().unwrap()]).assert().code(33);
+        ended.stderr(contains("binary/kubeadm 1.34.4 for linux/amd64").and(contains("installer/kubexm-install")));
+    }
+    assert_untouched(&listener);
+}
+
+#[test]
+fn an_unknown_key_in_cluster_yaml_is_told_with_its_place_and_the_nearest_known_one() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    let yaml = cluster_yaml(&[("node1", 22)]).replace("  network:", "  netwrok:");
+    fs::write(site.path("mine.yaml"), yaml).unwrap();
+    let mut command = site.create(&bundle);
+    let ended = command.arg("-f").arg(site.path("mine.yaml")).assert().code(20);
+    ended.stderr(contains("mine.yaml").and(contains("netwrok")).and(contains("network")));
+}
+
+#[test]
+fn a_bundle_is_read_whole_once_and_again_when_the_file_has_changed() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    let again = "was verified before";
+    site.create(&bundle).assert().code(51).stderr(contains(again).not());
+    site.create(&bundle).assert().code(51).stderr(contains(again));
+    let bytes = fs::read(&bundle).unwrap();
+    fs::write(&bundle, bytes).unwrap();
+    site.create(&bundle).assert().code(51).stderr(contains(again).not());
+}
+
+#[test]
+fn an_unsigned_bundle_is_called_so() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    site.create(&bundle).assert().stderr(contains("unsigned"));
+}
+
+#[test]
+fn a_plan_of_another_bundle_is_refused() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    let nothing = serde_json::json!({
+        "schema": "kubexm.io/plan/v1",
+        "plan": {
+            "schema": 1, "pipeline": "create", "clusterName": "demo", "cluster": Digest::of("other"),
+            "bundle": Digest::of("other"), "hosts": [], "fleetConcurrency": 1, "hostConcurrency": 1, "slots": {},
+            "steps": [],
+        },
+        "texts": {},
+    });
+    let plan = site.path("plan.json");
+    fs::write(&plan, nothing.to_string()).unwrap();
+    let args = ["run", plan.to_str().unwrap(), "-y", "--bundle", bundle.to_str().unwrap()];
+    site.install(&args).assert().code(61).stderr(contains("another bundle"));
+    fs::write(&plan, "{}").unwrap();
+    site.install(&args).assert().code(61);
+}
+
+fn assert_untouched(listener: &TcpListener) {
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "somebody connected to the host");
+}

@@ -1,0 +1,79 @@
+//! What is told of runs, from the journals alone.
+
+use kubexm_engine::{Run, RunId};
+use kubexm_manifests::Catalogue;
+use kubexm_plan::lint;
+use kubexm_recipes::{PlanCx, sample};
+use kubexm_spec::Digest;
+use predicates::prelude::*;
+use predicates::str::contains;
+use serde_json::Value;
+
+use crate::site::{Site, closed_port};
+
+#[test]
+fn an_empty_home_has_no_runs_and_says_how_to_begin_one() {
+    let site = Site::new();
+    site.install(&["status"]).assert().success().stdout(contains("no runs yet"));
+    let output = site.install(&["status", "--json"]).output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document, serde_json::json!({ "schema": "kubexm.io/status/v1", "clusters": [] }));
+    site.install(&["report"]).assert().code(2).stderr(contains("no runs yet"));
+    site.install(&["report", "20260101T000000Z-0000"]).assert().code(2).stderr(contains("there is no run"));
+}
+
+#[test]
+fn there_is_nothing_to_resume_in_an_empty_home() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    let bundle = bundle.to_str().unwrap();
+    site.install(&["resume", "--bundle", bundle]).assert().code(2).stderr(contains("demo has no run"));
+    site.install(&["resume", "nope", "--bundle", bundle]).assert().code(2).stderr(contains("no run nope"));
+}
+
+#[test]
+fn a_run_is_seen_by_status_and_report_and_resumed_only_with_its_own_bundle() {
+    let site = Site::new();
+    let runs = site.path("home/clusters/demo/runs");
+    let id = RunId::named("20260101T000000Z-0001");
+    Run::create(&runs, id.clone(), &plan()).unwrap();
+
+    site.install(&["status"]).assert().success().stdout(contains(id.as_str()).and(contains("not begun")));
+    let output = site.install(&["status", "demo", "--json"]).output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["clusters"][0]["runs"][0]["run"], id.as_str());
+    site.install(&["report", id.as_str()]).assert().success().stdout(contains("# create of cluster demo"));
+    let output = site.install(&["report", "--json"]).output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["schema"], "kubexm.io/run-status/v1");
+
+    let bundle = site.bundle(closed_port());
+    let resumed = site.install(&["resume", "--bundle", bundle.to_str().unwrap()]).assert().code(61);
+    resumed.stderr(contains("belongs to another"));
+}
+
+#[test]
+fn a_run_that_cannot_be_read_does_not_hide_the_others() {
+    let site = Site::new();
+    let runs = site.path("home/clusters/demo/runs");
+    Run::create(&runs, RunId::named("20260101T000000Z-0001"), &plan()).unwrap();
+    std::fs::create_dir(runs.join("20260101T000000Z-0002")).unwrap();
+    let seen = site.install(&["status"]).assert().success();
+    seen.stdout(
+        contains("20260101T000000Z-0001").and(contains("20260101T000000Z-0002")).and(contains("cannot be read")),
+    );
+}
+
+fn plan() -> kubexm_plan::CheckedPlan {
+    let (cluster, catalogue) = (sample::cluster(), Catalogue::embedded());
+    let (manifest, facts) = (sample::manifest(&cluster, &catalogue).unwrap(), sample::all_facts(&cluster));
+    let plan = kubexm_recipes::create(&PlanCx {
+        cluster: &cluster,
+        cluster_digest: Digest::of("cluster.yaml"),
+        manifest: &manifest,
+        manifest_digest: Digest::of("manifest.json"),
+        catalogue: &catalogue,
+        facts: &facts,
+    });
+    lint::check(plan.unwrap()).unwrap().0
+}

@@ -1,0 +1,72 @@
+//! Hosts that cannot be worked with, and changes that nobody has said yes to.
+
+use std::process::Command;
+
+use predicates::prelude::*;
+use predicates::str::contains;
+use serde_json::Value;
+
+use crate::site::{Site, closed_port, cluster_yaml};
+
+#[test]
+fn every_host_that_cannot_be_reached_is_named_in_one_go() {
+    let site = Site::new();
+    let key = key(&site);
+    let yaml = cluster_yaml(&[("node1", closed_port()), ("node2", closed_port())]).replace("/nowhere/key", &key);
+    let bundle = site.bundle_with(&yaml, |_| true);
+    let bundle = bundle.to_str().unwrap();
+    for verb in [&["create", "-y"][..], &["preflight"], &["plan", "create"]] {
+        let mut command = site.install(verb);
+        let ended = command.args(["--bundle", bundle]).assert().code(50);
+        ended.stderr(contains("cannot reach node1").and(contains("cannot reach node2")));
+    }
+}
+
+#[test]
+fn a_machine_reads_the_end_as_one_event() {
+    let site = Site::new();
+    let key = key(&site);
+    let yaml = cluster_yaml(&[("node1", closed_port())]).replace("/nowhere/key", &key);
+    let bundle = site.bundle_with(&yaml, |_| true);
+    let output = site.install(&["preflight", "--json", "--bundle", bundle.to_str().unwrap()]).output().unwrap();
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((result["type"].as_str(), result["exitCode"].as_u64()), (Some("result"), Some(50)), "{result}");
+    let output = site.create(&bundle).arg("--json").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(events.iter().all(|event| event["schema"] == "kubexm.io/event/v1"), "{text}");
+    assert_eq!(events.last().unwrap()["type"], "result");
+    assert!(events.len() > 3, "phases must be told: {text}");
+}
+
+#[test]
+fn a_key_that_cannot_be_read_is_named_with_its_host() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    site.create(&bundle).assert().code(51).stderr(contains("node1").and(contains("/nowhere/key")));
+}
+
+#[test]
+fn a_change_without_a_terminal_needs_a_yes() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    let bundle = bundle.to_str().unwrap();
+    site.install(&["--bundle", bundle]).assert().code(11).stderr(contains("-y"));
+    site.install(&["create", "--bundle", bundle]).assert().code(11);
+    site.install(&["run", "plan.json", "--bundle", bundle]).assert().code(11);
+}
+
+#[test]
+fn rollback_is_refused_as_not_built_yet_and_not_ignored() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    let mut command = site.create(&bundle);
+    command.args(["--on-failure", "rollback"]).assert().code(22).stderr(contains("not built yet"));
+}
+
+fn key(site: &Site) -> String {
+    let path = site.path("key");
+    let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&path).status().unwrap();
+    assert!(made.success());
+    path.display().to_string()
+}

@@ -1,0 +1,9 @@
+//! The program as its users call it, without hosts: what it says, and how it ends.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+mod bundle;
+mod help;
+mod home;
+mod hosts;
+mod site;
