@@ -1,5 +1,7 @@
 //! The agent over plain pipes, with work that the test steers; and frames of whatever bytes.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: what cannot go on fails the test")]
+
 use std::io::{PipeReader, PipeWriter, Write as _};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,5 +1,7 @@
 //! The SSH link against a real sshd: the way in, the agent, steps, and blobs over a line that breaks.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: what cannot go on fails the test")]
+
 mod server;
 
 use std::pin::Pin;

@@ -9,13 +9,15 @@ mod connection;
 mod deliver;
 mod install;
 mod key;
+mod start;
+mod target;
+mod texts;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, Step, Texts};
+use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, Step};
 use kubexm_spec::Digest;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -23,11 +25,14 @@ use tokio::time::Instant;
 use super::wire::{Answer, Ask, Secrets};
 use super::{BlobSource, DeliverProgress, Link, LinkError, SlotValues};
 use channel::{AgentChannel, ChannelError};
-use connection::{Connection, Streams, unreachable};
+use connection::{Connection, unreachable};
 use deliver::Interrupted;
+use start::open_agent;
+use texts::texts_of;
 
 pub use channel::AgentHello;
 pub use install::{AGENT_PATH, AgentBinary, AgentSource, Installed};
+pub use target::{SshOptions, SshTarget};
 
 /// Time for a request that is not a step.
 const LOOK: Duration = Duration::from_secs(120);
@@ -41,54 +46,6 @@ const RECONNECT: Duration = Duration::from_secs(120);
 const MOST_STALLS: u32 = 5;
 /// Round trips that the clock is measured with; the fastest counts.
 const CLOCK_ROUNDS: usize = 3;
-
-/// Where a host is and who we are there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SshTarget {
-    /// Name in cluster.yaml.
-    pub name: String,
-    /// Address or DNS name; known_hosts is asked for it.
-    pub address: String,
-    /// Of sshd.
-    pub port: u16,
-    /// Who logs in. Anybody but root needs passwordless sudo.
-    pub user: String,
-    /// Private key without a passphrase.
-    pub key_path: PathBuf,
-}
-
-/// How connections are made.
-#[derive(Clone, Debug)]
-pub struct SshOptions {
-    /// Files of known host keys. The first is ours: keys accepted at first sight are appended there.
-    pub known_hosts: Vec<PathBuf>,
-    /// Accept the key of a host that no file knows. A changed key is refused all the same.
-    pub accept_new: bool,
-    /// For each stage of connecting.
-    pub connect_timeout: Duration,
-    /// Quiet time after which the connection is checked; after three checks without an answer it counts as lost.
-    pub keepalive: Duration,
-    /// Whose run it is, for another that finds the host held: run id and controller. Unique for a run's process.
-    pub holder: String,
-}
-
-impl SshTarget {
-    fn sudo(&self) -> bool {
-        self.user != "root"
-    }
-
-    fn root_prefix(&self) -> &'static str {
-        if self.sudo() { "sudo -n" } else { "" }
-    }
-
-    fn shown(&self) -> String {
-        if self.address.contains(':') {
-            format!("[{}]:{}", self.address, self.port)
-        } else {
-            format!("{}:{}", self.address, self.port)
-        }
-    }
-}
 
 /// A connected host.
 pub struct SshLink {
@@ -376,59 +333,6 @@ impl Link for SshLink {
             Answer::StepLog { text } => Ok(text),
             _ => Err(self.misfit()),
         }
-    }
-}
-
-/// Starts the agent in a mode and shakes hands.
-async fn open_agent(
-    connection: &Connection,
-    target: &SshTarget,
-    agent: &AgentBinary,
-    options: &SshOptions,
-    mode: &[&str],
-) -> Result<(AgentChannel, AgentHello), LinkError> {
-    let streams = connection.start(&install::agent_command(target, agent, mode)).await?;
-    let error_text = streams.error_text;
-    let opening = AgentChannel::open(streams.reader, streams.writer, &options.holder);
-    let opened = tokio::time::timeout(options.connect_timeout, opening).await;
-    let host = target.name.clone();
-    match opened {
-        Ok(Ok(opened)) => Ok(opened),
-        Ok(Err(ChannelError::Lost)) => Err(unreachable(target, "the connection ended while the agent started")),
-        Ok(Err(_)) if connection.is_closed() => {
-            Err(unreachable(target, "the connection ended while the agent started"))
-        }
-        Ok(Err(error)) => {
-            let said = Streams::said(&error_text);
-            let reason = if said.is_empty() { error.to_string() } else { format!("{error}; it said: {said}") };
-            Err(LinkError::Protocol { host, reason })
-        }
-        Err(_) => {
-            let reason = format!("it said nothing within {} s", options.connect_timeout.as_secs());
-            Err(LinkError::Protocol { host, reason })
-        }
-    }
-}
-
-/// The texts that a step's ops name: those of the plan whose digest appears in them.
-fn texts_of(plan: &Plan, step: &Step) -> Texts {
-    let mut texts = Texts::new();
-    if let Ok(value) = serde_json::to_value(step) {
-        collect(&value, plan, &mut texts);
-    }
-    texts
-}
-
-fn collect(value: &serde_json::Value, plan: &Plan, texts: &mut Texts) {
-    match value {
-        serde_json::Value::String(text) => {
-            if let Some((digest, text)) = text.parse().ok().and_then(|digest| plan.texts.get_key_value(&digest)) {
-                texts.insert(*digest, text.clone());
-            }
-        }
-        serde_json::Value::Array(items) => items.iter().for_each(|item| collect(item, plan, texts)),
-        serde_json::Value::Object(fields) => fields.values().for_each(|field| collect(field, plan, texts)),
-        _ => {}
     }
 }
 
