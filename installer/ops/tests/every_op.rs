@@ -1,6 +1,8 @@
 //! What must hold of every op kind: it converges, is then satisfied, changes nothing the second time, and restores
 //! the tree byte for byte.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "the arrangement of a test: a fault here is a fault of the test")]
+
 mod common;
 
 use std::collections::BTreeMap;

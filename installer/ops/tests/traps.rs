@@ -1,5 +1,7 @@
 //! What went wrong on somebody's site, op by op.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "the arrangement of a test: a fault here is a fault of the test")]
+
 mod common;
 
 use std::collections::BTreeMap;

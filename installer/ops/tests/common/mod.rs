@@ -1,5 +1,6 @@
 //! A fresh host in a directory, and trees to compare.
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests: a fault here is a fault of the test")]
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
