@@ -61,7 +61,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             let plan = planning::create(&opened, &facts, &shown)?;
             interrupt::check(&cancel)?;
             planning::show(plan.plan(), display);
-            consent.have("Go on?", display)?;
+            consent.have("Go on?", display).await?;
             interrupt::check(&cancel)?;
             Run::create(&cluster.runs(), RunId::new(), &plan).map(|run| (run, plan)).map_err(failures::engine)
         };

@@ -64,7 +64,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             planning::look(&opened, &fleet, &shown).await?;
             interrupt::check(&cancel)?;
             planning::show(plan.plan(), display);
-            consent.have("Go on?", display)?;
+            consent.have("Go on?", display).await?;
             interrupt::check(&cancel)?;
             Run::create(&cluster.runs(), RunId::new(), &plan).map_err(failures::engine)
         };

@@ -30,17 +30,16 @@ impl Consent {
     }
 
     /// Asks. The summary stands on the screen already.
-    pub fn have(self, question: &str, display: &Display) -> Result<(), Failure> {
+    pub async fn have(self, question: &'static str, display: &Display) -> Result<(), Failure> {
         if self == Self::Given {
             return Ok(());
         }
         display.clear();
         let ask = || dialoguer::Confirm::new().with_prompt(question).default(false).interact();
-        // Connections are kept alive by other threads meanwhile.
-        match tokio::task::block_in_place(ask) {
-            Ok(true) => Ok(()),
+        match tokio::task::spawn_blocking(ask).await {
+            Ok(Ok(true)) => Ok(()),
             // Ctrl-C at the question is a no.
-            Ok(false) | Err(_) => Err(Failure::new(ExitCode::Declined, "declined; nothing was changed")),
+            Ok(Ok(false) | Err(_)) | Err(_) => Err(Failure::new(ExitCode::Declined, "declined; nothing was changed")),
         }
     }
 }

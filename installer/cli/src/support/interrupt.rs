@@ -56,7 +56,7 @@ async fn watch(
     }
 }
 
-#[expect(clippy::exit, reason = "the operator asked twice, and a journal is always ready to be left")]
+#[expect(clippy::exit, clippy::disallowed_methods, reason = "asked for twice; a journal is always ready to be left")]
 fn at_once() -> ! {
     std::process::exit(i32::from(ExitCode::Declined.code()))
 }
