@@ -35,7 +35,7 @@ impl Consent {
             return Ok(());
         }
         display.clear();
-        let ask = || dialoguer::Confirm::new().with_prompt(question).default(false).interact();
+        let ask = move || dialoguer::Confirm::new().with_prompt(question).default(false).interact();
         match tokio::task::spawn_blocking(ask).await {
             Ok(Ok(true)) => Ok(()),
             // Ctrl-C at the question is a no.
