@@ -16,13 +16,15 @@ fn component<'a>(cx: &PlanCx<'a>, program: Program) -> Result<&'a Component, Rec
 
 /// Whether a node gets a program: by its role, and an optional tool only when cluster.yaml does not leave it out.
 pub fn wanted(cx: &PlanCx<'_>, node: &Node<'_>, program: Program) -> Result<bool, RecipeError> {
-    let component = component(cx, program)?;
-    let by_role = match component.role {
+    // What was excluded when the bundle was built is not even in the bundle's catalogue.
+    let left_out = cx.cluster.bundle.exclude.iter().any(|name| name == program.name());
+    if left_out && cx.catalogue.component(program).is_none_or(|component| component.optional) {
+        return Ok(false);
+    }
+    Ok(match component(cx, program)?.role {
         NodeRole::All => true,
         NodeRole::ControlPlane => node.control_plane,
-    };
-    let left_out = component.optional && cx.cluster.bundle.exclude.contains(&component.name);
-    Ok(by_role && !left_out)
+    })
 }
 
 /// The op that puts a program (or all that its archive holds of use) into a directory.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_manifests::Catalogue;
+use kubexm_manifests::{Catalogue, require};
 use kubexm_plan::op::{Content, Op};
 use kubexm_plan::{Facts, Plan};
 use kubexm_recipes::{PlanCx, RecipeError, sample};
@@ -24,8 +24,10 @@ impl Site {
 
     /// A bundle and good hosts for this cluster.
     pub fn of(cluster: Cluster) -> Self {
-        let catalogue = Catalogue::embedded();
-        let manifest = sample::manifest(&cluster, &catalogue).unwrap();
+        let all = Catalogue::embedded();
+        let manifest = sample::manifest(&cluster, &all).unwrap();
+        // As in a bundle: what was not needed when it was built is not in its catalogue.
+        let catalogue = all.used_by(&require(&cluster, &all).unwrap());
         let facts = sample::all_facts(&cluster);
         Self { cluster, catalogue, manifest, facts }
     }
