@@ -22,6 +22,9 @@ use kubexm_spec::event::{EventKind, StepOutcome};
 
 use crate::synthetic::SyntheticBundle;
 
+/// Every run has this name, in a folder of its case's own: hosts remember it, and their ends are compared.
+const RUN: &str = "run";
+
 /// A pipeline by its function.
 #[derive(Clone, Copy)]
 pub struct Pipeline {
@@ -79,7 +82,7 @@ impl Case<'_> {
         for nth in 1..=records {
             for before in [true, false] {
                 let fleet = fresh();
-                let id = RunId::named(&format!("crash-{before}-{nth}"));
+                let id = format!("crash-{before}-{nth}");
                 let hook = StopAt { before, nth, seen: AtomicUsize::new(0) };
                 let stopped = self.run(&fleet, &id, &Silent, Some(Arc::new(hook))).await;
                 assert!(matches!(stopped, Err(EngineError::Stopped { .. })), "record {nth}: {stopped:?}");
@@ -93,14 +96,14 @@ impl Case<'_> {
     /// Law 2 by failures: of every converge, before and after it has changed something.
     pub async fn a_failure_of_any_converge_resumes_to_the_same_end<F: Fleet>(&self, fresh: impl Fn() -> F) {
         let fleet = fresh();
-        let id = RunId::named("count");
-        self.run(&fleet, &id, &Silent, None).await.expect("an uninterrupted run");
+        let id = "count";
+        self.run(&fleet, id, &Silent, None).await.expect("an uninterrupted run");
         let (end, converges) = (fleet.snapshot(), fleet.converges());
         for nth in 1..=converges {
             for before in [true, false] {
                 let mut fleet = fresh();
                 fleet.fail_at(before, nth);
-                let id = RunId::named(&format!("fail-{before}-{nth}"));
+                let id = format!("fail-{before}-{nth}");
                 // A step with retries mends itself; any other is resumed.
                 match self.run(&fleet, &id, &Silent, None).await.expect("the engine goes on") {
                     Outcome::Failed => assert_eq!(self.resume(&fleet, &id).await, Outcome::Succeeded, "converge {nth}"),
@@ -111,30 +114,40 @@ impl Case<'_> {
         }
     }
 
+    /// Law 2 inside an Act: `broken` is a fleet whose first run ends half-way through one.
+    pub async fn a_half_done_act_resumes_to_the_same_end<F: Fleet>(&self, fresh: impl Fn() -> F, broken: F) {
+        let (end, _) = self.uninterrupted(&fresh).await;
+        let outcome = self.run(&broken, "half-done", &Silent, None).await.expect("the engine goes on");
+        assert_eq!(outcome, Outcome::Failed, "the act was to end half-way");
+        assert_eq!(self.resume(&broken, "half-done").await, Outcome::Succeeded);
+        self.same_end(&broken, &end, "an act that ended half-way");
+    }
+
     /// Law 4: every step of a second run is satisfied, and hosts and journal show no change.
     pub async fn a_second_run_changes_nothing<F: Fleet>(&self, fresh: impl Fn() -> F) {
         let fleet = fresh();
-        let first = self.run(&fleet, &RunId::named("first"), &Silent, None).await.expect("the first run");
+        let first = self.run(&fleet, "first", &Silent, None).await.expect("the first run");
         assert_eq!(first, Outcome::Succeeded, "{}", self.report("first"));
         let before = (fleet.snapshot(), fleet.converges());
-        let (events, id) = (Recorder::default(), RunId::named("second"));
-        assert_eq!(self.run(&fleet, &id, &events, None).await.expect("the second run"), Outcome::Succeeded);
+        let events = Recorder::default();
+        assert_eq!(self.run(&fleet, "second", &events, None).await.expect("the second run"), Outcome::Succeeded);
         for event in events.events() {
             if let EventKind::StepEnded { step, outcome, .. } = event.kind {
                 assert_eq!(outcome, StepOutcome::Satisfied, "{step}");
             }
         }
-        let journal = std::fs::read_to_string(self.runs().join("second/journal.jsonl")).expect("a journal");
+        let journal = std::fs::read_to_string(self.runs("second").join(RUN).join("journal.jsonl")).expect("a journal");
         assert!(!journal.contains("stepPrepared"), "the second run prepared a change");
         assert_eq!((fleet.snapshot(), fleet.converges()), before);
     }
 
     async fn uninterrupted<F: Fleet>(&self, fresh: &impl Fn() -> F) -> (Snapshot, usize) {
-        let (fleet, id) = (fresh(), RunId::named("uninterrupted"));
-        let outcome = self.run(&fleet, &id, &Silent, None).await.expect("an uninterrupted run");
+        let fleet = fresh();
+        let outcome = self.run(&fleet, "uninterrupted", &Silent, None).await.expect("an uninterrupted run");
         assert_eq!(outcome, Outcome::Succeeded, "{}", self.report("uninterrupted"));
         assert_eq!(fleet.broken_invariants(), Vec::<String>::new());
-        let journal = std::fs::read_to_string(self.runs().join("uninterrupted/journal.jsonl")).expect("a journal");
+        let journal =
+            std::fs::read_to_string(self.runs("uninterrupted").join(RUN).join("journal.jsonl")).expect("a journal");
         (fleet.snapshot(), journal.lines().count())
     }
 
@@ -152,22 +165,23 @@ impl Case<'_> {
     async fn run(
         &self,
         fleet: &impl Fleet,
-        id: &RunId,
+        case: &str,
         events: &dyn EventSink,
         hook: Option<Arc<dyn Hook>>,
     ) -> Result<Outcome, EngineError> {
-        let mut run = Run::create(&self.runs(), id.clone(), self.plan)?;
+        let mut run = Run::create(&self.runs(case), RunId::named(RUN), self.plan)?;
         execute(self.plan, &fleet.links(), &mut run, &self.pki(), self.bundle, events, options(hook)).await
     }
 
-    async fn resume(&self, fleet: &impl Fleet, id: &RunId) -> Outcome {
+    async fn resume(&self, fleet: &impl Fleet, case: &str) -> Outcome {
         let plan = self.plan.plan();
         let belongs = Belongs { cluster: plan.cluster, bundle: plan.bundle };
-        let (runs, links, pki) = (self.runs(), fleet.links(), self.pki());
-        let resumed = resume(&runs, id, belongs, &links, &pki, self.bundle, &Silent, options(None)).await;
+        let (runs, links, pki) = (self.runs(case), fleet.links(), self.pki());
+        let resumed =
+            resume(&runs, &RunId::named(RUN), belongs, &links, &pki, self.bundle, &Silent, options(None)).await;
         match resumed {
             Ok((outcome, _)) => outcome,
-            Err(error) => panic!("run {id} cannot be resumed: {error}"),
+            Err(error) => panic!("run {case} cannot be resumed: {error}"),
         }
     }
 
@@ -175,12 +189,12 @@ impl Case<'_> {
         ClusterPki::open(&self.controller.path().join("pki")).expect("a pki folder")
     }
 
-    fn report(&self, run: &str) -> String {
-        std::fs::read_to_string(self.runs().join(run).join("report.md")).unwrap_or_default()
+    fn report(&self, case: &str) -> String {
+        std::fs::read_to_string(self.runs(case).join(RUN).join("report.md")).unwrap_or_default()
     }
 
-    fn runs(&self) -> PathBuf {
-        self.controller.path().join("runs")
+    fn runs(&self, case: &str) -> PathBuf {
+        self.controller.path().join("runs").join(case)
     }
 }
 

@@ -1,6 +1,8 @@
 //! The laws for `create`, over all samples: on the strict simulated fleet, and with the real ops on machines that are
 //! rooted in a directory.
 
+#![allow(clippy::expect_used, reason = "a test that cannot set itself up has failed")]
+
 use std::sync::Arc;
 
 use kubexm_engine::LocalLink;
@@ -128,6 +130,18 @@ async fn law_2_a_crash_at_any_record_resumes_to_the_same_end_with_the_real_ops()
 #[tokio::test]
 async fn law_2_a_failure_of_any_converge_resumes_to_the_same_end_with_the_real_ops() {
     law!(a_failure_of_any_converge_resumes_to_the_same_end, Rooted);
+}
+
+#[tokio::test]
+async fn law_2_a_kill_inside_kubeadm_init_resumes_to_the_same_end() {
+    for sample in SAMPLES {
+        let (bundle, plan) = sample.plan(PIPELINES[0]);
+        let controller = laws::scratch();
+        let case = Case { bundle: &bundle, plan: &plan, controller: &controller };
+        let broken = Rooted::fresh(&sample, &plan);
+        RootedSystem::new(broken.folder.path()).put("kill-kubeadm-init", b"").expect("written");
+        case.a_half_done_act_resumes_to_the_same_end(|| Rooted::fresh(&sample, &plan), broken).await;
+    }
 }
 
 #[tokio::test]

@@ -67,7 +67,8 @@ impl ClusterPki {
         }
         let failed = rcgen_failed(&path);
         let mut params = CertificateParams::new(sans).map_err(&failed)?;
-        params.distinguished_name = common_name(sans.first().map_or("registry", String::as_str));
+        // Names are looked for in the SANs alone; a long cluster name would not fit here (RFC 5280, ub-common-name).
+        params.distinguished_name = common_name("KubeXM registry");
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
