@@ -27,7 +27,7 @@ pub struct Sample {
 pub const SAMPLES: [Sample; 3] = [
     Sample { name: "defaults", spec: "", facts: |_| {} },
     Sample {
-        name: "dedicated control plane with labels, without optional tools",
+        name: "a named minor, a usable resolver, without optional tools",
         spec: "  kubernetes: {version: v1.34}\n  bundle: {exclude: [crictl, helm]}\n",
         facts: |facts| facts.nameservers = Some(vec![[10, 0, 0, 53].into()]),
     },
