@@ -19,9 +19,9 @@ use crate::ops::{kernel_module, stamp, swap_off};
 use crate::system::Program;
 use crate::{Machine, OpError, fsio, paths};
 
-/// Modules that Kubernetes, its proxy and the CNI plugins may need.
-const MODULES: [&str; 8] =
-    ["br_netfilter", "overlay", "nf_conntrack", "vxlan", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
+/// Modules whose absence stops us: for the runtime, the bridge's sysctls and kube-proxy's ipvs mode. Others (vxlan,
+/// nf_conntrack) cannot be told from missing when they are built in without parameters.
+const MODULES: [&str; 6] = ["br_netfilter", "overlay", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
 /// Programs that kubeadm, kubelet, kube-proxy, the CNI plugins and we ourselves call.
 const PROGRAMS: [&str; 16] = [
     "iptables",

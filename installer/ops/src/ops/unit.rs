@@ -99,7 +99,8 @@ impl Converge for Unit {
         match wave {
             Wave::Stop => {
                 let now = systemd::show(machine, &self.name)?;
-                if now.active() && !before.active {
+                // One that crash-loops is "activating", and would go on after its files are gone.
+                if (now.active() || now.running()) && !before.active {
                     systemd::stop(machine, &self.name)?;
                 }
                 // While its file, whose [Install] says which links to take away, is still there.

@@ -1,0 +1,74 @@
+//! The one HTTPS client of a node: it must trust the given CA and nothing else.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "the arrangement of a test: a fault here is a fault of the test")]
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use kubexm_ops::real::RealSystem;
+use kubexm_ops::system::System;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+struct Server {
+    url: String,
+    ca: String,
+}
+
+fn authority() -> CertifiedIssuer<'static, KeyPair> {
+    let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a CA")
+}
+
+fn serve(answer: &'static str) -> Server {
+    let ca = authority();
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("parameters");
+    let cert = params.signed_by(&key, &ca).expect("a certificate");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
+        .expect("a server");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("https://{}/v2/", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            let connection = ServerConnection::new(Arc::new(config.clone())).expect("a connection");
+            let mut stream = StreamOwned::new(connection, socket);
+            let mut request = [0; 512];
+            if stream.read(&mut request).is_ok() {
+                let _ = stream.write_all(answer.as_bytes()).and_then(|()| stream.flush());
+            }
+        }
+    });
+    Server { url, ca: ca.pem() }
+}
+
+#[test]
+fn the_status_is_what_the_server_answers() {
+    let server = serve("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+    assert_eq!(RealSystem.https_get(&server.url, server.ca.as_bytes()).expect("a status"), 200);
+    let server = serve("HTTP/1.1 503 Service Unavailable\r\n\r\n");
+    assert_eq!(RealSystem.https_get(&server.url, server.ca.as_bytes()).expect("a status"), 503);
+}
+
+#[test]
+fn a_server_of_another_ca_is_not_trusted() {
+    let server = serve("HTTP/1.1 200 OK\r\n\r\n");
+    let other = authority().pem();
+    let text = RealSystem.https_get(&server.url, other.as_bytes()).expect_err("an error").full();
+    assert!(text.contains("certificate"), "{text}");
+}
+
+#[test]
+fn what_does_not_speak_http_is_said_so() {
+    let server = serve("220 smtp ready\r\n");
+    let text = RealSystem.https_get(&server.url, server.ca.as_bytes()).expect_err("an error").full();
+    assert!(text.contains("does not speak HTTP/1.1"), "{text}");
+}
