@@ -112,6 +112,7 @@ fn what_the_design_names_and_nothing_builds_is_told_apart_from_mistakes() {
         "  registry: {type: harbor}\n",
         "  addons: []\n",
         "  storage: {}\n",
+        "  system: {ntpServers: [10.0.0.2]}\n",
         "  hosts: [{name: a, address: \"::1\"}]\n  roleGroups: {master: [a]}\n",
         "  hosts: [{name: a, address: 10.0.0.1, via: [b]}]\n  roleGroups: {master: [a]}\n",
         "  hosts: [{name: a, address: 10.0.0.1, passwordFrom: {env: X}}]\n  roleGroups: {master: [a]}\n",

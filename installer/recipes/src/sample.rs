@@ -29,7 +29,7 @@ pub fn cluster() -> Cluster {
             worker: only.clone(),
             registry: only,
         },
-        system: System { firewall: Firewall::Keep, selinux: Selinux::Keep, ntp_servers: Vec::new() },
+        system: System { firewall: Firewall::Keep, selinux: Selinux::Keep },
         extra: Extra::default(),
         kubernetes: Some(Kubernetes {
             version: Some("v1.34.4".to_owned()),

@@ -83,8 +83,6 @@ pub struct System {
     pub firewall: Firewall,
     /// What becomes of SELinux.
     pub selinux: Selinux,
-    /// Time servers; preflight looks for a time service when empty.
-    pub ntp_servers: Vec<String>,
 }
 
 /// `spec.system.firewall`.

@@ -5,15 +5,15 @@ use crate::cluster::{Extra, ExtraHost, Firewall, Selinux, System};
 use crate::yaml::{At, Keys};
 
 const SYSTEM: Keys = Keys {
-    known: &["firewall", "selinux", "ntpServers", "osPackages"],
-    later: &["timezone", "rpms", "debs", "preInstall", "postInstall", "skipConfigureOS"],
+    known: &["firewall", "selinux", "osPackages"],
+    later: &["ntpServers", "timezone", "rpms", "debs", "preInstall", "postInstall", "skipConfigureOS"],
 };
 const EXTRA: Keys = Keys::all(&["hosts", "resolves"]);
 const EXTRA_HOST: Keys = Keys::all(&["domain", "address"]);
 const RESOLVE: Keys = Keys::all(&["address"]);
 
 pub(super) const fn default_system() -> System {
-    System { firewall: Firewall::Keep, selinux: Selinux::Keep, ntp_servers: Vec::new() }
+    System { firewall: Firewall::Keep, selinux: Selinux::Keep }
 }
 
 pub(super) fn system(at: &At<'_>) -> Option<System> {
@@ -25,11 +25,10 @@ pub(super) fn system(at: &At<'_>) -> Option<System> {
     let selinux = or(map.get("selinux"), default.selinux, |at| {
         at.one_of(&[("keep", Selinux::Keep), ("permissive", Selinux::Permissive)], &[])
     });
-    let ntp_servers = or(map.get("ntpServers"), Vec::new(), |at| each(at, |item| item.parsed(values::host)));
     // until packages are built, `auto` acts as `none` (cluster-config)
     let packages = or(map.get("osPackages"), (), |at| at.one_of(&[("auto", ()), ("none", ())], &["full"]));
     packages?;
-    Some(System { firewall: firewall?, selinux: selinux?, ntp_servers: ntp_servers? })
+    Some(System { firewall: firewall?, selinux: selinux? })
 }
 
 pub(super) fn extra(at: &At<'_>) -> Option<Extra> {
