@@ -120,10 +120,12 @@ impl Ledger {
     }
 
     /// Appends a record and waits until it is on the disk. A torn last line of an earlier crash is cut off first.
+    ///
+    /// Steps of one host run side by side, in threads or in agents of their own: the file is locked while one of them
+    /// writes (flock(2), which a crash lets go of), or else the half-written line of one would pass for torn.
     pub fn append(&self, record: &Record) -> Result<(), OpError> {
         make_private(&self.folder)?;
         let path = self.records_path();
-        let is_new = !path.exists();
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -132,6 +134,7 @@ impl Ledger {
             .mode(0o600)
             .open(&path)
             .map_err(OpError::path("open", &path))?;
+        file.lock().map_err(OpError::path("lock", &path))?;
         let whole = whole_length(&fs::read(&path).map_err(OpError::path("read", &path))?);
         file.set_len(whole).map_err(OpError::path("mend", &path))?;
         file.seek(SeekFrom::End(0)).map_err(OpError::path("read", &path))?;
@@ -139,7 +142,7 @@ impl Ledger {
             .map_err(|error| OpError::other(format!("a ledger record cannot be written as JSON: {error}")))?;
         line.push(b'\n');
         file.write_all(&line).and_then(|()| file.sync_all()).map_err(OpError::path("write", &path))?;
-        if is_new { fsio::sync_folder(&self.folder) } else { Ok(()) }
+        if whole == 0 { fsio::sync_folder(&self.folder) } else { Ok(()) }
     }
 
     /// All records in the order they were written. A torn last line is what a crash left and does not count; a
