@@ -70,10 +70,12 @@ fn components(catalogue: &mut Catalogue, at: &At<'_>) {
             continue;
         };
         let Some(map) = at.mapping(&COMPONENT) else { continue };
-        if let Some(url) = map.get("url").and_then(|at| at.parsed(read_url)) {
+        if let Some(url) = map.get("url").filter(|at| !at.holds_login()).and_then(|at| at.parsed(read_url)) {
             component.url = url;
         }
-        if let Some(url) = map.get("digestSource").and_then(|at| at.text().map(str::to_owned)) {
+        if let Some(url) =
+            map.get("digestSource").filter(|at| !at.holds_login()).and_then(|at| at.text().map(str::to_owned))
+        {
             component.digest_source = Some(url);
         }
         if let Some(map) = map.get("versions").and_then(|at| at.open_mapping()) {

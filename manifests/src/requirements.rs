@@ -90,7 +90,7 @@ pub enum Source {
     },
     /// A file on the builder's disk.
     LocalFile {
-        /// Relative to the working directory.
+        /// As written, relative to cluster.yaml; the builder makes it ready to be opened.
         path: PathBuf,
     },
     /// An image of a registry.

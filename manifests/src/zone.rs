@@ -213,6 +213,9 @@ fn read_to(at: &At<'_>) -> Option<Vec<String>> {
         .iter()
         .map(|item| {
             let text = item.text()?;
+            if item.holds_login() {
+                return None;
+            }
             let after = text.split_once("://");
             let known = after.is_none_or(|(scheme, _)| matches!(scheme, "http" | "https"));
             let rest = after.map_or(text, |(_, rest)| rest);

@@ -48,6 +48,7 @@ pub async fn build(request: &Request<'_>, origins: &Origins, report: Report<'_>)
     let requirements = require(request.cluster, request.catalogue)?;
     let used = request.catalogue.used_by(&requirements);
     let resolution = resolve::resolve(&requirements, request.zone);
+    lock::check_local(&resolution, origins)?;
     phase("lock");
     let locked = lock::lock(&resolution, origins, request.jobs, report).await?;
     phase("fetch");

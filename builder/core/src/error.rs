@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use kubexm_archive::ArchiveError;
 use kubexm_manifests::{CatalogueError, RequireError};
-use kubexm_spec::{ExitCode, Platform};
+use kubexm_spec::{Digest, ExitCode, Platform};
 use kubexm_transport::TransportError;
 
 /// An error of the builder.
@@ -19,7 +19,7 @@ pub enum BuildError {
         source: Box<TransportError>,
     },
     /// Several artifacts failed; all are told.
-    #[error("{} artifacts failed:{}", .0.len(), .0.iter().map(|e| format!("\n- {e}")).collect::<String>())]
+    #[error("{} artifacts failed:{}", .0.len(), .0.iter().map(|e| format!("\n- {}", chain(e))).collect::<String>())]
     Several(Vec<BuildError>),
     /// The cluster asks for what the catalogue does not have.
     #[error(transparent)]
@@ -57,6 +57,26 @@ pub enum BuildError {
         /// File that was looked for.
         file_name: String,
     },
+    /// A tag was answered with different images while it was locked, so that one name would stand for two things.
+    #[error(
+        "{reference} is {first} for one platform and {second} for another: a mirror carries one platform only, or the tag was moved meanwhile; build again, or name the image by digest"
+    )]
+    TwoImages {
+        /// The reference.
+        reference: String,
+        /// What it was for the first platform.
+        first: Digest,
+        /// What it was for another.
+        second: Digest,
+    },
+    /// The cache cannot be read, or what it held was damaged.
+    #[error("{}: {problem}", path.display())]
+    Cache {
+        /// The blob's file.
+        path: PathBuf,
+        /// What is wrong, and what is to be done.
+        problem: String,
+    },
     /// A data structure of ours could not be written as text.
     #[error("cannot write {what} as text: {reason}")]
     Encode {
@@ -89,6 +109,8 @@ impl BuildError {
             Self::Archive(error) => error.exit_code(),
             Self::Installer { .. } | Self::Local { .. } => ExitCode::Config,
             Self::NoChecksum { .. } => ExitCode::OriginMissing,
+            Self::TwoImages { .. } => ExitCode::OriginMismatch,
+            Self::Cache { .. } => ExitCode::Disk,
             Self::Member { .. } => ExitCode::BundleDamaged,
             Self::Encode { .. } | Self::Worker(_) => ExitCode::Internal,
         }
@@ -98,4 +120,20 @@ impl BuildError {
     pub fn from_many(mut errors: Vec<Self>) -> Self {
         if errors.len() == 1 { errors.remove(0) } else { Self::Several(errors) }
     }
+}
+
+/// An error with its causes: what a list of several shows of each.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        // Wrappers that show their cause themselves are not to say it twice.
+        if !text.ends_with(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    text
 }

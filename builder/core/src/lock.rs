@@ -1,10 +1,13 @@
 //! Resolution → Lock: digests and sizes of everything. What upstream tells no digest or size of is fetched here.
 
+use std::collections::BTreeMap;
+
 use futures::{StreamExt, stream};
+use kubexm_manifests::Requirement;
 use kubexm_manifests::requirements::Source;
-use kubexm_spec::Lock;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::lock::{Content, LockItem, SCHEMA};
+use kubexm_spec::{Digest, Lock, Platform, Trust};
 
 use crate::origins::{Origins, file, image, local};
 use crate::resolve::{Candidates, Resolution, Resolved};
@@ -49,6 +52,7 @@ pub async fn lock(
     if !failures.is_empty() {
         return Err(BuildError::from_many(failures));
     }
+    one_image_a_name(&items)?;
     Ok(Lock {
         schema: SCHEMA.to_owned(),
         name: resolution.name.clone(),
@@ -58,21 +62,64 @@ pub async fn lock(
     })
 }
 
+/// A name stands for one thing in a bundle: index.json and the depot have one entry for it, whatever the platform.
+fn one_image_a_name(items: &[LockItem]) -> Result<(), BuildError> {
+    let mut seen: BTreeMap<&str, Digest> = BTreeMap::new();
+    let mut failures = Vec::new();
+    for item in items {
+        let Content::Image { reference, target, .. } = &item.content else { continue };
+        let first = *seen.entry(reference).or_insert(target.digest);
+        if first != target.digest {
+            failures.push(BuildError::TwoImages { reference: reference.clone(), first, second: target.digest });
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(BuildError::from_many(failures)) }
+}
+
+/// What must be on this machine is looked for before anything is fetched: nobody waits an hour for a mistyped path.
+pub fn check_local(resolution: &Resolution, origins: &Origins) -> Result<(), BuildError> {
+    let failures: Vec<BuildError> = resolution
+        .items
+        .iter()
+        .filter_map(|resolved| {
+            let Requirement { key, platform, source, .. } = &resolved.requirement;
+            match source {
+                Source::LocalFile { path } => local::check(path).err(),
+                Source::LocalImage { layout, .. } => image::check_local(&key.to_string(), layout).err(),
+                Source::Installer => origins.installers.path(platform.unwrap_or(Platform::LINUX_AMD64)).err(),
+                Source::File { .. } | Source::Image { .. } => None,
+            }
+        })
+        .collect();
+    if failures.is_empty() { Ok(()) } else { Err(BuildError::from_many(failures)) }
+}
+
 async fn lock_item(resolved: &Resolved, origins: &Origins) -> Result<LockItem, BuildError> {
     let requirement = &resolved.requirement;
     let item = requirement.key.to_string();
     let mut trust = requirement.trust;
     let content = match (&requirement.source, &resolved.candidates) {
-        (Source::File { file_name, sha256, size, .. }, Candidates::File { file: candidates, checksum }) => {
-            let wanted = file::Wanted { item: &item, file_name, sha256: *sha256, size: *size };
-            let (digest, size) = file::lock(&wanted, candidates, checksum, origins).await?;
-            let content = Content::File { file_name: file_name.clone(), digest, size };
-            content
+        (
+            Source::File { file_name, sha256, size, checksum_url, .. },
+            Candidates::File { file: candidates, checksum },
+        ) => {
+            let wanted = file::Wanted {
+                key: &requirement.key,
+                file_name,
+                sha256: *sha256,
+                size: *size,
+                checksum_url: checksum_url.as_deref(),
+            };
+            let locked = file::lock(&wanted, candidates, checksum, origins).await?;
+            if locked.only_a_mirror_answered {
+                trust = Trust::Mirror;
+            }
+            Content::File { file_name: file_name.clone(), digest: locked.digest, size: locked.size }
         }
         (Source::Image { reference, digest }, Candidates::Image(candidates)) => {
             let locked = image::lock(&item, reference, *digest, requirement.platform, candidates, origins).await?;
             if locked.only_a_mirror_answered && digest.is_none() {
-                trust = kubexm_spec::Trust::Mirror;
+                trust = Trust::Mirror;
             }
             locked.content
         }
@@ -90,7 +137,7 @@ async fn lock_item(resolved: &Resolved, origins: &Origins) -> Result<LockItem, B
             image::lock_local(&item, reference, layout, requirement.platform, origins).await?
         }
         (Source::Installer, _) => {
-            let platform = requirement.platform.unwrap_or(kubexm_spec::Platform::LINUX_AMD64);
+            let platform = requirement.platform.unwrap_or(Platform::LINUX_AMD64);
             let path = origins.installers.path(platform)?.to_owned();
             let (digest, size) = blocking(origins, {
                 let item = item.clone();

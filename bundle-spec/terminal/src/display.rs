@@ -14,6 +14,9 @@ use crate::text;
 /// Plain lines of progress come no more often than this.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Events of progress come no more often than this.
+const JSON_INTERVAL: Duration = Duration::from_millis(200);
+
 /// Who reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -36,6 +39,22 @@ impl Mode {
     }
 }
 
+impl State {
+    /// Whether a machine is told: progress only now and then and at its end, everything else always.
+    fn is_due(&mut self, kind: &EventKind) -> bool {
+        match kind {
+            EventKind::Progress { done, total, .. } if *total != Some(*done) => {
+                let due = self.last_told.is_none_or(|last| last.elapsed() >= JSON_INTERVAL);
+                if due {
+                    self.last_told = Some(Instant::now());
+                }
+                due
+            }
+            _ => true,
+        }
+    }
+}
+
 /// Shows events. Cheap to share behind a reference; never fails (a closed pipe ends the output, not the work).
 pub struct Display {
     mode: Mode,
@@ -45,7 +64,8 @@ pub struct Display {
 #[derive(Default)]
 struct State {
     bar: Option<(String, ProgressBar)>,
-    last_plain: Option<Instant>,
+    /// When progress was last told as a line.
+    last_told: Option<Instant>,
 }
 
 impl Display {
@@ -68,7 +88,11 @@ impl Display {
     pub fn show(&self, event: Event) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match self.mode {
-            Mode::Json => json(&event),
+            Mode::Json => {
+                if state.is_due(&event.kind) {
+                    json(&event);
+                }
+            }
             Mode::Terminal | Mode::Plain => self.for_people(&mut state, event.kind),
         }
     }
@@ -94,7 +118,7 @@ impl Display {
                 if let Some((_, bar)) = state.bar.take() {
                     bar.finish_and_clear();
                 }
-                state.last_plain = None;
+                state.last_told = None;
                 say(state, &format!("== {name}"));
             }
             EventKind::Note { text } => say(state, &format!("   {text}")),
@@ -133,10 +157,10 @@ impl Display {
             return;
         }
         let finished = total == Some(done);
-        if !finished && state.last_plain.is_some_and(|last| last.elapsed() < PLAIN_INTERVAL) {
+        if !finished && state.last_told.is_some_and(|last| last.elapsed() < PLAIN_INTERVAL) {
             return;
         }
-        state.last_plain = Some(Instant::now());
+        state.last_told = Some(Instant::now());
         let amount = |n: u64| if unit == "bytes" { text::bytes(n) } else { n.to_string() };
         let of = total.map(|t| format!(" of {}", amount(t))).unwrap_or_default();
         say(state, &format!("   {what}: {}{of}", amount(done)));

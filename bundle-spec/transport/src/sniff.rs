@@ -2,12 +2,14 @@
 
 /// How many first bytes are looked at.
 pub(crate) const HEAD: usize = 512;
+/// What login pages and error pages are.
+pub(crate) const PAGE: &str = "an HTML page";
 
 /// What a content type says that no program or archive is.
 pub(crate) fn by_content_type(content_type: &str) -> Option<&'static str> {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match essence.as_str() {
-        "text/html" | "application/xhtml+xml" => Some("an HTML page"),
+        "text/html" | "application/xhtml+xml" => Some(PAGE),
         "application/json" | "application/problem+json" => Some("JSON"),
         "application/xml" | "text/xml" => Some("XML"),
         _ => None,
@@ -19,7 +21,7 @@ pub(crate) fn by_first_bytes(head: &[u8]) -> Option<&'static str> {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
     let begins = |text: &str| head.len() >= text.len() && head[..text.len()].eq_ignore_ascii_case(text.as_bytes());
     if begins("<!doctype html") || begins("<html") || begins("<head") {
-        return Some("an HTML page");
+        return Some(PAGE);
     }
     if begins("<?xml") {
         return Some("XML");

@@ -49,8 +49,16 @@ pub(crate) async fn fetch(
     }
     let host = source.host();
     let _permit = clients.permit(&host).await?;
-    let mut download =
-        Download { options: &clients.options, source, want, progress, partial, fresh: false, total: None };
+    let mut download = Download {
+        options: &clients.options,
+        source,
+        want,
+        progress,
+        partial,
+        fresh: false,
+        total: None,
+        looks_like: None,
+    };
     download.run().await?;
     let Download { partial, .. } = download;
     let (digest, size) = blocking(move || partial.commit()).await?;
@@ -84,6 +92,8 @@ struct Download<'a> {
     fresh: bool,
     /// Size of the whole, in bytes, when anyone told.
     total: Option<u64>,
+    /// What the head or the first bytes say that a program or archive is not; tells why a digest does not fit.
+    looks_like: Option<&'static str>,
 }
 
 impl Download<'_> {
@@ -122,7 +132,13 @@ impl Download<'_> {
             return Ok(false);
         }
         self.partial.clear()?;
-        Err(error)
+        match (error, self.looks_like) {
+            // Of JSON or XML, another version is as likely as an error message.
+            (TransportError::Mismatch { origin, .. }, Some(sniff::PAGE)) => {
+                Err(TransportError::NotTheFile { origin, found: sniff::PAGE.to_owned() })
+            }
+            (error, _) => Err(error),
+        }
     }
 
     async fn attempt(&mut self) -> Result<(), Attempt> {
@@ -202,13 +218,14 @@ impl Download<'_> {
     }
 
     /// Refuses by its head what cannot be the file, before any byte is written.
-    fn check_head(&self, response: &Response) -> Result<(), TransportError> {
+    fn check_head(&mut self, response: &Response) -> Result<(), TransportError> {
         let origin = self.source.origin();
         if let Some(encoding) = header_text(response, header::CONTENT_ENCODING).filter(|e| *e != "identity") {
             return Err(TransportError::NotTheFile { origin, found: format!("a body encoded with {encoding}") });
         }
+        self.looks_like = header_text(response, header::CONTENT_TYPE).and_then(sniff::by_content_type);
         if self.want.refuse_html
-            && let Some(found) = header_text(response, header::CONTENT_TYPE).and_then(sniff::by_content_type)
+            && let Some(found) = self.looks_like
         {
             return Err(TransportError::NotTheFile { origin, found: found.to_owned() });
         }
@@ -260,10 +277,11 @@ impl Download<'_> {
         Ok(())
     }
 
-    fn sniff(&self, gathered: &mut Gathered) -> Result<(), TransportError> {
+    fn sniff(&mut self, gathered: &mut Gathered) -> Result<(), TransportError> {
         gathered.begun = true;
         let head = &gathered.bytes[..gathered.bytes.len().min(sniff::HEAD)];
-        match sniff::by_first_bytes(head).filter(|_| self.want.refuse_html) {
+        self.looks_like = self.looks_like.or(sniff::by_first_bytes(head));
+        match self.looks_like.filter(|_| self.want.refuse_html) {
             Some(found) => Err(TransportError::NotTheFile { origin: self.source.origin(), found: found.to_owned() }),
             None => Ok(()),
         }

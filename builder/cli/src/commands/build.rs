@@ -48,8 +48,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
     /// How many artifacts are fetched at once
-    #[arg(short = 'j', long, value_name = "N", default_value_t = 4)]
-    jobs: usize,
+    #[arg(short = 'j', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: u16,
     /// Level of zstd for what is not compressed yet (1 to 19)
     #[arg(long, value_name = "N", default_value_t = Options::DEFAULT_LEVEL, value_parser = clap::value_parser!(i32).range(1..=19))]
     level: i32,
@@ -73,6 +73,7 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         return dry_run(&requirements, &zone, display);
     }
     let target = args.output.clone().unwrap_or_else(|| default_name(&cluster, &requirements));
+    writable(&target)?;
     let origins = origins(&args)?;
     let request = Request {
         cluster: &cluster,
@@ -80,7 +81,7 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         catalogue: &catalogue,
         zone: &zone,
         target: &target,
-        jobs: args.jobs,
+        jobs: args.jobs.into(),
         options: Options { level: args.level, ..Options::default() },
         tool: concat!("kubexm-bundle ", env!("CARGO_PKG_VERSION")),
     };
@@ -108,6 +109,23 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         })),
     });
     Ok(())
+}
+
+/// What is wrong with the place of the bundle is told before anything is fetched.
+fn writable(target: &Path) -> Result<(), Failure> {
+    let refused = |problem: &str| {
+        Err(Failure::new(
+            ExitCode::Usage,
+            format!("{} cannot be written: {problem}; name another with -o", target.display()),
+        ))
+    };
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match target {
+        _ if target.is_dir() => refused("it is a folder"),
+        _ if target.file_name().is_none() => refused("it names no file"),
+        _ if !folder.is_dir() => refused("its folder does not exist"),
+        _ => Ok(()),
+    }
 }
 
 fn origins(args: &Args) -> Result<Origins, Failure> {

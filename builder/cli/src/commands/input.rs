@@ -10,16 +10,41 @@ use kubexm_terminal::{Display, Failure};
 
 use crate::home;
 
-/// The cluster's text (which travels in the bundle) and what it says.
+/// The cluster's text (which travels in the bundle) and what it says, its paths made ready to be opened.
 pub fn cluster(file: Option<&Path>, kubernetes: Option<&str>) -> Result<(String, Cluster), Failure> {
     let text = match file {
         Some(path) => read(path)?,
         None => text_for_version(kubernetes),
     };
     let name = file.map_or_else(|| "--kubernetes".to_owned(), |path| path.display().to_string());
-    let cluster = cluster::parse(&text)
+    let mut cluster = cluster::parse(&text)
         .map_err(|problems| Failure::new(problems.exit_code(), format!("{name} has problems:\n{problems}")))?;
+    if let Some(folder) = file.and_then(Path::parent) {
+        place(&mut cluster.bundle, folder)?;
+    }
     Ok((text, cluster))
+}
+
+/// Paths of `spec.bundle` are relative to the folder of cluster.yaml.
+fn place(bundle: &mut cluster::Bundle, folder: &Path) -> Result<(), Failure> {
+    for file in &mut bundle.extra_files {
+        if let cluster::ExtraFile::Path { path } = file {
+            *path = home::resolve(path, folder)?;
+        }
+    }
+    for image in &mut bundle.extra_images {
+        if let Some(layout) = &mut image.from {
+            *layout = home::resolve(layout, folder)?;
+        }
+    }
+    if let Some(zone) = bundle.zone.as_mut().filter(|zone| Zone::builtin(zone).is_none()) {
+        let path = home::resolve(Path::new(zone), folder)?;
+        // A name that is no file stays as it was written, for the message.
+        if path.exists() {
+            *zone = path.to_string_lossy().into_owned();
+        }
+    }
+    Ok(())
 }
 
 /// cluster.yaml of a bundle that is built from defaults. A JSON string is a YAML string, whatever the user typed.
@@ -68,11 +93,19 @@ pub fn zone(named: Option<&str>, cluster: &Cluster, display: &Display) -> Result
     if !path.exists() {
         return Err(Failure::new(
             ExitCode::Config,
-            format!("zone {name:?} is neither a known zone ({}) nor a file", Zone::builtin_names().join(", ")),
+            format!(
+                "zone {name:?} is neither a known zone ({}) nor a file: check its spelling, or give the path of a zone file",
+                Zone::builtin_names().join(", ")
+            ),
         ));
     }
-    Zone::parse(&read(path)?)
-        .map_err(|problems| Failure::new(ExitCode::Config, format!("{} has problems:\n{problems}", path.display())))
+    let mut zone = Zone::parse(&read(path)?).map_err(|problems| {
+        Failure::new(problems.exit_code(), format!("{} has problems:\n{problems}", path.display()))
+    })?;
+    for ca_file in zone.rules.iter_mut().filter_map(|rule| rule.ca_file.as_mut()) {
+        *ca_file = home::resolve(ca_file, path.parent().unwrap_or(Path::new("")))?;
+    }
+    Ok(zone)
 }
 
 fn read(path: &Path) -> Result<String, Failure> {

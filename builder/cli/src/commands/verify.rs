@@ -25,21 +25,30 @@ pub struct Args {
     /// The bundle
     bundle: PathBuf,
     /// Threads that hash [default: all cores]
-    #[arg(short = 'j', long, value_name = "N")]
-    jobs: Option<usize>,
+    #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
     /// One JSON document
     #[arg(long)]
     pub json: bool,
 }
 
+/// The schema of the answer to `--json`.
+const SCHEMA: &str = "kubexm.io/verify/v1";
+
 /// What `verify` found.
+#[derive(Default)]
 struct Answers {
     damage: Vec<String>,
     missing: Vec<String>,
+    /// The texts that completeness is read from cannot be used; the code says why.
+    unreadable: Option<ExitCode>,
 }
 
 impl Answers {
     fn code(&self) -> ExitCode {
+        if let Some(code) = self.unreadable {
+            return code;
+        }
         match (self.damage.is_empty(), self.missing.is_empty()) {
             (false, _) => ExitCode::BundleDamaged,
             (true, false) => ExitCode::BundleIncomplete,
@@ -49,18 +58,28 @@ impl Answers {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let bundle = input::bundle(&args.bundle)?;
-    let threads = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+    let bundle = match input::bundle(&args.bundle) {
+        Ok(bundle) => bundle,
+        Err(failure) => return Err(unopened(args, failure, display)),
+    };
+    let threads = args.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), usize::from);
     let people = display.mode() != Mode::Json;
     let progress = |done, total| {
         if people {
             display.emit(EventKind::Progress { what: "verify".into(), done, total: Some(total), unit: "bytes".into() });
         }
     };
-    let mut answers = Answers { damage: Vec::new(), missing: Vec::new() };
+    let mut answers = Answers::default();
     match kubexm_archive::verify(&bundle, threads, &progress) {
         // Completeness is read from the content, so it is asked only of content that is right.
-        Ok(_) => answers.missing = missing(&bundle)?,
+        Ok(_) => match missing(&bundle) {
+            Ok(missing) => answers.missing = missing,
+            Err(failure) if people => return Err(failure),
+            Err(failure) => {
+                answers.missing.push(failure.text);
+                answers.unreadable = Some(failure.code);
+            }
+        },
         Err(report) => answers.damage = report.damages.iter().map(ToString::to_string).collect(),
     }
     let code = answers.code();
@@ -103,10 +122,29 @@ fn missing(bundle: &Bundle) -> Result<Vec<String>, Failure> {
     Ok(all)
 }
 
+/// What cannot even be opened gets the same document as what can, so that a script reads one form.
+fn unopened(args: &Args, failure: Failure, display: &Display) -> Failure {
+    if display.mode() != Mode::Json {
+        return failure;
+    }
+    let document = json!({
+        "schema": SCHEMA,
+        "file": args.bundle,
+        "manifest": null,
+        "bundleId": null,
+        "bytes": { "ok": false, "damage": [failure.text] },
+        "signature": null,
+        "complete": { "ok": false, "checked": false, "missing": [] },
+        "exitCode": failure.code.code(),
+    });
+    display.answer(&document.to_string());
+    Failure::silent(failure.code)
+}
+
 fn document(args: &Args, bundle: &Bundle, answers: &Answers) -> serde_json::Value {
     let whole = answers.damage.is_empty();
     json!({
-        "schema": "kubexm.io/verify/v1",
+        "schema": SCHEMA,
         "file": args.bundle,
         "manifest": bundle.manifest_digest(),
         "bundleId": bundle.bundle_id(),

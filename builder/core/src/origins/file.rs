@@ -13,14 +13,26 @@ const CHECKSUM_LIMIT: u64 = 1 << 20;
 
 /// What is known about a file before it is locked.
 pub struct Wanted<'a> {
-    /// The artifact's key.
-    pub item: &'a str,
+    /// Which artifact.
+    pub key: &'a ArtifactKey,
     /// The name upstream gives the file.
     pub file_name: &'a str,
     /// Pinned digest.
     pub sha256: Option<Digest>,
     /// Size in bytes.
     pub size: Option<u64>,
+    /// Upstream's own address of the checksum file.
+    pub checksum_url: Option<&'a str>,
+}
+
+/// What a file was locked to.
+pub struct Locked {
+    /// Of the file.
+    pub digest: Digest,
+    /// In bytes.
+    pub size: u64,
+    /// The digest is from a checksum file that a mirror served.
+    pub only_a_mirror_answered: bool,
 }
 
 /// Digest and size of a file. What has no known size is fetched now: a HEAD may lie, the file cannot.
@@ -29,41 +41,50 @@ pub async fn lock(
     candidates: &[FileCandidate],
     checksums: &[FileCandidate],
     origins: &Origins,
-) -> Result<(Digest, u64), BuildError> {
-    let fail = |source| BuildError::Fetch { item: wanted.item.to_owned(), source: Box::new(source) };
-    let digest = match wanted.sha256 {
-        Some(digest) => digest,
+) -> Result<Locked, BuildError> {
+    let fail = |source| BuildError::Fetch { item: wanted.key.to_string(), source: Box::new(source) };
+    let (digest, only_a_mirror_answered) = match wanted.sha256 {
+        Some(digest) => (digest, false),
         None => published(wanted, checksums, origins).await?,
     };
+    let locked = |size| Locked { digest, size, only_a_mirror_answered };
     if let Some(size) = wanted.size {
-        return Ok((digest, size));
+        return Ok(locked(size));
     }
     if let Some(size) = origins.store.size(&digest) {
-        return Ok((digest, size));
+        return Ok(locked(size));
     }
-    let want = Want { digest: Some(digest), size: None, refuse_html: true };
+    let want = Want { digest: Some(digest), size: None, refuse_html: refuse_html(wanted.key) };
     let fetched = origins.http.fetch(candidates, &want, &origins.store, &|_, _| {}).await.map_err(fail)?;
-    Ok((fetched.digest, fetched.size))
+    Ok(locked(fetched.size))
 }
 
-/// The digest that upstream publishes beside the file, from the first candidate that has it.
-async fn published(wanted: &Wanted<'_>, checksums: &[FileCandidate], origins: &Origins) -> Result<Digest, BuildError> {
-    let mut tried = Vec::new();
+/// The digest that upstream publishes beside the file, from the first candidate that has it, and whether that was a mirror.
+async fn published(
+    wanted: &Wanted<'_>,
+    checksums: &[FileCandidate],
+    origins: &Origins,
+) -> Result<(Digest, bool), BuildError> {
+    let (mut tried, mut without) = (Vec::new(), None);
     for candidate in checksums {
         match origins.http.get_small(candidate, CHECKSUM_LIMIT).await {
             Ok(bytes) => {
                 let text = String::from_utf8_lossy(&bytes);
-                return checksum::parse(&text, wanted.file_name).ok_or_else(|| BuildError::NoChecksum {
-                    item: wanted.item.to_owned(),
-                    url: candidate.url.clone(),
-                    file_name: wanted.file_name.to_owned(),
-                });
+                if let Some(digest) = checksum::parse(&text, wanted.file_name) {
+                    return Ok((digest, wanted.checksum_url.is_some_and(|url| url != candidate.url)));
+                }
+                // A mirror may answer everything with a page: the next one is asked.
+                without.get_or_insert_with(|| candidate.url.clone());
             }
             Err(error) => tried.push(error),
         }
     }
+    if let Some(url) = without {
+        let (item, file_name) = (wanted.key.to_string(), wanted.file_name.to_owned());
+        return Err(BuildError::NoChecksum { item, url, file_name });
+    }
     let source = TransportError::AllFailed { what: format!("the checksum of {}", wanted.file_name), tried };
-    Err(BuildError::Fetch { item: wanted.item.to_owned(), source: Box::new(source) })
+    Err(BuildError::Fetch { item: wanted.key.to_string(), source: Box::new(source) })
 }
 
 /// Brings the file into the store.
@@ -74,9 +95,7 @@ pub async fn fetch(
     total: &Total<'_>,
 ) -> Result<(), BuildError> {
     let Content::File { digest, size, .. } = &item.content else { return Ok(()) };
-    // An extra file may well be a page or JSON; a program never is.
-    let refuse_html = !matches!(item.key, ArtifactKey::ExtraFile(_));
-    let want = Want { digest: Some(*digest), size: Some(*size), refuse_html };
+    let want = Want { digest: Some(*digest), size: Some(*size), refuse_html: refuse_html(&item.key) };
     let name = digest.hex();
     origins
         .http
@@ -84,4 +103,9 @@ pub async fn fetch(
         .await
         .map(drop)
         .map_err(|source| BuildError::Fetch { item: item.key.to_string(), source: Box::new(source) })
+}
+
+/// An extra file may well be a page or JSON; a program never is.
+fn refuse_html(key: &ArtifactKey) -> bool {
+    !matches!(key, ArtifactKey::ExtraFile(_))
 }

@@ -35,6 +35,16 @@ pub async fn lock(
     Ok(Locked { only_a_mirror_answered: image.answered_by != name, content: content(reference, &image) })
 }
 
+/// Whether a folder of this machine is an OCI layout.
+pub fn check_local(item: &str, folder: &Path) -> Result<(), BuildError> {
+    let fail = |source| BuildError::Fetch { item: item.to_owned(), source: Box::new(source) };
+    if !folder.is_dir() {
+        let source = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no such folder");
+        return Err(BuildError::Local { path: folder.to_owned(), source });
+    }
+    Layout::open(folder).map(drop).map_err(fail)
+}
+
 /// The same from a folder of this machine; all of it is copied into the store at once.
 pub async fn lock_local(
     item: &str,

@@ -59,7 +59,10 @@ impl Source {
             }
             Bytes::Store(store) => {
                 let path = store.path(&sha256);
-                let local = |source| BuildError::Local { path: path.clone(), source };
+                let local = |e: std::io::Error| BuildError::Cache {
+                    path: path.clone(),
+                    problem: format!("the cached blob cannot be read: {e}; run the same build again to fetch it anew"),
+                };
                 let mut head = Vec::new();
                 std::fs::File::open(&path).and_then(|file| file.take(HEAD).read_to_end(&mut head)).map_err(local)?;
                 let encoding = kubexm_archive::encoding_for(&head);

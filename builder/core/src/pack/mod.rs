@@ -5,11 +5,12 @@ mod members;
 
 use std::path::Path;
 
-use kubexm_archive::{Options, Written};
+use kubexm_archive::{ArchiveError, Options, Written};
 use kubexm_manifests::{Catalogue, Requirements};
 use kubexm_spec::lock::Content;
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
 use kubexm_spec::{Digest, Lock};
+use kubexm_transport::Store;
 
 use crate::{BuildError, Fetched, Report};
 
@@ -65,7 +66,21 @@ pub fn pack(
             unit: "bytes".to_owned(),
         });
     };
-    Ok(kubexm_archive::write(target, &manifest, inputs, options, &progress)?)
+    kubexm_archive::write(target, &manifest, inputs, options, &progress).map_err(|e| heal(&fetched.store, e))
+}
+
+/// A blob of the cache that is not what its name says is taken away, so that the same build run again gets it anew.
+fn heal(store: &Store, error: ArchiveError) -> BuildError {
+    let ArchiveError::InputMismatch { name, .. } = &error else { return error.into() };
+    let digest = name.strip_prefix("blobs/sha256/").and_then(|hex| Digest::from_hex(hex).ok());
+    match digest.map(|digest| (digest, store.verify(&digest))) {
+        Some((digest, Ok(false))) => BuildError::Cache {
+            path: store.path(&digest),
+            problem: "the cached blob was damaged and has been removed; run the same build again to fetch it anew"
+                .to_owned(),
+        },
+        _ => error.into(),
+    }
 }
 
 /// The text of lock.yaml.

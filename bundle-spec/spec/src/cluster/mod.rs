@@ -224,7 +224,7 @@ pub enum ExtraFile {
     },
     /// On the builder's disk.
     Path {
-        /// Relative to the working directory.
+        /// As written, relative to cluster.yaml; the builder makes it ready to be opened.
         path: PathBuf,
     },
 }

@@ -139,6 +139,19 @@ impl<'a> At<'a> {
         }
     }
 
+    /// Notes a login in an address (`https://user:password@host/…`): addresses stand in lock, manifest and logs.
+    /// Whether there was one.
+    pub fn holds_login(&self) -> bool {
+        let Data::Scalar { text, .. } = &self.node.data else { return false };
+        let address = text.split_once("://").map_or(text.as_str(), |(_, rest)| rest);
+        let found = address.split(['/', '?', '#']).next().is_some_and(|host| host.contains('@'));
+        if found {
+            let hint = "use an origin that is open, or fetch it yourself and give its path";
+            self.fail(ProblemKind::InlineSecret, "a login stands in an address that travels in the bundle", hint);
+        }
+        found
+    }
+
     /// A whole number within bounds.
     pub fn number(&self, bounds: RangeInclusive<u32>) -> Option<u32> {
         let Data::Scalar { text, plain: true } = &self.node.data else {

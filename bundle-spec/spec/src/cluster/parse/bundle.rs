@@ -75,6 +75,9 @@ fn file(at: &At<'_>) -> Option<ExtraFile> {
         return None;
     }
     let url = map.need("url").and_then(|at| {
+        if at.holds_login() {
+            return None;
+        }
         at.parsed(|text| {
             let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
             rest.filter(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace))
