@@ -8,8 +8,11 @@ use kubexm_plan::{Plan, Step, Undo};
 pub fn short(plan: &Plan) -> String {
     let mut text = head(plan);
     for (module, steps) in modules(plan) {
-        let titles: Vec<&str> = steps.iter().map(|step| step.title.as_str()).collect();
-        let _ = writeln!(text, "  {module:14} {:>3}  {}", steps.len(), titles.join("; "));
+        let _ = writeln!(text, "  {module}");
+        for step in steps {
+            let host = if plan.hosts.len() > 1 { format!("{}: ", step.host) } else { String::new() };
+            let _ = writeln!(text, "    {host}{}", step.title);
+        }
     }
     tail(&mut text, plan);
     text
@@ -17,16 +20,8 @@ pub fn short(plan: &Plan) -> String {
 
 /// Every step in its order, with what must hold after it.
 pub fn long(plan: &Plan) -> String {
-    let mut text = head(plan);
-    for (number, step) in plan.steps.iter().enumerate() {
-        let _ = writeln!(text, "{:>4}. {}  {}", number + 1, step.id, step.title);
-        for op in &step.ops {
-            let _ = writeln!(text, "        {}", kubexm_engine::status::describe(op));
-        }
-        if let Some(timed) = &step.probe {
-            let _ = writeln!(text, "        then within {} s: {}", timed.within_s, probe(&timed.probe));
-        }
-    }
+    let mut text = plan.render();
+    text.push('\n');
     tail(&mut text, plan);
     text
 }
@@ -72,11 +67,4 @@ fn modules(plan: &Plan) -> Vec<(&str, Vec<&Step>)> {
         }
     }
     modules
-}
-
-fn probe(probe: &kubexm_plan::Probe) -> String {
-    let value = serde_json::to_value(probe).unwrap_or_default();
-    let field = |name: &str| value.get(name).and_then(serde_json::Value::as_str);
-    let subject = ["url", "node", "name"].into_iter().find_map(field).unwrap_or_default();
-    format!("{} {subject}", field("probe").unwrap_or("probe")).trim_end().to_owned()
 }
