@@ -147,7 +147,19 @@ fn names_routes_and_resolvers_of_an_isolated_network() {
     let facts = look(&host);
     assert!(facts.hostname_addresses.is_empty(), "our own block counted");
     assert!(!facts.default_route);
-    assert_eq!(facts.nameservers, None);
+    assert_eq!((facts.nameservers, facts.resolved_nameservers), (None, None));
+}
+
+#[test]
+fn servers_behind_systemd_resolved_are_seen_and_its_file_counts_nowhere_else() {
+    let host = Host::fresh();
+    let address = |text: &str| text.parse::<IpAddr>().expect("an address");
+    host.put("/run/systemd/resolve/resolv.conf", "nameserver 10.0.0.7\nnameserver fe80::1%eth0\nsearch lan\n");
+    assert_eq!(look(&host).resolved_nameservers, None);
+    host.put("/etc/resolv.conf", "nameserver 127.0.0.53\noptions edns0 trust-ad\n");
+    let facts = look(&host);
+    assert_eq!(facts.nameservers, Some(vec![address("127.0.0.53")]));
+    assert_eq!(facts.resolved_nameservers, Some(vec![address("10.0.0.7"), address("fe80::1")]));
 }
 
 #[test]

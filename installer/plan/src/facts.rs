@@ -46,6 +46,9 @@ pub struct Facts {
     pub routes: Vec<String>,
     /// Nameservers of /etc/resolv.conf; none when the file does not exist.
     pub nameservers: Option<Vec<IpAddr>>,
+    /// Servers that systemd-resolved asks (/run/systemd/resolve/resolv.conf), where /etc/resolv.conf names its stub;
+    /// none elsewhere.
+    pub resolved_nameservers: Option<Vec<IpAddr>>,
     /// Devices of /proc/swaps.
     pub swaps: Vec<String>,
     /// Lines of /etc/fstab that bring swap back.

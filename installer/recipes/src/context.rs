@@ -67,17 +67,27 @@ impl Node<'_> {
         })
     }
 
-    /// Nameservers that are of use to pods: what cluster.yaml adds and what the node has, without loopback
-    /// addresses (from inside a pod's network they lead nowhere, or back to CoreDNS itself).
+    /// Nameservers that are of use to pods: what cluster.yaml adds and what the node has.
     pub fn upstream_nameservers(&self, cluster: &Cluster) -> Vec<IpAddr> {
         let mut usable: Vec<IpAddr> = Vec::new();
-        for address in cluster.extra.resolves.iter().chain(self.facts.nameservers.iter().flatten()) {
-            if !address.is_loopback() && !address.is_unspecified() && !usable.contains(address) {
-                usable.push(*address);
+        for address in cluster.extra.resolves.iter().copied().chain(usable_nameservers(self.facts)) {
+            if !is_of_this_host(address) && !usable.contains(&address) {
+                usable.push(address);
             }
         }
         usable
     }
+}
+
+/// What a host has of nameservers that pods reach: of /etc/resolv.conf, and those behind systemd-resolved's stub.
+pub fn usable_nameservers(facts: &Facts) -> impl Iterator<Item = IpAddr> {
+    let all = facts.nameservers.iter().chain(&facts.resolved_nameservers).flatten();
+    all.copied().filter(|address| !is_of_this_host(*address))
+}
+
+/// Whether a nameserver's address leads nowhere from inside a pod's network, or back to CoreDNS itself.
+pub const fn is_of_this_host(nameserver: IpAddr) -> bool {
+    nameserver.is_loopback() || nameserver.is_unspecified()
 }
 
 impl<'a> PlanCx<'a> {

@@ -30,6 +30,10 @@ pub const CRICTL_CONFIG: &str = "/etc/crictl.yaml";
 pub const KUBELET_DROPIN: &str = "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf";
 /// kubeadm's config.
 pub const KUBEADM_CONFIG: &str = "/etc/kubexm/kubeadm.yaml";
+/// The node's resolver.
+pub const RESOLV: &str = "/etc/resolv.conf";
+/// systemd-resolved's list of the servers that it asks itself.
+pub const RESOLVED_RESOLV: &str = "/run/systemd/resolve/resolv.conf";
 /// What kubelet gives to pods of `dnsPolicy: Default` where /etc/resolv.conf is of no use.
 pub const KUBELET_RESOLV: &str = "/etc/kubexm/resolv.conf";
 /// Kernel parameters.

@@ -104,6 +104,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         default_route: true,
         routes: vec!["10.77.0.0/24".to_owned()],
         nameservers: Some(vec![IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1))]),
+        resolved_nameservers: None,
         swaps: Vec::new(),
         fstab_swaps: Vec::new(),
         selinux: SelinuxState::Absent,

@@ -143,9 +143,45 @@ fn nameservers_of_cluster_yaml_come_first_and_reach_pods_without_loopback_ones()
 }
 
 #[test]
+fn behind_systemd_resolved_pods_get_the_servers_that_it_asks() {
+    let stub = |upstream: Vec<IpAddr>| {
+        plan(|site| {
+            site.facts().nameservers = Some(vec![IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53))]);
+            site.facts().resolved_nameservers = Some(upstream.clone());
+        })
+    };
+    let useful = stub(vec![IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1))]);
+    assert!(kubeadm(&useful).contains("resolvConf: /run/systemd/resolve/resolv.conf"));
+    for absent in ["node1/dns.resolv-conf", "node1/dns.corefile"] {
+        assert!(!ids(&useful).contains(&absent), "{absent}");
+    }
+    for useless in [stub(Vec::new()), stub(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])] {
+        assert!(kubeadm(&useless).contains("resolvConf: /etc/kubexm/resolv.conf"));
+        assert!(ids(&useless).contains(&"node1/dns.corefile"));
+    }
+}
+
+#[test]
+fn servers_of_cluster_yaml_that_reached_systemd_resolved_do_not_change_the_next_plan() {
+    let seen = |upstream: &[[u8; 4]]| {
+        plan(|site| {
+            site.cluster.extra.resolves = vec![IpAddr::from([10, 77, 0, 2])];
+            site.facts().nameservers = Some(vec![IpAddr::from([127, 0, 0, 53])]);
+            site.facts().resolved_nameservers = Some(upstream.iter().copied().map(IpAddr::from).collect());
+        })
+    };
+    for own in [Vec::new(), vec![[10, 77, 0, 1]]] {
+        let first = seen(&own);
+        assert!(kubeadm(&first).contains("resolvConf: /etc/kubexm/resolv.conf"));
+        let second = seen(&[vec![[10, 77, 0, 2]], own].concat());
+        assert_eq!(first.render(), second.render());
+    }
+}
+
+#[test]
 fn a_usable_resolver_and_a_default_route_are_left_alone() {
     let plan = plan(|_| ());
-    assert!(!kubeadm(&plan).contains("resolvConf"));
+    assert!(kubeadm(&plan).contains("resolvConf: /etc/resolv.conf"));
     for absent in ["node1/dns.resolv-conf", "node1/dns.corefile", "node1/network.service-route"] {
         assert!(!ids(&plan).contains(&absent), "{absent}");
     }

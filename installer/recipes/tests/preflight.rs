@@ -340,6 +340,15 @@ fn a_resolv_conf_without_use_is_said_unless_cluster_yaml_names_servers() {
     warns(|f| f.nameservers = Some(Vec::new()), "resolv.conf", "no nameserver");
     let loopback = vec![IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53))];
     warns(|f| f.nameservers = Some(loopback.clone()), "resolv.conf", "loopback");
+    let behind_the_stub = |servers| {
+        let stub = loopback.clone();
+        move |f: &mut Facts| {
+            f.nameservers = Some(stub);
+            f.resolved_nameservers = Some(servers);
+        }
+    };
+    passes(behind_the_stub(vec![IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1))]));
+    warns(behind_the_stub(Vec::new()), "resolv.conf", "systemd-resolved");
     let named = findings(|site| {
         site.facts().nameservers = None;
         site.cluster.extra.resolves = vec![IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1))];

@@ -205,6 +205,7 @@ pub fn facts(host: &str) -> Facts {
         default_route: true,
         routes: vec!["10.0.0.0/24".to_owned()],
         nameservers: Some(Vec::new()),
+        resolved_nameservers: None,
         swaps: Vec::new(),
         fstab_swaps: Vec::new(),
         selinux: SelinuxState::Absent,

@@ -50,6 +50,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
     let release = os::release(machine)?;
     let (default_route, routes) = network::routes(machine)?;
     let fstab = fsio::read_text(&machine.path("/etc/fstab"))?.unwrap_or_default();
+    let nameservers = network::nameservers(machine)?;
     let stamp = stamp::read(machine)?;
     let ours = Ours::read(machine, stamp.is_some())?;
     let processes = listeners::processes(machine);
@@ -71,7 +72,8 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         interfaces: machine.system().interfaces()?,
         default_route,
         routes,
-        nameservers: network::nameservers(machine)?,
+        resolved_nameservers: network::resolved_nameservers(machine, nameservers.as_deref().unwrap_or_default())?,
+        nameservers,
         swaps: swap_off::devices(machine)?,
         fstab_swaps: swap_off::fstab_lines(&fstab),
         selinux: os::selinux(machine)?,

@@ -7,6 +7,9 @@ use crate::{Machine, OpError, fsio};
 
 /// RTF_REJECT of linux/route.h: a route that leads nowhere.
 const REJECT: u32 = 0x0200;
+/// Where systemd-resolved listens for programs of its own host (systemd-resolved.service(8)).
+const RESOLVED_STUBS: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53)), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 54))];
 
 /// Whether there is a default route, and the destinations of all others as CIDRs.
 pub(super) fn routes(machine: &Machine) -> Result<(bool, Vec<String>), OpError> {
@@ -51,7 +54,20 @@ fn route_v6(line: &str) -> Option<(IpAddr, u32)> {
 
 /// Nameservers of /etc/resolv.conf; none when the file does not exist.
 pub(super) fn nameservers(machine: &Machine) -> Result<Option<Vec<IpAddr>>, OpError> {
-    let text = fsio::read_text(&machine.path("/etc/resolv.conf"))?;
+    servers_in(machine, "/etc/resolv.conf")
+}
+
+/// Servers of systemd-resolved itself, when its stub is among `nameservers`; none when it has no part in this.
+pub(super) fn resolved_nameservers(machine: &Machine, nameservers: &[IpAddr]) -> Result<Option<Vec<IpAddr>>, OpError> {
+    if nameservers.iter().any(|server| RESOLVED_STUBS.contains(server)) {
+        servers_in(machine, "/run/systemd/resolve/resolv.conf")
+    } else {
+        Ok(None)
+    }
+}
+
+fn servers_in(machine: &Machine, path: &str) -> Result<Option<Vec<IpAddr>>, OpError> {
+    let text = fsio::read_text(&machine.path(path))?;
     // An address with a zone (`fe80::1%eth0`) counts without it.
     let parse = |server: &str| server.split('%').next().and_then(|address| address.parse().ok());
     Ok(text.map(|text| resolver::nameservers(&text).filter_map(parse).collect()))

@@ -1,29 +1,49 @@
 //! Cluster DNS where the host's resolver is of no use.
 //!
 //! CoreDNS forwards to what kubelet hands it: an empty resolv.conf makes it die ("no nameservers found"), a loopback
-//! address leads back to itself. So kubelet gets a file of ours with what is usable, and with nothing usable CoreDNS
-//! gets a Corefile without `forward` that answers NXDOMAIN for names outside the cluster.
+//! address leads back to itself. So kubelet gets the file of systemd-resolved with the real servers, or one of ours with
+//! what is usable; and with nothing usable CoreDNS gets a Corefile without `forward` that answers NXDOMAIN for names outside the cluster.
+
+use std::net::IpAddr;
 
 use kubexm_plan::op::{Dir, KubeObject};
-use kubexm_plan::{Step, StepId, Undo};
+use kubexm_plan::{Facts, Step, StepId, Undo};
 use kubexm_spec::Cluster;
 use minijinja::context;
 use serde_json::json;
 
-use crate::context::Node;
+use crate::context::{Node, is_of_this_host};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::{paths, templates, yaml};
 
-/// Whether the node's own /etc/resolv.conf (with `extra.resolves` on top) cannot be handed to pods as it is.
-pub fn needs_own_resolv_conf(cluster: &Cluster, node: &Node<'_>) -> bool {
-    let loopback = node.facts.nameservers.iter().flatten().any(|a| a.is_loopback() || a.is_unspecified());
-    loopback || node.upstream_nameservers(cluster).is_empty()
+/// The file that kubelet hands to pods: one of the node's own, or ours where those are of no use.
+///
+/// systemd-resolved's only without `extra.resolves`: whether those reach it depends on who writes /etc/resolv.conf, and
+/// once they do the next plan would choose another way than the first.
+///
+/// Always written out: kubeadm takes systemd-resolved's file wherever that service is active, whatever is in it.
+pub fn kubelet_resolv_conf(cluster: &Cluster, node: &Node<'_>) -> &'static str {
+    let own = |servers: &Option<Vec<IpAddr>>| servers.iter().flatten().any(|server| is_of_this_host(*server));
+    let facts = node.facts;
+    if node.upstream_nameservers(cluster).is_empty() {
+        paths::KUBELET_RESOLV
+    } else if !own(&facts.nameservers) {
+        paths::RESOLV
+    } else if cluster.extra.resolves.is_empty() && !own(&facts.resolved_nameservers) && behind_stub(facts) {
+        paths::RESOLVED_RESOLV
+    } else {
+        paths::KUBELET_RESOLV
+    }
 }
 
-/// kubelet's own resolv.conf, when the node's is of no use.
+fn behind_stub(facts: &Facts) -> bool {
+    facts.resolved_nameservers.as_ref().is_some_and(|servers| !servers.is_empty())
+}
+
+/// kubelet's own resolv.conf, when the node's are of no use.
 pub fn resolv_conf(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
-    if !needs_own_resolv_conf(draft.cx.cluster, node) {
+    if kubelet_resolv_conf(draft.cx.cluster, node) != paths::KUBELET_RESOLV {
         return Ok(None);
     }
     let nameservers: Vec<String> =

@@ -3,7 +3,7 @@
 
 use kubexm_spec::cluster::ProxyMode;
 use kubexm_spec::{ClusterImage, depot};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
@@ -92,10 +92,8 @@ fn kubelet(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
         "maxPods": kubernetes.max_pods,
         "clusterDNS": [cx.service_address(10)?.to_string()],
         "clusterDomain": kubernetes.dns_domain,
+        "resolvConf": dns::kubelet_resolv_conf(cx.cluster, node),
     });
-    if dns::needs_own_resolv_conf(cx.cluster, node) {
-        yaml::merge(&mut config, &Map::from_iter([("resolvConf".to_owned(), json!(paths::KUBELET_RESOLV))]));
-    }
     yaml::merge(&mut config, &kubernetes.kubelet);
     Ok(config)
 }

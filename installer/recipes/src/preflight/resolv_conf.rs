@@ -1,6 +1,7 @@
 //! DNS servers for what must be looked up outside the cluster. An air gap often has none: no failure, but worth knowing.
 
 use super::{Report, Site};
+use crate::context::usable_nameservers;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     if !site.cx.cluster.extra.resolves.is_empty() {
@@ -10,10 +11,11 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         let found = match &seen.facts.nameservers {
             None => "no /etc/resolv.conf".to_owned(),
             Some(servers) if servers.is_empty() => "no nameserver in /etc/resolv.conf".to_owned(),
-            Some(servers) if servers.iter().all(|s| s.is_loopback() || s.is_unspecified()) => {
-                "only loopback nameservers in /etc/resolv.conf".to_owned()
+            Some(_) if usable_nameservers(seen.facts).next().is_some() => continue,
+            Some(_) if seen.facts.resolved_nameservers.is_some() => {
+                "systemd-resolved in /etc/resolv.conf, which knows no nameserver".to_owned()
             }
-            Some(_) => continue,
+            Some(_) => "only loopback nameservers in /etc/resolv.conf".to_owned(),
         };
         report.warn(
             seen.name(),
