@@ -3,7 +3,8 @@
 //! It does what the programs of a node do to the file tree and refuses what they would refuse: to start a unit whose
 //! file or program is missing, to run `kubeadm init` twice, to pull an image that no registry serves. Its own state is
 //! below `/run/kubexm-double`, so a new process finds it again. What a test sets there: `cpus`, `arch`, `page-size`,
-//! `space.json`, `interfaces.json`, `registry.json`, and `kill-kubeadm-init` to end an init half-way.
+//! `space.json`, `interfaces.json`, `xfs-info`, `missing-modules.json`, `registry.json`, and `kill-kubeadm-init`
+//! to end an init half-way.
 
 mod furnish;
 mod images;
@@ -109,6 +110,7 @@ impl System for RootedSystem {
                 Output::text(self.read("/etc/containerd/config.toml").unwrap_or_default().replace('"', "'"))
             }
             "getent" => Output::failed(2, ""),
+            "xfs_info" => Output::text(self.read(&format!("{FOLDER}/xfs-info")).unwrap_or_default()),
             "restorecon" | "journalctl" | "ip" => Output::default(),
             other => {
                 return Err(OpError::other(format!("the double of a system does not know the program `{other}`")));

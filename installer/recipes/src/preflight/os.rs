@@ -8,12 +8,9 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         match site.cx.catalogue.os(id, version) {
             None => {
                 let known: Vec<&str> = site.cx.catalogue.os.keys().map(String::as_str).collect();
-                report.fail(
-                    seen.name(),
-                    format!("{id} {version}"),
-                    format!("one of {}", known.join(", ")),
-                    "use a host with one of these",
-                );
+                let found =
+                    if id.is_empty() { "no ID in /etc/os-release".to_owned() } else { format!("{id} {version}") };
+                report.fail(seen.name(), found, format!("one of {}", known.join(", ")), "use a host with one of these");
             }
             Some((name, profile)) if !profile.tried => report.warn(
                 seen.name(),

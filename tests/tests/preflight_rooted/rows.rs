@@ -1,0 +1,274 @@
+//! The rows: one edit of a good scene each, and what preflight must say of it.
+
+use kubexm_recipes::preflight::Severity::{self, Fail, Warn};
+use kubexm_spec::cluster::{Firewall, ProxyMode};
+use kubexm_spec::{ArtifactKey, Program};
+
+use super::scene::{Host, Scene};
+
+/// An edit and the one finding that comes of it.
+pub struct Row {
+    /// For messages.
+    pub what: &'static str,
+    pub check: &'static str,
+    pub severity: Severity,
+    /// None: it is about the whole cluster.
+    pub host: Option<&'static str>,
+    pub edit: fn(&mut Scene),
+    /// Parts of the finding's words.
+    pub found: &'static str,
+    pub needed: &'static str,
+    pub mend: &'static str,
+}
+
+type Edit = fn(&mut Scene);
+
+/// `check severity host "what" edit => found, needed, mend`, one a line.
+macro_rules! rows {
+    ($($check:literal $severity:ident $host:expr, $what:literal, $edit:expr => $found:literal, $needed:literal, $mend:literal;)*) => {
+        &[$(Row {
+            what: $what, check: $check, severity: $severity, host: $host, edit: $edit,
+            found: $found, needed: $needed, mend: $mend,
+        }),*]
+    };
+}
+
+const NODE1: Option<&str> = Some("node1");
+const NODE2: Option<&str> = Some("node2");
+
+/// Everything that stops an installation or is said before one.
+pub const ROWS: &[Row] = rows! {
+    "os" Fail NODE1, "a system that nobody supports", |s| s.node1().put("/etc/os-release", "ID=arch\nVERSION_ID=1\n")
+        => "arch 1", "debian-12", "use a host";
+    "os" Fail NODE2, "a system too old", |s| s.node2().put("/etc/os-release", "ID=debian\nVERSION_ID=\"9\"\n")
+        => "debian 9", "debian-12", "use a host";
+    "os" Fail NODE2, "no os-release", |s| s.node2().remove("/etc/os-release")
+        => "no ID in /etc/os-release", "debian-12", "use a host";
+    "os" Warn NODE1, "a system nobody tried", |s| s.node1().put("/etc/os-release", "ID='ubuntu'\nVERSION_ID=\"22.04\"\n")
+        => "ubuntu-22.04", "tried", "try a host";
+
+    "hardware" Fail NODE1, "one CPU", |s| s.node1().double("cpus", "1")
+        => "1 CPU", "2 CPUs", "more CPUs";
+    "hardware" Fail NODE1, "a 3 GB control plane", |s| s.node1().put("/proc/meminfo", "MemTotal:  3145728 kB\n")
+        => "3.0 GiB of memory", "3.5 GiB or more on a control plane", "more memory";
+    "hardware" Fail NODE2, "a 1 GB worker", |s| s.node2().put("/proc/meminfo", "MemTotal:  1048576 kB\n")
+        => "1.0 GiB of memory", "1.7 GiB or more on a worker", "more memory";
+
+    "space" Fail NODE1, "a disk too small", |s| s.node1().double("space.json", "{\"/\": [1073741824, 10737418240]}")
+        => "1.0 GiB free on /", "/var/lib/etcd", "free some space";
+    "space" Fail NODE1, "a small disk of etcd's own", |s| {
+            mounts(s.node1(), "26 25 8:2 / /var/lib/etcd rw,noatime - ext4 /dev/sdb1 rw\n");
+            s.node1().double("space.json", "{\"/var/lib/etcd\": [1073741824, 1073741824]}");
+        } => "1.0 GiB free on /var/lib/etcd", "2.0 GiB for /var/lib/etcd", "larger disk";
+    "space" Fail NODE2, "an xfs that overlayfs refuses", |s| {
+            mounts(s.node2(), "26 25 8:2 / /var/lib/containerd rw - xfs /dev/sdb1 rw\n");
+            s.node2().double("xfs-info", "naming =version 2 bsize=4096 ascii-ci=0, ftype=0\n");
+        } => "/var/lib/containerd is xfs with ftype=0", "ftype=1", "make this one anew";
+
+    "kernel" Fail NODE1, "a kernel too old for containers", |s| s.node1().put("/proc/sys/kernel/osrelease", "2.6.32-754.el6\n")
+        => "kernel 2.6.32-754.el6", "3.10 or newer", "upgrade the kernel";
+    "kernel" Fail NODE2, "a kernel that kubeadm 1.33 refuses", |s| {
+            s.kubernetes().version = Some("v1.33".to_owned());
+            s.node2().put("/proc/sys/kernel/osrelease", "4.18.0-553.el8\n");
+        } => "kernel 4.18.0-553.el8", "4.19 or newer for Kubernetes v1.33", "upgrade the kernel";
+    "kernel" Warn NODE2, "a kernel that kubeadm 1.34 warns of", |s| s.node2().put("/proc/sys/kernel/osrelease", "4.18.0-553.el8\n")
+        => "kernel 4.18.0-553.el8", "4.19 or newer for Kubernetes v1.34", "upgrade the kernel";
+    "kernel" Fail NODE1, "a kernel without what nftables mode needs", |s| {
+            s.kubernetes().proxy_mode = ProxyMode::Nftables;
+            s.node1().put("/proc/sys/kernel/osrelease", "5.4.0-200-generic\n");
+        } => "kernel 5.4.0-200-generic", "5.13 or newer", "proxyMode: iptables";
+    "kernel" Fail NODE2, "no overlay", |s| {
+            s.node2().put("/proc/filesystems", "\text4\n");
+            s.node2().double("missing-modules.json", "[\"overlay\"]");
+        } => "no kernel module overlay", "loadable", "install the modules";
+    "kernel" Fail NODE1, "no br_netfilter", |s| s.node1().double("missing-modules.json", "[\"br_netfilter\"]")
+        => "no kernel module br_netfilter", "loadable", "install the modules";
+    "kernel" Warn NODE1, "cgroup v1", |s| s.node1().remove("/sys/fs/cgroup/cgroup.controllers")
+        => "cgroup v1", "cgroup v2", "systemd.unified_cgroup_hierarchy=1";
+    "kernel" Fail NODE1, "cgroup v1, which 1.35 refuses", |s| {
+            s.kubernetes().version = Some("v1.35".to_owned());
+            s.node1().remove("/sys/fs/cgroup/cgroup.controllers");
+        } => "cgroup v1", "cgroup v2 for Kubernetes v1.35", "failCgroupV1: false";
+    "kernel" Warn NODE1, "cgroup v1 with 1.35, as the user asks", |s| {
+            s.kubernetes().version = Some("v1.35".to_owned());
+            s.kubernetes().kubelet.insert("failCgroupV1".to_owned(), false.into());
+            s.node1().remove("/sys/fs/cgroup/cgroup.controllers");
+        } => "cgroup v1", "cgroup v2", "being removed";
+    "kernel" Warn NODE2, "large pages", |s| s.node2().double("page-size", "65536")
+        => "65536 bytes", "4096", "jemalloc";
+
+    "hostname" Fail Some("Node_2"), "a name that Kubernetes refuses", |s| s.rename_node2("Node_2")
+        => "\"Node_2\"", "RFC 1123", "rename the host";
+    "hostname" Warn NODE1, "a name of its own", |s| s.node1().put("/proc/sys/kernel/hostname", "debian\n")
+        => "\"debian\"", "\"node1\"", "it will be set";
+    "hostname" Warn NODE1, "the name at a strange address", |s| s.node1().put("/etc/hosts", "192.168.7.7 node1.lan node1\n")
+        => "192.168.7.7", "the address in cluster.yaml", "commented out";
+
+    "address" Fail NODE2, "the address on no interface", |s| s.node2().interface("10.77.0.99/24", "52:54:00:00:00:99")
+        => "no interface with 10.77.0.12 (eth0 10.77.0.99/24)", "on an interface", "internalAddress";
+    "address" Fail NODE2, "a name in the address's place", |s| "node2.lan".clone_into(&mut s.cluster.hosts[1].address)
+        => "\"node2.lan\"", "an address", "internalAddress";
+
+    "time" Fail NODE1, "a clock that is off", |s| s.clocks.extend([("node1", (2_600, 100)), ("node2", (1_300, 0))])
+        => "2.6 s away from that of the controller", "2 s", "set the clock";
+    "time" Fail NODE2, "two clocks on both sides of the controller's", |s| s.clocks.extend([("node1", (-1_500, 0)), ("node2", (1_500, 0))])
+        => "3.0 s away from that of node1", "2 s", "set the clock";
+    "time" Warn NODE2, "nothing that keeps the clock", |s| s.node2().unit("systemd-timesyncd.service", false)
+        => "no active time service", "chronyd", "set it up";
+
+    "programs" Fail NODE1, "no conntrack", |s| s.node1().remove("/usr/sbin/conntrack")
+        => "no conntrack", "programs", "install the packages";
+    "programs" Fail NODE2, "neither iptables nor nft, and no socat", |s| {
+            s.node2().remove("/usr/sbin/iptables");
+            s.node2().remove("/usr/sbin/socat");
+        } => "no iptables or nft, socat", "programs", "install the packages";
+
+    "existing" Fail NODE1, "a cluster's admin.conf", |s| s.node1().put("/etc/kubernetes/admin.conf", "x")
+        => "/etc/kubernetes/admin.conf", "without Kubernetes", "kubexm-install reset";
+    "existing" Fail NODE2, "a kubelet's unit", |s| s.node2().put("/usr/lib/systemd/system/kubelet.service", "x")
+        => "/usr/lib/systemd/system/kubelet.service", "without Kubernetes", "kubexm-install reset";
+    "existing" Fail NODE1, "etcd's data", |s| s.node1().put("/var/lib/etcd/member/wal/0.wal", "x")
+        => "/var/lib/etcd/member", "without Kubernetes", "kubexm-install reset";
+    "existing" Fail NODE1, "a static pod", |s| s.node1().put("/etc/kubernetes/manifests/kube-apiserver.yaml", "x")
+        => "/etc/kubernetes/manifests/kube-apiserver.yaml", "without Kubernetes", "kubexm-install reset";
+    "existing" Fail NODE2, "another pod network", |s| s.node2().put("/etc/cni/net.d/10-calico.conflist", "x")
+        => "/etc/cni/net.d/10-calico.conflist", "without Kubernetes", "kubexm-install reset";
+    "existing" Fail NODE1, "an etcd that runs", |s| s.node1().process(512, "etcd", &[])
+        => "etcd running (pid 512)", "etcd of its own", "remove it";
+    "existing" Fail NODE2, "docker with containers", |s| {
+            s.node2().process(600, "dockerd", &[]);
+            s.node2().process(601, "containerd-shim", &[]);
+            s.node2().process(602, "containerd-shim", &[]);
+        } => "docker with 2 containers", "container runtime", "remove it";
+    "existing" Fail NODE2, "podman with a container", |s| s.node2().process(700, "conmon", &[])
+        => "podman with 1 container", "container runtime", "remove it";
+    "existing" Fail NODE1, "a node of another cluster of ours", |s| stamp(s.node1(), "other")
+        => "cluster \"other\" (run r1)", "\"demo\"", "kubexm-install reset";
+
+    "ports" Fail NODE1, "the API's port taken", |s| {
+            s.node1().process(4242, "haproxy", &[99]);
+            s.node1().listener("tcp", 6443, 99);
+        } => "6443/tcp held by haproxy (pid 4242)", "kube-apiserver", "stop that process";
+    "ports" Fail NODE2, "kubelet's port taken, over IPv6", |s| {
+            s.node2().process(4242, "nginx", &[99]);
+            s.node2().listener("tcp6", 10250, 99);
+        } => "10250/tcp held by nginx (pid 4242)", "kubelet", "stop that process";
+    "ports" Fail NODE2, "the pod network's port taken by nobody", |s| s.node2().listener("udp", 8472, 99)
+        => "8472/udp held by a process that could not be found", "vxlan", "use another host";
+
+    "resolv.conf" Warn NODE1, "no resolv.conf", |s| s.node1().remove("/etc/resolv.conf")
+        => "no /etc/resolv.conf", "a nameserver", "spec.extra.resolves";
+    "resolv.conf" Warn NODE2, "an empty resolv.conf", |s| s.node2().put("/etc/resolv.conf", "search lan\n")
+        => "no nameserver", "a nameserver", "spec.extra.resolves";
+    "resolv.conf" Warn NODE1, "a resolver of the host's own", |s| s.node1().put("/etc/resolv.conf", "nameserver 127.0.0.1\n")
+        => "only loopback nameservers", "that pods reach", "spec.extra.resolves";
+    "resolv.conf" Warn NODE1, "systemd-resolved without servers", |s| {
+            s.node1().put("/etc/resolv.conf", "nameserver 127.0.0.53\n");
+            s.node1().put("/run/systemd/resolve/resolv.conf", "# No DNS servers known.\nsearch .\n");
+        } => "systemd-resolved", "that pods reach", "spec.extra.resolves";
+
+    "settings" Warn NODE1, "SELinux enforcing", |s| s.node1().put("/sys/fs/selinux/enforce", "1")
+        => "SELinux enforcing", "permissive", "system.selinux: permissive";
+    "settings" Warn NODE2, "firewalld, kept", |s| s.node2().unit("firewalld.service", true)
+        => "firewalld.service active", "ports open", "system.firewall: off";
+    "settings" Warn NODE2, "ufw, to be stopped", |s| {
+            s.cluster.system.firewall = Firewall::Off;
+            s.node2().put("/etc/ufw/ufw.conf", "ENABLED=yes\n");
+            s.node2().unit("ufw.service", true);
+        } => "ufw.service active", "ports open", "will be stopped";
+    "settings" Warn NODE1, "swap on", |s| s.node1().put("/proc/swaps", "Filename Type Size Used Priority\n/dev/sda5 partition 9 0 -2\n")
+        => "swap (/dev/sda5)", "none", "turned off";
+    "settings" Warn NODE2, "swap at the next boot", |s| s.node2().put("/etc/fstab", "/swap.img none swap sw 0 0\n")
+        => "/swap.img none swap", "none", "turned off";
+
+    "proxies" Warn NODE1, "a proxy for everyone", |s| s.node1().put("/etc/environment", "HTTPS_PROXY=http://10.0.0.8:3128\n")
+        => "HTTPS_PROXY set in /etc/environment", "no proxy", "no_proxy";
+    "proxies" Warn NODE2, "a proxy for logins", |s| s.node2().put("/etc/profile.d/proxy.sh", "export http_proxy=http://10.0.0.8:3128\n")
+        => "http_proxy set in /etc/profile.d/proxy.sh", "no proxy", "no_proxy";
+
+    "noexec" Fail NODE1, "programs that cannot be run", |s| mounts(s.node1(), "26 25 8:2 / /usr/local rw,noexec - ext4 /dev/sdb1 rw\n")
+        => "/usr/local mounted noexec", "run from", "mount -o remount,exec /usr/local";
+
+    "clones" Fail NODE2, "one machine id for two", |s| s.node2().put("/etc/machine-id", &s.node1().read("/etc/machine-id"))
+        => "machine id 0123456789abcdef0123456789abcd0b, that of node1", "of its own", "systemd-machine-id-setup";
+    "clones" Fail NODE2, "one product uuid for two", |s| {
+            let path = "/sys/class/dmi/id/product_uuid";
+            s.node2().put(path, &s.node1().read(path));
+        } => "that of node1", "product uuid of its own", "hypervisor";
+    "clones" Fail NODE2, "one hardware address for two", |s| s.node2().interface("10.77.0.12/24", "52:54:00:00:00:0b")
+        => "52:54:00:00:00:0b, that of node1", "hardware address of its own", "hypervisor";
+
+    "networks" Fail NODE2, "a route into the pod network", |s| s.node2().route("10.233.64.0", "255.255.240.0")
+        => "a route to 10.233.64.0/20", "spec.network.podCidr", "another podCidr";
+    "networks" Fail NODE1, "a route over the service network", |s| s.node1().route("10.233.0.0", "255.255.240.0")
+        => "a route to 10.233.0.0/20", "spec.network.serviceCidr", "another serviceCidr";
+    "networks" Fail None, "pods and services in one network", |s| "10.233.64.0/20".clone_into(&mut s.cluster.network.service_cidr)
+        => "podCidr 10.233.64.0/18 and serviceCidr 10.233.64.0/20", "share no address", "choose another";
+
+    "bundle" Fail NODE2, "a platform that is not in the bundle", |s| s.node2().double("arch", "aarch64\n")
+        => "linux/arm64", "linux/amd64", "spec.bundle.platforms";
+    "bundle" Fail None, "a bundle without kubectl", |s| s.lost.push(ArtifactKey::Binary(Program::Kubectl))
+        => "binary/kubectl", "all of it", "kubexm-bundle build";
+};
+
+/// What an anxious check would stop at, and must not.
+pub const FINE: &[(&str, Edit)] = &[
+    ("Debian's own line for its name", |s| s.node1().put("/etc/hosts", "127.0.0.1 localhost\n127.0.1.1 node1\n")),
+    ("a minor release of Debian", |s| s.node1().put("/etc/os-release", "ID=debian\nVERSION_ID=\"13\"\n")),
+    ("what a 4 GB machine reports", |s| s.node1().put("/proc/meminfo", "MemTotal:  3880000 kB\n")),
+    ("what a 2 GB worker reports", |s| s.node2().put("/proc/meminfo", "MemTotal:  1900000 kB\n")),
+    ("an xfs of today", |s| mounts(s.node1(), "26 25 8:2 / /var rw - xfs /dev/sdb1 rw\n")),
+    ("overlay and br_netfilter built in", |s| {
+        s.node1().double("missing-modules.json", "[\"overlay\", \"br_netfilter\"]");
+        s.node1().put("/proc/sys/net/bridge/bridge-nf-call-iptables", "1\n");
+    }),
+    ("nft in the place of iptables", |s| {
+        s.node1().remove("/usr/sbin/iptables");
+        s.node1().put("/usr/sbin/nft", "");
+    }),
+    ("a slow line", |s| s.clocks.extend([("node1", (2_600, 1_300))])),
+    ("chrony in the place of timesyncd", |s| {
+        s.node1().unit("systemd-timesyncd.service", false);
+        s.node1().unit("chrony.service", true);
+    }),
+    ("the port of another role", |s| s.node2().listener("tcp", 2379, 99)),
+    ("the same number over another protocol", |s| s.node1().listener("udp", 6443, 99)),
+    ("docker without containers", |s| s.node1().process(600, "dockerd", &[])),
+    ("folders that a package left empty", |s| {
+        s.node1().put("/etc/kubernetes/manifests/.keep", "");
+        s.node1().put("/etc/cni/net.d/.kubernetes-cni-keep", "");
+    }),
+    ("leftovers of this very cluster", |s| {
+        stamp(s.node1(), "demo");
+        s.node1().put("/etc/kubernetes/admin.conf", "x");
+    }),
+    ("systemd-resolved with servers", |s| {
+        s.node1().put("/etc/resolv.conf", "nameserver 127.0.0.53\noptions edns0 trust-ad\n");
+        s.node1().put("/run/systemd/resolve/resolv.conf", "nameserver 10.77.0.1\n");
+    }),
+    ("no resolver, and one in cluster.yaml", |s| {
+        s.cluster.extra.resolves = vec![[10, 77, 0, 1].into()];
+        s.node1().remove("/etc/resolv.conf");
+    }),
+    ("ufw as every Ubuntu has it", |s| {
+        s.node1().put("/etc/ufw/ufw.conf", "ENABLED=no\n");
+        s.node1().unit("ufw.service", true);
+    }),
+    ("SELinux permissive", |s| s.node1().put("/sys/fs/selinux/enforce", "0")),
+    ("a proxy in a comment", |s| s.node1().put("/etc/environment", "# HTTPS_PROXY=http://10.0.0.8:3128\n")),
+    ("noexec where no program is put", |s| mounts(s.node1(), "26 25 8:2 / /tmp rw,noexec - ext4 /dev/sdb1 rw\n")),
+    ("machines without a product uuid", |s| {
+        s.node1().remove("/sys/class/dmi/id/product_uuid");
+        s.node2().remove("/sys/class/dmi/id/product_uuid");
+    }),
+];
+
+/// The root's mount and these.
+fn mounts(host: &Host, more: &str) {
+    let path = "/proc/self/mountinfo";
+    host.put(path, &(host.read(path) + more));
+}
+
+fn stamp(host: &Host, cluster: &str) {
+    host.put("/var/lib/kubexm/stamp.json", &format!("{{\"cluster\":\"{cluster}\",\"run\":\"r1\"}}"));
+}
