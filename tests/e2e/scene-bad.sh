@@ -2,6 +2,14 @@
 # What a tired operator gets wrong, each with its own exit code and nothing lost.
 say "bad input"
 HOME_NAME=home-bad
+# says CODE TEXT CMD...: it ends with this exit code, and says this
+says() {
+  local want=$1 text=$2 out got=0; shift 2
+  out=$("$@" 2>&1) || got=$?
+  printf '%s\n' "$out"
+  [ "$got" = "$want" ] || { echo "exit code $got, wanted $want: $*"; return 1; }
+  [[ $out == *"$text"* ]] || { echo "it does not say: $text"; return 1; }
+}
 variant() { sed "$1" "$WORK/cluster.yaml" > "$WORK/$2"; }
 
 variant 's/kubernetes:/kubernetesss:/' unknown-key.yaml
@@ -33,7 +41,20 @@ check "without a terminal and without -y nothing is changed" exits 11 install --
 lab host root n1 sh -c 'mkdir -p /etc/kubernetes && echo x > /etc/kubernetes/admin.conf'
 check "leftovers of another cluster stop it in preflight" exits 53 install --bundle "$FILE" -y --accept-new-host-keys
 lab host root n1 rm -rf /etc/kubernetes
+lab host root n1 systemd-run --quiet --unit squatter busybox nc -l -p 6443
+check "a port that is taken is refused, naming who has it" says 53 "6443/tcp held by busybox (pid " \
+  install --bundle "$FILE" -y --accept-new-host-keys
+lab host root n1 systemctl stop squatter
+lab host root n1 'cp /etc/resolv.conf /root/; : > /etc/resolv.conf'
+check "an empty resolv.conf is said and stops nothing" says 0 "no nameserver in /etc/resolv.conf" \
+  install preflight --bundle "$FILE" --accept-new-host-keys
+lab host root n1 cp /root/resolv.conf /etc/resolv.conf
 lab host root n1 sh -c 'mv /etc/sudoers.d/operator /root/operator.sudoers 2>/dev/null; for f in /etc/sudoers.d/*; do case $f in */README) ;; *) mv "$f" /root/;; esac; done; true'
 check "a user who cannot sudo is named" exits 52 install --bundle "$FILE" -y --accept-new-host-keys
+lab host down n1
+HOME_NAME=home-bare
+lab host up n1 10.77.0.11 --bare
+check "a host without the programs that kubelet calls is refused, naming them" says 53 "no conntrack" \
+  install --bundle "$FILE" -y --accept-new-host-keys
 lab host down --all
 HOME_NAME=home
