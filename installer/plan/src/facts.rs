@@ -55,6 +55,10 @@ pub struct Facts {
     pub fstab_swaps: Vec<String>,
     /// SELinux now.
     pub selinux: SelinuxState,
+    /// Whether fapolicyd runs: it refuses to run programs that no package brought.
+    pub fapolicyd: bool,
+    /// Whether the kernel is in FIPS mode: it wants validated cryptography alone.
+    pub fips: bool,
     /// Active units of firewalld, ufw, nftables.
     pub firewalls: Vec<String>,
     /// Active time services.

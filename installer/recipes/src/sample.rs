@@ -108,6 +108,8 @@ pub fn facts(name: &str, last: u8) -> Facts {
         swaps: Vec::new(),
         fstab_swaps: Vec::new(),
         selinux: SelinuxState::Absent,
+        fapolicyd: false,
+        fips: false,
         firewalls: Vec::new(),
         time_services: vec!["systemd-timesyncd".to_owned()],
         clock_offset_ms: 3,

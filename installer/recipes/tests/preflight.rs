@@ -360,6 +360,8 @@ fn a_resolv_conf_without_use_is_said_unless_cluster_yaml_names_servers() {
 fn selinux_firewall_and_swap_are_said() {
     warns(|f| f.selinux = SelinuxState::Enforcing, "settings", "SELinux");
     passes(|f| f.selinux = SelinuxState::Permissive);
+    warns(|f| f.fapolicyd = true, "settings", "fapolicyd");
+    warns(|f| f.fips = true, "settings", "FIPS");
     warns(|f| f.firewalls = vec!["firewalld".to_owned()], "settings", "kept");
     let off = findings(|site| {
         site.cluster.system.firewall = Firewall::Off;

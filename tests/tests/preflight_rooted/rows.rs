@@ -169,6 +169,10 @@ pub const ROWS: &[Row] = rows! {
 
     "settings" Warn NODE1, "SELinux enforcing", |s| s.node1().put("/sys/fs/selinux/enforce", "1")
         => "SELinux enforcing", "permissive", "system.selinux: permissive";
+    "settings" Warn NODE1, "fapolicyd, which refuses our programs", |s| s.node1().unit("fapolicyd.service", true)
+        => "fapolicyd active", "allowed to run", "fapolicyd-cli --file add /usr/local/bin";
+    "settings" Warn NODE2, "FIPS mode", |s| s.node2().put("/proc/sys/crypto/fips_enabled", "1\n")
+        => "FIPS mode", "cryptography", "try it first";
     "settings" Warn NODE2, "firewalld, kept", |s| s.node2().unit("firewalld.service", true)
         => "firewalld.service active", "ports open", "system.firewall: off";
     "settings" Warn NODE2, "ufw, to be stopped", |s| {

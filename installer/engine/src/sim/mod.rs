@@ -209,6 +209,8 @@ pub fn facts(host: &str) -> Facts {
         swaps: Vec::new(),
         fstab_swaps: Vec::new(),
         selinux: SelinuxState::Absent,
+        fapolicyd: false,
+        fips: false,
         firewalls: Vec::new(),
         time_services: vec!["systemd-timesyncd.service".to_owned()],
         clock_offset_ms: 0,

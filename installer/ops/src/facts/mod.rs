@@ -77,6 +77,8 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         swaps: swap_off::devices(machine)?,
         fstab_swaps: swap_off::fstab_lines(&fstab),
         selinux: os::selinux(machine)?,
+        fapolicyd: services::fapolicyd(machine)?,
+        fips: os::line(machine, "/proc/sys/crypto/fips_enabled")? == "1",
         firewalls: services::firewalls(machine)?,
         time_services: services::time(machine)?,
         clock_offset_ms: 0,

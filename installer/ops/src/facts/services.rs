@@ -1,4 +1,4 @@
-//! Firewalls and time services that are active.
+//! Firewalls, time services and fapolicyd, when they are active.
 
 use crate::{Machine, OpError, fsio, systemd};
 
@@ -21,6 +21,10 @@ pub(super) fn firewalls(machine: &Machine) -> Result<Vec<String>, OpError> {
         found.retain(|unit| unit != "ufw.service");
     }
     Ok(found)
+}
+
+pub(super) fn fapolicyd(machine: &Machine) -> Result<bool, OpError> {
+    Ok(!active(machine, &["fapolicyd.service"])?.is_empty())
 }
 
 pub(super) fn time(machine: &Machine) -> Result<Vec<String>, OpError> {

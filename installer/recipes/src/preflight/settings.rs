@@ -1,4 +1,4 @@
-//! SELinux, firewall and swap: what will be changed, or what must be right because it is kept.
+//! SELinux, fapolicyd, FIPS, firewall and swap: what will be changed, or what must be right because it is kept.
 
 use kubexm_plan::facts::SelinuxState;
 use kubexm_spec::cluster::{Firewall, Selinux};
@@ -17,6 +17,16 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 }
             };
             report.warn(seen.name(), "SELinux enforcing", "a policy that knows containers, or permissive", mend);
+        }
+        if facts.fapolicyd {
+            let mend =
+                "trust them with `fapolicyd-cli --file add /usr/local/bin` (and /opt/cni/bin), or stop fapolicyd";
+            report.warn(seen.name(), "fapolicyd active", "programs that no package brought allowed to run", mend);
+        }
+        if facts.fips {
+            let mend =
+                "nothing that is installed is FIPS-validated: turn the mode off where rules allow, or try it first";
+            report.warn(seen.name(), "FIPS mode", "a kernel that leaves programs their own cryptography", mend);
         }
         if !facts.firewalls.is_empty() {
             let mend = match system.firewall {
