@@ -3,6 +3,19 @@
 
 ready() { kubectl_on "$1" get nodes | grep -q ' Ready '; }
 
+# within SECONDS CMD...: polled until it holds
+within() {
+  local deadline=$((SECONDS + $1)); shift
+  until "$@"; do
+    [ "$SECONDS" -lt "$deadline" ] || return 1
+    sleep 1
+  done
+}
+
+becomes_ready() { within 120 ready "$1"; }
+
+depot_back() { within 60 lab host root "$1" systemctl is-active --quiet kubexm-depot.service; }
+
 all_running() {
   local pods; pods=$(kubectl_on "$1" get pods -A --no-headers)
   echo "$pods"

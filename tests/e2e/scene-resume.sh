@@ -19,10 +19,10 @@ killed_inside_init() {
 }
 
 check "the installer is killed inside kubeadm init" killed_inside_init
-check "resume goes on to the end" install resume --bundle "$FILE" -y --accept-new-host-keys
+check "resume goes on to the end" install resume --bundle "$FILE"
 check "the node is Ready after resume" ready n1
 check "every pod runs after resume" all_running n1
-objects n1 > "$WORK/objects-resumed"
+objects n1 > "$WORK/objects-resumed" || true
 tree n1 > "$WORK/tree-resumed"
 check "the API objects are those of an uninterrupted run" same "$WORK/objects-online" "$WORK/objects-resumed"
 check "the files are those of an uninterrupted run" same "$WORK/tree-online" "$WORK/tree-resumed"

@@ -30,7 +30,8 @@ pub(super) fn look(machine: &Machine, check: &Check<'_>) -> Result<ProbeAnswer, 
     // Of a check that was killed: its spec is the same, so the apply takes it over.
     machine.run(&kubectl(["apply", "--server-side", "--field-manager=kubexm", "--filename", "-"]).stdin(text))?;
     let seen = inside(machine, check);
-    let delete = ["delete", "pod", NAME, "--namespace", NAMESPACE, "--ignore-not-found", "--now", "--wait=false"];
+    // Waited for: who looks at the cluster next sees nothing of the check.
+    let delete = ["delete", "pod", NAME, "--namespace", NAMESPACE, "--ignore-not-found", "--now", "--timeout=60s"];
     let deleted = machine.run(&kubectl(delete));
     let seen = seen?;
     deleted?;
