@@ -1,0 +1,117 @@
+//! A whole cluster's bundle, of small programs and images that a mirror inside serves under upstream's names.
+
+use kubexm_spec::{Digest, ExitCode};
+use serde_json::Value;
+
+use crate::images::two_platforms;
+use crate::registry::{Registry, Setup};
+use crate::server::{Server, file};
+use crate::site::{Ended, Site, says};
+use crate::verify::rewrite;
+
+/// containerd of a known minor and an unknown patch: its digest is what is published beside it.
+const SPEC: &str = "  kubernetes: {version: v1.34.4}\n  runtime: {version: 2.2.99}\n  bundle: {exclude: [helm]}\n";
+
+/// What the mirror serves under a path: a program, or the checksum file of one.
+fn body(path: &str) -> Vec<u8> {
+    match path.strip_suffix(".sha256sum").or_else(|| path.strip_suffix(".sha256")) {
+        Some(of) => {
+            let name = of.rsplit('/').next().unwrap_or(of);
+            format!("{}  {name}\n", Digest::of(format!("program {of}")).hex()).into_bytes()
+        }
+        None => format!("program {path}").into_bytes(),
+    }
+}
+
+struct Lab {
+    site: Site,
+    server: Server,
+    _registry: Registry,
+}
+
+impl Lab {
+    /// Everything that the dry run names is made: programs pinned by an overlay, images pushed under upstream's tags.
+    fn new() -> Self {
+        let (site, registry) = (Site::new(), Registry::start(Setup::default()));
+        let server = Server::start(|request| file(request, &body(&request.path)));
+        let head = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: lab}\nspec:\n";
+        site.write("cluster.yaml", format!("{head}{SPEC}"));
+        let rule =
+            |host: &str, to: &str| format!("- {{match: {host}, to: [\"{to}/{host}\"], plainHttp: true, only: true}}\n");
+        let files = ["dl.k8s.io", "github.com", "get.helm.sh"].map(|host| rule(host, server.address()));
+        let images = ["registry.k8s.io", "ghcr.io"].map(|host| rule(host, &registry.address));
+        site.write("zone.yaml", format!("name: lab\nrules:\n{}{}", files.concat(), images.concat()));
+        let mut header = b"\x7fELF\x02\x01".to_vec();
+        header.resize(18, 0);
+        header.extend([62, 0]);
+        site.write("kubexm-install", &header);
+
+        let (made, ..) = two_platforms(site.path("made"), "v1");
+        let mut components = String::new();
+        let planned = site.build(&["--zone", "zone.yaml", "--dry-run", "--json"]).must(ExitCode::Ok).document();
+        for item in planned["items"].as_array().unwrap() {
+            let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
+            let (key, version) = (text("key"), text("version"));
+            let source = item["sources"][0].as_str().unwrap_or_default();
+            if let Some(name) = key.strip_prefix("binary/").filter(|name| *name != "containerd") {
+                let path = source.split_once(server.address()).unwrap().1.trim_start_matches('/');
+                let sha256 = Digest::of(body(path)).hex();
+                components
+                    .push_str(&format!("  {name}: {{versions: {{{version}: {{amd64: {{sha256: {sha256}}}}}}}}}\n"));
+            } else if key.starts_with("image/") {
+                registry.push(made.path(), source.split_once('/').unwrap().1, &version);
+            }
+        }
+        let schema = "schema: kubexm.io/catalogue/v1\nname: own builds\ncomponents:\n";
+        site.write("overlay.yaml", format!("{schema}{components}"));
+        Self { site, server, _registry: registry }
+    }
+
+    fn build(&self) -> Ended {
+        self.site.build(&["--zone", "zone.yaml", "--catalogue", "overlay.yaml", "--installer", "kubexm-install"])
+    }
+}
+
+#[test]
+fn a_clusters_bundle_is_complete_by_its_own_catalogue_and_says_why_each_digest_is_believed() {
+    let lab = Lab::new();
+    lab.build().must(ExitCode::Ok);
+    let site = &lab.site;
+    site.run(&["verify", "out.tar.zst"]).must(ExitCode::Ok);
+    let shown = site.run(&["inspect", "--json", "out.tar.zst"]).must(ExitCode::Ok).document();
+    assert_eq!(shown["cluster"]["kubernetes"], "v1.34.4");
+    assert_eq!(shown["cluster"]["runtime"], "containerd 2.2.99");
+    let trust = |key: &str| -> Value {
+        let found = shown["artifacts"].as_array().unwrap().iter().find(|artifact| artifact["key"] == key);
+        found.map_or(Value::Null, |artifact| artifact["trust"].clone())
+    };
+    assert_eq!(trust("binary/kubeadm"), "overlay");
+    // Only the mirror has said what these are.
+    assert_eq!(trust("binary/containerd"), "mirror");
+    assert_eq!(trust("image/pause"), "mirror");
+    assert_eq!(trust("installer/kubexm-install"), "self-built");
+    assert_eq!(trust("binary/helm"), Value::Null, "what is excluded is not there");
+
+    let folder = site.unpack(&site.path("out.tar.zst"));
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    says(&read("index.json"), &["kubexm/binary/kubeadm:1.34.4-linux-amd64", "registry.k8s.io/kube-proxy:v1.34.4"]);
+    says(&read("catalogue.json"), &["own builds", "2.2.99"]);
+
+    let asked = lab.server.requests().len();
+    let first = std::fs::read(site.path("out.tar.zst")).unwrap();
+    lab.build().must(ExitCode::Ok);
+    assert_eq!(std::fs::read(site.path("out.tar.zst")).unwrap(), first);
+    let again: Vec<String> = lab.server.requests().split_off(asked).into_iter().map(|request| request.path).collect();
+    assert!(again.iter().all(|path| path.contains("sha256")), "programs are fetched again: {again:?}");
+}
+
+#[test]
+fn a_clusters_bundle_without_one_of_its_artifacts_is_incomplete() {
+    let lab = Lab::new();
+    lab.build().must(ExitCode::Ok);
+    rewrite(&lab.site, &lab.site.path("less.tar.zst"), None, |manifest| {
+        manifest.artifacts.retain(|artifact| artifact.key.to_string() != "image/pause");
+    });
+    let text = lab.site.run(&["verify", "less.tar.zst"]).must(ExitCode::BundleIncomplete).err;
+    says(&text, &["image/pause 3.10.1", "kubeadm 1.34.4"]);
+}

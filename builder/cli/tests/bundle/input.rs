@@ -1,0 +1,107 @@
+//! What is wrong with what a user hands in is told with its place, by its own exit code, and before anything is asked for.
+
+use kubexm_spec::{Digest, ExitCode};
+
+use crate::server::{Server, nobody};
+use crate::site::{Site, says, wanted};
+
+fn cluster(site: &Site, spec: &str) {
+    let text = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: one}\nspec:\n";
+    site.write("cluster.yaml", format!("{text}{spec}"));
+}
+
+#[test]
+fn a_wrong_cluster_yaml_is_told_with_line_column_and_the_nearest_name() {
+    let site = Site::new();
+    let table: [(&str, ExitCode, &[&str]); 6] = [
+        ("  kubernets: {}\n", ExitCode::Config, &["cluster.yaml", "line 5, column 3", "kubernets", "kubernetes"]),
+        ("  kubernetes: {version: v1.99.0}\n", ExitCode::UnknownVersion, &["1.99", "nearest", "1.36"]),
+        ("  runtime: {version: 9.9.9}\n", ExitCode::UnknownVersion, &["containerd", "9.9.9", "nearest"]),
+        ("  runtime: {type: docker}\n", ExitCode::NotBuiltYet, &["docker", "not built yet"]),
+        (
+            "  hosts: [{name: a, address: 10.0.0.1, password: hunter2}]\n  roleGroups: {master: [a]}\n",
+            ExitCode::InlineSecret,
+            &["spec.hosts[0].password", "use privateKeyPath"],
+        ),
+        ("  bundle: {exclude: [hlem]}\n  kubernetes: {}\n", ExitCode::Config, &["hlem", "helm"]),
+    ];
+    for (spec, code, parts) in table {
+        cluster(&site, spec);
+        let text = site.refused(code, &[]);
+        says(&text, parts);
+        assert!(!text.contains("hunter2"), "a secret is shown: {text}");
+    }
+    says(&site.run(&["build", "-f", "none.yaml"]).must(ExitCode::Config).err, &["none.yaml", "No such file"]);
+    says(&site.run(&["build", "--kubernetes", "v1.2.3"]).must(ExitCode::UnknownVersion).err, &["1.2", "nearest"]);
+    says(&site.run(&["build", "--kubernetes", "latest"]).must(ExitCode::Config).err, &["latest", "v1.34"]);
+}
+
+#[test]
+fn a_login_in_an_address_is_refused_and_not_shown() {
+    let site = Site::new();
+    let sha256 = Digest::of("x").hex();
+    site.extras(&format!("extraFiles: [{{url: \"https://me:hunter2@host.test/f\", sha256: {sha256}}}]"));
+    let text = site.refused(ExitCode::InlineSecret, &[]);
+    says(&text, &["spec.bundle.extraFiles[0].url", "login"]);
+    site.extras("extraImages: [{name: a.test/b:1}]");
+    site.write("zone.yaml", "name: z\nrules: [{match: a.test, to: [\"me:hunter2@mirror.test/x\"]}]\n");
+    let zone = site.refused(ExitCode::InlineSecret, &["--zone", "zone.yaml"]);
+    says(&zone, &["zone.yaml", "rules[0].to[0]", "login"]);
+    assert!(!(text + &zone).contains("hunter2"));
+}
+
+#[test]
+fn what_must_be_on_this_machine_is_looked_for_before_any_origin_is_asked() {
+    let site = Site::new();
+    let server = Server::files(vec![("tool", b"tool".to_vec())]);
+    site.extras(&format!(
+        "extraFiles:\n{}\n- {{path: missing.txt}}\n- {{path: home}}\nextraImages: [{{name: \"a.test/b:1\", from: \"oci:none\"}}]",
+        wanted(&server.url("tool"), b"tool")
+    ));
+    let text = site.refused(ExitCode::Config, &[]);
+    says(
+        &text,
+        &[
+            "3 artifacts failed",
+            "missing.txt",
+            "No such file",
+            "home: it is no regular file",
+            "none: there is no such folder",
+        ],
+    );
+    assert!(server.requests().is_empty(), "{:?}", server.requests());
+    site.write("none/readme", "no layout");
+    says(&site.refused(ExitCode::OriginMissing, &[]), &["none/oci-layout"]);
+}
+
+#[test]
+fn a_cluster_without_the_installer_is_refused_before_any_origin_is_asked() {
+    let site = Site::new();
+    cluster(&site, "  kubernetes: {version: v1.34}\n  bundle: {platforms: [linux/arm64]}\n");
+    site.write(
+        "zone.yaml",
+        format!("name: down\nrules: [{{match: dl.k8s.io, to: [\"http://{}\"], only: true}}]\n", nobody()),
+    );
+    let text = site.refused(ExitCode::Config, &["--zone", "zone.yaml"]);
+    says(&text, &["no kubexm-install for linux/arm64", "--installer FILE"]);
+    let script = site.write("script", "#!/bin/sh");
+    says(&site.refused(ExitCode::Config, &["--installer", script.to_str().unwrap()]), &["script", "no Linux program"]);
+}
+
+#[test]
+fn a_typo_in_a_zone_or_an_overlay_is_told_with_line_and_column() {
+    let site = Site::new();
+    site.extras("extraFiles: []");
+    says(&site.refused(ExitCode::Config, &["--zone", "gloabl"]), &["\"gloabl\"", "global", "cn"]);
+    site.write("zone.yaml", "name: mine\nrules:\n- {match: dl.k8s.io, too: [\"http://mirror\"]}\n");
+    says(&site.refused(ExitCode::Config, &["--zone", "zone.yaml"]), &["zone.yaml", "line 3, column 22", "too", "to"]);
+    site.write(
+        "overlay.yaml",
+        "schema: kubexm.io/catalogue/v1\nname: mine\ncomponents:\n  containerdd: {default: 2.2.9}\n",
+    );
+    says(
+        &site.refused(ExitCode::Config, &["--catalogue", "overlay.yaml"]),
+        &["overlay.yaml", "line 4", "containerdd", "containerd"],
+    );
+    says(&site.refused(ExitCode::Config, &["--catalogue", "none.yaml"]), &["none.yaml", "No such file"]);
+}

@@ -1,0 +1,112 @@
+//! SIGKILL at any moment of a build: no half bundle under its name, and the same build then ends as if nothing had been.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use assert_cmd::cargo::CommandCargoExt;
+use kubexm_spec::ExitCode;
+
+use crate::server::{How, Server, file};
+use crate::site::{Site, bundles, digest, noise, wanted};
+
+const FILES: [&str; 4] = ["a", "b", "c", "d"];
+const SIZE: usize = 5 << 20;
+
+/// Four files of a slow origin, and one of this machine that takes a while to pack.
+fn site() -> (Site, Server) {
+    let site = Site::new();
+    let bodies: Vec<Vec<u8>> = (0..).take(FILES.len()).map(|seed| noise(seed + 1, SIZE)).collect();
+    let served = bodies.clone();
+    let server = Server::start(move |request| {
+        let index = FILES.iter().position(|name| *name == request.path).unwrap();
+        file(request, &served[index]).how(How::Slowly(256 << 10, Duration::from_millis(25)))
+    });
+    let files: Vec<String> = FILES.iter().zip(&bodies).map(|(name, body)| wanted(&server.url(name), body)).collect();
+    site.write("large", noise(9, 48 << 20));
+    site.extras(&format!("extraFiles:\n{}\n- {{path: large}}", files.join("\n")));
+    (site, server)
+}
+
+/// When a build is killed.
+enum Moment {
+    /// So many milliseconds after it has asked the origin for something.
+    Asked(u64),
+    /// So many milliseconds after it has said that a phase begins.
+    Phase(&'static str, u64),
+}
+
+/// Starts the build and kills it at a moment; whether it was still running.
+fn killed(site: &Site, server: &Server, moment: &Moment) -> bool {
+    let asked = server.requests().len();
+    let mut child = Command::cargo_bin("kubexm-bundle")
+        .unwrap()
+        .args(["build", "--json", "-f", "cluster.yaml", "-o", "out.tar.zst"])
+        .current_dir(site.path(""))
+        .env("KUBEXM_HOME", site.path("kubexm"))
+        .env("NO_PROXY", "*")
+        .env_remove("KMZONE")
+        .env_remove("KKZONE")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let later = match moment {
+        Moment::Asked(later) => {
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while server.requests().len() == asked {
+                assert!(Instant::now() < deadline, "the build never asked for anything");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            later
+        }
+        Moment::Phase(name, later) => {
+            let text = format!("\"name\":\"{name}\"");
+            assert!(lines.by_ref().any(|line| line.contains(&text)), "the build ended before {name}");
+            later
+        }
+    };
+    // A moment inside the work, not a wait for a state.
+    std::thread::sleep(Duration::from_millis(*later));
+    child.kill().unwrap();
+    !child.wait().unwrap().success()
+}
+
+#[test]
+fn a_build_killed_at_any_moment_goes_on_to_the_same_bytes() {
+    let (site, server) = site();
+    let mut unfinished = 0;
+    let asked = [0, 150, 250, 350].map(Moment::Asked);
+    let packing = [0, 5, 20, 50, 100].map(|later| Moment::Phase("pack", later));
+    for moment in asked.into_iter().chain([Moment::Phase("fetch", 0)]).chain(packing) {
+        unfinished += u32::from(killed(&site, &server, &moment));
+        if site.path("out.tar.zst").exists() {
+            // The kill came after the rename: then it is whole.
+            site.run(&["verify", "out.tar.zst"]).must(ExitCode::Ok);
+            std::fs::remove_file(site.path("out.tar.zst")).unwrap();
+        }
+    }
+    assert!(unfinished >= 5, "only {unfinished} builds were killed before their end");
+    let finished = digest(&site.built(&[]));
+    assert_eq!(bundles(&site.path("")), ["out.tar.zst"], "the partial file of a killed build is taken over");
+    assert!(server.requests().iter().any(|request| request.offset().is_some()), "nothing was gone on with");
+
+    let fresh = site.path("fresh cache");
+    assert_eq!(digest(&site.built(&["--cache", fresh.to_str().unwrap()])), finished);
+}
+
+#[test]
+fn two_builds_of_one_bundle_never_write_over_each_other() {
+    let (site, _server) = site();
+    site.built(&[]);
+    let run = || site.build(&[]);
+    let codes: Vec<i32> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+        all.into_iter().map(|thread| thread.join().unwrap().code).collect()
+    });
+    assert!(codes.contains(&0), "{codes:?}");
+    let locked = i32::from(ExitCode::HostLocked.code());
+    assert!(codes.iter().all(|code| *code == 0 || *code == locked), "{codes:?}");
+    site.run(&["verify", "out.tar.zst"]).must(ExitCode::Ok);
+}

@@ -1,0 +1,19 @@
+//! The whole program against real origins: an HTTP server whose every answer a test decides, Debian's registry, folders,
+//! small disks, kills. Needs `docker-registry` and `skopeo` (Debian packages) and root (for a tmpfs).
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test dies of what it did not expect")]
+
+mod cluster;
+mod disk;
+mod events;
+mod extras;
+mod faults;
+mod images;
+mod input;
+mod kill;
+mod paths;
+mod registry;
+mod server;
+mod site;
+mod verify;
+mod zones;

@@ -1,0 +1,114 @@
+//! Debian's docker-registry on a port of its own choice.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+const PROGRAM: &str = "/usr/bin/docker-registry";
+pub const USER: &str = "builder";
+pub const PASSWORD: &str = "open sesame";
+/// `PASSWORD` by bcrypt, the only kind the registry takes.
+const HTPASSWD: &str = "builder:$2b$04$8SvDOsjR11p6PDa.WrKwY.HRPBGLwjtvekovrD84a8IKfLm19u5DG\n";
+
+/// Killed at the end.
+pub struct Registry {
+    child: Child,
+    pub address: String,
+    dir: tempfile::TempDir,
+    setup: Setup,
+}
+
+#[derive(Clone, Copy, Default)]
+pub struct Setup {
+    pub tls: bool,
+    pub password: bool,
+}
+
+impl Registry {
+    pub fn start(setup: Setup) -> Self {
+        assert!(Path::new(PROGRAM).exists(), "{PROGRAM} is needed (Debian package docker-registry)");
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let mut config = format!(
+            "version: 0.1\nlog: {{level: info}}\nstorage:\n  filesystem: {{rootdirectory: {}}}\n",
+            at("data").display()
+        );
+        if setup.password {
+            std::fs::write(at("htpasswd"), HTPASSWD).unwrap();
+            config.push_str(&format!("auth:\n  htpasswd: {{realm: test, path: {}}}\n", at("htpasswd").display()));
+        }
+        config.push_str("http:\n  addr: 127.0.0.1:0\n  secret: unguarded\n");
+        if setup.tls {
+            certificates(dir.path());
+            let (leaf, key) = (at("leaf.pem"), at("leaf.key"));
+            config.push_str(&format!("  tls: {{certificate: {}, key: {}}}\n", leaf.display(), key.display()));
+        }
+        std::fs::write(at("config.yml"), config).unwrap();
+        let mut child = Command::new(PROGRAM)
+            .arg("serve")
+            .arg(at("config.yml"))
+            .env("OTEL_TRACES_EXPORTER", "none")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let address = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| Some(line.split_once("listening on ")?.1.split(['"', ',']).next()?.to_owned()))
+            .expect("the registry ended before it listened");
+        // Its log must be read on, or the pipe fills up.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        Self { child, address, dir, setup }
+    }
+
+    /// The CA that its certificate is signed by.
+    pub fn ca(&self) -> PathBuf {
+        self.dir.path().join("ca/ca.crt")
+    }
+
+    /// Pushes the one image of a layout with every platform.
+    pub fn push(&self, layout: &Path, repository: &str, tag: &str) {
+        let mut command = Command::new("skopeo");
+        command.args(["copy", "--all", "--preserve-digests", "--insecure-policy", "--quiet"]);
+        match self.setup.tls {
+            true => command.arg("--dest-cert-dir").arg(self.dir.path().join("ca")),
+            false => command.arg("--dest-tls-verify=false"),
+        };
+        if self.setup.password {
+            command.arg("--dest-creds").arg(format!("{USER}:{PASSWORD}"));
+        }
+        let status = command
+            .arg(format!("oci:{}", layout.display()))
+            .arg(format!("docker://{}/{repository}:{tag}", self.address))
+            .stdin(Stdio::null())
+            .status()
+            .expect("skopeo is needed (Debian package skopeo)");
+        assert!(status.success(), "skopeo could not push");
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A CA of our own in `ca/ca.crt`, and a leaf for 127.0.0.1.
+fn certificates(dir: &Path) {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    let ca_key = KeyPair::generate().unwrap();
+    let mut ca = CertificateParams::new(Vec::new()).unwrap();
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    ca.distinguished_name.push(rcgen::DnType::CommonName, "test CA");
+    let ca_pem = ca.self_signed(&ca_key).unwrap().pem();
+    let leaf_key = KeyPair::generate().unwrap();
+    let leaf = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let leaf = leaf.signed_by(&leaf_key, &Issuer::new(ca, ca_key)).unwrap();
+    std::fs::create_dir_all(dir.join("ca")).unwrap();
+    std::fs::write(dir.join("ca/ca.crt"), ca_pem).unwrap();
+    std::fs::write(dir.join("leaf.pem"), leaf.pem()).unwrap();
+    std::fs::write(dir.join("leaf.key"), leaf_key.serialize_pem()).unwrap();
+}

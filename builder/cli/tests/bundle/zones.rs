@@ -1,0 +1,62 @@
+//! Which zone holds: `--zone`, then `KMZONE`, then the older `KKZONE` (with a warning), then `spec.bundle.zone`, then global.
+
+use kubexm_spec::ExitCode;
+
+use crate::server::Server;
+use crate::site::{Ended, Site, end, noise, says, wanted};
+
+fn site() -> Site {
+    let site = Site::new();
+    for name in ["flag", "new", "old", "file"] {
+        site.write(&format!("{name}.yaml"), format!("name: {name}\nrules: []\n"));
+    }
+    site.extras("zone: file.yaml");
+    site
+}
+
+fn dry_run(site: &Site, variables: &[(&str, &str)], more: &[&str]) -> Ended {
+    let mut program = site.program();
+    program.args(["build", "-f", "cluster.yaml", "--dry-run", "--json"]).args(more);
+    end(program.envs(variables.iter().copied())).must(ExitCode::Ok)
+}
+
+/// The last line is the document; a warning is an event before it.
+fn zone(ended: &Ended) -> String {
+    ended.events().last().unwrap()["zone"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_nearest_word_on_the_zone_wins() {
+    let site = site();
+    let (new, old) = (("KMZONE", "new.yaml"), ("KKZONE", "old.yaml"));
+    assert_eq!(zone(&dry_run(&site, &[new, old], &["--zone", "flag.yaml"])), "flag");
+    assert_eq!(zone(&dry_run(&site, &[new, old], &[])), "new");
+    assert_eq!(zone(&dry_run(&site, &[("KMZONE", "")], &[])), "file", "an empty variable says nothing");
+    assert_eq!(zone(&dry_run(&site, &[], &[])), "file");
+    site.extras("extraFiles: []");
+    assert_eq!(zone(&dry_run(&site, &[], &[])), "global");
+    assert_eq!(zone(&dry_run(&site, &[], &["--zone", "cn"])), "cn");
+}
+
+#[test]
+fn the_old_variable_is_read_with_a_warning_and_the_new_one_without() {
+    let site = site();
+    let old = dry_run(&site, &[("KKZONE", "old.yaml")], &[]);
+    assert_eq!(zone(&old), "old");
+    let events = old.events();
+    assert_eq!(events[0]["type"], "warning");
+    says(events[0]["text"].as_str().unwrap(), &["KKZONE", "KMZONE"]);
+    assert_eq!(dry_run(&site, &[("KMZONE", "new.yaml"), ("KKZONE", "old.yaml")], &[]).events().len(), 1);
+}
+
+#[test]
+fn a_mirror_of_the_zone_is_asked_first_and_the_origin_when_it_fails() {
+    let body = noise(2, 10_000);
+    let (mirror, origin) = (Server::files(vec![]), Server::files(vec![("tool", body.clone())]));
+    let site = Site::new();
+    site.extras(&format!("extraFiles:\n{}", wanted(&origin.url("tool"), &body)));
+    let rule = format!("{{match: \"{}\", to: [\"{}\"]}}", origin.address(), mirror.url("store"));
+    site.write("zone.yaml", format!("name: mirrored\nrules: [{rule}]\n"));
+    site.built(&["--zone", "zone.yaml"]);
+    assert_eq!((mirror.count("store/tool"), origin.count("tool")), (1, 1));
+}
