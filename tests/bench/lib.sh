@@ -1,0 +1,74 @@
+# shellcheck shell=bash disable=SC2034,SC2031,SC2153
+# What the parts of scripts/bench share. Figures go to $WORK/samples.tsv, talk goes to standard error: standard output is the
+# report's alone.
+
+HOST=b1
+ADDRESS=10.77.0.31
+CACHE=$WORK/cache
+FILE=$WORK/lab.tar.zst
+BUNDLE=$WORK/bin/kubexm-bundle
+INSTALL=$WORK/bin/kubexm-install
+
+say() { printf '== %s  (%s s)\n' "$*" "$SECONDS" >&2; }
+lab() { "$ROOT/scripts/lab" "$@"; }
+
+# in_lab FUNCTION ARGS...: one of the lab's own functions, in a shell of its own
+in_lab() (
+  . "$ROOT/tests/lab/lib.sh"
+  . "$ROOT/tests/lab/origins.sh"
+  . "$ROOT/tests/lab/tools.sh"
+  . "$ROOT/tests/lab/smoke.sh"
+  "$@"
+)
+
+# GNU time knows the peak memory of what it runs; bash's own keyword does not.
+tools() {
+  local missing=()
+  [ -x /usr/bin/time ] || missing+=(time)
+  command -v zstd > /dev/null || missing+=(zstd)
+  [ "${#missing[@]}" = 0 ] || in_lab step apt apt_install "${missing[@]}" >&2
+}
+
+# prepare: a bundle in a filled cache. Origins that run already are another one's: they are used, and left.
+prepare() {
+  [ -s "$LAB/run/origins.env" ] || OUR_ORIGINS=yes
+  lab origins up >&2
+  cp "$LAB/run/zone.yaml" "$LAB/run/overlay.yaml" "$WORK/"
+  lab cluster-yaml "$HOST" "$ADDRESS" > "$WORK/cluster.yaml"
+  say "the first build, which fills the cache"
+  build > "$WORK/first-build.log" 2>&1 || { tail -n 20 "$WORK/first-build.log" >&2; return 1; }
+  stat -c %s "$FILE" > "$WORK/bundle.size"
+}
+
+build() {
+  "$BUNDLE" build -f "$WORK/cluster.yaml" --zone "$WORK/zone.yaml" --catalogue "$WORK/overlay.yaml" --cache "$CACHE" -o "$FILE"
+}
+
+# timed ROUND WHAT CMD...: one sample: seconds by the clock, and peak memory of the largest process (kB)
+timed() {
+  local round=$1 what=$2
+  shift 2
+  /usr/bin/time -q -o "$WORK/time" -f '%e\t%M' "$@" > "$WORK/out.log" 2>&1 || { tail -n 40 "$WORK/out.log" >&2; echo "bench: $what failed" >&2; return 1; }
+  printf '%s\t%s\t%s\n' "$round" "$what" "$(cat "$WORK/time")" >> "$WORK/samples.tsv"
+  echo "$what: $(cut -f 1 "$WORK/time") s" >&2
+}
+
+# warm FILE...: into the page cache
+warm() { cat "$@" > /dev/null; }
+
+# settle FILE: what the last sample left in memory goes to the disk now, not while the next one runs
+settle() { sync "$@"; }
+
+finish() {
+  local code=$?
+  [ -z "${BENCH_KEEP:-}" ] || exit "$code"
+  lab host down --all > /dev/null 2>&1 || true
+  in_lab registry_down > /dev/null 2>&1 || true
+  lab net down > /dev/null 2>&1 || true
+  [ -z "${OUR_ORIGINS:-}" ] || lab origins down > /dev/null 2>&1 || true
+  rm -rf "$WORK"
+  exit "$code"
+}
+
+# Runs within in_lab: the registry that by-hand.sh is given, in the network without a way out, filled already.
+registry_down() { stop "$NETRUN/registry.pid" "$NETRUN/registry.yml"; }
