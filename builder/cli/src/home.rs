@@ -32,12 +32,12 @@ pub fn resolve(path: &Path, folder: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The zone's name or file from the environment, with a warning for the older variable.
-pub fn zone(warn: impl Fn(String)) -> Option<String> {
+/// The zone's name or file from the environment, with a warning when it is the older variable's.
+pub fn zone() -> Option<(String, Option<String>)> {
     let read = |name| std::env::var(name).ok().filter(|v| !v.is_empty());
-    read(names::ZONE_ENV).or_else(|| {
+    read(names::ZONE_ENV).map(|zone| (zone, None)).or_else(|| {
         let old = read(names::OLD_ZONE_ENV)?;
-        warn(format!("{} is the old name of {}: set that instead", names::OLD_ZONE_ENV, names::ZONE_ENV));
-        Some(old)
+        let warning = format!("{} is the old name of {}: set that instead", names::OLD_ZONE_ENV, names::ZONE_ENV);
+        Some((old, Some(warning)))
     })
 }

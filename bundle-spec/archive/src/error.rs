@@ -9,7 +9,7 @@ use kubexm_spec::ExitCode;
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// The operating system refused something.
-    #[error("cannot {action} {}", path.display())]
+    #[error("cannot {action} {}{}", path.display(), room(source))]
     Io {
         /// What was tried: `open`, `write`, `rename` …
         action: &'static str,
@@ -120,6 +120,14 @@ pub enum ArchiveError {
         /// The file that would be written.
         target: PathBuf,
     },
+}
+
+/// What to do about a full disk; nothing is known about other causes.
+fn room(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => " (free space there, or write to another folder)",
+        _ => "",
+    }
 }
 
 impl ArchiveError {

@@ -67,11 +67,12 @@ pub struct Args {
 pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
     let (cluster_yaml, cluster) = input::cluster(args.file.as_deref(), args.kubernetes.as_deref())?;
     let catalogue = input::catalogue(&args.catalogue)?;
-    let zone = input::zone(args.zone.as_deref(), &cluster, display)?;
+    let (zone, warning) = input::zone(args.zone.as_deref(), &cluster)?;
     let requirements = require(&cluster, &catalogue).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
     if args.dry_run {
-        return dry_run(&requirements, &zone, display);
+        return dry_run(&requirements, &zone, warning, display);
     }
+    warn(warning, display);
     let target = args.output.clone().unwrap_or_else(|| default_name(&cluster, &requirements));
     writable(&target)?;
     let origins = origins(&args)?;
@@ -151,7 +152,18 @@ fn credentials() -> Credentials {
     }
 }
 
-fn dry_run(requirements: &Requirements, zone: &Zone, display: &Display) -> Result<(), Failure> {
+fn warn(warning: Option<String>, display: &Display) {
+    if let Some(text) = warning {
+        display.emit(EventKind::Warning { text });
+    }
+}
+
+fn dry_run(
+    requirements: &Requirements,
+    zone: &Zone,
+    warning: Option<String>,
+    display: &Display,
+) -> Result<(), Failure> {
     let resolution = resolve::resolve(requirements, zone);
     if display.mode() == Mode::Json {
         let items: Vec<_> = resolution
@@ -170,11 +182,13 @@ fn dry_run(requirements: &Requirements, zone: &Zone, display: &Display) -> Resul
             &json!({
                 "schema": "kubexm.io/dry-run/v1", "name": resolution.name, "kubernetes": resolution.kubernetes,
                 "zone": resolution.zone, "items": items,
+                "warnings": warning.into_iter().collect::<Vec<_>>(),
             })
             .to_string(),
         );
         return Ok(());
     }
+    warn(warning, display);
     let mut known = 0;
     for item in &resolution.items {
         let needed = &item.requirement;

@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use kubexm_archive::Bundle;
 use kubexm_manifests::{Catalogue, Zone};
-use kubexm_spec::event::EventKind;
 use kubexm_spec::{Cluster, ExitCode, cluster, names};
-use kubexm_terminal::{Display, Failure};
+use kubexm_terminal::Failure;
 
 use crate::home;
 
@@ -78,18 +77,21 @@ pub fn catalogue(overlays: &[PathBuf]) -> Result<Catalogue, Failure> {
     })
 }
 
-/// `--zone`, then the environment, then `spec.bundle.zone`, then `global`.
-pub fn zone(named: Option<&str>, cluster: &Cluster, display: &Display) -> Result<Zone, Failure> {
-    let from_environment = || home::zone(|text| display.emit(EventKind::Warning { text }));
-    let name = named
-        .map(str::to_owned)
-        .or_else(from_environment)
-        .or_else(|| cluster.bundle.zone.clone())
-        .unwrap_or_else(|| "global".to_owned());
-    if let Some(zone) = Zone::builtin(&name) {
+/// `--zone`, then the environment, then `spec.bundle.zone`, then `global`; and a warning about where it was said.
+pub fn zone(named: Option<&str>, cluster: &Cluster) -> Result<(Zone, Option<String>), Failure> {
+    let (name, warning) = named
+        .map(|name| (name.to_owned(), None))
+        .or_else(home::zone)
+        .or_else(|| Some((cluster.bundle.zone.clone()?, None)))
+        .unwrap_or_else(|| ("global".to_owned(), None));
+    Ok((read_zone(&name)?, warning))
+}
+
+fn read_zone(name: &str) -> Result<Zone, Failure> {
+    if let Some(zone) = Zone::builtin(name) {
         return Ok(zone);
     }
-    let path = Path::new(&name);
+    let path = Path::new(name);
     if !path.exists() {
         return Err(Failure::new(
             ExitCode::Config,
