@@ -102,7 +102,8 @@ impl Output {
 }
 
 /// Which Act of which run is carried out: names the transient unit and the log file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ActContext {
     /// Run id.
     pub run: String,

@@ -5,11 +5,12 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use common::{Host, archive};
 use kubexm_ops::ledger::Outcome;
-use kubexm_ops::{FaultPoint, Faults, Machine, OpError, dispatch, probe, step};
+use kubexm_ops::system::{Kernel, Output, Program, Space, System};
+use kubexm_ops::{ActContext, FaultPoint, Faults, Machine, OpError, dispatch, probe, step};
 use kubexm_plan::op::{Act, Binary, Content, File, Hostname, Op, Stamp, SwapOff, Sysctl, Unit, Unpacked};
 use kubexm_plan::{Probe, SlotName, Step, StepId, Undo};
 use kubexm_spec::Digest;
@@ -192,6 +193,78 @@ fn our_own_cluster_whose_api_server_is_away_is_done_and_not_half_done() {
         host.read("/run/kubexm-double/state.json").replace("\"nodes\":{\"node1\"", "\"nodes\":{},\"x\":{\"node1\"");
     host.put("/run/kubexm-double/state.json", state);
     assert!(satisfied(&init(), &host.machine));
+}
+
+#[test]
+fn our_own_cluster_that_lost_a_file_is_never_reset() {
+    for lost in ["admin.conf", "manifests/kube-apiserver.yaml"] {
+        let host = Host::fresh();
+        host.ready_for_init();
+        dispatch::converge(&init(), &host.machine).expect("init");
+        host.put("/var/lib/etcd/member/snap/db", "what users stored");
+        std::fs::remove_file(host.machine.path(format!("/etc/kubernetes/{lost}"))).expect("taken away by hand");
+        let text = text_of(dispatch::converge(&init(), &host.machine));
+        assert!(text.contains(&format!("/etc/kubernetes/{lost}")), "{text}");
+        assert_eq!(host.read("/var/lib/etcd/member/snap/db"), "what users stored");
+    }
+}
+
+/// A system on which the init of an earlier run still goes on.
+#[derive(Debug)]
+struct Busy {
+    inner: Machine,
+    waited_for: Mutex<Vec<String>>,
+}
+
+impl System for Busy {
+    fn run(&self, program: &Program) -> Result<Output, OpError> {
+        let is_init = |arg: &String| arg == "kubexm-act-run-node1-test.step.service";
+        if program.name == "systemctl" && program.args.iter().any(is_init) {
+            return Ok(Output::text("LoadState=loaded\nActiveState=active\nSubState=running\n"));
+        }
+        self.inner.system().run(program)
+    }
+    fn run_act(&self, act: &ActContext, _: &Program) -> Result<Output, OpError> {
+        self.waited_for.lock().expect("a list").push(act.unit());
+        Ok(Output::text("Your Kubernetes control-plane has initialized successfully!\n"))
+    }
+    fn hostname(&self) -> Result<String, OpError> {
+        self.inner.system().hostname()
+    }
+    fn set_hostname(&self, name: &str) -> Result<(), OpError> {
+        self.inner.system().set_hostname(name)
+    }
+    fn kernel(&self) -> Result<Kernel, OpError> {
+        self.inner.system().kernel()
+    }
+    fn space(&self, path: &str) -> Result<Space, OpError> {
+        self.inner.system().space(path)
+    }
+    fn interfaces(&self) -> Result<Vec<kubexm_plan::facts::Interface>, OpError> {
+        self.inner.system().interfaces()
+    }
+    fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError> {
+        self.inner.system().https_get(url, ca)
+    }
+    fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
+        self.inner.system().pod_network(pid, name, dns, service)
+    }
+    fn is_real(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn an_init_that_another_run_left_running_is_waited_for_and_not_reset_under_its_feet() {
+    let host = Host::fresh();
+    host.ready_for_init();
+    host.put("/run/kubexm-double/kill-kubeadm-init", "");
+    dispatch::converge(&init(), &host.machine).expect_err("half-way");
+    let busy = Arc::new(Busy { inner: host.machine.clone(), waited_for: Mutex::default() });
+    let second = Machine::with_system(host.machine.root(), busy.clone())
+        .with_act(ActContext { run: "second".into(), step: "node1/test.step".into() });
+    dispatch::converge(&init(), &second).expect("the init of the first run");
+    assert_eq!(*busy.waited_for.lock().expect("a list"), ["kubexm-act-run-node1-test.step.service"]);
 }
 
 fn two_ops(host: &mut Host) -> Step {

@@ -4,13 +4,15 @@
 //! well. Without it a half-done init of ours could not be told from somebody's cluster, which must never be reset,
 //! nor from our own cluster whose API server is away for a moment.
 
+use std::time::{Duration, Instant};
+
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 use super::{Progress, kubeadm_reset};
 use crate::fsio::{self, Access};
-use crate::kube::{self, kubectl};
-use crate::system::Program;
+use crate::kube::kubectl;
+use crate::system::{ActContext, Program};
 use crate::{Machine, OpError, paths, transient};
 
 /// kubeadm pulls nothing (images are there) and waits four minutes for the control plane by default.
@@ -22,26 +24,35 @@ pub(super) const MANIFESTS: [&str; 3] = [
     "/etc/kubernetes/manifests/kube-scheduler.yaml",
 ];
 
+/// How long the API server of an init whose end nobody saw may take to answer, before the init counts as half-done.
+const COMES_UP: Duration = Duration::from_secs(60);
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Mark {
     ended_well: bool,
     /// Of kubeadm's config.
     config: Option<Digest>,
+    /// The step that began it: its unit may still run when another run comes.
+    #[serde(default)]
+    act: Option<ActContext>,
 }
 
 pub(super) fn observe(machine: &Machine) -> Result<Progress, OpError> {
     let mark = read_mark(machine)?;
     let traces = kubeadm_reset::traces(machine)?;
-    let whole = kube::has_admin_conf(machine) && MANIFESTS.iter().all(|path| machine.path(path).is_file());
+    let whole = missing(machine).is_empty();
     Ok(match mark {
-        Some(Mark { ended_well: true, .. }) if whole => Progress::Done,
-        // We were killed between the end of kubeadm and the mark.
-        Some(_) if whole && !running(machine)? && last_phases_done(machine)? => Progress::Done,
-        Some(_) if traces.is_empty() && !running(machine)? => Progress::NotBegun,
-        Some(_) => Progress::HalfDone,
         None if traces.is_empty() => Progress::NotBegun,
         None => Progress::Foreign,
+        Some(Mark { ended_well: true, .. }) if whole => Progress::Done,
+        // A cluster that people may have used: it has their data, and is never cleared by us.
+        Some(Mark { ended_well: true, .. }) if !traces.is_empty() => Progress::Damaged,
+        Some(mark) if still_running(machine, &mark)?.is_some() => Progress::HalfDone,
+        // We were killed between the end of kubeadm and the mark.
+        Some(_) if whole && last_phases_done(machine)? => Progress::Done,
+        Some(_) if traces.is_empty() => Progress::NotBegun,
+        Some(_) => Progress::HalfDone,
     })
 }
 
@@ -63,14 +74,27 @@ pub(super) fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[
                 kubeadm_reset::traces(machine)?.join(", ")
             )));
         }
-        Progress::HalfDone if running(machine)? => {
-            // Started by a run that was killed: wait for it. When it fails it is cleared and tried anew.
-            if machine.run_act(&init).is_ok() {
+        Progress::Damaged => {
+            return Err(OpError::other(format!(
+                "this node's control plane was made by us and ended well, and {} is missing now; it is not made anew, \
+                 since that would delete its data: put the file back (`kubeadm init phase kubeconfig` and `kubeadm init \
+                 phase control-plane` with --config {config} write them), or `kubeadm reset` it yourself if nobody \
+                 needs it, then run again",
+                missing(machine).join(", ")
+            )));
+        }
+        Progress::HalfDone => {
+            let running = read_mark(machine)?.map_or(Ok(None), |mark| still_running(machine, &mark))?;
+            let ended_well = match running {
+                // Started by a run that was killed: wait for it. When it fails it is cleared and tried anew.
+                Some(act) => machine.with_act(act).run_act(&init).is_ok(),
+                None => missing(machine).is_empty() && comes_up(machine)?,
+            };
+            if ended_well {
                 return write_mark(machine, true, digest);
             }
             kubeadm_reset::clear(machine, socket)?;
         }
-        Progress::HalfDone => kubeadm_reset::clear(machine, socket)?,
         Progress::NotBegun => {}
     }
     write_mark(machine, false, digest)?;
@@ -78,8 +102,33 @@ pub(super) fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[
     write_mark(machine, true, digest)
 }
 
-fn running(machine: &Machine) -> Result<bool, OpError> {
-    machine.act().map_or(Ok(false), |act| transient::is_running(machine, act))
+/// What an init that ended well leaves, and is not there.
+fn missing(machine: &Machine) -> Vec<&'static str> {
+    [paths::ADMIN_CONF].into_iter().chain(MANIFESTS).filter(|path| !machine.path(path).is_file()).collect()
+}
+
+/// The act whose init runs right now: this step's own, or the one of another run that began it.
+fn still_running(machine: &Machine, mark: &Mark) -> Result<Option<ActContext>, OpError> {
+    for act in [machine.act(), mark.act.as_ref()].into_iter().flatten() {
+        if transient::is_running(machine, act)? {
+            return Ok(Some(act.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// After a reboot, or right after kubeadm's end, the API server needs its time; clearing it then would be a loss.
+fn comes_up(machine: &Machine) -> Result<bool, OpError> {
+    let until = Instant::now() + COMES_UP;
+    loop {
+        if last_phases_done(machine)? {
+            return Ok(true);
+        }
+        if !machine.is_real() || Instant::now() > until {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_secs(2));
+    }
 }
 
 /// The API server answers, and the two addons that kubeadm applies last are there.
@@ -97,7 +146,7 @@ fn read_mark(machine: &Machine) -> Result<Option<Mark>, OpError> {
 }
 
 fn write_mark(machine: &Machine, ended_well: bool, config: Option<Digest>) -> Result<(), OpError> {
-    let text = serde_json::to_vec(&Mark { ended_well, config })
+    let text = serde_json::to_vec(&Mark { ended_well, config, act: machine.act().cloned() })
         .map_err(|error| OpError::other(format!("the mark of kubeadm init cannot be written as JSON: {error}")))?;
     fsio::write(machine, MARK, &text, Access::mode(0o600))
 }

@@ -18,6 +18,8 @@ pub enum Progress {
     HalfDone,
     /// It has happened.
     Done,
+    /// It had happened, and something took a part of it away since.
+    Damaged,
     /// What it would make is there, and not from us.
     Foreign,
 }
