@@ -20,9 +20,32 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, OpError> {
     }
 }
 
-/// The text of a file, none when it does not exist; bytes that are not UTF-8 are replaced.
+/// Where bytes that are not UTF-8 are kept in a text: characters for private use, that no file of a system has.
+const RAW: u32 = 0x10_F700;
+
+/// The text of a file, none when it does not exist. Bytes that are not UTF-8 come back with [`to_bytes`]: comments in
+/// /etc/hosts and paths in /etc/fstab may have any encoding, and are not ours to spoil.
 pub(crate) fn read_text(path: &Path) -> Result<Option<String>, OpError> {
-    Ok(read(path)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    Ok(read(path)?.map(|bytes| {
+        let mut text = String::with_capacity(bytes.len());
+        for chunk in bytes.utf8_chunks() {
+            text.push_str(chunk.valid());
+            text.extend(chunk.invalid().iter().filter_map(|byte| char::from_u32(RAW + u32::from(*byte))));
+        }
+        text
+    }))
+}
+
+/// The bytes of a text that was made from what [`read_text`] gave.
+pub(crate) fn to_bytes(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    for character in text.chars() {
+        match u32::from(character).checked_sub(RAW).and_then(|byte| u8::try_from(byte).ok()) {
+            Some(byte) => bytes.push(byte),
+            None => bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    bytes
 }
 
 /// The digest of a file, read in pieces.
@@ -89,8 +112,17 @@ pub(crate) fn place(
 /// Makes the folder that holds a path (0755) and returns it.
 pub(crate) fn make_parent(path: &Path) -> Result<std::path::PathBuf, OpError> {
     let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
-    fs::create_dir_all(&folder).map_err(OpError::path("make the folder", &folder))?;
+    make_folders(&folder)?;
     Ok(folder)
+}
+
+/// Makes a folder and its parents, 0755 whatever the umask of a hardened host: services of other users read there.
+pub(crate) fn make_folders(folder: &Path) -> Result<(), OpError> {
+    let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
+    fs::create_dir_all(folder).map_err(OpError::path("make the folder", folder))?;
+    missing.into_iter().try_for_each(|made| {
+        fs::set_permissions(made, Permissions::from_mode(0o755)).map_err(OpError::path("set the mode of", made))
+    })
 }
 
 /// Makes what happened to a folder's entries last.

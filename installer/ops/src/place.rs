@@ -132,7 +132,7 @@ impl Place {
                 Entry::Directory { mode } => {
                     if !real.is_dir() {
                         fsio::remove(&real)?;
-                        fs::create_dir_all(&real).map_err(OpError::path("make the folder", &real))?;
+                        fsio::make_folders(&real)?;
                     }
                     fs::set_permissions(&real, Permissions::from_mode(*mode))
                         .map_err(OpError::path("set the mode of", &real))?;

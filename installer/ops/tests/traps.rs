@@ -11,7 +11,9 @@ use common::{Host, archive};
 use kubexm_ops::ledger::Outcome;
 use kubexm_ops::system::{Kernel, Output, Program, Space, System};
 use kubexm_ops::{ActContext, FaultPoint, Faults, Machine, OpError, dispatch, probe, step};
-use kubexm_plan::op::{Act, Binary, Content, File, Hostname, Op, Stamp, SwapOff, Sysctl, Unit, Unpacked};
+use kubexm_plan::op::{
+    Act, Binary, Content, File, Hostname, HostsBlock, Op, Resolver, Stamp, SwapOff, Sysctl, Unit, Unpacked,
+};
 use kubexm_plan::{Probe, SlotName, Step, StepId, Undo};
 use kubexm_spec::Digest;
 
@@ -152,6 +154,37 @@ fn a_slots_value_is_compared_and_stays_out_of_state_and_debug_output() {
     assert!(!format!("{machine:?}{found:?}").contains("s3cret"));
     host.put("/etc/key", "other");
     assert!(!satisfied(&op, &machine));
+}
+
+#[test]
+fn bytes_that_are_no_utf8_stay_as_they_are_in_files_that_are_edited() {
+    let host = Host::fresh();
+    let bytes = |path: &str| std::fs::read(host.machine.path(path)).expect("a file");
+    let has = |path: &str, line: &[u8]| bytes(path).split(|b| *b == b'\n').any(|found| found == line);
+    host.put("/etc/hosts", b"127.0.1.1 node1\n10.0.0.9 drucker # B\xfcro\n");
+    host.put("/etc/fstab", b"//nas/B\xfcro /mnt/b\xfcro cifs defaults 0 0\n/dev/sdb2 none swap sw 0 0\n");
+    host.put("/etc/resolv.conf", b"# B\xfcro\nnameserver 10.0.0.1\n");
+    for op in [
+        Op::from(HostsBlock { lines: vec!["10.0.0.5 node1".into()], own_name: "node1".into() }),
+        SwapOff {}.into(),
+        Resolver { nameservers: vec!["10.0.0.53".into()] }.into(),
+    ] {
+        dispatch::converge(&op, &host.machine).expect("converge");
+        assert!(satisfied(&op, &host.machine), "{op:?}");
+    }
+    assert!(has("/etc/hosts", b"10.0.0.9 drucker # B\xfcro"));
+    assert!(has("/etc/fstab", b"//nas/B\xfcro /mnt/b\xfcro cifs defaults 0 0"));
+    assert!(has("/etc/resolv.conf", b"# B\xfcro"));
+}
+
+#[test]
+fn a_block_in_etc_hosts_whose_end_was_deleted_does_not_swallow_the_rest() {
+    let host = Host::fresh();
+    host.put("/etc/hosts", "# BEGIN KubeXM Managed Block\n10.0.0.5 node1\n10.0.0.9 printer\n");
+    let op = Op::from(HostsBlock { lines: vec!["10.0.0.5 node1".into()], own_name: "node1".into() });
+    dispatch::converge(&op, &host.machine).expect("converge");
+    assert!(host.read("/etc/hosts").contains("10.0.0.9 printer\n"), "{}", host.read("/etc/hosts"));
+    assert!(satisfied(&op, &host.machine));
 }
 
 const SOCKET: &str = "unix:///run/containerd/containerd.sock";

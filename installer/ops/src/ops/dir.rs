@@ -36,7 +36,7 @@ impl Converge for Dir {
                 )));
             }
         }
-        fs::create_dir_all(&real).map_err(OpError::path("make the folder", &real))?;
+        fsio::make_folders(&real)?;
         fs::set_permissions(&real, Permissions::from_mode(self.mode))
             .map_err(OpError::path("set the mode of", &real))?;
         fsio::sync_folder(&real)?;

@@ -41,7 +41,7 @@ impl Converge for HostsBlock {
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         let text = fsio::read_text(&machine.path(HOSTS))?.unwrap_or_default();
         let access = fsio::access_like(machine, HOSTS, 0o644)?;
-        fsio::write(machine, HOSTS, render(&text, self).as_bytes(), access)
+        fsio::write(machine, HOSTS, &fsio::to_bytes(&render(&text, self)), access)
     }
 
     fn restore(&self, machine: &Machine, before: &Hosts, wave: Wave) -> Result<(), OpError> {
@@ -53,9 +53,14 @@ impl Converge for HostsBlock {
 fn render(text: &str, op: &HostsBlock) -> String {
     let mut out: Vec<String> = Vec::new();
     let mut inside = false;
-    for line in text.lines() {
+    let lines: Vec<&str> = text.lines().collect();
+    for (index, line) in lines.iter().enumerate() {
         match line.trim() {
-            BEGIN => inside = true,
+            // Only a block that ends: else all that follows would go with it.
+            BEGIN => {
+                let mut marks = lines[index + 1..].iter().map(|line| line.trim()).filter(|l| [BEGIN, END].contains(l));
+                inside = marks.next() == Some(END);
+            }
             END => inside = false,
             _ if inside => {}
             _ => foreign(line, &op.own_name, &mut out),

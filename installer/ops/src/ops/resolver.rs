@@ -61,7 +61,7 @@ impl Converge for Resolver {
         let path = file_of(way);
         let found = fsio::read_text(&machine.path(path))?;
         let wanted = self.wanted(machine, way, found.as_deref())?;
-        fsio::write(machine, path, wanted.as_bytes(), fsio::access_like(machine, path, 0o644)?)?;
+        fsio::write(machine, path, &fsio::to_bytes(&wanted), fsio::access_like(machine, path, 0o644)?)?;
         tell(machine, way)
     }
 

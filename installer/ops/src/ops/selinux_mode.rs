@@ -52,7 +52,7 @@ impl Converge for SelinuxMode {
                 .join("\n");
             permissive.push('\n');
             let access = fsio::access_like(machine, CONFIG, 0o644)?;
-            fsio::write(machine, CONFIG, permissive.as_bytes(), access)?;
+            fsio::write(machine, CONFIG, &fsio::to_bytes(&permissive), access)?;
         }
         set(machine, false)
     }

@@ -59,7 +59,7 @@ impl Converge for SwapOff {
         if !found.lines.is_empty() {
             let text = fsio::read_text(&machine.path(FSTAB))?.unwrap_or_default();
             let access = fsio::access_like(machine, FSTAB, 0o644)?;
-            fsio::write(machine, FSTAB, commented(&text).as_bytes(), access)?;
+            fsio::write(machine, FSTAB, &fsio::to_bytes(&commented(&text)), access)?;
         }
         if found.zram.is_some() {
             fsio::write(machine, ZRAM_CONFIG, b"", fsio::access_like(machine, ZRAM_CONFIG, 0o644)?)?;
