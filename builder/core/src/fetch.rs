@@ -27,7 +27,7 @@ pub async fn fetch(
     report: Report<'_>,
 ) -> Result<Fetched, BuildError> {
     let total = total(&lock);
-    let progress = crate::build::Total::new("fetch", total, report);
+    let progress = crate::progress::Total::new("fetch", total, report);
     let pairs: Vec<_> = lock.items.iter().zip(&resolution.items).collect();
     let failures: Vec<BuildError> = stream::iter(pairs)
         .map(|(item, resolved)| {

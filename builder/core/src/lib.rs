@@ -10,6 +10,7 @@ pub mod fetch;
 pub mod lock;
 pub mod origins;
 pub mod pack;
+mod progress;
 pub mod resolve;
 
 pub use error::BuildError;

@@ -6,7 +6,7 @@ use kubexm_transport::{FileCandidate, TransportError, Want, checksum};
 
 use super::Origins;
 use crate::BuildError;
-use crate::build::Total;
+use crate::progress::Total;
 
 /// Limit of a checksum file in bytes; the largest upstream publishes (`SHA256SUMS` of a release) has some kilobytes.
 const CHECKSUM_LIMIT: u64 = 1 << 20;

@@ -8,7 +8,7 @@ use kubexm_transport::{ImageCandidate, Layout, Registry, ResolvedImage};
 
 use super::Origins;
 use crate::BuildError;
-use crate::build::Total;
+use crate::progress::Total;
 
 /// An image that was resolved.
 pub struct Locked {
