@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{Request, Response};
 use axum::routing::{any, get};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use kubexm_spec::{Digest, depot};
 use rustls::ServerConfig;
@@ -23,14 +23,15 @@ use crate::DepotError;
 use crate::content::{self, Store};
 use crate::registry::{self, Registry};
 
-/// A client that opens a connection and says nothing is let go after this long.
-const HANDSHAKE: Duration = Duration::from_secs(20);
+/// A client that says nothing is let go after this long, be it before the handshake, within a request or between two.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A depot that listens; [`Running::run`] answers requests.
 pub struct Running {
     listener: TcpListener,
     tls: TlsAcceptor,
     router: Router,
+    patience: Duration,
     /// Where it listens, with the real port when the config said 0.
     pub address: SocketAddr,
 }
@@ -46,13 +47,22 @@ pub async fn serve(config_path: &FilePath) -> Result<Running, DepotError> {
     let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     let router = router(config);
-    Ok(Running { listener, tls, router, address })
+    Ok(Running { listener, tls, router, patience: PATIENCE, address })
 }
 
 impl Running {
+    /// Lets silent clients go after another time than 20 s.
+    #[must_use]
+    pub fn patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
     /// Answers requests until the future is dropped. One bad client never ends it.
     pub async fn run(self) {
-        let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+        // HTTP/1.1 alone: every client of a registry speaks it, and what has no second protocol has no attacks on it.
+        let mut server = hyper::server::conn::http1::Builder::new();
+        server.timer(TokioTimer::new()).header_read_timeout(self.patience);
+        let patience = self.patience;
         loop {
             let stream = match self.listener.accept().await {
                 Ok((stream, _)) => stream,
@@ -66,7 +76,7 @@ impl Running {
             let (tls, router, server) = (self.tls.clone(), self.router.clone(), server.clone());
             tokio::spawn(async move {
                 let _ = stream.set_nodelay(true);
-                let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await else { return };
+                let Ok(Ok(stream)) = tokio::time::timeout(patience, tls.accept(stream)).await else { return };
                 let service = TowerToHyperService::new(router);
                 if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
                     tracing::debug!(%error, "connection ended");
@@ -126,6 +136,6 @@ async fn tls(files: &depot::Tls) -> Result<TlsAcceptor, DepotError> {
     let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| bad("the key is no PEM private key".to_owned()))?;
     let mut config =
         ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).map_err(|e| bad(e.to_string()))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -1,13 +1,17 @@
 //! The depot as a client sees it: over TLS, by a real HTTP client that trusts only the cluster's registry CA.
 
+#![allow(clippy::unwrap_used, reason = "a test: what cannot be made ready fails it")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use kubexm_spec::{Digest, depot};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 struct Fixture {
     client: reqwest::Client,
     base: String,
+    address: std::net::SocketAddr,
     index: Digest,
     layer: Digest,
     _folder: tempfile::TempDir,
@@ -21,6 +25,10 @@ fn put(store: &Path, bytes: &[u8]) -> Digest {
 }
 
 async fn start() -> Fixture {
+    start_with(|running| running).await
+}
+
+async fn start_with(change: impl FnOnce(kubexm_depot::Running) -> kubexm_depot::Running) -> Fixture {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
@@ -59,10 +67,11 @@ async fn start() -> Fixture {
     std::fs::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();
     let running = kubexm_depot::serve(&path).await.unwrap();
     let base = format!("https://localhost:{}", running.address.port());
-    tokio::spawn(running.run());
+    let address = running.address;
+    tokio::spawn(change(running).run());
     let ca = reqwest::Certificate::from_pem(certified.cert.pem().as_bytes()).unwrap();
     let client = reqwest::Client::builder().tls_certs_only([ca]).no_proxy().build().unwrap();
-    Fixture { client, base, index, layer, _folder: folder }
+    Fixture { client, base, address, index, layer, _folder: folder }
 }
 
 #[tokio::test]
@@ -115,6 +124,74 @@ async fn what_is_not_named_is_not_served_and_nothing_can_be_written() {
     let push =
         depot.client.post(format!("{}/v2/registry.k8s.io/pause/blobs/uploads/", depot.base)).send().await.unwrap();
     assert_eq!(push.status(), 405);
+}
+
+/// Such connections cost the depot a file descriptor each: whoever reaches its port could use them all up.
+#[tokio::test]
+async fn a_client_that_says_nothing_or_stops_in_the_middle_is_let_go() {
+    let depot = start_with(|running| running.patience(std::time::Duration::from_millis(300))).await;
+    let whole = b"GET /v2/ HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for said in [&b""[..], b"GET /v2/ HTTP/1.1\r\nHost: loc", b"PRI * HTT", whole] {
+        let mut stream = shaken(depot.address).await;
+        stream.write_all(said).await.unwrap();
+        let mut answer = Vec::new();
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(20), stream.read_to_end(&mut answer)).await;
+        assert!(ended.is_ok(), "still open after {said:?}");
+    }
+    let mut stream = tokio::net::TcpStream::connect(depot.address).await.unwrap();
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(20), stream.read_to_end(&mut Vec::new())).await;
+    assert!(ended.is_ok(), "still open without a handshake");
+    let url = format!("{}/v2/", depot.base);
+    assert_eq!(depot.client.get(url).send().await.unwrap().status(), 200, "an honest client is served all the same");
+}
+
+/// A TLS connection that trusts anybody, as an attacker's would.
+async fn shaken(address: std::net::SocketAddr) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
+    let config = rustls::ClientConfig::builder()
+        .dangerous()
+        .with_custom_certificate_verifier(std::sync::Arc::new(Anybody))
+        .with_no_client_auth();
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
+    tokio_rustls::TlsConnector::from(std::sync::Arc::new(config)).connect(name, stream).await.unwrap()
+}
+
+#[derive(Debug)]
+struct Anybody;
+
+impl rustls::client::danger::ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &rustls::pki_types::CertificateDer<'_>,
+        _: &[rustls::pki_types::CertificateDer<'_>],
+        _: &rustls::pki_types::ServerName<'_>,
+        _: &[u8],
+        _: rustls::pki_types::UnixTime,
+    ) -> Result<rustls::client::danger::ServerCertVerified, rustls::Error> {
+        Ok(rustls::client::danger::ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &rustls::pki_types::CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &rustls::pki_types::CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        rustls::crypto::ring::default_provider().signature_verification_algorithms.supported_schemes()
+    }
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What is worth having when something failed: collected before the undo, redacted by nature (no secrets are in it).
+//! What is worth having when something failed: collected before the undo, from our own parts alone, which log no secrets.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -9,6 +9,8 @@ use crate::system::Program;
 
 const JOURNALS: [&str; 3] = ["kubelet", "containerd", "kubexm-depot"];
 const LINES: &str = "500";
+/// Namespaces of what we install. What pods of users say is not ours to carry away, and may be anything.
+const NAMESPACES: [&str; 2] = ["kube-system_", "kube-flannel_"];
 /// Bytes of each pod log's end.
 const TAIL: u64 = 64 << 10;
 
@@ -48,7 +50,10 @@ fn pod_logs(machine: &Machine, found: &mut Vec<(String, String)>) {
         let Ok(below) = entry.path().strip_prefix(&folder) else { continue };
         let parts: Vec<String> = below.iter().map(|part| part.to_string_lossy().into_owned()).collect();
         let [pod, container, file] = parts.as_slice() else { continue };
-        if let (true, Some(text)) = (file.ends_with(".log"), tail(entry.path())) {
+        if !file.ends_with(".log") || !NAMESPACES.iter().any(|namespace| pod.starts_with(namespace)) {
+            continue;
+        }
+        if let Some(text) = tail(entry.path()) {
             let pod = pod.rsplit_once('_').map_or(pod.as_str(), |(name, _uid)| name);
             found.push((format!("pod-{pod}-{container}-{file}"), text));
         }
