@@ -124,26 +124,26 @@ pub const ROWS: &[Row] = rows! {
         } => "no iptables or nft, socat", "programs", "install the packages";
 
     "existing" Fail NODE1, "a cluster's admin.conf", |s| s.node1().put("/etc/kubernetes/admin.conf", "x")
-        => "/etc/kubernetes/admin.conf", "without Kubernetes", "kubexm-install reset";
+        => "/etc/kubernetes/admin.conf", "without Kubernetes", "kubeadm reset";
     "existing" Fail NODE2, "a kubelet's unit", |s| s.node2().put("/usr/lib/systemd/system/kubelet.service", "x")
-        => "/usr/lib/systemd/system/kubelet.service", "without Kubernetes", "kubexm-install reset";
+        => "/usr/lib/systemd/system/kubelet.service", "without Kubernetes", "kubeadm reset";
     "existing" Fail NODE1, "etcd's data", |s| s.node1().put("/var/lib/etcd/member/wal/0.wal", "x")
-        => "/var/lib/etcd/member", "without Kubernetes", "kubexm-install reset";
+        => "/var/lib/etcd/member", "without Kubernetes", "kubeadm reset";
     "existing" Fail NODE1, "a static pod", |s| s.node1().put("/etc/kubernetes/manifests/kube-apiserver.yaml", "x")
-        => "/etc/kubernetes/manifests/kube-apiserver.yaml", "without Kubernetes", "kubexm-install reset";
+        => "/etc/kubernetes/manifests/kube-apiserver.yaml", "without Kubernetes", "kubeadm reset";
     "existing" Fail NODE2, "another pod network", |s| s.node2().put("/etc/cni/net.d/10-calico.conflist", "x")
-        => "/etc/cni/net.d/10-calico.conflist", "without Kubernetes", "kubexm-install reset";
+        => "/etc/cni/net.d/10-calico.conflist", "without Kubernetes", "kubeadm reset";
     "existing" Fail NODE1, "an etcd that runs", |s| s.node1().process(512, "etcd", &[])
-        => "etcd running (pid 512)", "etcd of its own", "remove it";
+        => "etcd running (pid 512)", "etcd of its own", "take it away";
     "existing" Fail NODE2, "docker with containers", |s| {
             s.node2().process(600, "dockerd", &[]);
             s.node2().process(601, "containerd-shim", &[]);
             s.node2().process(602, "containerd-shim", &[]);
-        } => "docker with 2 containers", "container runtime", "remove it";
+        } => "docker with 2 containers", "container runtime", "take it away";
     "existing" Fail NODE2, "podman with a container", |s| s.node2().process(700, "conmon", &[])
-        => "podman with 1 container", "container runtime", "remove it";
+        => "podman with 1 container", "container runtime", "take it away";
     "existing" Fail NODE1, "a node of another cluster of ours", |s| stamp(s.node1(), "other")
-        => "cluster \"other\" (run r1)", "\"demo\"", "kubexm-install reset";
+        => "cluster \"other\" (run r1)", "\"demo\"", "kubeadm reset";
 
     "ports" Fail NODE1, "the API's port taken", |s| {
             s.node1().process(4242, "haproxy", &[99]);

@@ -10,7 +10,8 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 seen.name(),
                 format!("the stamp of cluster {:?} (run {})", stamp.cluster, stamp.run),
                 format!("a host that is free, or belongs to {own:?}"),
-                "take it out of that cluster first: run `kubexm-install reset` for it, or use another host",
+                "use another host; if nobody needs that cluster, run `kubeadm reset` there and remove \
+                 /var/lib/kubexm/stamp.json and what preflight names then",
             );
         }
         for leftover in seen.facts.leftovers.iter().filter(|l| !l.ours && !seen.ours) {
@@ -18,7 +19,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 seen.name(),
                 leftover.what.clone(),
                 "a host without Kubernetes, container runtime or etcd of its own",
-                "run `kubexm-install reset` first if it was ours, else remove it",
+                "use another host, or take it away if nobody needs it (`kubeadm reset`, the packages, their folders)",
             );
         }
     }

@@ -20,7 +20,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 name,
                 format!("the hostname {:?}", seen.facts.hostname),
                 format!("{name:?}, its name in cluster.yaml"),
-                "it will be set (and set back by reset); rename the host in cluster.yaml to keep its own",
+                "it will be set (the old one stays in the node's ledger); rename the host in cluster.yaml to keep its own",
             );
         }
         let strange = seen.facts.hostname_addresses.iter().find(|a| !a.is_loopback() && Some(**a) != seen.ip);

@@ -11,7 +11,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         let facts = seen.facts;
         if facts.selinux == SelinuxState::Enforcing {
             let mend = match system.selinux {
-                Selinux::Permissive => "it will be made permissive (and set back by reset)",
+                Selinux::Permissive => "it will be made permissive, now and at boot",
                 Selinux::Keep => {
                     "it is kept: say `system.selinux: permissive` if containers are refused what they need"
                 }
@@ -30,7 +30,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         }
         if !facts.firewalls.is_empty() {
             let mend = match system.firewall {
-                Firewall::Off => "firewalld and ufw will be stopped (and started again by reset)",
+                Firewall::Off => "firewalld and ufw will be stopped and disabled",
                 Firewall::Keep => {
                     "it is kept: open the ports of the roles and trust pod and service networks, or say `system.firewall: off`"
                 }
@@ -41,7 +41,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         let swaps: Vec<&str> = facts.swaps.iter().chain(&facts.fstab_swaps).map(String::as_str).collect();
         if !swaps.is_empty() {
             let found = format!("swap ({})", swaps.join(", "));
-            report.warn(seen.name(), found, "none", "it will be turned off, now and at boot (and back on by reset)");
+            report.warn(seen.name(), found, "none", "it will be turned off, now and at boot");
         }
     }
 }
