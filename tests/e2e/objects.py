@@ -2,7 +2,7 @@
 """API objects from `kubectl get -o json` on standard input, as text that two installs can be compared by.
 
 Left out, because it is random by nature: uids, resource versions, times, addresses of pods, managed fields, names of pods made by
-a controller, status of all but phases, certificates and tokens (bootstrap secrets are not listed at all), checksums of those."""
+a controller, status of all but phases, certificates and tokens (bootstrap secrets are not listed at all), checksums of those, the hardware address of flannel's interface."""
 import json
 import re
 import sys
@@ -10,7 +10,7 @@ import sys
 DROP = {"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink", "generateName", "ownerReferences"}
 PEM = re.compile(r"-----BEGIN [A-Z ]+-----.*?-----END [A-Z ]+-----|certificate-authority-data: \S+", re.S)
 HASHES = {"pod-template-hash", "controller-revision-hash", "pod-template-generation", "kubernetes.io/config.hash", "kubernetes.io/config.mirror",
-          "kubernetes.io/config.seen", "deprecated.daemonset.template.generation"}
+          "kubernetes.io/config.seen", "flannel.alpha.coreos.com/backend-data", "deprecated.daemonset.template.generation"}
 
 
 def clean(value):

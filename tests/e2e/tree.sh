@@ -2,8 +2,8 @@
 # Runs on a host: every file of its root file system. What is left out, and why:
 #   logs, journals, caches and /run            times and sizes of events
 #   containerd's state, pods, etcd's data      ids made by chance; what is in the content store is listed by name
-#   our own ledger, runs and stamp             names of runs
-# Keys, certificates and what holds them are listed without their digest: they are made anew for each cluster.
+#   our own ledger, runs, marks and stamp      names of runs
+# Keys, certificates and what holds them (the host's own SSH keys too) are listed without their digest: they are made anew for each cluster.
 set -eu
 cd /
 find . -xdev \
@@ -12,17 +12,14 @@ find . -xdev \
   -o -path './var/lib/containerd/*' -o -path './var/lib/kubelet/pods/*' -o -path './var/lib/kubelet/pki/*' \
   -o -path './var/lib/kubelet/plugins*' -o -path './var/lib/kubelet/device-plugins/*' -o -path './var/lib/kubelet/checkpoints/*' \
   -o -path './var/lib/cni/*' -o -path './var/lib/kubexm/ledger/*' -o -path './var/lib/kubexm/runs/*' \
-  -o -path './etc/kubernetes/tmp/*' -o -path './home/*/.cache' -o -path './root/.cache' -o -path './root/.kube/cache' \) -prune -o -printf '%y %m %p %l\n' \
-  | LC_ALL=C sort -k3 | while read -r kind mode path link; do
-    digest=$link
-    if [ "$kind" = f ]; then
-      case $path in
-        ./etc/kubernetes/pki/* | ./etc/kubernetes/*.conf | ./etc/kubexm/*.crt | ./etc/kubexm/*.key | ./etc/kubexm/*/*.crt | ./etc/kubexm/*/*.key \
-          | */.kube/config | ./etc/machine-id | ./var/lib/kubexm/stamp.json | ./var/lib/kubelet/*_state | ./var/lib/kubelet/instance* \
-          | ./var/lib/kubexm/placed* | ./etc/ld.so.cache) digest=random ;;
-        *) digest=$(sha256sum "$path" 2> /dev/null | cut -d' ' -f1) || digest=gone ;;
-      esac
-    fi
-    printf '%s %s %s %s\n' "$kind" "$mode" "$path" "$digest"
-  done
-ls var/lib/containerd/io.containerd.content.v1.content/blobs/sha256 2> /dev/null | sed 's/^/content /'
+  -o -path './etc/kubernetes/tmp/*' -o -path './home/*/.cache' -o -path './root/.cache' -o -path './root/.kube/cache' \) -prune -o -printf '%y\t%m\t%p\t%l\n' \
+  | LC_ALL=C sort -t "$(printf '\t')" -k3 > /run/tree.list
+# What is random by nature is named, not hashed.
+cut -f1,3 /run/tree.list | awk -F'\t' '$1 == "f" { print $2 }' | grep -vE \
+  -e '^\./etc/kubernetes/pki/' -e '^\./etc/kubernetes/[^/]*\.conf$' -e '^\./etc/kubexm/.*\.(crt|key)$' -e '/\.kube/config$' \
+  -e '^\./etc/ssh/ssh_host_' -e '^\./etc/machine-id$' -e '^\./etc/ld\.so\.cache$' -e '^\./var/lib/kubexm/(stamp\.json|placed|acts/)' \
+  -e '^\./var/lib/kubelet/([^/]*_state|instance[^/]*)$' | tr '\n' '\0' | xargs -0 -r sha256sum 2> /dev/null > /run/tree.sums || true
+awk -F'\t' 'NR == FNR { sums[substr($0, 67)] = substr($0, 1, 64); next }
+  { what = $4; if ($1 == "f") what = ($3 in sums) ? sums[$3] : "random"; print $1, $2, $3, what }' /run/tree.sums /run/tree.list
+rm -f /run/tree.list /run/tree.sums
+find var/lib/containerd/io.containerd.content.v1.content/blobs/sha256 -type f -printf 'content %f\n' 2> /dev/null | LC_ALL=C sort
