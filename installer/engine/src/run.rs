@@ -194,9 +194,15 @@ pub fn list(runs: &Path) -> Result<Vec<RunId>, EngineError> {
     };
     let mut ids = Vec::new();
     for entry in entries {
-        let name = entry.map_err(EngineError::file("list", runs))?.file_name();
-        // Names with a dot are runs whose making was cut off.
-        if let Some(name) = name.to_str().filter(|n| !n.starts_with('.')) {
+        let entry = entry.map_err(EngineError::file("list", runs))?;
+        let (name, path) = (entry.file_name(), entry.path());
+        // Names with a dot are runs whose making was cut off. What looks like a run and has lost its plan is told as
+        // such; a folder or file that somebody put beside the runs must not pass for the last of them.
+        let is_run = |name: &&str| {
+            let dated = name.starts_with(|first: char| first.is_ascii_digit());
+            !name.starts_with('.') && path.is_dir() && (dated || path.join("plan.json").is_file())
+        };
+        if let Some(name) = name.to_str().filter(is_run) {
             ids.push(RunId(name.to_owned()));
         }
     }

@@ -60,7 +60,8 @@ impl Home {
         let mut clusters = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|error| failures::disk("list", &folder, &error))?;
-            if let Some(name) = entry.file_name().to_str().filter(|name| !name.starts_with('.')) {
+            let is_cluster = |name: &&str| !name.starts_with('.') && entry.path().is_dir();
+            if let Some(name) = entry.file_name().to_str().filter(is_cluster) {
                 clusters.push(self.cluster(name));
             }
         }

@@ -53,6 +53,20 @@ fn a_run_is_seen_by_status_and_report_and_resumed_only_with_its_own_bundle() {
 }
 
 #[test]
+fn files_and_folders_that_somebody_left_beside_clusters_and_runs_are_no_runs() {
+    let site = Site::new();
+    let runs = site.path("home/clusters/demo/runs");
+    let id = RunId::named("20260101T000000Z-0001");
+    Run::create(&runs, id.clone(), &plan()).unwrap();
+    std::fs::write(site.path("home/clusters/README"), "ours").unwrap();
+    std::fs::write(runs.join("notes.txt"), "call Jo").unwrap();
+    std::fs::create_dir(runs.join("old")).unwrap();
+    let shown = site.install(&["status"]).assert().success();
+    shown.stdout(contains(id.as_str()).and(contains("notes").not()).and(contains("old").not()));
+    site.install(&["report"]).assert().success().stdout(contains("# create of cluster demo"));
+}
+
+#[test]
 fn a_run_that_cannot_be_read_does_not_hide_the_others() {
     let site = Site::new();
     let runs = site.path("home/clusters/demo/runs");
