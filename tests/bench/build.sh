@@ -14,7 +14,7 @@ export -f build tar_zstd tar_zstd_sync
 export WORK CACHE FILE BUNDLE
 
 (cd "$CACHE" && xargs cat < "$WORK/files") | wc -c > "$WORK/files.size"
-for round in $(seq "$RUNS"); do
+for round in $(seq $((3 * RUNS))); do
   rm -f "$FILE"; timed "$round" build bash -c build
   timed "$round" "tar-zstd" bash -o pipefail -c tar_zstd
   settle "$WORK/tar.zst"; rm -f "$WORK/tar.zst"

@@ -30,14 +30,14 @@ served = set(config["files"].values())
 for repository in config["images"].values():
     served |= set(repository["manifests"]) | set(repository["blobs"])
 served = {digest.removeprefix("sha256:") for digest in served}
-store = config["store"]
-missing = [digest for digest in served if not os.path.exists(f"{root}{store}/sha256/{digest}")]
+blobs = config["store"] + "/blobs/sha256"
+missing = [digest for digest in served if not os.path.exists(f"{root}{blobs}/{digest}")]
 if missing:
     sys.exit(f"the depot is to serve blobs that its store lacks: {missing}")
 
 for what, bytes_ in [
-    ("blobs the depot serves", used(store, only=lambda path: os.path.basename(path) in served)),
-    ("the store beyond them", used(store)),
+    ("blobs the depot serves", used(blobs, only=lambda path: os.path.basename(path) in served)),
+    ("the store beyond them", used(config["store"])),
     ("KubeXM's own state and settings", used("/var/lib/kubexm", "/etc/kubexm")),
     ("programs in /usr/local/bin", used("/usr/local/bin")),
     ("CNI plugins in /opt/cni", used("/opt/cni")),

@@ -17,6 +17,7 @@ by_hand() {
 export -f lab create by_hand
 export ROOT HOST ADDRESS LAB WORK FILE INSTALL
 
+in_lab registry_down
 in_lab smoke_registry
 for round in $(seq "$RUNS"); do
   warm "$FILE"
@@ -24,6 +25,7 @@ for round in $(seq "$RUNS"); do
   timed "$round" by-hand bash -c by_hand
   fresh_host
   timed "$round" create bash -c create
+  cp "$WORK/out.log" "$WORK/create-$round.jsonl"
 done
 
 say "the same again"

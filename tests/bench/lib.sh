@@ -29,11 +29,17 @@ tools() {
   [ "${#missing[@]}" = 0 ] || in_lab step apt apt_install "${missing[@]}" >&2
 }
 
-# prepare: a bundle in a filled cache. Origins that run already are another one's: they are used, and left.
+# origins up|down: upstream for this run alone, from the lab's cache. The lab's own may be taken down by others meanwhile.
+origins() {
+  local folder
+  mkdir -p "$WORK/origins" "$LAB/registry"
+  for folder in bin k8s oci origin registry; do ln -sfn "$LAB/$folder" "$WORK/origins/$folder"; done
+  KUBEXM_LAB=$WORK/origins lab origins "$1" >&2
+}
+
+# prepare: a bundle in a filled cache
 prepare() {
-  [ -s "$LAB/run/origins.env" ] || OUR_ORIGINS=yes
-  lab origins up >&2
-  cp "$LAB/run/zone.yaml" "$LAB/run/overlay.yaml" "$WORK/"
+  origins up
   lab cluster-yaml "$HOST" "$ADDRESS" > "$WORK/cluster.yaml"
   say "the first build, which fills the cache"
   build > "$WORK/first-build.log" 2>&1 || { tail -n 20 "$WORK/first-build.log" >&2; return 1; }
@@ -41,14 +47,14 @@ prepare() {
 }
 
 build() {
-  "$BUNDLE" build -f "$WORK/cluster.yaml" --zone "$WORK/zone.yaml" --catalogue "$WORK/overlay.yaml" --cache "$CACHE" -o "$FILE"
+  "$BUNDLE" build -f "$WORK/cluster.yaml" --zone "$WORK/origins/run/zone.yaml" --catalogue "$WORK/origins/run/overlay.yaml" --cache "$CACHE" -o "$FILE"
 }
 
-# timed ROUND WHAT CMD...: one sample: seconds by the clock, and peak memory of the largest process (kB)
+# timed ROUND WHAT CMD...: one sample: seconds by the clock, peak memory of the largest process (kB), seconds of CPU
 timed() {
   local round=$1 what=$2
   shift 2
-  /usr/bin/time -q -o "$WORK/time" -f '%e\t%M' "$@" > "$WORK/out.log" 2>&1 || { tail -n 40 "$WORK/out.log" >&2; echo "bench: $what failed" >&2; return 1; }
+  /usr/bin/time -q -o "$WORK/time" -f '%e\t%M\t%U\t%S' "$@" > "$WORK/out.log" 2>&1 || { tail -n 40 "$WORK/out.log" >&2; echo "bench: $what failed" >&2; return 1; }
   printf '%s\t%s\t%s\n' "$round" "$what" "$(cat "$WORK/time")" >> "$WORK/samples.tsv"
   echo "$what: $(cut -f 1 "$WORK/time") s" >&2
 }
@@ -65,7 +71,7 @@ finish() {
   lab host down --all > /dev/null 2>&1 || true
   in_lab registry_down > /dev/null 2>&1 || true
   lab net down > /dev/null 2>&1 || true
-  [ -z "${OUR_ORIGINS:-}" ] || lab origins down > /dev/null 2>&1 || true
+  origins down > /dev/null 2>&1 || true
   rm -rf "$WORK"
   exit "$code"
 }
