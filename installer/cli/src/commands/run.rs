@@ -2,19 +2,15 @@
 
 use std::path::PathBuf;
 
-use kubexm_engine::{ClusterLock, Run, RunId};
 use kubexm_terminal::{Display, Failure};
-use tokio_util::sync::CancellationToken;
 
 use super::args::{BundleArgs, HostArgs, OnFailure};
-use crate::run::carry_out::{Site, resume_command};
+use crate::run::begin::Begin;
 use crate::run::consent::Consent;
-use crate::site::fleet::Fleet;
 use crate::site::opened::Opened;
-use crate::site::{plan_file, planning};
+use crate::site::plan_file;
 use crate::support::events::Shown;
 use crate::support::home::Home;
-use crate::support::{failures, interrupt, start};
 
 /// Carry out a plan that was made, and perhaps reviewed, before
 ///
@@ -53,27 +49,6 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     opened.check_closed_world()?;
     let plan = plan_file::read(&args.plan, &opened)?;
     opened.verify(&home, &shown)?;
-    let cluster = home.cluster(&opened.cluster.name);
-    let holder = start::holder("run", &cluster.name);
-    let _lock = ClusterLock::take(&cluster.folder, &cluster.name, &holder).map_err(failures::engine)?;
-    let cancel = CancellationToken::new();
-    let work = async {
-        let fleet = Fleet::connect(&opened, &home, &args.hosts, &holder, &shown).await?;
-        let decided = async {
-            interrupt::check(&cancel)?;
-            planning::look(&opened, &fleet, &shown).await?;
-            interrupt::check(&cancel)?;
-            planning::show(plan.plan(), display);
-            consent.have("Go on?", display).await?;
-            interrupt::check(&cancel)?;
-            Run::create(&cluster.runs(), RunId::new(), &plan).map_err(failures::engine)
-        };
-        let run = fleet.unless_refused(decided, &shown).await?;
-        let command = resume_command(run.id().as_str(), &args.bundle, &args.hosts);
-        let site = Site { opened: &opened, fleet: &fleet, home: &cluster, cancel: &cancel, display };
-        let ended = site.carry_out(run, &plan, command).await;
-        fleet.close().await;
-        ended
-    };
-    start::runtime()?.block_on(interrupt::watched(&shown, &cancel, work))
+    Begin { verb: "run", opened: &opened, home: &home, bundle: &args.bundle, hosts: &args.hosts, consent, display }
+        .run(|_, _| Ok(plan))
 }

@@ -1,5 +1,6 @@
 //! Carrying a checked plan out: the question, the run, the kubeconfig, and what is told at the end.
 
+pub mod begin;
 pub mod carry_out;
 pub mod consent;
 mod kubeconfig;

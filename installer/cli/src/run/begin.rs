@@ -1,0 +1,71 @@
+//! A new run, from the look at the hosts to its end: what `create` and `run` have in common.
+
+use std::collections::BTreeMap;
+
+use kubexm_engine::{ClusterLock, EventSink, Run, RunId};
+use kubexm_plan::{CheckedPlan, Facts};
+use kubexm_terminal::{Display, Failure};
+use tokio_util::sync::CancellationToken;
+
+use super::carry_out::{Site, resume_command};
+use super::consent::Consent;
+use crate::commands::args::{BundleArgs, HostArgs};
+use crate::site::fleet::Fleet;
+use crate::site::opened::Opened;
+use crate::site::planning;
+use crate::support::events::Shown;
+use crate::support::home::Home;
+use crate::support::{failures, interrupt, start};
+
+/// What a new run begins with.
+pub struct Begin<'a> {
+    /// `create` or `run`, for whoever finds a host held.
+    pub verb: &'static str,
+    /// Bundle and cluster, verified.
+    pub opened: &'a Opened,
+    /// Folders of this machine.
+    pub home: &'a Home,
+    /// As given, for the command that goes on.
+    pub bundle: &'a BundleArgs,
+    /// How hosts are reached.
+    pub hosts: &'a HostArgs,
+    /// How a yes is had.
+    pub consent: Consent,
+    /// Who reads.
+    pub display: &'a Display,
+}
+
+impl Begin<'_> {
+    /// Looks at the hosts, takes or makes the plan, asks, and carries it out. Before the yes a failure or a no leaves
+    /// nothing on the hosts.
+    pub fn run(
+        &self,
+        plan: impl FnOnce(&BTreeMap<String, Facts>, &dyn EventSink) -> Result<CheckedPlan, Failure>,
+    ) -> Result<(), Failure> {
+        let (opened, display, shown) = (self.opened, self.display, Shown(self.display));
+        let cluster = self.home.cluster(&opened.cluster.name);
+        let holder = start::holder(self.verb, &cluster.name);
+        let _lock = ClusterLock::take(&cluster.folder, &cluster.name, &holder).map_err(failures::engine)?;
+        let cancel = CancellationToken::new();
+        let work = async {
+            let fleet = Fleet::connect(opened, self.home, self.hosts, &holder, &shown).await?;
+            let decided = async {
+                interrupt::check(&cancel)?;
+                let facts = planning::look(opened, &fleet, &shown).await?;
+                let plan = plan(&facts, &shown)?;
+                interrupt::check(&cancel)?;
+                planning::show(plan.plan(), display);
+                self.consent.have("Go on?", display).await?;
+                interrupt::check(&cancel)?;
+                Run::create(&cluster.runs(), RunId::new(), &plan).map(|run| (run, plan)).map_err(failures::engine)
+            };
+            let (run, plan) = fleet.unless_refused(decided, &shown).await?;
+            let command = resume_command(run.id().as_str(), self.bundle, self.hosts);
+            let site = Site { opened, fleet: &fleet, home: &cluster, cancel: &cancel, display };
+            let ended = site.carry_out(run, &plan, command).await;
+            fleet.close().await;
+            ended
+        };
+        start::runtime()?.block_on(interrupt::watched(&shown, &cancel, work))
+    }
+}
