@@ -203,7 +203,7 @@ fn mark(outcome: StepOutcome) -> &'static str {
         StepOutcome::Satisfied => "ok  ",
         StepOutcome::Done => "done",
         StepOutcome::Failed => "FAIL",
-        StepOutcome::Blocked => "held",
+        StepOutcome::Blocked => "skip",
         StepOutcome::Undone => "back",
     }
 }

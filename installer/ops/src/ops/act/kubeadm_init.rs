@@ -121,8 +121,8 @@ fn still_running(machine: &Machine, mark: &Mark) -> Result<Option<ActContext>, O
 fn comes_up(machine: &Machine) -> Result<bool, OpError> {
     let until = Instant::now() + COMES_UP;
     loop {
-        if last_phases_done(machine)? {
-            return Ok(true);
+        if answers(machine)? {
+            return last_phases_done(machine);
         }
         if !machine.is_real() || Instant::now() > until {
             return Ok(false);
@@ -131,14 +131,14 @@ fn comes_up(machine: &Machine) -> Result<bool, OpError> {
     }
 }
 
+fn answers(machine: &Machine) -> Result<bool, OpError> {
+    Ok(machine.try_run(&kubectl(["get", "--raw", "/readyz"]))?.code == 0)
+}
+
 /// The API server answers, and the two addons that kubeadm applies last are there.
 fn last_phases_done(machine: &Machine) -> Result<bool, OpError> {
-    let ready = machine.try_run(&kubectl(["get", "--raw", "/readyz"]))?;
-    if ready.code != 0 {
-        return Ok(false);
-    }
     let last = ["get", "--namespace", "kube-system", "deployment/coredns", "daemonset/kube-proxy", "--output=name"];
-    Ok(machine.try_run(&kubectl(last))?.code == 0)
+    Ok(answers(machine)? && machine.try_run(&kubectl(last))?.code == 0)
 }
 
 fn read_mark(machine: &Machine) -> Result<Option<Mark>, OpError> {
