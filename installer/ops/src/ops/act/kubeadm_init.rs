@@ -33,8 +33,8 @@ struct Mark {
     ended_well: bool,
     /// Of kubeadm's config.
     config: Option<Digest>,
-    /// The step that began it: its unit may still run when another run comes.
-    #[serde(default)]
+    /// The step that began it, until it ended well: its unit may still run when another run comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     act: Option<ActContext>,
 }
 
@@ -146,7 +146,8 @@ fn read_mark(machine: &Machine) -> Result<Option<Mark>, OpError> {
 }
 
 fn write_mark(machine: &Machine, ended_well: bool, config: Option<Digest>) -> Result<(), OpError> {
-    let text = serde_json::to_vec(&Mark { ended_well, config, act: machine.act().cloned() })
+    let act = machine.act().filter(|_| !ended_well).cloned();
+    let text = serde_json::to_vec(&Mark { ended_well, config, act })
         .map_err(|error| OpError::other(format!("the mark of kubeadm init cannot be written as JSON: {error}")))?;
     fsio::write(machine, MARK, &text, Access::mode(0o600))
 }
