@@ -25,8 +25,9 @@ origins_up() {
   files=127.0.0.1:$(cat "$RUN/origin.port") registry=127.0.0.1:$(registry_port)
   until_true 10 curl -fsS -o /dev/null "http://$registry/v2/" || die "the registry does not answer: $RUN/registry.log"
   registry_fill "$registry"
-  zone "$files" "$registry" > "$RUN/zone.yaml"
-  overlay > "$RUN/overlay.yaml"
+  # Whole or not at all: another run may read them at this moment.
+  zone "$files" "$registry" > "$RUN/zone.$$" && mv "$RUN/zone.$$" "$RUN/zone.yaml"
+  overlay > "$RUN/overlay.$$" && mv "$RUN/overlay.$$" "$RUN/overlay.yaml"
   {
     echo "LAB_FILES_PORT=${files#*:}"
     echo "LAB_FILES_PID=$(cat "$RUN/origin.pid")"
@@ -34,7 +35,8 @@ origins_up() {
     echo "LAB_REGISTRY_PID=$(cat "$RUN/registry.pid")"
     echo "LAB_ZONE=$RUN/zone.yaml"
     echo "LAB_OVERLAY=$RUN/overlay.yaml"
-  } > "$RUN/origins.env"
+  } > "$RUN/origins.$$"
+  mv "$RUN/origins.$$" "$RUN/origins.env"
   echo "files http://$files, images $registry, $RUN/{zone,overlay}.yaml"
 }
 
