@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use kubexm_spec::Arch;
+use kubexm_spec::{Arch, Digest};
 use serde::{Deserialize, Serialize};
 
 /// One host as it was found.
@@ -73,6 +73,9 @@ pub struct Facts {
     pub leftovers: Vec<Leftover>,
     /// Cluster and pipeline of our stamp, when we have been here.
     pub stamp: Option<Stamp>,
+    /// Digest of the config that a `kubeadm init` of ours was given, once that init has ended well.
+    #[serde(default)]
+    pub kubeadm_config: Option<Digest>,
     /// `*_proxy` variables set for everyone, with the file that sets them.
     pub proxies: Vec<(String, String)>,
     /// Mount points with `noexec` among the paths we use.

@@ -117,6 +117,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         listeners: Vec::new(),
         leftovers: Vec::new(),
         stamp: None,
+        kubeadm_config: None,
         proxies: Vec::new(),
         noexec: Vec::new(),
         machine_id: format!("0123456789abcdef0123456789abcd{last:02x}"),

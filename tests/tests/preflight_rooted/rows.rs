@@ -2,7 +2,7 @@
 
 use kubexm_recipes::preflight::Severity::{self, Fail, Warn};
 use kubexm_spec::cluster::{Firewall, ProxyMode};
-use kubexm_spec::{ArtifactKey, Program};
+use kubexm_spec::{ArtifactKey, Digest, Program};
 
 use super::scene::{Host, Scene};
 
@@ -142,6 +142,11 @@ pub const ROWS: &[Row] = rows! {
         } => "docker with 2 containers", "container runtime", "take it away";
     "existing" Fail NODE2, "podman with a container", |s| s.node2().process(700, "conmon", &[])
         => "podman with 1 container", "container runtime", "take it away";
+    "unchanged" Fail NODE1, "a running cluster that was made with another config", |s| {
+            stamp(s.node1(), "demo");
+            initialised(s.node1(), &Digest::of("another config").to_string());
+        } => "another version, network", "the bundle it was made with", "not built yet";
+
     "existing" Fail NODE1, "a node of another cluster of ours", |s| stamp(s.node1(), "other")
         => "cluster \"other\" (run r1)", "\"demo\"", "kubeadm reset";
 
@@ -271,6 +276,12 @@ pub const FINE: &[(&str, Edit)] = &[
 fn mounts(host: &Host, more: &str) {
     let path = "/proc/self/mountinfo";
     host.put(path, &(host.read(path) + more));
+}
+
+/// The mark of a `kubeadm init` that has ended well.
+fn initialised(host: &Host, config: &str) {
+    let mark = format!("{{\"endedWell\":true,\"config\":\"{config}\"}}");
+    host.put("/var/lib/kubexm/acts/kubeadm-init.json", &mark);
 }
 
 fn stamp(host: &Host, cluster: &str) {

@@ -218,6 +218,7 @@ pub fn facts(host: &str) -> Facts {
         listeners: Vec::new(),
         leftovers: Vec::new(),
         stamp: None,
+        kubeadm_config: None,
         proxies: Vec::new(),
         noexec: Vec::new(),
         machine_id: Digest::of(host).hex()[..32].to_owned(),

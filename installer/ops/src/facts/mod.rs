@@ -15,6 +15,7 @@ use kubexm_plan::Facts;
 use kubexm_plan::facts::ModuleState;
 use kubexm_spec::Arch;
 
+use crate::ops::act::kubeadm_init;
 use crate::ops::{kernel_module, stamp, swap_off};
 use crate::system::Program;
 use crate::{Machine, OpError, fsio, paths};
@@ -86,6 +87,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         listeners: listeners::look(machine, &processes, &ours)?,
         leftovers: leftovers::look(machine, &processes, &ours)?,
         stamp,
+        kubeadm_config: kubeadm_init::config_of_the_cluster(machine)?,
         proxies: os::proxies(machine)?,
         noexec: disks::noexec(machine)?,
         machine_id: os::line(machine, "/etc/machine-id")?,

@@ -1,6 +1,6 @@
 //! One file per op kind.
 
-mod act;
+pub(crate) mod act;
 mod binary;
 mod blobs;
 mod dir;

@@ -20,6 +20,7 @@ mod settings;
 mod site;
 mod space;
 mod time;
+mod unchanged;
 
 use std::fmt;
 
@@ -83,6 +84,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "time", run: time::run },
     Check { name: "programs", run: programs::run },
     Check { name: "existing", run: existing::run },
+    Check { name: "unchanged", run: unchanged::run },
     Check { name: "ports", run: ports::run },
     Check { name: "resolv.conf", run: resolv_conf::run },
     Check { name: "settings", run: settings::run },

@@ -141,6 +141,11 @@ fn last_phases_done(machine: &Machine) -> Result<bool, OpError> {
     Ok(answers(machine)? && machine.try_run(&kubectl(last))?.code == 0)
 }
 
+/// Digest of the config that an init of ours was given, once it has ended well.
+pub(crate) fn config_of_the_cluster(machine: &Machine) -> Result<Option<Digest>, OpError> {
+    Ok(read_mark(machine)?.filter(|mark| mark.ended_well).and_then(|mark| mark.config))
+}
+
 fn read_mark(machine: &Machine) -> Result<Option<Mark>, OpError> {
     Ok(fsio::read(&machine.path(MARK))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }

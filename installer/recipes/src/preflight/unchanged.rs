@@ -1,0 +1,25 @@
+//! A cluster that runs is planned as it was made. `create` sets what is missing; it cannot change the version, the
+//! networks or the names of a cluster that runs, and half of such a change would be worse than none.
+
+use kubexm_spec::Digest;
+
+use super::{Report, Site};
+use crate::modules::kubeadm_config;
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    let Ok(nodes) = site.cx.nodes() else { return };
+    for node in nodes.iter().filter(|node| node.control_plane) {
+        let (Some(made_with), Ok(wanted)) = (node.facts.kubeadm_config, kubeadm_config::init(site.cx, node)) else {
+            continue;
+        };
+        if Digest::of(&wanted) != made_with {
+            report.fail(
+                node.name(),
+                "a running cluster of ours that was made with another version, network, name or kubelet setting",
+                "the cluster.yaml and the bundle it was made with: `create` changes none of these on a running cluster",
+                "take the change back (what it was made with is /etc/kubexm/kubeadm.yaml there); upgrade and reconfigure \
+                 are not built yet",
+            );
+        }
+    }
+}
