@@ -8,8 +8,8 @@ use std::path::Path;
 use kubexm_spec::Digest;
 use serde_json::Value;
 
-/// Left out: what a reboot forgets, logs, and the ledger with its times and tries.
-const LEFT_OUT: [&str; 3] = ["/run", "/var/lib/kubexm/ledger", "/var/lib/kubexm/runs"];
+/// Left out: what a reboot forgets, logs, the ledger with its times and tries, and the ids of starts.
+const LEFT_OUT: [&str; 4] = ["/run", "/var/lib/kubexm/ledger", "/var/lib/kubexm/runs", "/var/lib/kubexm/units"];
 const DOUBLE: &str = "run/kubexm-double/state.json";
 
 /// Path → kind, mode and content; and the double's units, images and objects without what is new with every start.

@@ -14,8 +14,8 @@ pub const PLACED: &str = "/var/lib/kubexm/placed";
 pub const APPLIED: &str = "/var/lib/kubexm/applied";
 /// Logs of Acts, one folder a run.
 pub const RUNS: &str = "/var/lib/kubexm/runs";
-/// What a unit was started with; gone at a reboot, as the units are.
-pub const UNITS: &str = "/run/kubexm/units";
+/// What each unit was started with, and in which boot.
+pub const UNITS: &str = "/var/lib/kubexm/units";
 /// kubeadm's own admin kubeconfig.
 pub const ADMIN_CONF: &str = "/etc/kubernetes/admin.conf";
 /// Where programs are looked for, on every distribution (EL's sudo lacks /usr/local/bin).

@@ -46,7 +46,13 @@ impl Server {
             run(Command::new("chown").arg(&user.name).arg(at(name)));
         }
         std::fs::create_dir_all(at("path")).unwrap();
-        write_agent_program(&at("agent"));
+        let mut tests = std::env::current_exe().unwrap();
+        if setup.plain_user {
+            // The folder that this program was built in may be closed to others.
+            std::fs::copy(&tests, at("tests")).unwrap();
+            tests = at("tests");
+        }
+        write_agent_program(&at("agent"), &tests);
         if let Some(text) = setup.sudo {
             std::fs::write(at("path/sudo"), format!("#!/bin/sh\n{text}\n")).unwrap();
             std::fs::set_permissions(at("path/sudo"), PermissionsExt::from_mode(0o755)).unwrap();
@@ -181,8 +187,7 @@ impl Drop for User {
 
 /// The agent's program of these tests: a script that runs this very test program as [`super::serves_as_agent`]. What the
 /// test harness prints first is noise before the magic line. Long enough to need more than one window of the channel.
-fn write_agent_program(path: &Path) {
-    let tests = std::env::current_exe().unwrap();
+fn write_agent_program(path: &Path, tests: &Path) {
     let mut script = format!(
         "#!/bin/sh\nKUBEXM_TEST_MODE=\"$*\" exec {} --exact serves_as_agent --nocapture --test-threads 1\n",
         tests.display()

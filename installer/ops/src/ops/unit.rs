@@ -1,5 +1,6 @@
 //! State of a systemd unit. "Running with this configuration" is a state: the digests of the files it was started
-//! with are recorded under /run with its invocation id, so a restart that a crash swallowed is seen and made up for.
+//! with are recorded with its invocation id, so a restart that a crash swallowed is seen and made up for. The record
+//! outlives a reboot (with the boot it was written in): what the next boot starts, it starts with the files on disk.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,16 @@ pub struct UnitState {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Started {
     invocation: String,
+    /// The kernel's id of the boot in which it was started.
+    boot: String,
     loaded: BTreeMap<String, Digest>,
+}
+
+impl Started {
+    /// Whether the process that runs now was started with these files: by us, or by a later boot.
+    fn holds(&self, invocation: &str, boot: &str, now: &BTreeMap<String, Digest>) -> bool {
+        self.loaded == *now && (self.invocation == invocation || self.boot != boot)
+    }
 }
 
 impl Converge for Unit {
@@ -43,8 +53,9 @@ impl Converge for Unit {
         let shown = systemd::show(machine, &self.name)?;
         let record = read_record(machine, &self.name)?;
         let now = digests(machine, &self.loaded)?;
-        let current = self.loaded.is_empty()
-            || record.as_ref().is_some_and(|r| r.invocation == shown.invocation && r.loaded == now);
+        let boot = boot_id(machine)?;
+        let current =
+            self.loaded.is_empty() || record.as_ref().is_some_and(|r| r.holds(&shown.invocation, &boot, &now));
         Ok(UnitState {
             exists: shown.exists(),
             enabled: shown.enabled(),
@@ -108,7 +119,7 @@ impl Converge for Unit {
                     systemd::enable(machine, &self.name, false)?;
                 }
                 if before.record.is_none() && !before.active {
-                    fsio::remove(&record_path(machine, &self.name))?;
+                    remove_record(machine, &self.name)?;
                 }
                 Ok(())
             }
@@ -130,7 +141,7 @@ impl Converge for Unit {
                 if before.record.is_some() {
                     write_record(machine, &self.name, loaded)
                 } else {
-                    fsio::remove(&record_path(machine, &self.name))
+                    remove_record(machine, &self.name)
                 }
             }
         }
@@ -141,12 +152,25 @@ fn record_path(machine: &Machine, unit: &str) -> std::path::PathBuf {
     machine.path(format!("{}/{unit}.json", paths::UNITS))
 }
 
+fn remove_record(machine: &Machine, unit: &str) -> Result<(), OpError> {
+    fsio::remove(&record_path(machine, unit))?;
+    // The folder goes with the last record; that it still holds others is no error.
+    let _ = std::fs::remove_dir(machine.path(paths::UNITS));
+    Ok(())
+}
+
+/// The id the kernel took at this boot; empty on a machine that is only a directory.
+fn boot_id(machine: &Machine) -> Result<String, OpError> {
+    let id = fsio::read_text(&machine.path("/proc/sys/kernel/random/boot_id"))?;
+    Ok(id.unwrap_or_default().trim().to_owned())
+}
+
 fn read_record(machine: &Machine, unit: &str) -> Result<Option<Started>, OpError> {
     Ok(fsio::read(&record_path(machine, unit))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
 fn write_record(machine: &Machine, unit: &str, loaded: BTreeMap<String, Digest>) -> Result<(), OpError> {
-    let record = Started { invocation: systemd::show(machine, unit)?.invocation, loaded };
+    let record = Started { invocation: systemd::show(machine, unit)?.invocation, boot: boot_id(machine)?, loaded };
     let text = serde_json::to_vec(&record)
         .map_err(|error| OpError::other(format!("the record of {unit} cannot be written as JSON: {error}")))?;
     fsio::write(machine, &format!("{}/{unit}.json", paths::UNITS), &text, Access::mode(0o600))

@@ -89,7 +89,7 @@ impl Host {
         let root = self.folder.path();
         let skipped = |path: &Path| {
             let below = path.strip_prefix(root).unwrap_or(path);
-            ["run/kubexm-double", "var/lib/kubexm/ledger", "var/lib/kubexm/runs", "run/kubexm"]
+            ["run/kubexm-double", "var/lib/kubexm/ledger", "var/lib/kubexm/runs", "var/lib/kubexm/units", "run/kubexm"]
                 .iter()
                 .any(|skip| below.starts_with(skip))
         };
