@@ -13,7 +13,11 @@ check "no packet and no name left for the outside" no_way_out
 objects n1 > "$WORK/objects-online" || true
 tree n1 > "$WORK/tree-online"
 check "a second create changes nothing" changes_nothing
+sed 's,network: {plugin: flannel},network: {plugin: flannel\, podCidr: 10.244.64.0/18},' "$WORK/cluster.yaml" > "$WORK/other-network.yaml"
+check "a running cluster is not half changed by another pod network" \
+  says 53 "made with another version, network" install --bundle "$FILE" -f "$WORK/other-network.yaml" -y
 check "the cluster survives a reboot" bash -c "'$ROOT/scripts/lab' host reboot n1"
 check "the depot is back after the reboot" depot_back n1
 check "the node is Ready again after the reboot" becomes_ready n1
+check "a create after the reboot changes nothing" changes_nothing
 lab host down --all
