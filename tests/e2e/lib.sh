@@ -24,6 +24,15 @@ exits() {
   [ "$got" = "$want" ] || { echo "exit code $got, wanted $want: $*"; return 1; }
 }
 
+# says CODE TEXT CMD...: it ends with this exit code, and says this
+says() {
+  local want=$1 text=$2 out got=0; shift 2
+  out=$("$@" 2>&1) || got=$?
+  printf '%s\n' "$out"
+  [ "$got" = "$want" ] || { echo "exit code $got, wanted $want: $*"; return 1; }
+  [[ $out == *"$text"* ]] || { echo "it does not say: $text"; return 1; }
+}
+
 lab() { "$ROOT/scripts/lab" "$@"; }
 
 # The installer as its user calls it: from inside the network that has no way out.

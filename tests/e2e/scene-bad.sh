@@ -2,14 +2,6 @@
 # What a tired operator gets wrong, each with its own exit code and nothing lost.
 say "bad input"
 HOME_NAME=home-bad
-# says CODE TEXT CMD...: it ends with this exit code, and says this
-says() {
-  local want=$1 text=$2 out got=0; shift 2
-  out=$("$@" 2>&1) || got=$?
-  printf '%s\n' "$out"
-  [ "$got" = "$want" ] || { echo "exit code $got, wanted $want: $*"; return 1; }
-  [[ $out == *"$text"* ]] || { echo "it does not say: $text"; return 1; }
-}
 variant() { sed "$1" "$WORK/cluster.yaml" > "$WORK/$2"; }
 
 variant 's/kubernetes:/kubernetesss:/' unknown-key.yaml
