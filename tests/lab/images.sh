@@ -42,7 +42,7 @@ all_images() {
     --file "$BIN/etcdutl:/usr/local/bin/etcdutl" --dir var/lib/etcd
   image "registry.k8s.io/pause:$LAB_PAUSE" --file "$BIN/pause:/pause" --entrypoint '["/pause"]'
   image "registry.k8s.io/coredns/coredns:v$LAB_COREDNS" --file "$BIN/coredns:/coredns" --file "$ca" --entrypoint '["/coredns"]'
-  tools=(--file "$BASE/bin/busybox:/bin/busybox" --symlink /bin/cp:busybox --symlink /bin/sh:busybox)
+  tools=(--file "$BASE/bin/busybox:/bin/busybox" --symlink /bin/cp:busybox --symlink /bin/sh:busybox --symlink /bin/sleep:busybox)
   image "ghcr.io/flannel-io/flannel:v$LAB_FLANNEL" --file "$BIN/flanneld:/opt/bin/flanneld" --file "$ca" "${tools[@]}" \
     "${iptables[@]}" --entrypoint '["/opt/bin/flanneld"]'
   image "ghcr.io/flannel-io/flannel-cni-plugin:$LAB_FLANNEL_CNI_TAG" --file "$BIN/flannel:/flannel" "${tools[@]}"

@@ -71,6 +71,11 @@ fn identity() -> Vec<Value> {
     ]
 }
 
+/// A node is Ready as soon as its CNI config is there, and pods are started at once. Upstream's manifest puts it there
+/// before flanneld has its subnet: the first pods fail, and kubelet tries them again only many seconds later.
+const INSTALL_CNI: &str = "until [ -s /run/flannel/subnet.env ]; do sleep 1; done; \
+                           exec cp -f /etc/kube-flannel/cni-conf.json /etc/cni/net.d/10-flannel.conflist";
+
 fn config(cx: &PlanCx<'_>) -> Result<Value, RecipeError> {
     let cni = json!({
         "name": "cbr0",
@@ -131,15 +136,6 @@ fn daemon_set(cx: &PlanCx<'_>, daemon: &str, plugin: &str) -> Value {
                             ["/flannel", "/opt/cni/bin/flannel"],
                             json!([{"name": "cni-plugin", "mountPath": "/opt/cni/bin"}]),
                         ),
-                        init_container(
-                            "install-cni",
-                            daemon,
-                            ["/etc/kube-flannel/cni-conf.json", "/etc/cni/net.d/10-flannel.conflist"],
-                            json!([
-                                {"name": "cni", "mountPath": "/etc/cni/net.d"},
-                                {"name": "flannel-cfg", "mountPath": "/etc/kube-flannel/"},
-                            ]),
-                        ),
                     ],
                     "containers": [flanneld(cx, daemon)],
                     "volumes": [
@@ -174,6 +170,7 @@ fn flanneld(cx: &PlanCx<'_>, image: &str) -> Value {
         "imagePullPolicy": "IfNotPresent",
         "command": ["/opt/bin/flanneld"],
         "args": ["--ip-masq", "--kube-subnet-mgr", interface(cx)],
+        "lifecycle": {"postStart": {"exec": {"command": ["sh", "-c", INSTALL_CNI]}}},
         "resources": {"requests": {"cpu": "100m", "memory": "50Mi"}},
         "securityContext": {"privileged": false, "capabilities": {"add": ["NET_ADMIN", "NET_RAW"]}},
         "env": [
@@ -183,6 +180,7 @@ fn flanneld(cx: &PlanCx<'_>, image: &str) -> Value {
         ],
         "volumeMounts": [
             {"name": "run", "mountPath": "/run/flannel"},
+            {"name": "cni", "mountPath": "/etc/cni/net.d"},
             {"name": "flannel-cfg", "mountPath": "/etc/kube-flannel/"},
             {"name": "xtables-lock", "mountPath": "/run/xtables.lock"},
         ],
