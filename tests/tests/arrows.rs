@@ -21,9 +21,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("kubexm-plan", &["kubexm-spec"]),
     ("kubexm-recipes", &["kubexm-spec", "kubexm-manifests", "kubexm-plan"]),
-    ("kubexm-ops", &["kubexm-spec", "kubexm-plan", "kubexm-transport"]),
+    ("kubexm-ops", &["kubexm-spec", "kubexm-plan"]),
     ("kubexm-engine", &["kubexm-spec", "kubexm-plan", "kubexm-ops", "kubexm-transport"]),
-    ("kubexm-depot", &["kubexm-spec", "kubexm-archive", "kubexm-transport"]),
+    ("kubexm-depot", &["kubexm-spec"]),
     (
         "kubexm-install",
         &[
