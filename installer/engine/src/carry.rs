@@ -12,7 +12,7 @@ use kubexm_spec::event::{EventKind, StepOutcome};
 use crate::EngineError;
 use crate::execute::Carrier;
 use crate::journal::Record;
-use crate::link::{Found, Link, LinkError, SlotValues};
+use crate::link::{Change, Found, Link, LinkError, SlotValues};
 use crate::replay::StepState;
 use crate::{slots, status};
 
@@ -106,10 +106,11 @@ impl Carrier<'_> {
         if self.options.cancel.is_cancelled() {
             return Err(Trouble::Interrupted);
         }
-        let sequence = self.prepare(step, &found).map_err(Trouble::Run)?;
+        let (sequence, before) = self.prepare(step, &found).map_err(Trouble::Run)?;
         self.deliver(step, link, &found).await?;
         let run = self.lock().id().to_string();
-        link.converge(self.plan, step, &values, &run, sequence).await?;
+        let change = Change { run: &run, sequence, before: &before };
+        link.converge(self.plan, step, &values, change).await?;
         let found = self.observe(step, link, &values).await?;
         if let Some((op, _)) = step.ops.iter().zip(&found).find(|(_, f)| !f.satisfied) {
             let text = format!(
@@ -131,16 +132,16 @@ impl Carrier<'_> {
     }
 
     /// Write-ahead: the before-state is on disk when this returns. A second try of the step finds itself prepared.
-    fn prepare(&self, step: &Step, found: &[Found]) -> Result<u64, EngineError> {
+    fn prepare(&self, step: &Step, found: &[Found]) -> Result<(u64, Vec<Found>), EngineError> {
         let (story, next) = {
             let run = self.lock();
             (run.replay().step(&step.id), run.replay().next_sequence)
         };
-        let sequence = story.before.as_ref().map_or(next, |(first, _)| *first);
+        let (sequence, before) = story.before.unwrap_or_else(|| (next, found.to_vec()));
         if story.state != StepState::Prepared {
             self.record(Record::StepPrepared { step: step.id.clone(), sequence, before: found.to_vec() })?;
         }
-        Ok(sequence)
+        Ok((sequence, before))
     }
 
     /// Sends the blobs of those `Blobs` ops that do not hold. What arrived stays there, so a cut is no loss.

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kubexm_ops::Machine;
-use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, Step};
+use kubexm_plan::op::Depots;
+use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, SlotProvider, Step, Wave, ledger, mesh};
 use kubexm_spec::Digest;
 use kubexm_transport::{Store, TransportError};
 use tokio::io::AsyncReadExt;
 
 use crate::link::agent::Work;
 use crate::link::agent::lock::{HostLock, LockError, Patience};
-use crate::link::{BlobSource, DeliverProgress, Link, LinkError, SlotValues};
+use crate::link::{BlobSource, Change, DeliverProgress, Link, LinkError, SlotValues};
 
 /// Bytes of a blob that are read before they are written.
 const CHUNK: usize = 1 << 20;
@@ -130,6 +131,23 @@ fn chain(error: &dyn std::error::Error) -> String {
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
+/// A change that may outlive its caller.
+struct Owned {
+    run: String,
+    sequence: u64,
+    before: Vec<Found>,
+}
+
+impl Owned {
+    fn of(change: Change<'_>) -> Self {
+        Self { run: change.run.to_owned(), sequence: change.sequence, before: change.before.to_vec() }
+    }
+
+    fn borrowed(&self) -> Change<'_> {
+        Change { run: &self.run, sequence: self.sequence, before: &self.before }
+    }
+}
+
 #[async_trait]
 impl<W: Work> Link for LocalLink<W> {
     async fn facts(&self) -> Result<Facts, LinkError> {
@@ -147,11 +165,43 @@ impl<W: Work> Link for LocalLink<W> {
         plan: &Plan,
         step: &Step,
         slots: &SlotValues,
-        run: &str,
-        sequence: u64,
+        change: Change<'_>,
     ) -> Result<(), LinkError> {
-        let (step, texts, slots, run) = (step.clone(), plan.texts.clone(), slots.clone(), run.to_owned());
-        self.block(move |work| work.converge(&step, texts, slots, &run, sequence)).await
+        let (step, texts, slots, change) = (step.clone(), plan.texts.clone(), slots.clone(), Owned::of(change));
+        self.block(move |work| work.converge(&step, texts, slots, change.borrowed())).await
+    }
+
+    async fn undo(&self, plan: &Plan, step: &Step, change: Change<'_>, wave: Wave) -> Result<(), LinkError> {
+        let (step, texts, change) = (step.clone(), plan.texts.clone(), Owned::of(change));
+        self.block(move |work| work.undo(&step, texts, change.borrowed(), wave)).await
+    }
+
+    async fn provide(&self, provider: &SlotProvider) -> Result<Vec<u8>, LinkError> {
+        let provider = provider.clone();
+        self.block(move |work| work.provide(&provider)).await
+    }
+
+    async fn ledger(&self) -> Result<Vec<ledger::Record>, LinkError> {
+        self.block(|work| work.ledger()).await
+    }
+
+    /// The controller's own bundle is nearer than any depot.
+    async fn fetch(
+        &self,
+        blobs: &[(Digest, u64)],
+        _: &Depots,
+        _: DeliverProgress<'_>,
+    ) -> Result<Vec<(Digest, u64)>, LinkError> {
+        Ok(blobs.to_vec())
+    }
+
+    async fn listen(&self, _: &[mesh::Port]) -> Result<(), LinkError> {
+        Ok(())
+    }
+
+    /// A link without a network between has nothing that could block.
+    async fn dial(&self, dials: &[mesh::Dial]) -> Result<Vec<mesh::Dialed>, LinkError> {
+        Ok(dials.iter().map(|dial| mesh::Dialed { dial: dial.clone(), blocked: None }).collect())
     }
 
     async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError> {

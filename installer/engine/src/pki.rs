@@ -130,6 +130,12 @@ impl SlotSource for ClusterPki {
                     reason: format!("slot {} is no certificate; this is a fault of the recipe", cert.0),
                 }),
             },
+            SlotProvider::JoinToken { .. } | SlotProvider::CaCertHash { .. } | SlotProvider::CertificateKey { .. } => {
+                Err(EngineError::Slot {
+                    slot: name.0.clone(),
+                    reason: "it is made on a host, not here; this is a fault of the program".to_owned(),
+                })
+            }
         }
     }
 }

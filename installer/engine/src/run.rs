@@ -66,8 +66,8 @@ impl fmt::Display for RunId {
 pub struct Belongs {
     /// Digest of the bytes of cluster.yaml.
     pub cluster: Digest,
-    /// Digest of the bundle's manifest.json.
-    pub bundle: Digest,
+    /// Digest of the bundle's manifest.json; none for a run that needs no bundle.
+    pub bundle: Option<Digest>,
 }
 
 /// A run folder that is open for writing. The caller holds the lock of the cluster's folder.
@@ -103,11 +103,17 @@ impl Run {
         let dir = runs.join(id.as_str());
         let plan = read_plan(&dir, id)?;
         for (what, planned, given, hint) in [
-            ("cluster.yaml", plan.cluster, belongs.cluster, "give the cluster.yaml the run was planned with"),
+            (
+                "cluster.yaml",
+                Some(plan.cluster),
+                Some(belongs.cluster),
+                "give the cluster.yaml the run was planned with",
+            ),
             ("bundle", plan.bundle, belongs.bundle, "give the bundle the run was planned with"),
         ] {
             if planned != given {
-                let (planned, given) = (planned.to_string(), given.to_string());
+                let shown = |digest: Option<Digest>| digest.map_or_else(|| "none".to_owned(), |d| d.to_string());
+                let (planned, given) = (shown(planned), shown(given));
                 return Err(EngineError::PlanMismatch { run: id.to_string(), what, planned, given, hint });
             }
         }

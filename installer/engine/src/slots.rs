@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use kubexm_plan::op::{Content, File};
-use kubexm_plan::{Op, Plan, SlotName, SlotProvider, Step};
+use kubexm_plan::{Act, Op, Plan, SlotName, SlotProvider, Step};
 
 use crate::EngineError;
 use crate::link::SlotValues;
@@ -22,9 +22,10 @@ pub trait SlotSource: Send + Sync {
 pub fn reads(step: &Step) -> BTreeSet<&SlotName> {
     step.ops
         .iter()
-        .filter_map(|op| match op {
-            Op::File(File { content: Content::Slot { slot }, .. }) => Some(slot),
-            _ => None,
+        .flat_map(|op| match op {
+            Op::File(File { content: Content::Slot { slot }, .. }) => std::slice::from_ref(slot),
+            Op::Act(Act::KubeadmJoin { slots, .. }) => slots,
+            _ => &[],
         })
         .collect()
 }

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use kubexm_engine::link::SlotValues;
 use kubexm_engine::link::agent::{AgentError, Work, serve};
 use kubexm_engine::link::wire::frame::{MAX_DATA, MAX_MESSAGE, data_header, magic_line, message_frame, parse};
 use kubexm_engine::link::wire::frame::{next_frame, read_frame, skip_to_magic, write_message};
 use kubexm_engine::link::wire::{Answer, Ask, Frame, PROTOCOL, Request, Response, Secrets, WireError};
-use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, SlotName, Step, Texts, Undo};
+use kubexm_engine::link::{Change, SlotValues};
+use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, SlotName, SlotProvider, Step, Texts, Undo, Wave, ledger};
 use proptest::prelude::*;
 
 /// A converge says that it began, and ends when it is told to.
@@ -34,10 +34,22 @@ impl Work for Steered {
         Ok(Vec::new())
     }
 
-    fn converge(&self, _: &Step, _: Texts, _: SlotValues, run: &str, _: u64) -> Result<(), String> {
+    fn converge(&self, _: &Step, _: Texts, _: SlotValues, change: Change<'_>) -> Result<(), String> {
         self.began.send(()).map_err(|error| error.to_string())?;
         self.go_on.lock().unwrap().recv().map_err(|error| error.to_string())?;
-        std::fs::write(self.folder.join("ledger"), run).map_err(|error| error.to_string())
+        std::fs::write(self.folder.join("ledger"), change.run).map_err(|error| error.to_string())
+    }
+
+    fn undo(&self, _: &Step, _: Texts, _: Change<'_>, _: Wave) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn provide(&self, _: &SlotProvider) -> Result<Vec<u8>, String> {
+        Err("no slots".into())
+    }
+
+    fn ledger(&self) -> Result<Vec<ledger::Record>, String> {
+        Ok(Vec::new())
     }
 
     fn probe(&self, _: &Probe) -> Result<ProbeAnswer, String> {
@@ -106,7 +118,14 @@ fn step() -> Box<Step> {
 }
 
 fn converge(run: &str) -> Ask {
-    Ask::Converge { step: step(), texts: Texts::new(), slots: Secrets::default(), run: run.into(), sequence: 1 }
+    Ask::Converge {
+        step: step(),
+        texts: Texts::new(),
+        slots: Secrets::default(),
+        run: run.into(),
+        sequence: 1,
+        before: Vec::new(),
+    }
 }
 
 fn observe() -> Ask {

@@ -17,9 +17,10 @@ fn another_cluster_or_bundle_is_refused_and_named() {
     let site = Site::new();
     drop(site.create(&plan()));
     let (cluster, bundle, other) = (Digest::of(CLUSTER), Digest::of(BUNDLE), Digest::of("other"));
-    for (belongs, named) in
-        [(Belongs { cluster: other, bundle }, "cluster.yaml"), (Belongs { cluster, bundle: other }, "bundle")]
-    {
+    for (belongs, named) in [
+        (Belongs { cluster: other, bundle: Some(bundle) }, "cluster.yaml"),
+        (Belongs { cluster, bundle: Some(other) }, "bundle"),
+    ] {
         let error = Run::load(&site.runs(), &RunId::named("one"), belongs).expect_err("another");
         assert_eq!(error.exit_code(), ExitCode::PlanMismatch);
         assert!(error.to_string().contains(named), "{error}");

@@ -1,5 +1,6 @@
 //! The contract of an op kind.
 
+pub use kubexm_plan::Wave;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -27,21 +28,4 @@ pub trait Converge {
 
     /// Brings the state back that `observe` found, in one of the three waves of an undo.
     fn restore(&self, machine: &Machine, before: &Self::State, wave: Wave) -> Result<(), OpError>;
-}
-
-/// The three waves of an undo over a whole run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Wave {
-    /// Services stop, Acts are undone.
-    Stop,
-    /// Files come back.
-    Data,
-    /// Services start again.
-    Start,
-}
-
-impl Wave {
-    /// In the order of an undo.
-    pub const ALL: [Self; 3] = [Self::Stop, Self::Data, Self::Start];
 }

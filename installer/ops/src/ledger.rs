@@ -8,52 +8,12 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use kubexm_plan::{Found, Op, StepId};
+use kubexm_plan::StepId;
+pub use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_spec::Digest;
-use serde::{Deserialize, Serialize};
 
 use crate::OpError;
 use crate::fsio;
-
-/// Version of the record's shape.
-pub const SCHEMA: u32 = 1;
-
-/// One line of `records.jsonl`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Record {
-    /// Always [`SCHEMA`] when written.
-    pub schema: u32,
-    /// Run id.
-    pub run: String,
-    /// Grows over a run; gives a node's undo its order.
-    pub sequence: u64,
-    /// Which step.
-    pub step: StepId,
-    /// Its ops as they were sent.
-    pub ops: Vec<Op>,
-    /// What each op found before the step.
-    pub before: Vec<Found>,
-    /// How far it came.
-    pub outcome: Outcome,
-}
-
-/// How far a step came. `Begun` is written before the change, one of the others after it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "camelCase", deny_unknown_fields)]
-pub enum Outcome {
-    /// The change may or may not have happened.
-    Begun,
-    /// Every op was converged.
-    Done,
-    /// An op failed.
-    Failed {
-        /// Why.
-        text: String,
-    },
-    /// The state before came back.
-    Restored,
-}
 
 /// The ledger's folder.
 #[derive(Clone, Debug)]

@@ -19,6 +19,7 @@ mod ops;
 pub mod paths;
 pub mod place;
 pub mod probe;
+pub mod provide;
 pub mod real;
 pub mod step;
 pub mod system;

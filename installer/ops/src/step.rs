@@ -1,6 +1,6 @@
 //! One step on the machine it belongs to: what the local link and the agent both do.
 
-use kubexm_plan::{Found, Step};
+use kubexm_plan::{Found, Op, Step, Undo};
 
 use crate::ledger::{Outcome, Record, SCHEMA};
 use crate::system::ActContext;
@@ -13,24 +13,16 @@ pub fn observe(step: &Step, machine: &Machine) -> Result<Vec<Found>, OpError> {
 
 /// Observes, writes old bytes and before-states to the ledger (fsynced), then converges in order what is not
 /// satisfied. Each op is looked at again right before its turn: an earlier one of the step may have changed it.
-/// Slot values and texts are those of `machine`.
-pub fn converge(step: &Step, machine: &Machine, run: &str, sequence: u64) -> Result<(), OpError> {
+/// `before` is what the step's first change in this run found: an undo brings that back, and not what a half-done
+/// earlier try left. Slot values and texts are those of `machine`.
+pub fn converge(step: &Step, machine: &Machine, run: &str, sequence: u64, before: &[Found]) -> Result<(), OpError> {
     let machine = machine.with_act(ActContext { run: run.to_owned(), step: step.id.0.clone() });
-    let before = observe(step, &machine)?;
-    for (op, _) in step.ops.iter().zip(&before).filter(|(_, found)| !found.satisfied) {
+    let found = observe(step, &machine)?;
+    for (op, _) in step.ops.iter().zip(&found).filter(|(_, found)| !found.satisfied) {
         dispatch::keep(op, &machine)?;
     }
-    let record = |outcome| Record {
-        schema: SCHEMA,
-        run: run.to_owned(),
-        sequence,
-        step: step.id.clone(),
-        ops: step.ops.clone(),
-        before: before.clone(),
-        outcome,
-    };
     let ledger = machine.ledger();
-    ledger.append(&record(Outcome::Begun))?;
+    ledger.append(&record(step, run, sequence, before, Outcome::Begun))?;
     let result = step.ops.iter().try_for_each(|op| {
         if dispatch::observe(op, &machine)?.satisfied {
             return Ok(());
@@ -42,8 +34,52 @@ pub fn converge(step: &Step, machine: &Machine, run: &str, sequence: u64) -> Res
         Ok(()) => Outcome::Done,
         Err(error) => Outcome::Failed { text: error.full() },
     };
-    ledger.append(&record(outcome))?;
+    ledger.append(&record(step, run, sequence, before, outcome))?;
     result
+}
+
+fn record(step: &Step, run: &str, sequence: u64, before: &[Found], outcome: Outcome) -> Record {
+    Record {
+        schema: SCHEMA,
+        run: run.to_owned(),
+        sequence,
+        step: step.id.clone(),
+        ops: step.ops.clone(),
+        undo: step.undo.clone(),
+        before: before.to_vec(),
+        outcome,
+    }
+}
+
+/// Takes a step back in one wave, in the way it says. `before` is what its first change found. The ledger has the step
+/// as restored once the last wave has passed.
+pub fn undo(
+    step: &Step,
+    machine: &Machine,
+    run: &str,
+    sequence: u64,
+    before: &[Found],
+    wave: Wave,
+) -> Result<(), OpError> {
+    let machine = machine.with_act(ActContext { run: run.to_owned(), step: format!("{}.undo", step.id.0) });
+    match &step.undo {
+        Undo::RestoreBefore => restore(step, &machine, before, wave)?,
+        Undo::Act { act } => {
+            let act = Op::Act(act.clone());
+            if wave == Wave::Stop && !dispatch::observe(&act, &machine)?.satisfied {
+                dispatch::converge(&act, &machine)?;
+            }
+            let own = step.ops.iter().zip(before).rev().filter(|(op, _)| !matches!(op, Op::Act(_)));
+            for (op, found) in own {
+                dispatch::restore(op, &machine, &found.state, wave)?;
+            }
+        }
+        Undo::WithParent { .. } | Undo::Irreversible { .. } | Undo::Nothing => {}
+    }
+    if wave == Wave::Start {
+        machine.ledger().append(&record(step, run, sequence, before, Outcome::Restored))?;
+    }
+    Ok(())
 }
 
 /// Brings back what every op of a step found, in reverse order, in one wave. `before` is as [`observe`] gave it.

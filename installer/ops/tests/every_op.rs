@@ -47,7 +47,7 @@ const CASES: [Case; 27] = [
     ("a link", |_| Link { path: "/usr/local/bin/k".into(), target: "kubectl".into() }.into()),
     ("blobs that are there", |h| {
         let blob = h.blob("abc");
-        Blobs { blobs: BTreeMap::from([(blob, 3)]) }.into()
+        Blobs { blobs: BTreeMap::from([(blob, 3)]), depots: None }.into()
     }),
     ("a program over an older one", |h| {
         h.put("/usr/local/bin/tool", "old");

@@ -105,7 +105,7 @@ fn a_taken_port_is_named_with_its_process_and_ours_is_known_by_the_ledger() {
         .ensure(Op::from(Binary { path: "/usr/local/bin/tool".into(), blob, mode: 0o755 }))
         .undo(kubexm_plan::Undo::RestoreBefore)
         .build();
-    kubexm_ops::step::converge(&step, &host.machine, "r1", 1).expect("step");
+    kubexm_ops::step::converge(&step, &host.machine, "r1", 1, &[]).expect("step");
     assert!(look(&host).listeners[0].ours);
 }
 

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use kubexm_ops::Ledger;
 use kubexm_ops::ledger::{Outcome, Record, SCHEMA};
-use kubexm_plan::StepId;
+use kubexm_plan::{StepId, Undo};
 
 const THREADS: u64 = 8;
 const EACH: u64 = 25;
@@ -19,6 +19,7 @@ fn record(sequence: u64) -> Record {
         sequence,
         step: StepId(format!("node1/test.{sequence}")),
         ops: Vec::new(),
+        undo: Undo::Nothing,
         before: Vec::new(),
         outcome: Outcome::Failed { text: format!("{sequence} ").repeat(4_000) },
     }

@@ -316,11 +316,12 @@ fn a_step_that_failed_anywhere_comes_back_from_the_ledger_alone() {
         host.put("/etc/motd", "old\n");
         let before = host.tree();
         let step = two_ops(&mut host);
+        let found = step::observe(&step, &host.machine).expect("a look");
         let failing = host.machine.with_faults(Arc::new(Faults::at(point)));
-        step::converge(&step, &failing, "r1", 1).expect_err("the fault");
+        step::converge(&step, &failing, "r1", 1, &found).expect_err("the fault");
         // A second try that also fails must not take the half-done state for the one before.
         let again = host.machine.with_faults(Arc::new(Faults::at(FaultPoint::Before(1))));
-        let _ = step::converge(&step, &again, "r1", 2);
+        let _ = step::converge(&step, &again, "r1", 1, &found);
         let record = host.machine.ledger().before("r1", &step.id).expect("a ledger").expect("a record");
         for wave in kubexm_ops::Wave::ALL {
             step::restore(&step, &host.machine, &record.before, wave).expect("restore");
@@ -333,10 +334,10 @@ fn a_step_that_failed_anywhere_comes_back_from_the_ledger_alone() {
 fn a_step_run_twice_converges_nothing_the_second_time() {
     let mut host = Host::fresh();
     let step = two_ops(&mut host);
-    step::converge(&step, &host.machine, "r1", 1).expect("first");
+    step::converge(&step, &host.machine, "r1", 1, &[]).expect("first");
     let traces = host.traces();
     let counting = Arc::new(Faults::counting());
-    step::converge(&step, &host.machine.with_faults(counting.clone()), "r2", 1).expect("second");
+    step::converge(&step, &host.machine.with_faults(counting.clone()), "r2", 1, &[]).expect("second");
     assert_eq!(counting.count(), 0);
     common::same(&traces, &host.traces(), "second run");
 }
@@ -345,12 +346,12 @@ fn a_step_run_twice_converges_nothing_the_second_time() {
 fn a_torn_last_line_of_the_ledger_is_cut_off_and_a_broken_one_elsewhere_is_an_error() {
     let mut host = Host::fresh();
     let step = two_ops(&mut host);
-    step::converge(&step, &host.machine, "r1", 1).expect("step");
+    step::converge(&step, &host.machine, "r1", 1, &[]).expect("step");
     let path = "/var/lib/kubexm/ledger/records.jsonl";
     let whole = host.read(path);
     host.put(path, format!("{whole}{{\"schema\":1,\"ru"));
     assert_eq!(host.machine.ledger().records().expect("records").len(), 2);
-    step::converge(&step, &host.machine, "r1", 2).expect("step");
+    step::converge(&step, &host.machine, "r1", 2, &[]).expect("step");
     let records = host.machine.ledger().records().expect("records");
     assert_eq!(records.len(), 4);
     assert_eq!(records.last().map(|record| &record.outcome), Some(&Outcome::Done));
@@ -363,7 +364,7 @@ fn the_ledger_is_closed_to_others() {
     use std::os::unix::fs::MetadataExt;
     let mut host = Host::fresh();
     host.put("/etc/motd", "old\n");
-    step::converge(&two_ops(&mut host), &host.machine, "r1", 1).expect("step");
+    step::converge(&two_ops(&mut host), &host.machine, "r1", 1, &[]).expect("step");
     let mode = |path: &str| host.machine.path(path).metadata().expect("metadata").mode() & 0o777;
     assert_eq!(mode("/var/lib/kubexm/ledger"), 0o700);
     assert_eq!(mode("/var/lib/kubexm/ledger/records.jsonl"), 0o600);

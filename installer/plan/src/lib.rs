@@ -5,12 +5,15 @@
 
 pub mod facts;
 pub mod found;
+pub mod ledger;
 pub mod lint;
+pub mod mesh;
 pub mod op;
 mod render;
 pub mod step;
 mod touch;
 pub mod undo;
+pub mod wave;
 
 use std::collections::BTreeMap;
 
@@ -23,9 +26,10 @@ pub use lint::{CheckedPlan, Problem, Severity};
 pub use op::{Act, Op, Probe};
 pub use step::{Step, StepBuilder, StepId};
 pub use undo::Undo;
+pub use wave::Wave;
 
 /// Version of the plan's own shape. `resume` refuses another.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// Everything a run will do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,14 +37,15 @@ pub const SCHEMA: u32 = 1;
 pub struct Plan {
     /// Always [`SCHEMA`] when written.
     pub schema: u32,
-    /// `create`.
+    /// `create`, `join`, `reset`.
     pub pipeline: String,
     /// `metadata.name`.
     pub cluster_name: String,
     /// Digest over the bytes of the cluster.yaml that was planned.
     pub cluster: Digest,
-    /// Digest of the bundle's manifest.json.
-    pub bundle: Digest,
+    /// Digest of the bundle's manifest.json; none for a pipeline that needs no bundle (`reset`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<Digest>,
     /// Hosts in the order of cluster.yaml.
     pub hosts: Vec<PlanHost>,
     /// How many hosts work at once.
@@ -67,6 +72,10 @@ pub struct PlanHost {
     pub name: String,
     /// Roles for people: `control-plane`, `worker`, `registry`.
     pub roles: Vec<String>,
+    /// A failure domain of its own: when one of its steps fails, the run may go on without it (a host that is a
+    /// worker and nothing else). See [`Step::settled`].
+    #[serde(default)]
+    pub expendable: bool,
 }
 
 /// The name of a slot: a value that exists only while running.
@@ -90,12 +99,37 @@ pub enum SlotProvider {
         /// The certificate's slot.
         cert: SlotName,
     },
+    /// A bootstrap token, made on a control plane; secret.
+    JoinToken {
+        /// Control plane that makes it.
+        host: String,
+    },
+    /// `sha256:<hex>` over the public key of the cluster's CA (kubeadm's `caCertHashes`), read on a control plane;
+    /// not secret.
+    CaCertHash {
+        /// Control plane where it is read.
+        host: String,
+    },
+    /// The key under which the control plane's certificates were uploaded just now; secret.
+    CertificateKey {
+        /// Control plane that uploads them.
+        host: String,
+    },
 }
 
 impl SlotProvider {
     /// Whether the value may never be shown or stored outside its owner's file.
     pub const fn secret(&self) -> bool {
-        matches!(self, Self::RegistryKey { .. })
+        matches!(self, Self::RegistryKey { .. } | Self::JoinToken { .. } | Self::CertificateKey { .. })
+    }
+
+    /// The host that makes the value. Such a slot is filled only when a step that reads it was found wanting, and anew
+    /// when the value is old; the others are kept by the controller and are the same in every run.
+    pub fn made_on(&self) -> Option<&str> {
+        match self {
+            Self::JoinToken { host } | Self::CaCertHash { host } | Self::CertificateKey { host } => Some(host),
+            Self::RegistryCa | Self::RegistryCert { .. } | Self::RegistryKey { .. } => None,
+        }
     }
 }
 

@@ -109,6 +109,19 @@ pub struct Link {
 pub struct Blobs {
     /// Sorted by digest, sizes in bytes.
     pub blobs: BTreeMap<Digest, u64>,
+    /// Depots of this cluster that may have them, asked before the controller sends anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depots: Option<Depots>,
+}
+
+/// Depots that a node takes blobs from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Depots {
+    /// `https://10.0.0.5:5443`, in the order they are asked; a blob is `<url>/blobs/sha256/<hex>`.
+    pub urls: Vec<String>,
+    /// PEM file on the node with the CA to trust them by.
+    pub ca: String,
 }
 
 /// A blob as an executable file.
@@ -291,11 +304,39 @@ pub enum Act {
         /// Preflight checks of kubeadm that the support matrix says to ignore.
         ignore: Vec<String>,
     },
+    /// `kubeadm join --config`. Done: kubelet.conf is there, kubelet runs, and on a control plane its static pods and
+    /// admin.conf answer. Partial: `kubeadm reset`. The config is a secret while it lives: it is written below /run
+    /// for the call, and removed.
+    KubeadmJoin {
+        /// kubeadm's JoinConfiguration, a text of the plan, with [`Act::placeholder`]s for the slots.
+        config: Digest,
+        /// Slots whose values go into the text.
+        slots: Vec<SlotName>,
+        /// `unix:///run/containerd/containerd.sock`.
+        cri_socket: String,
+        /// Joins as a control plane, with a stacked etcd member.
+        control_plane: bool,
+        /// Preflight checks of kubeadm that the support matrix says to ignore.
+        ignore: Vec<String>,
+    },
+    /// The node's object is deleted, asked of the API from a control plane. Done: there is no such node, or no API
+    /// server any more on this host.
+    NodeDelete {
+        /// Node name.
+        node: String,
+    },
     /// `kubeadm reset --force`: the way back of init and join. Done: no /etc/kubernetes/*.conf, no static pods.
     KubeadmReset {
         /// `unix:///run/containerd/containerd.sock`.
         cri_socket: String,
     },
+}
+
+impl Act {
+    /// What stands in a text for a slot's value.
+    pub fn placeholder(slot: &SlotName) -> String {
+        format!("{{{{slot:{}}}}}", slot.0)
+    }
 }
 
 /// Something to look at until it holds.

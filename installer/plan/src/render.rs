@@ -8,7 +8,8 @@ use crate::{Plan, Step, Undo};
 impl Plan {
     /// The whole plan. The same plan gives the same text; contents appear by digest.
     pub fn render(&self) -> String {
-        let mut text = format!("{} {} (bundle {})\n", self.pipeline, self.cluster_name, self.bundle.short());
+        let bundle = self.bundle.map_or_else(|| "none".to_owned(), |digest| digest.short());
+        let mut text = format!("{} {} (bundle {bundle})\n", self.pipeline, self.cluster_name);
         for host in &self.hosts {
             let _ = writeln!(text, "host {}: {}", host.name, host.roles.join(", "));
         }
@@ -31,6 +32,10 @@ impl Step {
         if !self.after.is_empty() {
             let after: Vec<_> = self.after.iter().map(|id| id.0.as_str()).collect();
             let _ = writeln!(text, "  after {}", after.join(", "));
+        }
+        if !self.settled.is_empty() {
+            let settled: Vec<_> = self.settled.iter().map(|id| id.0.as_str()).collect();
+            let _ = writeln!(text, "  after the end of {}", settled.join(", "));
         }
         for op in &self.ops {
             let _ = writeln!(text, "  {op}");
@@ -107,6 +112,11 @@ impl std::fmt::Display for Act {
             Self::KubeadmInit { config, ignore, .. } => {
                 write!(f, "act kubeadm init with {config}, ignoring {}", ignore.join(", "))
             }
+            Self::KubeadmJoin { config, control_plane, .. } => {
+                let role = if *control_plane { "control plane" } else { "worker" };
+                write!(f, "act kubeadm join as {role} with text {}", config.short())
+            }
+            Self::NodeDelete { node } => write!(f, "act delete node {node}"),
             Self::KubeadmReset { .. } => f.write_str("act kubeadm reset"),
         }
     }

@@ -31,6 +31,14 @@ pub struct Step {
     pub title: String,
     /// Steps that must have succeeded before.
     pub after: Vec<StepId>,
+    /// Steps that must have come to their end before, whether they hold or not: of a host that may be left out
+    /// ([`crate::PlanHost::expendable`]), which then has been taken back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settled: Vec<StepId>,
+    /// Host whose failure a failure of this step is, when that is not the one it runs on: a control plane labels a
+    /// worker's node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
     /// What must hold, in this order.
     pub ops: Vec<Op>,
     /// Polled after converge until it holds.
@@ -78,6 +86,8 @@ impl Step {
                 host: host.to_owned(),
                 title: title.to_owned(),
                 after: Vec::new(),
+                settled: Vec::new(),
+                domain: None,
                 ops: Vec::new(),
                 probe: None,
                 timeout_s: 120,
@@ -86,6 +96,11 @@ impl Step {
             },
             state: PhantomData,
         }
+    }
+
+    /// The failure domain: the host that a failure of this step is a failure of.
+    pub fn domain(&self) -> &str {
+        self.domain.as_deref().unwrap_or(&self.host)
     }
 }
 
@@ -99,6 +114,18 @@ impl<State> StepBuilder<State> {
     /// Must come after this step.
     pub fn after(mut self, id: &StepId) -> Self {
         self.step.after.push(id.clone());
+        self
+    }
+
+    /// Must come after this step has come to its end, whether it holds or not.
+    pub fn settled(mut self, id: &StepId) -> Self {
+        self.step.settled.push(id.clone());
+        self
+    }
+
+    /// A failure of this step is a failure of that host.
+    pub fn domain(mut self, host: &str) -> Self {
+        self.step.domain = (host != self.step.host).then(|| host.to_owned());
         self
     }
 

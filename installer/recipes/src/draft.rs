@@ -31,7 +31,7 @@ impl<'a> Draft<'a> {
             pipeline: pipeline.to_owned(),
             cluster_name: cx.cluster.name.clone(),
             cluster: cx.cluster_digest,
-            bundle: cx.manifest_digest,
+            bundle: Some(cx.manifest_digest),
             hosts: nodes.iter().map(plan_host).collect(),
             fleet_concurrency: 16,
             host_concurrency: 4,
@@ -103,5 +103,6 @@ fn plan_host(node: &Node<'_>) -> kubexm_plan::PlanHost {
     kubexm_plan::PlanHost {
         name: node.name().to_owned(),
         roles: roles.into_iter().filter(|(_, has)| *has).map(|(role, _)| role.to_owned()).collect(),
+        expendable: node.worker && !node.control_plane && !node.registry,
     }
 }

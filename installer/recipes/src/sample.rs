@@ -9,8 +9,8 @@ use kubexm_manifests::{Catalogue, RequireError, Source, require};
 use kubexm_plan::Facts;
 use kubexm_plan::facts::{Disk, Interface, ModuleState, SelinuxState};
 use kubexm_spec::cluster::{
-    Bundle, Cluster, Extra, Firewall, Host, Kubernetes, Network, ProxyMode, Registry, RoleGroups, Runtime, Selinux,
-    System,
+    Bundle, Cluster, Extra, Firewall, Host, Kubernetes, Network, ProxyMode, Registry, RegistryKind, RoleGroups,
+    Runtime, Selinux, System,
 };
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
 use kubexm_spec::{Arch, Digest, Platform};
@@ -47,7 +47,8 @@ pub fn cluster() -> Cluster {
             service_cidr: "10.233.0.0/18".to_owned(),
             interface: None,
         },
-        registry: Registry { port: 5443 },
+        load_balancer: Default::default(),
+        registry: Registry { kind: RegistryKind::Embedded, port: 5443, data_dir: "/mnt/registry".to_owned() },
         bundle: Bundle {
             platforms: vec![Platform::LINUX_AMD64],
             zone: None,
@@ -67,6 +68,10 @@ pub fn host(name: &str, last: u8) -> Host {
         port: 22,
         user: "operator".to_owned(),
         private_key_path: None,
+        password: None,
+        agent: false,
+        sudo_password: None,
+        via: Vec::new(),
         labels: BTreeMap::new(),
     }
 }

@@ -35,6 +35,8 @@ pub struct Cluster {
     pub runtime: Runtime,
     /// Pod network.
     pub network: Network,
+    /// What stands before the control planes.
+    pub load_balancer: LoadBalancer,
     /// Where images come from inside the gap.
     pub registry: Registry,
     /// What goes into the bundle beyond what the cluster needs.
@@ -57,8 +59,45 @@ pub struct Host {
     pub user: String,
     /// Private key file on the controller.
     pub private_key_path: Option<PathBuf>,
+    /// Password for SSH, when keys are not used or not enough.
+    pub password: Option<SecretSource>,
+    /// Whether keys of the operator's ssh-agent are used.
+    pub agent: bool,
+    /// Password for sudo, where it asks for one.
+    pub sudo_password: Option<SecretSource>,
+    /// Hosts that the connection goes through, the nearest first.
+    pub via: Vec<Jump>,
     /// Node labels.
     pub labels: BTreeMap<String, String>,
+}
+
+/// Where a secret is to be had when it is needed (`passwordFrom: {env: NAME}` or `{file: PATH}`). The secret itself never
+/// stands in cluster.yaml: that file travels in the bundle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SecretSource {
+    /// An environment variable of the controller.
+    Env(String),
+    /// A file on the controller; one newline at its end is left out.
+    File(PathBuf),
+}
+
+/// A host on the way to another one (`via`): SSH is forwarded through it (RFC 4254, direct-tcpip).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Jump {
+    /// IP address or DNS name.
+    pub address: String,
+    /// SSH port.
+    pub port: u16,
+    /// SSH user; it needs no sudo there.
+    pub user: String,
+    /// Private key file on the controller; the host's own when none.
+    pub private_key_path: Option<PathBuf>,
+    /// Password for SSH.
+    pub password: Option<SecretSource>,
+    /// Whether keys of the operator's ssh-agent are used.
+    pub agent: bool,
 }
 
 /// Names of hosts by role, ranges (`node[1:3]`) already written out.
@@ -177,12 +216,54 @@ pub struct Network {
     pub interface: Option<String>,
 }
 
-/// `spec.registry`; only `embedded` is built.
+/// `spec.loadBalancer`: what the control plane's name leads to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LoadBalancer {
+    /// What stands there.
+    pub mode: LoadBalancerMode,
+    /// Name of the control plane; `lb.<cluster>.kubexm.internal` when none.
+    pub domain: Option<String>,
+}
+
+/// `spec.loadBalancer.mode`. (`internal`, and the external types that we would set up, are known and not built yet.)
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(tag = "mode", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum LoadBalancerMode {
+    /// None: the name leads to a control plane's own address on control planes, to the first one's elsewhere.
+    #[default]
+    None,
+    /// `external` with `external.type: external`: an address of the user's, which spreads over the control planes.
+    External {
+        /// Its address.
+        vip: IpAddr,
+        /// Its TCP port, 6443.
+        port: u16,
+    },
+}
+
+/// `spec.registry`. (`harbor` and `external` are known and not built yet.)
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Registry {
-    /// TCP port of the depot, 5443.
+    /// What serves images.
+    pub kind: RegistryKind,
+    /// Its TCP port: 5443 embedded, 5000 with `registry`.
     pub port: u16,
+    /// Where `registry` has its data; `/mnt/registry`.
+    pub data_dir: String,
+}
+
+/// `spec.registry.type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RegistryKind {
+    /// kubexm-install itself, read-only, from the node's content store.
+    Embedded,
+    /// The distribution registry as a unit, its file-system layout written by us.
+    Registry,
+    /// No registry: images are imported into every node's runtime.
+    None,
 }
 
 /// `spec.bundle`.

@@ -108,7 +108,7 @@ impl Opened {
 
     /// What a plan of this cluster and bundle must belong to.
     pub fn belongs(&self) -> Belongs {
-        Belongs { cluster: self.cluster_digest, bundle: self.bundle.manifest_digest() }
+        Belongs { cluster: self.cluster_digest, bundle: Some(self.bundle.manifest_digest()) }
     }
 }
 

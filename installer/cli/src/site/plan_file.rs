@@ -56,9 +56,11 @@ pub fn read(path: &Path, opened: &Opened) -> Result<CheckedPlan, Failure> {
     plan.texts = texts;
     let belongs = opened.belongs();
     for (what, planned, given) in
-        [("bundle", plan.bundle, belongs.bundle), ("cluster.yaml", plan.cluster, belongs.cluster)]
+        [("bundle", plan.bundle, belongs.bundle), ("cluster.yaml", Some(plan.cluster), Some(belongs.cluster))]
     {
         if planned != given {
+            let shown = |digest: Option<Digest>| digest.map_or_else(|| "none".to_owned(), |d| d.to_string());
+            let (planned, given) = (shown(planned), shown(given));
             return Err(refused(format!(
                 "it belongs to another {what}: it was made with {planned}, this is {given}; give that one, or make \
                  the plan anew"

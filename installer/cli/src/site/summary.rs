@@ -28,7 +28,11 @@ pub fn long(plan: &Plan) -> String {
 
 // Writing to a string cannot fail; the results of `writeln!` say nothing.
 fn head(plan: &Plan) -> String {
-    let mut text = format!("{} of cluster {}, bundle {}\n", plan.pipeline, plan.cluster_name, plan.bundle);
+    let mut text = format!("{} of cluster {}", plan.pipeline, plan.cluster_name);
+    if let Some(bundle) = plan.bundle {
+        let _ = write!(text, ", bundle {bundle}");
+    }
+    text.push('\n');
     for host in &plan.hosts {
         let _ = writeln!(text, "  host {}: {}", host.name, host.roles.join(", "));
     }

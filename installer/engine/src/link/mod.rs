@@ -6,12 +6,24 @@ pub mod ssh;
 pub mod wire;
 
 use async_trait::async_trait;
-use kubexm_plan::{Facts, Plan, Probe, Step};
+use kubexm_plan::op::Depots;
+use kubexm_plan::{Facts, Plan, Probe, SlotProvider, Step, Wave, ledger, mesh};
 pub use kubexm_plan::{Found, ProbeAnswer};
 use kubexm_spec::Digest;
 
 /// Values of slots for one step, sent with the request that needs them and forgotten afterwards.
 pub type SlotValues = std::collections::BTreeMap<kubexm_plan::SlotName, Vec<u8>>;
+
+/// Which change of a run a request belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// Run id.
+    pub run: &'a str,
+    /// Number of the change in the run; with the run it names the ledger's record.
+    pub sequence: u64,
+    /// What the step's first change in this run found, one an op.
+    pub before: &'a [Found],
+}
 
 /// Where missing blobs come from: the bundle on the controller.
 #[async_trait]
@@ -33,15 +45,32 @@ pub trait Link: Send + Sync {
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError>;
 
     /// Writes the before-states and old bytes to the node's ledger (fsynced), then converges every op that is not
-    /// satisfied, in order. `run` and `sequence` name the ledger record.
-    async fn converge(
+    /// satisfied, in order.
+    async fn converge(&self, plan: &Plan, step: &Step, slots: &SlotValues, change: Change<'_>)
+    -> Result<(), LinkError>;
+
+    /// Takes a step back in one wave, as its undo says, from what its first change found. Twice is the same as once.
+    async fn undo(&self, plan: &Plan, step: &Step, change: Change<'_>, wave: Wave) -> Result<(), LinkError>;
+
+    /// Makes the value of a slot whose provider makes it on a host ([`SlotProvider::made_on`]); often a secret.
+    async fn provide(&self, provider: &SlotProvider) -> Result<Vec<u8>, LinkError>;
+
+    /// The records of the node's ledger, in the order they were written.
+    async fn ledger(&self) -> Result<Vec<ledger::Record>, LinkError>;
+
+    /// Has the node take blobs from depots; returns what they did not give. A depot that does not answer is no error.
+    async fn fetch(
         &self,
-        plan: &Plan,
-        step: &Step,
-        slots: &SlotValues,
-        run: &str,
-        sequence: u64,
-    ) -> Result<(), LinkError>;
+        blobs: &[(Digest, u64)],
+        depots: &Depots,
+        progress: DeliverProgress<'_>,
+    ) -> Result<Vec<(Digest, u64)>, LinkError>;
+
+    /// Listens on those of these ports that are free, until it is asked again (with none: no more). Answers dials.
+    async fn listen(&self, ports: &[mesh::Port]) -> Result<(), LinkError>;
+
+    /// Dials ports of other hosts, all at once.
+    async fn dial(&self, dials: &[mesh::Dial]) -> Result<Vec<mesh::Dialed>, LinkError>;
 
     /// Looks once.
     async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError>;

@@ -12,12 +12,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use kubexm_plan::facts::{Disk, Interface, SelinuxState};
-use kubexm_plan::{Facts, Plan, Probe, Step};
+use kubexm_plan::op::Depots;
+use kubexm_plan::{Facts, Plan, Probe, SlotProvider, Step, Wave, ledger, mesh};
 use kubexm_spec::{Arch, Digest};
 use tokio::io::AsyncReadExt;
 
 use crate::execute::Links;
-use crate::link::{BlobSource, DeliverProgress, Found, Link, LinkError, ProbeAnswer, SlotValues};
+use crate::link::{BlobSource, Change, DeliverProgress, Found, Link, LinkError, ProbeAnswer, SlotValues};
 use world::World;
 
 /// Where the fleet fails, once. Converges of ops are counted from 1 over all hosts.
@@ -113,14 +114,7 @@ impl Link for SimLink {
         found.collect::<Result<_, _>>().map_err(|text| self.refused(text))
     }
 
-    async fn converge(
-        &self,
-        plan: &Plan,
-        step: &Step,
-        slots: &SlotValues,
-        _run: &str,
-        _sequence: u64,
-    ) -> Result<(), LinkError> {
+    async fn converge(&self, plan: &Plan, step: &Step, slots: &SlotValues, _: Change<'_>) -> Result<(), LinkError> {
         for op in &step.ops {
             tokio::task::yield_now().await;
             let mut world = self.fleet.lock();
@@ -130,6 +124,36 @@ impl Link for SimLink {
             }
         }
         Ok(())
+    }
+
+    async fn undo(&self, _: &Plan, step: &Step, _: Change<'_>, _: Wave) -> Result<(), LinkError> {
+        Err(self.refused(format!("{} cannot be taken back yet", step.id)))
+    }
+
+    async fn provide(&self, provider: &SlotProvider) -> Result<Vec<u8>, LinkError> {
+        tokio::task::yield_now().await;
+        Ok(format!("{provider:?}").into_bytes())
+    }
+
+    async fn ledger(&self) -> Result<Vec<ledger::Record>, LinkError> {
+        Ok(Vec::new())
+    }
+
+    async fn fetch(
+        &self,
+        blobs: &[(Digest, u64)],
+        _: &Depots,
+        _: DeliverProgress<'_>,
+    ) -> Result<Vec<(Digest, u64)>, LinkError> {
+        Ok(blobs.to_vec())
+    }
+
+    async fn listen(&self, _: &[mesh::Port]) -> Result<(), LinkError> {
+        Ok(())
+    }
+
+    async fn dial(&self, dials: &[mesh::Dial]) -> Result<Vec<mesh::Dialed>, LinkError> {
+        Ok(dials.iter().map(|dial| mesh::Dialed { dial: dial.clone(), blocked: None }).collect())
     }
 
     async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError> {

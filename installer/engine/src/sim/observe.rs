@@ -75,6 +75,8 @@ impl World {
             }
             Op::NodeLabel(label) => cluster.push((format!("label:{}:{}", label.node, label.key), label.value.clone())),
             Op::Act(Act::KubeadmInit { .. }) => cluster.push(("initialised".to_owned(), host.to_owned())),
+            Op::Act(Act::KubeadmJoin { .. }) => cluster.push((format!("joined:{host}"), "yes".to_owned())),
+            Op::Act(Act::NodeDelete { node }) => cluster.push((format!("deleted:{node}"), "yes".to_owned())),
             Op::Act(Act::KubeadmReset { .. }) => here.push(("kubernetes".to_owned(), "reset".to_owned())),
         }
         Ok(Want { host: here.into_iter().collect(), cluster: cluster.into_iter().collect() })

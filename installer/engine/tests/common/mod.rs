@@ -29,8 +29,10 @@ pub fn plan() -> CheckedPlan {
         pipeline: "create".to_owned(),
         cluster_name: "demo".to_owned(),
         cluster: Digest::of(CLUSTER),
-        bundle: Digest::of(BUNDLE),
-        hosts: ["a", "b"].map(|name| PlanHost { name: name.to_owned(), roles: vec!["worker".to_owned()] }).to_vec(),
+        bundle: Some(Digest::of(BUNDLE)),
+        hosts: ["a", "b"]
+            .map(|name| PlanHost { name: name.to_owned(), roles: vec!["worker".to_owned()], expendable: false })
+            .to_vec(),
         fleet_concurrency: 2,
         host_concurrency: 2,
         slots: BTreeMap::from([(SlotName("ca".to_owned()), SlotProvider::RegistryCa)]),
@@ -44,7 +46,7 @@ pub fn plan() -> CheckedPlan {
         let os = Step::on(host, "os.swap", "Switch swap off").ensure(SwapOff {}).undo(Undo::RestoreBefore).build();
         let file = |path: &str, digest| File { path: path.to_owned(), content: Content::Text { digest }, mode: 0o644 };
         let runtime = Step::on(host, "containerd.run", "Run containerd")
-            .ensure(Blobs { blobs: BTreeMap::from([(Digest::of(BLOB), BLOB.len() as u64)]) })
+            .ensure(Blobs { blobs: BTreeMap::from([(Digest::of(BLOB), BLOB.len() as u64)]), depots: None })
             .ensure(Binary { path: "/usr/local/bin/containerd".to_owned(), blob: Digest::of(BLOB), mode: 0o755 })
             .ensure(file("/etc/containerd/config.toml", config))
             .ensure(file("/etc/systemd/system/containerd.service", unit))
@@ -118,7 +120,7 @@ impl Site {
     }
 
     pub fn load(&self) -> Result<(Run, CheckedPlan), EngineError> {
-        let belongs = Belongs { cluster: Digest::of(CLUSTER), bundle: Digest::of(BUNDLE) };
+        let belongs = Belongs { cluster: Digest::of(CLUSTER), bundle: Some(Digest::of(BUNDLE)) };
         Run::load(&self.runs(), &RunId::named("one"), belongs)
     }
 

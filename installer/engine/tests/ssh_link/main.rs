@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use async_trait::async_trait;
 use kubexm_engine::link::agent::{serve, serve_store};
 use kubexm_engine::link::ssh::{SshLink, SshOptions};
-use kubexm_engine::link::{BlobSource, Link as _, LinkError, SlotValues};
+use kubexm_engine::link::{BlobSource, Change, Link as _, LinkError, SlotValues};
 use kubexm_ops::Machine;
 use kubexm_plan::op::{Content, File};
 use kubexm_plan::{Plan, SCHEMA, Step, Undo};
@@ -35,13 +35,15 @@ fn serves_as_agent() {
 const TEXT: &str = "what the plan wants\n";
 
 /// A plan with one step that writes one file.
+const CHANGE: Change<'_> = Change { run: "run-1", sequence: 1, before: &[] };
+
 fn plan_with_a_file() -> (Plan, Step) {
     let mut plan = Plan {
         schema: SCHEMA,
         pipeline: "create".into(),
         cluster_name: "test".into(),
         cluster: Digest::of("cluster"),
-        bundle: Digest::of("bundle"),
+        bundle: Some(Digest::of("bundle")),
         hosts: Vec::new(),
         fleet_concurrency: 1,
         host_concurrency: 1,
@@ -76,7 +78,7 @@ async fn a_step_is_observed_and_converged_by_the_agent_that_was_put_there() {
 
     let before = link.observe(&plan, &step, &SlotValues::new()).await.unwrap();
     assert!(!before[0].satisfied);
-    link.converge(&plan, &step, &SlotValues::new(), "run-1", 1).await.unwrap();
+    link.converge(&plan, &step, &SlotValues::new(), CHANGE).await.unwrap();
     assert_eq!(std::fs::read_to_string(server.path("root/etc/kubexm-test.conf")).unwrap(), TEXT);
     assert!(link.observe(&plan, &step, &SlotValues::new()).await.unwrap()[0].satisfied);
     link.close().await;
@@ -206,7 +208,7 @@ async fn what_a_login_shell_prints_first_does_no_harm() {
     let server = Server::start(&Setup { noise, ..Setup::default() });
     let (plan, step) = plan_with_a_file();
     let link = server.connect().await.unwrap();
-    link.converge(&plan, &step, &SlotValues::new(), "run-1", 1).await.unwrap();
+    link.converge(&plan, &step, &SlotValues::new(), CHANGE).await.unwrap();
     assert!(link.observe(&plan, &step, &SlotValues::new()).await.unwrap()[0].satisfied);
 }
 
@@ -231,7 +233,7 @@ async fn a_host_that_another_run_holds_is_refused_with_its_name_and_free_afterwa
     let server = Server::start(&Setup::default());
     let (plan, step) = plan_with_a_file();
     let first = server.connect().await.unwrap();
-    first.converge(&plan, &step, &SlotValues::new(), "run-1", 1).await.unwrap();
+    first.converge(&plan, &step, &SlotValues::new(), CHANGE).await.unwrap();
 
     let options = server.options("run 2 of another laptop");
     let second = SshLink::connect(server.target(), options, server.agent()).await.unwrap();
@@ -248,7 +250,7 @@ async fn a_lost_connection_is_made_again_and_the_question_asked_again() {
     let server = Server::start(&Setup::default());
     let (plan, step) = plan_with_a_file();
     let link = server.connect().await.unwrap();
-    link.converge(&plan, &step, &SlotValues::new(), "run-1", 1).await.unwrap();
+    link.converge(&plan, &step, &SlotValues::new(), CHANGE).await.unwrap();
     server.kill_sessions();
     assert!(link.observe(&plan, &step, &SlotValues::new()).await.unwrap()[0].satisfied);
 }

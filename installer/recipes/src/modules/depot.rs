@@ -37,7 +37,7 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>) -> Step {
     }
     let timeout = delivery_timeout(blobs.values().sum());
     Step::on(node.name(), "store.fill", "Bring the bundle's content to the node")
-        .ensure(Blobs { blobs })
+        .ensure(Blobs { blobs, depots: None })
         .timeout_s(timeout)
         .retries(2)
         .undo(Undo::RestoreBefore)

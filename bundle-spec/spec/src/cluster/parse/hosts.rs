@@ -65,6 +65,10 @@ fn host(at: &At<'_>) -> Option<Host> {
         port: port?,
         user: user?,
         private_key_path: key?,
+        password: None,
+        agent: false,
+        sudo_password: None,
+        via: Vec::new(),
         labels: labels?,
     })
 }

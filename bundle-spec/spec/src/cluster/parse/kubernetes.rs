@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::values::{self, Cidr};
 use super::{each, maybe, or};
-use crate::cluster::{Host, Kubernetes, Network, ProxyMode, Registry, Runtime};
+use crate::cluster::{Host, Kubernetes, Network, ProxyMode, Registry, RegistryKind, Runtime};
 use crate::yaml::{At, Keys, Mapping};
 
 const KUBERNETES: Keys = Keys {
@@ -54,8 +54,8 @@ pub(super) fn default_network() -> Network {
     Network { pod_cidr: POD_CIDR.to_owned(), service_cidr: SERVICE_CIDR.to_owned(), interface: None }
 }
 
-pub(super) const fn default_registry() -> Registry {
-    Registry { port: 5443 }
+pub(super) fn default_registry() -> Registry {
+    Registry { kind: RegistryKind::Embedded, port: 5443, data_dir: "/mnt/registry".to_owned() }
 }
 
 pub(super) fn kubernetes(at: &At<'_>, name: &str) -> Option<Kubernetes> {
@@ -173,7 +173,7 @@ pub(super) fn registry(at: &At<'_>) -> Option<Registry> {
         or(map.get("type"), (), |at| at.one_of(&[("embedded", ())], &["registry", "harbor", "external", "none"]));
     let port = or(map.get("port"), default_registry().port, port);
     kind?;
-    Some(Registry { port: port? })
+    Some(Registry { port: port?, ..default_registry() })
 }
 
 /// A TCP port.

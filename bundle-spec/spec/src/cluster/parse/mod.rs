@@ -55,6 +55,7 @@ pub fn for_version(version: Option<&str>) -> Cluster {
         kubernetes: Some(kubernetes),
         runtime: Runtime::default(),
         network: kubernetes::default_network(),
+        load_balancer: Default::default(),
         registry: kubernetes::default_registry(),
         bundle: bundle::defaults(),
     }
@@ -106,6 +107,7 @@ fn file(at: &At<'_>) -> Option<Cluster> {
         kubernetes: kubernetes?,
         runtime: runtime?,
         network: network?,
+        load_balancer: Default::default(),
         registry: registry?,
         bundle: bundle?,
     })

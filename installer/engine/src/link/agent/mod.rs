@@ -18,6 +18,7 @@ use std::time::{Duration, SystemTime};
 
 use kubexm_spec::Arch;
 
+use super::Change;
 use super::wire::{Answer, Ask, Frame, PROTOCOL, Request, Response, Secret, WireError, frame};
 use lock::{HostLock, Patience};
 pub use store::serve_store;
@@ -117,12 +118,26 @@ impl<W: Work> Agent<W> {
                 Err(locked) => return locked,
                 Ok(()) => self.work.observe(&step, texts, slots.into_values()).map(|found| Answer::Observed { found }),
             },
-            Ask::Converge { step, texts, slots, run, sequence } => match self.hold(step.timeout_s) {
+            Ask::Converge { step, texts, slots, run, sequence, before } => match self.hold(step.timeout_s) {
                 Err(locked) => return locked,
                 Ok(()) => {
-                    self.work.converge(&step, texts, slots.into_values(), &run, sequence).map(|()| Answer::Converged)
+                    let change = Change { run: &run, sequence, before: &before };
+                    self.work.converge(&step, texts, slots.into_values(), change).map(|()| Answer::Converged)
                 }
             },
+            Ask::Undo { step, texts, run, sequence, before, wave } => match self.hold(step.timeout_s) {
+                Err(locked) => return locked,
+                Ok(()) => {
+                    let change = Change { run: &run, sequence, before: &before };
+                    self.work.undo(&step, texts, change, wave).map(|()| Answer::Undone)
+                }
+            },
+            Ask::Provide { provider } => match self.hold(OTHER_RUN.as_secs()) {
+                Err(locked) => return locked,
+                Ok(()) => self.work.provide(&provider).map(|value| Answer::Provided { value: Secret(value) }),
+            },
+            Ask::Ledger => self.work.ledger().map(|records| Answer::Ledger { records }),
+            Ask::Fetch { .. } | Ask::Listen { .. } | Ask::Dial { .. } => return not_here("not built yet"),
             Ask::Probe { probe } => self.work.probe(&probe).map(|answer| Answer::Probed { answer }),
             Ask::StoreMissing { blobs } => store::missing(&self.work, &blobs),
             Ask::AdminKubeconfig => {

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use kubexm_ops::paths::ADMIN_CONF;
-use kubexm_ops::{Machine, OpError, evidence, facts, probe, step};
-use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, Step, Texts};
+use kubexm_ops::{Machine, OpError, evidence, facts, probe, provide, step};
+use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, SlotProvider, Step, Texts, Wave, ledger};
 
-use crate::link::SlotValues;
+use crate::link::{Change, SlotValues};
 
 /// Held by the agent that works on this node.
 pub const LOCK_PATH: &str = "/run/kubexm/lock";
@@ -18,7 +18,13 @@ pub trait Work: Send + Sync + 'static {
     /// Observes every op of a step.
     fn observe(&self, step: &Step, texts: Texts, slots: SlotValues) -> Result<Vec<Found>, String>;
     /// Converges a step and keeps the ledger.
-    fn converge(&self, step: &Step, texts: Texts, slots: SlotValues, run: &str, sequence: u64) -> Result<(), String>;
+    fn converge(&self, step: &Step, texts: Texts, slots: SlotValues, change: Change<'_>) -> Result<(), String>;
+    /// Takes a step back in one wave and keeps the ledger.
+    fn undo(&self, step: &Step, texts: Texts, change: Change<'_>, wave: Wave) -> Result<(), String>;
+    /// Makes a slot's value; often a secret.
+    fn provide(&self, provider: &SlotProvider) -> Result<Vec<u8>, String>;
+    /// The ledger's records.
+    fn ledger(&self) -> Result<Vec<ledger::Record>, String>;
     /// Looks once.
     fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, String>;
     /// Text by file name.
@@ -42,8 +48,22 @@ impl Work for Machine {
         said(step::observe(step, &self.with_texts(texts).with_slots(slots)))
     }
 
-    fn converge(&self, step: &Step, texts: Texts, slots: SlotValues, run: &str, sequence: u64) -> Result<(), String> {
-        said(step::converge(step, &self.with_texts(texts).with_slots(slots), run, sequence))
+    fn converge(&self, step: &Step, texts: Texts, slots: SlotValues, change: Change<'_>) -> Result<(), String> {
+        let Change { run, sequence, before } = change;
+        said(step::converge(step, &self.with_texts(texts).with_slots(slots), run, sequence, before))
+    }
+
+    fn undo(&self, step: &Step, texts: Texts, change: Change<'_>, wave: Wave) -> Result<(), String> {
+        let Change { run, sequence, before } = change;
+        said(step::undo(step, &self.with_texts(texts), run, sequence, before, wave))
+    }
+
+    fn provide(&self, provider: &SlotProvider) -> Result<Vec<u8>, String> {
+        said(provide::value(provider, self))
+    }
+
+    fn ledger(&self) -> Result<Vec<ledger::Record>, String> {
+        said(Machine::ledger(self).records())
     }
 
     fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, String> {

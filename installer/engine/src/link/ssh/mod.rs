@@ -17,13 +17,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, Step};
+use kubexm_plan::op::Depots;
+use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, SlotProvider, Step, Wave, ledger, mesh};
 use kubexm_spec::Digest;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::wire::{Answer, Ask, Secrets};
-use super::{BlobSource, DeliverProgress, Link, LinkError, SlotValues};
+use super::{BlobSource, Change, DeliverProgress, Link, LinkError, SlotValues};
 use channel::{AgentChannel, ChannelError};
 use connection::{Connection, unreachable};
 use deliver::Interrupted;
@@ -36,6 +37,8 @@ pub use target::{SshOptions, SshTarget};
 
 /// Time for a request that is not a step.
 const LOOK: Duration = Duration::from_secs(120);
+/// How long a value may take to be made: kubeadm uploads certificates.
+const PROVIDE: Duration = Duration::from_secs(120);
 /// Beyond a step's own timeout, for the way there and back and for a reconnect.
 const GRACE: Duration = Duration::from_secs(60);
 /// Longest pause between two tries to reconnect.
@@ -260,18 +263,70 @@ impl Link for SshLink {
         plan: &Plan,
         step: &Step,
         slots: &SlotValues,
-        run: &str,
-        sequence: u64,
+        change: Change<'_>,
     ) -> Result<(), LinkError> {
         let ask = Ask::Converge {
             step: Box::new(step.clone()),
             texts: texts_of(plan, step),
             slots: Secrets::new(slots),
-            run: run.to_owned(),
-            sequence,
+            run: change.run.to_owned(),
+            sequence: change.sequence,
+            before: change.before.to_vec(),
         };
         match self.ask(&ask, step_limit(step)).await? {
             Answer::Converged => Ok(()),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    async fn undo(&self, plan: &Plan, step: &Step, change: Change<'_>, wave: Wave) -> Result<(), LinkError> {
+        let ask = Ask::Undo {
+            step: Box::new(step.clone()),
+            texts: texts_of(plan, step),
+            run: change.run.to_owned(),
+            sequence: change.sequence,
+            before: change.before.to_vec(),
+            wave,
+        };
+        match self.ask(&ask, step_limit(step)).await? {
+            Answer::Undone => Ok(()),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    async fn provide(&self, provider: &SlotProvider) -> Result<Vec<u8>, LinkError> {
+        match self.ask(&Ask::Provide { provider: provider.clone() }, PROVIDE).await? {
+            Answer::Provided { value } => Ok(value.0),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    async fn ledger(&self) -> Result<Vec<ledger::Record>, LinkError> {
+        match self.ask(&Ask::Ledger, LOOK).await? {
+            Answer::Ledger { records } => Ok(records),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    async fn fetch(
+        &self,
+        blobs: &[(Digest, u64)],
+        _: &Depots,
+        _: DeliverProgress<'_>,
+    ) -> Result<Vec<(Digest, u64)>, LinkError> {
+        Ok(blobs.to_vec())
+    }
+
+    async fn listen(&self, ports: &[mesh::Port]) -> Result<(), LinkError> {
+        match self.ask(&Ask::Listen { ports: ports.to_vec() }, LOOK).await? {
+            Answer::Listening => Ok(()),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    async fn dial(&self, dials: &[mesh::Dial]) -> Result<Vec<mesh::Dialed>, LinkError> {
+        match self.ask(&Ask::Dial { dials: dials.to_vec() }, LOOK).await? {
+            Answer::Dialed { dialed } => Ok(dialed),
             _ => Err(self.misfit()),
         }
     }

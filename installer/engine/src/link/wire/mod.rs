@@ -11,14 +11,15 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, SlotName, Step, Texts};
+use kubexm_plan::op::Depots;
+use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, SlotName, SlotProvider, Step, Texts, Wave, ledger, mesh};
 use kubexm_spec::{Arch, Digest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use frame::{Frame, WireError};
 
 /// Version of these messages. Both sides must have the same.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// A request of the controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -79,6 +80,47 @@ pub enum Ask {
         run: String,
         /// Number of the ledger record.
         sequence: u64,
+        /// What the step's first change in this run found.
+        before: Vec<Found>,
+    },
+    /// Take a step back in one wave.
+    Undo {
+        /// Which.
+        step: Box<Step>,
+        /// The texts its ops name.
+        texts: Texts,
+        /// Run id, for the ledger.
+        run: String,
+        /// Number of the ledger record.
+        sequence: u64,
+        /// What the step's first change in this run found.
+        before: Vec<Found>,
+        /// Which wave.
+        wave: Wave,
+    },
+    /// Make a slot's value.
+    Provide {
+        /// How.
+        provider: SlotProvider,
+    },
+    /// The records of the node's ledger.
+    Ledger,
+    /// Take blobs from depots.
+    Fetch {
+        /// Sizes in bytes.
+        blobs: BTreeMap<Digest, u64>,
+        /// Where they may be.
+        depots: Depots,
+    },
+    /// Listen on these ports, and on no others any more.
+    Listen {
+        /// Which; taken ones are left out.
+        ports: Vec<mesh::Port>,
+    },
+    /// Dial other hosts.
+    Dial {
+        /// Whom.
+        dials: Vec<mesh::Dial>,
     },
     /// Look once.
     Probe {
@@ -143,6 +185,30 @@ pub enum Answer {
     },
     /// To `Converge`.
     Converged,
+    /// To `Undo`.
+    Undone,
+    /// To `Provide`.
+    Provided {
+        /// Often a secret; never shown.
+        value: Secret,
+    },
+    /// To `Ledger`.
+    Ledger {
+        /// In the order they were written.
+        records: Vec<ledger::Record>,
+    },
+    /// To `Fetch`.
+    Fetched {
+        /// What no depot gave.
+        missing: BTreeMap<Digest, u64>,
+    },
+    /// To `Listen`.
+    Listening,
+    /// To `Dial`.
+    Dialed {
+        /// One for each.
+        dialed: Vec<mesh::Dialed>,
+    },
     /// To `Probe`.
     Probed {
         /// What was seen.

@@ -31,6 +31,7 @@ impl Converge for Act {
         match self {
             Self::KubeadmInit { .. } => kubeadm_init::observe(machine),
             Self::KubeadmReset { .. } => kubeadm_reset::observe(machine),
+            Self::KubeadmJoin { .. } | Self::NodeDelete { .. } => Err(OpError::other("known, not built yet")),
         }
     }
 
@@ -44,6 +45,7 @@ impl Converge for Act {
                 kubeadm_init::converge(machine, config, cri_socket, ignore)
             }
             Self::KubeadmReset { cri_socket } => kubeadm_reset::converge(machine, cri_socket),
+            Self::KubeadmJoin { .. } | Self::NodeDelete { .. } => Err(OpError::other("known, not built yet")),
         }
     }
 

@@ -1,0 +1,47 @@
+//! A record of a node's ledger: enough to take back what was done there, without the controller that did it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Found, Op, StepId, Undo};
+
+/// Version of the record's shape.
+pub const SCHEMA: u32 = 2;
+
+/// One line of `records.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Record {
+    /// Always [`SCHEMA`] when written.
+    pub schema: u32,
+    /// Run id.
+    pub run: String,
+    /// Grows over a run; gives a node's undo its order.
+    pub sequence: u64,
+    /// Which step.
+    pub step: StepId,
+    /// Its ops as they were sent.
+    pub ops: Vec<Op>,
+    /// How the plan takes it back.
+    pub undo: Undo,
+    /// What each op found before the step's first change in this run.
+    pub before: Vec<Found>,
+    /// How far it came.
+    pub outcome: Outcome,
+}
+
+/// How far a step came. `Begun` is written before the change, one of the others after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "camelCase", deny_unknown_fields)]
+pub enum Outcome {
+    /// The change may or may not have happened.
+    Begun,
+    /// Every op was converged.
+    Done,
+    /// An op failed.
+    Failed {
+        /// Why.
+        text: String,
+    },
+    /// The state before came back, in all three waves.
+    Restored,
+}
