@@ -17,6 +17,10 @@ pub const HOME_ENV: &str = "KUBEXM_HOME";
 /// The controller's folder under the user's home, when [`HOME_ENV`] is not set.
 pub const HOME_DIR: &str = ".kubexm";
 
+/// TCP port of the depot: of its images with the embedded registry unless cluster.yaml says otherwise, and of its blobs
+/// and files beside every other registry.
+pub const DEPOT_PORT: u16 = 5443;
+
 /// The DNS name of the cluster's registry.
 pub fn registry_name(cluster: &str) -> String {
     format!("registry.{cluster}.kubexm.internal")

@@ -2,7 +2,12 @@
 
 #![expect(clippy::expect_used, reason = "a helper of tests may fail the test")]
 
-use kubexm_spec::cluster::{ExtraFile, ProblemKind, Problems, for_version, parse, sample};
+use std::net::IpAddr;
+
+use kubexm_spec::cluster::{
+    ExtraFile, LoadBalancer, LoadBalancerMode, ProblemKind, Problems, Registry, RegistryKind, for_version, parse,
+    sample,
+};
 use kubexm_spec::{ExitCode, Platform};
 use proptest::prelude::*;
 
@@ -36,6 +41,7 @@ fn the_sample_shows_the_defaults_it_comments_out() {
     let text = text
         .replace("  # etcd:", "  etcd:")
         .replace("  # runtime:", "  runtime:")
+        .replace("  # loadBalancer:", "  loadBalancer:")
         .replace("  # registry:", "  registry:");
     let text = text.replace("    # podCidr", "    podCidr").replace("    # serviceCidr", "    serviceCidr");
     let text = text.replace("  # system:", "  system:");
@@ -109,7 +115,12 @@ fn what_the_design_names_and_nothing_builds_is_told_apart_from_mistakes() {
         "  network: {podCidr: [10.1.0.0/16, \"fd00::/48\"]}\n",
         "  network: {podCidr: \"fd00::/48\"}\n",
         "  loadBalancer: {mode: internal}\n",
+        "  loadBalancer: {mode: external, external: {type: kubexm-kh}, vip: 10.0.0.9}\n",
+        "  loadBalancer: {mode: external, vip: 10.0.0.9, interface: eth0}\n",
+        "  loadBalancer: {mode: external, vip: \"fd00::9\"}\n",
         "  registry: {type: harbor}\n",
+        "  registry: {type: external}\n",
+        "  registry: {privateRegistry: registry.example.com}\n",
         "  addons: []\n",
         "  storage: {}\n",
         "  system: {ntpServers: [10.0.0.2]}\n",
@@ -123,6 +134,72 @@ fn what_the_design_names_and_nothing_builds_is_told_apart_from_mistakes() {
         let problems = refused(spec);
         assert_eq!(problems.exit_code(), ExitCode::NotBuiltYet, "{spec}{problems}");
         assert_eq!(problems.0.len(), 1, "{spec}{problems}");
+    }
+}
+
+#[test]
+fn an_address_before_the_control_planes_is_read_and_half_a_one_is_refused() {
+    let read = |load_balancer: &str| {
+        parse(&file(&format!("  loadBalancer: {load_balancer}\n"))).unwrap_or_else(|p| panic!("{p}")).load_balancer
+    };
+    let at = |port| LoadBalancerMode::External { vip: IpAddr::from([10, 0, 0, 9]), port };
+    assert_eq!(read("{mode: none}"), LoadBalancer::default());
+    assert_eq!(read("{domain: api.example.com}").domain.as_deref(), Some("api.example.com"));
+    assert_eq!(read("{mode: external, vip: 10.0.0.9}").mode, at(6443));
+    let whole =
+        read("{mode: external, external: {type: external}, vip: 10.0.0.9, port: 8443, domain: api.example.com}");
+    assert_eq!(whole, LoadBalancer { mode: at(8443), domain: Some("api.example.com".into()) });
+    for bad in [
+        "{mode: external}",
+        "{mode: external, vip: lb.example.com}",
+        "{mode: external, vip: 10.0.0.9, port: 0}",
+        "{mode: external, vip: 10.0.0.9, external: external}",
+        "{mode: externl, vip: 10.0.0.9}",
+        "{vip: 10.0.0.9}",
+        "{mode: none, port: 6443}",
+        "{mode: none, domain: \"*.example.com\"}",
+    ] {
+        let problems = refused(&format!("  loadBalancer: {bad}\n"));
+        assert_eq!(problems.exit_code(), ExitCode::Config, "{bad} {problems}");
+        assert_eq!((problems.0.len(), problems.0[0].line), (1, 5), "{bad} {problems}");
+    }
+}
+
+#[test]
+fn a_registry_has_the_port_and_folder_of_its_type_and_no_others() {
+    let read =
+        |registry: &str| parse(&file(&format!("  registry: {registry}\n"))).unwrap_or_else(|p| panic!("{p}")).registry;
+    let of = |kind, port, data_dir: &str| Registry { kind, port, data_dir: data_dir.to_owned() };
+    assert_eq!(read("{port: 6000}"), of(RegistryKind::Embedded, 6000, "/mnt/registry"));
+    assert_eq!(read("{type: registry}"), of(RegistryKind::Registry, 5000, "/mnt/registry"));
+    assert_eq!(read("{type: registry, port: 443, dataDir: /srv/r/}"), of(RegistryKind::Registry, 443, "/srv/r"));
+    assert_eq!(read("{type: none}"), of(RegistryKind::None, 5443, "/mnt/registry"));
+    for bad in [
+        "{type: registry, port: 5443}",
+        "{type: registry, dataDir: mnt/registry}",
+        "{type: registry, dataDir: /}",
+        "{type: registry, dataDir: /srv/../etc}",
+        "{type: registry, dataDir: \"/srv/a: b\"}",
+        "{type: registry, port: 70000}",
+        "{type: embedded, dataDir: /srv/r}",
+        "{type: none, port: 5000}",
+        "{type: regystry}",
+    ] {
+        let problems = refused(&format!("  registry: {bad}\n"));
+        assert_eq!(problems.exit_code(), ExitCode::Config, "{bad} {problems}");
+        assert_eq!((problems.0.len(), problems.0[0].line), (1, 5), "{bad} {problems}");
+    }
+}
+
+#[test]
+fn a_version_of_the_runtime_is_whole_and_without_its_letter() {
+    for (written, read) in [("1.7.32", "1.7.32"), ("v2.2.1", "2.2.1")] {
+        let cluster = parse(&file(&format!("  runtime: {{type: containerd, version: {written}}}\n"))).unwrap();
+        assert_eq!(cluster.runtime.version.as_deref(), Some(read));
+    }
+    for bad in ["\"1.7\"", "1.7.x", "latest"] {
+        let problems = refused(&format!("  runtime: {{version: {bad}}}\n"));
+        assert_eq!(kinds(&problems), [(5, ProblemKind::BadValue)], "{bad}");
     }
 }
 

@@ -1,10 +1,10 @@
-//! `spec.kubernetes` and what it stands on: etcd, runtime, network, load balancer, registry.
+//! `spec.kubernetes` and what it stands on: etcd, runtime, network.
 
 use std::net::IpAddr;
 
 use super::values::{self, Cidr};
 use super::{each, maybe, or};
-use crate::cluster::{Host, Kubernetes, Network, ProxyMode, Registry, RegistryKind, Runtime};
+use crate::cluster::{Host, Kubernetes, Network, ProxyMode, Runtime};
 use crate::yaml::{At, Keys, Mapping};
 
 const KUBERNETES: Keys = Keys {
@@ -24,12 +24,6 @@ const RUNTIME: Keys = Keys { known: &["type", "version"], later: &["dataDir", "e
 const NETWORK: Keys = Keys {
     known: &["plugin", "podCidr", "serviceCidr", "interface"],
     later: &["options", "flannel", "calico", "cilium", "kube-ovn", "hybridnet", "multus"],
-};
-const LOAD_BALANCER: Keys =
-    Keys { known: &["mode"], later: &["external", "internal", "vip", "port", "interface", "domain"] };
-const REGISTRY: Keys = Keys {
-    known: &["type", "port"],
-    later: &["privateRegistry", "auths", "harborConfig", "insecure", "caFile", "namespaceOverride", "dataDir"],
 };
 
 const POD_CIDR: &str = "10.233.64.0/18";
@@ -52,10 +46,6 @@ pub(super) fn defaults(name: &str) -> Kubernetes {
 
 pub(super) fn default_network() -> Network {
     Network { pod_cidr: POD_CIDR.to_owned(), service_cidr: SERVICE_CIDR.to_owned(), interface: None }
-}
-
-pub(super) fn default_registry() -> Registry {
-    Registry { kind: RegistryKind::Embedded, port: 5443, data_dir: "/mnt/registry".to_owned() }
 }
 
 pub(super) fn kubernetes(at: &At<'_>, name: &str) -> Option<Kubernetes> {
@@ -99,14 +89,6 @@ pub(super) fn etcd(spec: &Mapping<'_>) {
         && let Some(at) = map.get("type")
     {
         at.one_of(&[("kubeadm", ())], &["kubexm", "external"]);
-    }
-}
-
-pub(super) fn load_balancer(spec: &Mapping<'_>) {
-    if let Some(map) = spec.get("loadBalancer").and_then(|at| at.mapping(&LOAD_BALANCER))
-        && let Some(at) = map.get("mode")
-    {
-        at.one_of(&[("none", ())], &["external", "internal"]);
     }
 }
 
@@ -165,15 +147,6 @@ fn cidr(found: Option<At<'_>>, default: &str, bits: std::ops::RangeInclusive<u32
         return None;
     }
     Some((at.text()?.to_owned(), cidr))
-}
-
-pub(super) fn registry(at: &At<'_>) -> Option<Registry> {
-    let map = at.mapping(&REGISTRY)?;
-    let kind =
-        or(map.get("type"), (), |at| at.one_of(&[("embedded", ())], &["registry", "harbor", "external", "none"]));
-    let port = or(map.get("port"), default_registry().port, port);
-    kind?;
-    Some(Registry { port: port?, ..default_registry() })
 }
 
 /// A TCP port.

@@ -4,7 +4,9 @@
 mod bundle;
 mod hosts;
 mod kubernetes;
+mod load_balancer;
 mod node;
+mod registry;
 mod values;
 
 use super::{Bundle, Cluster, Extra, Network, Registry, RoleGroups, Runtime, System};
@@ -56,7 +58,7 @@ pub fn for_version(version: Option<&str>) -> Cluster {
         runtime: Runtime::default(),
         network: kubernetes::default_network(),
         load_balancer: Default::default(),
-        registry: kubernetes::default_registry(),
+        registry: registry::default_registry(),
         bundle: bundle::defaults(),
     }
 }
@@ -91,11 +93,11 @@ fn file(at: &At<'_>) -> Option<Cluster> {
             .map(Some)
     };
     kubernetes::etcd(&spec);
-    kubernetes::load_balancer(&spec);
+    let load_balancer = load_balancer::load_balancer(&spec);
     let runtime = part("runtime").map_or_else(|| Some(Runtime::default()), |at| kubernetes::runtime(&at));
     let network: Option<Network> = kubernetes::network(&spec, hosts.as_deref().unwrap_or_default());
     let registry: Option<Registry> =
-        part("registry").map_or_else(|| Some(kubernetes::default_registry()), |at| kubernetes::registry(&at));
+        part("registry").map_or_else(|| Some(registry::default_registry()), |at| registry::registry(&at));
     let bundle: Option<Bundle> = part("bundle").map_or_else(|| Some(bundle::defaults()), |at| bundle::bundle(&at));
     let system: Option<System> = system;
     Some(Cluster {
@@ -107,7 +109,7 @@ fn file(at: &At<'_>) -> Option<Cluster> {
         kubernetes: kubernetes?,
         runtime: runtime?,
         network: network?,
-        load_balancer: Default::default(),
+        load_balancer: load_balancer?,
         registry: registry?,
         bundle: bundle?,
     })

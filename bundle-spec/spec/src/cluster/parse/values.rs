@@ -126,6 +126,19 @@ impl Cidr {
     }
 }
 
+/// An absolute path of a folder below another one, without `.`, `..` or anything that a config file could read otherwise;
+/// a slash at its end is left out.
+pub(super) fn folder(text: &str) -> Result<String, String> {
+    let path = text.strip_suffix('/').unwrap_or(text);
+    let plain = |part: &str| {
+        !matches!(part, "" | "." | "..") && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-+@".contains(&b))
+    };
+    match path.strip_prefix('/') {
+        Some(below) if path.len() <= 255 && below.split('/').all(plain) => Ok(path.to_owned()),
+        _ => Err(not_a(text, "an absolute path of plain names (a-z, A-Z, 0-9 and ._-+@), like /mnt/registry")),
+    }
+}
+
 /// A full image reference; short names are completed as docker does (`busybox:1` → `docker.io/library/busybox:1`).
 pub(super) fn image(text: &str) -> Result<String, String> {
     let bad = || not_a(text, "an image with tag or digest, like docker.io/library/busybox:1");
