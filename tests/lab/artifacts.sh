@@ -7,7 +7,8 @@ lab_artifacts() {
   want=$(
     sha256sum "$HERE/artifacts.sh" "$HERE/versions.sh"
     stat -c '%n %s %Y' "${K8S_PROGRAMS[@]/#/$K8S_BIN/}" "${CNI_PROGRAMS[@]/#/$BIN/}" \
-      "$BIN"/{containerd,containerd-shim-runc-v2,ctr,runc,etcd,etcdctl,etcdutl,helm}
+      "${CONTAINERD_PROGRAMS[@]/#/$BIN/}" "${CONTAINERD_PROGRAMS[@]/#/$BIN_CONTAINERD_1/}" \
+      "$BIN"/{runc,etcd,etcdctl,etcdutl,helm,registry}
   )
   [ "$(cat "$FILES/.stamp" 2> /dev/null)" != "$want" ] || return 0
   rm -rf "$FILES.tmp"
@@ -17,17 +18,19 @@ lab_artifacts() {
   mv "$FILES.tmp" "$FILES"
 }
 
-# components: NAME VERSION PATH of each component a bundle can take from here
+# components: NAME VERSION PATH of each component a bundle can take from here; the first version of a name is the default
 components() {
   local name
   for name in kubeadm kubelet kubectl; do
     echo "$name $LAB_K8S dl.k8s.io/release/v$LAB_K8S/bin/linux/amd64/$name"
   done
   echo "containerd $LAB_CONTAINERD github.com/containerd/containerd/releases/download/v$LAB_CONTAINERD/containerd-$LAB_CONTAINERD-linux-amd64.tar.gz"
+  echo "containerd $LAB_CONTAINERD_1 github.com/containerd/containerd/releases/download/v$LAB_CONTAINERD_1/containerd-$LAB_CONTAINERD_1-linux-amd64.tar.gz"
   echo "runc $LAB_RUNC github.com/opencontainers/runc/releases/download/v$LAB_RUNC/runc.amd64"
   echo "cni-plugins $LAB_CNI github.com/containernetworking/plugins/releases/download/v$LAB_CNI/cni-plugins-linux-amd64-v$LAB_CNI.tgz"
   echo "etcd $LAB_ETCD github.com/etcd-io/etcd/releases/download/v$LAB_ETCD/etcd-v$LAB_ETCD-linux-amd64.tar.gz"
   echo "helm $LAB_HELM get.helm.sh/helm-v$LAB_HELM-linux-amd64.tar.gz"
+  echo "registry $LAB_REGISTRY github.com/distribution/distribution/releases/download/v$LAB_REGISTRY/registry_${LAB_REGISTRY}_linux_amd64.tar.gz"
 }
 
 all_artifacts() {
@@ -40,10 +43,16 @@ all_artifacts() {
     case $name in
       kube*) ;;
       runc) put "$BIN/runc" "$path" ;;
-      containerd) archive "$path" bin containerd containerd-shim-runc-v2 ctr ;;
-      cni-plugins) archive "$path" . "${CNI_PROGRAMS[@]}" ;;
-      etcd) archive "$path" "etcd-v$version-linux-amd64" etcd etcdctl etcdutl ;;
-      helm) archive "$path" linux-amd64 helm ;;
+      containerd)
+        case $version in
+          1.*) archive "$path" bin "${CONTAINERD_PROGRAMS[@]/#/$BIN_CONTAINERD_1/}" ;;
+          *) archive "$path" bin "${CONTAINERD_PROGRAMS[@]/#/$BIN/}" ;;
+        esac
+        ;;
+      cni-plugins) archive "$path" . "${CNI_PROGRAMS[@]/#/$BIN/}" ;;
+      etcd) archive "$path" "etcd-v$version-linux-amd64" "$BIN"/{etcd,etcdctl,etcdutl} ;;
+      helm) archive "$path" linux-amd64 "$BIN/helm" ;;
+      registry) archive "$path" . "$BIN/registry" ;;
     esac
   done < <(components)
   # digests beside the files, each in the form its upstream publishes
@@ -71,13 +80,13 @@ put() {
   ln "$1" "$FILES.tmp/$2" 2> /dev/null || cp -p "$1" "$FILES.tmp/$2"
 }
 
-# archive PATH FOLDER PROGRAM...: FOLDER is their place in the archive; `.` gives ./NAME, as the CNI plugins have it
+# archive PATH FOLDER FILE...: FOLDER is their place in the archive; `.` gives ./NAME, as the CNI plugins have it
 archive() {
   local path=$FILES.tmp/$1 folder=$2 work
   shift 2
   work=$(mktemp -d "$LAB/tmp.XXXXXX")
   mkdir -p "$work/$folder" "$(dirname "$path")"
-  cp "${@/#/$BIN/}" "$work/$folder/"
+  cp "$@" "$work/$folder/"
   tar -C "$work" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode='u=rwX,go=rX' --format=gnu -cf - "$folder" |
     gzip -n -6 > "$path"
   rm -rf "$work"
@@ -86,11 +95,16 @@ archive() {
 # overlay: the catalogue's additions for this lab, own builds with their digests
 overlay() {
   local name version path ref digest
-  printf 'schema: kubexm.io/catalogue/v1\nname: lab\ncomponents:\n'
+  local -A versions=() first=()
   while read -r name version path; do
-    printf '  %s: {versions: {"%s": {amd64: {sha256: %s, size: %s}}}, default: "%s"}\n' "$name" "$version" \
-      "$(sha256sum < "$FILES/$path" | cut -d ' ' -f 1)" "$(stat -c %s "$FILES/$path")" "$version"
+    versions[$name]+=$(printf ', "%s": {amd64: {sha256: %s, size: %s}}' "$version" \
+      "$(sha256sum < "$FILES/$path" | cut -d ' ' -f 1)" "$(stat -c %s "$FILES/$path")")
+    first[$name]=${first[$name]:-$version}
   done < <(components)
+  printf 'schema: kubexm.io/catalogue/v1\nname: lab\ncomponents:\n'
+  while read -r name; do
+    printf '  %s: {versions: {%s}, default: "%s"}\n' "$name" "${versions[$name]:2}" "${first[$name]}"
+  done < <(printf '%s\n' "${!versions[@]}" | sort)
   echo "images:"
   while IFS=$'\t' read -r ref digest; do printf '  "%s": %s\n' "$ref" "$digest"; done < "$OCI/images.tsv"
 }

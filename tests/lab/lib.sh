@@ -9,6 +9,7 @@ LAB_NET=${LAB_NET:-kubexm-air}             # network namespace; also the name of
 LAB_PREFIX=${LAB_PREFIX:-$LAB_NET}         # host NAME lives in the cgroup directories $LAB_PREFIX-NAME
 NETRUN=$RUN/$LAB_NET                       # state of one namespace: two labs side by side do not meet
 BIN=$LAB/bin
+BIN_CONTAINERD_1=$LAB/bin-containerd-1   # the same names as in $BIN, so a folder of their own
 K8S_BIN=$LAB/k8s/$LAB_K8S
 BASE=$LAB/base
 OCI=$LAB/oci
@@ -16,6 +17,7 @@ FILES=$LAB/origin
 KEY=$LAB/id
 GATEWAY=10.77.0.1                          # the namespace's own address on its bridge
 
+CONTAINERD_PROGRAMS=(containerd containerd-shim-runc-v2 ctr)
 K8S_PROGRAMS=(kubeadm kubelet kubectl kube-apiserver kube-controller-manager kube-scheduler kube-proxy)
 CNI_PROGRAMS=(bridge host-device ipvlan loopback macvlan ptp host-local bandwidth firewall portmap tuning)
 

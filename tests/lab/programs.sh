@@ -93,7 +93,10 @@ other_programs() {
   CGO=1 TAGS="netgo osusergo seccomp" LD="-extldflags=-static -X main.version=$LAB_RUNC" program "$LAB_RUNC" runc $m $m
   m=github.com/containerd/containerd/v2
   TAGS="no_btrfs no_devmapper no_zfs" LD="-X $m/version.Version=v$LAB_CONTAINERD" \
-    program "$LAB_CONTAINERD" "containerd containerd-shim-runc-v2 ctr" $m $m/cmd/{containerd,containerd-shim-runc-v2,ctr}
+    program "$LAB_CONTAINERD" "${CONTAINERD_PROGRAMS[*]}" $m "${CONTAINERD_PROGRAMS[@]/#/$m/cmd/}"
+  m=github.com/containerd/containerd
+  BIN=$BIN_CONTAINERD_1 TAGS="no_aufs no_btrfs no_devmapper no_zfs" LD="-X $m/version.Version=v$LAB_CONTAINERD_1" \
+    program "$LAB_CONTAINERD_1" "${CONTAINERD_PROGRAMS[*]}" $m "${CONTAINERD_PROGRAMS[@]/#/$m/cmd/}"
   m=go.etcd.io/etcd
   program "$LAB_ETCD" server:etcd $m/server/v3 $m/server/v3
   program "$LAB_ETCD" etcdctl $m/etcdctl/v3 $m/etcdctl/v3

@@ -2,6 +2,8 @@
 # The versions the lab runs. Image tags are the ones kubeadm of $LAB_K8S asks for (`kubeadm config images list`).
 LAB_K8S=1.34.4
 LAB_CONTAINERD=2.2.9
+# the line before, which Kubernetes takes up to 1.35
+LAB_CONTAINERD_1=1.7.32
 LAB_RUNC=1.3.5
 LAB_CNI=1.9.1
 LAB_ETCD=3.6.5
