@@ -117,6 +117,11 @@ impl<'a> At<'a> {
         matches!(self.node.data, Data::Sequence(_))
     }
 
+    /// Whether the node is a mapping.
+    pub const fn is_mapping(&self) -> bool {
+        matches!(self.node.data, Data::Mapping(_))
+    }
+
     /// A text. Numbers are taken as they are written; truth values and nothing are refused.
     pub fn text(&self) -> Option<&'a str> {
         match &self.node.data {

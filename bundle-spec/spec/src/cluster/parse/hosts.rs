@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use super::{each, maybe, or, values};
+use super::{each, login, maybe, or, values};
 use crate::cluster::{Host, RoleGroups};
 use crate::yaml::{At, Keys, Mapping, ProblemKind};
 
@@ -16,13 +16,17 @@ const HOST: Keys = Keys {
         "port",
         "user",
         "privateKeyPath",
+        "passwordFrom",
+        "agent",
+        "sudoPasswordFrom",
+        "via",
         "labels",
-        // refused by `secrets`, with a reason of their own
+        // refused by `login::secrets`, with a reason of their own
         "password",
         "sudoPassword",
         "privateKey",
     ],
-    later: &["via", "passwordFrom", "sudoPasswordFrom", "agent", "arch", "roles"],
+    later: &["arch", "roles"],
 };
 const ROLES: Keys =
     Keys { known: &["etcd", "master", "control-plane", "worker", "registry"], later: &["loadbalancer"] };
@@ -50,13 +54,17 @@ pub(super) fn hosts(at: &At<'_>) -> Option<Vec<Host>> {
 
 fn host(at: &At<'_>) -> Option<Host> {
     let map = at.mapping(&HOST)?;
-    secrets(&map);
+    login::secrets(&map);
     let name = map.need("name").and_then(|at| at.parsed(values::subdomain));
     let address = map.need("address").and_then(|at| single(&at)?.parsed(values::host));
     let internal_address = maybe(map.get("internalAddress"), |at| ipv4(single(at)?));
     let port = or(map.get("port"), 22, super::kubernetes::port);
     let user = or(map.get("user"), "root".to_owned(), |at| at.parsed(values::user));
     let key = maybe(map.get("privateKeyPath"), |at| at.text().map(PathBuf::from));
+    let password = maybe(map.get("passwordFrom"), login::secret_source);
+    let agent = or(map.get("agent"), false, |at| at.boolean());
+    let sudo_password = maybe(map.get("sudoPasswordFrom"), login::secret_source);
+    let via = or(map.get("via"), Vec::new(), login::via);
     let labels = or(map.get("labels"), BTreeMap::new(), labels);
     Some(Host {
         name: name?,
@@ -65,28 +73,16 @@ fn host(at: &At<'_>) -> Option<Host> {
         port: port?,
         user: user?,
         private_key_path: key?,
-        password: None,
-        agent: false,
-        sudo_password: None,
-        via: Vec::new(),
+        password: password?,
+        agent: agent?,
+        sudo_password: sudo_password?,
+        via: via?,
         labels: labels?,
     })
 }
 
-fn secrets(map: &Mapping<'_>) {
-    for (key, instead) in [
-        ("password", "use privateKeyPath"),
-        ("sudoPassword", "give the user sudo without a password"),
-        ("privateKey", "use privateKeyPath"),
-    ] {
-        if let Some(at) = map.get(key) {
-            at.fail(ProblemKind::InlineSecret, format!("{key} stands in a file that travels in the bundle"), instead);
-        }
-    }
-}
-
 /// A value that the format lets be a list, as long as it is none.
-fn single<'a, 'b>(at: &'b At<'a>) -> Option<&'b At<'a>> {
+pub(super) fn single<'a, 'b>(at: &'b At<'a>) -> Option<&'b At<'a>> {
     if at.is_list() {
         at.not_built("give one address");
         return None;

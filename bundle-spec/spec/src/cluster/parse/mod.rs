@@ -5,6 +5,7 @@ mod bundle;
 mod hosts;
 mod kubernetes;
 mod load_balancer;
+mod login;
 mod node;
 mod registry;
 mod values;
