@@ -3,13 +3,20 @@
 # machine's own disk, and conntrack sysctls that belong to the whole machine.
 
 lab_cluster_yaml() {
-  local masters=1 names=() hosts="" list worker
-  [ "${1:-}" != --control-planes ] || { masters=${2:-}; shift 2; }
+  local masters=1 names=() hosts="" list worker sudo=""
+  while [[ ${1:-} == --* ]]; do
+    case $1 in
+      --control-planes) masters=${2:-} ;;
+      --sudo-password) sudo=", sudoPasswordFrom: {file: ${2:-}}" ;;
+      *) die "cluster-yaml: unknown option $1" ;;
+    esac
+    shift 2 || die "cluster-yaml: $1 wants a value"
+  done
   [[ $masters =~ ^[1-9][0-9]*$ ]] || die "--control-planes wants a number"
-  [ "$#" -ge 2 ] && [ $(($# % 2)) = 0 ] || die "usage: lab cluster-yaml [--control-planes N] NAME IP [NAME IP ...]"
+  [ "$#" -ge 2 ] && [ $(($# % 2)) = 0 ] || die "usage: lab cluster-yaml [--control-planes N] [--sudo-password FILE] NAME IP [NAME IP ...]"
   while [ "$#" -gt 0 ]; do
     names+=("$1")
-    hosts+="  - {name: $1, address: $2, user: operator, privateKeyPath: $KEY}"$'\n'
+    hosts+="  - {name: $1, address: $2, user: operator, privateKeyPath: $KEY$sudo}"$'\n'
     shift 2
   done
   [ "$masters" -le "${#names[@]}" ] || die "$masters control planes of ${#names[@]} hosts"

@@ -28,23 +28,37 @@ host_must_run() {
   alive "$dir/pid" host-run || die "host $1 is not up in $LAB_NET"
 }
 
+# host_up [OPTIONS] NAME IP [NAME IP ...]: all at once; each is its own process, and one that fails does not stop the others
 host_up() {
-  local name='' address='' gateway=$GATEWAY base=$BASE dir from=$SECONDS arg
-  for arg in "$@"; do
-    case $arg in
+  local gateway=$GATEWAY base=$BASE password='' words=() pids=() rc=0 at pid
+  while [ "$#" -gt 0 ]; do
+    case $1 in
       --no-gateway) gateway= ;;
       --bare) base=$BASE-bare ;;
-      -*) die "host up: unknown option $arg" ;;
-      *) if [ -z "$name" ]; then name=$arg; elif [ -z "$address" ]; then address=$arg; else die "host up: too many arguments"; fi ;;
+      --sudo-password) password=${2:-}; [ -s "$password" ] || die "--sudo-password wants a file with a password"; shift ;;
+      -*) die "host up: unknown option $1" ;;
+      *) words+=("$1") ;;
     esac
+    shift
   done
-  [ -n "$address" ] || die "usage: lab host up NAME IP [--no-gateway] [--bare]"
-  [[ $address =~ ^10\.77\.0\.[0-9]+$ ]] || die "host addresses are in 10.77.0.0/24, not $address"
+  [ "${#words[@]}" != 0 ] && [ $((${#words[@]} % 2)) = 0 ] || die "usage: lab host up NAME IP [NAME IP ...] [--no-gateway] [--bare] [--sudo-password FILE]"
   [ -d "$base/etc" ] && [ -f "$KEY" ] || die "nothing is built yet: scripts/lab build"
   net_is_up || die "the namespace $LAB_NET is not there: scripts/lab net up"
+  for ((at = 0; at < ${#words[@]}; at += 2)); do
+    host_up_one "${words[at]}" "${words[at + 1]}" &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || rc=1; done
+  return "$rc"
+}
+
+# host_up_one NAME IP: with host_up's gateway, base and password
+host_up_one() {
+  local name=$1 address=$2 dir from=$SECONDS
+  [[ $address =~ ^10\.77\.0\.[0-9]+$ ]] || die "host addresses are in 10.77.0.0/24, not $address"
   dir=$(host_dir "$name")
   if ! alive "$dir/pid" host-run; then
-    [ -d "$dir/root" ] || host_make "$name" "$address" "$dir" "$base" "$gateway"
+    [ -d "$dir/root" ] || host_make "$name" "$address" "$dir" "$base" "$gateway" "$password"
     rm -f "$dir/halting"
     detached "$dir/log" "$dir/pid" "$HERE/host-run" "$name" "$dir/root"
   fi
@@ -53,7 +67,7 @@ host_up() {
 }
 
 host_make() {
-  local name=$1 address=$2 dir=$3 base=$4 gateway=$5 root=$3/root.tmp
+  local name=$1 address=$2 dir=$3 base=$4 gateway=$5 password=$6 root=$3/root.tmp
   rm -rf --one-file-system "$root"
   mkdir -p "$dir"
   cp -a --reflink=auto "$base" "$root"
@@ -65,6 +79,11 @@ host_make() {
     printf '[Match]\nName=host0\n\n[Network]\nAddress=%s/24\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n' "$address"
     [ -z "$gateway" ] || echo "Gateway=$gateway"
   } > "$root/etc/systemd/network/10-host0.network"
+  # with a password, sudo asks for it, as Debian's own sudoers says; ssh goes on wanting a key
+  if [ -n "$password" ]; then
+    rm "$root/etc/sudoers.d/operator"
+    { printf operator:; head -n 1 "$password"; } | chroot "$root" chpasswd
+  fi
   ssh-keygen -q -A -f "$root" > /dev/null
   install -d -m 700 "$root/home/operator/.ssh"
   install -m 600 "$KEY.pub" "$root/home/operator/.ssh/authorized_keys"
@@ -111,13 +130,20 @@ host_root() {
     env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb LANG=C.UTF-8 /bin/bash -c "${*:-exec bash}"
 }
 
+# host_reboot NAME|--all: all are told before the first is waited for
 host_reboot() {
-  local before from=$SECONDS
-  host_must_run "${1:-}"
-  before=$(host_ssh "$1" cat /proc/sys/kernel/random/boot_id)
-  host_ssh "$1" sudo systemctl reboot > /dev/null 2>&1 || true       # the connection ends with the host
-  until_true 90 host_booted_since "$1" "$before" || die "host $1 did not come back in 90 s; see $(host_dir "$1")/log"
-  echo "$1 rebooted $((SECONDS - from))s"
+  local names=("${1:-}") name from=$SECONDS
+  local -A before
+  [ "${1:-}" != --all ] || mapfile -t names < <(host_list | awk '$3 == "up" {print $1}')
+  for name in "${names[@]}"; do
+    host_must_run "$name"
+    before[$name]=$(host_ssh "$name" cat /proc/sys/kernel/random/boot_id)
+  done
+  for name in "${names[@]}"; do host_root "$name" systemctl --no-block reboot; done
+  for name in "${names[@]}"; do
+    until_true 90 host_booted_since "$name" "${before[$name]}" || die "host $name did not come back in 90 s; see $(host_dir "$name")/log"
+    echo "$name rebooted $((SECONDS - from))s"
+  done
 }
 
 host_booted_since() {

@@ -6,8 +6,20 @@ lab_net() {
   case ${1:-} in
     up) net_up ;;
     down) net_down ;;
-    *) die "usage: lab net up|down" ;;
+    cut) net_cut "${2:-}" "${3:-}" ;;
+    *) die "usage: lab net up | down | cut HOST SECONDS" ;;
   esac
+}
+
+# net_cut HOST SECONDS: its port leaves the bridge for so long. The host keeps its carrier and address, as when a switch
+# further on fails: nothing tells either side.
+net_cut() {
+  local port=vb-$1
+  [[ $2 =~ ^[0-9]+$ ]] && in_net ip link show "$port" > /dev/null 2>&1 || die "usage: lab net cut HOST SECONDS, of a host that is up"
+  # shellcheck disable=SC2064  # the port is known now
+  trap "in_net ip link set $port master br0" EXIT
+  in_net ip link set "$port" nomaster
+  sleep "$2"
 }
 
 net_up() {
