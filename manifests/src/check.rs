@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::{ArtifactKey, ClusterImage, Platform, Program, cluster};
 
 use crate::catalogue::Catalogue;
@@ -23,13 +24,17 @@ pub fn check(catalogue: &Catalogue) -> Vec<String> {
     gaps
 }
 
-/// The components are those that recipes can name, and every version has a digest for every platform.
+/// The components are those that recipes can name, and every version has a digest for every platform; or for none, where
+/// upstream publishes one beside the file.
 fn programs(catalogue: &Catalogue, gaps: &mut Vec<String>) {
     let wanted: BTreeSet<&str> = Program::ALL.iter().map(|program| program.name()).collect();
     let found: BTreeSet<&str> = catalogue.components.keys().map(String::as_str).collect();
     gaps.extend(wanted.symmetric_difference(&found).map(|name| format!("component {name}: known to one side only")));
     for component in catalogue.components.values() {
         for (version, pins) in &component.versions {
+            if pins.is_empty() && component.digest_source.is_some() {
+                continue;
+            }
             for platform in Platform::ALL.iter().filter(|platform| !pins.contains_key(&platform.arch)) {
                 gaps.push(format!("{} {version}: no digest for {platform}", component.name));
             }
@@ -121,6 +126,8 @@ fn closed(catalogue: &Catalogue, gaps: &mut Vec<String>) {
     for kubernetes in known.unwrap_or_default() {
         let mut cluster = cluster::for_version(Some(&kubernetes));
         cluster.bundle.platforms = Platform::ALL.to_vec();
+        // the one type that needs a program of its own, so that all of them are asked for
+        cluster.registry.kind = RegistryKind::Registry;
         let requirements = match require(&cluster, catalogue) {
             Ok(requirements) => requirements,
             Err(error) => {
@@ -138,7 +145,12 @@ fn closed(catalogue: &Catalogue, gaps: &mut Vec<String>) {
             }
         }
         for item in &requirements.items {
-            if matches!(&item.source, Source::File { sha256: None, .. }) {
+            let left_to_upstream = catalogue
+                .components
+                .get(item.key.name())
+                .and_then(|component| component.versions.get(&item.version))
+                .is_some_and(|pins| pins.is_empty());
+            if matches!(&item.source, Source::File { sha256: None, .. }) && !left_to_upstream {
                 gaps.push(format!("Kubernetes {kubernetes}: {} {} has no digest", item.key, item.version));
             }
         }

@@ -101,6 +101,8 @@ pub enum NodeRole {
     All,
     /// Control planes.
     ControlPlane,
+    /// The host of the registry role.
+    Registry,
 }
 
 impl Component {

@@ -23,7 +23,7 @@ const DEFAULTS: [File; 1] = files!["defaults.yaml"];
 const IMAGES: [File; 1] = files!["images.yaml"];
 const OS: [File; 1] = files!["os.yaml"];
 
-const COMPONENTS: [File; 9] = files![
+const COMPONENTS: [File; 10] = files![
     "components/cni-plugins.yaml",
     "components/containerd.yaml",
     "components/crictl.yaml",
@@ -32,6 +32,7 @@ const COMPONENTS: [File; 9] = files![
     "components/kubeadm.yaml",
     "components/kubectl.yaml",
     "components/kubelet.yaml",
+    "components/registry.yaml",
     "components/runc.yaml",
 ];
 

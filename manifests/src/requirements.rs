@@ -37,6 +37,8 @@ pub struct Versions {
     pub crictl: Option<String>,
     /// helm, when it is not excluded.
     pub helm: Option<String>,
+    /// The distribution registry, when `spec.registry.type` asks for it.
+    pub registry: Option<String>,
     /// Tag of the sandbox image.
     pub pause: String,
     /// Tag of CoreDNS, `v1.12.1`.

@@ -1,6 +1,6 @@
 //! Choosing versions: what the user names, else what an overlay prefers, else what the release says.
 
-use kubexm_spec::cluster::Kubernetes;
+use kubexm_spec::cluster::{Kubernetes, RegistryKind};
 use kubexm_spec::yaml::nearest;
 use kubexm_spec::{Cluster, ClusterImage, Program};
 
@@ -43,6 +43,10 @@ pub(crate) fn choose(cluster: &Cluster, asked: &Kubernetes, catalogue: &Catalogu
         etcd: chooser.default(Program::Etcd)?,
         crictl: tool(Program::Crictl)?,
         helm: tool(Program::Helm)?,
+        registry: match cluster.registry.kind {
+            RegistryKind::Registry => Some(chooser.default(Program::Registry)?),
+            RegistryKind::Embedded | RegistryKind::None => None,
+        },
         pause: chooser.image(ClusterImage::Pause)?,
         coredns: chooser.image(ClusterImage::Coredns)?,
         etcd_image: chooser.image(ClusterImage::Etcd)?,
@@ -130,7 +134,7 @@ impl Chooser<'_> {
 }
 
 impl Versions {
-    /// The version of a program; none when it is an excluded tool.
+    /// The version of a program; none when it is an excluded tool, or the cluster has no use for it.
     pub fn of(&self, program: Program) -> Option<&str> {
         match program {
             Program::Kubeadm | Program::Kubelet | Program::Kubectl => Some(&self.kubernetes),
@@ -140,6 +144,7 @@ impl Versions {
             Program::Etcd => Some(&self.etcd),
             Program::Crictl => self.crictl.as_deref(),
             Program::Helm => self.helm.as_deref(),
+            Program::Registry => self.registry.as_deref(),
         }
     }
 

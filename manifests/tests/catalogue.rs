@@ -5,7 +5,7 @@
 use kubexm_manifests::{
     Catalogue, CatalogueError, Feature, Payload, RequireError, Requirements, Source, Zone, check, references, require,
 };
-use kubexm_spec::cluster::{Cluster, for_version, parse};
+use kubexm_spec::cluster::{Cluster, RegistryKind, for_version, parse};
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest, ExitCode, Platform, Program, Trust};
 
 fn needs(cluster: &Cluster) -> Requirements {
@@ -61,6 +61,7 @@ fn every_minor_on_every_platform_gives_a_complete_set() {
         for platform in Platform::ALL {
             let mut cluster = for_version(Some(minor));
             cluster.bundle.platforms = vec![platform];
+            cluster.registry.kind = RegistryKind::Registry;
             let found = needs(&cluster);
             assert_eq!(found.items.len(), Program::ALL.len() + ClusterImage::ALL.len() + 1, "{minor} {platform}");
             assert!(found.items.iter().all(|item| item.platform == Some(platform) && !item.because.is_empty()));
@@ -126,6 +127,41 @@ fn containerd_must_be_known_and_new_enough() {
     assert_eq!(with("1.34.4", "2.2.1").unwrap().versions.unwrap().containerd, "2.2.1");
     assert!(matches!(with("1.36.0", "1.7.27"), Err(RequireError::TooOld { .. })));
     assert!(matches!(with("1.34.4", "2.9.0"), Err(RequireError::UnknownVersion { .. })));
+}
+
+#[test]
+fn containerd_1_is_taken_where_kubernetes_takes_it() {
+    for minor in ["1.33", "1.34", "1.35"] {
+        let mut cluster = for_version(Some(minor));
+        cluster.runtime.version = Some("1.7.32".to_owned());
+        let found = needs(&cluster);
+        let (sha256, _, trust, url) = file(&found, Program::Containerd, Platform::LINUX_AMD64);
+        assert!(sha256.is_some() && trust == Trust::Pinned && url.contains("/v1.7.32/"), "{minor} {url}");
+    }
+}
+
+#[test]
+fn the_registry_program_is_required_only_by_a_registry_of_its_type() {
+    let registry = ArtifactKey::Binary(Program::Registry);
+    for kind in [RegistryKind::Embedded, RegistryKind::None] {
+        let mut cluster = for_version(Some("1.34.4"));
+        cluster.registry.kind = kind;
+        assert!(needs(&cluster).find(&registry, Platform::LINUX_AMD64).is_none(), "{kind:?}");
+    }
+    let mut cluster = for_version(Some("1.34.4"));
+    cluster.registry.kind = RegistryKind::Registry;
+    let found = needs(&cluster);
+    let (_, _, trust, url) = file(&found, Program::Registry, Platform::LINUX_AMD64);
+    assert_eq!(trust, Trust::UpstreamChecksum);
+    assert_eq!(
+        url,
+        "https://github.com/distribution/distribution/releases/download/v3.1.2/registry_3.1.2_linux_amd64.tar.gz"
+    );
+    // a bundle built without it says what it lacks
+    let catalogue = Catalogue::embedded();
+    let used = catalogue.used_by(&needs(&for_version(Some("1.34.4"))));
+    let error = require(&cluster, &used).unwrap_err();
+    assert!(error.to_string().contains("component registry"), "{error}");
 }
 
 #[test]

@@ -27,11 +27,13 @@ pub enum Program {
     Helm,
     /// etcd's archive, for `etcdctl` and `etcdutl` (restore needs the latter whatever runs etcd).
     Etcd,
+    /// The distribution registry, where `spec.registry.type` is `registry`.
+    Registry,
 }
 
 impl Program {
     /// Every program, in the order of names.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::CniPlugins,
         Self::Containerd,
         Self::Crictl,
@@ -40,6 +42,7 @@ impl Program {
         Self::Kubeadm,
         Self::Kubectl,
         Self::Kubelet,
+        Self::Registry,
         Self::Runc,
     ];
 
@@ -55,6 +58,7 @@ impl Program {
             Self::Crictl => "crictl",
             Self::Helm => "helm",
             Self::Etcd => "etcd",
+            Self::Registry => "registry",
         }
     }
 }

@@ -24,6 +24,7 @@ pub fn wanted(cx: &PlanCx<'_>, node: &Node<'_>, program: Program) -> Result<bool
     Ok(match component(cx, program)?.role {
         NodeRole::All => true,
         NodeRole::ControlPlane => node.control_plane,
+        NodeRole::Registry => node.registry,
     })
 }
 

@@ -1,9 +1,8 @@
 //! `spec.loadBalancer`: what stands before the control planes.
 
-use super::kubernetes::port;
 use super::{hosts, maybe, or, values};
 use crate::cluster::{LoadBalancer, LoadBalancerMode};
-use crate::yaml::{At, Keys, Mapping};
+use crate::yaml::{Keys, Mapping};
 
 const LOAD_BALANCER: Keys =
     Keys { known: &["mode", "external", "vip", "port", "domain"], later: &["internal", "interface"] };
@@ -46,7 +45,7 @@ fn external(map: &Mapping<'_>) -> Option<LoadBalancerMode> {
         or(at.mapping(&EXTERNAL)?.get("type"), (), |at| at.one_of(&[("external", ())], &["kubexm-kh", "kubexm-kn"]))
     });
     let vip = map.need("vip").and_then(|at| hosts::ipv4(&at));
-    let port = or(map.get("port"), API_PORT, |at| port(&at));
+    let port = or(map.get("port"), API_PORT, super::kubernetes::port);
     kind?;
     Some(LoadBalancerMode::External { vip: vip?, port: port? })
 }

@@ -1,6 +1,5 @@
 //! `spec.registry`: where images come from inside the gap.
 
-use super::kubernetes::port;
 use super::{or, values};
 use crate::cluster::{Registry, RegistryKind};
 use crate::names;
@@ -25,7 +24,7 @@ pub(super) fn registry(at: &At<'_>) -> Option<Registry> {
         [("embedded", RegistryKind::Embedded), ("registry", RegistryKind::Registry), ("none", RegistryKind::None)];
     let kind = or(map.get("type"), default.kind, |at| at.one_of(&words, &["harbor", "external"]));
     let default_port = if kind == Some(RegistryKind::Registry) { REGISTRY_PORT } else { default.port };
-    let port = or(map.get("port"), default_port, |at| port(&at));
+    let port = or(map.get("port"), default_port, super::kubernetes::port);
     let data_dir = or(map.get("dataDir"), default.data_dir, |at| at.parsed(values::folder));
     let kind = kind?;
     if kind == RegistryKind::Registry
