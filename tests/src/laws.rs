@@ -14,7 +14,7 @@ use kubexm_engine::execute::{Hook, Links};
 use kubexm_engine::journal::Record;
 use kubexm_engine::sim::Snapshot;
 use kubexm_engine::{
-    Belongs, ClusterPki, EngineError, EventSink, ExecuteOptions, Outcome, Run, RunId, execute, resume,
+    Belongs, ClusterPki, EngineError, EventSink, ExecuteOptions, OnFailure, Outcome, Run, RunId, execute, resume,
 };
 use kubexm_plan::{CheckedPlan, Plan};
 use kubexm_recipes::{PlanCx, RecipeError};
@@ -206,6 +206,7 @@ pub fn scratch() -> tempfile::TempDir {
 
 fn options(hook: Option<Arc<dyn Hook>>) -> ExecuteOptions {
     let mut options = ExecuteOptions::new("laws", "resume");
+    options.on_failure = OnFailure::Keep;
     options.poll = Duration::from_millis(1);
     options.backoff = Duration::from_millis(1);
     options.hook = hook;

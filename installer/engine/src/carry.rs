@@ -1,20 +1,19 @@
 //! Carries one step: observe, write ahead, converge, observe again, probe. The same for every op kind.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use kubexm_plan::{Op, Step};
-use kubexm_spec::Digest;
+use kubexm_plan::Step;
 use kubexm_spec::event::{EventKind, StepOutcome};
 
 use crate::EngineError;
-use crate::execute::Carrier;
+use crate::attempt::Attempt;
 use crate::journal::Record;
-use crate::link::{Change, Found, Link, LinkError, SlotValues};
+use crate::link::{BlobSource, Change, Found, Link, LinkError, SlotValues};
+use crate::options::{Drill, ExecuteOptions};
 use crate::replay::StepState;
-use crate::{slots, status};
+use crate::slots::{Slots, Used};
+use crate::status;
 
 /// The longest pause between two tries.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
@@ -30,7 +29,7 @@ pub(crate) enum StepEnd {
 }
 
 /// Why one try did not succeed.
-enum Trouble {
+pub(crate) enum Trouble {
     /// The run itself cannot go on (the journal cannot be written).
     Run(EngineError),
     /// The step failed; another try may help or not.
@@ -49,28 +48,45 @@ fn failed(text: String) -> Trouble {
     Trouble::Step { text, may_pass: true }
 }
 
-impl Carrier<'_> {
+fn of_slot(error: EngineError) -> Trouble {
+    let may_pass = matches!(&error, EngineError::Link(link) if link.may_pass());
+    Trouble::Step { text: error.to_string(), may_pass }
+}
+
+/// The pauses between the tries of a step, one for each further try.
+pub(crate) fn pauses(options: &ExecuteOptions, step: &Step) -> impl Iterator<Item = Duration> + use<> {
+    ExponentialBuilder::new()
+        .with_min_delay(options.backoff)
+        .with_max_delay(MAX_BACKOFF)
+        .with_max_times(step.retries as usize)
+        .with_jitter()
+        .build()
+}
+
+/// What carries steps out.
+pub(crate) struct Carrier<'c, 'a> {
+    pub(crate) attempt: &'c Attempt<'a>,
+    pub(crate) slots: Slots<'a>,
+    pub(crate) blobs: &'a dyn BlobSource,
+}
+
+impl Carrier<'_, '_> {
     /// Carries one step to its end, with its tries. An error ends the whole run.
     pub(crate) async fn carry(&self, step: &Step) -> Result<StepEnd, EngineError> {
-        let Some(link) = self.links.get(&step.host).map(AsRef::as_ref) else {
-            return Err(EngineError::NoLink { step: step.id.clone(), host: step.host.clone() });
-        };
-        self.emit(EventKind::StepStarted {
-            step: step.id.to_string(),
-            host: step.host.clone(),
-            title: step.title.clone(),
-        });
+        let options = self.attempt.options;
+        let link = self.attempt.link(step)?;
+        self.attempt.emit_begin(step);
         let began = Instant::now();
-        let mut pauses = ExponentialBuilder::new()
-            .with_min_delay(self.options.backoff)
-            .with_max_delay(MAX_BACKOFF)
-            .with_max_times(step.retries as usize)
-            .with_jitter()
-            .build();
+        let mut pauses = pauses(options, step);
+        let mut used = Used::new();
         for tries in 1.. {
             let limit = Duration::from_secs(step.timeout_s);
-            let tried = tokio::time::timeout(limit, self.attempt(step, link)).await;
+            let tried = tokio::time::timeout(limit, self.try_once(step, link, &mut used)).await;
             let (text, may_pass) = match tried {
+                Ok(Ok(())) if options.drill == Some(Drill::FailStep(step.id.clone())) => {
+                    let text = "it was done, and is told as failed because a drill asked for it".to_owned();
+                    return self.ended_badly(step, link, began, tries, text).await;
+                }
                 Ok(Ok(())) => return self.ended_well(step, link, began).await,
                 Ok(Err(Trouble::Run(error))) => return Err(error),
                 Ok(Err(Trouble::Interrupted)) => return Ok(StepEnd::Interrupted),
@@ -79,12 +95,12 @@ impl Carrier<'_> {
             };
             match pauses.next().filter(|_| may_pass) {
                 Some(pause) => {
-                    self.emit(EventKind::Warning {
+                    self.attempt.emit(EventKind::Warning {
                         text: format!("{}: {text}; try {} follows in {} s", step.id, tries + 1, pause.as_secs()),
                     });
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
-                        () = self.options.cancel.cancelled() => return Ok(StepEnd::Interrupted),
+                        () = self.attempt.options.cancel.cancelled() => return Ok(StepEnd::Interrupted),
                     }
                 }
                 None => return self.ended_badly(step, link, began, tries, text).await,
@@ -94,24 +110,22 @@ impl Carrier<'_> {
     }
 
     /// One try.
-    async fn attempt(&self, step: &Step, link: &dyn Link) -> Result<(), Trouble> {
-        // Values of today's providers are kept by the controller and cost nothing to give; a provider that makes
-        // something on a host (a join token) may run only once the ops without it were found wanting.
-        let values = slots::values(self.plan, step, self.slots).await;
-        let values = values.map_err(|e| Trouble::Step { text: e.to_string(), may_pass: false })?;
-        let found = self.observe(step, link, &values).await?;
+    async fn try_once(&self, step: &Step, link: &dyn Link, used: &mut Used) -> Result<(), Trouble> {
+        let mut given = self.slots.kept(step).await.map_err(of_slot)?;
+        let found = self.observe(step, link, &given.values).await?;
         if found.iter().all(|f| f.satisfied) {
             return self.wait_for_probe(step, link).await;
         }
-        if self.options.cancel.is_cancelled() {
+        if self.attempt.options.cancel.is_cancelled() {
             return Err(Trouble::Interrupted);
         }
+        self.slots.complete(step, &mut given, used).await.map_err(of_slot)?;
         let (sequence, before) = self.prepare(step, &found).map_err(Trouble::Run)?;
         self.deliver(step, link, &found).await?;
-        let run = self.lock().id().to_string();
+        let run = self.attempt.lock().id().to_string();
         let change = Change { run: &run, sequence, before: &before };
-        link.converge(self.plan, step, &values, change).await?;
-        let found = self.observe(step, link, &values).await?;
+        link.converge(self.attempt.plan, step, &given.values, change).await?;
+        let found = self.observe(step, link, &given.values).await?;
         if let Some((op, _)) = step.ops.iter().zip(&found).find(|(_, f)| !f.satisfied) {
             let text = format!(
                 "{} was made so and does not hold: something else on the host changes it",
@@ -123,7 +137,7 @@ impl Carrier<'_> {
     }
 
     async fn observe(&self, step: &Step, link: &dyn Link, values: &SlotValues) -> Result<Vec<Found>, Trouble> {
-        let found = link.observe(self.plan, step, values).await?;
+        let found = link.observe(self.attempt.plan, step, values).await?;
         if found.len() == step.ops.len() {
             return Ok(found);
         }
@@ -134,51 +148,14 @@ impl Carrier<'_> {
     /// Write-ahead: the before-state is on disk when this returns. A second try of the step finds itself prepared.
     fn prepare(&self, step: &Step, found: &[Found]) -> Result<(u64, Vec<Found>), EngineError> {
         let (story, next) = {
-            let run = self.lock();
+            let run = self.attempt.lock();
             (run.replay().step(&step.id), run.replay().next_sequence)
         };
         let (sequence, before) = story.before.unwrap_or_else(|| (next, found.to_vec()));
         if story.state != StepState::Prepared {
-            self.record(Record::StepPrepared { step: step.id.clone(), sequence, before: found.to_vec() })?;
+            self.attempt.record(Record::StepPrepared { step: step.id.clone(), sequence, before: found.to_vec() })?;
         }
         Ok((sequence, before))
-    }
-
-    /// Sends the blobs of those `Blobs` ops that do not hold. What arrived stays there, so a cut is no loss.
-    async fn deliver(&self, step: &Step, link: &dyn Link, found: &[Found]) -> Result<(), Trouble> {
-        let wanting = step.ops.iter().zip(found).filter(|(_, f)| !f.satisfied);
-        let blobs: BTreeMap<Digest, u64> = wanting
-            .filter_map(|(op, _)| match op {
-                Op::Blobs(blobs) => Some(blobs.blobs.iter().map(|(digest, size)| (*digest, *size))),
-                _ => None,
-            })
-            .flatten()
-            .collect();
-        if blobs.is_empty() {
-            return Ok(());
-        }
-        let total = blobs.values().sum();
-        let arrived = Mutex::new(BTreeMap::new());
-        let report = |done| {
-            self.emit(EventKind::Progress {
-                what: step.id.to_string(),
-                done,
-                total: Some(total),
-                unit: "bytes".to_owned(),
-            });
-        };
-        let progress = |digest, done, _| {
-            let mut arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner);
-            arrived.insert(digest, done);
-            report(arrived.values().sum());
-        };
-        let blobs: Vec<(Digest, u64)> = blobs.into_iter().collect();
-        tokio::select! {
-            sent = link.deliver(&blobs, self.blobs, &progress) => sent?,
-            () = self.options.cancel.cancelled() => return Err(Trouble::Interrupted),
-        }
-        report(total);
-        Ok(())
     }
 
     /// Looks until the probe holds. A broken look is a look: a service that is starting refuses connections.
@@ -196,23 +173,23 @@ impl Carrier<'_> {
                 return Err(failed(format!("still not so after {} s: {seen}", timed.within_s)));
             }
             tokio::select! {
-                () = tokio::time::sleep(self.options.poll) => {}
-                () = self.options.cancel.cancelled() => return Err(Trouble::Interrupted),
+                () = tokio::time::sleep(self.attempt.options.poll) => {}
+                () = self.attempt.options.cancel.cancelled() => return Err(Trouble::Interrupted),
             }
         }
     }
 
     async fn ended_well(&self, step: &Step, link: &dyn Link, began: Instant) -> Result<StepEnd, EngineError> {
-        let changed = self.lock().replay().step(&step.id).state == StepState::Prepared;
+        let changed = self.attempt.lock().replay().step(&step.id).state == StepState::Prepared;
         let (id, duration_ms) = (step.id.clone(), millis(began));
         if changed {
-            self.record(Record::StepDone { step: id, duration_ms })?;
+            self.attempt.record(Record::StepDone { step: id, duration_ms })?;
             self.keep_log(step, link).await;
         } else {
-            self.record(Record::StepSatisfied { step: id, duration_ms })?;
+            self.attempt.record(Record::StepSatisfied { step: id, duration_ms })?;
         }
         let outcome = if changed { StepOutcome::Done } else { StepOutcome::Satisfied };
-        self.emit_end(step, outcome, duration_ms, None);
+        self.attempt.emit_end(step, outcome, duration_ms, None);
         Ok(StepEnd::Holds)
     }
 
@@ -225,42 +202,31 @@ impl Carrier<'_> {
         error: String,
     ) -> Result<StepEnd, EngineError> {
         let duration_ms = millis(began);
-        self.record(Record::StepFailed { step: step.id.clone(), error: error.clone(), tries, duration_ms })?;
+        self.attempt.record(Record::StepFailed { step: step.id.clone(), error: error.clone(), tries, duration_ms })?;
         self.keep_log(step, link).await;
-        self.emit_end(step, StepOutcome::Failed, duration_ms, Some(error));
+        self.attempt.emit_end(step, StepOutcome::Failed, duration_ms, Some(error));
         Ok(StepEnd::Failed)
-    }
-
-    fn emit_end(&self, step: &Step, outcome: StepOutcome, duration_ms: u64, error: Option<String>) {
-        self.emit(EventKind::StepEnded {
-            step: step.id.to_string(),
-            host: step.host.clone(),
-            title: step.title.clone(),
-            outcome,
-            duration_ms,
-            error,
-        });
     }
 
     /// Fetches the step's log. A log that cannot be had is a warning, never a failure of the step.
     async fn keep_log(&self, step: &Step, link: &dyn Link) {
-        let run = self.lock().id().to_string();
+        let run = self.attempt.lock().id().to_string();
         let name = step.id.0.split_once('/').map_or(step.id.0.as_str(), |(_, name)| name);
         let problem = match tokio::time::timeout(LOG_TIMEOUT, link.step_log(&run, step)).await {
             Err(_) => Some("no answer in time".to_owned()),
             Ok(Err(error)) => Some(error.to_string()),
             Ok(Ok(text)) if text.is_empty() => None,
             Ok(Ok(text)) => {
-                let kept = self.lock().keep_text("logs", &step.host, &format!("{name}.log"), &text);
+                let kept = self.attempt.lock().keep_text("logs", &step.host, &format!("{name}.log"), &text);
                 kept.err().map(|e| e.to_string())
             }
         };
         if let Some(problem) = problem {
-            self.emit(EventKind::Warning { text: format!("the log of {} was not kept: {problem}", step.id) });
+            self.attempt.emit(EventKind::Warning { text: format!("the log of {} was not kept: {problem}", step.id) });
         }
     }
 }
 
-fn millis(since: Instant) -> u64 {
+pub(crate) fn millis(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

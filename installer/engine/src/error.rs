@@ -122,6 +122,18 @@ pub enum EngineError {
         /// Process and run, when known.
         holder: String,
     },
+    /// The run was taken back: its plan was made for hosts that are as before.
+    #[error("run {run} was rolled back and cannot go on; begin a new one with `kubexm-install create`")]
+    RolledBack {
+        /// Run id.
+        run: String,
+    },
+    /// There is nothing to take back.
+    #[error("run {run} has not begun: it has changed nothing that could be taken back")]
+    NotBegun {
+        /// Run id.
+        run: String,
+    },
     /// The design names it, this program does not build it yet.
     #[error("{what} is known, not built yet; {instead}")]
     NotBuiltYet {
@@ -160,7 +172,7 @@ impl EngineError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::File { .. } => ExitCode::Disk,
-            Self::NoRun { .. } => ExitCode::Usage,
+            Self::NoRun { .. } | Self::RolledBack { .. } | Self::NotBegun { .. } => ExitCode::Usage,
             Self::RunDamaged { .. } | Self::Illegal { .. } => ExitCode::RunStuck,
             Self::JournalNewer { .. } | Self::PlanMismatch { .. } => ExitCode::PlanMismatch,
             Self::PlanLint { .. } | Self::Order { .. } => ExitCode::PlanLint,

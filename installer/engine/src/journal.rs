@@ -8,102 +8,11 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use kubexm_plan::StepId;
-use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::{EngineError, clock, link::Found};
-
-/// How a run, or one attempt at it, ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Ended {
-    /// Every step holds.
-    Succeeded,
-    /// A step failed; `resume` goes on.
-    Failed,
-}
-
-/// One thing that happened. Before-states are digests and modes, never contents or secrets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "record", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum Record {
-    /// The first record of every journal.
-    RunStarted {
-        /// Digest of plan.json's plan.
-        plan: Digest,
-        /// Program and version.
-        tool: String,
-        /// The command that goes on with this run, for people.
-        resume: String,
-    },
-    /// A further attempt begins; every step is looked at again.
-    Resumed {
-        /// Program and version.
-        tool: String,
-    },
-    /// Write-ahead: this is what was found, the change comes next.
-    StepPrepared {
-        /// Which.
-        step: StepId,
-        /// Number of the change in this run; also names the node's ledger record.
-        sequence: u64,
-        /// One entry an op.
-        before: Vec<Found>,
-    },
-    /// The step held already.
-    StepSatisfied {
-        /// Which.
-        step: StepId,
-        /// Milliseconds.
-        duration_ms: u64,
-    },
-    /// The step was changed and seen to hold.
-    StepDone {
-        /// Which.
-        step: StepId,
-        /// Milliseconds.
-        duration_ms: u64,
-    },
-    /// The step failed after all its tries.
-    StepFailed {
-        /// Which.
-        step: StepId,
-        /// What went wrong, with the way to mend it.
-        error: String,
-        /// How often it was tried.
-        tries: u32,
-        /// Milliseconds.
-        duration_ms: u64,
-    },
-    /// A step it needs failed.
-    StepBlocked {
-        /// Which.
-        step: StepId,
-        /// The step that failed.
-        on: StepId,
-    },
-    /// The operator interrupted the attempt.
-    Interrupted,
-    /// The attempt came to its end.
-    RunEnded {
-        /// How.
-        outcome: Ended,
-    },
-}
-
-/// The names of all records, to tell a newer program's record from a damaged line.
-const NAMES: [&str; 9] = [
-    "runStarted",
-    "resumed",
-    "stepPrepared",
-    "stepSatisfied",
-    "stepDone",
-    "stepFailed",
-    "stepBlocked",
-    "interrupted",
-    "runEnded",
-];
+use crate::record::NAMES;
+pub use crate::record::{Ended, Record, Scope, UndoEnd};
+use crate::{EngineError, clock};
 
 /// A record with its time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,8 +5,12 @@
 //!                                          └ crash, Ctrl-C or failure: Run::load ─┘   └─ report.md
 //! ```
 
+mod attempt;
+mod backwards;
 mod carry;
 pub mod clock;
+mod delivery;
+mod domain;
 pub mod error;
 pub mod events;
 pub mod execute;
@@ -15,8 +19,10 @@ pub mod journal;
 pub mod link;
 pub mod local;
 pub mod lock;
+pub mod options;
 mod pem;
 pub mod pki;
+mod record;
 pub mod replay;
 pub mod report;
 pub mod resume;
@@ -25,14 +31,17 @@ mod schedule;
 pub mod sim;
 pub mod slots;
 pub mod status;
+mod taking;
+mod transitions;
+mod undo;
 
 pub use error::EngineError;
 pub use events::{EventSink, FanOut};
-pub use execute::{ExecuteOptions, Links, OnFailure, Outcome, execute};
+pub use execute::{Drill, ExecuteOptions, Links, OnFailure, Outcome, execute, take_back};
 pub use local::LocalLink;
 pub use lock::ClusterLock;
 pub use pki::ClusterPki;
-pub use resume::resume;
+pub use resume::{resume, rollback};
 pub use run::{Belongs, Run, RunId};
 pub use slots::SlotSource;
 pub use status::Status;

@@ -1,91 +1,14 @@
 //! The fold of a journal: where a run and each of its steps stand. Pure.
-//!
-//! The two tables below are the whole law of what may follow what; anything else is an error.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::StepId;
+use kubexm_plan::{Plan, StepId, Wave};
 use kubexm_spec::Digest;
-use serde::Serialize;
 
-use crate::journal::{Ended, Entry, Record};
+use crate::journal::{Ended, Entry, Record, UndoEnd};
 use crate::link::Found;
-
-/// Where a run stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum RunState {
-    /// Nothing was written yet.
-    #[default]
-    New,
-    /// An attempt is going on, or died.
-    Running,
-    /// The operator interrupted it.
-    Interrupted,
-    /// A step failed.
-    Failed,
-    /// Every step holds.
-    Succeeded,
-}
-
-/// Where a step stands in the current attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum StepState {
-    /// Not looked at in this attempt.
-    #[default]
-    Waiting,
-    /// Its before-state is written down; it may be half changed.
-    Prepared,
-    /// Held without a change in this attempt.
-    Satisfied,
-    /// Changed and seen to hold.
-    Done,
-    /// Failed after its tries.
-    Failed,
-    /// A step it needs failed.
-    Blocked,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RunVerb {
-    Start,
-    Resume,
-    Step,
-    Interrupt,
-    Succeed,
-    Fail,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StepVerb {
-    Prepare,
-    Satisfy,
-    Finish,
-    Fail,
-    Block,
-}
-
-const RUN_TABLE: [(RunState, RunVerb, RunState); 8] = [
-    (RunState::New, RunVerb::Start, RunState::Running),
-    (RunState::Running, RunVerb::Step, RunState::Running),
-    (RunState::Running, RunVerb::Interrupt, RunState::Interrupted),
-    (RunState::Running, RunVerb::Succeed, RunState::Succeeded),
-    (RunState::Running, RunVerb::Fail, RunState::Failed),
-    // A crash leaves `Running` behind.
-    (RunState::Running, RunVerb::Resume, RunState::Running),
-    (RunState::Interrupted, RunVerb::Resume, RunState::Running),
-    (RunState::Failed, RunVerb::Resume, RunState::Running),
-];
-
-const STEP_TABLE: [(StepState, StepVerb, StepState); 6] = [
-    (StepState::Waiting, StepVerb::Satisfy, StepState::Satisfied),
-    (StepState::Waiting, StepVerb::Prepare, StepState::Prepared),
-    (StepState::Waiting, StepVerb::Fail, StepState::Failed),
-    (StepState::Waiting, StepVerb::Block, StepState::Blocked),
-    (StepState::Prepared, StepVerb::Finish, StepState::Done),
-    (StepState::Prepared, StepVerb::Fail, StepState::Failed),
-];
+pub use crate::transitions::{RunState, StepState};
+use crate::transitions::{RunVerb, StepVerb, run_after, step_after};
 
 /// What the journal says of one step.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -103,13 +26,45 @@ pub struct StepStory {
     pub blocked_on: Option<StepId>,
     /// Milliseconds of the last attempt at it.
     pub duration_ms: Option<u64>,
+    /// Taken back up to this wave.
+    pub wave: Option<Wave>,
+    /// Where taking it back failed last, and why.
+    pub undo_error: Option<(Wave, String)>,
 }
 
 impl StepStory {
-    /// Whether this run has changed something here, or may have.
+    /// Whether something that this run has changed, or may have, is there still.
     pub const fn changed(&self) -> bool {
-        self.before.is_some()
+        self.before.is_some() && !self.taken_back()
     }
+
+    /// Whether it was changed and is as it was before.
+    pub const fn taken_back(&self) -> bool {
+        matches!(self.wave, Some(Wave::Start))
+    }
+
+    /// A further attempt at the plan: it is looked at anew. What was taken back has no before-state any more; what was
+    /// not, or not whole, keeps its first one.
+    fn look_again(&mut self) {
+        if self.taken_back() {
+            self.before = None;
+        }
+        self.state = StepState::Waiting;
+        self.blocked_on = None;
+        self.wave = None;
+        self.undo_error = None;
+    }
+}
+
+/// An undo, of the run or of one host that was left out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UndoStory {
+    /// Why it was begun.
+    pub why: String,
+    /// What it goes over.
+    pub steps: BTreeSet<StepId>,
+    /// How it ended; none while it goes on, or when the program died.
+    pub end: Option<UndoEnd>,
 }
 
 /// A run as its journal tells it.
@@ -123,6 +78,8 @@ pub struct Replay {
     pub tool: String,
     /// Command that goes on.
     pub resume: String,
+    /// Command that takes it back.
+    pub rollback: String,
     /// Time of the first record.
     pub started: Option<String>,
     /// Time of the last record.
@@ -131,6 +88,10 @@ pub struct Replay {
     pub resumes: u32,
     /// Steps that were touched.
     pub steps: BTreeMap<StepId, StepStory>,
+    /// The undo of the whole run, once it was begun.
+    pub undo: Option<UndoStory>,
+    /// Hosts that this attempt has left out, with their undo.
+    pub left_out: BTreeMap<String, UndoStory>,
     /// Number of the next change.
     pub next_sequence: u64,
     /// Records so far.
@@ -141,6 +102,8 @@ pub struct Replay {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct IllegalTransition(pub String);
+
+mod undo;
 
 impl Replay {
     /// Folds a whole journal; the error comes with the line, from 1.
@@ -157,6 +120,16 @@ impl Replay {
         self.steps.get(id).cloned().unwrap_or_default()
     }
 
+    /// Why a host is left out: its first failed step, in the order of the plan, and what went wrong.
+    pub(crate) fn first_failure_of(&self, plan: &Plan, domain: &str) -> String {
+        let mut steps = plan.steps.iter().filter(|step| step.domain() == domain);
+        let failed = steps.find_map(|step| {
+            let story = self.steps.get(&step.id).filter(|story| story.state == StepState::Failed)?;
+            Some(format!("{} failed: {}", step.id, story.error.as_deref().unwrap_or("no reason was given")))
+        });
+        failed.unwrap_or_else(|| format!("a step of {domain} failed"))
+    }
+
     /// Takes one record, or refuses it and stays as it was.
     pub fn apply(&mut self, entry: &Entry) -> Result<(), IllegalTransition> {
         let next = self.next_run_state(&entry.record)?;
@@ -169,35 +142,23 @@ impl Replay {
     }
 
     fn next_run_state(&self, record: &Record) -> Result<RunState, IllegalTransition> {
-        let verb = match record {
-            Record::RunStarted { .. } => RunVerb::Start,
-            Record::Resumed { .. } => RunVerb::Resume,
-            Record::Interrupted => RunVerb::Interrupt,
-            Record::RunEnded { outcome: Ended::Succeeded } => RunVerb::Succeed,
-            Record::RunEnded { outcome: Ended::Failed } => RunVerb::Fail,
-            Record::StepPrepared { .. }
-            | Record::StepSatisfied { .. }
-            | Record::StepDone { .. }
-            | Record::StepFailed { .. }
-            | Record::StepBlocked { .. } => RunVerb::Step,
-        };
-        let next = RUN_TABLE.iter().find(|(from, v, _)| *from == self.state && *v == verb).map(|(.., to)| *to);
-        next.ok_or_else(|| IllegalTransition(format!("a run that is {:?} cannot {verb:?}", self.state)))
+        let verb = RunVerb::of(record);
+        run_after(self.state, verb)
+            .ok_or_else(|| IllegalTransition(format!("a run that is {:?} cannot {verb:?}", self.state)))
     }
 
     fn apply_record(&mut self, record: &Record) -> Result<(), IllegalTransition> {
         match record {
-            Record::RunStarted { plan, tool, resume } => {
+            Record::RunStarted { plan, tool, resume, rollback } => {
                 self.plan = Some(*plan);
                 self.tool.clone_from(tool);
                 self.resume.clone_from(resume);
+                self.rollback.clone_from(rollback);
             }
             Record::Resumed { .. } => {
                 self.resumes += 1;
-                for story in self.steps.values_mut() {
-                    story.state = StepState::Waiting;
-                    story.blocked_on = None;
-                }
+                self.left_out.clear();
+                self.steps.values_mut().for_each(StepStory::look_again);
             }
             Record::StepPrepared { step, sequence, before } => self.prepare(step, *sequence, before)?,
             Record::StepSatisfied { step, duration_ms } => {
@@ -223,6 +184,13 @@ impl Replay {
                 }
                 self.step_to(step, StepVerb::Block)?.blocked_on = Some(on.clone());
             }
+            Record::UndoBegan { scope, why, steps } => self.begin_undo(scope, why, steps)?,
+            Record::WaveDone { step, wave } => self.wave_done(step, *wave)?,
+            Record::UndoFailed { step, wave, error, .. } => {
+                self.in_undo(step)?;
+                self.steps.entry(step.clone()).or_default().undo_error = Some((*wave, error.clone()));
+            }
+            Record::UndoEnded { scope, end } => self.end_undo(scope, end)?,
             Record::Interrupted => {}
             Record::RunEnded { outcome } => self.may_end(*outcome)?,
         }
@@ -244,18 +212,21 @@ impl Replay {
 
     fn step_to(&mut self, id: &StepId, verb: StepVerb) -> Result<&mut StepStory, IllegalTransition> {
         let from = self.step(id).state;
-        let Some((.., to)) = STEP_TABLE.iter().find(|(f, v, _)| *f == from && *v == verb) else {
+        let Some(to) = step_after(from, verb) else {
             return Err(IllegalTransition(format!("step {id}, which is {from:?}, cannot {verb:?}")));
         };
         let story = self.steps.entry(id.clone()).or_default();
-        story.state = *to;
+        story.state = to;
         Ok(story)
     }
 
     fn may_end(&self, outcome: Ended) -> Result<(), IllegalTransition> {
+        if outcome == Ended::Partial && self.left_out.is_empty() {
+            return Err(IllegalTransition("the run cannot end Partial with no host left out".to_owned()));
+        }
         let wrong = |story: &StepStory| match outcome {
             Ended::Succeeded => !matches!(story.state, StepState::Satisfied | StepState::Done),
-            Ended::Failed => matches!(story.state, StepState::Prepared),
+            Ended::Failed | Ended::Partial => matches!(story.state, StepState::Prepared),
         };
         match self.steps.iter().find(|(_, story)| wrong(story)) {
             Some((id, story)) => {

@@ -120,6 +120,10 @@ const fn state_words(state: RunState) -> &'static str {
         RunState::Interrupted => "interrupted",
         RunState::Failed => "failed",
         RunState::Succeeded => "succeeded",
+        RunState::Partial => "succeeded, with hosts left out",
+        RunState::RollingBack => "being rolled back",
+        RunState::RolledBack => "rolled back",
+        RunState::Stuck => "rollback stuck",
     }
 }
 
@@ -131,5 +135,6 @@ const fn outcome_words(state: StepState) -> &'static str {
         StepState::Done => "done",
         StepState::Failed => "**failed**",
         StepState::Blocked => "blocked",
+        StepState::Undone => "taken back",
     }
 }

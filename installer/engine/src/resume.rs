@@ -1,12 +1,12 @@
 //! Goes on with a run from its folder: everything it needs to know lies there.
 //!
-//! There is no second way of carrying out: [`execute`] looks at every step again. This module only makes sure that the
-//! folder, the cluster and the bundle belong together.
+//! There is no second way of carrying out: [`execute`] looks at every step again, [`take_back`] at what the journal has
+//! as changed. This module only makes sure that the folder, the cluster and the bundle belong together.
 
 use std::path::Path;
 
 use crate::events::EventSink;
-use crate::execute::{ExecuteOptions, Links, Outcome, execute};
+use crate::execute::{ExecuteOptions, Links, Outcome, execute, take_back};
 use crate::link::BlobSource;
 use crate::run::{Belongs, Run, RunId};
 use crate::slots::SlotSource;
@@ -26,5 +26,19 @@ pub async fn resume(
 ) -> Result<(Outcome, Status), EngineError> {
     let (mut run, plan) = Run::load(runs, id, belongs)?;
     let outcome = execute(&plan, links, &mut run, slots, blobs, events, options).await?;
+    Ok((outcome, status::of(id.as_str(), plan.plan(), run.replay())))
+}
+
+/// Loads a run and takes it back. Returns how it ended and where it stands; [`Outcome::RolledBack`] is the success.
+pub async fn rollback(
+    runs: &Path,
+    id: &RunId,
+    belongs: Belongs,
+    links: &Links,
+    events: &dyn EventSink,
+    options: ExecuteOptions,
+) -> Result<(Outcome, Status), EngineError> {
+    let (mut run, plan) = Run::load(runs, id, belongs)?;
+    let outcome = take_back(&plan, links, &mut run, events, options).await?;
     Ok((outcome, status::of(id.as_str(), plan.plan(), run.replay())))
 }

@@ -1,13 +1,74 @@
-//! Which step may run next: the DAG of a plan, and how many hosts and steps work at once. Pure.
+//! Which step may run next: the DAG of a plan, how many hosts and steps work at once, and which hosts were left out.
+//! Pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use kubexm_plan::Plan;
+use kubexm_plan::{Plan, StepId};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
-use petgraph::visit::Dfs;
+use petgraph::visit::EdgeRef;
 
 use crate::EngineError;
+use crate::domain::{Domains, Judged};
+
+/// Why one step comes before another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Edge {
+    /// It must hold.
+    After,
+    /// It must have come to its end: it holds, or its host was left out.
+    Settled,
+}
+
+/// The edges of a plan over the positions of its steps.
+pub(crate) type Dag = DiGraph<(), Edge>;
+
+/// Builds the DAG; refuses an unknown predecessor and a cycle.
+pub(crate) fn dag(plan: &Plan) -> Result<Dag, EngineError> {
+    let mut graph = Dag::new();
+    let positions: BTreeMap<&StepId, NodeIndex> = plan.steps.iter().map(|s| (&s.id, graph.add_node(()))).collect();
+    for step in &plan.steps {
+        let after = step.after.iter().map(|id| (id, Edge::After));
+        for (before, edge) in after.chain(step.settled.iter().map(|id| (id, Edge::Settled))) {
+            let from = positions.get(before).ok_or_else(|| EngineError::Order {
+                step: step.id.clone(),
+                reason: format!("it comes after {before}, which does not exist"),
+            })?;
+            graph.add_edge(*from, positions[&step.id], edge);
+        }
+    }
+    match petgraph::algo::toposort(&graph, None) {
+        Ok(_) => Ok(graph),
+        Err(cycle) => Err(EngineError::Order {
+            step: plan.steps[cycle.node_id().index()].id.clone(),
+            reason: "it waits for itself through others".to_owned(),
+        }),
+    }
+}
+
+/// How many steps of each host run, and whether one more may.
+#[derive(Debug, Default)]
+pub(crate) struct Room<'a>(BTreeMap<&'a str, usize>);
+
+impl<'a> Room<'a> {
+    pub(crate) fn enter(&mut self, host: &'a str) {
+        *self.0.entry(host).or_default() += 1;
+    }
+
+    pub(crate) fn leave(&mut self, host: &str) {
+        if let Some(steps) = self.0.get_mut(host) {
+            *steps -= 1;
+        }
+        self.0.retain(|_, steps| *steps > 0);
+    }
+
+    pub(crate) fn has(&self, plan: &Plan, host: &str) -> bool {
+        match self.0.get(host) {
+            Some(steps) => *steps < plan.host_concurrency.max(1),
+            None => self.0.len() < plan.fleet_concurrency.max(1),
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -18,83 +79,102 @@ enum State {
     Blocked,
 }
 
-/// The steps of a plan by their index, and where each stands.
+/// The steps of a plan by their position, and where each stands.
 #[derive(Debug)]
 pub(crate) struct Schedule<'a> {
     plan: &'a Plan,
-    graph: DiGraph<(), ()>,
+    graph: Dag,
     states: Vec<State>,
+    room: Room<'a>,
+    domains: Domains<'a>,
 }
 
 impl<'a> Schedule<'a> {
-    /// Builds the DAG; refuses an unknown predecessor and a cycle.
-    pub(crate) fn of(plan: &'a Plan) -> Result<Self, EngineError> {
-        let mut graph = DiGraph::new();
-        let indices: HashMap<_, _> = plan.steps.iter().map(|s| (&s.id, graph.add_node(()))).collect();
-        for step in &plan.steps {
-            for before in &step.after {
-                let from = indices.get(before).ok_or_else(|| EngineError::Order {
-                    step: step.id.clone(),
-                    reason: format!("it comes after {before}, which does not exist"),
-                })?;
-                graph.add_edge(*from, indices[&step.id], ());
-            }
-        }
-        if let Err(cycle) = petgraph::algo::toposort(&graph, None) {
-            let step = plan.steps[cycle.node_id().index()].id.clone();
-            return Err(EngineError::Order { step, reason: "it waits for itself through others".to_owned() });
-        }
-        Ok(Self { plan, graph, states: vec![State::Waiting; plan.steps.len()] })
+    /// Everything waits. So many hosts may be left out.
+    pub(crate) fn of(plan: &'a Plan, max_failed_hosts: usize) -> Result<Self, EngineError> {
+        let graph = dag(plan)?;
+        let states = vec![State::Waiting; plan.steps.len()];
+        Ok(Self { plan, graph, states, room: Room::default(), domains: Domains::of(plan, max_failed_hosts) })
     }
 
     /// Takes the next step that may run now, in the order of the plan.
     pub(crate) fn take(&mut self) -> Option<usize> {
-        let mut running: BTreeMap<&str, usize> = BTreeMap::new();
-        for (step, state) in self.plan.steps.iter().zip(&self.states) {
-            if *state == State::Running {
-                *running.entry(step.host.as_str()).or_default() += 1;
-            }
-        }
-        let has_room = |host: &str| match running.get(host) {
-            Some(steps) => *steps < self.plan.host_concurrency.max(1),
-            None => running.len() < self.plan.fleet_concurrency.max(1),
-        };
         let next = (0..self.states.len()).find(|&index| {
-            self.states[index] == State::Waiting && has_room(&self.plan.steps[index].host) && self.is_free(index)
+            self.states[index] == State::Waiting
+                && self.room.has(self.plan, &self.plan.steps[index].host)
+                && self.is_free(index)
         })?;
         self.states[next] = State::Running;
+        self.room.enter(&self.plan.steps[next].host);
         Some(next)
     }
 
     fn is_free(&self, index: usize) -> bool {
-        self.graph
-            .neighbors_directed(NodeIndex::new(index), Direction::Incoming)
-            .all(|before| self.states[before.index()] == State::Holds)
+        self.graph.edges_directed(NodeIndex::new(index), Direction::Incoming).all(|edge| {
+            let before = edge.source().index();
+            self.states[before] == State::Holds
+                || (*edge.weight() == Edge::Settled && self.domains.is_settled(self.plan.steps[before].domain()))
+        })
+    }
+
+    fn ended(&mut self, index: usize, state: State) {
+        self.states[index] = state;
+        self.room.leave(&self.plan.steps[index].host);
     }
 
     /// A step holds.
     pub(crate) fn holds(&mut self, index: usize) {
-        self.states[index] = State::Holds;
+        self.ended(index, State::Holds);
     }
 
     /// A step was given up before its end; nothing after it runs.
-    pub(crate) fn left(&mut self, index: usize) {
-        self.states[index] = State::Waiting;
+    pub(crate) fn gave_up(&mut self, index: usize) {
+        self.ended(index, State::Waiting);
     }
 
-    /// A step failed; returns its descendants that are blocked by it, in the order of the plan.
-    pub(crate) fn failed(&mut self, index: usize) -> Vec<usize> {
-        self.states[index] = State::Failed;
+    /// A step failed; tells whether the run can do without its host, and which steps are blocked by it, in the order
+    /// of the plan: what comes after it, and all of its host when that is left out.
+    pub(crate) fn failed(&mut self, index: usize) -> (Judged, Vec<usize>) {
+        self.ended(index, State::Failed);
+        let domain = self.plan.steps[index].domain();
+        let judged = self.domains.failed(domain);
+        let mut open = vec![index];
+        if judged == Judged::LeftOut {
+            open.extend(
+                (0..self.states.len())
+                    .filter(|&other| self.plan.steps[other].domain() == domain && self.states[other] == State::Waiting),
+            );
+        }
         let mut blocked = Vec::new();
-        let mut walk = Dfs::new(&self.graph, NodeIndex::new(index));
-        while let Some(node) = walk.next(&self.graph) {
-            if self.states[node.index()] == State::Waiting {
-                self.states[node.index()] = State::Blocked;
-                blocked.push(node.index());
+        while let Some(next) = open.pop() {
+            if self.states[next] == State::Blocked {
+                continue;
             }
+            if self.states[next] == State::Waiting {
+                self.states[next] = State::Blocked;
+                blocked.push(next);
+            }
+            // Who waits for a host only to settle goes on without it.
+            let settles = self.domains.is_left_out(self.plan.steps[next].domain());
+            let later = self.graph.edges(NodeIndex::new(next)).filter(|e| *e.weight() == Edge::After || !settles);
+            open.extend(later.map(|e| e.target().index()).filter(|&i| self.states[i] == State::Waiting));
         }
         blocked.sort_unstable();
-        blocked
+        (judged, blocked)
+    }
+
+    /// The next host that is left out and on whose behalf nothing runs any more: it can be taken back now.
+    pub(crate) fn take_drained(&mut self) -> Option<&'a str> {
+        let busy = |domain: &str| {
+            let mut steps = self.plan.steps.iter().zip(&self.states);
+            steps.any(|(step, state)| step.domain() == domain && *state == State::Running)
+        };
+        self.domains.take_drained(busy)
+    }
+
+    /// The undo of a host that was left out has come to its end.
+    pub(crate) fn settled(&mut self, host: &'a str) {
+        self.domains.settled(host);
     }
 
     /// Whether every step holds.
@@ -102,11 +182,20 @@ impl<'a> Schedule<'a> {
         self.states.iter().all(|s| *s == State::Holds)
     }
 
-    /// Hosts on which a step failed, in the order of the plan.
+    /// Whether every step holds that is not of a host that was left out.
+    pub(crate) fn others_hold(&self) -> bool {
+        let mut steps = self.plan.steps.iter().zip(&self.states);
+        steps.all(|(step, state)| *state == State::Holds || self.domains.is_settled(step.domain()))
+    }
+
+    /// Hosts on which a step failed whose failure the run cannot do without, in the order of the plan.
     pub(crate) fn failed_hosts(&self) -> Vec<&'a str> {
-        let failed = |host: &str| {
-            self.plan.steps.iter().zip(&self.states).any(|(step, s)| step.host == host && *s == State::Failed)
-        };
+        let failed =
+            |host: &str| {
+                self.plan.steps.iter().zip(&self.states).any(|(step, s)| {
+                    step.host == host && *s == State::Failed && !self.domains.is_settled(step.domain())
+                })
+            };
         self.plan.hosts.iter().map(|h| h.name.as_str()).filter(|h| failed(h)).collect()
     }
 }

@@ -4,7 +4,8 @@ use kubexm_plan::{Op, Plan, Step, Undo};
 use kubexm_spec::names;
 use serde::Serialize;
 
-use crate::replay::{Replay, RunState, StepState};
+use crate::journal::UndoEnd;
+use crate::replay::{Replay, RunState, StepState, UndoStory};
 
 /// The schema of [`Status`] as JSON.
 pub const SCHEMA: &str = "kubexm.io/run-status/v1";
@@ -33,10 +34,42 @@ pub struct Status {
     pub tool: String,
     /// How many steps stand where.
     pub counts: Counts,
+    /// The undo of the whole run, once it was begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo: Option<UndoStatus>,
+    /// Hosts that the current attempt has left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
     /// In the order of the plan.
     pub steps: Vec<StepStatus>,
-    /// The exact command that goes on, when there is something to go on with.
+    /// The exact command that goes on, when there is something to go on with: forward, or with a rollback.
     pub go_on: Option<String>,
+    /// The exact command that takes the run back, when there is something to take back.
+    pub take_back: Option<String>,
+}
+
+/// The undo of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UndoStatus {
+    /// Why it was begun.
+    pub why: String,
+    /// Why it cannot go on, when it is stuck.
+    pub stuck: Option<String>,
+}
+
+/// A host that the run has gone on without.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftOut {
+    /// Its name.
+    pub host: String,
+    /// The step that failed, and why.
+    pub why: String,
+    /// Whether everything that the run had changed for it is as it was before.
+    pub taken_back: bool,
+    /// Why not, when it was tried: the host is left as it is.
+    pub left_as_it_is: Option<String>,
 }
 
 /// How many steps stand where.
@@ -47,6 +80,8 @@ pub struct Counts {
     pub satisfied: usize,
     /// Changed by this run.
     pub done: usize,
+    /// Changed by this run and taken back.
+    pub undone: usize,
     /// Failed.
     pub failed: usize,
     /// Wait for a failed one.
@@ -71,6 +106,8 @@ pub struct StepStatus {
     pub duration_ms: Option<u64>,
     /// What went wrong.
     pub error: Option<String>,
+    /// Why it could not be taken back.
+    pub undo_error: Option<String>,
     /// How often it was tried when it failed.
     pub tries: u32,
     /// The failed step it waits for.
@@ -89,28 +126,55 @@ pub fn of(run: &str, plan: &Plan, replay: &Replay) -> Status {
         *match step.state {
             StepState::Satisfied => &mut counts.satisfied,
             StepState::Done => &mut counts.done,
+            StepState::Undone => &mut counts.undone,
             StepState::Failed => &mut counts.failed,
             StepState::Blocked => &mut counts.blocked,
             StepState::Waiting | StepState::Prepared => &mut counts.open,
         } += 1;
     }
-    let command = || match replay.resume.as_str() {
-        "" => format!("{} resume {run}", names::INSTALLER),
+    let command = |verb: &str, given: &str| match given {
+        "" => format!("{} {verb} {run}", names::INSTALLER),
         given => given.to_owned(),
+    };
+    let state = replay.state;
+    let back = || command("rollback", &replay.rollback);
+    let go_on = match () {
+        () if state.goes_forward() => Some(command("resume", &replay.resume)),
+        () if state.goes_back() => Some(back()),
+        () => None,
     };
     Status {
         schema: SCHEMA,
         run: run.to_owned(),
         pipeline: plan.pipeline.clone(),
         cluster: plan.cluster_name.clone(),
-        state: replay.state,
+        state,
         started: replay.started.clone(),
         last: replay.last.clone(),
         resumes: replay.resumes,
         tool: replay.tool.clone(),
         counts,
+        undo: replay.undo.as_ref().map(|undo| UndoStatus { why: undo.why.clone(), stuck: stuck(undo) }),
+        left_out: replay.left_out.iter().map(left_out).collect(),
         steps,
-        go_on: (replay.state != RunState::Succeeded).then(command),
+        go_on,
+        take_back: state.can_be_taken_back().then(back),
+    }
+}
+
+fn stuck(undo: &UndoStory) -> Option<String> {
+    match &undo.end {
+        Some(UndoEnd::Stuck { why }) => Some(why.clone()),
+        Some(UndoEnd::TakenBack) | None => None,
+    }
+}
+
+fn left_out((host, undo): (&String, &UndoStory)) -> LeftOut {
+    LeftOut {
+        host: host.clone(),
+        why: undo.why.clone(),
+        taken_back: undo.end == Some(UndoEnd::TakenBack),
+        left_as_it_is: stuck(undo),
     }
 }
 
@@ -131,6 +195,7 @@ fn step_status(step: &Step, replay: &Replay) -> StepStatus {
         state,
         duration_ms: story.duration_ms,
         error: story.error.clone(),
+        undo_error: story.undo_error.as_ref().map(|(_, error)| error.clone()),
         tries: story.tries,
         blocked_on: story.blocked_on.as_ref().map(ToString::to_string),
         changes: story.before.as_ref().map(unsatisfied).unwrap_or_default(),

@@ -8,7 +8,7 @@ use common::{Site, StopAt, checked, plan};
 use kubexm_engine::events::{Recorder, Silent};
 use kubexm_engine::replay::{RunState, StepState};
 use kubexm_engine::sim::Failure;
-use kubexm_engine::{EngineError, OnFailure, Outcome, run};
+use kubexm_engine::{EngineError, Outcome, run};
 use kubexm_plan::{Step, StepId, Undo};
 use kubexm_spec::ExitCode;
 use kubexm_spec::event::{EventKind, StepOutcome};
@@ -140,15 +140,6 @@ async fn a_step_that_cannot_be_ordered_is_refused_before_anything_is_journalled(
         assert_eq!(refused.exit_code(), ExitCode::PlanLint);
         assert_eq!(run.replay().records, 0);
     }
-}
-
-#[tokio::test]
-async fn rollback_is_refused_as_not_built_yet_before_a_host_is_touched() {
-    let (mut site, plan) = (Site::new(), plan());
-    site.options.on_failure = OnFailure::Rollback;
-    let refused = site.execute(&plan, &mut site.create(&plan), &Silent).await.expect_err("not built");
-    assert_eq!(refused.exit_code(), ExitCode::NotBuiltYet);
-    assert_eq!(site.fleet.converges(), 0);
 }
 
 #[tokio::test]

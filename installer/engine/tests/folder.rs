@@ -38,7 +38,8 @@ fn a_plan_of_another_schema_and_a_damaged_text_are_refused() {
     assert!(matches!(site.load(), Err(EngineError::RunDamaged { .. })));
     std::fs::write(&text, whole).expect("written");
     let plan = std::fs::read_to_string(folder.join("plan.json")).expect("a plan");
-    std::fs::write(folder.join("plan.json"), plan.replacen("\"schema\": 1", "\"schema\": 2", 1)).expect("written");
+    let written = format!("\"schema\": {}", kubexm_plan::SCHEMA);
+    std::fs::write(folder.join("plan.json"), plan.replacen(&written, "\"schema\": 99", 1)).expect("written");
     let error = site.load().expect_err("newer");
     assert_eq!(error.exit_code(), ExitCode::PlanMismatch);
     assert!(error.to_string().contains("schema"), "{error}");

@@ -18,7 +18,12 @@ fn found(text: &str) -> Found {
 }
 
 fn started() -> Record {
-    Record::RunStarted { plan: Digest::of("plan"), tool: "test".to_owned(), resume: String::new() }
+    Record::RunStarted {
+        plan: Digest::of("plan"),
+        tool: "test".to_owned(),
+        resume: String::new(),
+        rollback: String::new(),
+    }
 }
 
 fn entry(record: Record) -> Entry {
@@ -104,11 +109,11 @@ proptest! {
 
 #[test]
 fn a_record_of_a_newer_version_is_named_and_not_skipped() {
-    let error = parse(b"{\"time\":\"t\",\"record\":\"stepUndone\",\"step\":\"a/x\"}\n").expect_err("unknown");
-    assert_eq!(error, ParseError::Newer { line: 1, record: "stepUndone".to_owned() });
+    let error = parse(b"{\"time\":\"t\",\"record\":\"stepMoved\",\"step\":\"a/x\"}\n").expect_err("unknown");
+    assert_eq!(error, ParseError::Newer { line: 1, record: "stepMoved".to_owned() });
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.jsonl");
-    std::fs::write(&path, "{\"time\":\"t\",\"record\":\"stepUndone\"}\n").expect("written");
+    std::fs::write(&path, "{\"time\":\"t\",\"record\":\"stepMoved\"}\n").expect("written");
     let error = Journal::open(&path).expect_err("unknown");
     assert!(matches!(error, EngineError::JournalNewer { .. }), "{error}");
     assert_eq!(error.exit_code(), ExitCode::PlanMismatch);

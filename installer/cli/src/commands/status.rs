@@ -111,5 +111,9 @@ const fn words(state: RunState) -> &'static str {
         RunState::Interrupted => "interrupted",
         RunState::Failed => "failed",
         RunState::Succeeded => "succeeded",
+        RunState::Partial => "partial",
+        RunState::RollingBack => "rolling back",
+        RunState::RolledBack => "rolled back",
+        RunState::Stuck => "stuck",
     }
 }

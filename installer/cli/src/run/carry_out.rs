@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use kubexm_engine::replay::StepState;
-use kubexm_engine::{ClusterPki, EventSink, ExecuteOptions, Outcome, Run, Status, execute, status};
+use kubexm_engine::{ClusterPki, EventSink, ExecuteOptions, OnFailure, Outcome, Run, Status, execute, status};
 use kubexm_plan::CheckedPlan;
 use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
@@ -42,7 +42,11 @@ impl Site<'_> {
         let pki = ClusterPki::open(&self.home.pki()).map_err(failures::engine)?;
         let blobs = BundleBlobs(self.opened.bundle.clone());
         let options =
-            ExecuteOptions { cancel: self.cancel.clone(), ..ExecuteOptions::new(start::TOOL, resume_command.clone()) };
+            ExecuteOptions {
+                cancel: self.cancel.clone(),
+                on_failure: OnFailure::Keep,
+                ..ExecuteOptions::new(start::TOOL, resume_command.clone())
+            };
         let outcome = execute(plan, &self.fleet.links(), &mut run, &pki, &blobs, &shown, options).await;
         let outcome = outcome.map_err(|error| {
             let failure = failures::engine(error);
@@ -52,7 +56,9 @@ impl Site<'_> {
         let report = run.dir().join("report.md");
         match outcome {
             Outcome::Succeeded => self.succeeded(&status, &report, &shown).await,
-            Outcome::Failed => Err(failed(&status, &report)),
+            Outcome::Failed | Outcome::Partial | Outcome::RolledBack | Outcome::Stuck => {
+                Err(failed(&status, &report, outcome.exit_code()))
+            }
             Outcome::Interrupted => {
                 let text = format!("interrupted; what has begun is done\nto go on: {resume_command}");
                 Err(Failure::new(outcome.exit_code(), text).with_data(json!({ "run": status, "report": report })))
@@ -91,7 +97,7 @@ impl Site<'_> {
     }
 }
 
-fn failed(status: &Status, report: &Path) -> Failure {
+fn failed(status: &Status, report: &Path, code: ExitCode) -> Failure {
     let mut text = String::new();
     for step in status.steps.iter().filter(|step| step.state == StepState::Failed) {
         let error = step.error.as_deref().unwrap_or("no reason was given");
@@ -101,7 +107,7 @@ fn failed(status: &Status, report: &Path) -> Failure {
     if let Some(command) = &status.go_on {
         text.push_str(&format!("\nto go on when it is mended: {command}"));
     }
-    Failure::new(ExitCode::RunFailed, text).with_data(json!({ "run": status, "report": report }))
+    Failure::new(code, text).with_data(json!({ "run": status, "report": report }))
 }
 
 /// The exact command that goes on with a run, from any folder.

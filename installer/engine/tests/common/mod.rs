@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kubexm_engine::execute::{ExecuteOptions, Hook, Outcome, execute};
+use kubexm_engine::execute::{ExecuteOptions, Hook, OnFailure, Outcome, execute};
 use kubexm_engine::journal::Record;
 use kubexm_engine::link::BlobSource;
 use kubexm_engine::sim::SimFleet;
@@ -106,6 +106,7 @@ impl Site {
         let folder = tempfile::tempdir().expect("a folder");
         let pki = ClusterPki::open(&folder.path().join("pki")).expect("a pki folder");
         let mut options = ExecuteOptions::new("kubexm-install 0.0.0", "kubexm-install resume here");
+        options.on_failure = OnFailure::Keep;
         options.poll = Duration::from_millis(1);
         options.backoff = Duration::from_millis(1);
         Self { folder, fleet: SimFleet::new(["a", "b"]), pki, options }

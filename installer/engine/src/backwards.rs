@@ -1,0 +1,90 @@
+//! Which step may be taken back next: the DAG of a plan walked from its end, over the steps that changed something.
+//! Pure.
+
+use kubexm_plan::Plan;
+use petgraph::Direction;
+use petgraph::graph::NodeIndex;
+
+use crate::schedule::{Dag, Room};
+
+/// One wave of an undo.
+pub(crate) struct Backwards<'a> {
+    plan: &'a Plan,
+    dag: &'a Dag,
+    /// Whether there is something to do for a step in this wave.
+    member: Vec<bool>,
+    /// How many later steps are still to be passed.
+    later: Vec<usize>,
+    /// May be taken back now, by position.
+    ready: Vec<usize>,
+    room: Room<'a>,
+    open: usize,
+}
+
+impl<'a> Backwards<'a> {
+    /// A wave over these steps. The others only hold the order together: what comes after them comes back before what
+    /// they come after.
+    pub(crate) fn over(plan: &'a Plan, dag: &'a Dag, members: &[usize]) -> Self {
+        let mut member = vec![false; plan.steps.len()];
+        members.iter().for_each(|&index| member[index] = true);
+        let later: Vec<usize> = (0..plan.steps.len()).map(|i| dag.edges(NodeIndex::new(i)).count()).collect();
+        let ends: Vec<usize> = (0..later.len()).filter(|&index| later[index] == 0).collect();
+        let mut all = Self { plan, dag, member, later, ready: Vec::new(), room: Room::default(), open: members.len() };
+        all.reach(ends);
+        all
+    }
+
+    /// Steps behind which nothing is left.
+    fn reach(&mut self, mut reached: Vec<usize>) {
+        while let Some(index) = reached.pop() {
+            if self.member[index] {
+                self.ready.push(index);
+                continue;
+            }
+            reached.extend(self.pass(index));
+        }
+        self.ready.sort_unstable();
+    }
+
+    fn pass(&mut self, index: usize) -> Vec<usize> {
+        let earlier = self.dag.edges_directed(NodeIndex::new(index), Direction::Incoming);
+        let earlier: Vec<usize> = earlier.map(|edge| petgraph::visit::EdgeRef::source(&edge).index()).collect();
+        earlier
+            .into_iter()
+            .filter(|&before| {
+                self.later[before] -= 1;
+                self.later[before] == 0
+            })
+            .collect()
+    }
+
+    /// Takes the next one, the last of the plan first, on a host that `may` be worked with.
+    pub(crate) fn take(&mut self, may: impl Fn(&str) -> bool) -> Option<usize> {
+        let fits = |&index: &usize| {
+            let host = &self.plan.steps[index].host;
+            may(host) && self.room.has(self.plan, host)
+        };
+        let at = self.ready.iter().rposition(fits)?;
+        let index = self.ready.remove(at);
+        self.room.enter(&self.plan.steps[index].host);
+        Some(index)
+    }
+
+    /// It is taken back in this wave.
+    pub(crate) fn done(&mut self, index: usize) {
+        self.room.leave(&self.plan.steps[index].host);
+        self.open -= 1;
+        let earlier = self.pass(index);
+        self.reach(earlier);
+    }
+
+    /// It could not be: what it builds on stays.
+    pub(crate) fn failed(&mut self, index: usize) {
+        self.room.leave(&self.plan.steps[index].host);
+    }
+
+    /// How many are not taken back in this wave.
+    pub(crate) fn open(&self) -> usize {
+        self.open
+    }
+}

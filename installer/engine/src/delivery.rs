@@ -1,0 +1,69 @@
+//! Brings blobs to a node: from depots of the cluster first, what they do not have from the bundle.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use kubexm_plan::op::Blobs;
+use kubexm_plan::{Op, Step};
+use kubexm_spec::Digest;
+use kubexm_spec::event::EventKind;
+
+use crate::carry::{Carrier, Trouble};
+use crate::link::{DeliverProgress, Found, Link};
+
+impl Carrier<'_, '_> {
+    /// Brings the blobs of those `Blobs` ops that do not hold. What arrived stays there, so a cut is no loss.
+    pub(crate) async fn deliver(&self, step: &Step, link: &dyn Link, found: &[Found]) -> Result<(), Trouble> {
+        let wanting: Vec<&Blobs> = step
+            .ops
+            .iter()
+            .zip(found)
+            .filter_map(|(op, found)| match op {
+                Op::Blobs(blobs) if !found.satisfied => Some(blobs),
+                _ => None,
+            })
+            .collect();
+        let sizes: BTreeMap<Digest, u64> =
+            wanting.iter().flat_map(|blobs| blobs.blobs.iter().map(|(digest, size)| (*digest, *size))).collect();
+        if sizes.is_empty() {
+            return Ok(());
+        }
+        let total = sizes.values().sum();
+        let arrived = Mutex::new(BTreeMap::new());
+        let report = |done| {
+            self.attempt.emit(EventKind::Progress {
+                what: step.id.to_string(),
+                done,
+                total: Some(total),
+                unit: "bytes".to_owned(),
+            });
+        };
+        let progress = |digest, done, _| {
+            let mut arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner);
+            arrived.insert(digest, done);
+            report(arrived.values().sum());
+        };
+        tokio::select! {
+            brought = self.bring(&wanting, link, &progress) => brought?,
+            () = self.attempt.options.cancel.cancelled() => return Err(Trouble::Interrupted),
+        }
+        report(total);
+        Ok(())
+    }
+
+    async fn bring(&self, wanting: &[&Blobs], link: &dyn Link, progress: DeliverProgress<'_>) -> Result<(), Trouble> {
+        let mut missing: BTreeMap<Digest, u64> = BTreeMap::new();
+        for blobs in wanting {
+            let all: Vec<(Digest, u64)> = blobs.blobs.iter().map(|(digest, size)| (*digest, *size)).collect();
+            match &blobs.depots {
+                Some(depots) => missing.extend(link.fetch(&all, depots, progress).await?),
+                None => missing.extend(all),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let missing: Vec<(Digest, u64)> = missing.into_iter().collect();
+        Ok(link.deliver(&missing, self.blobs, progress).await?)
+    }
+}

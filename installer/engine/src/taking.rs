@@ -1,0 +1,95 @@
+//! What an undo goes over, and what stays. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubexm_plan::{Plan, Step, StepId, Undo, Wave};
+use petgraph::graph::NodeIndex;
+use petgraph::visit::{Dfs, Reversed};
+
+use crate::journal::{Scope, UndoEnd};
+use crate::replay::Replay;
+use crate::schedule::Dag;
+
+/// The steps that are taken back, by position.
+pub(crate) struct Taking {
+    steps: BTreeSet<usize>,
+    /// Those that are taken back otherwise than their plan says.
+    instead: BTreeMap<usize, Step>,
+    /// Changed, and never taken back.
+    irreversible: Vec<usize>,
+    /// What those build on: it stays, too.
+    kept: BTreeSet<usize>,
+}
+
+impl Taking {
+    /// Everything of the scope that the run has changed, but what cannot be taken back and all that this builds on.
+    /// What dies with a parent that is not taken back here (this run did not change it) is restored like any other step.
+    pub(crate) fn of(plan: &Plan, dag: &Dag, replay: &Replay, scope: &Scope) -> Self {
+        let begun = match scope {
+            Scope::Run => replay.undo.as_ref(),
+            Scope::Host { .. } => None,
+        };
+        let changed = |step: &Step| {
+            let begun = begun.is_some_and(|undo| undo.steps.contains(&step.id));
+            let story = replay.steps.get(&step.id);
+            let of_scope = match scope {
+                Scope::Run => true,
+                Scope::Host { host } => step.domain() == host,
+            };
+            of_scope && (begun || story.is_some_and(crate::replay::StepStory::changed))
+        };
+        let mut steps: BTreeSet<usize> = (0..plan.steps.len()).filter(|&i| changed(&plan.steps[i])).collect();
+        let irreversible: Vec<usize> =
+            steps.iter().copied().filter(|&i| matches!(plan.steps[i].undo, Undo::Irreversible { .. })).collect();
+        let mut kept = BTreeSet::new();
+        for &index in &irreversible {
+            let mut walk = Dfs::new(Reversed(dag), NodeIndex::new(index));
+            while let Some(earlier) = walk.next(Reversed(dag)) {
+                if steps.remove(&earlier.index()) && !irreversible.contains(&earlier.index()) {
+                    kept.insert(earlier.index());
+                }
+            }
+        }
+        let taken: BTreeSet<&StepId> = steps.iter().map(|&i| &plan.steps[i].id).collect();
+        let orphan = |step: &Step| matches!(&step.undo, Undo::WithParent { step } if !taken.contains(step));
+        let instead = steps.iter().filter(|&&i| orphan(&plan.steps[i])).map(|&i| {
+            let step = Step { undo: Undo::RestoreBefore, ..plan.steps[i].clone() };
+            (i, step)
+        });
+        let instead = instead.collect();
+        Self { steps, instead, irreversible, kept }
+    }
+
+    /// Ids in the order of the plan.
+    pub(crate) fn ids(&self, plan: &Plan) -> Vec<StepId> {
+        self.steps.iter().map(|&i| plan.steps[i].id.clone()).collect()
+    }
+
+    /// A step as it is taken back.
+    pub(crate) fn step<'s>(&'s self, index: usize, plan: &'s Plan) -> &'s Step {
+        self.instead.get(&index).unwrap_or(&plan.steps[index])
+    }
+
+    /// What is still to be done in a wave. A step with nothing of its own to bring back is asked only in the last one,
+    /// so that its node's ledger has it as taken back.
+    pub(crate) fn open_in(&self, wave: Wave, plan: &Plan, replay: &Replay) -> Vec<usize> {
+        let acts = |index: usize| match self.step(index, plan).undo {
+            Undo::RestoreBefore | Undo::Act { .. } => true,
+            Undo::WithParent { .. } | Undo::Nothing | Undo::Irreversible { .. } => wave == Wave::Start,
+        };
+        let open = |index: usize| replay.step(&plan.steps[index].id).wave < Some(wave);
+        self.steps.iter().copied().filter(|&index| acts(index) && open(index)).collect()
+    }
+
+    /// The end of an undo in which nothing failed.
+    pub(crate) fn end(&self, plan: &Plan) -> UndoEnd {
+        let Some(step) = self.irreversible.first().map(|&index| &plan.steps[index]) else { return UndoEnd::TakenBack };
+        let Undo::Irreversible { why } = &step.undo else { return UndoEnd::TakenBack };
+        let kept = match self.kept.len() {
+            0 => String::new(),
+            1 => "; the step before it stays, too".to_owned(),
+            kept => format!("; {kept} steps before it stay, too"),
+        };
+        UndoEnd::Stuck { why: format!("{} cannot be taken back: {why}{kept}", step.id) }
+    }
+}

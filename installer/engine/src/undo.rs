@@ -1,0 +1,192 @@
+//! Takes back what a run, or one host of it, has changed: three waves (services stop, data comes back, services start
+//! again), each over all steps in reverse order before the next begins.
+//!
+//! What is to be touched is journalled before anything is; every wave of every step is journalled when it is done, so a
+//! crash goes on where it was. A step that cannot be taken back holds up what it builds on and the waves that follow; the
+//! rest of the wave goes on. Nothing is tried again by itself afterwards: the undo is stuck, and says so.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use kubexm_plan::{Step, StepId, Wave};
+use kubexm_spec::event::{EventKind, StepOutcome};
+
+use crate::attempt::Attempt;
+use crate::backwards::Backwards;
+use crate::carry::{millis, pauses};
+use crate::execute::Outcome;
+use crate::journal::{Record, Scope, UndoEnd};
+use crate::link::{Change, LinkError};
+use crate::taking::Taking;
+use crate::{EngineError, schedule};
+
+/// How an undo ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UndoResult {
+    TakenBack,
+    Stuck,
+    Interrupted,
+}
+
+/// How a wave over one step ended.
+enum StepUndo {
+    Done,
+    Failed { text: String, unreachable: bool },
+    Interrupted,
+}
+
+impl Attempt<'_> {
+    /// Takes the whole run back, or goes on with it.
+    pub(crate) async fn take_back(&self, why: &str) -> Result<Outcome, EngineError> {
+        let why = match &self.lock().replay().undo {
+            Some(undo) => undo.why.clone(),
+            None => why.to_owned(),
+        };
+        match self.undo(Scope::Run, &why).await? {
+            UndoResult::TakenBack => Ok(Outcome::RolledBack),
+            UndoResult::Stuck => Ok(Outcome::Stuck),
+            UndoResult::Interrupted => {
+                self.record(Record::Interrupted)?;
+                Ok(Outcome::Interrupted)
+            }
+        }
+    }
+
+    /// Takes back what belongs to the scope.
+    pub(crate) async fn undo(&self, scope: Scope, why: &str) -> Result<UndoResult, EngineError> {
+        let dag = schedule::dag(self.plan)?;
+        let taking = Taking::of(self.plan, &dag, self.lock().replay(), &scope);
+        self.record(Record::UndoBegan { scope: scope.clone(), why: why.to_owned(), steps: taking.ids(self.plan) })?;
+        for wave in Wave::ALL {
+            let members = taking.open_in(wave, self.plan, self.lock().replay());
+            if members.is_empty() {
+                continue;
+            }
+            self.emit(EventKind::Phase { name: phase(&scope, wave) });
+            let mut order = Backwards::over(self.plan, &dag, &members);
+            let failures = self.undo_wave(&taking, wave, &mut order).await?;
+            if let Some((step, text)) = failures.first() {
+                let others = match failures.len() {
+                    1 => String::new(),
+                    more => format!(" (and {} more could not be taken back)", more - 1),
+                };
+                let why = format!("{step} could not be taken back: {text}{others}");
+                return self.end_undo(scope, UndoEnd::Stuck { why });
+            }
+            if order.open() > 0 {
+                return Ok(UndoResult::Interrupted);
+            }
+        }
+        self.end_undo(scope, taking.end(self.plan))
+    }
+
+    fn end_undo(&self, scope: Scope, end: UndoEnd) -> Result<UndoResult, EngineError> {
+        let result = match &end {
+            UndoEnd::TakenBack => UndoResult::TakenBack,
+            UndoEnd::Stuck { why } => {
+                let what = match &scope {
+                    Scope::Run => "the rollback is stuck",
+                    Scope::Host { host } => &format!("{host} is left as it is"),
+                };
+                self.emit(EventKind::Warning { text: format!("{what}: {why}") });
+                UndoResult::Stuck
+            }
+        };
+        self.record(Record::UndoEnded { scope, end })?;
+        Ok(result)
+    }
+
+    /// One wave, as parallel as the order and the plan's limits allow. Returns what failed.
+    async fn undo_wave(
+        &self,
+        taking: &Taking,
+        wave: Wave,
+        order: &mut Backwards<'_>,
+    ) -> Result<Vec<(StepId, String)>, EngineError> {
+        let mut failures = Vec::new();
+        let mut unreachable: BTreeSet<&str> = BTreeSet::new();
+        let mut running = FuturesUnordered::new();
+        loop {
+            while !self.options.cancel.is_cancelled()
+                && let Some(index) = order.take(|host| !unreachable.contains(host))
+            {
+                let step = taking.step(index, self.plan);
+                running.push(async move { (index, self.undo_step(step, wave).await) });
+            }
+            let Some((index, ended)) = running.next().await else { return Ok(failures) };
+            match ended? {
+                StepUndo::Done => order.done(index),
+                StepUndo::Interrupted => order.failed(index),
+                StepUndo::Failed { text, unreachable: lost } => {
+                    order.failed(index);
+                    let step = &self.plan.steps[index];
+                    failures.push((step.id.clone(), text));
+                    if lost {
+                        unreachable.insert(&step.host);
+                    }
+                }
+            }
+        }
+    }
+
+    /// One step in one wave, with its tries.
+    async fn undo_step(&self, step: &Step, wave: Wave) -> Result<StepUndo, EngineError> {
+        let link = self.link(step)?;
+        let (run, story) = {
+            let run = self.lock();
+            (run.id().to_string(), run.replay().step(&step.id))
+        };
+        let Some((sequence, before)) = story.before else { return Ok(StepUndo::Done) };
+        let change = Change { run: &run, sequence, before: &before };
+        if story.wave.is_none() {
+            self.emit_begin(step);
+        }
+        let (began, limit) = (Instant::now(), Duration::from_secs(step.timeout_s));
+        let mut pauses = pauses(self.options, step);
+        for tries in 1.. {
+            let tried = tokio::time::timeout(limit, link.undo(self.plan, step, change, wave)).await;
+            let (text, may_pass, unreachable) = match tried {
+                Ok(Ok(())) => {
+                    self.record(Record::WaveDone { step: step.id.clone(), wave })?;
+                    if wave == Wave::Start {
+                        self.emit_end(step, StepOutcome::Undone, millis(began), None);
+                    }
+                    return Ok(StepUndo::Done);
+                }
+                Ok(Err(e)) => (e.to_string(), e.may_pass(), matches!(e, LinkError::Unreachable { .. })),
+                Err(_) => (format!("was not taken back within {} s", limit.as_secs()), true, false),
+            };
+            match pauses.next().filter(|_| may_pass) {
+                Some(pause) => {
+                    self.emit(EventKind::Warning { text: format!("{}: {text}; it is tried again", step.id) });
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => {}
+                        () = self.options.cancel.cancelled() => return Ok(StepUndo::Interrupted),
+                    }
+                }
+                None => {
+                    let (id, error) = (step.id.clone(), text.clone());
+                    self.record(Record::UndoFailed { step: id, wave, error, tries })?;
+                    let error = Some(format!("it could not be taken back: {text}"));
+                    self.emit_end(step, StepOutcome::Failed, millis(began), error);
+                    return Ok(StepUndo::Failed { text, unreachable });
+                }
+            }
+        }
+        Ok(StepUndo::Interrupted)
+    }
+}
+
+fn phase(scope: &Scope, wave: Wave) -> String {
+    let what = match scope {
+        Scope::Run => "rollback".to_owned(),
+        Scope::Host { host } => format!("rollback of {host}"),
+    };
+    match wave {
+        Wave::Stop => format!("{what}: stop services"),
+        Wave::Data => format!("{what}: bring back files"),
+        Wave::Start => format!("{what}: start services again"),
+    }
+}
