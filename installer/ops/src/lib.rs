@@ -24,6 +24,7 @@ pub mod real;
 pub mod step;
 pub mod system;
 mod systemd;
+pub mod teardown;
 mod transient;
 
 pub use converge::{Converge, Wave};

@@ -102,6 +102,20 @@ impl System for RealSystem {
         crate::probe::netns::check(pid, name, dns, service)
     }
 
+    fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {
+        let signal = if kill { Signal::KILL } else { Signal::TERM };
+        // 0 would be our own process group, 1 the machine.
+        let Some(process) = i32::try_from(pid).ok().filter(|pid| *pid > 1).and_then(Pid::from_raw) else {
+            return Err(OpError::other(format!(
+                "{pid} is no process that may be ended; this is a fault of the program"
+            )));
+        };
+        match rustix::process::kill_process(process, signal) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(OpError::Path { action: "end", path: format!("process {pid}"), source: error.into() }),
+        }
+    }
+
     fn is_real(&self) -> bool {
         true
     }

@@ -180,6 +180,9 @@ pub trait System: Send + Sync + fmt::Debug {
     /// (`address:port`). Returns what was seen.
     fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError>;
 
+    /// Asks a process to end (SIGTERM), or ends it (SIGKILL). One that is gone already is no error.
+    fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError>;
+
     /// Whether this is the machine we run on (its network, processes and owners can be used).
     fn is_real(&self) -> bool;
 }

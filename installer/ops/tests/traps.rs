@@ -282,6 +282,9 @@ impl System for Busy {
     fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
         self.inner.system().pod_network(pid, name, dns, service)
     }
+    fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {
+        self.inner.system().signal(pid, kill)
+    }
     fn is_real(&self) -> bool {
         true
     }

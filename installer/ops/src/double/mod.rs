@@ -10,6 +10,7 @@ mod furnish;
 mod images;
 mod kubernetes;
 mod state;
+mod teardown;
 mod units;
 
 use std::collections::BTreeMap;
@@ -111,8 +112,15 @@ impl System for RootedSystem {
             }
             "getent" => Output::failed(2, ""),
             "xfs_info" => Output::text(self.read(&format!("{FOLDER}/xfs-info")).unwrap_or_default()),
-            "restorecon" | "journalctl" | "ip" => Output::default(),
+            "restorecon" | "journalctl" => Output::default(),
+            "ip" => teardown::ip(self, &args)?,
+            "umount" => teardown::umount(self, &args)?,
+            "ipset" if args == ["list", "-name"] => Output::default(),
             other => {
+                let stdin = program.stdin.as_deref().unwrap_or_default();
+                if let Some(output) = teardown::filter(self, other, stdin)? {
+                    return Ok(output);
+                }
                 return Err(OpError::other(format!("the double of a system does not know the program `{other}`")));
             }
         };
@@ -184,6 +192,10 @@ impl System for RootedSystem {
 
     fn pod_network(&self, _pid: u32, name: &str, _dns: &str, service: &str) -> Result<String, OpError> {
         Ok(format!("{name} resolves and {service} accepts"))
+    }
+
+    fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {
+        teardown::signal(self, pid, kill)
     }
 
     fn is_real(&self) -> bool {

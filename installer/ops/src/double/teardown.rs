@@ -1,0 +1,65 @@
+//! What taking a cluster away calls: `umount` over the directory's mountinfo, packet filters as texts, links as folders.
+//!
+//! A test sets `busy-mounts.json` (mount points that cannot be unmounted) and `<program>-save` (what it prints, until
+//! `<program>-restore` is given something, which is kept as `<program>-restore`).
+
+use super::{FOLDER, RootedSystem};
+use crate::OpError;
+use crate::system::Output;
+
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+pub(super) fn umount(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError> {
+    let point = args.last().copied().unwrap_or_default();
+    let busy: Vec<String> = system.setting("busy-mounts.json").unwrap_or_default();
+    let text = system.read(MOUNTS).unwrap_or_default();
+    // As the kernel writes a space in it (proc(5)).
+    let written = point.replace(' ', "\\040");
+    let is_it = |line: &&str| line.split(' ').nth(4) == Some(written.as_str());
+    let mut lines: Vec<&str> = text.lines().collect();
+    let Some(last) = lines.iter().rposition(is_it) else {
+        return Ok(Output::failed(32, format!("umount: {point}: not mounted.")));
+    };
+    if busy.iter().any(|busy| busy == point) {
+        return Ok(Output::failed(32, format!("umount: {point}: target is busy.")));
+    }
+    lines.remove(last);
+    let path = system.at(MOUNTS);
+    std::fs::write(&path, lines.join("\n") + "\n").map_err(OpError::path("write", &path))?;
+    Ok(Output::default())
+}
+
+pub(super) fn ip(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError> {
+    if let ["link", "delete", name] = args {
+        let link = system.at(&format!("/sys/class/net/{name}"));
+        if std::fs::remove_dir_all(&link).is_err() {
+            return Ok(Output::failed(1, format!("Cannot find device \"{name}\"")));
+        }
+    }
+    Ok(Output::default())
+}
+
+/// `iptables-save`, `ip6tables-restore` and their other makes; none when the program is no packet filter's.
+pub(super) fn filter(system: &RootedSystem, name: &str, stdin: &[u8]) -> Result<Option<Output>, OpError> {
+    if name.ends_with("tables-save") {
+        return Ok(Some(Output::text(system.read(&format!("{FOLDER}/{name}")).unwrap_or_default())));
+    }
+    let Some(program) = name.strip_suffix("-restore").filter(|program| program.ends_with("tables")) else {
+        return Ok(None);
+    };
+    system.put(name, stdin)?;
+    system.put(&format!("{program}-save"), b"")?;
+    Ok(Some(Output::default()))
+}
+
+/// A signalled process of the directory's /proc is gone; one that a test marks `stubborn` goes when it is killed.
+pub(super) fn signal(system: &RootedSystem, pid: u32, kill: bool) -> Result<(), OpError> {
+    let process = system.at(&format!("/proc/{pid}"));
+    if !kill && process.join("stubborn").exists() {
+        return Ok(());
+    }
+    match std::fs::remove_dir_all(&process) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(OpError::path("end", &process)(error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,63 @@
+//! Control groups of pods: which processes are in them, and how the empty ones go.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use super::mounts;
+use crate::system::Program;
+use crate::{Machine, OpError, fsio};
+
+/// The slice that kubelet's systemd driver makes.
+const SLICE: &str = "kubepods.slice";
+
+/// Whether a process is in a pod's group of this machine. A cluster inside a container of this machine has `kubepods`
+/// groups too, below that container's own: they are no business of ours.
+pub(super) fn is_of_a_pod(machine: &Machine, pid: u32) -> bool {
+    let own = paths_of(machine, 1);
+    paths_of(machine, pid).iter().any(|(hierarchy, path)| {
+        let root = own.get(hierarchy).map_or("", String::as_str);
+        let root = root.strip_suffix("/init.scope").unwrap_or(root).trim_end_matches('/');
+        path.strip_prefix(root).is_some_and(|rest| rest.starts_with("/kubepods"))
+    })
+}
+
+/// `/proc/<pid>/cgroup`: hierarchy → path (cgroups(7)).
+fn paths_of(machine: &Machine, pid: u32) -> BTreeMap<String, String> {
+    let text = fsio::read_text(&machine.path(format!("/proc/{pid}/cgroup"))).ok().flatten().unwrap_or_default();
+    text.lines()
+        .filter_map(|line| {
+            let mut fields = line.splitn(3, ':');
+            Some((fields.next()?.to_owned(), fields.nth(1)?.to_owned()))
+        })
+        .collect()
+}
+
+/// Removes the groups that kubelet made for pods, once nothing runs in them.
+pub fn remove(machine: &Machine) -> Result<(), OpError> {
+    let groups: Vec<String> = mounts::all(machine)?
+        .into_iter()
+        .filter(|mount| mount.filesystem.starts_with("cgroup"))
+        .flat_map(|mount| ["kubepods", SLICE].map(|name| format!("{}/{name}", mount.point)))
+        .filter(|path| machine.path(path).is_dir())
+        .collect();
+    if groups.iter().any(|group| group.ends_with(SLICE)) {
+        // systemd knows the slice and would keep it; one that it does not know is no error.
+        machine.try_run(&Program::new("systemctl").args(["stop", SLICE]))?;
+    }
+    groups.iter().try_for_each(|group| remove_group(&machine.path(group)))
+}
+
+/// A group goes by rmdir(2), from the leaves; its files are the kernel's.
+fn remove_group(group: &Path) -> Result<(), OpError> {
+    let Ok(listed) = fs::read_dir(group) else { return Ok(()) };
+    for entry in listed.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        remove_group(&entry.path())?;
+    }
+    match fs::remove_dir(group) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(OpError::path("remove the control group", group)(error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,178 @@
+//! Mounts below a folder, and how a folder goes without ever crossing one: what is mounted there (a volume, an NFS
+//! export, a disk of its own) is the user's.
+//!
+//! Format of `/proc/self/mountinfo`: proc(5).
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::system::Program;
+use crate::{Machine, OpError, fsio};
+
+/// A line of mountinfo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// Where it is mounted.
+    pub point: String,
+    /// `overlay`, `nfs4`, `tmpfs`.
+    pub filesystem: String,
+    /// Device or export.
+    pub source: String,
+}
+
+/// Every mount, in the order they were made.
+pub fn all(machine: &Machine) -> Result<Vec<Mount>, OpError> {
+    let text = fsio::read_text(&machine.path("/proc/self/mountinfo"))?.unwrap_or_default();
+    Ok(text.lines().filter_map(parse).collect())
+}
+
+/// Whether a folder is itself a mount point.
+pub fn is_point(machine: &Machine, path: &str) -> Result<bool, OpError> {
+    let path = real(machine, path);
+    Ok(all(machine)?.iter().any(|mount| mount.point == path))
+}
+
+/// What is mounted strictly below a folder, in the order it was mounted.
+pub fn below(machine: &Machine, path: &str) -> Result<Vec<Mount>, OpError> {
+    let path = real(machine, path);
+    let inside = |mount: &Mount| mount.point != path && Path::new(&mount.point).starts_with(&path);
+    Ok(all(machine)?.into_iter().filter(inside).collect())
+}
+
+/// Unmounts everything strictly below a folder, the newest first; never forced and never lazily, so what is in use
+/// stops it. A mount of /etc/fstab is the operator's and stops it too.
+pub fn unmount_below(machine: &Machine, path: &str) -> Result<(), OpError> {
+    let fstab = fstab_points(machine)?;
+    if let Some(mount) = below(machine, path)?.iter().find(|mount| fstab.contains(&mount.point)) {
+        return Err(OpError::other(format!(
+            "{} is mounted below {path} by /etc/fstab: it is yours and stays as it is; unmount it, then resume",
+            mount.point
+        )));
+    }
+    loop {
+        let mounted = below(machine, path)?;
+        let Some(last) = mounted.last() else { return Ok(()) };
+        unmount(machine, last)?;
+        if below(machine, path)?.len() >= mounted.len() {
+            return Err(OpError::other(format!(
+                "{} was unmounted and is mounted again: something on this host mounts it; stop that, then resume",
+                last.point
+            )));
+        }
+    }
+}
+
+/// Unmounts one mount point; none there is fine.
+pub fn unmount_point(machine: &Machine, path: &str) -> Result<(), OpError> {
+    match all(machine)?.into_iter().rfind(|mount| mount.point == path) {
+        Some(mount) => unmount(machine, &mount),
+        None => Ok(()),
+    }
+}
+
+fn unmount(machine: &Machine, mount: &Mount) -> Result<(), OpError> {
+    machine.run(&Program::new("umount").args(["--", &mount.point])).map(drop).map_err(|error| {
+        OpError::other(format!(
+            "cannot unmount {} ({} of {}): {}; nothing below it is deleted; end what uses it (`fuser -vm {}` names it), \
+             then resume",
+            mount.point,
+            mount.filesystem,
+            mount.source,
+            error.full(),
+            mount.point
+        ))
+    })
+}
+
+/// Deletes a folder with all that is in it, and never crosses a mount point: with one below, nothing is deleted. A
+/// folder that is itself a mount point, or a link to another disk, is emptied and stays.
+pub fn remove_tree(machine: &Machine, path: &str) -> Result<(), OpError> {
+    let real_path = machine.path(path);
+    let Ok(found) = fs::symlink_metadata(&real_path) else { return Ok(()) };
+    if !found.is_dir() && !found.is_symlink() {
+        return fsio::remove(&real_path);
+    }
+    if let Some(mount) = below(machine, path)?.first() {
+        return Err(OpError::other(format!(
+            "{} is still mounted ({} of {}) below {path}, which would be deleted: its data is not ours; unmount it, then \
+             run again",
+            mount.point, mount.filesystem, mount.source
+        )));
+    }
+    let Ok(root) = fs::metadata(&real_path) else { return fsio::remove(&real_path) };
+    if !root.is_dir() {
+        return fsio::remove(&real_path);
+    }
+    empty(&real_path, root.dev())?;
+    if found.is_symlink() || is_point(machine, path)? {
+        return Ok(());
+    }
+    fs::remove_dir(&real_path).map_err(OpError::path("remove", &real_path))?;
+    real_path.parent().map_or(Ok(()), fsio::sync_folder)
+}
+
+/// Deletes what is in a folder, on this one device.
+fn empty(folder: &Path, device: u64) -> Result<(), OpError> {
+    for path in entries(folder)? {
+        let found = fs::symlink_metadata(&path).map_err(OpError::path("look at", &path))?;
+        if !found.is_dir() {
+            fs::remove_file(&path).map_err(OpError::path("remove", &path))?;
+            continue;
+        }
+        if found.dev() != device {
+            return Err(OpError::other(format!(
+                "{} lies on another file system than {}: its data is not ours to delete; unmount it, then run again",
+                path.display(),
+                folder.display()
+            )));
+        }
+        empty(&path, device)?;
+        fs::remove_dir(&path).map_err(OpError::path("remove", &path))?;
+    }
+    Ok(())
+}
+
+/// What lies in a folder, sorted; one that is not there is empty.
+pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, OpError> {
+    let listed = match fs::read_dir(folder) {
+        Ok(listed) => listed,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(OpError::path("list", folder)(error)),
+    };
+    let mut paths = listed
+        .map(|entry| entry.map(|entry| entry.path()).map_err(OpError::path("list", folder)))
+        .collect::<Result<Vec<_>, _>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// As mountinfo spells it: without links. Links of a machine that is only a directory lead out of it.
+fn real(machine: &Machine, path: &str) -> String {
+    let canonical = machine.is_real().then(|| fs::canonicalize(path).ok()).flatten();
+    canonical.map_or_else(|| path.trim_end_matches('/').to_owned(), |path| path.to_string_lossy().into_owned())
+}
+
+fn fstab_points(machine: &Machine) -> Result<Vec<String>, OpError> {
+    let text = fsio::read_text(&machine.path("/etc/fstab"))?.unwrap_or_default();
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    Ok(lines.filter_map(|line| line.split_whitespace().nth(1)).map(unescape).collect())
+}
+
+/// `36 35 98:0 /root /point options shared:1 - type source superoptions`.
+fn parse(line: &str) -> Option<Mount> {
+    let (before, after) = line.split_once(" - ")?;
+    let mut after = after.split(' ');
+    Some(Mount {
+        point: unescape(before.split(' ').nth(4)?),
+        filesystem: after.next()?.to_owned(),
+        source: unescape(after.next().unwrap_or_default()),
+    })
+}
+
+/// Space, tab, newline and backslash are written in octal.
+fn unescape(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .into_iter()
+        .fold(text.to_owned(), |text, (escaped, plain)| text.replace(escaped, plain))
+}

@@ -1,0 +1,114 @@
+//! What a cluster leaves in the network of a host: links, namespaces of pods, packet filter rules, sets.
+//!
+//! Links, chains, tables and sets are known by the names that kube-proxy, kubelet, flannel and the CNI plugins give
+//! them, as upstream's own clean-up does. A `veth` is a pod's when it hangs on `cni0`; Docker's stay.
+
+use std::fs;
+
+use super::{has_program, mounts, rules};
+use crate::system::Program;
+use crate::{Machine, OpError, fsio};
+
+/// Links that flannel, the bridge plugin and kube-proxy's IPVS mode make.
+const LINKS: [&str; 3] = ["cni0", "flannel.1", IPVS];
+const IPVS: &str = "kube-ipvs0";
+const BRIDGE: &str = "cni0";
+/// Families of packet filters: each may be there in two makes, and kube-proxy uses the one it finds in use.
+const FILTERS: [&str; 6] =
+    ["iptables", "ip6tables", "iptables-legacy", "ip6tables-legacy", "iptables-nft", "ip6tables-nft"];
+/// nftables tables of kube-proxy and flannel.
+const TABLES: [(&str, &str); 4] =
+    [("ip", "kube-proxy"), ("ip6", "kube-proxy"), ("ip", "flannel-ipv4"), ("ip6", "flannel-ipv6")];
+const NAMESPACES: &str = "/run/netns";
+
+/// What of a cluster is still in the network, for people; empty when nothing is.
+pub fn leftovers(machine: &Machine) -> Result<Vec<String>, OpError> {
+    let mut found: Vec<String> = links(machine)?.into_iter().map(|link| format!("link {link}")).collect();
+    found.extend(namespaces(machine)?.into_iter().map(|path| format!("namespace {path}")));
+    for filter in filters(machine) {
+        if clearing(machine, filter)?.is_some() {
+            found.push(format!("rules of {filter}"));
+        }
+    }
+    found.extend(tables(machine)?.into_iter().map(|(family, table)| format!("table {family} {table}")));
+    found.extend(sets(machine)?.into_iter().map(|set| format!("set {set}")));
+    Ok(found)
+}
+
+/// Takes it away. Pods must have been stopped: a namespace lives as long as a process in it.
+pub fn clear(machine: &Machine) -> Result<(), OpError> {
+    for path in namespaces(machine)? {
+        mounts::unmount_point(machine, &path)?;
+        fsio::remove(&machine.path(&path))?;
+    }
+    for filter in filters(machine) {
+        if let Some(input) = clearing(machine, filter)? {
+            machine.run(&Program::new(&format!("{filter}-restore")).args(["--noflush", "--wait"]).stdin(input))?;
+        }
+    }
+    for (family, table) in tables(machine)? {
+        machine.run(&Program::new("nft").args(["delete", "table", family, table]))?;
+    }
+    let links = links(machine)?;
+    if links.iter().any(|link| link == IPVS) && has_program(machine, "ipvsadm") {
+        machine.run(&Program::new("ipvsadm").arg("--clear"))?;
+    }
+    for link in links {
+        let deleted = machine.try_run(&Program::new("ip").args(["link", "delete", &link]))?;
+        // Its other end may have gone with a namespace just now.
+        if deleted.code != 0 && machine.path(format!("/sys/class/net/{link}")).exists() {
+            return Err(OpError::other(format!("the link {link} cannot be deleted: {}", deleted.tail())));
+        }
+    }
+    // After the rules that name them.
+    sets(machine)?.into_iter().try_for_each(|set| machine.run(&Program::new("ipset").args(["destroy", &set])).map(drop))
+}
+
+fn links(machine: &Machine) -> Result<Vec<String>, OpError> {
+    let all = mounts::entries(&machine.path("/sys/class/net"))?;
+    let of_a_pod = |path: &std::path::Path| {
+        let master = fs::read_link(path.join("master")).ok();
+        master.as_deref().and_then(|master| master.file_name()?.to_str().map(|name| name == BRIDGE)).unwrap_or(false)
+    };
+    Ok(all
+        .iter()
+        .filter_map(|path| Some((path, path.file_name()?.to_str()?)))
+        .filter(|(path, name)| LINKS.contains(name) || (name.starts_with("veth") && of_a_pod(path)))
+        .map(|(_, name)| name.to_owned())
+        .collect())
+}
+
+fn namespaces(machine: &Machine) -> Result<Vec<String>, OpError> {
+    let all = mounts::entries(&machine.path(NAMESPACES))?;
+    let names = all.iter().filter_map(|path| path.file_name()?.to_str());
+    Ok(names.filter(|name| name.starts_with("cni-")).map(|name| format!("{NAMESPACES}/{name}")).collect())
+}
+
+fn filters(machine: &Machine) -> impl Iterator<Item = &'static str> + '_ {
+    let usable = |filter: &&str| ["save", "restore"].iter().all(|end| has_program(machine, &format!("{filter}-{end}")));
+    FILTERS.into_iter().filter(usable)
+}
+
+fn clearing(machine: &Machine, filter: &str) -> Result<Option<String>, OpError> {
+    // A kernel without this make has none of its rules.
+    let saved = machine.try_run(&Program::new(&format!("{filter}-save")))?;
+    Ok(if saved.code == 0 { rules::clearing(&saved.stdout()) } else { None })
+}
+
+fn tables(machine: &Machine) -> Result<Vec<(&'static str, &'static str)>, OpError> {
+    if !has_program(machine, "nft") {
+        return Ok(Vec::new());
+    }
+    let listed = machine.try_run(&Program::new("nft").args(["list", "tables"]))?.stdout();
+    let there =
+        |(family, table): &(&str, &str)| listed.lines().any(|line| line.trim() == format!("table {family} {table}"));
+    Ok(TABLES.into_iter().filter(there).collect())
+}
+
+fn sets(machine: &Machine) -> Result<Vec<String>, OpError> {
+    if !has_program(machine, "ipset") {
+        return Ok(Vec::new());
+    }
+    let listed = machine.try_run(&Program::new("ipset").args(["list", "-name"]))?.stdout();
+    Ok(listed.lines().map(str::trim).filter(|set| rules::is_ours(set)).map(str::to_owned).collect())
+}

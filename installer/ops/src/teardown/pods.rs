@@ -1,0 +1,119 @@
+//! Processes of pods: the shims of containerd's `k8s.io` namespace, what they started, and what is in a pod's control
+//! group. They outlive containerd, by design.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::{Duration, Instant};
+
+use super::cgroups;
+use crate::{Machine, OpError, fsio};
+
+/// Namespace of kubelet's containers. Containers of others (`moby`, `default`) stay.
+const NAMESPACE: &str = "k8s.io";
+/// How long a container may take to end by itself before it is killed.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long killed processes may take to go.
+const GONE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A process of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Process id.
+    pub pid: u32,
+    /// Its program, for people.
+    pub name: String,
+    /// A container's keeper and no container.
+    pub shim: bool,
+}
+
+struct Seen {
+    name: String,
+    parent: u32,
+    shim: bool,
+}
+
+/// Every process of a pod that runs now.
+pub fn running(machine: &Machine) -> Result<Vec<Process>, OpError> {
+    let all = processes(machine)?;
+    let mut of_pods: BTreeSet<u32> = all.iter().filter(|(_, seen)| seen.shim).map(|(pid, _)| *pid).collect();
+    loop {
+        let more: Vec<u32> = all
+            .iter()
+            .filter(|(pid, seen)| of_pods.contains(&seen.parent) && !of_pods.contains(pid))
+            .map(|(pid, _)| *pid)
+            .collect();
+        if more.is_empty() {
+            break;
+        }
+        of_pods.extend(more);
+    }
+    of_pods.extend(all.keys().copied().filter(|pid| cgroups::is_of_a_pod(machine, *pid)));
+    Ok(all
+        .into_iter()
+        .filter(|(pid, _)| of_pods.contains(pid))
+        .map(|(pid, seen)| Process { pid, name: seen.name, shim: seen.shim })
+        .collect())
+}
+
+/// Ends every process of a pod: asked first, killed after ten seconds; then their control groups go. kubelet must not
+/// run, or it starts them again. containerd may run or not.
+pub fn stop_all(machine: &Machine) -> Result<(), OpError> {
+    let containers = |processes: &[Process]| processes.iter().any(|process| !process.shim);
+    let first = running(machine)?;
+    for process in first.iter().filter(|process| !process.shim) {
+        machine.system().signal(process.pid, false)?;
+    }
+    // Processes of a directory end at once or never.
+    let until = Instant::now() + if machine.is_real() { GRACE } else { Duration::ZERO };
+    while containers(&running(machine)?) && Instant::now() < until {
+        std::thread::sleep(PAUSE);
+    }
+    let until = Instant::now() + GONE;
+    loop {
+        let left = running(machine)?;
+        if left.is_empty() {
+            break;
+        }
+        if Instant::now() > until {
+            let names: Vec<String> = left.iter().map(|left| format!("{} (pid {})", left.name, left.pid)).collect();
+            return Err(OpError::other(format!(
+                "processes of pods do not end, even when killed: {}; they wait for a device or a file server \
+                 (`cat /proc/<pid>/stack` shows for what): mend that or reboot the host, then resume",
+                names.join(", ")
+            )));
+        }
+        for process in &left {
+            machine.system().signal(process.pid, true)?;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    cgroups::remove(machine)
+}
+
+fn processes(machine: &Machine) -> Result<BTreeMap<u32, Seen>, OpError> {
+    let folder = machine.path("/proc");
+    let listed = fs::read_dir(&folder).map_err(OpError::path("list", &folder))?;
+    let pids = listed.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    // One that ends while we look is none.
+    Ok(pids.filter_map(|pid| Some((pid, look(machine, pid)?))).collect())
+}
+
+fn look(machine: &Machine, pid: u32) -> Option<Seen> {
+    let stat = fsio::read_text(&machine.path(format!("/proc/{pid}/stat"))).ok()??;
+    // The name is in parentheses and may hold any character, more of them too (proc(5)).
+    let (before, after) = stat.rsplit_once(") ")?;
+    let mut fields = after.split(' ');
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    let name = before.split_once('(')?.1.to_owned();
+    let line = fsio::read(&machine.path(format!("/proc/{pid}/cmdline"))).ok().flatten().unwrap_or_default();
+    let arguments: Vec<String> =
+        line.split(|b| *b == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    let program = arguments.first().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+    let ours = arguments.windows(2).any(|pair| pair[0] == "-namespace" && pair[1] == NAMESPACE);
+    Some(Seen { name, parent, shim: program.starts_with("containerd-shim") && ours })
+}
