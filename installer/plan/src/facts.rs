@@ -76,6 +76,9 @@ pub struct Facts {
     /// Digest of the config that a `kubeadm init` of ours was given, once that init has ended well.
     #[serde(default)]
     pub kubeadm_config: Option<Digest>,
+    /// Whether the node is in a cluster of ours: kubelet's credentials are there, and our stamp.
+    #[serde(default)]
+    pub joined: bool,
     /// `*_proxy` variables set for everyone, with the file that sets them.
     pub proxies: Vec<(String, String)>,
     /// Mount points with `noexec` among the paths we use.

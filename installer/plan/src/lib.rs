@@ -9,6 +9,7 @@ pub mod ledger;
 pub mod lint;
 pub mod mesh;
 pub mod op;
+mod reads;
 mod render;
 pub mod step;
 mod touch;

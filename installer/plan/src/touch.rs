@@ -1,6 +1,6 @@
 //! What an op changes on its host, by name: what two steps without an order between them must not share.
 
-use crate::op::Op;
+use crate::op::{Act, Op};
 
 impl Op {
     /// Paths as they are, other things with a word before (`unit containerd.service`). A content store and a
@@ -31,6 +31,8 @@ impl Op {
             Self::NodeUntainted(taint) => vec![format!("node {} taint {}", taint.node, taint.key)],
             Self::NodeLabel(label) => vec![format!("node {} label {}", label.node, label.key)],
             Self::Stamp(_) => vec!["stamp".to_owned()],
+            Self::Act(Act::NodeDelete { node }) => vec![format!("node {node}")],
+            // Of this host only: `kubeadm` changes no other, and etcd's members are the joins' own order.
             Self::Act(_) => vec!["kubeadm".to_owned()],
             Self::Blobs(_) | Self::Dir(_) => Vec::new(),
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kubexm_plan::op::{Act, Binary, Blobs, Content, File, KubeObject, Unit};
-use kubexm_plan::{Plan, PlanHost, Probe, Problem, Severity, SlotName, SlotProvider, Step, StepId, Undo, lint};
+use kubexm_plan::{Op, Plan, PlanHost, Probe, Problem, Severity, SlotName, SlotProvider, Step, StepId, Undo, lint};
 use kubexm_spec::Digest;
 
 fn good() -> Plan {
@@ -47,6 +47,29 @@ fn good() -> Plan {
         .build();
     plan.steps.extend([fill, install, run, apply]);
     plan
+}
+
+/// The plan with a worker `w` that joins: `a` makes the slots, labels the node and looks at the whole in the end.
+fn fleet(plan: &mut Plan) {
+    plan.hosts.push(PlanHost { name: "w".to_owned(), roles: Vec::new(), expendable: true });
+    plan.slots.insert(slot("token"), SlotProvider::JoinToken { host: "a".to_owned() });
+    let config = plan.text("token: \"{{slot:token}}\"\n");
+    let init = Step::on("a", "k.init", "Init").ensure(Act::KubeadmInit {
+        config: "/etc/x.conf".to_owned(),
+        cri_socket: "unix:///x".to_owned(),
+        ignore: Vec::new(),
+    });
+    let join = Step::on("w", "k.join", "Join").after(&id("a/k.init")).ensure(Act::KubeadmJoin {
+        config,
+        slots: vec![slot("token")],
+        cri_socket: "unix:///x".to_owned(),
+        control_plane: false,
+        ignore: Vec::new(),
+    });
+    let ready = Step::on("a", "k.ready-w", "Wait").domain("w").after(&id("w/k.join"));
+    let check = Step::on("a", "k.check", "Check").settled(&id("a/k.ready-w"));
+    let steps = [init, join, ready, check];
+    plan.steps.extend(steps.map(|step| step.undo(Undo::Nothing).build()));
 }
 
 fn slot(name: &str) -> SlotName {
@@ -148,6 +171,90 @@ fn a_slot_that_nobody_fills_is_refused() {
     });
 }
 
+/// A plan with a joining worker, changed.
+#[track_caller]
+fn fleet_breaks(rule: &str, change: impl FnOnce(&mut Plan)) {
+    breaks(rule, |plan| {
+        fleet(plan);
+        change(plan);
+    });
+}
+
+#[test]
+fn a_worker_that_joins_passes_in_silence() {
+    assert_eq!(broken(fleet), Vec::new());
+}
+
+#[test]
+fn needing_a_step_that_is_given_up_with_a_worker_is_refused() {
+    fleet_breaks("domain-closed", |plan| plan.steps[7].after.push(id("a/k.ready-w")));
+    fleet_breaks("domain-closed", |plan| plan.steps[6].domain = None);
+    fleet_breaks("domain-closed", |plan| plan.steps[7].undo = Undo::WithParent { step: id("w/k.join") });
+}
+
+#[test]
+fn a_failure_domain_that_is_no_host_of_the_plan_is_refused() {
+    fleet_breaks("known-hosts", |plan| plan.steps[6].domain = Some("x".to_owned()));
+}
+
+#[test]
+fn waiting_for_the_end_of_what_does_not_exist_or_comes_later_is_refused() {
+    fleet_breaks("known-steps", |plan| plan.steps[7].settled.push(id("w/nothing")));
+    fleet_breaks("no-cycle", |plan| plan.steps[4].settled.push(id("a/k.check")));
+    fleet_breaks("steps-in-order", |plan| plan.steps.swap(6, 7));
+}
+
+#[test]
+fn the_end_of_a_step_is_an_order_between_writers_and_no_success_to_build_on() {
+    let writer = |plan: &mut Plan, name: &str| {
+        let text = plan.text("one = 1\n");
+        let file = file("/etc/y.conf", Content::Text { digest: text });
+        plan.steps.push(Step::on("a", name, "Write").ensure(file).undo(Undo::RestoreBefore).build());
+    };
+    let two = |plan: &mut Plan| {
+        fleet(plan);
+        writer(plan, "y.one");
+        writer(plan, "y.two");
+    };
+    breaks("one-writer", two);
+    let problems = broken(|plan| {
+        two(plan);
+        plan.steps[9].settled.push(id("a/y.one"));
+    });
+    assert_eq!(problems, Vec::new());
+    breaks("parent-before", |plan| {
+        two(plan);
+        plan.steps[9].settled.push(id("a/y.one"));
+        plan.steps[9].undo = Undo::WithParent { step: id("a/y.one") };
+    });
+}
+
+#[test]
+fn a_slot_of_a_control_plane_that_is_read_before_it_is_one_is_refused() {
+    fleet_breaks("slots-can-be-made", |plan| plan.steps[5].after.clear());
+    let problems = broken(|plan| {
+        // A cluster that was made before: nothing here makes the control plane.
+        fleet(plan);
+        plan.steps[5].after.clear();
+        plan.steps[4].ops.clear();
+    });
+    assert_eq!(problems, Vec::new());
+}
+
+#[test]
+fn a_join_whose_slots_are_not_those_of_its_text_is_refused() {
+    fleet_breaks("slots-provided", |plan| {
+        plan.slots.remove(&slot("token"));
+    });
+    let with = |plan: &mut Plan, wanted: Vec<SlotName>| {
+        let Some(Op::Act(Act::KubeadmJoin { slots, .. })) = plan.steps[5].ops.first_mut() else { return };
+        *slots = wanted;
+    };
+    fleet_breaks("slots-in-texts", |plan| with(plan, Vec::new()));
+    fleet_breaks("slots-in-texts", |plan| with(plan, vec![slot("token"), slot("ca")]));
+    fleet_breaks("texts-there", |plan| plan.texts.retain(|_, text| !text.contains("slot:")));
+}
+
 #[test]
 fn a_program_whose_blob_nobody_brings_is_refused() {
     breaks("blobs-delivered", |plan| plan.steps[1].after.clear());
@@ -164,6 +271,19 @@ fn a_private_key_in_a_text_is_refused() {
     breaks("no-secret", |plan| {
         plan.text("-----BEGIN EC PRIVATE KEY-----\n");
     });
+}
+
+#[test]
+fn a_token_or_key_that_is_no_placeholder_is_refused() {
+    for secret in ["a:\n  token: hunter2\n", "certificateKey: 0a1b\n", "- abcdef.0123456789abcdef\n"] {
+        breaks("no-secret", |plan| {
+            plan.text(secret);
+        });
+    }
+    let problems = broken(|plan| {
+        plan.text("certificateKey: \"{{slot:key}}\"\nhost: master.internalnetworks\n");
+    });
+    assert_eq!(problems, Vec::new());
 }
 
 #[test]

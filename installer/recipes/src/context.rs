@@ -53,6 +53,16 @@ impl Node<'_> {
         &self.host.name
     }
 
+    /// Whether it is a node of the cluster; a host that only serves the registry is not.
+    pub const fn in_cluster(&self) -> bool {
+        self.control_plane || self.worker
+    }
+
+    /// Whether the cluster may be made without it: a worker and nothing else.
+    pub const fn expendable(&self) -> bool {
+        self.worker && !self.control_plane && !self.registry
+    }
+
     /// The interface that has the node's address.
     pub fn interface(&self) -> Result<&str, RecipeError> {
         let has = |address: &str| address.split_once('/').map_or(address, |(ip, _)| ip).parse() == Ok(self.ip);
@@ -144,14 +154,36 @@ impl<'a> PlanCx<'a> {
         Ok(format!("v{}", self.program(Program::Kubeadm, platform)?.version))
     }
 
-    /// `registry.<cluster>.kubexm.internal:5443`.
+    /// `registry.<cluster>.kubexm.internal:5443`: the depot, which serves blobs and files, and images where the registry
+    /// is the embedded one.
+    pub fn depot_address(&self) -> String {
+        format!("{}:{}", names::registry_name(&self.cluster.name), self.cluster.registry.depot_port())
+    }
+
+    /// `registry.<cluster>.kubexm.internal:5443`, or `:5000` of the distribution registry: what nodes pull from.
     pub fn registry_address(&self) -> String {
         format!("{}:{}", names::registry_name(&self.cluster.name), self.cluster.registry.port)
     }
 
-    /// `lb.<cluster>.kubexm.internal`.
+    /// The name of the control plane, `lb.<cluster>.kubexm.internal` unless cluster.yaml says another.
     pub fn control_plane_name(&self) -> String {
-        names::control_plane_name(&self.cluster.name)
+        self.cluster.control_plane_name()
+    }
+
+    /// Nodes of the control plane in the order of the role group: the first one runs `kubeadm init`.
+    pub fn control_planes(&self, nodes: &[Node<'a>]) -> Result<Vec<Node<'a>>, RecipeError> {
+        let find = |name: &String| nodes.iter().find(|n| n.name() == name).copied();
+        let found: Vec<Node<'a>> = self.cluster.role_groups.control_plane.iter().filter_map(find).collect();
+        if found.is_empty() { Err(RecipeError::NoHosts { what: "control plane" }) } else { Ok(found) }
+    }
+
+    /// kubeadm's API version for the bundle's Kubernetes: `v1beta4`.
+    pub fn kubeadm_api(&self, platform: Platform) -> Result<&'a str, RecipeError> {
+        let version = self.kubernetes_version(platform)?;
+        let release = self.catalogue.release(&version).ok_or_else(|| RecipeError::NotInBundle {
+            missing: vec![format!("catalogue entry for Kubernetes {version}")],
+        })?;
+        Ok(&release.kubeadm_api)
     }
 
     /// The `n`th address of the service network: 1 is the API's service, 10 is DNS (as kubeadm has it).

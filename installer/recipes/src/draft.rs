@@ -8,6 +8,10 @@ use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
 use crate::templates;
 
+/// How many hosts work at once. Most of a host's time is spent waiting (units, kubelet, kubeadm), so that sixty hosts go
+/// in two rounds; more at once would share the one wire of the depot's host until downloads run out of time.
+const FLEET_CONCURRENCY: usize = 32;
+
 /// A plan while it is being written.
 #[derive(Debug)]
 pub struct Draft<'a> {
@@ -16,8 +20,8 @@ pub struct Draft<'a> {
     plan: Plan,
 }
 
-/// The steps of a host in the order they were added: each runs after the one before it.
-#[derive(Debug, Default)]
+/// Steps in the order they were added: each runs after the one before it. Chains fork and meet.
+#[derive(Clone, Debug, Default)]
 pub struct Chain {
     steps: Vec<Step>,
     tail: Vec<StepId>,
@@ -33,7 +37,7 @@ impl<'a> Draft<'a> {
             cluster: cx.cluster_digest,
             bundle: Some(cx.manifest_digest),
             hosts: nodes.iter().map(plan_host).collect(),
-            fleet_concurrency: 16,
+            fleet_concurrency: FLEET_CONCURRENCY,
             host_concurrency: 4,
             slots: Default::default(),
             texts: Default::default(),
@@ -59,9 +63,14 @@ impl<'a> Draft<'a> {
 
     /// A file with a slot's value.
     pub fn slot_file(&mut self, path: &str, mode: u32, slot: &str, provider: SlotProvider) -> File {
+        File { path: path.to_owned(), content: Content::Slot { slot: self.slot(slot, provider) }, mode }
+    }
+
+    /// A slot, and who makes its value.
+    pub fn slot(&mut self, slot: &str, provider: SlotProvider) -> SlotName {
         let slot = SlotName(slot.to_owned());
         self.plan.slots.insert(slot.clone(), provider);
-        File { path: path.to_owned(), content: Content::Slot { slot }, mode }
+        slot
     }
 
     /// A text that is no file of its own.
@@ -69,14 +78,24 @@ impl<'a> Draft<'a> {
         self.plan.text(text)
     }
 
-    /// The finished plan, with the steps of a chain.
-    pub fn finish(mut self, chain: Chain) -> Plan {
+    /// Takes over a chain's steps; gives the ids that what comes later waits for.
+    pub fn add(&mut self, chain: Chain) -> Vec<StepId> {
         self.plan.steps.extend(chain.steps);
+        chain.tail
+    }
+
+    /// The finished plan.
+    pub fn finish(self) -> Plan {
         self.plan
     }
 }
 
 impl Chain {
+    /// A chain that begins once these steps hold.
+    pub fn after(steps: impl IntoIterator<Item = StepId>) -> Self {
+        Self { steps: Vec::new(), tail: steps.into_iter().collect() }
+    }
+
     /// Adds steps that run one after the other, after all that the chain has.
     pub fn then(&mut self, steps: impl IntoIterator<Item = Step>) {
         for step in steps {
@@ -88,12 +107,65 @@ impl Chain {
     pub fn together(&mut self, steps: impl IntoIterator<Item = Step>) {
         let mut added = Vec::new();
         for mut step in steps {
-            step.after.extend(self.tail.iter().cloned());
+            let missing: Vec<StepId> = self.tail.iter().filter(|id| !step.after.contains(id)).cloned().collect();
+            step.after.extend(missing);
             added.push(step.id.clone());
             self.steps.push(step);
         }
         if !added.is_empty() {
             self.tail = added;
+        }
+    }
+
+    /// What comes next waits for these steps too.
+    pub fn wait(&mut self, steps: &[StepId]) {
+        for step in steps {
+            if !self.tail.contains(step) {
+                self.tail.push(step.clone());
+            }
+        }
+    }
+
+    /// An empty chain that goes on from where this one is.
+    pub fn fork(&self) -> Self {
+        Self::after(self.tail.iter().cloned())
+    }
+
+    /// Takes over the steps of a fork; what comes next waits for both.
+    pub fn meet(&mut self, fork: Self) {
+        if fork.steps.is_empty() {
+            return;
+        }
+        let own = std::mem::take(&mut self.tail);
+        // What the fork began with lies before its end.
+        let begun: Vec<&StepId> = fork.steps.iter().flat_map(|step| &step.after).collect();
+        self.tail = own.into_iter().filter(|id| !begun.contains(&id)).collect();
+        self.wait(&fork.tail);
+        self.steps.extend(fork.steps);
+    }
+
+    /// Takes over the steps of a fork that nothing of this chain waits for.
+    pub fn aside(&mut self, fork: Self) {
+        self.steps.extend(fork.steps);
+    }
+
+    /// What something that comes later waits for.
+    pub fn tail(&self) -> &[StepId] {
+        &self.tail
+    }
+}
+
+/// Lets at most `width` of the chains, one for each host, run at the same time: each begins once the one `width` places
+/// before it holds. Only edges are added.
+pub fn rolling(chains: &mut [Chain], width: usize) {
+    let width = width.max(1);
+    for later in width..chains.len() {
+        let (done, rest) = chains.split_at_mut(later);
+        let earlier = &done[later - width].tail;
+        let ids: Vec<StepId> = rest[0].steps.iter().map(|step| step.id.clone()).collect();
+        // The steps that the chain begins with wait for none of its own.
+        for step in rest[0].steps.iter_mut().filter(|step| !step.after.iter().any(|id| ids.contains(id))) {
+            step.after.extend(earlier.iter().cloned());
         }
     }
 }
@@ -103,6 +175,6 @@ fn plan_host(node: &Node<'_>) -> kubexm_plan::PlanHost {
     kubexm_plan::PlanHost {
         name: node.name().to_owned(),
         roles: roles.into_iter().filter(|(_, has)| *has).map(|(role, _)| role.to_owned()).collect(),
-        expendable: node.worker && !node.control_plane && !node.registry,
+        expendable: node.expendable(),
     }
 }

@@ -33,6 +33,22 @@ pub enum RecipeError {
         /// `hosts`, `control plane`.
         what: &'static str,
     },
+    /// `join` was asked for where no cluster is.
+    #[error(
+        "{first} is in no cluster of ours yet: there is nothing that a host could join; run `kubexm-install create`, which makes the cluster with all its hosts"
+    )]
+    NoClusterYet {
+        /// The first control plane.
+        first: String,
+    },
+    /// `join` cannot take this host.
+    #[error("{host} cannot be joined: {reason}")]
+    CannotJoin {
+        /// Which.
+        host: String,
+        /// Why, and what can be done.
+        reason: String,
+    },
     /// A host was not looked at.
     #[error(
         "nothing is known of {host}: its facts were not gathered; run `kubexm-install preflight` and mend what it says"
@@ -118,8 +134,9 @@ impl RecipeError {
             | Self::NoHosts { .. }
             | Self::NoAddress { .. }
             | Self::BadNetwork { .. }
+            | Self::CannotJoin { .. }
             | Self::NoInterface { .. } => ExitCode::Config,
-            Self::NoFacts { .. } | Self::UnknownArch { .. } => ExitCode::Preflight,
+            Self::NoFacts { .. } | Self::UnknownArch { .. } | Self::NoClusterYet { .. } => ExitCode::Preflight,
             Self::Catalogue(error) => error.exit_code(),
             Self::Template { .. } | Self::Document { .. } => ExitCode::Internal,
         }

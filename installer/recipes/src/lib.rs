@@ -19,4 +19,5 @@ pub mod yaml;
 pub use context::{Node, PlanCx};
 pub use error::RecipeError;
 pub use pipelines::create::create;
+pub use pipelines::join::{absent, join};
 pub use preflight::{Finding, preflight};

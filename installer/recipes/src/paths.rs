@@ -14,6 +14,14 @@ pub const DEPOT_CA: &str = "/etc/kubexm/depot/ca.crt";
 pub const DEPOT_CERT: &str = "/etc/kubexm/depot/tls.crt";
 /// The depot's key.
 pub const DEPOT_KEY: &str = "/etc/kubexm/depot/tls.key";
+/// Config of the distribution registry.
+pub const REGISTRY_CONFIG: &str = "/etc/kubexm/registry/config.yml";
+/// The registry's certificate.
+pub const REGISTRY_CERT: &str = "/etc/kubexm/registry/tls.crt";
+/// The registry's key.
+pub const REGISTRY_KEY: &str = "/etc/kubexm/registry/tls.key";
+/// The registry's copy of the CA.
+pub const REGISTRY_OWN_CA: &str = "/etc/kubexm/registry/ca.crt";
 /// containerd's config.
 pub const CONTAINERD_CONFIG: &str = "/etc/containerd/config.toml";
 /// One folder for each upstream registry, with a `hosts.toml`.
@@ -30,6 +38,10 @@ pub const CRICTL_CONFIG: &str = "/etc/crictl.yaml";
 pub const KUBELET_DROPIN: &str = "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf";
 /// kubeadm's config.
 pub const KUBEADM_CONFIG: &str = "/etc/kubexm/kubeadm.yaml";
+/// Patches that kubeadm puts over its own files on this node (`patches.directory`).
+pub const KUBEADM_PATCHES: &str = "/etc/kubexm/patches";
+/// Over the KubeletConfiguration that the cluster keeps (`target+patchtype.extension`, kubeadm's "Customizing components").
+pub const KUBELET_PATCH: &str = "/etc/kubexm/patches/kubeletconfiguration+merge.yaml";
 /// The node's resolver.
 pub const RESOLV: &str = "/etc/resolv.conf";
 /// systemd-resolved's list of the servers that it asks itself.

@@ -59,6 +59,19 @@ pub fn cluster() -> Cluster {
     }
 }
 
+/// Hosts `node1`, `node2` … at 10.77.0.11, .12 …: control planes first, then workers; the first serves the registry.
+pub fn fleet(control_planes: u8, workers: u8) -> Cluster {
+    let names = |numbers: std::ops::Range<u8>| numbers.map(|n| format!("node{}", n + 1)).collect::<Vec<_>>();
+    let all = control_planes.saturating_add(workers);
+    let mut cluster = cluster();
+    cluster.hosts = names(0..all).iter().zip(11..).map(|(name, last)| host(name, last)).collect();
+    cluster.role_groups.control_plane = names(0..control_planes);
+    cluster.role_groups.etcd = names(0..control_planes);
+    cluster.role_groups.worker = names(control_planes..all);
+    cluster.role_groups.registry = names(0..1);
+    cluster
+}
+
 /// A host at 10.77.0.`last`, reached as `operator`.
 pub fn host(name: &str, last: u8) -> Host {
     Host {
@@ -123,6 +136,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         leftovers: Vec::new(),
         stamp: None,
         kubeadm_config: None,
+        joined: false,
         proxies: Vec::new(),
         noexec: Vec::new(),
         machine_id: format!("0123456789abcdef0123456789abcd{last:02x}"),

@@ -62,16 +62,6 @@ fn a_bundle_of_extras_has_no_cluster_to_create() {
 }
 
 #[test]
-fn more_than_one_host_is_known_and_not_built_yet() {
-    let error = refused(|site| {
-        site.cluster.hosts.push(sample::host("node2", 12));
-        site.facts.insert("node2".to_owned(), sample::facts("node2", 12));
-    });
-    assert_eq!(error.exit_code(), ExitCode::NotBuiltYet);
-    assert!(error.to_string().contains("2 hosts"), "{error}");
-}
-
-#[test]
 fn a_host_that_was_not_looked_at_or_has_no_address_is_refused() {
     assert!(matches!(refused(|site| site.facts.clear()), RecipeError::NoFacts { .. }));
     let named = refused(|site| site.cluster.hosts[0].address = "node1.example".to_owned());

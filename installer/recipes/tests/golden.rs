@@ -3,9 +3,10 @@
 
 mod common;
 
-use common::{Site, text};
+use common::{Site, fleet_text, text};
 use insta::{Settings, assert_snapshot};
 use kubexm_plan::{Plan, lint};
+use kubexm_recipes::sample;
 
 /// All texts of a case go into one folder, without a header that changes with the test's line.
 fn golden(case: &str, check: impl FnOnce()) {
@@ -53,4 +54,26 @@ fn one_host_without_default_route_and_with_an_empty_resolv_conf() {
         assert_snapshot!("coredns", text(&plan, "coredns"));
         assert_snapshot!("service-route", text(&plan, "/etc/systemd/system/kubexm-service-route.service"));
     });
+}
+
+#[test]
+fn two_control_planes_and_a_worker() {
+    let site = Site::of(sample::fleet(2, 1));
+    let plan = checked(&site);
+    golden("fleet", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));
+        assert_snapshot!("join-control-plane", fleet_text(&plan, "node2/join.node"));
+        assert_snapshot!("join-worker", fleet_text(&plan, "node3/join.node"));
+    });
+}
+
+#[test]
+fn a_worker_that_is_added_to_a_cluster() {
+    let mut site = Site::of(sample::fleet(1, 2));
+    site.join_all_but("node3");
+    let plan = kubexm_recipes::join(&site.cx(), &["node3".to_owned()]).unwrap();
+    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(warnings, Vec::new());
+    golden("join", || assert_snapshot!("plan", plan.render()));
 }

@@ -15,6 +15,9 @@ pub use self::parse::{for_version, parse, sample};
 pub use crate::yaml::{Problem, ProblemKind, Problems};
 use crate::{Digest, Platform};
 
+/// The TCP port of an API server on its own host.
+pub const API_PORT: u16 = 6443;
+
 /// A cluster, or (with `kubernetes: None`) only a bundle of extras.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -230,7 +233,7 @@ pub struct LoadBalancer {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(tag = "mode", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum LoadBalancerMode {
-    /// None: the name leads to a control plane's own address on control planes, to the first one's elsewhere.
+    /// None: the name has the addresses of all control planes, the first one's first.
     #[default]
     None,
     /// `external` with `external.type: external`: an address of the user's, which spreads over the control planes.
@@ -321,9 +324,32 @@ impl Cluster {
         self.role_groups.registry.first().and_then(|name| self.host(name)).or_else(|| self.first_control_plane())
     }
 
+    /// The name that the control plane is reached by inside the cluster.
+    pub fn control_plane_name(&self) -> String {
+        self.load_balancer.domain.clone().unwrap_or_else(|| crate::names::control_plane_name(&self.name))
+    }
+
+    /// The TCP port beside that name.
+    pub const fn control_plane_port(&self) -> u16 {
+        match self.load_balancer.mode {
+            LoadBalancerMode::None => API_PORT,
+            LoadBalancerMode::External { port, .. } => port,
+        }
+    }
+
     /// A host by its name.
     pub fn host(&self, name: &str) -> Option<&Host> {
         self.hosts.iter().find(|h| h.name == name)
+    }
+}
+
+impl Registry {
+    /// TCP port of the depot, which serves blobs and files beside every registry that is not itself the embedded one.
+    pub const fn depot_port(&self) -> u16 {
+        match self.kind {
+            RegistryKind::Registry => crate::names::DEPOT_PORT,
+            RegistryKind::Embedded | RegistryKind::None => self.port,
+        }
     }
 }
 

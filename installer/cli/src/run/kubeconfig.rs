@@ -1,6 +1,6 @@
 //! The operator's kubeconfig: kubeadm's admin.conf, with an address that this machine can reach.
 
-use kubexm_spec::{Cluster, names};
+use kubexm_spec::Cluster;
 use kubexm_terminal::Failure;
 
 use crate::site::fleet::Fleet;
@@ -15,7 +15,7 @@ pub async fn fetch(fleet: &Fleet, cluster: &Cluster, home: &ClusterHome) -> Resu
         return Ok(());
     };
     let admin = link.admin_kubeconfig().await.map_err(|error| failures::links(&[error]))?;
-    let text = reachable(&String::from_utf8_lossy(&admin), &names::control_plane_name(&cluster.name), &host.address);
+    let text = reachable(&String::from_utf8_lossy(&admin), &cluster.control_plane_name(), &host.address);
     files::write_private(&home.kubeconfig(), text.as_bytes())
 }
 

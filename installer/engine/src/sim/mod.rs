@@ -243,6 +243,7 @@ pub fn facts(host: &str) -> Facts {
         leftovers: Vec::new(),
         stamp: None,
         kubeadm_config: None,
+        joined: false,
         proxies: Vec::new(),
         noexec: Vec::new(),
         machine_id: Digest::of(host).hex()[..32].to_owned(),

@@ -43,6 +43,9 @@ const PROGRAMS: [&str; 16] = [
     "diff",
 ];
 
+/// What kubelet comes to the API server with, once its node is in a cluster.
+const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
+
 /// Looks at everything. `host` is the name in cluster.yaml. `clock_offset_ms` and `round_trip_ms` are the link's to
 /// fill in: a machine cannot know how far its clock is from the controller's.
 pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
@@ -54,6 +57,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
     let nameservers = network::nameservers(machine)?;
     let stamp = stamp::read(machine)?;
     let ours = Ours::read(machine, stamp.is_some())?;
+    let joined = stamp.is_some() && machine.path(KUBELET_CONF).is_file();
     let processes = listeners::processes(machine);
     Ok(Facts {
         host: host.to_owned(),
@@ -88,6 +92,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         leftovers: leftovers::look(machine, &processes, &ours)?,
         stamp,
         kubeadm_config: kubeadm_init::config_of_the_cluster(machine)?,
+        joined,
         proxies: os::proxies(machine)?,
         noexec: disks::noexec(machine)?,
         machine_id: os::line(machine, "/etc/machine-id")?,

@@ -6,49 +6,68 @@ use petgraph::algo::toposort;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{Dfs, Reversed};
 
-use crate::{Plan, StepId};
+use crate::{Plan, Step, StepId};
 
-/// The order between the steps of a plan, as `after` says it.
+/// The order between the steps of a plan, as `after` and `settled` say it.
 #[derive(Debug)]
 pub struct Order {
-    /// For each step (by position) whether each other comes before it.
+    /// For each step (by position) whether each other must have succeeded before it.
     before: Vec<Vec<bool>>,
+    /// The same for steps that must at least have come to their end.
+    earlier: Vec<Vec<bool>>,
     /// Steps that wait for themselves, by way of others.
     cycle: Option<usize>,
 }
 
 impl Order {
-    /// Reads `after`; names that no step has are left out (a rule of its own reports them).
+    /// Reads the edges; names that no step has are left out (a rule of its own reports them).
     pub fn of(plan: &Plan) -> Self {
-        let positions: BTreeMap<&StepId, usize> = plan.steps.iter().enumerate().map(|(i, s)| (&s.id, i)).collect();
-        let mut graph: DiGraph<(), ()> = DiGraph::with_capacity(plan.steps.len(), plan.steps.len());
-        let nodes: Vec<NodeIndex> = plan.steps.iter().map(|_| graph.add_node(())).collect();
-        for (step, node) in plan.steps.iter().zip(&nodes) {
-            for earlier in step.after.iter().filter_map(|id| positions.get(id)) {
-                graph.add_edge(nodes[*earlier], *node, ());
-            }
-        }
-        let before = nodes
-            .iter()
-            .map(|node| {
-                let mut seen = vec![false; nodes.len()];
-                let mut walk = Dfs::new(Reversed(&graph), *node);
-                while let Some(earlier) = walk.next(Reversed(&graph)) {
-                    seen[earlier.index()] = earlier != *node;
-                }
-                seen
-            })
-            .collect();
-        Self { before, cycle: toposort(&graph, None).err().map(|cycle| cycle.node_id().index()) }
+        let after = graph(plan, |step| step.after.iter().collect());
+        let all = graph(plan, |step| step.after.iter().chain(&step.settled).collect());
+        let cycle = toposort(&all, None).err().map(|cycle| cycle.node_id().index());
+        Self { before: ancestors(&after), earlier: ancestors(&all), cycle }
     }
 
     /// Whether the step at position `earlier` must have succeeded before the one at `later` begins.
     pub fn is_before(&self, earlier: usize, later: usize) -> bool {
-        self.before.get(later).and_then(|row| row.get(earlier)).copied().unwrap_or(false)
+        holds(&self.before, earlier, later)
+    }
+
+    /// Whether the step at position `earlier` must have come to its end, well or not, before the one at `later` begins.
+    pub fn is_earlier(&self, earlier: usize, later: usize) -> bool {
+        holds(&self.earlier, earlier, later)
     }
 
     /// A step that waits for itself, by position.
     pub fn cycle(&self) -> Option<usize> {
         self.cycle
     }
+}
+
+fn holds(rows: &[Vec<bool>], earlier: usize, later: usize) -> bool {
+    rows.get(later).and_then(|row| row.get(earlier)).copied().unwrap_or(false)
+}
+
+fn graph(plan: &Plan, edges: impl Fn(&Step) -> Vec<&StepId>) -> DiGraph<(), ()> {
+    let positions: BTreeMap<&StepId, usize> = plan.steps.iter().enumerate().map(|(i, s)| (&s.id, i)).collect();
+    let mut graph: DiGraph<(), ()> = DiGraph::with_capacity(plan.steps.len(), plan.steps.len());
+    let nodes: Vec<NodeIndex> = plan.steps.iter().map(|_| graph.add_node(())).collect();
+    for (step, node) in plan.steps.iter().zip(&nodes) {
+        for earlier in edges(step).into_iter().filter_map(|id| positions.get(id)) {
+            graph.add_edge(nodes[*earlier], *node, ());
+        }
+    }
+    graph
+}
+
+fn ancestors(graph: &DiGraph<(), ()>) -> Vec<Vec<bool>> {
+    let of = |node: NodeIndex| {
+        let mut seen = vec![false; graph.node_count()];
+        let mut walk = Dfs::new(Reversed(graph), node);
+        while let Some(earlier) = walk.next(Reversed(graph)) {
+            seen[earlier.index()] = earlier != node;
+        }
+        seen
+    };
+    graph.node_indices().map(of).collect()
 }

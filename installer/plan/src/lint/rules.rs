@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubexm_spec::Digest;
 
 use super::{Order, Problem, Severity};
-use crate::op::{Content, Op};
+use crate::op::{Act, Op};
 use crate::touch::same;
 use crate::{Plan, SlotName, SlotProvider, Step, StepId, Undo};
 
@@ -23,8 +23,11 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "known-steps", severity: Severity::Error, run: known_steps },
     Rule { name: "no-cycle", severity: Severity::Error, run: no_cycle },
     Rule { name: "steps-in-order", severity: Severity::Error, run: steps_in_order },
+    Rule { name: "domain-closed", severity: Severity::Error, run: domain_closed },
     Rule { name: "one-writer", severity: Severity::Error, run: one_writer },
     Rule { name: "slots-provided", severity: Severity::Error, run: slots_provided },
+    Rule { name: "slots-can-be-made", severity: Severity::Error, run: slots_can_be_made },
+    Rule { name: "slots-in-texts", severity: Severity::Error, run: slots_in_texts },
     Rule { name: "blobs-delivered", severity: Severity::Error, run: blobs_delivered },
     Rule { name: "texts-there", severity: Severity::Error, run: texts_there },
     Rule { name: "no-secret", severity: Severity::Error, run: no_secret },
@@ -60,8 +63,14 @@ fn unique_ids(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
 
 fn known_hosts(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     let known: BTreeSet<&str> = plan.hosts.iter().map(|h| h.name.as_str()).collect();
-    let strange = plan.steps.iter().filter(|s| !known.contains(s.host.as_str()));
-    strange.map(|s| rule.at(s, format!("{} runs on {}, which is no host of the plan", s.id, s.host))).collect()
+    let named = plan.steps.iter().flat_map(|step| {
+        let domain = step.domain.iter().map(|domain| ("belongs to", domain));
+        std::iter::once(("runs on", &step.host)).chain(domain).map(move |(what, host)| (step, what, host))
+    });
+    named
+        .filter(|(_, _, host)| !known.contains(host.as_str()))
+        .map(|(step, what, host)| rule.at(step, format!("{} {what} {host}, which is no host of the plan", step.id)))
+        .collect()
 }
 
 fn known_steps(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
@@ -71,7 +80,7 @@ fn known_steps(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
             Undo::WithParent { step } => Some(step),
             _ => None,
         };
-        step.after.iter().chain(parent).map(move |name| (step, name))
+        step.after.iter().chain(&step.settled).chain(parent).map(move |name| (step, name))
     });
     named
         .filter(|(_, name)| !known.contains(name))
@@ -89,9 +98,30 @@ fn steps_in_order(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     let known: BTreeSet<&StepId> = plan.steps.iter().map(|s| &s.id).collect();
     let mut problems = Vec::new();
     for step in &plan.steps {
-        let late = step.after.iter().filter(|id| known.contains(id) && !seen.contains(id));
+        let late = step.after.iter().chain(&step.settled).filter(|id| known.contains(id) && !seen.contains(id));
         problems.extend(late.map(|id| rule.at(step, format!("{} stands before {id}, which it waits for", step.id))));
         seen.insert(&step.id);
+    }
+    problems
+}
+
+/// What fails with a host that may be left out must be of that host alone: others wait for its end, not for its success.
+fn domain_closed(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
+    let expendable: BTreeSet<&str> = plan.hosts.iter().filter(|h| h.expendable).map(|h| h.name.as_str()).collect();
+    let domains: BTreeMap<&StepId, &str> = plan.steps.iter().map(|s| (&s.id, s.domain())).collect();
+    let mut problems = Vec::new();
+    for step in &plan.steps {
+        let parent = match &step.undo {
+            Undo::WithParent { step } => Some(step),
+            _ => None,
+        };
+        for name in step.after.iter().chain(parent) {
+            let Some(domain) = domains.get(name).filter(|domain| expendable.contains(**domain)) else { continue };
+            if *domain != step.domain() {
+                let text = format!("{} needs {name}, which is given up with {domain} when that host fails", step.id);
+                problems.push(rule.at(step, text));
+            }
+        }
     }
     problems
 }
@@ -106,7 +136,7 @@ fn one_writer(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
     for things in touched.values() {
         for (index, (one, thing)) in things.iter().enumerate() {
             for (other, _) in things[index + 1..].iter().filter(|(_, other)| same(thing, other)) {
-                if one != other && !order.is_before(*one, *other) && !order.is_before(*other, *one) {
+                if one != other && !order.is_earlier(*one, *other) && !order.is_earlier(*other, *one) {
                     let (one, other) = (&plan.steps[*one], &plan.steps[*other]);
                     problems
                         .push(rule.at(one, format!("{} and {} both change {thing}, in no order", one.id, other.id)));
@@ -120,22 +150,13 @@ fn one_writer(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
 fn slots_provided(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     let mut problems = Vec::new();
     for step in &plan.steps {
-        let read = step.ops.iter().filter_map(|op| match op {
-            Op::File(file) => match &file.content {
-                Content::Slot { slot } => Some(slot),
-                Content::Text { .. } => None,
-            },
-            _ => None,
-        });
-        let missing = read.filter(|slot| !plan.slots.contains_key(slot));
+        let read: BTreeSet<&SlotName> = step.ops.iter().flat_map(Op::slots).collect();
+        let missing = read.into_iter().filter(|slot| !plan.slots.contains_key(slot));
         problems.extend(missing.map(|slot| rule.at(step, unprovided(&step.id.0, slot))));
     }
     for (name, provider) in &plan.slots {
-        if let SlotProvider::RegistryKey { cert } = provider
-            && !plan.slots.contains_key(cert)
-        {
-            problems.push(rule.problem(None, unprovided(&name.0, cert)));
-        }
+        let missing = provider.needs().filter(|slot| !plan.slots.contains_key(slot));
+        problems.extend(missing.map(|slot| rule.problem(None, unprovided(&name.0, slot))));
     }
     problems
 }
@@ -144,7 +165,49 @@ fn unprovided(reader: &str, slot: &SlotName) -> String {
     format!("{reader} reads slot {}, which nothing provides", slot.0)
 }
 
-/// Programs come from the node's own store: an earlier step (or an earlier op) must have put the blob there.
+/// A slot that a control plane makes is read only once that control plane is there: where the plan makes it one, after that.
+fn slots_can_be_made(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
+    let makes = |op: &Op| matches!(op, Op::Act(Act::KubeadmInit { .. } | Act::KubeadmJoin { control_plane: true, .. }));
+    let mut problems = Vec::new();
+    for (position, step) in plan.steps.iter().enumerate() {
+        for slot in step.ops.iter().flat_map(Op::slots) {
+            let Some(host) = plan.slots.get(slot).and_then(SlotProvider::made_on) else { continue };
+            let mut made = plan.steps.iter().enumerate().filter(|(_, s)| s.host == host && s.ops.iter().any(makes));
+            if let Some((_, maker)) = made.find(|(at, _)| !order.is_before(*at, position)) {
+                let text = format!("{} reads slot {}, made on {host} once {} holds", step.id, slot.0, maker.id);
+                problems.push(rule.at(step, text + ", and does not come after it"));
+            }
+        }
+    }
+    problems
+}
+
+/// A text with holes for slots is filled from the slots that the op names: no hole stays, no slot is fetched for nothing.
+fn slots_in_texts(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for step in &plan.steps {
+        for op in &step.ops {
+            let (Op::Act(Act::KubeadmJoin { slots, .. }), Some(text)) =
+                (op, op.text().and_then(|d| plan.texts.get(&d)))
+            else {
+                continue;
+            };
+            let holes = text.matches(HOLE).count();
+            let filled: usize = slots.iter().map(|slot| text.matches(&Act::placeholder(slot)).count()).sum();
+            let unused = slots.iter().filter(|slot| !text.contains(&Act::placeholder(slot)));
+            problems.extend(unused.map(|s| rule.at(step, format!("{} names slot {} for nothing", step.id, s.0))));
+            if holes != filled {
+                problems.push(rule.at(step, format!("{} leaves {} slots of its text empty", step.id, holes - filled)));
+            }
+        }
+    }
+    problems
+}
+
+/// How a slot's place in a text begins ([`Act::placeholder`]).
+const HOLE: &str = "{{slot:";
+
+/// Programs, and images that no registry serves, come from the node's own store: an earlier step (or an earlier op) must have put the blob there.
 fn blobs_delivered(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
     let mut delivered: BTreeMap<(&str, Digest), Vec<(usize, usize)>> = BTreeMap::new();
     for (position, step) in plan.steps.iter().enumerate() {
@@ -159,59 +222,61 @@ fn blobs_delivered(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (position, step) in plan.steps.iter().enumerate() {
         for (number, op) in step.ops.iter().enumerate() {
-            let blob = match op {
-                Op::Binary(binary) => binary.blob,
-                Op::Unpacked(unpacked) => unpacked.blob,
-                _ => continue,
+            let there = |blob: &Digest| {
+                delivered.get(&(step.host.as_str(), *blob)).is_some_and(|places| {
+                    places.iter().any(|(p, n)| order.is_before(*p, position) || (*p == position && *n < number))
+                })
             };
-            let there = delivered.get(&(step.host.as_str(), blob)).is_some_and(|places| {
-                places.iter().any(|(p, n)| order.is_before(*p, position) || (*p == position && *n < number))
-            });
-            if !there {
-                let text = format!("{} takes blob {blob}, which no earlier step brings to {}", step.id, step.host);
-                problems.push(rule.at(step, text));
-            }
+            problems.extend(op.blobs().iter().filter(|blob| !there(blob)).map(|blob| {
+                rule.at(step, format!("{} takes blob {blob}, which no earlier step brings to {}", step.id, step.host))
+            }));
         }
     }
     problems
 }
 
 fn texts_there(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
-    let named = plan.steps.iter().flat_map(|step| {
-        step.ops.iter().filter_map(move |op| match op {
-            Op::File(file) => match &file.content {
-                Content::Text { digest } => Some((step, digest)),
-                Content::Slot { .. } => None,
-            },
-            Op::KubeObject(object) => Some((step, &object.text)),
-            _ => None,
-        })
-    });
+    let named = plan.steps.iter().flat_map(|step| step.ops.iter().filter_map(Op::text).map(move |text| (step, text)));
     named
-        .filter(|(_, digest)| plan.texts.get(digest).is_none_or(|text| Digest::of(text) != **digest))
+        .filter(|(_, digest)| plan.texts.get(digest).is_none_or(|text| Digest::of(text) != *digest))
         .map(|(step, digest)| rule.at(step, format!("{} names text {digest}, which is not there or changed", step.id)))
         .collect()
 }
 
 /// What a file with a secret would show. Secrets are slots.
-const SECRETS: [&str; 6] = [
-    "PRIVATE KEY-----",
-    "client-key-data:",
-    "kind: Secret",
-    "\"kind\":\"Secret\"",
-    "bootstrapTokens:",
-    "certificateKey:",
-];
+const SECRETS: [&str; 5] =
+    ["PRIVATE KEY-----", "client-key-data:", "kind: Secret", "\"kind\":\"Secret\"", "bootstrapTokens:"];
+/// Keys whose value is a secret, and may stand in a text as a slot's placeholder.
+const SECRET_KEYS: [&str; 2] = ["certificateKey:", "token:"];
 
 fn no_secret(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (digest, text) in &plan.texts {
-        for mark in SECRETS.into_iter().filter(|mark| text.contains(mark)) {
+        let marks = SECRETS.into_iter().filter(|mark| text.contains(mark));
+        let keys = SECRET_KEYS.into_iter().filter(|key| text.lines().any(|line| bare_value(line, key)));
+        let token = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').any(is_bootstrap_token);
+        for mark in marks.chain(keys).chain(token.then_some("a bootstrap token")) {
             let text = format!("text {digest} looks like it holds a secret ({mark:?}); secrets are slots");
             problems.push(rule.problem(None, text));
         }
     }
     problems
+}
+
+/// Whether a line gives a key a value that is no placeholder.
+fn bare_value(line: &str, key: &str) -> bool {
+    let value = line.trim_start().trim_start_matches("- ").strip_prefix(key);
+    value.is_some_and(|value| !value.trim().is_empty() && !value.contains(HOLE))
+}
+
+/// `[a-z0-9]{6}.[a-z0-9]{16}` (Kubernetes, "Authenticating with Bootstrap Tokens").
+fn is_bootstrap_token(word: &str) -> bool {
+    let part = |part: &str, length: usize| {
+        part.len() == length && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    };
+    // One with no digit in 16 random characters is rare; a host name like `master.internalnetworks` is not.
+    let digit = |secret: &str| secret.bytes().any(|b| b.is_ascii_digit());
+    word.split_once('.').is_some_and(|(id, secret)| part(id, 6) && part(secret, 16) && digit(secret))
 }
 
 fn time_for_the_probe(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {

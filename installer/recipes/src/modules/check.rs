@@ -1,42 +1,83 @@
-//! The final check: the node is Ready, system pods run with images of the bundle only, and a pod's network works.
+//! The final check: nodes are Ready, system pods run with images of the bundle only, and a pod's network works.
 
 use std::collections::BTreeSet;
 
-use kubexm_plan::{Probe, Step, Undo};
+use kubexm_plan::{Probe, Step, StepId, Undo};
 use kubexm_spec::{ClusterImage, Kind};
 
 use crate::context::{Node, PlanCx};
+use crate::draft::Chain;
 use crate::error::RecipeError;
 use crate::modules::flannel;
 
-/// Looked at from a control plane; changes nothing.
-pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
-    Ok(vec![ready(node), pods(cx, node), network(cx, node)?])
+/// Name of the step that looks at the system's pods, after the host's.
+pub const PODS: &str = "check.pods";
+
+/// Looked at from the first control plane; changes nothing. `network` are the steps that brought the pod network,
+/// `joined` those that brought further nodes. What is a worker only is looked at in a domain of its own: the others wait
+/// for the end of that, not for its success.
+pub fn steps(
+    cx: &PlanCx<'_>,
+    first: &Node<'_>,
+    nodes: &[Node<'_>],
+    network: &[StepId],
+    joined: &[StepId],
+) -> Result<Chain, RecipeError> {
+    let mut chain = Chain::after(network.iter().cloned());
+    let mut settled = Vec::new();
+    let mut sure = chain.fork();
+    for node in nodes {
+        let mut ready = chain.fork();
+        let register = StepId(format!("{}/join.register-{}", first.name(), node.name()));
+        if joined.contains(&register) {
+            ready.wait(&[register]);
+        }
+        let step = ready_step(first, node);
+        if node.expendable() {
+            settled.push(step.id.clone());
+            ready.then([step]);
+            sure.aside(ready);
+        } else {
+            ready.then([step]);
+            sure.meet(ready);
+        }
+    }
+    chain.meet(sure);
+    let mut pods = pods(cx, first);
+    pods.settled = settled;
+    chain.then([pods]);
+    // The pod that is asked from runs where the check runs, and is made with the admin's rights: on control planes. It has
+    // one name in the cluster, so one check waits for the other.
+    let asked = nodes.iter().filter(|n| n.control_plane).map(|node| pod_network(cx, node));
+    chain.then(asked.collect::<Result<Vec<_>, _>>()?);
+    Ok(chain)
 }
 
-fn ready(node: &Node<'_>) -> Step {
-    Step::on(node.name(), "check.ready", "Wait until the node is Ready")
-        .probe(Probe::NodeReady { node: node.name().to_owned() }, 180)
+fn ready_step(first: &Node<'_>, node: &Node<'_>) -> Step {
+    let name = node.name();
+    Step::on(first.name(), &format!("check.ready-{name}"), &format!("Wait until node {name} is Ready"))
+        .domain(name)
+        .probe(Probe::NodeReady { node: name.to_owned() }, 180)
         .timeout_s(200)
         .undo(Undo::Nothing)
         .build()
 }
 
-fn pods(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
+fn pods(cx: &PlanCx<'_>, first: &Node<'_>) -> Step {
     let images: BTreeSet<String> =
         cx.manifest.artifacts.iter().filter(|a| a.key.kind() == Kind::Image).map(|a| a.name.clone()).collect();
     let probe = Probe::PodsRunning {
         namespaces: vec!["kube-system".to_owned(), flannel::NAMESPACE.to_owned()],
         images: images.into_iter().collect(),
     };
-    Step::on(node.name(), "check.pods", "Wait until system pods run, with images of the bundle only")
+    Step::on(first.name(), PODS, "Wait until system pods run, with images of the bundle only")
         .probe(probe, 300)
         .timeout_s(320)
         .undo(Undo::Nothing)
         .build()
 }
 
-fn network(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+fn pod_network(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let probe = Probe::PodNetwork {
         node: node.name().to_owned(),
         image: cx.image(ClusterImage::Pause, node.platform)?.name.clone(),

@@ -10,7 +10,7 @@ use crate::modules::kubeadm_config;
 use crate::{paths, support};
 
 /// What keeps pods of users off a control plane.
-const TAINT: &str = "node-role.kubernetes.io/control-plane";
+pub const TAINT: &str = "node-role.kubernetes.io/control-plane";
 
 /// kubeadm's config on the node.
 pub fn configure(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
@@ -24,20 +24,25 @@ pub fn configure(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeE
 
 /// `kubeadm init`; the way back is `kubeadm reset`.
 pub fn init(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
-    let support = support::of(cx.catalogue, &cx.kubernetes_version(node.platform)?)?;
-    let cgroup_v1 = support::cgroup_v1_wanted(cx.kubernetes()?, node.facts);
     Ok(Step::on(node.name(), "control-plane.init", "Start the control plane with kubeadm")
         .ensure(Act::KubeadmInit {
             config: paths::KUBEADM_CONFIG.to_owned(),
             cri_socket: paths::CRI_SOCKET.to_owned(),
-            ignore: support.kubeadm_ignore(cgroup_v1).into_iter().map(str::to_owned).collect(),
+            ignore: ignored(cx, node)?,
         })
         .timeout_s(600)
         .undo(Undo::Act { act: Act::KubeadmReset { cri_socket: paths::CRI_SOCKET.to_owned() } })
         .build())
 }
 
-/// Labels of cluster.yaml, and no taint on a control plane that is a worker too.
+/// Checks of kubeadm that the support matrix says to ignore on a node.
+pub fn ignored(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<String>, RecipeError> {
+    let support = support::of(cx.catalogue, &cx.kubernetes_version(node.platform)?)?;
+    let cgroup_v1 = support::cgroup_v1_wanted(cx.kubernetes()?, node.facts);
+    Ok(support.kubeadm_ignore(cgroup_v1).into_iter().map(str::to_owned).collect())
+}
+
+/// Of the first control plane: labels of cluster.yaml, and no taint on a control plane that is a worker too.
 pub fn register(node: &Node<'_>, init: &StepId) -> Option<Step> {
     let untaint = node.control_plane && node.worker;
     if !untaint && node.host.labels.is_empty() {

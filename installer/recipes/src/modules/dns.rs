@@ -58,14 +58,33 @@ pub fn resolv_conf(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step
     ))
 }
 
-/// A Corefile without `forward`, when there is nowhere to forward to. Applied before the pod network, so before
-/// the first CoreDNS pod can start.
-pub fn corefile(draft: &mut Draft<'_>, node: &Node<'_>, init: &StepId) -> Result<Option<Step>, RecipeError> {
+/// Name of the step, after the host's.
+pub const COREFILE: &str = "dns.corefile";
+/// As many servers as a resolv.conf can name (resolv.conf(5), MAXNS).
+const MAX_SERVERS: usize = 3;
+
+/// A Corefile of ours, where a node has no resolver that is of use to pods: CoreDNS may be put on any of them. It forwards
+/// to what the other nodes have, or not at all. Applied before the pod network, so before the first CoreDNS pod can start.
+pub fn corefile(
+    draft: &mut Draft<'_>,
+    first: &Node<'_>,
+    nodes: &[Node<'_>],
+    init: &StepId,
+) -> Result<Option<Step>, RecipeError> {
     let cx = draft.cx;
-    if !node.upstream_nameservers(cx.cluster).is_empty() {
+    let members = nodes.iter().filter(|n| n.in_cluster());
+    let servers: Vec<Vec<IpAddr>> = members.map(|n| n.upstream_nameservers(cx.cluster)).collect();
+    if servers.iter().all(|own| !own.is_empty()) {
         return Ok(None);
     }
-    let corefile = templates::render("Corefile", context! { dns_domain => cx.kubernetes()?.dns_domain.as_str() })?;
+    let mut upstream: Vec<String> = Vec::new();
+    for server in servers.iter().flatten().map(ToString::to_string) {
+        if !upstream.contains(&server) && upstream.len() < MAX_SERVERS {
+            upstream.push(server);
+        }
+    }
+    let dns_domain = cx.kubernetes()?.dns_domain.as_str();
+    let corefile = templates::render("Corefile", context! { dns_domain, upstream })?;
     let object = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -74,7 +93,7 @@ pub fn corefile(draft: &mut Draft<'_>, node: &Node<'_>, init: &StepId) -> Result
     });
     let text = draft.text(yaml::documents("CoreDNS config", &[object])?);
     Ok(Some(
-        Step::on(node.name(), "dns.corefile", "Configure CoreDNS without upstream servers")
+        Step::on(first.name(), COREFILE, "Configure CoreDNS for nodes without a resolver")
             .ensure(KubeObject { name: "coredns".to_owned(), text })
             .retries(3)
             .undo(Undo::WithParent { step: init.clone() })

@@ -162,8 +162,14 @@ fn init_container(name: &str, image: &str, [from, to]: [&str; 2], mounts: Value)
     })
 }
 
+/// flanneld asks the API by the control plane's name, not by the service's address, whose rules kube-proxy may write only
+/// after flanneld's first dial: that one then hangs until its time-out of 30 s. It is the name that kube-proxy itself
+/// uses (`controlPlaneEndpoint`), so nothing new can fail: kubelet gives pods of the host's network the host's
+/// /etc/hosts, which leads to every control plane or to the load balancer ([`crate::modules::endpoint`]). A single
+/// address here would tie all nodes to one control plane, and a DaemonSet has one value for all nodes.
 fn flanneld(cx: &PlanCx<'_>, image: &str) -> Value {
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    let plain = |name: &str, value: String| json!({"name": name, "value": value});
     json!({
         "name": "kube-flannel",
         "image": image,
@@ -177,6 +183,8 @@ fn flanneld(cx: &PlanCx<'_>, image: &str) -> Value {
             field("POD_NAME", "metadata.name"),
             field("POD_NAMESPACE", "metadata.namespace"),
             field("NODE_IP", "status.hostIP"),
+            plain("KUBERNETES_SERVICE_HOST", cx.control_plane_name()),
+            plain("KUBERNETES_SERVICE_PORT", cx.cluster.control_plane_port().to_string()),
         ],
         "volumeMounts": [
             {"name": "run", "mountPath": "/run/flannel"},

@@ -1,54 +1,104 @@
-//! kubeadm's config (`kubeadm.k8s.io/v1beta4`): every image tag, address and name written out, so that kubeadm asks
+//! kubeadm's config, in the API version of the Kubernetes that is installed (`kubeadm.k8s.io/v1beta4` from 1.31): every image tag, address and name written out, so that kubeadm asks
 //! nobody and falls back to no constant of its own.
 
-use kubexm_spec::cluster::ProxyMode;
+use std::net::SocketAddr;
+
+use kubexm_plan::Act;
+use kubexm_spec::cluster::{API_PORT, LoadBalancerMode, ProxyMode};
 use kubexm_spec::{ClusterImage, depot};
 use serde_json::{Value, json};
 
 use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
-use crate::modules::{containerd, dns};
+use crate::modules::join::Slots;
+use crate::modules::{containerd, dns, endpoint};
 use crate::{paths, yaml};
-
-const API: &str = "kubeadm.k8s.io/v1beta4";
 /// Where every image of a kubeadm cluster is named (`imageRepository`).
 const IMAGE_REPOSITORY: &str = "registry.k8s.io";
 
 /// The config of `kubeadm init` on this node.
 pub fn init(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<String, RecipeError> {
-    let documents = [init_configuration(node), cluster_configuration(cx, node)?, kubelet(cx, node)?, kube_proxy(cx)?];
+    let documents =
+        [init_configuration(cx, node)?, cluster_configuration(cx, node)?, kubelet(cx, node)?, kube_proxy(cx)?];
     yaml::documents("kubeadm config", &documents)
 }
 
-fn init_configuration(node: &Node<'_>) -> Value {
-    // A control plane that is a worker too has no taint from the start: DNS can be scheduled at once.
-    let taints = (node.control_plane && node.worker).then(|| json!([]));
+/// The config of `kubeadm join` on this node, with placeholders for what the first control plane makes. It asks that
+/// one by its address for what the cluster is: a name or a load balancer may not lead anywhere yet.
+pub fn join(
+    cx: &PlanCx<'_>,
+    first: &Node<'_>,
+    node: &Node<'_>,
+    slots: &Slots,
+    patches: Option<&str>,
+) -> Result<String, RecipeError> {
+    let mut config = json!({
+        "apiVersion": api(cx, node)?,
+        "kind": "JoinConfiguration",
+        "discovery": {"bootstrapToken": {
+            "apiServerEndpoint": SocketAddr::from((first.ip, API_PORT)).to_string(),
+            "token": Act::placeholder(&slots.token),
+            "caCertHashes": [Act::placeholder(&slots.ca_hash)],
+        }},
+        "nodeRegistration": registration(cx, node)?,
+    });
+    if let Some(key) = &slots.certificate_key {
+        config["controlPlane"] =
+            json!({"localAPIEndpoint": local_endpoint(node), "certificateKey": Act::placeholder(key)});
+    }
+    if let Some(directory) = patches {
+        config["patches"] = json!({"directory": directory});
+    }
+    yaml::documents("kubeadm join config", &[config])
+}
+
+/// `kubeadm.k8s.io/v1beta4`.
+fn api(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<String, RecipeError> {
+    Ok(format!("kubeadm.k8s.io/{}", cx.kubeadm_api(node.platform)?))
+}
+
+fn local_endpoint(node: &Node<'_>) -> Value {
+    json!({"advertiseAddress": node.ip.to_string(), "bindPort": API_PORT})
+}
+
+fn registration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
+    let ip = node.ip.to_string();
+    // A list since v1beta4; a map before.
+    let arguments = match cx.kubeadm_api(node.platform)? {
+        "v1beta3" => json!({"node-ip": ip}),
+        _ => json!([{"name": "node-ip", "value": ip}]),
+    };
     let mut registration = json!({
         "name": node.name(),
         "criSocket": paths::CRI_SOCKET,
         "imagePullPolicy": "IfNotPresent",
-        "kubeletExtraArgs": [{"name": "node-ip", "value": node.ip.to_string()}],
+        "kubeletExtraArgs": arguments,
     });
-    if let (Value::Object(registration), Some(taints)) = (&mut registration, taints) {
-        registration.insert("taints".to_owned(), taints);
+    // A control plane that is a worker too has no taint from the start: DNS can be scheduled at once.
+    if node.worker {
+        registration["taints"] = json!([]);
     }
-    json!({
-        "apiVersion": API,
+    Ok(registration)
+}
+
+fn init_configuration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
+    Ok(json!({
+        "apiVersion": api(cx, node)?,
         "kind": "InitConfiguration",
-        "localAPIEndpoint": {"advertiseAddress": node.ip.to_string(), "bindPort": 6443},
-        "nodeRegistration": registration,
-    })
+        "localAPIEndpoint": local_endpoint(node),
+        "nodeRegistration": registration(cx, node)?,
+    }))
 }
 
 fn cluster_configuration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
     let kubernetes = cx.kubernetes()?;
     let network = &cx.cluster.network;
     Ok(json!({
-        "apiVersion": API,
+        "apiVersion": api(cx, node)?,
         "kind": "ClusterConfiguration",
         "kubernetesVersion": cx.kubernetes_version(node.platform)?,
         "clusterName": kubernetes.cluster_name,
-        "controlPlaneEndpoint": format!("{}:6443", cx.control_plane_name()),
+        "controlPlaneEndpoint": endpoint::address(cx),
         "imageRepository": IMAGE_REPOSITORY,
         "etcd": {"local": {"dataDir": "/var/lib/etcd", "imageTag": tag(cx, node, ClusterImage::Etcd)?}},
         "dns": {"imageTag": tag(cx, node, ClusterImage::Coredns)?},
@@ -57,7 +107,7 @@ fn cluster_configuration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, Reci
             "serviceSubnet": network.service_cidr,
             "dnsDomain": kubernetes.dns_domain,
         },
-        "apiServer": {"certSANs": cert_sans(cx)?},
+        "apiServer": {"certSANs": cert_sans(cx, node)?},
     }))
 }
 
@@ -67,12 +117,15 @@ fn tag<'a>(cx: &PlanCx<'a>, node: &Node<'_>, image: ClusterImage) -> Result<&'a 
     Ok(depot::split_reference(&artifact.name).1.unwrap_or(&artifact.version))
 }
 
-/// All names and addresses that somebody may reach the API by: kubeadm adds the node's own and the service's.
-fn cert_sans(cx: &PlanCx<'_>) -> Result<Vec<String>, RecipeError> {
+/// Names and addresses that the API is reached by. kubeadm adds a control plane's own name and address to its own
+/// certificate and the service's to all, so that further control planes are not named here: what a running cluster was
+/// made with stays the same when one is added.
+fn cert_sans(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<String>, RecipeError> {
     let mut sans = vec![cx.control_plane_name(), "localhost".to_owned(), "127.0.0.1".to_owned()];
-    for node in cx.nodes()?.iter().filter(|n| n.control_plane) {
-        sans.extend([node.name().to_owned(), node.ip.to_string(), node.host.address.clone()]);
+    if let LoadBalancerMode::External { vip, .. } = cx.cluster.load_balancer.mode {
+        sans.push(vip.to_string());
     }
+    sans.extend([node.name().to_owned(), node.ip.to_string(), node.host.address.clone()]);
     sans.extend(cx.kubernetes()?.cert_sans.iter().cloned());
     let mut unique: Vec<String> = Vec::new();
     for san in sans {

@@ -13,15 +13,19 @@ use crate::paths;
 
 const UNIT: &str = "kubelet.service";
 
-/// Programs, tools, and the kubelet's unit.
+/// Programs, and the kubelet's unit.
 pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
-    let mut steps = vec![programs(draft.cx, node)?];
+    Ok(vec![programs(draft.cx, node)?, kubelet(draft, node)?])
+}
+
+/// Tools for people, which may come at any time.
+pub fn tools(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
+    let mut steps = Vec::new();
     for (tool, title) in TOOLS {
         if programs::wanted(draft.cx, node, tool)? {
             steps.push(install(draft, node, tool, title)?);
         }
     }
-    steps.push(kubelet(draft, node)?);
     Ok(steps)
 }
 

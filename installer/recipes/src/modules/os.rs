@@ -9,13 +9,21 @@ use kubexm_spec::names;
 
 use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
+use crate::modules::endpoint;
 use crate::paths;
 
 /// Modules that the runtime and the bridge of the CNI plugins need, on every host.
 pub const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
 
+/// Kernel parameters that are set to 1 on every host.
+pub const SYSCTLS: [&str; 3] =
+    ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"];
+
 /// Firewalls that `system.firewall: off` stops; nftables.service only loads rules and is left alone.
 pub const FIREWALLS: [&str; 2] = ["firewalld", "ufw"];
+
+/// Name of the step for /etc/hosts, after the host's: the one that every host needs when another is added.
+pub const HOSTS: &str = "os.hosts";
 
 /// Everything that must hold of the operating system.
 pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
@@ -23,9 +31,10 @@ pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError>
     steps.extend(resolver(cx, node));
     steps.extend(selinux(cx, node));
     steps.extend(firewall(cx, node));
-    steps.push(swap(node));
-    steps.push(modules(node));
-    steps.push(sysctls(node));
+    // A host that only serves the registry runs no pods.
+    if node.in_cluster() {
+        steps.extend([swap(node), modules(node), sysctls(node)]);
+    }
     Ok(steps)
 }
 
@@ -50,12 +59,9 @@ fn hosts(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     if let Some(registry) = nodes.iter().find(|n| n.registry) {
         lines.push(format!("{} {}", registry.ip, names::registry_name(&cx.cluster.name)));
     }
-    let first = cx.cluster.first_control_plane().ok_or(RecipeError::NoHosts { what: "control plane" })?;
-    if let Some(first) = nodes.iter().find(|n| n.name() == first.name) {
-        lines.push(format!("{} {}", first.ip, cx.control_plane_name()));
-    }
+    lines.extend(endpoint::lines(cx, node, &nodes)?);
     lines.extend(cx.cluster.extra.hosts.iter().map(|e| format!("{} {}", e.address, e.domain)));
-    Ok(Step::on(node.name(), "os.hosts", "Name the cluster's hosts in /etc/hosts")
+    Ok(Step::on(node.name(), HOSTS, "Name the cluster's hosts in /etc/hosts")
         .ensure(HostsBlock { lines, own_name: node.name().to_owned() })
         .undo(Undo::RestoreBefore)
         .build())
@@ -120,8 +126,7 @@ fn modules(node: &Node<'_>) -> Step {
 /// After the modules: net.bridge.* does not exist before br_netfilter is there. Bridged pod traffic must pass
 /// iptables for services to work, and pods are routed. (kubelet sets the vm.* and kernel.* values it wants itself.)
 fn sysctls(node: &Node<'_>) -> Step {
-    let names = ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"];
-    let values: BTreeMap<String, String> = names.into_iter().map(|n| (n.to_owned(), "1".to_owned())).collect();
+    let values: BTreeMap<String, String> = SYSCTLS.into_iter().map(|n| (n.to_owned(), "1".to_owned())).collect();
     Step::on(node.name(), "os.sysctl", "Set kernel parameters, now and at boot")
         .ensure(Sysctl { path: paths::SYSCTL.to_owned(), values })
         .undo(Undo::RestoreBefore)

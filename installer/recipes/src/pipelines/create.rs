@@ -1,61 +1,156 @@
 //! `create`: from prepared hosts to a cluster that has been looked at from the inside.
 
-use kubexm_plan::Plan;
+use kubexm_plan::{Plan, StepId};
 
 use crate::bundle;
 use crate::context::{Node, PlanCx};
-use crate::draft::{Chain, Draft};
+use crate::draft::{Chain, Draft, rolling};
 use crate::error::RecipeError;
 use crate::modules::{
-    check, containerd, control_plane, depot, dns, flannel, images, kubeconfig, kubernetes, os, route,
+    check, containerd, control_plane, depot, dns, flannel, images, join, kubeconfig, kubernetes, os, registry, route,
+    trust,
 };
 
-/// The plan that makes a cluster.
+/// The plan that makes a cluster, or completes it: every step looks before it changes anything.
 pub fn create(cx: &PlanCx<'_>) -> Result<Plan, RecipeError> {
+    plan(cx, "create")
+}
+
+/// The whole plan, under the name of a pipeline.
+pub(super) fn plan(cx: &PlanCx<'_>, pipeline: &str) -> Result<Plan, RecipeError> {
     bundle::check(cx)?;
     let nodes = cx.nodes()?;
-    let node = the_one(&nodes)?;
-    let mut draft = Draft::new(cx, "create", &nodes);
+    let control_planes = cx.control_planes(&nodes)?;
+    let (first, others) = control_planes.split_first().ok_or(RecipeError::NoHosts { what: "control plane" })?;
+    let mut draft = Draft::new(cx, pipeline, &nodes);
+
+    // Every host, side by side; the registry's before all that take from it, the first control plane's next
+    let mut depot: Vec<StepId> = Vec::new();
+    let mut prepared: Vec<(&str, Vec<StepId>)> = Vec::new();
+    for node in in_order(&nodes, first) {
+        let chain = prepare(&mut draft, first, node, &mut depot)?;
+        prepared.push((node.name(), draft.add(chain)));
+    }
+    let prepared = |node: &Node<'_>| {
+        Chain::after(prepared.iter().filter(|(name, _)| *name == node.name()).flat_map(|(_, ids)| ids.clone()))
+    };
+
+    // The first control plane
+    let init = control_plane::init(cx, first)?;
+    let init_id = init.id.clone();
+    let mut begin = prepared(first);
+    begin.then([init]);
+    begin.together(
+        // Before the pod network, so before DNS starts
+        [kubeconfig::step(first)]
+            .into_iter()
+            .chain(control_plane::register(first, &init_id))
+            .chain(dns::corefile(&mut draft, first, &nodes, &init_id)?),
+    );
+    begin.then([flannel::step(&mut draft, first, &init_id)?]);
+    let network = draft.add(begin);
+
+    // Further control planes one at a time: each adds a member to etcd, which two at once could leave without quorum
+    let mut joins = Vec::new();
+    for node in others {
+        let mut chain = prepared(node);
+        chain.wait(std::slice::from_ref(&init_id));
+        let step = join::step(&mut draft, first, node)?;
+        let joined = step.id.clone();
+        chain.then([step]);
+        let mut users = chain.fork();
+        users.then([kubeconfig::step(node)]);
+        chain.then([join::register(first, node, &joined)]);
+        chain.aside(users);
+        joins.push(chain);
+    }
+    rolling(&mut joins, 1);
+
+    // Workers all at once, as soon as the first API server answers. They wait neither for further control planes (etcd
+    // goes on while a member is added, and kubeadm tries again through its pauses) nor for the pod network: their
+    // kubelet registers meanwhile, and no pod of theirs can start before the network's own pod has come.
+    for node in nodes.iter().filter(|n| n.worker && !n.control_plane) {
+        let mut chain = prepared(node);
+        chain.wait(std::slice::from_ref(&init_id));
+        let step = join::step(&mut draft, first, node)?;
+        let joined = step.id.clone();
+        chain.then([step]);
+        chain.then([join::register(first, node, &joined)]);
+        joins.push(chain);
+    }
+    let joined: Vec<StepId> = joins.into_iter().flat_map(|chain| draft.add(chain)).collect();
+
+    // Does it work?
+    let members: Vec<Node<'_>> = nodes.iter().filter(|n| n.in_cluster()).copied().collect();
+    draft.add(check::steps(cx, first, &members, &network, &joined)?);
+    Ok(draft.finish())
+}
+
+/// The registry's host first, then the first control plane, then as cluster.yaml has them.
+fn in_order<'n, 'a>(nodes: &'n [Node<'a>], first: &Node<'_>) -> Vec<&'n Node<'a>> {
+    let mut order: Vec<&Node<'a>> = nodes.iter().collect();
+    order.sort_by_key(|node| (!node.registry, node.name() != first.name()));
+    order
+}
+
+/// A host until nothing but kubeadm lacks. What is long (containerd with the images, programs) goes side by side.
+/// `depot` has the step after which the registry serves, once its host was prepared.
+fn prepare(
+    draft: &mut Draft<'_>,
+    first: &Node<'_>,
+    node: &Node<'_>,
+    depot: &mut Vec<StepId>,
+) -> Result<Chain, RecipeError> {
+    let cx = draft.cx;
     let mut chain = Chain::default();
 
     // The host
     chain.then(os::steps(cx, node)?);
-    chain.then(route::step(&mut draft, node)?);
+    if node.in_cluster() {
+        chain.then(route::step(draft, node)?);
+    }
 
     // Where everything comes from
-    chain.then([depot::store(&draft, node)]);
-    chain.then([depot::serve(&mut draft, node)?]);
+    let depots = trust::depots(cx, node)?;
+    if depots.is_some() {
+        chain.then([trust::ca(draft, node)]);
+        chain.wait(depot);
+    }
+    chain.then([trust::taking_from(depots, depot::store(draft, node))]);
+    let mut serve = chain.fork();
+    if node.registry {
+        serve.then([depot::serve(draft, node)?]);
+        serve.then(registry::steps(draft, node)?);
+        *depot = serve.tail().to_vec();
+    }
+    if !node.in_cluster() {
+        chain.meet(serve);
+        return Ok(chain);
+    }
 
     // What runs containers
-    chain.then(containerd::steps(&mut draft, node)?);
-    chain.together(images::steps(cx, node)?);
+    let mut runtime = chain.fork();
+    runtime.then(containerd::steps(draft, node)?);
+    runtime.meet(serve);
+    runtime.wait(depot);
+    runtime.together(images::steps(cx, node)?);
 
     // Kubernetes
-    chain.then(kubernetes::steps(&mut draft, node)?);
-    chain.then(dns::resolv_conf(&mut draft, node)?);
-    chain.then([control_plane::configure(&mut draft, node)?]);
-    let init = control_plane::init(cx, node)?;
-    let init_id = init.id.clone();
-    chain.then([init]);
-    chain.then([kubeconfig::step(node)]);
-
-    // Before the pod network, so before DNS starts
-    chain.then(control_plane::register(node, &init_id));
-    chain.then(dns::corefile(&mut draft, node, &init_id)?);
-    chain.then([flannel::step(&mut draft, node, &init_id)?]);
-
-    // Does it work?
-    chain.then(check::steps(cx, node)?);
-    Ok(draft.finish(chain))
-}
-
-fn the_one<'n, 'a>(nodes: &'n [Node<'a>]) -> Result<&'n Node<'a>, RecipeError> {
-    match nodes {
-        [node] if node.control_plane => Ok(node),
-        [_] => Err(RecipeError::NoHosts { what: "control plane" }),
-        _ => Err(RecipeError::NotBuiltYet {
-            what: format!("a cluster of {} hosts", nodes.len()),
-            hint: "name one host, a control plane and worker at once".to_owned(),
-        }),
+    let mut kubelet = chain.fork();
+    kubelet.then(kubernetes::steps(draft, node)?);
+    kubelet.then(dns::resolv_conf(draft, node)?);
+    if node.name() == first.name() {
+        kubelet.then([control_plane::configure(draft, node)?]);
+    } else {
+        kubelet.then(join::patch(draft, first, node)?);
     }
+
+    chain.meet(runtime);
+    chain.meet(kubelet);
+
+    // Tools that nothing here calls: they are unpacked while kubeadm waits
+    let mut tools = chain.fork();
+    tools.together(kubernetes::tools(draft, node)?);
+    chain.aside(tools);
+    Ok(chain)
 }

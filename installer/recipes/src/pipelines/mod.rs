@@ -1,3 +1,4 @@
 //! One file for each pipeline; each reads as a table of contents.
 
 pub mod create;
+pub mod join;

@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 
 use kubexm_manifests::{Catalogue, require};
+use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{Content, Op};
-use kubexm_plan::{Facts, Plan};
+use kubexm_plan::{Facts, Plan, StepId};
 use kubexm_recipes::{PlanCx, RecipeError, sample};
 use kubexm_spec::{Cluster, Digest, Manifest};
 
@@ -47,6 +48,14 @@ impl Site {
         }
     }
 
+    /// Every host but one was brought into the cluster by an earlier run.
+    pub fn join_all_but(&mut self, new: &str) {
+        for (name, facts) in &mut self.facts {
+            facts.joined = name != new;
+            facts.stamp = facts.joined.then(|| Stamp { cluster: self.cluster.name.clone(), run: "earlier".to_owned() });
+        }
+    }
+
     pub fn create(&self) -> Result<Plan, RecipeError> {
         kubexm_recipes::create(&self.cx())
     }
@@ -64,4 +73,10 @@ pub fn text<'p>(plan: &'p Plan, wanted: &str) -> &'p str {
         _ => None,
     });
     &plan.texts[digest.unwrap_or_else(|| panic!("the plan writes no {wanted}"))]
+}
+
+/// The text that a step's op names.
+pub fn fleet_text<'p>(plan: &'p Plan, step: &str) -> &'p str {
+    let step = plan.step(&StepId(step.to_owned())).unwrap_or_else(|| panic!("the plan has no {step}"));
+    &plan.texts[&step.ops.iter().find_map(Op::text).unwrap()]
 }

@@ -1,0 +1,117 @@
+//! A further node of the cluster: `kubeadm join` on it, and what the first control plane does for it then.
+
+use kubexm_plan::op::{Dir, NodeLabel, NodeUntainted, Op};
+use kubexm_plan::{Act, SlotName, SlotProvider, Step, StepId, Undo};
+use serde_json::json;
+
+use crate::context::Node;
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::modules::control_plane::{TAINT, ignored};
+use crate::modules::{dns, kubeadm_config};
+use crate::{paths, yaml};
+
+/// What `kubectl get nodes` shows as role; kubeadm sets that of control planes alone.
+const WORKER_ROLE: &str = "node-role.kubernetes.io/worker";
+/// The recommended label (Kubernetes, "Recommended Labels").
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// Slots that a join reads, all made on the first control plane once it runs.
+#[derive(Debug)]
+pub struct Slots {
+    /// Bootstrap token.
+    pub token: SlotName,
+    /// Hash of the cluster CA's public key.
+    pub ca_hash: SlotName,
+    /// Key of the uploaded certificates; a control plane alone reads it.
+    pub certificate_key: Option<SlotName>,
+}
+
+impl Slots {
+    fn of(draft: &mut Draft<'_>, first: &Node<'_>, control_plane: bool) -> Self {
+        let host = || first.name().to_owned();
+        Self {
+            token: draft.slot("join-token", SlotProvider::JoinToken { host: host() }),
+            ca_hash: draft.slot("ca-cert-hash", SlotProvider::CaCertHash { host: host() }),
+            certificate_key: control_plane
+                .then(|| draft.slot("certificate-key", SlotProvider::CertificateKey { host: host() })),
+        }
+    }
+
+    fn names(self) -> Vec<SlotName> {
+        [self.token, self.ca_hash].into_iter().chain(self.certificate_key).collect()
+    }
+}
+
+/// The cluster keeps one KubeletConfiguration, written for the first control plane. A node whose resolver is found
+/// elsewhere gets a patch of its own: with a resolv.conf that is not there, kubelet starts no pod.
+pub fn patch(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
+    let Some(path) = own_resolv_conf(draft, first, node)? else { return Ok(None) };
+    let text = yaml::documents("kubelet patch", &[json!({"resolvConf": path})])?;
+    Ok(Some(
+        Step::on(node.name(), "join.patch", "Tell kubelet where this node's resolver is")
+            .ensure(Dir { path: "/etc/kubexm".to_owned(), mode: 0o755 })
+            .ensure(Dir { path: paths::KUBEADM_PATCHES.to_owned(), mode: 0o755 })
+            .ensure(draft.file(paths::KUBELET_PATCH, 0o644, text))
+            .undo(Undo::RestoreBefore)
+            .build(),
+    ))
+}
+
+fn own_resolv_conf(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Option<&'static str>, RecipeError> {
+    let cluster = draft.cx.cluster;
+    if draft.cx.kubernetes()?.kubelet.contains_key("resolvConf") {
+        return Ok(None);
+    }
+    let own = dns::kubelet_resolv_conf(cluster, node);
+    Ok((own != dns::kubelet_resolv_conf(cluster, first)).then_some(own))
+}
+
+/// `kubeadm join`; the way back is `kubeadm reset`, which takes a control plane's etcd member out too.
+pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+    let cx = draft.cx;
+    let slots = Slots::of(draft, first, node.control_plane);
+    let patches = own_resolv_conf(draft, first, node)?.map(|_| paths::KUBEADM_PATCHES);
+    let config = draft.text(kubeadm_config::join(cx, first, node, &slots, patches)?);
+    let title =
+        if node.control_plane { "Join as a control plane with kubeadm" } else { "Join as a worker with kubeadm" };
+    Ok(Step::on(node.name(), "join.node", title)
+        .ensure(Act::KubeadmJoin {
+            config,
+            slots: slots.names(),
+            cri_socket: paths::CRI_SOCKET.to_owned(),
+            control_plane: node.control_plane,
+            ignore: ignored(cx, node)?,
+        })
+        .timeout_s(600)
+        .undo(Undo::Act { act: Act::KubeadmReset { cri_socket: paths::CRI_SOCKET.to_owned() } })
+        .build())
+}
+
+/// Labels and taints of a joined node, set from the first control plane. There is always a label that neither kubeadm
+/// nor kubelet sets, so that the step changes something and its way back, which deletes the node's object, is taken.
+pub fn register(first: &Node<'_>, node: &Node<'_>, joined: &StepId) -> Step {
+    let name = node.name();
+    let id = format!("join.register-{name}");
+    let mut step = Step::on(first.name(), &id, &format!("Label node {name}")).after(joined).domain(name);
+    for op in registration(node) {
+        step = step.ensure(op);
+    }
+    step.retries(3).undo(Undo::Act { act: Act::NodeDelete { node: name.to_owned() } }).build()
+}
+
+fn registration(node: &Node<'_>) -> Vec<Op> {
+    let label = |key: &str, value: &str| {
+        Op::from(NodeLabel { node: node.name().to_owned(), key: key.to_owned(), value: value.to_owned() })
+    };
+    let mut ops: Vec<Op> = Vec::new();
+    if node.control_plane && node.worker {
+        ops.push(NodeUntainted { node: node.name().to_owned(), key: TAINT.to_owned() }.into());
+    }
+    ops.extend(node.host.labels.iter().map(|(key, value)| label(key, value)));
+    let own = if node.control_plane { (MANAGED_BY, "kubexm") } else { (WORKER_ROLE, "") };
+    if !node.host.labels.contains_key(own.0) {
+        ops.push(label(own.0, own.1));
+    }
+    ops
+}

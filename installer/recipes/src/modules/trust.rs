@@ -1,0 +1,42 @@
+//! Taking blobs from the cluster's own depot: where it is, and the CA that it is trusted by.
+
+use kubexm_plan::op::{Depots, Dir, Op};
+use kubexm_plan::{SlotProvider, Step, Undo};
+
+use crate::context::{Node, PlanCx};
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::modules::depot;
+use crate::paths;
+
+/// The depots that a host takes from: the registry host's, by its address, whatever serves images there. None on that
+/// host itself: the controller sends them.
+pub fn depots(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Option<Depots>, RecipeError> {
+    if node.registry {
+        return Ok(None);
+    }
+    let nodes = cx.nodes()?;
+    Ok(nodes.iter().find(|n| n.registry).map(|registry| Depots {
+        urls: vec![format!("https://{}:{}", registry.ip, cx.cluster.registry.depot_port())],
+        ca: paths::REGISTRY_CA.to_owned(),
+    }))
+}
+
+/// The CA on a host, before anything is taken.
+pub fn ca(draft: &mut Draft<'_>, node: &Node<'_>) -> Step {
+    Step::on(node.name(), "store.trust", "Trust the cluster's depot")
+        .ensure(Dir { path: "/etc/kubexm".to_owned(), mode: 0o755 })
+        .ensure(draft.slot_file(paths::REGISTRY_CA, 0o644, depot::CA_SLOT, SlotProvider::RegistryCa))
+        .undo(Undo::RestoreBefore)
+        .build()
+}
+
+/// The step with its blobs taken from these depots.
+pub fn taking_from(depots: Option<Depots>, mut step: Step) -> Step {
+    for op in &mut step.ops {
+        if let Op::Blobs(blobs) = op {
+            blobs.depots.clone_from(&depots);
+        }
+    }
+    step
+}

@@ -1,0 +1,104 @@
+//! `join`: hosts that are added to a cluster. It is `create` without the steps that are not about them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubexm_plan::{Op, Plan, SlotProvider, Step, StepId, Undo};
+
+use crate::context::PlanCx;
+use crate::error::RecipeError;
+use crate::modules::{check, dns, os};
+use crate::pipelines::create;
+
+/// Hosts of cluster.yaml that are not in the cluster yet, in its order.
+pub fn absent(cx: &PlanCx<'_>) -> Result<Vec<String>, RecipeError> {
+    let nodes = cx.nodes()?;
+    let absent = nodes.iter().filter(|n| n.in_cluster() && !is_joined(cx, n.name()));
+    Ok(absent.map(|n| n.name().to_owned()).collect())
+}
+
+fn is_joined(cx: &PlanCx<'_>, host: &str) -> bool {
+    let ours = |stamp: &kubexm_plan::facts::Stamp| stamp.cluster == cx.cluster.name;
+    cx.facts.get(host).is_some_and(|facts| facts.joined && facts.stamp.as_ref().is_some_and(ours))
+}
+
+/// The plan that adds `new` to a cluster: all that `create` does on them and for them, the names of all hosts on every
+/// host, and the look at the whole afterwards.
+pub fn join(cx: &PlanCx<'_>, new: &[String]) -> Result<Plan, RecipeError> {
+    let first = cx.cluster.first_control_plane().ok_or(RecipeError::NoHosts { what: "control plane" })?;
+    if !is_joined(cx, &first.name) {
+        return Err(RecipeError::NoClusterYet { first: first.name.clone() });
+    }
+    let nodes = cx.nodes()?;
+    for host in new {
+        let cannot = |reason: &str| Err(RecipeError::CannotJoin { host: host.clone(), reason: reason.to_owned() });
+        match nodes.iter().find(|n| n.name() == host) {
+            None => return cannot("it is no host of cluster.yaml; add it there, with its role"),
+            Some(node) if !node.in_cluster() => {
+                return cannot("it is neither control plane nor worker in cluster.yaml; give it a role");
+            }
+            Some(node) if node.name() == first.name => {
+                return cannot("it is the first control plane, which the cluster began with; `create` looks after it");
+            }
+            Some(_) => {}
+        }
+    }
+    let everywhere = [os::HOSTS, dns::COREFILE, check::PODS];
+    let wanted = |step: &Step| {
+        let name = step.id.0.split_once('/').map_or("", |(_, name)| name);
+        everywhere.contains(&name) || new.iter().any(|host| step.domain() == host)
+    };
+    Ok(only(create::plan(cx, "join")?, wanted))
+}
+
+/// The steps that are wanted, in the same order to each other, and nothing that they do not read.
+fn only(mut plan: Plan, wanted: impl Fn(&Step) -> bool) -> Plan {
+    let mut left_out: BTreeMap<StepId, Step> = BTreeMap::new();
+    let mut kept: Vec<Step> = Vec::new();
+    for mut step in std::mem::take(&mut plan.steps) {
+        pass_over(&mut step, &left_out);
+        if wanted(&step) {
+            kept.push(step);
+        } else {
+            left_out.insert(step.id.clone(), step);
+        }
+    }
+    for step in &mut kept {
+        if matches!(&step.undo, Undo::WithParent { step } if left_out.contains_key(step)) {
+            let why = "it belongs to the whole cluster, which stays".to_owned();
+            step.undo = Undo::Irreversible { why };
+        }
+    }
+    let ops = || kept.iter().flat_map(|step| &step.ops);
+    let mut slots: BTreeSet<_> = ops().flat_map(Op::slots).cloned().collect();
+    let needed: Vec<_> = slots.iter().filter_map(|slot| plan.slots.get(slot)).filter_map(SlotProvider::needs).collect();
+    let needed: Vec<_> = needed.into_iter().cloned().collect();
+    slots.extend(needed);
+    let texts: BTreeSet<_> = ops().filter_map(Op::text).collect();
+    plan.slots.retain(|slot, _| slots.contains(slot));
+    plan.texts.retain(|digest, _| texts.contains(digest));
+    plan.steps = kept;
+    plan
+}
+
+/// What waited for a step that is left out waits for what that one waited for. Those have been passed over themselves.
+fn pass_over(step: &mut Step, left_out: &BTreeMap<StepId, Step>) {
+    let (mut after, mut settled) = (Vec::new(), Vec::new());
+    for id in std::mem::take(&mut step.after) {
+        match left_out.get(&id) {
+            Some(earlier) => {
+                after.extend(earlier.after.iter().cloned());
+                settled.extend(earlier.settled.iter().cloned());
+            }
+            None => after.push(id),
+        }
+    }
+    for id in std::mem::take(&mut step.settled) {
+        match left_out.get(&id) {
+            Some(earlier) => settled.extend(earlier.after.iter().chain(&earlier.settled).cloned()),
+            None => settled.push(id),
+        }
+    }
+    let mut seen = BTreeSet::new();
+    step.after = after.into_iter().filter(|id| seen.insert(id.clone())).collect();
+    step.settled = settled.into_iter().filter(|id| seen.insert(id.clone())).collect();
+}
