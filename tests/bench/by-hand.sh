@@ -1,25 +1,32 @@
 #!/usr/bin/env bash
-# What a person without KubeXM would write for one host: ssh, kubeadm, kubectl. Same programs, images and settings as the
-# bundle's. It is given what it would have to care for itself: a filled registry, and programs that need no check.
-#   HOST ADDRESS KEY   the host      FILES   upstream's downloads, as folders      REGISTRY   address of the registry
-#   FLANNEL            flannel's manifest                                          WORK       for known_hosts
+# What a person without KubeXM would write: ssh, kubeadm, kubectl, as parallel as kubeadm lets it be. Same programs, images and
+# settings as the bundle's. It is given what it would have to care for itself: a filled registry, programs that need no check.
+#   HOSTS      NAME=ADDRESS of each, control planes first      CONTROL_PLANES   how many of them (1)      KEY    for ssh
+#   FILES      upstream's downloads, as folders                REGISTRY         address of the registry
+#   FLANNEL    flannel's manifest                              WORK             for known_hosts
 set -euo pipefail
+read -ra hosts <<< "$HOSTS"
+masters=${CONTROL_PLANES:-1}
+first=${hosts[0]#*=}
 K8S=dl.k8s.io/release/v1.34.4/bin/linux/amd64
 GITHUB=github.com
 one() { (cd "$FILES" && compgen -G "$1") || { echo "not among the downloads: $1" >&2; return 1; }; }
-remote() { ssh -i "$KEY" -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o UserKnownHostsFile="$WORK/known_hosts" "operator@$ADDRESS" "$@"; }
+on() { local address=$1; shift; ssh -i "$KEY" -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o UserKnownHostsFile="$WORK/known_hosts" "operator@$address" "$@"; }
+remote() { on "$first" "$@"; }
 
 # programs
-containerd=$(one "$GITHUB/containerd/containerd/releases/download/*/containerd-*-linux-amd64.tar.gz")
+containerd=$(one "$GITHUB/containerd/containerd/releases/download/v2.*/containerd-2.*-linux-amd64.tar.gz")
 runc=$(one "$GITHUB/opencontainers/runc/releases/download/*/runc.amd64")
 cni=$(one "$GITHUB/containernetworking/plugins/releases/download/*/cni-plugins-linux-amd64-*.tgz")
 etcd=$(one "$GITHUB/etcd-io/etcd/releases/download/*/etcd-*-linux-amd64.tar.gz")
 helm=$(one "get.helm.sh/helm-*-linux-amd64.tar.gz")
-tar c -C "$FILES" "$K8S"/{kubeadm,kubelet,kubectl} "$containerd" "$runc" "$cni" "$etcd" "$helm" |
-  remote "mkdir -p parts && tar x -C parts"
 
-# everything before kubeadm
-remote sudo bash -euo pipefail -s << REMOTE
+# prepare NAME ADDRESS: everything before kubeadm
+prepare() {
+local HOST=$1 ADDRESS=$2
+tar c -C "$FILES" "$K8S"/{kubeadm,kubelet,kubectl} "$containerd" "$runc" "$cni" "$etcd" "$helm" |
+  on "$ADDRESS" "mkdir -p parts && tar x -C parts"
+on "$ADDRESS" sudo bash -euo pipefail -s << REMOTE
 cd /home/operator/parts
 install -m 755 $K8S/kubeadm $K8S/kubelet $K8S/kubectl /usr/local/bin/
 install -m 755 $runc /usr/local/bin/runc
@@ -31,7 +38,7 @@ rm -rf /home/operator/parts
 
 hostname $HOST && echo $HOST > /etc/hostname
 sed -i '/^127\.0\.1\.1/s/^/#/' /etc/hosts
-echo "$ADDRESS $HOST lb.lab.kubexm.internal" >> /etc/hosts
+printf '%s\n' "$first lb.lab.kubexm.internal" ${hosts[*]} | sed -E 's/^([^=]*)=(.*)/\2 \1/' >> /etc/hosts
 printf 'overlay\nbr_netfilter\n' > /etc/modules-load.d/kubernetes.conf
 printf 'net.bridge.bridge-nf-call-ip6tables=1\nnet.bridge.bridge-nf-call-iptables=1\nnet.ipv4.ip_forward=1\n' > /etc/sysctl.d/99-kubernetes.conf
 sysctl -q -p /etc/sysctl.d/99-kubernetes.conf
@@ -88,7 +95,7 @@ nodeRegistration:
   criSocket: unix:///run/containerd/containerd.sock
   name: $HOST
   kubeletExtraArgs: [{name: node-ip, value: "$ADDRESS"}]
-  taints: []
+$taints
 ---
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
@@ -110,11 +117,32 @@ mode: iptables
 conntrack: {maxPerCore: 0, min: 0}
 YAML
 REMOTE
+}
+taints=
+# a cluster without other hosts runs its pods on the control planes
+[ "$masters" != "${#hosts[@]}" ] || taints='  taints: []'
+pids=()
+for host in "${hosts[@]}"; do prepare "${host%%=*}" "${host#*=}" & pids+=($!); done
+for pid in "${pids[@]}"; do wait "$pid"; done
 
 # the cluster
 kubectl() { remote sudo KUBECONFIG=/etc/kubernetes/admin.conf /usr/local/bin/kubectl "$@"; }
-remote sudo PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" kubeadm init --config /root/kubeadm.yaml
+ROOT_PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+upload=()
+[ "$masters" = 1 ] || upload=(--upload-certs)
+remote sudo PATH="$ROOT_PATH" kubeadm init --config /root/kubeadm.yaml "${upload[@]}" | tee "$WORK/init.log"
 kubectl apply -f - < "$FLANNEL"
+if [ "${#hosts[@]}" != 1 ]; then
+  join=$(remote sudo PATH="$ROOT_PATH" kubeadm token create --print-join-command)
+  key=$(sed -n 's/.*--certificate-key \([0-9a-f]*\).*/\1/p' "$WORK/init.log" | head -n 1)
+  pids=()
+  for host in "${hosts[@]:masters}"; do on "${host#*=}" sudo PATH="$ROOT_PATH" "$join" & pids+=($!); done
+  # etcd takes one new member at a time
+  for host in "${hosts[@]:1:masters-1}"; do
+    on "${host#*=}" sudo PATH="$ROOT_PATH" "$join" --control-plane --certificate-key "$key" --apiserver-advertise-address "${host#*=}"
+  done
+  for pid in "${pids[@]}"; do wait "$pid"; done
+fi
 kubectl wait --for=condition=Ready nodes --all --timeout=180s
 # a daemon set has its pods by the time the node is Ready; it could not be without flannel's
 kubectl wait --for=condition=Ready pods --all -A --timeout=300s

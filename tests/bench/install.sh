@@ -11,7 +11,7 @@ create() {
   lab in-net env KUBEXM_HOME="$WORK/home" "$INSTALL" create --bundle "$FILE" -y --json --accept-new-host-keys --known-hosts "$WORK/known_hosts"
 }
 by_hand() {
-  lab in-net env HOST="$HOST" ADDRESS="$ADDRESS" KEY="$LAB/id" FILES="$LAB/origin" REGISTRY=10.77.0.1:5000 WORK="$WORK" \
+  lab in-net env HOSTS="$HOST=$ADDRESS" KEY="$LAB/id" FILES="$LAB/origin" REGISTRY=10.77.0.1:5000 WORK="$WORK" \
     FLANNEL="$ROOT/tests/lab/kube-flannel.yaml" bash "$ROOT/tests/bench/by-hand.sh"
 }
 export -f lab create by_hand

@@ -13,7 +13,8 @@ lab_host() {
     ssh) host_ssh "$@" ;;
     root) host_root "$@" ;;
     list) host_list ;;
-    *) die "usage: lab host up|down|reboot|ssh|root|list ..." ;;
+    disk) host_disk "$@" ;;
+    *) die "usage: lab host up|down|reboot|ssh|root|list|disk ..." ;;
   esac
 }
 
@@ -144,6 +145,14 @@ host_reboot() {
     until_true 90 host_booted_since "$name" "${before[$name]}" || die "host $name did not come back in 90 s; see $(host_dir "$name")/log"
     echo "$name rebooted $((SECONDS - from))s"
   done
+}
+
+# host_disk NAME PATH full|room: a disk of its own, of a size that any check beforehand likes, and not one file more fits on it.
+# In memory: it is empty after a reboot.
+host_disk() {
+  local files
+  case ${3:-} in full) files=8 ;; room) files=0 ;; *) die "usage: lab host disk NAME PATH full|room" ;; esac
+  host_root "$1" "mkdir -p $2 && { mountpoint -q $2 || mount -t tmpfs -o size=12g tmpfs $2; } && mount -o remount,nr_inodes=$files $2"
 }
 
 host_booted_since() {

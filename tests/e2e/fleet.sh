@@ -1,0 +1,82 @@
+# shellcheck shell=bash
+# Three hosts of one cluster: two control planes and a worker, reached as a user whose sudo asks for a password.
+. "$ROOT/tests/e2e/host.sh"
+
+FLEET=(n1 n2 n3)
+FLEET_ADDRESSES=(n1 10.77.0.11 n2 10.77.0.12 n3 10.77.0.13)
+SUDO_PASSWORD=$WORK/sudo-password
+FLEET_YAML=$WORK/fleet.yaml
+# shellcheck disable=SC2034  # the scenes use it
+SEED=${E2E_SEED:-4}
+
+# fleet_up: fresh hosts, and what they are before anything of ours
+fleet_up() {
+  (umask 077; echo "correct horse 'battery' \$staple" > "$SUDO_PASSWORD")
+  lab cluster-yaml --control-planes 2 --sudo-password "$SUDO_PASSWORD" "${FLEET_ADDRESSES[@]}" > "$FLEET_YAML"
+  lab host up "${FLEET_ADDRESSES[@]}" --sudo-password "$SUDO_PASSWORD"
+  states before
+}
+
+# on_fleet CMD...: with each host's name as the last word, all at once
+on_fleet() {
+  local host pids=() pid rc=0
+  for host in "${FLEET[@]}"; do "$@" "$host" & pids+=($!); done
+  for pid in "${pids[@]}"; do wait "$pid" || rc=1; done
+  return "$rc"
+}
+
+# fleet VERB ARGS...: the installer, for these three
+fleet() { install "$1" --bundle "$FILE" "${@:2}"; }
+fleet_create() { fleet create -f "$FLEET_YAML" -y --accept-new-host-keys "$@"; }
+# resume has no -f of its own when the run is known, but the cluster is still this one
+fleet_resume() { fleet resume -f "$FLEET_YAML" "$@"; }
+
+# states NAME: $WORK/NAME-HOST of every host, once nothing starts any more
+states() { on_fleet one_state "$1"; }
+one_state() {
+  # shellcheck disable=SC2016  # for the host's shell
+  within 60 lab host root "$2" 'case $(systemctl is-system-running) in running|degraded) ;; *) exit 1 ;; esac' || true
+  lab host root "$2" sh -s < "$ROOT/tests/e2e/host-state.sh" > "$WORK/$1-$2"
+}
+
+# as_before: every host is what it was before anything of ours
+as_before() {
+  local host rc=0
+  states now
+  for host in "${FLEET[@]}"; do same "$WORK/before-$host" "$WORK/now-$host" || rc=1; done
+  return "$rc"
+}
+
+# The comparison would be worth nothing if it did not see a cluster: something of every kind is different.
+sees_a_cluster() {
+  local kinds kind
+  one_state with-cluster n1
+  kinds=$(diff "$WORK/before-n1" "$WORK/with-cluster-n1" | sed -n 's/^[<>] \([^ ]*\) .*/\1/p' | sort -u | tr '\n' ' ')
+  for kind in file sum link address route unit unit-file unit-at mount sysctl nft netns cgroup process; do
+    [[ " $kinds " == *" $kind "* ]] || { echo "no $kind is different, but: $kinds"; return 1; }
+  done
+}
+
+fleet_ready() { [ "$(kubectl_on n1 get nodes --no-headers | grep -c ' Ready ')" = "${#FLEET[@]}" ]; }
+fleet_becomes_ready() { within "${1:-180}" fleet_ready; }
+
+fleet_trees() { on_fleet one_tree "$1"; }
+one_tree() { tree "$2" > "$WORK/tree-$1-$2"; }
+same_trees() {
+  local host rc=0
+  for host in "${FLEET[@]}"; do same "$WORK/tree-$1-$host" "$WORK/tree-$2-$host" || rc=1; done
+  return "$rc"
+}
+
+# A create where all holds: no step does anything, no file of any host is another.
+fleet_changes_nothing() {
+  fleet_trees still-before
+  fleet_create --json > "$WORK/again.jsonl" || { tail -n 3 "$WORK/again.jsonl"; return 1; }
+  fleet_trees still-after
+  python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/again.jsonl"
+  same_trees still-before still-after
+}
+
+# the folder of the last run
+last_run() { find "$WORK/$HOME_NAME/clusters/lab/runs" -mindepth 1 -maxdepth 1 -type d | sort | tail -n 1; }
+journal() { python3 "$ROOT/tests/e2e/journal.py" "$1" "$(last_run)" "${@:2}"; }

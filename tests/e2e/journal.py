@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Looks at a run's folder (plan.json, journal.jsonl), or at the events of one.
+
+  overlap RUN                  two hosts were worked on at the same moment
+  one-at-a-time RUN            no two control planes were joining at the same moment
+  nothing-done EVENTS          every step that ended was satisfied
+  seconds RUN                  the longest steps, for people
+  next-kill RUN SEED KILL OF   the record of the next attempt to die at, as the KILLth of OF over what is left of the run
+  before-init RUN SEED KILL OF the same over what is left before `kubeadm init`
+  pick PLAN SEED EARLY LATE    ids of steps to fail: EARLY of those before `kubeadm init` begins, LATE of the others
+  failed-and-taken-back EVENTS the stream ends with a failure, and with every change taken back
+"""
+import datetime
+import json
+import random
+import sys
+from pathlib import Path
+
+
+def journal(run):
+    text = (Path(run) / "journal.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def steps(path):
+    found = json.loads(Path(path).read_text())
+    return found.get("plan", found)["steps"]
+
+
+def seconds(entry):
+    return datetime.datetime.fromisoformat(entry["time"].replace("Z", "+00:00")).timestamp()
+
+
+def intervals(run):
+    """(step, from, to) of every step that changed something, by its write-ahead record and its last."""
+    begun, out = {}, []
+    for entry in journal(run):
+        if entry["record"] == "stepPrepared":
+            begun[entry["step"]] = seconds(entry)
+        elif entry["record"] == "stepDone" and entry["step"] in begun:
+            out.append((entry["step"], begun.pop(entry["step"]), seconds(entry)))
+    return out
+
+
+def host(step):
+    return step.split("/")[0]
+
+
+def meet(a, b):
+    return a[1] < b[2] and b[1] < a[2]
+
+
+def overlap(run):
+    spans = intervals(run)
+    found = [(a[0], b[0]) for a in spans for b in spans if host(a[0]) < host(b[0]) and meet(a, b)]
+    pairs = {(host(a), host(b)) for a, b in found}
+    print(len(found), "pairs of steps overlapped, on", sorted(pairs))
+    hosts = {host(step["id"]) for step in steps(Path(run) / "plan.json")}
+    assert len(hosts) < 2 or pairs, "no two hosts were ever worked on at the same moment"
+
+
+def is_act(step, word):
+    return any(op.get("op") == "act" and word in json.dumps(op).lower() for op in step["ops"])
+
+
+def one_at_a_time(run):
+    plan = steps(Path(run) / "plan.json")
+    joining = {s["id"] for s in plan if is_act(s, "init") or is_act(s, "controlplane")}
+    spans = [span for span in intervals(run) if span[0] in joining]
+    print(spans)
+    assert len(spans) > 1, f"one control plane or none was made: {joining}"
+    both = [(a[0], b[0]) for a in spans for b in spans if a[0] < b[0] and meet(a, b)]
+    assert not both, both
+
+
+def nothing_done(events):
+    ends = [e for e in map(json.loads, open(events)) if e["type"] == "step-ended"]
+    other = [(e["step"], e["outcome"]) for e in ends if e["outcome"] != "satisfied"]
+    assert ends and not other, other
+
+
+def print_seconds(run):
+    for step, begun, ended in sorted(intervals(run), key=lambda s: s[1] - s[2])[:15]:
+        print(f"{ended - begun:7.1f} s  {step}")
+
+
+def ended(run):
+    """Steps that hold, as far as the journal says."""
+    return {e["step"] for e in journal(run) if e["record"] in ("stepDone", "stepSatisfied")}
+
+
+def ancestors(plan, ids):
+    by_id, found, todo = {s["id"]: s for s in plan}, set(), list(ids)
+    while todo:
+        for parent in by_id[todo.pop()].get("after", []):
+            if parent not in found:
+                found.add(parent)
+                todo.append(parent)
+    return found
+
+
+def draw(run, seed, kill, of, wanted):
+    """Every attempt looks at what holds first (a record each), and then writes two for each step that it does."""
+    held = ended(run)
+    left = 2 * len(wanted - held)
+    share = max(1, min(left, 2 * left // (of - kill + 1)))
+    return 1 + len(held) + random.Random(f"{seed}/{kill}").randint(1, share)
+
+
+def next_kill(run, seed, kill, of):
+    print(draw(run, seed, int(kill), int(of), {s["id"] for s in steps(Path(run) / "plan.json")}))
+
+
+def before_init(run, seed, kill, of):
+    plan = steps(Path(run) / "plan.json")
+    print(draw(run, seed, int(kill), int(of), ancestors(plan, [s["id"] for s in plan if is_act(s, "init")])))
+
+
+def pick(path, seed, early, late):
+    plan, chance = steps(path), random.Random(seed)
+    # a step that only looks has nothing that could fail in between
+    able = [s["id"] for s in plan if s["ops"]]
+    first = ancestors(plan, [s["id"] for s in plan if is_act(s, "init")])
+    print("\n".join(sorted(chance.sample([i for i in able if i in first], int(early)))
+                    + sorted(chance.sample([i for i in able if i not in first], int(late)))))
+
+
+def taken_back(events):
+    lines = [json.loads(line) for line in open(events)]
+    outcomes = {}
+    for e in lines:
+        if e["type"] == "step-ended":
+            outcomes[e["step"]] = e["outcome"]
+    print(lines[-1])
+    assert lines[-1]["type"] == "result" and lines[-1]["exitCode"] == 70, lines[-1]
+    assert "undone" in outcomes.values(), "nothing was taken back"
+    left = [step for step, outcome in outcomes.items() if outcome == "done"]
+    assert not left, f"not taken back: {left}"
+
+
+WORDS = {"overlap": overlap, "one-at-a-time": one_at_a_time, "nothing-done": nothing_done, "seconds": print_seconds,
+         "next-kill": next_kill, "before-init": before_init, "pick": pick, "failed-and-taken-back": taken_back}
+WORDS[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,27 @@
+# shellcheck shell=bash
+# Two control planes and a worker, as `operator`, whose sudo wants a password.
+. "$ROOT/tests/e2e/fleet.sh"
+. "$ROOT/tests/e2e/across.sh"
+say "a fleet: two control planes and a worker"
+HOME_NAME=home-fleet
+fleet_up
+sed "s,$SUDO_PASSWORD,$WORK/wrong-password," "$FLEET_YAML" > "$WORK/wrong-password.yaml"
+echo "not it" > "$WORK/wrong-password"
+check "a sudo password that is wrong is named, and no host is touched" \
+  says 52 "sudo" fleet create -f "$WORK/wrong-password.yaml" -y --accept-new-host-keys
+check "three hosts become a cluster" fleet_create
+check "every node of the fleet is Ready" fleet_becomes_ready 60
+check "every pod of the fleet runs" within 90 all_running n1
+check "two hosts were worked on at the same time" journal overlap
+check "control planes were made one at a time" journal one-at-a-time
+journal seconds || true
+objects n1 > "$WORK/objects-fleet" || true
+fleet_trees fleet
+check "pods reach pods of other hosts, and a service by its name" across_hosts
+check "the comparison of hosts sees a cluster, in every kind" sees_a_cluster
+check "a second create changes nothing on any host" fleet_changes_nothing
+check "the sudo password is nowhere on the controller or a host" no_password
+check "all hosts are rebooted at once" lab host reboot --all
+check "the fleet is Ready again, untouched" fleet_becomes_ready
+check "every pod runs again" within 120 all_running n1
+check "a create after the reboot changes nothing on any host" fleet_changes_nothing

@@ -1,0 +1,19 @@
+# shellcheck shell=bash
+# The worker's disk is full: the cluster comes up without it, and takes it in later.
+. "$ROOT/tests/e2e/fleet.sh"
+say "one worker with a full disk"
+HOME_NAME=home-partial
+lab host down --all
+fleet_up
+lab host disk n3 /var/lib/containerd full
+states before
+check "a worker with a full disk stops nobody else, and is told" exits 72 fleet_create --max-failed-workers 1
+two_ready() { [ "$(kubectl_on n1 get nodes --no-headers)" != "" ] && [ "$(kubectl_on n1 get nodes --no-headers | grep -c ' Ready ')" = 2 ]; }
+check "the two others are Ready" within 60 two_ready
+worker_as_before() { one_state now n3; same "$WORK/before-n3" "$WORK/now-n3"; }
+check "the worker is as it was" worker_as_before
+lab host disk n3 /var/lib/containerd room
+check "with room on its disk, resume takes the worker in" fleet_resume
+check "all three are Ready" fleet_becomes_ready 60
+lab host down --all
+HOME_NAME=home
