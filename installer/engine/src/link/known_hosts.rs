@@ -1,7 +1,7 @@
 //! Whether a server's key is the one we know: OpenSSH's known_hosts files (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT").
 //!
 //! Understood are plain names, `[host]:port`, hashed names, wildcards, negation, several key types for a host and
-//! `@revoked`. `@cert-authority` lines are passed over, since host certificates are not asked for. Lines that are
+//! `@revoked`. `@cert-authority` lines are named, and trusted for nothing: host certificates are not asked for. Lines that are
 //! no entries (another key type, a typo) are passed over as OpenSSH does.
 
 use std::io::Write as _;
@@ -49,6 +49,8 @@ pub enum Verdict {
     Unknown,
     /// The host has another key there.
     Changed(Place),
+    /// The host is only in a `@cert-authority` line.
+    Authority(Place),
     /// The key must not be trusted any more.
     Revoked(Place),
 }
@@ -90,9 +92,14 @@ impl KnownHosts {
             let same = line.entry.public_key().key_data() == key.key_data();
             match line.entry.marker() {
                 Some(Marker::Revoked) if same => return Verdict::Revoked(line.place.clone()),
+                Some(Marker::CertAuthority) if verdict == Verdict::Unknown => {
+                    verdict = Verdict::Authority(line.place.clone());
+                }
                 Some(_) => {}
                 None if same => verdict = Verdict::Known,
-                None if verdict == Verdict::Unknown => verdict = Verdict::Changed(line.place.clone()),
+                None if matches!(verdict, Verdict::Unknown | Verdict::Authority(_)) => {
+                    verdict = Verdict::Changed(line.place.clone());
+                }
                 None => {}
             }
         }

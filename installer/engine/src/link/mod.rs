@@ -114,13 +114,13 @@ pub enum LinkError {
         reason: String,
     },
     /// The user cannot become root.
-    #[error("{user} cannot sudo on {host}: passwordless sudo is needed ({reason})")]
+    #[error("{user} cannot sudo on {host}: {reason}")]
     NoSudo {
         /// Host name.
         host: String,
         /// SSH user.
         user: String,
-        /// What sudo said.
+        /// What sudo said, and how to mend it.
         reason: String,
     },
     /// Another run holds the host.

@@ -2,7 +2,11 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: what cannot go on fails the test")]
 
+mod bastions;
+mod line;
+mod login;
 mod server;
+mod sudo;
 
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -11,7 +15,7 @@ use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use kubexm_engine::link::agent::{serve, serve_store};
-use kubexm_engine::link::ssh::{SshLink, SshOptions};
+use kubexm_engine::link::ssh::{KeySource, SshLink, SshOptions};
 use kubexm_engine::link::{BlobSource, Change, Link as _, LinkError, SlotValues};
 use kubexm_ops::Machine;
 use kubexm_plan::op::{Content, File};
@@ -152,9 +156,9 @@ async fn a_changed_or_revoked_host_key_is_refused_even_when_new_ones_are_accepte
 async fn a_key_that_sshd_refuses_is_named_with_the_user() {
     let server = Server::start(&Setup::default());
     let mut target = server.target();
-    target.key_path = server.path("other_key");
+    target.login.keys = vec![KeySource::File(server.path("other_key"))];
     let refused = denied(SshLink::connect(target.clone(), server.options("run 1"), server.agent()).await);
-    assert!(refused.contains("other_key") && refused.contains(&target.user), "{refused}");
+    assert!(refused.contains("other_key") && refused.contains(&target.login.user), "{refused}");
     assert!(!server.agent_path().exists());
 }
 
@@ -169,8 +173,8 @@ async fn a_host_without_sshd_is_unreachable() {
         other => panic!("{:?}", other.err()),
     }
     let folder = tempfile::tempdir().unwrap();
-    target.key_path = folder.path().join("key");
-    server::keygen(&target.key_path);
+    target.login.keys = vec![KeySource::File(folder.path().join("key"))];
+    server::keygen(&folder.path().join("key"));
     match SshLink::connect(target, options, agent).await {
         Err(LinkError::Unreachable { address, .. }) => assert!(address.starts_with("127.0.0.1:")),
         other => panic!("{:?}", other.err()),
@@ -183,7 +187,7 @@ async fn a_user_who_cannot_sudo_is_told_what_sudo_said() {
     let server = Server::start(&Setup { plain_user: true, sudo, ..Setup::default() });
     match server.connect().await {
         Err(LinkError::NoSudo { user, reason, .. }) => {
-            assert_eq!(user, server.target().user);
+            assert_eq!(user, server.target().login.user);
             assert!(reason.contains("a password is required"), "{reason}");
         }
         other => panic!("{:?}", other.err()),

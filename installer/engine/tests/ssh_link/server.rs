@@ -5,9 +5,12 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kubexm_engine::link::ssh::{AgentBinary, AgentSource, SshLink, SshOptions, SshTarget};
+use kubexm_engine::link::ssh::{
+    AgentBinary, AgentSource, Hop, KeySource, Login, NoTerminal, Password, SshLink, SshOptions, SshTarget,
+};
 use kubexm_engine::link::{LinkError, known_hosts};
 use kubexm_spec::Arch;
 
@@ -20,6 +23,12 @@ pub struct Setup {
     pub sudo: Option<&'static str>,
     /// Printed before every command, as a noisy `.bashrc` does.
     pub noise: Option<&'static str>,
+    /// Password of the user of its own, for sshd (with and without PAM) and for sudo.
+    pub password: Option<&'static str>,
+    /// The rule that the real sudo has for the user of its own: `ALL`, `NOPASSWD: ALL`.
+    pub sudoers: Option<&'static str>,
+    /// Lines of sshd_config that come before the others; the first of a kind counts.
+    pub config: &'static str,
 }
 
 /// The server; ends with the value.
@@ -36,7 +45,7 @@ impl Server {
         let at = |name: &str| folder.path().join(name);
         // The user must reach its key and root.
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
-        let user = if setup.plain_user { User::add(folder.path()) } else { User::current() };
+        let user = if setup.plain_user { User::add(folder.path(), setup) } else { User::current() };
         for name in ["host_key", "client_key", "other_key"] {
             keygen(&at(name));
         }
@@ -65,10 +74,11 @@ impl Server {
         for _ in 0..5 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let config = format!(
-                "ListenAddress 127.0.0.1:{port}\nHostKey {shown}/host_key\nAuthorizedKeysFile {shown}/authorized_keys\n\
+                "{}\nListenAddress 127.0.0.1:{port}\nHostKey {shown}/host_key\nAuthorizedKeysFile {shown}/authorized_keys\n\
                  StrictModes no\nUsePAM no\nPidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
                  PermitRootLogin prohibit-password\nPrintMotd no\nSetEnv KUBEXM_TEST_ROOT={shown}/root \
-                 PATH={shown}/path:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n{force}"
+                 PATH={shown}/path:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n{force}",
+                setup.config
             );
             std::fs::write(at("sshd_config"), config).unwrap();
             // Where sshd keeps its privilege separation; a machine whose own sshd never ran has none.
@@ -102,17 +112,28 @@ impl Server {
             name: "node1".into(),
             address: "127.0.0.1".into(),
             port: self.port,
-            user: self.user.name.clone(),
-            key_path: self.path("client_key"),
+            login: self.login(),
+            sudo_password: None,
+            via: Vec::new(),
         }
+    }
+
+    /// With the key that the server knows.
+    pub fn login(&self) -> Login {
+        let keys = vec![KeySource::File(self.path("client_key"))];
+        Login { user: self.user.name.clone(), keys, password: None }
+    }
+
+    /// This server as a bastion.
+    pub fn hop(&self) -> Hop {
+        Hop { address: "127.0.0.1".into(), port: self.port, login: self.login() }
     }
 
     /// Options under which the server's key is known.
     pub fn options(&self, holder: &str) -> SshOptions {
         let known = self.path("known_hosts");
         if !known.exists() {
-            let key = std::fs::read_to_string(self.path("host_key.pub")).unwrap().parse().unwrap();
-            known_hosts::learn(&known, "127.0.0.1", self.port, &key).unwrap();
+            self.make_known(&known);
         }
         SshOptions {
             known_hosts: vec![known],
@@ -120,7 +141,15 @@ impl Server {
             connect_timeout: Duration::from_secs(20),
             keepalive: Duration::from_secs(5),
             holder: holder.into(),
+            prompt: Arc::new(NoTerminal),
+            shared: Arc::default(),
         }
+    }
+
+    /// Records the server's key in a file.
+    pub fn make_known(&self, file: &Path) {
+        let key = std::fs::read_to_string(self.path("host_key.pub")).unwrap().parse().unwrap();
+        known_hosts::learn(file, "127.0.0.1", self.port, &key).unwrap();
     }
 
     pub fn agent(&self) -> AgentBinary {
@@ -153,15 +182,16 @@ impl Drop for Server {
 struct User {
     name: String,
     made: bool,
+    sudoers: Option<PathBuf>,
 }
 
 impl User {
     fn current() -> Self {
         let name = Command::new("id").arg("-un").output().unwrap();
-        Self { name: String::from_utf8(name.stdout).unwrap().trim().to_owned(), made: false }
+        Self { name: String::from_utf8(name.stdout).unwrap().trim().to_owned(), made: false, sudoers: None }
     }
 
-    fn add(folder: &Path) -> Self {
+    fn add(folder: &Path, setup: &Setup) -> Self {
         let current = Self::current();
         if current.name != "root" {
             return current;
@@ -169,12 +199,29 @@ impl User {
         let unique = folder.file_name().unwrap().to_string_lossy().to_lowercase();
         let name = format!("kubexm{}", unique.replace(|c: char| !c.is_ascii_alphanumeric(), ""));
         run(Command::new("useradd").args(["-M", "-d", "/nonexistent", "-s", "/bin/sh", "-p", "*", &name]));
-        Self { name, made: true }
+        let mut user = Self { name, made: true, sudoers: None };
+        if let Some(password) = setup.password {
+            let line = folder.join("line");
+            std::fs::write(&line, format!("{}:{password}\n", user.name)).unwrap();
+            run(Command::new("chpasswd").stdin(std::fs::File::open(&line).unwrap()));
+            std::fs::remove_file(line).unwrap();
+        }
+        if let Some(rule) = setup.sudoers {
+            let path = PathBuf::from(format!("/etc/sudoers.d/{}", user.name));
+            let text = format!("Defaults:{0} env_keep += \"KUBEXM_TEST_ROOT\"\n{0} ALL=(ALL) {rule}\n", user.name);
+            user.sudoers = Some(path.clone());
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o440)).unwrap();
+        }
+        user
     }
 }
 
 impl Drop for User {
     fn drop(&mut self) {
+        if let Some(path) = &self.sudoers {
+            let _ = std::fs::remove_file(path);
+        }
         // userdel refuses while the last process of the user is still ending.
         let deadline = Instant::now() + Duration::from_secs(10);
         while self.made && Instant::now() < deadline {
@@ -232,4 +279,9 @@ fn kill_below(parent: u32) {
             let _ = Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status();
         }
     }
+}
+
+/// A password that these tests use.
+pub fn password(text: &str) -> Option<Password> {
+    Some(Password::new(text).unwrap())
 }

@@ -10,15 +10,17 @@ use std::sync::Arc;
 
 use kubexm_spec::digest::Hasher;
 use kubexm_spec::{Arch, Digest};
+use russh::Channel;
+use russh::client::Msg;
 use tokio::io::AsyncRead;
 
 use super::SshTarget;
-use super::connection::{Connection, Output, denied, unreachable};
+use super::connection::{Connection, denied, unreachable};
+use super::session::{MARK, Output, said};
 use crate::link::{BlobSource, LinkError};
 
 /// Where the agent is put on a node.
 pub const AGENT_PATH: &str = "/usr/local/bin/kubexm-install";
-const MARK: &str = "kubexm-begin";
 
 /// The agent's program, one for each architecture of the fleet.
 #[derive(Clone)]
@@ -114,20 +116,20 @@ pub async fn prepare(connection: &Connection, target: &SshTarget, agent: &AgentB
     })?;
     let path = quote(&agent.path);
     // The file is checked where it lies, before it becomes a program, and renamed within its folder so that a running
-    // agent keeps its own. /tmp may be noexec: nothing is run from there.
+    // agent keeps its own; its name is of this shell alone, since two installs may come at once. /tmp may be noexec:
+    // nothing is run from there.
     let script = format!(
-        "umask 077; t=$(mktemp) || exit 1; trap 'rm -f \"$t\"' EXIT; trap 'exit 1' HUP INT TERM; echo; echo {MARK}; \
+        "umask 077; n={path}.new.$$; t=$(mktemp) || exit 1; trap 'rm -f \"$t\" \"$n\"' EXIT; trap 'exit 1' HUP INT TERM; echo; echo {MARK}; \
          cat > \"$t\" || exit 1; d=$(sha256sum < \"$t\") || exit 1; \
          [ \"${{d%% *}}\" = {hex} ] || {{ echo \"arrived as $d\" >&2; exit 9; }}; \
          exec < /dev/null; \
-         {root} mkdir -p -m 755 {folder} && {root} install -m 755 \"$t\" {path}.new && \
-         {{ [ ! -e {path} ] || {root} cp -pf {path} {path}.before; }} && \
-         {{ sync {path}.new 2> /dev/null || sync; }} && {root} mv -f {path}.new {path}",
+         mkdir -p -m 755 {folder} && install -m 755 \"$t\" \"$n\" && \
+         {{ [ ! -e {path} ] || cp -pf {path} {path}.before; }} && \
+         {{ sync \"$n\" 2> /dev/null || sync; }} && mv -f \"$n\" {path}",
         hex = wanted.hex(),
-        root = target.root_prefix(),
         folder = quote(agent.path.rsplit_once('/').map_or("/", |(folder, _)| folder)),
     );
-    let output = connection.run(&shell(&script), program).await?;
+    let output = as_root(connection, target, &script, program).await?;
     if output.status != Some(0) {
         return Err(failed(target, "the agent's program cannot be put there", &output));
     }
@@ -141,29 +143,33 @@ pub async fn remove(
     agent: &AgentBinary,
     installed: Installed,
 ) -> Result<(), LinkError> {
-    let (path, root) = (quote(&agent.path), target.root_prefix());
+    let path = quote(&agent.path);
     let script = match installed {
         Installed::Present => return Ok(()),
-        Installed::New => format!("{root} rm -f {path}"),
-        Installed::Replaced => format!("{root} mv -f {path}.before {path}"),
+        Installed::New => format!("rm -f {path}"),
+        Installed::Replaced => format!("mv -f {path}.before {path}"),
     };
     run(connection, target, &script, "the agent's program cannot be taken away").await
 }
 
-/// Drops the program that was there before ours.
+/// The script that drops the program that was there before ours, for a session of its own.
 pub async fn forget_previous(
-    connection: &Connection,
+    (connection, session): (&Connection, Channel<Msg>),
     target: &SshTarget,
     agent: &AgentBinary,
 ) -> Result<(), LinkError> {
-    let script = format!("{} rm -f {}.before", target.root_prefix(), quote(&agent.path));
-    run(connection, target, &script, "the agent's old program cannot be removed").await
+    let script = root_script(target, &format!("rm -f {}.before", quote(&agent.path)));
+    let output = connection.run(session, &script, tokio::io::empty()).await?;
+    if output.status == Some(0) {
+        Ok(())
+    } else {
+        Err(failed(target, "the agent's old program cannot be removed", &output))
+    }
 }
 
 /// The command that starts the agent in one of its modes.
 pub fn agent_command(target: &SshTarget, agent: &AgentBinary, mode: &[&str]) -> String {
-    let script = format!("exec {} {} {}", target.root_prefix(), quote(&agent.path), mode.join(" "));
-    shell(&script)
+    shell(&format!("echo {MARK} >&2; exec {} {} {}", target.root_prefix(), quote(&agent.path), mode.join(" ")))
 }
 
 struct Seen {
@@ -172,31 +178,25 @@ struct Seen {
 }
 
 async fn look(connection: &Connection, target: &SshTarget, agent: &AgentBinary) -> Result<Seen, LinkError> {
-    // sudo's own message comes last: it may have several lines.
     let script = format!(
-        "echo; echo {MARK}; uname -m; d=$(sha256sum 2> /dev/null < {path}); echo \"digest ${{d%% *}}\"; {root} true 2>&1 < \
-         /dev/null && echo root",
+        "echo; echo {MARK}; uname -m; d=$(sha256sum 2> /dev/null < {path}); echo \"digest ${{d%% *}}\"",
         path = quote(&agent.path),
-        root = target.root_prefix(),
     );
-    let output = connection.run(&shell(&script), tokio::io::empty()).await?;
+    let output = as_root(connection, target, &script, tokio::io::empty()).await?;
     let text = String::from_utf8_lossy(&output.stdout);
     let mut lines = text.lines().skip_while(|line| *line != MARK).skip(1);
-    let Some(machine) = lines.next() else {
+    let (Some(machine), Some(digest)) = (lines.next(), lines.next().and_then(|line| line.strip_prefix("digest ")))
+    else {
         return Err(match output.status {
+            _ if output.password_refused => no_sudo(target, &said(&output.stderr), true),
             None => unreachable(target, "the connection ended while looking at the host"),
-            Some(_) => failed(target, "user's login shell does not run commands", &output),
+            // The mark is written before sudo begins.
+            Some(_) if String::from_utf8_lossy(&output.stderr).contains(MARK) && !target.root_prefix().is_empty() => {
+                no_sudo(target, &said(&output.stderr), false)
+            }
+            Some(_) => failed(target, "the user's login shell does not run commands", &output),
         });
     };
-    let digest = lines.next().and_then(|line| line.strip_prefix("digest ")).unwrap_or_default();
-    let said = lines.collect::<Vec<_>>().join("\n");
-    if said.lines().last() != Some("root") {
-        return Err(LinkError::NoSudo {
-            host: target.name.clone(),
-            user: target.user.clone(),
-            reason: if said.is_empty() { "sudo said nothing".to_owned() } else { said },
-        });
-    }
     let arch = Arch::from_any(machine).ok_or_else(|| {
         denied(target, format!("its architecture {machine:?} is none that Kubernetes is packed for (amd64, arm64)"))
     })?;
@@ -204,16 +204,58 @@ async fn look(connection: &Connection, target: &SshTarget, agent: &AgentBinary) 
 }
 
 async fn run(connection: &Connection, target: &SshTarget, script: &str, what: &str) -> Result<(), LinkError> {
-    let output = connection.run(&shell(script), tokio::io::empty()).await?;
+    let output = as_root(connection, target, script, tokio::io::empty()).await?;
     if output.status == Some(0) { Ok(()) } else { Err(failed(target, what, &output)) }
 }
 
+/// Runs a script as root, in the first session of a connection.
+async fn as_root(
+    connection: &Connection,
+    target: &SshTarget,
+    script: &str,
+    input: impl AsyncRead + Unpin + Send,
+) -> Result<Output, LinkError> {
+    let session = connection.only_session().await?;
+    connection.run(session, &root_script(target, script), input).await
+}
+
+/// One sudo for the whole script: it asks for the password once, and before the script reads anything.
+fn root_script(target: &SshTarget, script: &str) -> String {
+    shell(&format!("echo {MARK} >&2; exec {} {}", target.root_prefix(), shell(script)))
+}
+
+/// What sudo's refusal means. `refused`: it wanted the password a second time.
+pub fn no_sudo(target: &SshTarget, said: &str, refused: bool) -> LinkError {
+    let reason = if refused {
+        "sudo refused the password of `sudoPasswordFrom`".to_owned()
+    } else {
+        let mend = match said {
+            text if text.contains("password is required") || text.contains("a terminal is required") => {
+                "name its password with `sudoPasswordFrom`, or let it sudo without one (NOPASSWD)"
+            }
+            text if text.contains("must have a tty") => {
+                "sudo wants a terminal; put `Defaults:USER !requiretty` into sudoers there"
+            }
+            text if text.contains("not in the sudoers") || text.contains("not allowed to") => {
+                "let it run anything as root there, or name another user"
+            }
+            "" => "sudo said nothing; is it installed there?",
+            _ => "passwordless sudo or `sudoPasswordFrom` is needed",
+        };
+        if said.is_empty() { mend.to_owned() } else { format!("{mend} (it said: {said})") }
+    };
+    LinkError::NoSudo { host: target.name.clone(), user: target.login.user.clone(), reason }
+}
+
 fn failed(target: &SshTarget, what: &str, output: &Output) -> LinkError {
+    if output.password_refused {
+        return no_sudo(target, &said(&output.stderr), true);
+    }
     let Some(status) = output.status else {
         return unreachable(target, "the connection ended while the agent was being installed");
     };
-    let said = String::from_utf8_lossy(&output.stderr);
-    LinkError::Op { host: target.name.clone(), text: format!("{what} (exit status {status}): {}", said.trim()) }
+    let said = said(&output.stderr);
+    LinkError::Op { host: target.name.clone(), text: format!("{what} (exit status {status}): {said}") }
 }
 
 /// Whatever the user's login shell is, the script runs in `sh`.

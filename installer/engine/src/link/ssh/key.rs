@@ -6,30 +6,50 @@ use std::sync::Arc;
 
 use russh::keys::{Algorithm, EcdsaCurve, HashAlg, PrivateKey};
 use russh::{Preferred, cipher};
+use zeroize::Zeroizing;
+
+/// A key file's content.
+pub enum Stored {
+    /// Without a passphrase.
+    Open(Arc<PrivateKey>),
+    /// Its text; a passphrase is needed.
+    Locked(Zeroizing<String>),
+}
 
 /// Reads a key in OpenSSH's, PEM or PKCS#8 form. The error is a sentence that names the file and the way to mend it.
-pub fn load(path: &Path) -> Result<Arc<PrivateKey>, String> {
+pub fn load(path: &Path) -> Result<Stored, String> {
     let shown = path.display();
-    let encrypted = || {
-        format!(
-            "the key {shown} is protected by a passphrase, which is not supported yet; give a key without one \
-             (`ssh-keygen -p -N '' -f COPY` on a copy that is deleted afterwards)"
-        )
-    };
-    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read the key {shown}: {error}"))?;
+    let read = std::fs::read_to_string(path).map_err(|error| format!("cannot read the key {shown}: {error}"));
+    let text = Zeroizing::new(read?);
     match russh::keys::decode_secret_key(&text, None) {
-        Ok(key) if key.is_encrypted() => Err(encrypted()),
-        Ok(key) if matches!(key.algorithm(), Algorithm::Dsa) => {
-            Err(format!("the key {shown} is a DSA key, which no current sshd accepts; make an ed25519 one"))
-        }
-        Ok(key) => Ok(Arc::new(key)),
-        Err(russh::keys::Error::KeyIsEncrypted) => Err(encrypted()),
-        Err(_) if text.contains("ENCRYPTED") => Err(encrypted()),
+        Ok(key) if key.is_encrypted() => Ok(Stored::Locked(text)),
+        Ok(key) => usable(path, key).map(Stored::Open),
+        Err(russh::keys::Error::KeyIsEncrypted) => Ok(Stored::Locked(text)),
+        Err(_) if text.contains("ENCRYPTED") => Ok(Stored::Locked(text)),
         Err(_) if text.starts_with("ssh-") || text.starts_with("ecdsa-") => {
             Err(format!("{shown} is the public half of a key; give the private one"))
         }
         Err(error) => Err(format!("{shown} is not a private key that can be used: {error}")),
     }
+}
+
+/// The key behind a passphrase; none when the passphrase is wrong.
+pub fn unlock(path: &Path, text: &str, passphrase: &str) -> Result<Option<Arc<PrivateKey>>, String> {
+    match russh::keys::decode_secret_key(text, Some(passphrase)) {
+        Ok(key) if !key.is_encrypted() => usable(path, key).map(Some),
+        // A wrong passphrase shows as bytes that are no key.
+        Ok(_) | Err(_) => Ok(None),
+    }
+}
+
+fn usable(path: &Path, key: PrivateKey) -> Result<Arc<PrivateKey>, String> {
+    if matches!(key.algorithm(), Algorithm::Dsa) {
+        return Err(format!(
+            "the key {} is a DSA key, which no current sshd accepts; make an ed25519 one",
+            path.display()
+        ));
+    }
+    Ok(Arc::new(key))
 }
 
 /// What we offer: aes256-gcm first (the fastest measured on machines with AES instructions), the types of recorded host
@@ -76,7 +96,7 @@ mod tests {
 
     /// The reference is OpenSSH's own key maker.
     #[test]
-    fn keys_of_every_kind_that_ssh_keygen_makes_are_read_and_a_passphrase_is_named() {
+    fn keys_of_every_kind_that_ssh_keygen_makes_are_read_and_those_with_a_passphrase_unlocked() {
         let folder = tempfile::tempdir().unwrap();
         let make = |name: &str, args: &[&str]| {
             let path = folder.path().join(name);
@@ -92,16 +112,22 @@ mod tests {
             ("pem", &["-t", "rsa", "-b", "2048", "-m", "PEM", "-N", ""]),
             ("pkcs8", &["-t", "ecdsa", "-m", "PKCS8", "-N", ""]),
         ] {
-            load(&make(name, args)).unwrap_or_else(|error| panic!("{name}: {error}"));
+            match load(&make(name, args)) {
+                Ok(Stored::Open(_)) => {}
+                Ok(Stored::Locked(_)) => panic!("{name} has no passphrase"),
+                Err(error) => panic!("{name}: {error}"),
+            }
         }
         for (name, args) in [
             ("locked", &["-t", "ed25519", "-N", "secret"][..]),
             ("locked-pem", &["-t", "rsa", "-b", "2048", "-m", "PEM", "-N", "secret"]),
         ] {
-            let refused = load(&make(name, args)).unwrap_err();
-            assert!(refused.contains("passphrase"), "{name}: {refused}");
+            let path = make(name, args);
+            let Ok(Stored::Locked(text)) = load(&path) else { panic!("{name} has a passphrase") };
+            assert!(unlock(&path, &text, "another").unwrap().is_none(), "{name}");
+            assert!(unlock(&path, &text, "secret").unwrap().is_some(), "{name}");
         }
-        assert!(load(&folder.path().join("ed25519.pub")).unwrap_err().contains("private"));
-        assert!(load(&folder.path().join("absent")).unwrap_err().contains("absent"));
+        assert!(load(&folder.path().join("ed25519.pub")).err().unwrap().contains("private"));
+        assert!(load(&folder.path().join("absent")).err().unwrap().contains("absent"));
     }
 }

@@ -4,11 +4,17 @@
 //! it is made again, and what was asked is asked again: everything the agent does can be asked twice, and a second
 //! agent waits until the first has finished what it had begun.
 
+mod auth;
 mod channel;
 mod connection;
 mod deliver;
+mod fetch;
+mod hostkey;
 mod install;
 mod key;
+mod secret;
+mod session;
+mod shared;
 mod start;
 mod target;
 mod texts;
@@ -26,25 +32,27 @@ use tokio::time::Instant;
 use super::wire::{Answer, Ask, Secrets};
 use super::{BlobSource, Change, DeliverProgress, Link, LinkError, SlotValues};
 use channel::{AgentChannel, ChannelError};
-use connection::{Connection, unreachable};
+use connection::{Connection, NoSession, unreachable};
 use deliver::Interrupted;
 use start::open_agent;
 use texts::texts_of;
 
 pub use channel::AgentHello;
 pub use install::{AGENT_PATH, AgentBinary, AgentSource, Installed};
-pub use target::{SshOptions, SshTarget};
+pub use secret::{Answered, NoTerminal, Nobody, Password, Prompt, Question};
+pub use shared::Shared;
+pub use target::{Hop, KeySource, Login, SshOptions, SshTarget};
 
-/// Time for a request that is not a step.
-const LOOK: Duration = Duration::from_secs(120);
+/// Time for a request that is not a step: a network that is away for 90 s, found out about, and a new connection.
+const LOOK: Duration = Duration::from_secs(180);
 /// How long a value may take to be made: kubeadm uploads certificates.
 const PROVIDE: Duration = Duration::from_secs(120);
-/// Beyond a step's own timeout, for the way there and back and for a reconnect.
-const GRACE: Duration = Duration::from_secs(60);
+/// Beyond a step's own timeout, for the way there and back and for a network that is away for 90 s.
+const GRACE: Duration = Duration::from_secs(180);
 /// Longest pause between two tries to reconnect.
 const MOST_BACKOFF: Duration = Duration::from_secs(10);
 /// How long a lost connection is tried again while blobs are delivered.
-const RECONNECT: Duration = Duration::from_secs(120);
+const RECONNECT: Duration = Duration::from_secs(180);
 /// Cut deliveries in a row that brought no byte.
 const MOST_STALLS: u32 = 5;
 /// Round trips that the clock is measured with; the fastest counts.
@@ -71,7 +79,8 @@ impl SshLink {
     pub async fn connect(target: SshTarget, options: SshOptions, agent: AgentBinary) -> Result<Self, LinkError> {
         let connection = Connection::open(&target, &options).await?;
         let installed = install::prepare(&connection, &target, &agent).await?;
-        match open_agent(&connection, &target, &agent, &options, &["agent"]).await {
+        let session = connection.only_session().await?;
+        match open_agent((&connection, session), &target, &agent, &options, &["agent"]).await {
             Ok((channel, hello)) => {
                 let live = Mutex::new(Some(Arc::new(Live { connection, channel })));
                 Ok(Self { target, options, agent, installed, hello, live })
@@ -109,7 +118,9 @@ impl SshLink {
             return Ok(());
         }
         let live = self.live(Instant::now() + LOOK).await?;
-        install::forget_previous(&live.connection, &self.target, &self.agent).await
+        let (session, own) = self.second_session(&live.connection).await?;
+        let connection = own.as_ref().unwrap_or(&live.connection);
+        install::forget_previous((connection, session), &self.target, &self.agent).await
     }
 
     /// kubeadm's admin.conf of a control plane, for the operator's own kubeconfig. A secret: never logged or shown.
@@ -157,7 +168,9 @@ impl SshLink {
         let connection = Connection::open(&self.target, &self.options).await?;
         // The host may have been set back meanwhile.
         install::prepare(&connection, &self.target, &self.agent).await?;
-        let (channel, _) = open_agent(&connection, &self.target, &self.agent, &self.options, &["agent"]).await?;
+        let session = connection.only_session().await?;
+        let place = (&connection, session);
+        let (channel, _) = open_agent(place, &self.target, &self.agent, &self.options, &["agent"]).await?;
         Ok(Live { connection, channel })
     }
 
@@ -217,6 +230,22 @@ impl SshLink {
         LinkError::Protocol { host: self.target.name.clone(), reason }
     }
 
+    /// A session beside the agent's, on a connection of its own where sshd allows one each (`MaxSessions 1`).
+    async fn second_session(
+        &self,
+        connection: &Connection,
+    ) -> Result<(russh::Channel<russh::client::Msg>, Option<Connection>), LinkError> {
+        match connection.session().await {
+            Ok(session) => Ok((session, None)),
+            Err(NoSession::Lost(error)) => Err(error),
+            Err(NoSession::Refused) => {
+                let own = Connection::open(&self.target, &self.options).await?;
+                let session = own.only_session().await?;
+                Ok((session, Some(own)))
+            }
+        }
+    }
+
     /// One try of a delivery, on a channel of its own.
     async fn deliver_once(
         &self,
@@ -225,8 +254,14 @@ impl SshLink {
         progress: DeliverProgress<'_>,
     ) -> Result<Result<(), Interrupted>, LinkError> {
         let live = self.live(Instant::now() + RECONNECT).await?;
-        let opened = open_agent(&live.connection, &self.target, &self.agent, &self.options, &["agent", "store"]).await;
-        let (channel, _) = match opened {
+        let opened = async {
+            let (session, own) = self.second_session(&live.connection).await?;
+            let place = (own.as_ref().unwrap_or(&live.connection), session);
+            let (channel, _) = open_agent(place, &self.target, &self.agent, &self.options, &["agent", "store"]).await?;
+            Ok((channel, own))
+        };
+        // A connection of its own lives as long as the delivery.
+        let (channel, _own) = match opened.await {
             Ok(opened) => opened,
             Err(LinkError::Unreachable { .. }) => return Ok(Err(Interrupted::Lost { missing: None })),
             Err(error) => return Err(error),
@@ -311,10 +346,10 @@ impl Link for SshLink {
     async fn fetch(
         &self,
         blobs: &[(Digest, u64)],
-        _: &Depots,
-        _: DeliverProgress<'_>,
+        depots: &Depots,
+        progress: DeliverProgress<'_>,
     ) -> Result<Vec<(Digest, u64)>, LinkError> {
-        Ok(blobs.to_vec())
+        self.fetch_from(blobs, depots, progress).await
     }
 
     async fn listen(&self, ports: &[mesh::Port]) -> Result<(), LinkError> {

@@ -1,32 +1,39 @@
 //! The agent's start: its channel over a running command, and what it says when it does not run.
 
+use russh::Channel;
+use russh::client::Msg;
+
 use super::channel::{AgentChannel, AgentHello, ChannelError};
-use super::connection::{Connection, Streams, unreachable};
+use super::connection::{Connection, unreachable};
 use super::install::{self, AgentBinary};
 use super::{SshOptions, SshTarget};
 use crate::link::LinkError;
 
-/// Starts the agent in a mode and shakes hands.
+/// Starts the agent in a mode, in a session, and shakes hands.
 pub async fn open_agent(
-    connection: &Connection,
+    (connection, session): (&Connection, Channel<Msg>),
     target: &SshTarget,
     agent: &AgentBinary,
     options: &SshOptions,
     mode: &[&str],
 ) -> Result<(AgentChannel, AgentHello), LinkError> {
-    let streams = connection.start(&install::agent_command(target, agent, mode)).await?;
-    let error_text = streams.error_text;
+    let streams = connection.start(session, &install::agent_command(target, agent, mode)).await?;
+    let trouble = streams.trouble;
     let opening = AgentChannel::open(streams.reader, streams.writer, &options.holder);
     let opened = tokio::time::timeout(options.connect_timeout, opening).await;
     let host = target.name.clone();
     match opened {
         Ok(Ok(opened)) => Ok(opened),
+        Ok(Err(_)) if trouble.password_refused() => Err(install::no_sudo(target, &trouble.said(), true)),
         Ok(Err(ChannelError::Lost)) => Err(unreachable(target, "the connection ended while the agent started")),
         Ok(Err(_)) if connection.is_closed() => {
             Err(unreachable(target, "the connection ended while the agent started"))
         }
         Ok(Err(error)) => {
-            let said = Streams::said(&error_text);
+            let said = trouble.said();
+            if said.lines().any(|line| line.starts_with("sudo: ")) {
+                return Err(install::no_sudo(target, &said, false));
+            }
             let reason = if said.is_empty() { error.to_string() } else { format!("{error}; it said: {said}") };
             Err(LinkError::Protocol { host, reason })
         }

@@ -1,7 +1,12 @@
 //! Where a host is, who we are there, and how connections to it are made.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use super::secret::{Password, Prompt};
+use super::session::PROMPT;
+use super::shared::Shared;
 
 /// Where a host is and who we are there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,10 +17,44 @@ pub struct SshTarget {
     pub address: String,
     /// Of sshd.
     pub port: u16,
-    /// Who logs in. Anybody but root needs passwordless sudo.
+    /// Who logs in. Anybody but root needs sudo.
+    pub login: Login,
+    /// For sudo, where it asks for one. Without it sudo must not ask.
+    pub sudo_password: Option<Password>,
+    /// Hosts that the connection goes through, the nearest first.
+    pub via: Vec<Hop>,
+}
+
+/// A host on the way to another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// Address or DNS name, as the host before it knows it; known_hosts is asked for it.
+    pub address: String,
+    /// Of sshd.
+    pub port: u16,
+    /// Who logs in.
+    pub login: Login,
+}
+
+/// Who logs in, and with what. Keys are offered first, in their order, then the password, then the server's own questions
+/// are answered (keyboard-interactive, RFC 4256).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// User name.
     pub user: String,
-    /// Private key without a passphrase.
-    pub key_path: PathBuf,
+    /// Keys.
+    pub keys: Vec<KeySource>,
+    /// Also given where the server's own questions ask for a password.
+    pub password: Option<Password>,
+}
+
+/// Where keys are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    /// A private key file.
+    File(PathBuf),
+    /// The socket of an ssh-agent, all of whose keys are offered.
+    Agent(PathBuf),
 }
 
 /// How connections are made.
@@ -31,20 +70,30 @@ pub struct SshOptions {
     pub keepalive: Duration,
     /// Whose run it is, for another that finds the host held: run id and controller. Unique for a run's process.
     pub holder: String,
+    /// Asks the operator for one-time codes and passphrases.
+    pub prompt: Arc<dyn Prompt>,
+    /// What the links of one run share.
+    pub shared: Arc<Shared>,
 }
 
 impl SshTarget {
-    /// What goes before a command that needs root.
-    pub(super) fn root_prefix(&self) -> &'static str {
-        if self.user != "root" { "sudo -n" } else { "" }
-    }
-
-    /// Address and port, for people.
-    pub(super) fn shown(&self) -> String {
-        if self.address.contains(':') {
-            format!("[{}]:{}", self.address, self.port)
-        } else {
-            format!("{}:{}", self.address, self.port)
+    /// What goes before a command that needs root. sudo reads the password from the channel, and only after it has written
+    /// [`PROMPT`]: nothing else ever gets it.
+    pub(super) fn root_prefix(&self) -> String {
+        match (&self.sudo_password, self.login.user.as_str()) {
+            (_, "root") => String::new(),
+            (Some(_), _) => format!("sudo -S -p '{PROMPT}'"),
+            (None, _) => "sudo -n".to_owned(),
         }
     }
+
+    /// What sudo may ask for.
+    pub(super) fn asked_by_sudo(&self) -> Option<Password> {
+        self.sudo_password.clone().filter(|_| self.login.user != "root")
+    }
+}
+
+/// Address and port, for people.
+pub(super) fn shown(address: &str, port: u16) -> String {
+    if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
 }

@@ -1,0 +1,82 @@
+//! What the links of one run share: keys whose passphrase was asked once, and turns at a host's door.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+
+use russh::keys::PrivateKey;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+
+use super::key::{self, Stored};
+use super::secret::{Prompt, Question};
+
+/// Logins at one address at once. sshd turns away the eleventh that is not logged in yet, at random
+/// (`MaxStartups 10:30:100`), which fifty hosts behind one bastion would meet.
+const AT_ONE_DOOR: usize = 8;
+/// Times a passphrase may be mistyped.
+const TRIES: usize = 3;
+
+/// Shared by every link that has a clone of the same options.
+#[derive(Default)]
+pub struct Shared {
+    unlocked: Mutex<HashMap<PathBuf, Arc<PrivateKey>>>,
+    doors: StdMutex<HashMap<(String, u16), Arc<Semaphore>>>,
+    /// Held while a host key is learnt, so that links through one bastion learn it once.
+    pub(super) learning: Mutex<()>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Shared")
+    }
+}
+
+impl Shared {
+    /// A private key; its passphrase is asked at most once in a run. The error is a sentence.
+    pub(super) async fn key(&self, path: &Path, prompt: &dyn Prompt) -> Result<Arc<PrivateKey>, String> {
+        let text = match load(path).await? {
+            Stored::Open(key) => return Ok(key),
+            Stored::Locked(text) => text,
+        };
+        let mut unlocked = self.unlocked.lock().await;
+        if let Some(key) = unlocked.get(path) {
+            return Ok(Arc::clone(key));
+        }
+        let shown = path.display();
+        for _ in 0..TRIES {
+            let question = Question {
+                who: format!("the key {shown}"),
+                instructions: String::new(),
+                text: "Passphrase:".to_owned(),
+                echo: false,
+            };
+            let answer = prompt.ask(question).await.map_err(|nobody| {
+                format!("the key {shown} is protected by a passphrase, and {nobody}; put it into ssh-agent (`ssh-add`)")
+            })?;
+            let (text, file) = (text.clone(), path.to_owned());
+            let unlock = move || key::unlock(&file, &text, &answer.0);
+            let opened = tokio::task::spawn_blocking(unlock).await.map_err(|error| error.to_string())?;
+            if let Some(key) = opened? {
+                unlocked.insert(path.to_owned(), Arc::clone(&key));
+                return Ok(key);
+            }
+        }
+        Err(format!("the passphrase of the key {shown} was wrong {TRIES} times"))
+    }
+
+    /// Waits for a turn to log in at an address.
+    pub(super) async fn turn(&self, address: &str, port: u16) -> Option<OwnedSemaphorePermit> {
+        let door = {
+            let mut doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
+            let new = || Arc::new(Semaphore::new(AT_ONE_DOOR));
+            Arc::clone(doors.entry((address.to_owned(), port)).or_insert_with(new))
+        };
+        door.acquire_owned().await.ok()
+    }
+}
+
+/// Reads a key file.
+pub(super) async fn load(path: &Path) -> Result<Stored, String> {
+    let path = path.to_owned();
+    tokio::task::spawn_blocking(move || key::load(&path)).await.map_err(|error| error.to_string())?
+}
