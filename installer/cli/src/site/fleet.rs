@@ -1,16 +1,18 @@
 //! The hosts of a cluster, connected, each with its agent.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use kubexm_engine::link::ssh::{AGENT_PATH, AgentBinary, AgentSource, SshLink, SshOptions, SshTarget};
+use kubexm_engine::link::ssh::{
+    AGENT_PATH, AgentBinary, AgentSource, Hop, KeySource, Login, SshLink, SshOptions, SshTarget,
+};
 use kubexm_engine::link::{Link, LinkError};
 use kubexm_engine::{EventSink, Links};
 use kubexm_plan::Facts;
-use kubexm_spec::cluster::Host;
+use kubexm_spec::cluster::{Host, SecretSource};
 use kubexm_spec::{Arch, ArtifactKey};
 use kubexm_terminal::Failure;
 
@@ -18,6 +20,7 @@ use super::blobs::BundleBlobs;
 use super::opened::Opened;
 use crate::commands::args::HostArgs;
 use crate::support::home::Home;
+use crate::support::secrets::{self, Terminal};
 use crate::support::{events, failures};
 
 /// For each stage of connecting.
@@ -46,6 +49,8 @@ impl Fleet {
             connect_timeout: CONNECT,
             keepalive: KEEPALIVE,
             holder: holder.to_owned(),
+            prompt: Arc::new(Terminal::default()),
+            shared: Arc::default(),
         };
         let agent = agent_programs(opened);
         let connecting = opened.cluster.hosts.iter().map(|host| {
@@ -166,20 +171,51 @@ fn agent_programs(opened: &Opened) -> AgentBinary {
 }
 
 fn target(host: &Host, home: &Home) -> Result<SshTarget, LinkError> {
-    let key_path = match &host.private_key_path {
-        Some(path) => home.expand(path),
-        None => home.default_key().ok_or_else(|| LinkError::Denied {
-            host: host.name.clone(),
-            address: format!("{}:{}", host.address, host.port),
-            reason: "no key to log in with: name one with `privateKeyPath` in cluster.yaml, or make ~/.ssh/id_ed25519"
-                .to_owned(),
-        })?,
+    let denied = |reason: String| LinkError::Denied {
+        host: host.name.clone(),
+        address: format!("{}:{}", host.address, host.port),
+        reason,
     };
+    let secret = |key: &str, source: &Option<SecretSource>| {
+        let read = source.as_ref().map(|source| secrets::read(source, home)).transpose();
+        read.map_err(|reason| denied(format!("{key}: {reason}")))
+    };
+    let password = secret("passwordFrom", &host.password)?;
+    let login = Login {
+        user: host.user.clone(),
+        keys: keys(host.private_key_path.as_deref(), host.agent, password.is_some(), home),
+        password,
+    };
+    if login.keys.is_empty() && login.password.is_none() {
+        return Err(denied(
+            "no key to log in with: name one with `privateKeyPath` in cluster.yaml, or make ~/.ssh/id_ed25519; or use \
+             `agent: true` or `passwordFrom`"
+                .to_owned(),
+        ));
+    }
+    let via = host.via.iter().map(|jump| {
+        let password = secret("via: passwordFrom", &jump.password)?;
+        let own = jump.private_key_path.as_deref().or(host.private_key_path.as_deref());
+        let keys = keys(own, jump.agent || host.agent, password.is_some(), home);
+        let login = Login { user: jump.user.clone(), keys, password };
+        Ok(Hop { address: jump.address.clone(), port: jump.port, login })
+    });
     Ok(SshTarget {
         name: host.name.clone(),
         address: host.address.clone(),
         port: host.port,
-        user: host.user.clone(),
-        key_path,
+        login,
+        sudo_password: secret("sudoPasswordFrom", &host.sudo_password)?,
+        via: via.collect::<Result<_, LinkError>>()?,
     })
+}
+
+/// The key that is named comes first, then those of the ssh-agent. Where nothing is named, they come before the user's own
+/// key, whose passphrase is then not asked; where a password is given, nothing else is tried.
+fn keys(named: Option<&Path>, agent: bool, password: bool, home: &Home) -> Vec<KeySource> {
+    let unnamed = named.is_none() && !password;
+    let mut keys: Vec<KeySource> = named.map(|path| KeySource::File(home.expand(path))).into_iter().collect();
+    keys.extend(home.ssh_agent().filter(|_| agent || unnamed).map(KeySource::Agent));
+    keys.extend(home.default_key().filter(|_| unnamed && !agent).map(KeySource::File));
+    keys
 }

@@ -17,6 +17,7 @@ const KEYS: [&str; 3] = [".ssh/id_ed25519", ".ssh/id_ecdsa", ".ssh/id_rsa"];
 pub struct Home {
     root: PathBuf,
     user: Option<PathBuf>,
+    ssh_agent: Option<PathBuf>,
 }
 
 /// The folder of one cluster.
@@ -42,7 +43,7 @@ impl Home {
             }
         };
         let root = std::path::absolute(&root).map_err(|error| failures::disk("find", &root, &error))?;
-        Ok(Self { root, user })
+        Ok(Self { root, user, ssh_agent: read("SSH_AUTH_SOCK") })
     }
 
     /// The folder of a cluster.
@@ -85,6 +86,16 @@ impl Home {
     pub fn default_key(&self) -> Option<PathBuf> {
         let user = self.user.as_deref()?;
         KEYS.iter().map(|key| user.join(key)).find(|path| path.is_file())
+    }
+
+    /// The socket of the user's ssh-agent.
+    pub fn ssh_agent(&self) -> Option<PathBuf> {
+        self.ssh_agent.clone()
+    }
+
+    /// A variable of the environment that cluster.yaml names; none when it is not set or no text.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
     }
 
     /// `~/…` is the user's home.
