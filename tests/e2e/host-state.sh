@@ -30,7 +30,7 @@ units() {
   systemctl list-units --no-legend --no-pager --plain --type device | awk '/net-/ { print "unit", $1 }'
   find /etc/systemd /run/systemd/system /run/systemd/transient -name '*.service' 2> /dev/null | sed 's/^/unit-at /' | grep -vE "$logins" || true
 }
-mounts() { awk '{ print "mount", $5, $4, $6, $0 }' /proc/self/mountinfo | sed -E 's/^(mount [^ ]+ [^ ]+ [^ ]+) .* - /\1 /' | grep -vE "$logins"; }
+mounts() { awk '{ print "mount", $5, $4, $6, $0 }' /proc/self/mountinfo | sed -E 's/^(mount [^ ]+ [^ ]+ [^ ]+) .* - /\1 /; s,/\.#proc-[^ ]*,(made at boot),' | grep -vE "$logins"; }
 sysctls() {
   # counters, keys and dates of the kernel'"'"'s own
   sysctl -a 2> /dev/null | grep '^net\.' | grep -vE 'nf_conntrack_count|tcp_fastopen_key|stable_secret|fib_sync_mem|\.(rt_cache|neigh\..*gc_)' | sed 's/^/sysctl /'
@@ -42,7 +42,7 @@ rules() {
   ! [ -e /proc/net/ip_vs ] || sed 's/^/ipvs /' /proc/net/ip_vs
 }
 network() {
-  ip -o -d link | sed -E 's/^[0-9]+: //; s/ (qlen|promiscuity|numtxqueues|gso|tso|gro|minmtu|maxmtu|addrgenmode) .*//; s/^/link /'
+  ip -o -d link | sed -E 's/^[0-9]+: //; s/@if[0-9]+:/@outside:/; s/ (qlen|promiscuity|numtxqueues|gso|tso|gro|minmtu|maxmtu|addrgenmode) .*//; s/^/link /'
   ip -o addr | sed -E 's/^[0-9]+: //; s/valid_lft.*//; s/^/address /'
   ip route show table all | grep -v ' dev lo ' | sed 's/^/route /'
   ip rule | sed 's/^/rule /'
