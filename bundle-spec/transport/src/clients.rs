@@ -34,6 +34,8 @@ pub struct HttpOptions {
     pub parallel_per_host: usize,
     /// What we call ourselves.
     pub user_agent: String,
+    /// Whether the environment's proxies are used (`HTTPS_PROXY` and its kin). Not between the hosts of a cluster.
+    pub proxies: bool,
 }
 
 impl Default for HttpOptions {
@@ -48,6 +50,7 @@ impl Default for HttpOptions {
             parallel: 8,
             parallel_per_host: 4,
             user_agent: concat!("kubexm/", env!("CARGO_PKG_VERSION")).to_owned(),
+            proxies: true,
         }
     }
 }
@@ -108,7 +111,11 @@ impl Clients {
         }
         // The roots are named one by one because a machine without a CA folder otherwise gets no client at all,
         // not even for http (reqwest#2988). No decoding of bodies: it would break ranges and digests.
-        let client = reqwest::Client::builder()
+        let mut builder = reqwest::Client::builder();
+        if !self.options.proxies {
+            builder = builder.no_proxy();
+        }
+        let client = builder
             .tls_certs_merge(roots)
             .https_only(!trusts.plain_http)
             .redirect(redirect::Policy::limited(10))

@@ -1,8 +1,9 @@
 //! Listening: TLS with the certificate of the cluster's registry CA, until told to stop.
 
-use std::net::SocketAddr;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path as FilePath;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -17,6 +18,7 @@ use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 use crate::DepotError;
@@ -26,12 +28,22 @@ use crate::registry::{self, Registry};
 /// A client that says nothing is let go after this long, be it before the handshake, within a request or between two.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Connections at the same time. Each needs two open files (itself and the blob it reads), and a unit has 1024.
+const MOST: usize = 400;
+/// Connections at the same time from one address: what a node's runtime and agent open together, with room. One node
+/// that opens more cannot keep the others out.
+const MOST_OF_ONE: usize = 32;
+/// How long a client may leave what was sent to it unread or unacknowledged (RFC 5482).
+const UNREAD: Duration = Duration::from_secs(120);
+
 /// A depot that listens; [`Running::run`] answers requests.
 pub struct Running {
     listener: TcpListener,
     tls: TlsAcceptor,
     router: Router,
     patience: Duration,
+    most: usize,
+    most_of_one: usize,
     /// Where it listens, with the real port when the config said 0.
     pub address: SocketAddr,
 }
@@ -47,7 +59,7 @@ pub async fn serve(config_path: &FilePath) -> Result<Running, DepotError> {
     let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     let router = router(config);
-    Ok(Running { listener, tls, router, patience: PATIENCE, address })
+    Ok(Running { listener, tls, router, patience: PATIENCE, most: MOST, most_of_one: MOST_OF_ONE, address })
 }
 
 impl Running {
@@ -57,15 +69,24 @@ impl Running {
         Self { patience, ..self }
     }
 
+    /// Other limits than 400 connections in all and 32 from one address.
+    #[must_use]
+    pub fn limits(self, most: usize, most_of_one: usize) -> Self {
+        Self { most, most_of_one, ..self }
+    }
+
     /// Answers requests until the future is dropped. One bad client never ends it.
     pub async fn run(self) {
         // HTTP/1.1 alone: every client of a registry speaks it, and what has no second protocol has no attacks on it.
         let mut server = hyper::server::conn::http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(self.patience);
         let patience = self.patience;
+        let (all, clients) = (Arc::new(Semaphore::new(self.most)), Clients::default());
         loop {
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
+            // When all are taken the next client waits in the system's queue; silent ones are let go meanwhile.
+            let Ok(permit) = Arc::clone(&all).acquire_owned().await else { return };
+            let (stream, from) = match self.listener.accept().await {
+                Ok((stream, from)) => (stream, from.ip()),
                 Err(error) => {
                     // Out of file descriptors, most often: wait for some connection to end.
                     tracing::warn!(%error, "cannot accept a connection");
@@ -73,15 +94,57 @@ impl Running {
                     continue;
                 }
             };
+            // Closed at once: the client tries again, and what it has open goes on.
+            let Some(seat) = clients.seat(from, self.most_of_one) else {
+                tracing::warn!(client = %from, most = self.most_of_one, "too many connections from one address");
+                continue;
+            };
             let (tls, router, server) = (self.tls.clone(), self.router.clone(), server.clone());
             tokio::spawn(async move {
+                let _held = (permit, seat);
                 let _ = stream.set_nodelay(true);
+                let unread = u32::try_from(UNREAD.as_millis()).unwrap_or(u32::MAX);
+                let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, unread);
                 let Ok(Ok(stream)) = tokio::time::timeout(patience, tls.accept(stream)).await else { return };
                 let service = TowerToHyperService::new(router);
                 if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
                     tracing::debug!(%error, "connection ended");
                 }
             });
+        }
+    }
+}
+
+/// Connections by address.
+#[derive(Clone, Default)]
+struct Clients(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// One connection of an address; given back when dropped.
+struct Seat {
+    clients: Clients,
+    of: IpAddr,
+}
+
+impl Clients {
+    fn seat(&self, of: IpAddr, most: usize) -> Option<Seat> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(of).or_default();
+        if *count >= most {
+            return None;
+        }
+        *count += 1;
+        Some(Seat { clients: self.clone(), of })
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut counts = self.clients.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.of) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.of);
+            }
         }
     }
 }

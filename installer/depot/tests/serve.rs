@@ -91,6 +91,44 @@ async fn a_sparse_index_is_served_byte_for_byte_by_tag_and_by_digest() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_nodes_fetch_at_once_and_each_gets_every_byte() {
+    let depot = start().await;
+    let large: Vec<u8> = (0..4_000_000_u32).flat_map(|n| (n % 251).to_le_bytes()).collect();
+    // The layer's own name: the depot hashes nothing, it only reads.
+    std::fs::write(depot._folder.path().join("store/blobs/sha256").join(depot.layer.hex()), &large).unwrap();
+    let url = format!("{}/blobs/sha256/{}", depot.base, depot.layer.hex());
+    let clients = (0..20).map(|_| {
+        let (client, url) = (depot.client.clone(), url.clone());
+        tokio::spawn(async move { client.get(url).send().await.unwrap().bytes().await.unwrap() })
+    });
+    for fetched in clients.collect::<Vec<_>>() {
+        assert_eq!(Digest::of(fetched.await.unwrap()), Digest::of(&large));
+    }
+}
+
+#[tokio::test]
+async fn a_client_with_too_many_connections_is_turned_away_and_another_address_is_served() {
+    let depot = start_with(|running| running.limits(8, 2)).await;
+    let mut greedy = Vec::new();
+    for _ in 0..2 {
+        greedy.push(tokio::net::TcpStream::connect(depot.address).await.unwrap());
+    }
+    let mut third = tokio::net::TcpStream::connect(depot.address).await.unwrap();
+    let mut byte = [0];
+    let closed = tokio::time::timeout(std::time::Duration::from_secs(5), third.read(&mut byte)).await.unwrap();
+    assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
+    let other = tokio::net::TcpSocket::new_v4().unwrap();
+    other.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let mut other = other.connect(depot.address).await.unwrap();
+    let waits = tokio::time::timeout(std::time::Duration::from_millis(300), other.read(&mut byte)).await;
+    assert!(waits.is_err(), "the depot waits for the other client's handshake: {waits:?}");
+    // One of the first goes, and the address may come again.
+    drop(greedy.pop());
+    let url = format!("{}/v2/", depot.base);
+    while depot.client.get(&url).send().await.is_err() {}
+}
+
 #[tokio::test]
 async fn a_range_of_a_blob_can_be_fetched_so_downloads_resume() {
     let depot = start().await;

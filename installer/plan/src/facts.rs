@@ -83,6 +83,9 @@ pub struct Facts {
     pub proxies: Vec<(String, String)>,
     /// Mount points with `noexec` among the paths we use.
     pub noexec: Vec<String>,
+    /// What a boot would set, by kernel parameter (sysctl.d(5)).
+    #[serde(default)]
+    pub boot_sysctls: BTreeMap<String, BootSysctl>,
     /// Machine id, to find clones.
     pub machine_id: String,
     /// DMI product uuid, to find clones; empty when the machine has none.
@@ -127,6 +130,19 @@ pub struct Interface {
     pub addresses: Vec<String>,
     /// Hardware address.
     pub mac: String,
+    /// Largest packet in bytes; 0 when unknown.
+    #[serde(default)]
+    pub mtu: u32,
+}
+
+/// A kernel parameter as a boot would set it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BootSysctl {
+    /// The value of the line that wins.
+    pub value: String,
+    /// Where that line is, `/etc/sysctl.d/99-sysctl.conf:12`.
+    pub line: String,
 }
 
 /// SELinux's mode.

@@ -6,6 +6,7 @@ pub mod bundle;
 pub mod context;
 pub mod draft;
 pub mod error;
+pub mod mesh;
 pub mod modules;
 pub mod net;
 pub mod paths;
@@ -18,6 +19,7 @@ pub mod yaml;
 
 pub use context::{Node, PlanCx};
 pub use error::RecipeError;
+pub use mesh::{Mesh, mesh};
 pub use pipelines::create::create;
 pub use pipelines::join::{absent, join};
 pub use preflight::{Finding, preflight};

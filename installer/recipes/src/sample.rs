@@ -118,6 +118,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
             name: "eth0".to_owned(),
             addresses: vec![format!("10.77.0.{last}/24")],
             mac: format!("52:54:00:00:00:{last:02x}"),
+            mtu: 1500,
         }],
         default_route: true,
         routes: vec!["10.77.0.0/24".to_owned()],
@@ -139,6 +140,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         joined: false,
         proxies: Vec::new(),
         noexec: Vec::new(),
+        boot_sysctls: BTreeMap::new(),
         machine_id: format!("0123456789abcdef0123456789abcd{last:02x}"),
         product_uuid: format!("00000000-0000-0000-0000-0000000000{last:02x}"),
     }

@@ -8,10 +8,10 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use common::Site;
 use kubexm_plan::Facts;
-use kubexm_plan::facts::{Leftover, Listener, ModuleState, SelinuxState, Stamp};
+use kubexm_plan::facts::{BootSysctl, Leftover, Listener, ModuleState, SelinuxState, Stamp};
 use kubexm_recipes::preflight::{CHECKS, Finding, Severity};
 use kubexm_recipes::{preflight, sample};
-use kubexm_spec::cluster::{Firewall, ProxyMode};
+use kubexm_spec::cluster::{Firewall, LoadBalancerMode, ProxyMode};
 use kubexm_spec::{Arch, ArtifactKey, Program};
 
 fn findings(change: impl FnOnce(&mut Site)) -> Vec<Finding> {
@@ -234,6 +234,89 @@ fn another_hostname_is_said_and_debians_own_line_is_not() {
     warns(|f| f.hostname = "localhost".to_owned(), "hostname", "localhost");
     warns(|f| f.hostname_addresses = vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))], "hostname", "192.0.2.1");
     passes(|f| f.hostname_addresses = vec![IpAddr::V4(Ipv4Addr::new(10, 77, 0, 11))]);
+}
+
+#[test]
+fn a_hostname_that_is_another_hosts_name_is_refused() {
+    let found = findings(|site| {
+        second_host(site);
+        site.facts().hostname = "node2".to_owned();
+    });
+    one(found, Severity::Fail, "hostname", "another host's name");
+}
+
+#[test]
+fn one_address_for_two_hosts_is_refused() {
+    let found = findings(|site| {
+        second_host(site);
+        site.cluster.hosts[1].internal_address = Some(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 11)));
+        site.facts.get_mut("node2").unwrap().interfaces[0].addresses.push("10.77.0.11/24".to_owned());
+    });
+    one(found, Severity::Fail, "address", "that of node1");
+}
+
+#[test]
+fn a_parameter_that_a_later_file_sets_otherwise_is_refused_before_anything_is_changed() {
+    let boot = |value: &str, line: &str| {
+        let boot = BootSysctl { value: value.to_owned(), line: line.to_owned() };
+        move |f: &mut Facts| drop(f.boot_sysctls.insert("net.ipv4.ip_forward".to_owned(), boot))
+    };
+    fails(boot("0", "/etc/sysctl.d/99-sysctl.conf:12"), "sysctls", "/etc/sysctl.d/99-sysctl.conf:12 sets net.ipv4");
+    passes(boot("1", "/etc/sysctl.d/99-sysctl.conf:12"));
+    passes(boot("0", "/usr/lib/sysctl.d/50-default.conf:3"));
+}
+
+#[test]
+fn nodes_with_packets_of_different_sizes_are_said() {
+    let with = |mtu| {
+        findings(|site| {
+            second_host(site);
+            site.facts.get_mut("node2").unwrap().interfaces[0].mtu = mtu;
+        })
+    };
+    one(with(9000), Severity::Warn, "mtu", "9000 on eth0, and 1500 on eth0 of node1");
+    assert_eq!(with(0), Vec::new());
+}
+
+/// This many control planes, every one with good facts.
+fn control_planes(site: &mut Site, number: u8) {
+    for last in 12..11 + number {
+        let name = format!("node{}", last - 10);
+        site.cluster.hosts.push(sample::host(&name, last));
+        site.facts.insert(name.clone(), sample::facts(&name, last));
+        site.cluster.role_groups.control_plane.push(name);
+    }
+}
+
+fn behind(vip: [u8; 4], port: u16) -> LoadBalancerMode {
+    LoadBalancerMode::External { vip: vip.into(), port }
+}
+
+#[test]
+fn several_control_planes_without_a_load_balancer_are_said() {
+    one(findings(|site| control_planes(site, 3)), Severity::Warn, "control-planes", "no load balancer");
+    let balanced = findings(|site| {
+        control_planes(site, 3);
+        site.cluster.load_balancer.mode = behind([10, 77, 0, 100], 6443);
+    });
+    assert_eq!(balanced, Vec::new());
+}
+
+#[test]
+fn an_even_number_of_control_planes_is_said() {
+    let even = findings(|site| {
+        control_planes(site, 2);
+        site.cluster.load_balancer.mode = behind([10, 77, 0, 100], 6443);
+    });
+    one(even, Severity::Warn, "control-planes", "2 control planes, each with an etcd member");
+}
+
+#[test]
+fn a_load_balancer_that_is_a_control_plane_or_lies_in_our_networks_is_refused() {
+    let at = |vip, port| findings(|site| site.cluster.load_balancer.mode = behind(vip, port));
+    one(at([10, 77, 0, 11], 6443), Severity::Fail, "control-planes", "10.77.0.11:6443");
+    one(at([10, 233, 0, 7], 6443), Severity::Fail, "control-planes", "serviceCidr");
+    assert_eq!(at([10, 77, 0, 11], 8443), Vec::new());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The rows: one edit of a good scene each, and what preflight must say of it.
 
 use kubexm_recipes::preflight::Severity::{self, Fail, Warn};
-use kubexm_spec::cluster::{Firewall, ProxyMode};
+use kubexm_spec::cluster::{Firewall, LoadBalancerMode, ProxyMode};
 use kubexm_spec::{ArtifactKey, Digest, Program};
 
 use super::scene::{Host, Scene};
@@ -195,6 +195,29 @@ pub const ROWS: &[Row] = rows! {
     "proxies" Warn NODE2, "a proxy for logins", |s| s.node2().put("/etc/profile.d/proxy.sh", "export http_proxy=http://10.0.0.8:3128\n")
         => "http_proxy set in /etc/profile.d/proxy.sh", "no proxy", "no_proxy";
 
+    "existing" Fail NODE2, "a containerd without containers, whose unit ours would hide", |s| s.node2().put("/lib/systemd/system/containerd.service", "[Service]\n")
+        => "containerd.service (installed)", "container runtime", "ours would stand in its place";
+    "existing" Fail NODE1, "another containerd's config", |s| s.node1().put("/etc/containerd/config.toml", "version = 2\n")
+        => "/etc/containerd/config.toml (installed)", "container runtime", "ours would stand in its place";
+    "hostname" Fail NODE1, "the hostname of the other host", |s| s.node1().put("/proc/sys/kernel/hostname", "node2\n")
+        => "\"node2\", which is another host's name", "its own address", "swap the addresses";
+    "address" Fail NODE2, "the address of the other host", |s| {
+            s.cluster.hosts[1].internal_address = Some([10, 77, 0, 11].into());
+            s.node2().interface("10.77.0.11/24", "52:54:00:00:00:0c");
+        } => "10.77.0.11, that of node1", "an address of its own", "internalAddress";
+    "sysctls" Fail NODE1, "a hardened host", |s| s.node1().put("/etc/sysctl.d/99-sysctl.conf", "# CIS\nnet.ipv4.ip_forward=0\n")
+        => "/etc/sysctl.d/99-sysctl.conf:2 sets net.ipv4.ip_forward = 0", "after a reboot", "remove that line";
+    "mtu" Warn NODE2, "jumbo frames on one of two", |s| s.node2().double(
+            "interfaces.json",
+            r#"[{"name": "eth0", "addresses": ["10.77.0.12/24"], "mac": "52:54:00:00:00:0c", "mtu": 9000}]"#,
+        ) => "9000 on eth0, and 1500 on eth0 of node1", "one MTU", "same MTU";
+    "control-planes" Warn None, "three control planes and nothing before them", |s| s.cluster.role_groups.control_plane.extend(["a".to_owned(), "b".to_owned()])
+        => "3 control planes and no load balancer", "outlives the first", "loadBalancer.mode: external";
+    "control-planes" Warn None, "two members of etcd", |s| {
+            s.cluster.role_groups.control_plane.push("a".to_owned());
+            s.cluster.load_balancer.mode = LoadBalancerMode::External { vip: [10, 77, 0, 100].into(), port: 6443 };
+        } => "2 control planes", "odd number", "bears the loss";
+
     "noexec" Fail NODE1, "programs that cannot be run", |s| mounts(s.node1(), "26 25 8:2 / /usr/local rw,noexec - ext4 /dev/sdb1 rw\n")
         => "/usr/local mounted noexec", "run from", "mount -o remount,exec /usr/local";
 
@@ -254,6 +277,9 @@ pub const FINE: &[(&str, Edit)] = &[
     ("systemd-resolved with servers", |s| {
         s.node1().put("/etc/resolv.conf", "nameserver 127.0.0.53\noptions edns0 trust-ad\n");
         s.node1().put("/run/systemd/resolve/resolv.conf", "nameserver 10.77.0.1\n");
+    }),
+    ("a hardened file that is read before ours", |s| {
+        s.node1().put("/etc/sysctl.d/10-hard.conf", "net.ipv4.ip_forward=0\n")
     }),
     ("no resolver, and one in cluster.yaml", |s| {
         s.cluster.extra.resolves = vec![[10, 77, 0, 1].into()];

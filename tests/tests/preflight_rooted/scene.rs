@@ -63,7 +63,7 @@ impl Host {
 
     /// One interface, eth0, with this address.
     pub fn interface(&self, address: &str, mac: &str) {
-        let all = serde_json::json!([{"name": "eth0", "addresses": [address], "mac": mac}]);
+        let all = serde_json::json!([{"name": "eth0", "addresses": [address], "mac": mac, "mtu": 1500}]);
         self.double("interfaces.json", &all.to_string());
     }
 

@@ -15,7 +15,9 @@ use crate::support::{interrupt, start};
 
 /// Look whether the hosts can become the cluster, and change nothing
 ///
-/// All problems of all hosts are told together (exit 53). Our agent is put on each host for the time of the look.
+/// All problems of all hosts are told together (exit 53). Our agent is put on each host for the time of the look; it
+/// listens on the cluster's ports while the agents of the other hosts dial them, and blocked pairs are listed as a
+/// firewall ticket needs them.
 ///
 /// Examples:
 ///   kubexm-install preflight --bundle site.tar.zst
@@ -42,13 +44,12 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let cancel = CancellationToken::new();
     let work = async {
         let fleet = Fleet::connect(&opened, &home, &args.hosts, &holder, events).await?;
-        let facts = fleet.facts(events).await;
+        let examined = planning::examine(&opened, &fleet, events).await;
         fleet.withdraw(events).await;
         interrupt::check(&cancel)?;
-        facts
+        examined
     };
-    let facts = start::runtime()?.block_on(interrupt::watched(events, &cancel, work))?;
-    let findings = planning::preflight(&opened, &facts);
+    let (_, findings) = start::runtime()?.block_on(interrupt::watched(events, &cancel, work))?;
     if findings.failures().next().is_some() {
         return Err(planning::not_fit(&opened, &findings));
     }

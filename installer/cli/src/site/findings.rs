@@ -1,9 +1,11 @@
 //! What preflight found, as a table for people and as one document for machines. Pure.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use kubexm_plan::mesh::Dialed;
 use kubexm_recipes::Finding;
-use kubexm_recipes::preflight::{CHECKS, Severity};
+use kubexm_recipes::preflight::{CHECKS, Severity, mesh};
 use serde_json::{Value, json};
 
 /// Column of findings that are about no single host.
@@ -14,12 +16,13 @@ const CLUSTER: &str = "cluster";
 pub struct Findings {
     hosts: Vec<String>,
     findings: Vec<Finding>,
+    dialed: BTreeMap<String, Vec<Dialed>>,
 }
 
 impl Findings {
-    /// `hosts` are those that were looked at.
-    pub fn new(hosts: Vec<String>, findings: Vec<Finding>) -> Self {
-        Self { hosts, findings }
+    /// `hosts` are those that were looked at; `dialed` is what their dials gave, by the host that dialed.
+    pub fn new(hosts: Vec<String>, findings: Vec<Finding>, dialed: BTreeMap<String, Vec<Dialed>>) -> Self {
+        Self { hosts, findings, dialed }
     }
 
     /// What only has to be said.
@@ -42,22 +45,48 @@ impl Findings {
         if self.findings.iter().any(|finding| finding.host.is_none()) {
             columns.push(CLUSTER);
         }
-        let width = CHECKS.iter().map(|check| check.name.len()).max().unwrap_or(0);
+        let width = checks().map(str::len).max().unwrap_or(0);
         let mut text = format!("{:width$}", "check");
         for column in &columns {
             let _ = write!(text, "  {column}");
         }
-        for check in CHECKS {
-            let _ = write!(text, "\n{:width$}", check.name);
+        for check in checks() {
+            let _ = write!(text, "\n{check:width$}");
             for column in &columns {
-                let _ = write!(text, "  {:1$}", self.cell(check.name, column), column.len());
+                let _ = write!(text, "  {:1$}", self.cell(check, column), column.len());
             }
         }
+        text.push_str(&self.blocked());
         for finding in self.failures() {
             let _ = write!(text, "\nFAIL {finding}");
         }
         for finding in self.warnings() {
             let _ = write!(text, "\nwarn {finding}");
+        }
+        text
+    }
+
+    /// A row for each blocked pair: all that a firewall ticket asks for. Empty when none is.
+    fn blocked(&self) -> String {
+        let heads = ["from", "to", "address", "port", "reason"].map(str::to_owned);
+        let mut rows = vec![heads];
+        for (from, dialed) in &self.dialed {
+            for Dialed { dial, blocked } in dialed {
+                if let Some(reason) = blocked {
+                    let (address, port) = (dial.address.to_string(), dial.port.to_string());
+                    rows.push([from.clone(), dial.to.clone(), address, port, reason.clone()]);
+                }
+            }
+        }
+        if rows.len() == 1 {
+            return String::new();
+        }
+        let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+        let widths = [width(0), width(1), width(2), width(3)];
+        let mut text = format!("\nblocked between hosts ({}):", rows.len() - 1);
+        for [from, to, address, port, reason] in &rows {
+            let [a, b, c, d] = widths;
+            let _ = write!(text, "\n  {from:a$}  {to:b$}  {address:c$}  {port:d$}  {reason}");
         }
         text
     }
@@ -73,7 +102,13 @@ impl Findings {
 
     /// The same for machines.
     pub fn document(&self, cluster: &str) -> Value {
-        let checks: Vec<&str> = CHECKS.iter().map(|check| check.name).collect();
+        let checks: Vec<&str> = checks().collect();
+        let dialed = self.dialed.iter().flat_map(|(from, all)| all.iter().map(move |dialed| (from, dialed)));
+        let dialed: Vec<Value> = dialed
+            .map(|(from, Dialed { dial, blocked })| {
+                json!({"from": from, "to": dial.to, "address": dial.address, "port": dial.port, "blocked": blocked})
+            })
+            .collect();
         json!({
             "schema": "kubexm.io/preflight/v1",
             "cluster": cluster,
@@ -81,12 +116,20 @@ impl Findings {
             "hosts": self.hosts,
             "checks": checks,
             "findings": self.findings,
+            "mesh": dialed,
         })
     }
 }
 
+/// Rows of the table: what was looked at, and the ways between the hosts.
+fn checks() -> impl Iterator<Item = &'static str> {
+    CHECKS.iter().map(|check| check.name).chain([mesh::NAME])
+}
+
 #[cfg(test)]
 mod tests {
+    use kubexm_plan::mesh::{Dial, Port, Protocol};
+
     use super::*;
 
     fn finding(severity: Severity, check: &str, host: Option<&str>) -> Finding {
@@ -102,7 +145,7 @@ mod tests {
             finding(Severity::Fail, "ports", Some("n2")),
             finding(Severity::Fail, "clones", None),
         ];
-        let table = Findings::new(vec!["n1".into(), "n2".into()], findings).table();
+        let table = Findings::new(vec!["n1".into(), "n2".into()], findings, BTreeMap::new()).table();
         let row = |check: &str| {
             let row = table.lines().find(|line| line.starts_with(check)).unwrap();
             row.split_whitespace().skip(1).collect::<Vec<_>>().join(" ")
@@ -114,5 +157,25 @@ mod tests {
         let (failure, warning) = (table.find("FAIL n2: ports").unwrap(), table.find("warn n1: time").unwrap());
         assert!(failure < warning, "{table}");
         assert!(table.contains("mend of ports"), "{table}");
+        assert!(!table.contains("blocked"), "{table}");
+    }
+
+    #[test]
+    fn a_blocked_pair_has_a_row_with_all_that_a_ticket_needs_and_a_reached_one_has_none() {
+        let dialed = |number: u16, blocked: Option<&str>| Dialed {
+            dial: Dial {
+                to: "n2".to_owned(),
+                address: [10, 0, 0, 2].into(),
+                port: Port { protocol: Protocol::Tcp, number },
+            },
+            blocked: blocked.map(str::to_owned),
+        };
+        let all = vec![dialed(10250, Some("no answer")), dialed(6443, None)];
+        let findings = Findings::new(vec!["n1".into()], Vec::new(), BTreeMap::from([("n1".to_owned(), all)]));
+        let table = findings.table();
+        let rows: Vec<_> = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert!(rows.contains(&"n1 n2 10.0.0.2 10250/tcp no answer".to_owned()), "{table}");
+        assert!(!table.contains("6443"), "{table}");
+        assert_eq!(findings.document("demo")["mesh"][0]["blocked"], "no answer");
     }
 }

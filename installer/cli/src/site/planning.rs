@@ -10,15 +10,14 @@ use kubexm_terminal::{Display, Failure, Mode};
 
 use super::findings::Findings;
 use super::fleet::Fleet;
+use super::mesh;
 use super::opened::Opened;
 use super::summary;
 use crate::support::{events, failures};
 
 /// Gathers facts and holds them against preflight's table; everything that must be mended is told at once.
 pub async fn look(opened: &Opened, fleet: &Fleet, events: &dyn EventSink) -> Result<BTreeMap<String, Facts>, Failure> {
-    let facts = fleet.facts(events).await?;
-    events::phase(events, "preflight");
-    let findings = preflight(opened, &facts);
+    let (facts, findings) = examine(opened, fleet, events).await?;
     if findings.failures().next().is_some() {
         return Err(not_fit(opened, &findings));
     }
@@ -28,10 +27,20 @@ pub async fn look(opened: &Opened, fleet: &Fleet, events: &dyn EventSink) -> Res
     Ok(facts)
 }
 
-/// What preflight says of the hosts.
-pub fn preflight(opened: &Opened, facts: &BTreeMap<String, Facts>) -> Findings {
+/// What is seen on the hosts, and what preflight says of that and of the ways between them. Changes nothing.
+pub async fn examine(
+    opened: &Opened,
+    fleet: &Fleet,
+    events: &dyn EventSink,
+) -> Result<(BTreeMap<String, Facts>, Findings), Failure> {
+    let facts = fleet.facts(events).await?;
+    events::phase(events, "preflight");
+    let cx = opened.plan_cx(&facts);
+    let mut found = kubexm_recipes::preflight(&cx);
+    let dialed = mesh::dial(&kubexm_recipes::mesh(&cx), &fleet.links(), events).await?;
+    found.extend(kubexm_recipes::preflight::mesh::findings(&cx, &dialed));
     let hosts = opened.cluster.hosts.iter().map(|host| host.name.clone()).collect();
-    Findings::new(hosts, kubexm_recipes::preflight(&opened.plan_cx(facts)))
+    Ok((facts, Findings::new(hosts, found, dialed)))
 }
 
 /// The end of a verb whose hosts are not fit.

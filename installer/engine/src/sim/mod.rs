@@ -225,6 +225,7 @@ pub fn facts(host: &str) -> Facts {
             name: "eth0".to_owned(),
             addresses: vec![format!("10.0.0.{number}/24")],
             mac: format!("02:00:00:00:00:{number:02x}"),
+            mtu: 1500,
         }],
         default_route: true,
         routes: vec!["10.0.0.0/24".to_owned()],
@@ -246,6 +247,7 @@ pub fn facts(host: &str) -> Facts {
         joined: false,
         proxies: Vec::new(),
         noexec: Vec::new(),
+        boot_sysctls: BTreeMap::new(),
         machine_id: Digest::of(host).hex()[..32].to_owned(),
         product_uuid: String::new(),
     }

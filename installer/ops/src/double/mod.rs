@@ -172,6 +172,7 @@ impl System for RootedSystem {
                 name: "eth0".to_owned(),
                 addresses: vec!["10.0.0.5/24".to_owned()],
                 mac: "02:00:00:00:00:05".to_owned(),
+                mtu: 1500,
             }]
         }))
     }

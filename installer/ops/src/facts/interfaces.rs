@@ -12,6 +12,8 @@ struct Listed {
     #[serde(default)]
     address: String,
     #[serde(default)]
+    mtu: u32,
+    #[serde(default)]
     addr_info: Vec<Address>,
 }
 
@@ -33,6 +35,7 @@ pub(crate) fn of_this_machine(system: &impl System) -> Result<Vec<Interface>, Op
         .map(|interface| Interface {
             name: interface.ifname,
             mac: interface.address,
+            mtu: interface.mtu,
             addresses: interface
                 .addr_info
                 .into_iter()
@@ -50,6 +53,10 @@ fn from_sys() -> Vec<Interface> {
             name: entry.file_name().to_string_lossy().into_owned(),
             addresses: Vec::new(),
             mac: std::fs::read_to_string(entry.path().join("address")).unwrap_or_default().trim().to_owned(),
+            mtu: std::fs::read_to_string(entry.path().join("mtu"))
+                .ok()
+                .and_then(|m| m.trim().parse().ok())
+                .unwrap_or(0),
         })
         .filter(|interface| interface.name != "lo")
         .collect()

@@ -18,6 +18,11 @@ const FILES: [&str; 7] = [
     "/etc/systemd/system/kubelet.service",
     "/usr/lib/systemd/system/kubelet.service",
 ];
+/// Units and configs of container runtimes and etcd: ours would take their place. By name of the unit, wherever it is.
+const UNITS: [&str; 6] =
+    ["containerd.service", "docker.service", "cri-docker.service", "crio.service", "isulad.service", "etcd.service"];
+const UNIT_FOLDERS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
+const CONFIGS: [&str; 3] = ["/etc/containerd/config.toml", "/etc/docker/daemon.json", "/etc/crio/crio.conf"];
 /// Folders that only a cluster fills.
 const FOLDERS: [&str; 2] = ["/etc/kubernetes/manifests", "/etc/cni/net.d"];
 
@@ -35,6 +40,7 @@ pub(super) fn look(machine: &Machine, processes: &[Process], ours: &Ours) -> Res
             found.push(Leftover { what: path, ours });
         }
     }
+    installed(machine, ours, &mut found);
     found.sort_by(|a, b| a.what.cmp(&b.what));
     runtimes(processes, ours, &mut found);
     for process in
@@ -46,6 +52,20 @@ pub(super) fn look(machine: &Machine, processes: &[Process], ours: &Ours) -> Res
         });
     }
     Ok(found)
+}
+
+/// Runtimes that are installed, with or without containers.
+fn installed(machine: &Machine, ours: &Ours, found: &mut Vec<Leftover>) {
+    let path_of = |unit: &&str| {
+        let paths = UNIT_FOLDERS.iter().map(|folder| format!("{folder}/{unit}"));
+        paths.into_iter().find(|path| machine.path(path).is_file())
+    };
+    for path in UNITS.iter().filter_map(path_of).chain(CONFIGS.iter().map(|path| (*path).to_owned())) {
+        if machine.path(&path).is_file() {
+            let ours = ours.path(&path) || ours.stamped();
+            found.push(Leftover { what: format!("{path} (installed)"), ours });
+        }
+    }
 }
 
 /// Container engines with containers of their own; each container has one shim (containerd) or conmon (podman, cri-o).

@@ -16,7 +16,7 @@ use kubexm_plan::facts::ModuleState;
 use kubexm_spec::Arch;
 
 use crate::ops::act::kubeadm_init;
-use crate::ops::{kernel_module, stamp, swap_off};
+use crate::ops::{kernel_module, stamp, swap_off, sysctl};
 use crate::system::Program;
 use crate::{Machine, OpError, fsio, paths};
 
@@ -95,6 +95,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         joined,
         proxies: os::proxies(machine)?,
         noexec: disks::noexec(machine)?,
+        boot_sysctls: sysctl::at_boot(machine)?,
         machine_id: os::line(machine, "/etc/machine-id")?,
         product_uuid: os::line(machine, "/sys/class/dmi/id/product_uuid")?.to_ascii_lowercase(),
     })

@@ -18,6 +18,6 @@ pub(crate) mod resolver;
 mod selinux_mode;
 pub(crate) mod stamp;
 pub(crate) mod swap_off;
-mod sysctl;
+pub(crate) mod sysctl;
 mod unit;
 mod unpacked;

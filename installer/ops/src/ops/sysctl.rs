@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use kubexm_plan::facts::BootSysctl;
 use kubexm_plan::op::Sysctl;
 use serde::{Deserialize, Serialize};
 
@@ -139,6 +140,12 @@ fn set(machine: &Machine, key: &str, value: &str) -> Result<(), OpError> {
 
 fn normal(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What a boot would set, for facts.
+pub(crate) fn at_boot(machine: &Machine) -> Result<BTreeMap<String, BootSysctl>, OpError> {
+    let all = boot_values(machine)?.into_iter();
+    Ok(all.map(|(key, BootValue { value, line })| (key, BootSysctl { value, line })).collect())
 }
 
 fn boot_values(machine: &Machine) -> Result<BTreeMap<String, BootValue>, OpError> {

@@ -24,6 +24,15 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 "set `internalAddress` to the address that the other nodes reach it by",
             );
         }
+        let same = |other: &&super::site::Seen<'_>| other.ip == Some(ip) && other.name() != seen.name();
+        if let Some(other) = site.hosts.iter().take_while(|other| other.name() != seen.name()).find(same) {
+            report.fail(
+                seen.name(),
+                format!("the address {ip}, that of {}", other.name()),
+                "an address of its own inside the cluster",
+                "correct `internalAddress` in cluster.yaml",
+            );
+        }
         if let Some(name) = &site.cx.cluster.network.interface
             && !interfaces.iter().any(|i| i.name == *name)
         {

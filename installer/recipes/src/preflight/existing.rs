@@ -19,7 +19,8 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 seen.name(),
                 leftover.what.clone(),
                 "a host without Kubernetes, container runtime or etcd of its own",
-                "use another host, or take it away if nobody needs it (`kubeadm reset`, the packages, their folders)",
+                "use another host, or take it away if nobody needs it (`kubeadm reset`, the packages, their folders): \
+                 ours would stand in its place",
             );
         }
     }

@@ -15,12 +15,21 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 "rename the host in cluster.yaml",
             );
         }
-        if seen.facts.hostname != name {
+        if seen.facts.hostname != name && !site.hosts.iter().any(|host| host.name() == seen.facts.hostname) {
             report.warn(
                 name,
                 format!("the hostname {:?}", seen.facts.hostname),
                 format!("{name:?}, its name in cluster.yaml"),
                 "it will be set (the old one stays in the node's ledger); rename the host in cluster.yaml to keep its own",
+            );
+        }
+        let taken = |host: &&super::site::Seen<'_>| host.name() == seen.facts.hostname && host.name() != name;
+        if let Some(other) = site.hosts.iter().find(taken) {
+            report.fail(
+                name,
+                format!("the hostname {:?}, which is another host's name in cluster.yaml", other.name()),
+                "each host at its own address",
+                "swap the addresses in cluster.yaml if they are mixed up, else give the machine its new name first (`hostnamectl hostname`)",
             );
         }
         let strange = seen.facts.hostname_addresses.iter().find(|a| !a.is_loopback() && Some(**a) != seen.ip);

@@ -5,10 +5,13 @@
 mod address;
 mod bundle_fit;
 mod clones;
+mod control_planes;
 mod existing;
 mod hardware;
 mod hostname;
 mod kernel;
+pub mod mesh;
+mod mtu;
 mod networks;
 mod noexec;
 mod os;
@@ -19,6 +22,7 @@ mod resolv_conf;
 mod settings;
 mod site;
 mod space;
+mod sysctls;
 mod time;
 mod unchanged;
 
@@ -89,9 +93,12 @@ pub const CHECKS: &[Check] = &[
     Check { name: "resolv.conf", run: resolv_conf::run },
     Check { name: "settings", run: settings::run },
     Check { name: "proxies", run: proxies::run },
+    Check { name: "sysctls", run: sysctls::run },
     Check { name: "noexec", run: noexec::run },
     Check { name: "clones", run: clones::run },
     Check { name: "networks", run: networks::run },
+    Check { name: "mtu", run: mtu::run },
+    Check { name: "control-planes", run: control_planes::run },
     Check { name: "bundle", run: bundle_fit::run },
 ];
 

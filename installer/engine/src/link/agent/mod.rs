@@ -1,11 +1,14 @@
 //! The agent: this program on a node, serving one controller over its standard input and output.
 //!
 //! [`serve`] answers requests that look at or change the node; [`serve_store`], on a channel of its own, takes blobs.
-//! Both run on plain threads: all they do are system calls. A request runs on a thread of its own, so that a `Ping` is
+//! Both run on plain threads, and only what waits for the network (blobs of depots, the mesh) has a runtime of its own
+//! there. A request runs on a thread of its own, so that a `Ping` is
 //! answered while a step takes minutes. When the channel closes, or nothing was heard for [`SILENCE`], no further
 //! request is taken, the steps that run are finished and written to the ledger, and the agent ends.
 
+pub(crate) mod fetch;
 pub(crate) mod lock;
+mod mesh;
 mod store;
 mod work;
 
@@ -54,6 +57,7 @@ pub fn serve(
         lock: Mutex::new(None),
         holder: Mutex::new(String::new()),
         gone: AtomicBool::new(false),
+        listening: Mutex::new(None),
         work,
     });
     let frames = read_frames(stdin)?;
@@ -107,6 +111,7 @@ struct Agent<W> {
     lock: Mutex<Option<HostLock>>,
     holder: Mutex<String>,
     gone: AtomicBool,
+    listening: Mutex<Option<mesh::Listening>>,
     work: W,
 }
 
@@ -137,7 +142,18 @@ impl<W: Work> Agent<W> {
                 Ok(()) => self.work.provide(&provider).map(|value| Answer::Provided { value: Secret(value) }),
             },
             Ask::Ledger => self.work.ledger().map(|records| Answer::Ledger { records }),
-            Ask::Fetch { .. } | Ask::Listen { .. } | Ask::Dial { .. } => return not_here("not built yet"),
+            Ask::Fetch { blobs, depots } => {
+                let gone = || self.gone.load(Ordering::SeqCst);
+                fetch::fetch(&self.work.store_path(), &blobs, &depots, gone)
+                    .map(|fetch::Fetched { missing, reasons }| Answer::Fetched { missing, reasons })
+            }
+            Ask::Listen { ports } => {
+                let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
+                // The old ones are closed first: some of the same ports may be wanted again.
+                *listening = None;
+                mesh::Listening::on(&ports).map(|on| *listening = on).map(|()| Answer::Listening)
+            }
+            Ask::Dial { dials } => mesh::dial(dials).map(|dialed| Answer::Dialed { dialed }),
             Ask::Probe { probe } => self.work.probe(&probe).map(|answer| Answer::Probed { answer }),
             Ask::StoreMissing { blobs } => store::missing(&self.work, &blobs),
             Ask::AdminKubeconfig => {

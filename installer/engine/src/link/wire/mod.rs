@@ -201,6 +201,8 @@ pub enum Answer {
     Fetched {
         /// What no depot gave.
         missing: BTreeMap<Digest, u64>,
+        /// What each depot that failed did, for people.
+        reasons: Vec<String>,
     },
     /// To `Listen`.
     Listening,

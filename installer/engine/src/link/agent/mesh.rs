@@ -1,0 +1,243 @@
+//! Whether other hosts can be reached: this one listens where something will listen later, and dials the others.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use futures::StreamExt;
+use kubexm_plan::mesh::{Dial, Dialed, Port, Protocol};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+/// For a TCP connection.
+const CONNECT: Duration = Duration::from_secs(3);
+/// For one echo over UDP, which may be lost.
+const ECHO: Duration = Duration::from_secs(1);
+/// Datagrams sent before a UDP port counts as blocked.
+const TRIES: usize = 3;
+/// How long a caller may stay.
+const STAY: Duration = Duration::from_secs(5);
+/// Dials at the same time; well below the limit of open files.
+const AT_ONCE: usize = 256;
+/// Begins what is sent, so that a stray datagram of somebody else's protocol gets no echo.
+const GREETING: &[u8; 12] = b"kubexm-mesh ";
+const NONCE: usize = GREETING.len() + 8;
+
+/// Ports that are listened on. Dropping it closes them all.
+pub(super) struct Listening(Option<Runtime>);
+
+impl Listening {
+    /// Listens on those of these ports that are free; none when none are asked for. A taken port has its owner to answer.
+    pub(super) fn on(ports: &[Port]) -> Result<Option<Self>, String> {
+        if ports.is_empty() {
+            return Ok(None);
+        }
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(starting)?;
+        let listening = Self(Some(runtime));
+        let Some(runtime) = &listening.0 else { return Ok(None) };
+        for port in ports {
+            let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port.number));
+            let bound = runtime.block_on(async {
+                match port.protocol {
+                    Protocol::Tcp => TcpListener::bind(address).await.map(|socket| drop(runtime.spawn(accept(socket)))),
+                    Protocol::Udp => UdpSocket::bind(address).await.map(|socket| drop(runtime.spawn(echo(socket)))),
+                }
+            });
+            match bound {
+                Ok(()) => (),
+                Err(error) if error.kind() == ErrorKind::AddrInUse => (),
+                Err(error) => return Err(format!("cannot listen on {port}: {error}")),
+            }
+        }
+        Ok(Some(listening))
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // Its tasks only wait for the network; the ports are free when this returns.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_timeout(STAY);
+        }
+    }
+}
+
+async fn accept(listener: TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => drop(tokio::spawn(timeout(STAY, answer(stream)))),
+            Err(error) => {
+                tracing::debug!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// Sends back the nonce and lets the caller close first, so that no closed connection stays with the port here.
+async fn answer(mut stream: TcpStream) -> std::io::Result<()> {
+    let mut nonce = [0; NONCE];
+    stream.read_exact(&mut nonce).await?;
+    if nonce.starts_with(GREETING) {
+        stream.write_all(&nonce).await?;
+    }
+    let _ = stream.read(&mut nonce).await?;
+    Ok(())
+}
+
+async fn echo(socket: UdpSocket) {
+    let mut datagram = [0; NONCE + 1];
+    loop {
+        match socket.recv_from(&mut datagram).await {
+            Ok((NONCE, from)) if datagram.starts_with(GREETING) => {
+                let _ = socket.send_to(&datagram[..NONCE], from).await;
+            }
+            Ok(_) => (),
+            // An earlier echo was refused by its sender; the socket goes on.
+            Err(error) => {
+                tracing::debug!(%error, "a datagram could not be received");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+    }
+}
+
+/// Dials them all at once; the answers are in the order of the dials.
+pub(super) fn dial(dials: Vec<Dial>) -> Result<Vec<Dialed>, String> {
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(starting)?;
+    Ok(runtime.block_on(async {
+        let all = futures::stream::iter(dials).map(|dial| async move {
+            let address = SocketAddr::from((dial.address, dial.port.number));
+            let reached = match dial.port.protocol {
+                Protocol::Tcp => dial_tcp(address).await,
+                Protocol::Udp => dial_udp(address).await,
+            };
+            Dialed { dial, blocked: reached.err() }
+        });
+        all.buffered(AT_ONCE).collect().await
+    }))
+}
+
+/// A connection is enough: whoever listens there may be something that runs already and knows no nonce.
+async fn dial_tcp(address: SocketAddr) -> Result<(), String> {
+    match timeout(CONNECT, TcpStream::connect(address)).await {
+        Ok(Ok(mut stream)) => {
+            // A listener of ours answers and is let go at once.
+            let _ = stream.write_all(&nonce()).await;
+            Ok(())
+        }
+        Ok(Err(error)) => Err(said(&error)),
+        Err(_) => Err(format!("no answer within {} s: something drops it", CONNECT.as_secs())),
+    }
+}
+
+async fn dial_udp(address: SocketAddr) -> Result<(), String> {
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let socket = UdpSocket::bind(any).await.map_err(|error| said(&error))?;
+    socket.connect(address).await.map_err(|error| said(&error))?;
+    let nonce = nonce();
+    let mut last = format!("no echo of {TRIES} datagrams: something drops them");
+    for _ in 0..TRIES {
+        if let Err(error) = socket.send(&nonce).await {
+            last = said(&error);
+            tokio::time::sleep(ECHO / 10).await;
+            continue;
+        }
+        let mut echo = [0; NONCE + 1];
+        match timeout(ECHO, socket.recv(&mut echo)).await {
+            Ok(Ok(NONCE)) if echo.starts_with(&nonce) => return Ok(()),
+            Ok(Ok(_)) => "another answer than the echo".clone_into(&mut last),
+            Ok(Err(error)) => last = said(&error),
+            Err(_) => (),
+        }
+    }
+    Err(last)
+}
+
+/// Different in each process and call; it needs to be no secret.
+fn nonce() -> [u8; NONCE] {
+    use std::hash::{BuildHasher, RandomState};
+    let mut nonce = [0; NONCE];
+    nonce[..GREETING.len()].copy_from_slice(GREETING);
+    nonce[GREETING.len()..].copy_from_slice(&RandomState::new().hash_one(GREETING).to_ne_bytes());
+    nonce
+}
+
+/// In a firewall's words, so that the ticket can be written from it.
+fn said(error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => "refused: a firewall rejects it, or nothing listens there".to_owned(),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
+            format!("{error}: no route, or a firewall rejects it")
+        }
+        ErrorKind::PermissionDenied => "not permitted: a rule of the dialing host's own drops it".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+fn starting(error: std::io::Error) -> String {
+    format!("cannot start what listens and dials: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn free(protocol: Protocol) -> Port {
+        let any = (Ipv4Addr::LOCALHOST, 0);
+        let number = match protocol {
+            Protocol::Tcp => std::net::TcpListener::bind(any).unwrap().local_addr(),
+            Protocol::Udp => std::net::UdpSocket::bind(any).unwrap().local_addr(),
+        };
+        Port { protocol, number: number.unwrap().port() }
+    }
+
+    fn to(port: Port) -> Dial {
+        Dial { to: "n2".to_owned(), address: Ipv4Addr::LOCALHOST.into(), port }
+    }
+
+    fn blocked(ports: &[Port]) -> Vec<Option<String>> {
+        dial(ports.iter().copied().map(to).collect()).unwrap().into_iter().map(|dialed| dialed.blocked).collect()
+    }
+
+    #[test]
+    fn what_listens_is_reached_and_is_free_again_once_it_is_dropped() {
+        let ports = [free(Protocol::Tcp), free(Protocol::Udp)];
+        let before = blocked(&ports);
+        assert!(before.iter().all(|blocked| blocked.as_deref().is_some_and(|b| b.contains("refused"))), "{before:?}");
+        let listening = Listening::on(&ports).unwrap();
+        assert_eq!(blocked(&ports), [None, None]);
+        drop(listening);
+        std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, ports[0].number)).unwrap();
+        std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, ports[1].number)).unwrap();
+    }
+
+    #[test]
+    fn a_taken_port_is_left_to_its_owner_who_is_reached() {
+        let owner = std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        let port = Port { protocol: Protocol::Tcp, number: owner.local_addr().unwrap().port() };
+        let _listening = Listening::on(&[port]).unwrap();
+        assert_eq!(blocked(&[port]), [None]);
+    }
+
+    #[test]
+    fn a_udp_port_that_swallows_what_comes_counts_as_blocked() {
+        let silent = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = Port { protocol: Protocol::Udp, number: silent.local_addr().unwrap().port() };
+        let blocked = blocked(&[port]);
+        assert!(blocked[0].as_deref().is_some_and(|b| b.contains("no echo")), "{blocked:?}");
+    }
+
+    #[test]
+    fn a_datagram_of_another_protocol_gets_no_echo() {
+        let port = free(Protocol::Udp);
+        let _listening = Listening::on(&[port]).unwrap();
+        let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        let address = (Ipv4Addr::LOCALHOST, port.number);
+        socket.send_to(b"any datagram of 20 b", address).unwrap();
+        assert!(socket.recv(&mut [0; 64]).is_err());
+    }
+}

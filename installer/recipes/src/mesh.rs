@@ -1,0 +1,111 @@
+//! Which hosts must reach each other on which ports, by their roles. Pure: agents listen and dial, and
+//! [`crate::preflight::mesh`] tells what it means.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use kubexm_plan::mesh::{Dial, Port, Protocol};
+use kubexm_spec::cluster::{LoadBalancerMode, RegistryKind};
+use kubexm_spec::names::DEPOT_PORT;
+
+use crate::context::PlanCx;
+
+/// kube-apiserver.
+pub const API_SERVER: u16 = 6443;
+/// etcd: clients, peers.
+const ETCD: [u16; 2] = [2379, 2380];
+/// kubelet, for logs, exec and metrics.
+const KUBELET: u16 = 10250;
+/// flannel's vxlan as Linux has it.
+const VXLAN: u16 = 8472;
+/// What a dial of the user's own load balancer is to; a host cannot have this name.
+pub const LOAD_BALANCER: &str = "load balancer";
+
+/// What each host listens on and dials, by host name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mesh {
+    /// Ports that others dial.
+    pub listen: BTreeMap<String, Vec<Port>>,
+    /// Ports of others, and of the load balancer.
+    pub dials: BTreeMap<String, Vec<Dial>>,
+}
+
+struct Host<'a> {
+    name: &'a str,
+    ip: IpAddr,
+    control_plane: bool,
+    registry: bool,
+    /// UDP ports that something holds: it would not echo.
+    taken: Vec<u16>,
+}
+
+/// Every port between two different hosts. A host whose address or facts are not known is left out: preflight names it.
+pub fn mesh(cx: &PlanCx<'_>) -> Mesh {
+    let hosts = hosts(cx);
+    let mut dials: BTreeMap<&str, BTreeSet<Dial>> = BTreeMap::new();
+    let mut listen: BTreeMap<&str, BTreeSet<Port>> = BTreeMap::new();
+    for from in &hosts {
+        for to in hosts.iter().filter(|to| to.name != from.name && to.ip != from.ip) {
+            for port in ports(cx, from, to) {
+                let dial = Dial { to: to.name.to_owned(), address: to.ip, port };
+                dials.entry(from.name).or_default().insert(dial);
+                listen.entry(to.name).or_default().insert(port);
+            }
+        }
+    }
+    if let LoadBalancerMode::External { vip, port } = cx.cluster.load_balancer.mode {
+        for control_plane in hosts.iter().filter(|host| host.control_plane) {
+            listen.entry(control_plane.name).or_default().insert(tcp(API_SERVER));
+        }
+        for from in hosts.iter().filter(|host| host.ip != vip) {
+            let dial = Dial { to: LOAD_BALANCER.to_owned(), address: vip, port: tcp(port) };
+            dials.entry(from.name).or_default().insert(dial);
+        }
+    }
+    Mesh {
+        listen: listen.into_iter().map(|(host, ports)| (host.to_owned(), ports.into_iter().collect())).collect(),
+        dials: dials.into_iter().map(|(host, dials)| (host.to_owned(), dials.into_iter().collect())).collect(),
+    }
+}
+
+fn hosts<'a>(cx: &PlanCx<'a>) -> Vec<Host<'a>> {
+    let seen = cx.cluster.hosts.iter().filter_map(|host| {
+        let facts = cx.facts.get(&host.name)?;
+        let udp = facts.listeners.iter().filter(|listener| listener.protocol == "udp");
+        Some(Host {
+            name: &host.name,
+            ip: host.node_ip()?,
+            control_plane: cx.cluster.role_groups.control_plane.contains(&host.name),
+            registry: cx.cluster.registry_host().is_some_and(|registry| registry.name == host.name),
+            taken: udp.map(|listener| listener.port).collect(),
+        })
+    });
+    seen.collect()
+}
+
+fn ports(cx: &PlanCx<'_>, from: &Host<'_>, to: &Host<'_>) -> Vec<Port> {
+    let mut ports = Vec::new();
+    if to.control_plane {
+        ports.push(tcp(API_SERVER));
+    }
+    if from.control_plane && to.control_plane {
+        ports.extend(ETCD.map(tcp));
+    }
+    if from.control_plane {
+        ports.push(tcp(KUBELET));
+    }
+    if !to.taken.contains(&VXLAN) {
+        ports.push(Port { protocol: Protocol::Udp, number: VXLAN });
+    }
+    if to.registry {
+        ports.push(tcp(DEPOT_PORT));
+        if cx.cluster.registry.kind != RegistryKind::None {
+            ports.push(tcp(cx.cluster.registry.port));
+        }
+    }
+    ports
+}
+
+const fn tcp(number: u16) -> Port {
+    Port { protocol: Protocol::Tcp, number }
+}

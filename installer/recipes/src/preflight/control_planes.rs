@@ -1,0 +1,60 @@
+//! How many control planes there are, and what stands before them.
+
+use std::net::IpAddr;
+
+use kubexm_spec::cluster::LoadBalancerMode;
+
+use super::{Report, Severity, Site, Words};
+use crate::mesh::API_SERVER;
+use crate::net::Network;
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    let cluster = site.cx.cluster;
+    let number = cluster.role_groups.control_plane.len();
+    let mut say = |severity, found: String, needed: &str, mend: &str| {
+        report.add(severity, None, Words { found, needed: needed.to_owned(), mend: mend.to_owned() });
+    };
+    if number > 0 && number.is_multiple_of(2) {
+        say(
+            Severity::Warn,
+            format!("{number} control planes, each with an etcd member"),
+            "an odd number: a majority of members must live",
+            "one more bears the loss of one more; one less bears the loss of just as many",
+        );
+    }
+    match cluster.load_balancer.mode {
+        LoadBalancerMode::None if number > 1 => say(
+            Severity::Warn,
+            format!("{number} control planes and no load balancer"),
+            "an address that outlives the first control plane",
+            "workers reach the API server of the first one alone: set `loadBalancer.mode: external` if there is one",
+        ),
+        LoadBalancerMode::None => (),
+        LoadBalancerMode::External { vip, port } => {
+            let seen = site.hosts.iter().find(|seen| seen.ip == Some(vip));
+            if let Some(seen) = seen.filter(|seen| seen.control_plane && port == API_SERVER) {
+                say(
+                    Severity::Fail,
+                    format!("the load balancer's address {vip}:{port}, the API server's own of {}", seen.name()),
+                    "an address that stands before the control planes",
+                    "give the load balancer's own address in `loadBalancer.external`, or say `mode: none`",
+                );
+            }
+            if let Some(field) = inside(site, vip) {
+                say(
+                    Severity::Fail,
+                    format!("the load balancer's address {vip} inside spec.network.{field}"),
+                    "an address outside the networks of pods and services",
+                    "choose another network, or another address for the load balancer",
+                );
+            }
+        }
+    }
+}
+
+fn inside(site: &Site<'_>, vip: IpAddr) -> Option<&'static str> {
+    let network = &site.cx.cluster.network;
+    let holds = |text: &str| text.parse::<Network>().is_ok_and(|network| network.contains(vip));
+    let fields = [("podCidr", &network.pod_cidr), ("serviceCidr", &network.service_cidr)];
+    fields.into_iter().find(|(_, text)| holds(text)).map(|(field, _)| field)
+}

@@ -1,0 +1,58 @@
+//! What the dials of [`crate::mesh()`] mean: each blocked pair in the words of a firewall ticket.
+//!
+//! Not one of [`super::CHECKS`]: it needs what agents did, not only what they saw.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::mesh::Dialed;
+use kubexm_spec::cluster::Firewall;
+
+use super::{Finding, Severity};
+use crate::context::PlanCx;
+use crate::mesh::LOAD_BALANCER;
+use crate::modules::os::FIREWALLS;
+
+/// Its name in findings.
+pub const NAME: &str = "mesh";
+
+/// One finding for each blocked pair; `dialed` is by the host that dialed.
+pub fn findings(cx: &PlanCx<'_>, dialed: &BTreeMap<String, Vec<Dialed>>) -> Vec<Finding> {
+    let all = dialed.iter().flat_map(|(from, dialed)| dialed.iter().map(move |dialed| (from, dialed)));
+    all.filter_map(|(from, dialed)| Some(finding(cx, from, dialed, dialed.blocked.as_deref()?))).collect()
+}
+
+fn finding(cx: &PlanCx<'_>, from: &str, dialed: &Dialed, reason: &str) -> Finding {
+    let dial = &dialed.dial;
+    let source = match cx.cluster.host(from).and_then(|host| host.node_ip()) {
+        Some(ip) => ip.to_string(),
+        None => from.to_owned(),
+    };
+    let (severity, needed, mend) = if dial.to == LOAD_BALANCER {
+        let mend = "nothing forwards it now, which is right for one that asks its back-ends first: see that it forwards \
+                    to port 6443 of every control plane";
+        (Severity::Warn, "a load balancer that forwards to the control planes", mend.to_owned())
+    } else if let Some(firewall) = stopped_later(cx, &dial.to) {
+        (Severity::Warn, "it open", format!("{firewall} on {} will be stopped (`system.firewall: off`)", dial.to))
+    } else {
+        let mend = format!("have it opened in {} and in what is between it and {from}", dial.to);
+        (Severity::Fail, "it open", mend)
+    };
+    Finding {
+        severity,
+        check: NAME.to_owned(),
+        host: Some(from.to_owned()),
+        found: format!("from {source} to {} port {}: {reason}", dial.address, dial.port),
+        needed: needed.to_owned(),
+        mend,
+    }
+}
+
+/// The host's own firewall that the plan stops, and that may be all that blocks.
+fn stopped_later<'a>(cx: &PlanCx<'a>, host: &str) -> Option<&'a str> {
+    if cx.cluster.system.firewall != Firewall::Off {
+        return None;
+    }
+    let units = &cx.facts.get(host)?.firewalls;
+    let ours = |unit: &&String| FIREWALLS.contains(&unit.strip_suffix(".service").unwrap_or(unit));
+    units.iter().find(ours).map(String::as_str)
+}

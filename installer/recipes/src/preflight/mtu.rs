@@ -1,0 +1,21 @@
+//! The interfaces that nodes reach each other by take packets of one size: else large packets of pods vanish on some ways.
+
+use super::{Report, Site};
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    let mut known = site.hosts.iter().filter_map(|seen| {
+        let ip = seen.ip?;
+        let has = |address: &String| address.split_once('/').map_or(address.as_str(), |(ip, _)| ip).parse() == Ok(ip);
+        let interface = seen.facts.interfaces.iter().find(|i| i.addresses.iter().any(has))?;
+        (interface.mtu > 0).then_some((seen.name(), interface))
+    });
+    let Some((first, one)) = known.next() else { return };
+    for (host, other) in known.filter(|(_, other)| other.mtu != one.mtu) {
+        report.warn(
+            host,
+            format!("an MTU of {} on {}, and {} on {} of {first}", other.mtu, other.name, one.mtu, one.name),
+            "one MTU on all nodes and on what is between them",
+            "set the same MTU on both: flannel takes it from each node's own interface, and large packets would be lost",
+        );
+    }
+}

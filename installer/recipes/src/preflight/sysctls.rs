@@ -1,0 +1,27 @@
+//! No file that a boot reads after ours sets a kernel parameter otherwise (a hardened `ip_forward = 0`).
+
+use super::{Report, Site};
+use crate::modules::os::SYSCTLS;
+use crate::paths;
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+    for seen in &site.hosts {
+        for key in SYSCTLS {
+            let Some(boot) = seen.facts.boot_sysctls.get(key).filter(|boot| boot.value != "1") else { continue };
+            // Files are read by name, whatever folder they are in (sysctl.d(5)).
+            let file = boot.line.rsplit_once(':').map_or(boot.line.as_str(), |(file, _)| file);
+            if name(file) > name(paths::SYSCTL) {
+                report.fail(
+                    seen.name(),
+                    format!("{} sets {key} = {}", boot.line, boot.value),
+                    format!(
+                        "nothing read after {} that sets it otherwise: it must be 1 after a reboot too",
+                        paths::SYSCTL
+                    ),
+                    "remove that line or set it to 1",
+                );
+            }
+        }
+    }
+}
