@@ -13,6 +13,20 @@ use crate::files::make_dir;
 pub struct ClusterLock(#[expect(dead_code, reason = "the open file is the lock")] File);
 
 impl ClusterLock {
+    /// Who has the lock of `folder` right now; none when nobody has. Changes nothing.
+    pub fn holder(folder: &Path) -> Option<String> {
+        let mut file = File::open(folder.join("lock")).ok()?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Who it is is a help for people; that somebody has it is known.
+                let _ = file.read_to_string(&mut holder);
+                Some(if holder.is_empty() { "unknown".to_owned() } else { holder })
+            }
+            Ok(()) | Err(TryLockError::Error(_)) => None,
+        }
+    }
+
     /// Takes the lock of `folder` (`clusters/<name>`), or says who has it. `holder` is told to the next one who asks.
     pub fn take(folder: &Path, cluster: &str, holder: &str) -> Result<Self, EngineError> {
         make_dir(folder)?;

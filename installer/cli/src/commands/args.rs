@@ -2,6 +2,12 @@
 
 use std::path::PathBuf;
 
+use kubexm_engine::execute as engine;
+use kubexm_engine::options::Drill;
+use kubexm_plan::{Plan, StepId};
+use kubexm_spec::ExitCode;
+use kubexm_terminal::Failure;
+
 /// The bundle, and whose cluster.yaml.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BundleArgs {
@@ -24,26 +30,60 @@ pub struct HostArgs {
     pub known_hosts: Option<PathBuf>,
 }
 
+/// What becomes of a run when something fails.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct FailureArgs {
+    /// When a step fails
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    pub on_failure: OnFailure,
+    /// Go on without up to this many hosts that are workers and nothing else; exit code 72, and `resume` adds them later
+    #[arg(long, default_value_t, value_name = "N")]
+    pub max_failed_workers: usize,
+    /// Fail on purpose, to see the way back before it is needed: `fail:STEP` tells a step as failed after it was done,
+    /// `die:N` ends the program at the Nth record of the run's journal, as a power cut would
+    #[arg(long, value_name = "DRILL", value_parser = drill)]
+    pub drill: Option<Drill>,
+}
+
 /// What becomes of what was done when a step fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum OnFailure {
-    /// It stays, for `resume`
+    /// It is taken back, and the hosts are as they were
     #[default]
-    Keep,
-    /// It is taken back: known, not built yet
     Rollback,
+    /// It stays, for `resume`
+    Keep,
 }
 
-impl OnFailure {
-    /// Refuses what is not built yet, before anything is read or touched.
-    pub fn check(self) -> Result<(), kubexm_terminal::Failure> {
-        match self {
-            Self::Keep => Ok(()),
-            Self::Rollback => Err(kubexm_terminal::Failure::new(
-                kubexm_spec::ExitCode::NotBuiltYet,
-                "--on-failure rollback: known, not built yet; leave it out: what was done stays, and `kubexm-install \
-                 resume` goes on when the cause is mended",
-            )),
+impl From<OnFailure> for engine::OnFailure {
+    fn from(what: OnFailure) -> Self {
+        match what {
+            OnFailure::Rollback => Self::Rollback,
+            OnFailure::Keep => Self::Keep,
         }
+    }
+}
+
+impl FailureArgs {
+    /// Refuses a drill over a step that the plan does not have, before anything is asked or touched.
+    pub fn check(&self, plan: &Plan) -> Result<(), Failure> {
+        match &self.drill {
+            Some(Drill::FailStep(step)) if plan.step(step).is_none() => Err(Failure::new(
+                ExitCode::Usage,
+                format!(
+                    "--drill fail:{step}: the plan has no such step; `kubexm-install plan create --text` lists them"
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn drill(text: &str) -> Result<Drill, String> {
+    let wanted = || "wanted is fail:HOST/STEP or die:N".to_owned();
+    match text.split_once(':').ok_or_else(wanted)? {
+        ("fail", step) if step.contains('/') => Ok(Drill::FailStep(StepId(step.to_owned()))),
+        ("die", record) => record.parse().map(Drill::DieAtRecord).map_err(|_| wanted()),
+        _ => Err(wanted()),
     }
 }

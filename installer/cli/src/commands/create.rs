@@ -2,7 +2,8 @@
 
 use kubexm_terminal::{Display, Failure};
 
-use super::args::{BundleArgs, HostArgs, OnFailure};
+use super::args::{BundleArgs, FailureArgs, HostArgs};
+use crate::run::again::Again;
 use crate::run::begin::Begin;
 use crate::run::consent::Consent;
 use crate::site::opened::Opened;
@@ -29,22 +30,21 @@ pub struct Args {
     /// Say yes without being asked
     #[arg(short = 'y', long)]
     pub yes: bool,
-    /// When a step fails
-    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
-    pub on_failure: OnFailure,
+    #[command(flatten)]
+    pub failure: FailureArgs,
     /// One JSON event a line
     #[arg(long)]
     pub json: bool,
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    args.on_failure.check()?;
     let consent = Consent::from_args(args.yes, display)?;
     let home = Home::from_environment()?;
     let shown = Shown(display);
     let opened = Opened::open(&args.bundle, &shown)?;
     opened.check_closed_world()?;
     opened.verify(&home, &shown)?;
-    Begin { verb: "create", opened: &opened, home: &home, bundle: &args.bundle, hosts: &args.hosts, consent, display }
+    let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
+    Begin { verb: "create", opened: &opened, home: &home, again, consent, display }
         .run(|facts, events| planning::create(&opened, facts, events))
 }

@@ -8,8 +8,10 @@ mod plan;
 mod preflight;
 mod report;
 mod resume;
+mod rollback;
 mod run;
 mod status;
+mod support_bundle;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use kubexm_spec::ExitCode;
@@ -52,8 +54,10 @@ enum Verb {
     Plan(plan::Args),
     Run(run::Args),
     Resume(resume::Args),
+    Rollback(rollback::Args),
     Status(status::Args),
     Report(report::Args),
+    SupportBundle(support_bundle::Args),
     Agent(agent::Args),
     Depot(depot::Args),
 }
@@ -81,8 +85,10 @@ impl Cli {
             Some(Verb::Plan(args)) => args.json,
             Some(Verb::Run(args)) => args.json,
             Some(Verb::Resume(args)) => args.json,
+            Some(Verb::Rollback(args)) => args.json,
             Some(Verb::Status(args)) => args.json,
             Some(Verb::Report(args)) => args.json,
+            Some(Verb::SupportBundle(args)) => args.json,
             Some(Verb::Agent(_) | Verb::Depot(_)) => false,
         }
     }
@@ -102,8 +108,10 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         (Some(Verb::Plan(args)), _) => plan::run(&args, display),
         (Some(Verb::Run(args)), _) => run::run(&args, display),
         (Some(Verb::Resume(args)), _) => resume::run(&args, display),
+        (Some(Verb::Rollback(args)), _) => rollback::run(&args, display),
         (Some(Verb::Status(args)), _) => status::run(&args, display),
         (Some(Verb::Report(args)), _) => report::run(&args, display),
+        (Some(Verb::SupportBundle(args)), _) => support_bundle::run(&args, display),
         (Some(Verb::Agent(args)), _) => agent::run(&args),
         (Some(Verb::Depot(args)), _) => depot::run(&args),
         (None, None) => Err(Failure::new(ExitCode::Usage, "name a bundle with --bundle, or a verb; see --help")),

@@ -1,17 +1,17 @@
 //! `kubexm-install resume`.
 
-use kubexm_engine::replay::RunState;
-use kubexm_engine::{ClusterLock, Run, RunId};
-use kubexm_spec::ExitCode;
+use kubexm_engine::{ClusterLock, Run};
 use kubexm_terminal::{Display, Failure};
 use tokio_util::sync::CancellationToken;
 
-use super::args::{BundleArgs, HostArgs};
-use crate::run::carry_out::{Site, resume_command};
+use super::args::{BundleArgs, FailureArgs, HostArgs};
+use crate::run::again::Again;
+use crate::run::carry_out::Site;
+use crate::run::chosen;
 use crate::site::fleet::Fleet;
 use crate::site::opened::Opened;
 use crate::support::events::Shown;
-use crate::support::home::{ClusterHome, Home};
+use crate::support::home::Home;
 use crate::support::{failures, interrupt, start};
 
 /// Go on with a run that failed, was interrupted, or whose program died
@@ -31,6 +31,8 @@ pub struct Args {
     bundle: BundleArgs,
     #[command(flatten)]
     hosts: HostArgs,
+    #[command(flatten)]
+    failure: FailureArgs,
     /// One JSON event a line
     #[arg(long)]
     pub json: bool,
@@ -41,54 +43,21 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shown = Shown(display);
     let opened = Opened::open(&args.bundle, &shown)?;
     let cluster = home.cluster(&opened.cluster.name);
-    let id = find(&cluster, args.run.as_deref())?;
+    let id = chosen::to_resume(&cluster, args.run.as_deref())?;
     let holder = start::holder("resume", &cluster.name);
     let _lock = ClusterLock::take(&cluster.folder, &cluster.name, &holder).map_err(failures::engine)?;
     let (run, plan) = Run::load(&cluster.runs(), &id, opened.belongs()).map_err(failures::engine)?;
+    args.failure.check(plan.plan())?;
     opened.verify(&home, &shown)?;
     let cancel = CancellationToken::new();
     let work = async {
         let fleet = Fleet::connect(&opened, &home, &args.hosts, &holder, &shown).await?;
         fleet.keep(&shown).await;
-        let command = resume_command(id.as_str(), &args.bundle, &args.hosts);
-        let site = Site { opened: &opened, fleet: &fleet, home: &cluster, cancel: &cancel, display };
-        let ended = site.carry_out(run, &plan, command).await;
+        let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
+        let site = Site { opened: &opened, fleet: &fleet, home: &cluster, again, cancel: &cancel, display };
+        let ended = site.carry_out(run, &plan).await;
         fleet.close().await;
         ended
     };
     start::runtime()?.block_on(interrupt::watched(&shown, &cancel, work))
-}
-
-/// The named run, or the last one. An older run that another one has overtaken is gone on with only when it is named.
-fn find(cluster: &ClusterHome, named: Option<&str>) -> Result<RunId, Failure> {
-    let runs = cluster.run_ids()?;
-    let known = || Failure::new(ExitCode::Usage, none_to_resume(cluster, named));
-    match named {
-        Some(name) => runs.into_iter().find(|id| id.as_str() == name).ok_or_else(known),
-        None => {
-            let last = runs.into_iter().next_back().ok_or_else(known)?;
-            let status = kubexm_engine::run::read_status(&cluster.runs(), &last).map_err(failures::engine)?;
-            match status.state {
-                RunState::Succeeded => Err(Failure::new(
-                    ExitCode::Usage,
-                    format!(
-                        "the last run of cluster {}, {last}, has succeeded: there is nothing to go on with",
-                        cluster.name
-                    ),
-                )),
-                _ => Ok(last),
-            }
-        }
-    }
-}
-
-fn none_to_resume(cluster: &ClusterHome, named: Option<&str>) -> String {
-    match named {
-        Some(name) => format!("cluster {} has no run {name}; `kubexm-install status` lists its runs", cluster.name),
-        None => format!(
-            "cluster {} has no run in {}; `kubexm-install --bundle FILE` begins one",
-            cluster.name,
-            cluster.runs().display()
-        ),
-    }
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use kubexm_terminal::{Display, Failure};
 
-use super::args::{BundleArgs, HostArgs, OnFailure};
+use super::args::{BundleArgs, FailureArgs, HostArgs};
+use crate::run::again::Again;
 use crate::run::begin::Begin;
 use crate::run::consent::Consent;
 use crate::site::opened::Opened;
@@ -32,16 +33,14 @@ pub struct Args {
     /// Say yes without being asked
     #[arg(short = 'y', long)]
     yes: bool,
-    /// When a step fails
-    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
-    on_failure: OnFailure,
+    #[command(flatten)]
+    failure: FailureArgs,
     /// One JSON event a line
     #[arg(long)]
     pub json: bool,
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    args.on_failure.check()?;
     let consent = Consent::from_args(args.yes, display)?;
     let home = Home::from_environment()?;
     let shown = Shown(display);
@@ -49,6 +48,6 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     opened.check_closed_world()?;
     let plan = plan_file::read(&args.plan, &opened)?;
     opened.verify(&home, &shown)?;
-    Begin { verb: "run", opened: &opened, home: &home, bundle: &args.bundle, hosts: &args.hosts, consent, display }
-        .run(|_, _| Ok(plan))
+    let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
+    Begin { verb: "run", opened: &opened, home: &home, again, consent, display }.run(|_, _| Ok(plan))
 }

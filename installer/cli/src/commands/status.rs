@@ -1,7 +1,9 @@
 //! `kubexm-install status`.
 
-use kubexm_engine::replay::RunState;
-use kubexm_engine::{Status, run};
+use std::time::Duration;
+
+use kubexm_engine::replay::{RunState, StepState};
+use kubexm_engine::{ClusterLock, Status, run};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::{Value, json};
 
@@ -9,20 +11,27 @@ use crate::support::home::{ClusterHome, Home};
 
 /// Show the runs of the clusters that were installed from here, and how to go on with those that have not ended well
 ///
-/// Everything is read from the journals of the runs; no host is asked.
+/// Everything is read from the journals of the runs, also of one that is going on right now; no host is asked.
 ///
 /// Examples:
 ///   kubexm-install status
+///   kubexm-install status lab --watch
 ///   kubexm-install status lab --json | jq '.clusters[].runs[-1].state'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// Only this cluster (metadata.name)
     cluster: Option<String>,
+    /// Show it again whenever a journal grows, until no run is going on any more
+    #[arg(long, conflicts_with = "json")]
+    watch: bool,
     /// One JSON document
     #[arg(long)]
     pub json: bool,
 }
+
+/// Pause between two looks of `--watch`.
+const WATCH: Duration = Duration::from_secs(1);
 
 /// A run as far as it can be read.
 enum Seen {
@@ -32,33 +41,55 @@ enum Seen {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let home = Home::from_environment()?;
-    let clusters = match &args.cluster {
-        Some(name) => vec![home.cluster(name)],
-        None => home.clusters()?,
-    };
-    let mut seen = Vec::new();
-    for cluster in &clusters {
-        seen.push((cluster, look(cluster)?));
-    }
-    if display.mode() == Mode::Json {
-        let clusters: Vec<Value> = seen.iter().map(|(cluster, runs)| document(cluster, runs)).collect();
-        display.answer(&json!({ "schema": "kubexm.io/status/v1", "clusters": clusters }).to_string());
-        return Ok(());
-    }
-    if seen.iter().all(|(_, runs)| runs.is_empty()) {
-        display.answer("no runs yet; `kubexm-install --bundle FILE` begins one");
-    }
-    for (cluster, runs) in &seen {
-        for run in runs {
-            display.answer(&line(cluster, run));
+    let mut shown = None;
+    loop {
+        let clusters = match &args.cluster {
+            Some(name) => vec![home.cluster(name)],
+            None => home.clusters()?,
+        };
+        let mut seen = Vec::new();
+        for cluster in &clusters {
+            seen.push((cluster, ClusterLock::holder(&cluster.folder), look(cluster)?));
         }
-        if let Some(Seen::Read(last)) = runs.last()
-            && let Some(command) = &last.go_on
-        {
-            display.answer(&format!("to go on: {command}"));
+        if display.mode() == Mode::Json {
+            let clusters: Vec<Value> =
+                seen.iter().map(|(cluster, at_work, runs)| document(cluster, at_work, runs)).collect();
+            display.answer(&json!({ "schema": "kubexm.io/status/v1", "clusters": clusters }).to_string());
+            return Ok(());
         }
+        let text = text(&seen);
+        if shown.as_ref() != Some(&text) {
+            display.answer(&text);
+            shown = Some(text);
+        }
+        if !args.watch || seen.iter().all(|(_, at_work, _)| at_work.is_none()) {
+            return Ok(());
+        }
+        std::thread::sleep(WATCH);
     }
-    Ok(())
+}
+
+fn text(seen: &[(&ClusterHome, Option<String>, Vec<Seen>)]) -> String {
+    if seen.iter().all(|(_, _, runs)| runs.is_empty()) {
+        return "no runs yet; `kubexm-install --bundle FILE` begins one".to_owned();
+    }
+    let mut lines = Vec::new();
+    for (cluster, at_work, runs) in seen {
+        // Only the newest can be the one that goes on.
+        let last = runs.len().saturating_sub(1);
+        lines.extend(runs.iter().enumerate().map(|(n, run)| line(cluster, at_work.is_some() && n == last, run)));
+        let Some(Seen::Read(last)) = runs.last() else { continue };
+        if let Some(holder) = at_work {
+            lines.push(format!("at work: {holder}"));
+            let open = last.steps.iter().filter(|step| step.state == StepState::Prepared);
+            lines.extend(open.map(|step| format!("  now: {} ({})", step.title, step.step)));
+            continue;
+        }
+        lines.extend(last.go_on.iter().map(|command| format!("to go on: {command}")));
+        let back = last.take_back.iter().filter(|back| last.go_on.as_ref() != Some(back));
+        lines.extend(back.map(|command| format!("to take it back: {command}")));
+    }
+    lines.join("\n")
 }
 
 fn look(cluster: &ClusterHome) -> Result<Vec<Seen>, Failure> {
@@ -70,7 +101,7 @@ fn look(cluster: &ClusterHome) -> Result<Vec<Seen>, Failure> {
     Ok(runs.iter().map(read).collect())
 }
 
-fn document(cluster: &ClusterHome, runs: &[Seen]) -> Value {
+fn document(cluster: &ClusterHome, at_work: &Option<String>, runs: &[Seen]) -> Value {
     let runs: Vec<Value> = runs
         .iter()
         .map(|run| match run {
@@ -79,21 +110,22 @@ fn document(cluster: &ClusterHome, runs: &[Seen]) -> Value {
         })
         .collect();
     let kubeconfig = Some(cluster.kubeconfig()).filter(|path| path.is_file());
-    json!({ "name": cluster.name, "kubeconfig": kubeconfig, "runs": runs })
+    json!({ "name": cluster.name, "kubeconfig": kubeconfig, "atWork": at_work, "runs": runs })
 }
 
-fn line(cluster: &ClusterHome, run: &Seen) -> String {
+fn line(cluster: &ClusterHome, at_work: bool, run: &Seen) -> String {
     match run {
         Seen::Read(status) => {
             let counts = &status.counts;
             format!(
-                "{:16} {:24} {:8} {:12} {} changed, {} held, {} failed, {} blocked, {} open",
+                "{:16} {:24} {:8} {:12} {} changed, {} held, {} undone, {} failed, {} blocked, {} open",
                 cluster.name,
                 status.run,
                 status.pipeline,
-                words(status.state),
+                words(status.state, at_work),
                 counts.done,
                 counts.satisfied,
+                counts.undone,
                 counts.failed,
                 counts.blocked,
                 counts.open
@@ -103,16 +135,17 @@ fn line(cluster: &ClusterHome, run: &Seen) -> String {
     }
 }
 
-const fn words(state: RunState) -> &'static str {
+const fn words(state: RunState, at_work: bool) -> &'static str {
     match state {
         RunState::New => "not begun",
-        // It may be going on, or its program may have died.
-        RunState::Running => "not ended",
+        RunState::Running if at_work => "going on",
+        RunState::Running => "died",
         RunState::Interrupted => "interrupted",
         RunState::Failed => "failed",
         RunState::Succeeded => "succeeded",
         RunState::Partial => "partial",
-        RunState::RollingBack => "rolling back",
+        RunState::RollingBack if at_work => "going back",
+        RunState::RollingBack => "died going back",
         RunState::RolledBack => "rolled back",
         RunState::Stuck => "stuck",
     }

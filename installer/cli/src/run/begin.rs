@@ -7,9 +7,9 @@ use kubexm_plan::{CheckedPlan, Facts};
 use kubexm_terminal::{Display, Failure};
 use tokio_util::sync::CancellationToken;
 
-use super::carry_out::{Site, resume_command};
+use super::again::Again;
+use super::carry_out::Site;
 use super::consent::Consent;
-use crate::commands::args::{BundleArgs, HostArgs};
 use crate::site::fleet::Fleet;
 use crate::site::opened::Opened;
 use crate::site::planning;
@@ -25,10 +25,8 @@ pub struct Begin<'a> {
     pub opened: &'a Opened,
     /// Folders of this machine.
     pub home: &'a Home,
-    /// As given, for the command that goes on.
-    pub bundle: &'a BundleArgs,
-    /// How hosts are reached.
-    pub hosts: &'a HostArgs,
+    /// How the program was called.
+    pub again: Again<'a>,
     /// How a yes is had.
     pub consent: Consent,
     /// Who reads.
@@ -48,11 +46,12 @@ impl Begin<'_> {
         let _lock = ClusterLock::take(&cluster.folder, &cluster.name, &holder).map_err(failures::engine)?;
         let cancel = CancellationToken::new();
         let work = async {
-            let fleet = Fleet::connect(opened, self.home, self.hosts, &holder, &shown).await?;
+            let fleet = Fleet::connect(opened, self.home, self.again.hosts, &holder, &shown).await?;
             let decided = async {
                 interrupt::check(&cancel)?;
                 let facts = planning::look(opened, &fleet, &shown).await?;
                 let plan = plan(&facts, &shown)?;
+                self.again.failure.check(plan.plan())?;
                 interrupt::check(&cancel)?;
                 planning::show(plan.plan(), display);
                 self.consent.have("Go on?", display).await?;
@@ -60,9 +59,8 @@ impl Begin<'_> {
                 Run::create(&cluster.runs(), RunId::new(), &plan).map(|run| (run, plan)).map_err(failures::engine)
             };
             let (run, plan) = fleet.unless_refused(decided, &shown).await?;
-            let command = resume_command(run.id().as_str(), self.bundle, self.hosts);
-            let site = Site { opened, fleet: &fleet, home: &cluster, cancel: &cancel, display };
-            let ended = site.carry_out(run, &plan, command).await;
+            let site = Site { opened, fleet: &fleet, home: &cluster, again: self.again, cancel: &cancel, display };
+            let ended = site.carry_out(run, &plan).await;
             fleet.close().await;
             ended
         };

@@ -1,9 +1,9 @@
-//! A run from its folder to its end, and what the operator is told.
+//! A run from its folder to its end: forward, or back.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use kubexm_engine::replay::StepState;
-use kubexm_engine::{ClusterPki, EventSink, ExecuteOptions, OnFailure, Outcome, Run, Status, execute, status};
+use kubexm_engine::execute::take_back;
+use kubexm_engine::{ClusterPki, EngineError, EventSink, ExecuteOptions, Outcome, Run, Status, execute, status};
 use kubexm_plan::CheckedPlan;
 use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
@@ -11,8 +11,8 @@ use kubexm_terminal::{Display, Failure};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::kubeconfig;
-use crate::commands::args::{BundleArgs, HostArgs};
+use super::again::{Again, program, shell_word};
+use super::{kubeconfig, told};
 use crate::site::blobs::BundleBlobs;
 use crate::site::fleet::Fleet;
 use crate::site::opened::Opened;
@@ -28,6 +28,8 @@ pub struct Site<'a> {
     pub fleet: &'a Fleet,
     /// Where the run's folder lies.
     pub home: &'a ClusterHome,
+    /// How the program was called.
+    pub again: Again<'a>,
     /// Cancelled by Ctrl-C.
     pub cancel: &'a CancellationToken,
     /// Who reads.
@@ -36,38 +38,75 @@ pub struct Site<'a> {
 
 impl Site<'_> {
     /// Carries the plan out, or on. The last event of the stream is told here when all went well.
-    pub async fn carry_out(&self, mut run: Run, plan: &CheckedPlan, resume_command: String) -> Result<(), Failure> {
+    pub async fn carry_out(&self, mut run: Run, plan: &CheckedPlan) -> Result<(), Failure> {
         let shown = Shown(self.display);
         events::note(&shown, format!("run {} in {}", run.id(), run.dir().display()));
         let pki = ClusterPki::open(&self.home.pki()).map_err(failures::engine)?;
         let blobs = BundleBlobs(self.opened.bundle.clone());
-        let options =
-            ExecuteOptions {
-                cancel: self.cancel.clone(),
-                on_failure: OnFailure::Keep,
-                ..ExecuteOptions::new(start::TOOL, resume_command.clone())
-            };
+        let options = self.options(&run);
         let outcome = execute(plan, &self.fleet.links(), &mut run, &pki, &blobs, &shown, options).await;
-        let outcome = outcome.map_err(|error| {
-            let failure = failures::engine(error);
-            Failure { text: format!("{}\nto go on: {resume_command}", failure.text), ..failure }
-        })?;
-        let status = status::of(run.id().as_str(), plan.plan(), run.replay());
-        let report = run.dir().join("report.md");
+        let outcome = outcome.map_err(|error| self.broken(error, &self.again.resume(run.id().as_str())))?;
+        let (status, report) = (status::of(run.id().as_str(), plan.plan(), run.replay()), run.dir().join("report.md"));
         match outcome {
             Outcome::Succeeded => self.succeeded(&status, &report, &shown).await,
-            Outcome::Failed | Outcome::Partial | Outcome::RolledBack | Outcome::Stuck => {
-                Err(failed(&status, &report, outcome.exit_code()))
+            Outcome::Partial => {
+                self.fetch_kubeconfig().await?;
+                Err(told::unwell(outcome, &status, &report))
             }
-            Outcome::Interrupted => {
-                let text = format!("interrupted; what has begun is done\nto go on: {resume_command}");
-                Err(Failure::new(outcome.exit_code(), text).with_data(json!({ "run": status, "report": report })))
-            }
+            // A run that was going back when it was resumed has come to the end that was wanted.
+            _ => Err(told::unwell(outcome, &status, &report)),
         }
     }
 
-    async fn succeeded(&self, status: &Status, report: &Path, shown: &dyn EventSink) -> Result<(), Failure> {
-        let kubeconfig = self.home.kubeconfig();
+    /// Takes back what a run has changed, or goes on with that.
+    pub async fn take_back(&self, mut run: Run, plan: &CheckedPlan) -> Result<(), Failure> {
+        let shown = Shown(self.display);
+        events::note(&shown, format!("taking back run {} in {}", run.id(), run.dir().display()));
+        let options = self.options(&run);
+        let outcome = take_back(plan, &self.fleet.links(), &mut run, &shown, options).await;
+        let outcome = outcome.map_err(|error| self.broken(error, &self.again.rollback(run.id().as_str())))?;
+        let (status, report) = (status::of(run.id().as_str(), plan.plan(), run.replay()), run.dir().join("report.md"));
+        if outcome != Outcome::RolledBack {
+            return Err(told::unwell(outcome, &status, &report));
+        }
+        self.display.emit(EventKind::Result {
+            ok: true,
+            exit_code: ExitCode::Ok.code(),
+            summary: format!(
+                "run {} was taken back: {} steps, the hosts are as they were before it",
+                status.run, status.counts.undone
+            ),
+            data: Some(told::data(&status, &report)),
+        });
+        Ok(())
+    }
+
+    fn options(&self, run: &Run) -> ExecuteOptions {
+        let id = run.id().as_str();
+        ExecuteOptions {
+            rollback_command: self.again.rollback(id),
+            on_failure: self.again.failure.on_failure.into(),
+            max_failed_hosts: self.again.failure.max_failed_workers,
+            drill: self.again.failure.drill.clone(),
+            cancel: self.cancel.clone(),
+            ..ExecuteOptions::new(start::TOOL, self.again.resume(id))
+        }
+    }
+
+    /// The run itself could not go on.
+    fn broken(&self, error: EngineError, command: &str) -> Failure {
+        if let EngineError::Stopped { record } = &error
+            && self.again.failure.drill.is_some()
+        {
+            events::note(&Shown(self.display), format!("drill: dying at record {record}; to go on: {command}"));
+            // As a power cut would: nothing is tidied up, no agent is told.
+            std::process::abort();
+        }
+        let failure = failures::engine(error);
+        Failure { text: format!("{}\nto go on: {command}", failure.text), ..failure }
+    }
+
+    async fn fetch_kubeconfig(&self) -> Result<(), Failure> {
         kubeconfig::fetch(self.fleet, &self.opened.cluster, self.home).await.map_err(|failure| {
             let text = format!(
                 "the cluster is there, its kubeconfig could not be fetched: {}\nit lies on the first control plane as \
@@ -75,7 +114,12 @@ impl Site<'_> {
                 failure.text
             );
             Failure { text, ..failure }
-        })?;
+        })
+    }
+
+    async fn succeeded(&self, status: &Status, report: &Path, shown: &dyn EventSink) -> Result<(), Failure> {
+        let kubeconfig = self.home.kubeconfig();
+        self.fetch_kubeconfig().await?;
         events::note(shown, format!("report: {}", report.display()));
         let counts = &status.counts;
         self.display.emit(EventKind::Result {
@@ -94,67 +138,5 @@ impl Site<'_> {
             data: Some(json!({ "run": status, "kubeconfig": kubeconfig, "report": report })),
         });
         Ok(())
-    }
-}
-
-fn failed(status: &Status, report: &Path, code: ExitCode) -> Failure {
-    let mut text = String::new();
-    for step in status.steps.iter().filter(|step| step.state == StepState::Failed) {
-        let error = step.error.as_deref().unwrap_or("no reason was given");
-        text.push_str(&format!("{} ({}) failed: {error}\n", step.title, step.step));
-    }
-    text.push_str(&format!("report: {}", report.display()));
-    if let Some(command) = &status.go_on {
-        text.push_str(&format!("\nto go on when it is mended: {command}"));
-    }
-    Failure::new(code, text).with_data(json!({ "run": status, "report": report }))
-}
-
-/// The exact command that goes on with a run, from any folder.
-pub fn resume_command(run: &str, bundle: &BundleArgs, hosts: &HostArgs) -> String {
-    let mut words = vec![program(), "resume".to_owned(), run.to_owned()];
-    let mut option = |name: &str, path: &Path| {
-        let absolute = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
-        words.extend([name.to_owned(), shell_word(&absolute.to_string_lossy())]);
-    };
-    option("--bundle", &bundle.bundle);
-    if let Some(file) = &bundle.file {
-        option("-f", file);
-    }
-    if let Some(known_hosts) = &hosts.known_hosts {
-        option("--known-hosts", known_hosts);
-    }
-    words.join(" ")
-}
-
-/// This program as the operator called it.
-fn program() -> String {
-    let called = std::env::args().next().unwrap_or_default();
-    match called.as_str() {
-        "" => kubexm_spec::names::INSTALLER.to_owned(),
-        name if name.contains('/') => {
-            shell_word(&std::path::absolute(name).unwrap_or_else(|_| PathBuf::from(name)).to_string_lossy())
-        }
-        name => shell_word(name),
-    }
-}
-
-/// One word for a shell, quoted only when it must be.
-fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shell_word;
-
-    #[test]
-    fn a_path_with_blanks_can_be_pasted_into_a_shell() {
-        assert_eq!(shell_word("/media/usb/x.tar.zst"), "/media/usb/x.tar.zst");
-        assert_eq!(shell_word("/media/my usb/it's.zst"), r"'/media/my usb/it'\''s.zst'");
     }
 }

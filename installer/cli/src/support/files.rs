@@ -11,6 +11,11 @@ use super::failures;
 
 /// Writes a file: temporary file beside it (mode 0600), fsync, rename, fsync of the folder.
 pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    write_with(path, |file| file.write_all(bytes))
+}
+
+/// The same for a file that is written piece by piece.
+pub fn write_with<T>(path: &Path, content: impl FnOnce(&mut File) -> std::io::Result<T>) -> Result<T, Failure> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -18,10 +23,11 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let write = || {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let mut file = tempfile::Builder::new().prefix(".kubexm-").tempfile_in(folder)?;
-        file.write_all(bytes)?;
+        let written = content(file.as_file_mut())?;
         file.as_file().sync_all()?;
         file.persist(path).map_err(|failed| failed.error)?;
-        File::open(folder)?.sync_all()
+        File::open(folder)?.sync_all()?;
+        Ok(written)
     };
-    write().map_err(|error| failures::disk("write", path, &error))
+    write().map_err(|error: std::io::Error| failures::disk("write", path, &error))
 }

@@ -110,7 +110,7 @@ fn a_plan_of_another_bundle_is_refused() {
     let nothing = serde_json::json!({
         "schema": "kubexm.io/plan/v1",
         "plan": {
-            "schema": 1, "pipeline": "create", "clusterName": "demo", "cluster": Digest::of("other"),
+            "schema": kubexm_plan::SCHEMA, "pipeline": "create", "clusterName": "demo", "cluster": Digest::of("other"),
             "bundle": Digest::of("other"), "hosts": [], "fleetConcurrency": 1, "hostConcurrency": 1, "slots": {},
             "steps": [],
         },

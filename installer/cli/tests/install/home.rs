@@ -78,7 +78,7 @@ fn a_run_that_cannot_be_read_does_not_hide_the_others() {
     );
 }
 
-fn plan() -> kubexm_plan::CheckedPlan {
+pub fn plan() -> kubexm_plan::CheckedPlan {
     let (cluster, catalogue) = (sample::cluster(), Catalogue::embedded());
     let (manifest, facts) = (sample::manifest(&cluster, &catalogue).unwrap(), sample::all_facts(&cluster));
     let plan = kubexm_recipes::create(&PlanCx {

@@ -57,11 +57,12 @@ fn a_change_without_a_terminal_needs_a_yes() {
 }
 
 #[test]
-fn rollback_is_refused_as_not_built_yet_and_not_ignored() {
+fn a_drill_that_is_none_is_refused_before_anything_is_read() {
     let site = Site::new();
-    let bundle = site.bundle(closed_port());
-    let mut command = site.create(&bundle);
-    command.args(["--on-failure", "rollback"]).assert().code(22).stderr(contains("not built yet"));
+    for drill in ["fail", "fail:init", "die:soon", "burn:down"] {
+        let refused = site.install(&["create", "-y", "--bundle", "/nowhere", "--drill", drill]).assert().code(2);
+        refused.stderr(contains("fail:HOST/STEP or die:N"));
+    }
 }
 
 fn key(site: &Site) -> String {

@@ -7,3 +7,4 @@ mod help;
 mod home;
 mod hosts;
 mod site;
+mod support;

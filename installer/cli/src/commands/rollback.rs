@@ -1,0 +1,78 @@
+//! `kubexm-install rollback`.
+
+use kubexm_engine::{ClusterLock, Run};
+use kubexm_terminal::{Display, Failure};
+use tokio_util::sync::CancellationToken;
+
+use super::args::{BundleArgs, FailureArgs, HostArgs};
+use crate::run::again::Again;
+use crate::run::carry_out::Site;
+use crate::run::chosen;
+use crate::run::consent::Consent;
+use crate::site::fleet::Fleet;
+use crate::site::opened::Opened;
+use crate::support::events::{self, Shown};
+use crate::support::home::Home;
+use crate::support::{failures, interrupt, start};
+
+/// Take back what a run has changed: services stop, files come back, services start again
+///
+/// A run that failed, was interrupted or has succeeded can be taken back; one whose rollback was cut off, or got stuck,
+/// goes on where it was. What is not of this run stays. After the rollback of a first create the cluster is gone, with
+/// its data.
+///
+/// Examples:
+///   kubexm-install rollback --bundle site.tar.zst                       # the cluster's last run
+///   kubexm-install rollback 20261120T081502Z-4f1c --bundle site.tar.zst -y
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Run id, as `status` shows it [default: the cluster's last run]
+    run: Option<String>,
+    #[command(flatten)]
+    bundle: BundleArgs,
+    #[command(flatten)]
+    hosts: HostArgs,
+    /// Say yes without being asked
+    #[arg(short = 'y', long)]
+    yes: bool,
+    /// One JSON event a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+    let consent = Consent::from_args(args.yes, display)?;
+    let home = Home::from_environment()?;
+    let shown = Shown(display);
+    let opened = Opened::open(&args.bundle, &shown)?;
+    let cluster = home.cluster(&opened.cluster.name);
+    let id = chosen::to_take_back(&cluster, args.run.as_deref())?;
+    let holder = start::holder("rollback", &cluster.name);
+    let _lock = ClusterLock::take(&cluster.folder, &cluster.name, &holder).map_err(failures::engine)?;
+    let (run, plan) = Run::load(&cluster.runs(), &id, opened.belongs()).map_err(failures::engine)?;
+    let cancel = CancellationToken::new();
+    let failure = FailureArgs::default();
+    let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &failure };
+    let work = async {
+        let changed = run.replay().steps.values().filter(|story| story.changed()).count();
+        let hosts: Vec<&str> = plan.plan().hosts.iter().map(|host| host.name.as_str()).collect();
+        events::note(
+            &shown,
+            format!(
+                "{} of cluster {}: {changed} steps changed something on {}",
+                run.id(),
+                cluster.name,
+                hosts.join(", ")
+            ),
+        );
+        consent.have("Take it all back? What the cluster holds is lost.", display).await?;
+        let fleet = Fleet::connect(&opened, &home, &args.hosts, &holder, &shown).await?;
+        fleet.keep(&shown).await;
+        let site = Site { opened: &opened, fleet: &fleet, home: &cluster, again, cancel: &cancel, display };
+        let ended = site.take_back(run, &plan).await;
+        fleet.close().await;
+        ended
+    };
+    start::runtime()?.block_on(interrupt::watched(&shown, &cancel, work))
+}

@@ -1,0 +1,81 @@
+//! `kubexm-install support-bundle`.
+
+use std::path::PathBuf;
+
+use kubexm_spec::ExitCode;
+use kubexm_terminal::{Display, Failure, Mode};
+use serde_json::json;
+
+use crate::support::collection::Collection;
+use crate::support::home::{ClusterHome, Home};
+
+/// Pack what is needed to find out what went wrong, without secrets, to be handed to somebody else
+///
+/// Plans, journals, logs, evidence and reports of the cluster's last runs, as they lie on this machine; no host is asked.
+/// Keys and kubeconfigs are left out, and every text is searched for secrets before it is packed. Look at it all the same
+/// before you give it away: names and addresses of your hosts are in it.
+///
+/// Examples:
+///   kubexm-install support-bundle
+///   kubexm-install support-bundle lab -o /media/usb/lab.tar.gz --runs 1
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Which cluster (metadata.name) [default: the only one there is]
+    cluster: Option<String>,
+    /// File to write [default: kubexm-support-CLUSTER.tar.gz]
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// How many runs, counted from the newest
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    runs: usize,
+    /// One JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+    let home = Home::from_environment()?;
+    let cluster = choose(&home, args.cluster.as_deref())?;
+    let default = || PathBuf::from(format!("kubexm-support-{}.tar.gz", cluster.name));
+    let output = args.output.clone().unwrap_or_else(default);
+    let packed = Collection::of(&cluster, args.runs)?.write(&output)?;
+    if display.mode() == Mode::Json {
+        let document = json!({
+            "schema": "kubexm.io/support-bundle/v1",
+            "cluster": cluster.name,
+            "file": output,
+            "runs": packed.runs,
+            "files": packed.files,
+        });
+        display.answer(&document.to_string());
+    } else {
+        display.answer(&format!(
+            "{}: {} files of {} runs of cluster {}, without secrets; look at it before you give it away",
+            output.display(),
+            packed.files,
+            packed.runs.len(),
+            cluster.name
+        ));
+    }
+    Ok(())
+}
+
+fn choose(home: &Home, named: Option<&str>) -> Result<ClusterHome, Failure> {
+    let clusters = home.clusters()?;
+    let names = || clusters.iter().map(|cluster| cluster.name.as_str()).collect::<Vec<_>>().join(", ");
+    let usage = |text: String| Failure::new(ExitCode::Usage, text);
+    match named {
+        Some(name) => clusters.iter().find(|cluster| cluster.name == name).cloned().ok_or_else(|| {
+            usage(format!(
+                "there is no cluster {name} here; known: {}",
+                if clusters.is_empty() { "none".into() } else { names() }
+            ))
+        }),
+        None => match clusters.as_slice() {
+            [] => Err(usage("no cluster was installed from here: there is nothing to pack".to_owned())),
+            [one] => Ok(one.clone()),
+            _ => Err(usage(format!("name one of the clusters: {}", names()))),
+        },
+    }
+}

@@ -1,0 +1,83 @@
+//! The exact commands that go on with a run, or take it back, from any folder.
+
+use std::path::{Path, PathBuf};
+
+use crate::commands::args::{BundleArgs, FailureArgs, HostArgs, OnFailure};
+
+/// How the program was called for a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Again<'a> {
+    /// The bundle, and whose cluster.yaml.
+    pub bundle: &'a BundleArgs,
+    /// How hosts are reached.
+    pub hosts: &'a HostArgs,
+    /// What becomes of failures.
+    pub failure: &'a FailureArgs,
+}
+
+impl Again<'_> {
+    /// Goes on with a run.
+    pub fn resume(&self, run: &str) -> String {
+        let mut words = self.words("resume", run);
+        if self.failure.on_failure == OnFailure::Keep {
+            words.push("--on-failure keep".to_owned());
+        }
+        if self.failure.max_failed_workers > 0 {
+            words.push(format!("--max-failed-workers {}", self.failure.max_failed_workers));
+        }
+        words.join(" ")
+    }
+
+    /// Takes a run back.
+    pub fn rollback(&self, run: &str) -> String {
+        self.words("rollback", run).join(" ")
+    }
+
+    fn words(&self, verb: &str, run: &str) -> Vec<String> {
+        let mut words = vec![program(), verb.to_owned(), run.to_owned()];
+        let mut option = |name: &str, path: &Path| {
+            let absolute = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
+            words.extend([name.to_owned(), shell_word(&absolute.to_string_lossy())]);
+        };
+        option("--bundle", &self.bundle.bundle);
+        if let Some(file) = &self.bundle.file {
+            option("-f", file);
+        }
+        if let Some(known_hosts) = &self.hosts.known_hosts {
+            option("--known-hosts", known_hosts);
+        }
+        words
+    }
+}
+
+/// This program as the operator called it.
+pub fn program() -> String {
+    let called = std::env::args().next().unwrap_or_default();
+    match called.as_str() {
+        "" => kubexm_spec::names::INSTALLER.to_owned(),
+        name if name.contains('/') => {
+            shell_word(&std::path::absolute(name).unwrap_or_else(|_| PathBuf::from(name)).to_string_lossy())
+        }
+        name => shell_word(name),
+    }
+}
+
+/// One word for a shell, quoted only when it must be.
+pub fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shell_word;
+
+    #[test]
+    fn a_path_with_blanks_can_be_pasted_into_a_shell() {
+        assert_eq!(shell_word("/media/usb/x.tar.zst"), "/media/usb/x.tar.zst");
+        assert_eq!(shell_word("/media/my usb/it's.zst"), r"'/media/my usb/it'\''s.zst'");
+    }
+}

@@ -1,0 +1,56 @@
+//! Which run is meant: the named one, or the cluster's last.
+
+use kubexm_engine::replay::RunState;
+use kubexm_engine::run::read_status;
+use kubexm_engine::{RunId, Status};
+use kubexm_spec::ExitCode;
+use kubexm_terminal::Failure;
+
+use crate::support::failures;
+use crate::support::home::ClusterHome;
+
+/// The run to go on with. An older run that another one has overtaken is gone on with only when it is named.
+pub fn to_resume(cluster: &ClusterHome, named: Option<&str>) -> Result<RunId, Failure> {
+    let id = find(cluster, named)?;
+    let what = match status(cluster, &id)?.state {
+        RunState::Succeeded => "has succeeded: there is nothing to go on with",
+        RunState::RolledBack => "was taken back: begin a new one with `kubexm-install --bundle FILE`",
+        _ => return Ok(id),
+    };
+    Err(Failure::new(ExitCode::Usage, format!("run {id} of cluster {} {what}", cluster.name)))
+}
+
+/// The run to take back.
+pub fn to_take_back(cluster: &ClusterHome, named: Option<&str>) -> Result<RunId, Failure> {
+    let id = find(cluster, named)?;
+    let what = match status(cluster, &id)?.state {
+        RunState::RolledBack => "was taken back already",
+        RunState::New => "has not begun: there is nothing to take back",
+        _ => return Ok(id),
+    };
+    Err(Failure::new(ExitCode::Usage, format!("run {id} of cluster {} {what}", cluster.name)))
+}
+
+fn status(cluster: &ClusterHome, id: &RunId) -> Result<Status, Failure> {
+    read_status(&cluster.runs(), id).map_err(failures::engine)
+}
+
+fn find(cluster: &ClusterHome, named: Option<&str>) -> Result<RunId, Failure> {
+    let runs = cluster.run_ids()?;
+    let found = match named {
+        Some(name) => runs.into_iter().find(|id| id.as_str() == name),
+        None => runs.into_iter().next_back(),
+    };
+    found.ok_or_else(|| Failure::new(ExitCode::Usage, none(cluster, named)))
+}
+
+fn none(cluster: &ClusterHome, named: Option<&str>) -> String {
+    match named {
+        Some(name) => format!("cluster {} has no run {name}; `kubexm-install status` lists its runs", cluster.name),
+        None => format!(
+            "cluster {} has no run in {}; `kubexm-install --bundle FILE` begins one",
+            cluster.name,
+            cluster.runs().display()
+        ),
+    }
+}

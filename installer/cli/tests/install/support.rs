@@ -1,0 +1,83 @@
+//! The support bundle: what is needed to help, and no secret, wherever one was planted.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use kubexm_engine::{Run, RunId};
+use predicates::str::contains;
+
+use crate::home::plan;
+use crate::site::Site;
+
+const RUN: &str = "20260101T000000Z-0001";
+/// One for each place and writing; none may come out.
+const PLANTED: [(&str, &str, &str); 9] = [
+    ("runs/{run}/logs/node1/a.log", "kubeadm join --token {} --v 5", "abcdef.0123456789abcdef"),
+    ("runs/{run}/evidence/node1/journal-kubelet.log", "Authorization: Bearer {}", "eyJhbGciOi.PLANTEDjwt.sig"),
+    ("runs/{run}/evidence/node1/x.txt", "sudo_password={}", "PLANTED-sudo-word"),
+    ("runs/{run}/report.md", "https://admin:{}@registry.site/v2/", "PLANTED-url-word"),
+    (
+        "runs/{run}/logs/node1/c.log",
+        "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----",
+        "PLANTEDkeyinpem",
+    ),
+    (
+        "pki/registry-ca.key",
+        "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----",
+        "PLANTEDMIGHAgEAMBMGByqGSM49AgEG",
+    ),
+    ("kubeconfig", "    client-key-data: {}", "UExBTlRFRExTMHRMUzFDUlVkSlRpQlNVMEVn"),
+    ("runs/{run}/notes.txt", "{}", "PLANTED-in-a-file-that-is-not-ours"),
+    // What the controller knows is found even where nothing says what it is.
+    ("runs/{run}/logs/node1/b.log", "core dump: xx {} yy", "UExBTlRFRExTMHRMUzFDUlVkSlRpQlNVMEVn"),
+];
+
+#[test]
+fn no_planted_secret_comes_out_and_what_helps_does() {
+    let site = Site::new();
+    let cluster = site.path("home/clusters/demo");
+    Run::create(&cluster.join("runs"), RunId::named(RUN), &plan()).unwrap();
+    for (place, text, secret) in PLANTED {
+        let path = cluster.join(place.replace("{run}", RUN));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, format!("before\n{}\nafter", text.replace("{}", secret))).unwrap();
+    }
+    let output = site.path("out.tar.gz");
+    site.install(&["support-bundle", "-o", output.to_str().unwrap()]).assert().success().stdout(contains("1 runs"));
+
+    let files = unpacked(&output);
+    for (name, text) in &files {
+        for (place, _, secret) in PLANTED {
+            assert!(!text.contains(secret), "{secret} of {place} is in {name}");
+        }
+    }
+    let of_run = |name: &str| files.get(&format!("kubexm-support-demo/{RUN}/{name}"));
+    for name in ["plan.json", "journal.jsonl", "status.json", "report.md", "logs/node1/a.log", "evidence/node1/x.txt"] {
+        assert!(of_run(name).is_some(), "{name} is missing among {:?}", files.keys());
+    }
+    assert!(of_run("notes.txt").is_none());
+    assert!(of_run("logs/node1/a.log").unwrap().contains("before"));
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&output.metadata().unwrap()) & 0o777, 0o600);
+}
+
+#[test]
+fn without_a_cluster_or_with_several_the_error_names_what_there_is() {
+    let site = Site::new();
+    site.install(&["support-bundle"]).assert().code(2).stderr(contains("nothing to pack"));
+    for name in ["one", "two"] {
+        std::fs::create_dir_all(site.path("home/clusters").join(name)).unwrap();
+    }
+    site.install(&["support-bundle"]).assert().code(2).stderr(contains("one, two"));
+    site.install(&["support-bundle", "three"]).assert().code(2).stderr(contains("no cluster three"));
+}
+
+fn unpacked(path: &std::path::Path) -> BTreeMap<String, String> {
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()));
+    let read = |entry: std::io::Result<tar::Entry<'_, _>>| {
+        let mut entry = entry.unwrap();
+        let mut text = String::new();
+        entry.read_to_string(&mut text).unwrap();
+        (entry.path().unwrap().display().to_string(), text)
+    };
+    archive.entries().unwrap().map(read).collect()
+}
