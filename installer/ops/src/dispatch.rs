@@ -12,10 +12,12 @@ macro_rules! each {
         match $op {
             Op::File($kind) => $then,
             Op::Dir($kind) => $then,
+            Op::StateDir($kind) => $then,
             Op::Link($kind) => $then,
             Op::Blobs($kind) => $then,
             Op::Binary($kind) => $then,
             Op::Unpacked($kind) => $then,
+            Op::RegistryLayout($kind) => $then,
             Op::Unit($kind) => $then,
             Op::Sysctl($kind) => $then,
             Op::KernelModule($kind) => $then,
@@ -31,6 +33,7 @@ macro_rules! each {
             Op::NodeLabel($kind) => $then,
             Op::Stamp($kind) => $then,
             Op::Act($kind) => $then,
+            Op::Reset($kind) => $then,
         }
     };
 }
@@ -47,11 +50,15 @@ pub fn observe(op: &Op, machine: &Machine) -> Result<Found, OpError> {
     each!(op, kind => with(kind, machine))
 }
 
+/// Files whose bytes a converge would overwrite.
+pub(crate) fn overwrites(op: &Op, machine: &Machine) -> Vec<String> {
+    each!(op, kind => Converge::overwrites(kind, machine))
+}
+
 /// Puts the bytes that a converge would overwrite into the node's ledger.
 pub fn keep(op: &Op, machine: &Machine) -> Result<(), OpError> {
-    let paths = each!(op, kind => Converge::overwrites(kind, machine));
     let ledger = machine.ledger();
-    paths.iter().try_for_each(|path| ledger.keep(&machine.path(path)).map(drop))
+    overwrites(op, machine).iter().try_for_each(|path| ledger.keep(&machine.path(path)).map(drop))
 }
 
 /// Makes it so. [`keep`] must have been called before, or there is no way back.

@@ -5,14 +5,37 @@ use serde_json::Value;
 use crate::system::Program;
 use crate::{Machine, OpError, paths};
 
+/// Else kubectl leaves a cache in root's home.
+const CACHE: &str = "--cache-dir=/run/kubexm/kubectl";
+const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
+
 /// kubectl with these arguments.
 pub(crate) fn kubectl<S: Into<String>>(args: impl IntoIterator<Item = S>) -> Program {
-    Program::new("kubectl").args(["--kubeconfig", paths::ADMIN_CONF, "--request-timeout=30s"]).args(args).within(120)
+    Program::new("kubectl")
+        .args(["--kubeconfig", paths::ADMIN_CONF, "--request-timeout=30s", CACHE])
+        .args(args)
+        .within(120)
 }
 
 /// Whether there is a cluster to talk to at all.
 pub(crate) fn has_admin_conf(machine: &Machine) -> bool {
     machine.path(paths::ADMIN_CONF).is_file()
+}
+
+/// Whether this host runs an API server that an undo has to talk to.
+pub(crate) fn has_control_plane(machine: &Machine) -> bool {
+    has_admin_conf(machine) && machine.path(API_SERVER).is_file()
+}
+
+/// A node object, none when the cluster does not know it; no answer is an error.
+pub(crate) fn find_node(machine: &Machine, name: &str) -> Result<Option<Value>, OpError> {
+    let output = machine.run(&kubectl(["get", "-o", "json", "--ignore-not-found", "node", name]))?;
+    if output.stdout.iter().all(u8::is_ascii_whitespace) {
+        return Ok(None);
+    }
+    serde_json::from_slice(&output.stdout)
+        .map(Some)
+        .map_err(|error| OpError::other(format!("`kubectl get node {name}` did not answer JSON: {error}")))
 }
 
 /// `kubectl get … -o json`.

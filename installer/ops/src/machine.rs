@@ -145,12 +145,15 @@ impl Machine {
     pub fn content(&self, content: &Content) -> Result<Cow<'_, [u8]>, OpError> {
         match content {
             Content::Text { digest } => Ok(Cow::Borrowed(self.text(digest)?.as_bytes())),
-            Content::Slot { slot } => {
-                self.slots.get(slot).map(|value| Cow::Borrowed(value.as_slice())).ok_or_else(|| {
-                    OpError::other(format!("the value of slot {} was not sent with the step; resume the run", slot.0))
-                })
-            }
+            Content::Slot { slot } => self.slot(slot).map(Cow::Borrowed),
         }
+    }
+
+    /// A slot's value; a secret, as a rule.
+    pub(crate) fn slot(&self, slot: &SlotName) -> Result<&[u8], OpError> {
+        self.slots.get(slot).map(Vec::as_slice).ok_or_else(|| {
+            OpError::other(format!("the value of slot {} was not sent with the step; resume the run", slot.0))
+        })
     }
 
     /// The digest of what a file op wants; for a text it needs no text.

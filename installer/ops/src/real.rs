@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::OpError;
 use crate::paths;
-use crate::system::{ActContext, Kernel, Output, Program, Space, System};
+use crate::system::{ActContext, Head, HttpsPost, Kernel, Output, Program, Space, System};
 
 /// A program that writes more than this is broken; the rest is dropped.
 const OUTPUT_LIMIT: u64 = 64 << 20;
@@ -33,13 +33,13 @@ impl System for RealSystem {
             .envs(environment())
             .envs(program.env.iter().map(|(name, value)| (name, value)))
             .current_dir("/")
-            .stdin(if program.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdin(if program.stdin.is_some() || !program.pieces.is_empty() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
         let mut child =
             command.spawn().map_err(|source| OpError::Path { action: "run", path: program.to_string(), source })?;
-        let feeder = feed(&mut child, program.stdin.clone());
+        let feeder = feed(&mut child, program);
         let stdout = drain(child.stdout.take());
         let stderr = drain(child.stderr.take());
         let deadline = Instant::now() + program.timeout;
@@ -50,13 +50,17 @@ impl System for RealSystem {
                 program.timeout.as_secs()
             )));
         };
-        if let Some(feeder) = feeder {
-            // It ends with the program: a closed pipe is an error that the program's exit code already tells.
-            let _ = feeder.join();
-        }
+        let fed = feeder.map_or(Ok(Ok(())), thread::JoinHandle::join);
         let left_open = |_| OpError::other(format!("`{program}` ended, but what it started holds its output open"));
         let stdout = stdout.recv_timeout(DRAIN).map_err(left_open)?;
         let stderr = stderr.recv_timeout(DRAIN).map_err(left_open)?;
+        match fed {
+            // A closed pipe is an error that the program's exit code already tells.
+            Ok(Err(source)) if source.kind() != std::io::ErrorKind::BrokenPipe => {
+                return Err(OpError::Path { action: "feed", path: program.to_string(), source });
+            }
+            _ => {}
+        }
         Ok(Output { code: code(status), stdout, stderr })
     }
 
@@ -96,6 +100,14 @@ impl System for RealSystem {
 
     fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError> {
         crate::probe::https::get(url, ca)
+    }
+
+    fn https_heads(&self, url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<Head>, OpError> {
+        crate::probe::https::heads(url, ca, paths)
+    }
+
+    fn https_post(&self, request: &HttpsPost<'_>) -> Result<(u16, Vec<u8>), OpError> {
+        crate::probe::https::post(request)
     }
 
     fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
@@ -163,10 +175,13 @@ pub(crate) fn find(name: &str) -> Result<PathBuf, OpError> {
     })
 }
 
-fn feed(child: &mut Child, input: Option<Vec<u8>>) -> Option<thread::JoinHandle<std::io::Result<()>>> {
+fn feed(child: &mut Child, program: &Program) -> Option<thread::JoinHandle<std::io::Result<()>>> {
     let mut pipe = child.stdin.take()?;
-    let input = input?;
-    Some(thread::spawn(move || pipe.write_all(&input)))
+    let (input, pieces) = (program.stdin.clone().unwrap_or_default(), program.pieces.clone());
+    Some(thread::spawn(move || {
+        pipe.write_all(&input)?;
+        pieces.iter().try_for_each(|piece| piece.write_to(&mut pipe))
+    }))
 }
 
 fn drain<R: Read + Send + 'static>(pipe: Option<R>) -> Receiver<Vec<u8>> {

@@ -1,6 +1,6 @@
 //! One step on the machine it belongs to: what the local link and the agent both do.
 
-use kubexm_plan::{Found, Op, Step, Undo};
+use kubexm_plan::{Found, Op, Reset, Step, Undo};
 
 use crate::ledger::{Outcome, Record, SCHEMA};
 use crate::system::ActContext;
@@ -22,7 +22,11 @@ pub fn converge(step: &Step, machine: &Machine, run: &str, sequence: u64, before
         dispatch::keep(op, &machine)?;
     }
     let ledger = machine.ledger();
-    ledger.append(&record(step, run, sequence, before, Outcome::Begun))?;
+    // A ledger that the step itself takes away is not begun anew.
+    let forgets = step.ops.iter().any(|op| matches!(op, Op::Reset(Reset::Forgotten { .. })));
+    if !forgets {
+        ledger.append(&record(step, run, sequence, before, Outcome::Begun))?;
+    }
     let result = step.ops.iter().try_for_each(|op| {
         if dispatch::observe(op, &machine)?.satisfied {
             return Ok(());
@@ -34,7 +38,9 @@ pub fn converge(step: &Step, machine: &Machine, run: &str, sequence: u64, before
         Ok(()) => Outcome::Done,
         Err(error) => Outcome::Failed { text: error.full() },
     };
-    ledger.append(&record(step, run, sequence, before, outcome))?;
+    if !forgets {
+        ledger.append(&record(step, run, sequence, before, outcome))?;
+    }
     result
 }
 
@@ -66,7 +72,7 @@ pub fn undo(
         Undo::RestoreBefore => restore(step, &machine, before, wave)?,
         Undo::Act { act } => {
             let act = Op::Act(act.clone());
-            if wave == Wave::Stop && !dispatch::observe(&act, &machine)?.satisfied {
+            if wave == Wave::Stop && is_ours(step, before)? && !dispatch::observe(&act, &machine)?.satisfied {
                 dispatch::converge(&act, &machine)?;
             }
             let own = step.ops.iter().zip(before).rev().filter(|(op, _)| !matches!(op, Op::Act(_)));
@@ -80,6 +86,18 @@ pub fn undo(
         machine.ledger().append(&record(step, run, sequence, before, Outcome::Restored))?;
     }
     Ok(())
+}
+
+/// Whether what the step's acts made is ours to take away: not when it was there before, whole or damaged, and not when
+/// somebody else made it and the step was refused for that.
+fn is_ours(step: &Step, before: &[Found]) -> Result<bool, OpError> {
+    let acts = step.ops.iter().zip(before).filter(|(op, _)| matches!(op, Op::Act(_)));
+    for (_, found) in acts {
+        if !crate::ops::act::progress(&found.state)?.may_be_undone() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Brings back what every op of a step found, in reverse order, in one wave. `before` is as [`observe`] gave it.

@@ -1,6 +1,9 @@
 //! What lies behind the file system of a machine: programs, the kernel, systemd.
 
 use std::fmt;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::OpError;
@@ -15,6 +18,8 @@ pub struct Program {
     pub args: Vec<String>,
     /// Written to its standard input; none is /dev/null.
     pub stdin: Option<Vec<u8>>,
+    /// Written after `stdin`, piece by piece: what is too large to be held.
+    pub pieces: Vec<Piece>,
     /// Added to the fixed environment.
     pub env: Vec<(String, String)>,
     /// After this its whole process group is killed.
@@ -24,7 +29,14 @@ pub struct Program {
 impl Program {
     /// A program that may take a minute.
     pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), args: Vec::new(), stdin: None, env: Vec::new(), timeout: Duration::from_secs(60) }
+        Self {
+            name: name.to_owned(),
+            args: Vec::new(),
+            stdin: None,
+            pieces: Vec::new(),
+            env: Vec::new(),
+            timeout: Duration::from_secs(60),
+        }
     }
 
     /// More arguments.
@@ -45,6 +57,12 @@ impl Program {
         self
     }
 
+    /// What it reads, piece by piece.
+    pub fn pieces(mut self, pieces: Vec<Piece>) -> Self {
+        self.pieces = pieces;
+        self
+    }
+
     /// One more environment variable.
     pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
         self.env.push((name.to_owned(), value.into()));
@@ -56,6 +74,42 @@ impl Program {
         self.timeout = Duration::from_secs(seconds);
         self
     }
+}
+
+/// A piece of what a program reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// As many bytes of a file as it had when the piece was made; a file that has become shorter is an error.
+    File {
+        /// Where it lies for this process.
+        path: PathBuf,
+        /// In bytes.
+        size: u64,
+    },
+}
+
+impl Piece {
+    /// Writes the piece.
+    pub fn write_to(&self, target: &mut impl Write) -> std::io::Result<()> {
+        match self {
+            Self::Bytes(bytes) => target.write_all(bytes),
+            Self::File { path, size } => {
+                let copied = std::io::copy(&mut File::open(path)?.take(*size), target)?;
+                if copied == *size { Ok(()) } else { Err(std::io::ErrorKind::UnexpectedEof.into()) }
+            }
+        }
+    }
+}
+
+/// What a server says of something without sending it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Of HTTP.
+    pub status: u16,
+    /// `Docker-Content-Digest` (OCI distribution-spec, "Pulling manifests").
+    pub digest: Option<String>,
 }
 
 impl fmt::Display for Program {
@@ -149,6 +203,28 @@ pub struct Kernel {
     pub cpus: u32,
 }
 
+/// A POST of JSON to a server that wants a client certificate: etcd.
+#[derive(Clone, Copy)]
+pub struct HttpsPost<'a> {
+    /// `https://10.0.0.5:2379/v3/cluster/member/list`.
+    pub url: &'a str,
+    /// PEM of the CAs that the server is trusted by, and no others.
+    pub ca: &'a [u8],
+    /// PEM of our certificate.
+    pub certificate: &'a [u8],
+    /// PEM of its key; secret.
+    pub key: &'a [u8],
+    /// JSON.
+    pub body: &'a str,
+}
+
+// The key is a secret.
+impl fmt::Debug for HttpsPost<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpsPost").field("url", &self.url).field("body", &self.body).finish_non_exhaustive()
+    }
+}
+
 /// Programs, the kernel and systemd: the real ones, or a strict double for a machine rooted in a directory.
 pub trait System: Send + Sync + fmt::Debug {
     /// Runs a program to its end. A program that cannot be found or does not end in time is an error; an exit code
@@ -175,6 +251,12 @@ pub trait System: Send + Sync + fmt::Debug {
 
     /// Status of an HTTPS GET, trusting the CAs in `ca` (PEM) and no others.
     fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError>;
+
+    /// What an OCI registry at `url` (`https://host:port`) says of these paths, over one connection.
+    fn https_heads(&self, url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<Head>, OpError>;
+
+    /// Status and body of an HTTPS POST.
+    fn https_post(&self, request: &HttpsPost<'_>) -> Result<(u16, Vec<u8>), OpError>;
 
     /// From inside the network namespace of a process: asks the DNS server `dns` for `name`, and connects to `service`
     /// (`address:port`). Returns what was seen.

@@ -17,6 +17,15 @@ pub(crate) fn is_running(machine: &Machine, act: &ActContext) -> Result<bool, Op
     Ok(machine.is_real() && systemd::show(machine, &act.unit())?.running())
 }
 
+/// How the unit of an act ended, when it ended and is still kept: nobody has seen its end yet.
+pub(crate) fn ended(machine: &Machine, act: &ActContext) -> Result<Option<bool>, OpError> {
+    if !machine.is_real() {
+        return Ok(None);
+    }
+    let shown = systemd::show(machine, &act.unit())?;
+    Ok((shown.exists() && !shown.running()).then_some(shown.result == "success" && shown.exit_code == 0))
+}
+
 /// Ends the unit of an act, when it runs.
 pub(crate) fn stop(machine: &Machine, act: &ActContext) -> Result<(), OpError> {
     if is_running(machine, act)? { machine.run(&systemctl(["stop", &act.unit()])).map(drop) } else { Ok(()) }

@@ -1,11 +1,12 @@
 //! The op kinds: each is one thing that must hold on a host. There is no generic "run this command".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_spec::Digest;
+use kubexm_spec::depot::Repository;
 use serde::{Deserialize, Serialize};
 
-use crate::SlotName;
+use crate::{Reset, SlotName};
 
 /// One thing that must hold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,6 +16,8 @@ pub enum Op {
     File(File),
     /// A directory.
     Dir(Dir),
+    /// A directory that a service fills.
+    StateDir(StateDir),
     /// A symbolic link.
     Link(Link),
     /// Blobs are in the node's content store. The engine sends what is missing; the agent verifies.
@@ -23,6 +26,8 @@ pub enum Op {
     Binary(Binary),
     /// Chosen members of an archive blob as files.
     Unpacked(Unpacked),
+    /// Blobs of the node's content store in the file-system layout of the distribution registry.
+    RegistryLayout(RegistryLayout),
     /// State of a systemd unit.
     Unit(Unit),
     /// Kernel parameters, now and at boot.
@@ -53,6 +58,8 @@ pub enum Op {
     Stamp(Stamp),
     /// An action of the reviewed list.
     Act(Act),
+    /// A part of taking a cluster away.
+    Reset(Reset),
 }
 
 /// Where a file's content comes from.
@@ -91,6 +98,15 @@ pub struct Dir {
     pub path: String,
     /// Permission bits.
     pub mode: u32,
+}
+
+/// A directory that a service makes and fills: converge does nothing, and undo removes it with all that is in it when it
+/// was not there before. It never crosses a mount point: a mount below it stops the undo with its name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StateDir {
+    /// Absolute.
+    pub path: String,
 }
 
 /// A symbolic link.
@@ -157,6 +173,18 @@ pub struct AllInto {
     pub folder: String,
     /// Absolute directory on the host.
     pub directory: String,
+}
+
+/// Blobs of the node's content store, as the distribution registry keeps them on a file system
+/// (`docker/registry/v2` below its root; distribution v3, registry/storage/paths.go). Blobs are hard links or reflinks
+/// where the file system has them. What others put there stays.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RegistryLayout {
+    /// `rootdirectory` of the registry, absolute.
+    pub data_dir: String,
+    /// Repositories by name, `registry.k8s.io/pause`.
+    pub repositories: BTreeMap<String, Repository>,
 }
 
 /// State of a systemd unit. Its files are [`File`] ops of their own, earlier in the same or an ancestor step.
@@ -230,7 +258,7 @@ pub struct Hostname {
     pub name: String,
 }
 
-/// An image in containerd's `k8s.io` namespace, pulled from the cluster's registry, pinned against image GC.
+/// An image in containerd's `k8s.io` namespace, pinned against image GC.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImageLoaded {
@@ -240,6 +268,30 @@ pub struct ImageLoaded {
     pub digest: Digest,
     /// `linux/amd64`.
     pub platform: String,
+    /// Where it comes from.
+    #[serde(default, skip_serializing_if = "ImageSource::is_registry")]
+    pub source: ImageSource,
+}
+
+/// Where an image comes from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "from", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum ImageSource {
+    /// Pulled from the cluster's registry, as containerd was pointed at it.
+    #[default]
+    Registry,
+    /// Imported from the node's content store.
+    Store {
+        /// The index (or single manifest), the platform's manifest, config and layers.
+        blobs: BTreeSet<Digest>,
+    },
+}
+
+impl ImageSource {
+    /// Whether it is the registry.
+    pub const fn is_registry(&self) -> bool {
+        matches!(self, Self::Registry)
+    }
 }
 
 /// admin.conf for a user.
@@ -355,6 +407,15 @@ pub enum Probe {
         /// PEM file on the node.
         ca: String,
     },
+    /// A registry answers for every reference and every blob with its digest, trusting the CA in this file.
+    RegistryServes {
+        /// `https://registry.example.kubexm.internal:5000`.
+        url: String,
+        /// PEM file on the node.
+        ca: String,
+        /// Everything that is asked for.
+        repositories: BTreeMap<String, Repository>,
+    },
     /// A node is Ready.
     NodeReady {
         /// Node name.
@@ -389,10 +450,12 @@ macro_rules! into_op {
 into_op!(
     File,
     Dir,
+    StateDir,
     Link,
     Blobs,
     Binary,
     Unpacked,
+    RegistryLayout,
     Unit,
     Sysctl,
     KernelModule,
@@ -407,5 +470,6 @@ into_op!(
     NodeUntainted,
     NodeLabel,
     Stamp,
-    Act
+    Act,
+    Reset
 );

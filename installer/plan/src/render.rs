@@ -54,6 +54,7 @@ impl std::fmt::Display for Op {
         match self {
             Self::File(file) => write!(f, "file {} {:04o} from {}", file.path, file.mode, content(&file.content)),
             Self::Dir(dir) => write!(f, "directory {} {:04o}", dir.path, dir.mode),
+            Self::StateDir(dir) => write!(f, "what a service puts into {}", dir.path),
             Self::Link(link) => write!(f, "link {} to {}", link.path, link.target),
             Self::Blobs(blobs) => {
                 write!(f, "{} blobs in the store, {} bytes", blobs.blobs.len(), blobs.blobs.values().sum::<u64>())
@@ -63,6 +64,9 @@ impl std::fmt::Display for Op {
                 let mut places: Vec<String> = unpacked.members.values().cloned().collect();
                 places.extend(unpacked.all_into.iter().map(|all| format!("{}/*", all.directory)));
                 write!(f, "unpacked {} from {}", places.join(" "), unpacked.blob.short())
+            }
+            Self::RegistryLayout(layout) => {
+                write!(f, "{} repositories in {}", layout.repositories.len(), layout.data_dir)
             }
             Self::Unit(unit) => {
                 let running = match unit.running {
@@ -84,7 +88,8 @@ impl std::fmt::Display for Op {
             Self::SelinuxMode(_) => f.write_str("SELinux at most permissive"),
             Self::Hostname(name) => write!(f, "hostname {}", name.name),
             Self::ImageLoaded(image) => {
-                write!(f, "image {} {} at {}", image.reference, image.platform, image.digest.short())
+                let from = if image.source.is_registry() { "" } else { " from the store" };
+                write!(f, "image {} {} at {}{from}", image.reference, image.platform, image.digest.short())
             }
             Self::Kubeconfig(config) => write!(f, "kubeconfig of {}", config.user),
             Self::KubeObject(object) => write!(f, "objects {} from {}", object.name, object.text.short()),
@@ -92,6 +97,7 @@ impl std::fmt::Display for Op {
             Self::NodeLabel(label) => write!(f, "node {} with label {}={}", label.node, label.key, label.value),
             Self::Stamp(stamp) => write!(f, "stamp of cluster {}", stamp.cluster),
             Self::Act(act) => write!(f, "{act}"),
+            Self::Reset(reset) => write!(f, "{reset}"),
         }
     }
 }
@@ -129,6 +135,9 @@ impl std::fmt::Display for Probe {
                 write!(f, "containerd answers over CRI with {}", config_dump.join(" | "))
             }
             Self::Https { url, ca } => write!(f, "{url} answers, trusted by {ca}"),
+            Self::RegistryServes { url, repositories, .. } => {
+                write!(f, "{url} serves every reference and blob of {} repositories", repositories.len())
+            }
             Self::NodeReady { node } => write!(f, "node {node} is Ready"),
             Self::PodsRunning { namespaces, images } => {
                 write!(f, "pods of {} run, with none but {} images", namespaces.join(" and "), images.len())

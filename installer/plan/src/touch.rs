@@ -14,6 +14,7 @@ impl Op {
                 let all = unpacked.all_into.iter().map(|all| format!("{}/*", all.directory));
                 unpacked.members.values().cloned().chain(all).collect()
             }
+            Self::RegistryLayout(layout) => vec![format!("{}/docker", layout.data_dir)],
             Self::Unit(unit) => vec![format!("unit {}", unit.name)],
             Self::Sysctl(sysctl) => {
                 let values = sysctl.values.keys().map(|name| format!("sysctl {name}"));
@@ -34,7 +35,8 @@ impl Op {
             Self::Act(Act::NodeDelete { node }) => vec![format!("node {node}")],
             // Of this host only: `kubeadm` changes no other, and etcd's members are the joins' own order.
             Self::Act(_) => vec!["kubeadm".to_owned()],
-            Self::Blobs(_) | Self::Dir(_) => Vec::new(),
+            Self::Reset(reset) => reset.touches(),
+            Self::Blobs(_) | Self::Dir(_) | Self::StateDir(_) => Vec::new(),
         }
     }
 }

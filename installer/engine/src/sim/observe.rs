@@ -41,6 +41,8 @@ impl World {
                 here.push(path(&file.path, format!("file {:04o} {digest}", file.mode)));
             }
             Op::Dir(dir) => here.push(path(&dir.path, format!("dir {:04o}", dir.mode))),
+            // Converge does nothing: what a service puts there is not of the plan.
+            Op::StateDir(_) => {}
             Op::Link(link) => here.push(path(&link.path, format!("link {}", link.target))),
             Op::Blobs(blobs) => here.extend(blobs.blobs.keys().map(|d| (blob_key(d), "present".to_owned()))),
             Op::Binary(binary) => here.push(path(&binary.path, format!("file {:04o} {}", binary.mode, binary.blob))),
@@ -51,6 +53,10 @@ impl World {
                 if let Some(all) = &unpacked.all_into {
                     here.push(path(&format!("{}/*", all.directory), format!("{}#{}/*", unpacked.blob, all.folder)));
                 }
+            }
+            Op::RegistryLayout(layout) => {
+                let names: Vec<&str> = layout.repositories.keys().map(String::as_str).collect();
+                here.push(path(&format!("{}/docker", layout.data_dir), format!("repositories {}", names.join(" "))));
             }
             Op::Unit(unit) => here.extend(self.want_unit(host, unit)?),
             Op::Sysctl(sysctl) => {
@@ -78,6 +84,7 @@ impl World {
             Op::Act(Act::KubeadmJoin { .. }) => cluster.push((format!("joined:{host}"), "yes".to_owned())),
             Op::Act(Act::NodeDelete { node }) => cluster.push((format!("deleted:{node}"), "yes".to_owned())),
             Op::Act(Act::KubeadmReset { .. }) => here.push(("kubernetes".to_owned(), "reset".to_owned())),
+            Op::Reset(reset) => here.push((format!("reset:{}", reset.touches().join(" ")), "done".to_owned())),
         }
         Ok(Want { host: here.into_iter().collect(), cluster: cluster.into_iter().collect() })
     }

@@ -1,51 +1,118 @@
 //! `kubeadm` and `kubectl`: the files an init leaves, and a table of objects.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::state::State;
-use super::{FOLDER, RootedSystem};
+use super::state::{Cluster, State};
+use super::{FOLDER, RootedSystem, etcd, join};
 use crate::OpError;
 use crate::system::{Output, System};
 
 const STATIC_PODS: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"];
 const CONFIGS: [&str; 5] =
     ["super-admin.conf", "kubelet.conf", "controller-manager.conf", "scheduler.conf", "admin.conf"];
-const TAINT: &str = "node-role.kubernetes.io/control-plane";
+pub(super) const TAINT: &str = "node-role.kubernetes.io/control-plane";
+
+pub(super) const CA_FILE: &str = "/etc/kubernetes/pki/ca.crt";
+/// A certificate whose key nobody has; what reads it wants a real one.
+pub(super) const CA: &str = "-----BEGIN CERTIFICATE-----\n\
+MIIBgDCCASegAwIBAgIULS/YkelPLSpjjDldY8oEwznOfGMwCgYIKoZIzj0EAwIw\n\
+FTETMBEGA1UEAwwKa3ViZXJuZXRlczAgFw0yNjExMjExNTA5NDVaGA8yMTI2MTAy\n\
+ODE1MDk0NVowFTETMBEGA1UEAwwKa3ViZXJuZXRlczBZMBMGByqGSM49AgEGCCqG\n\
+SM49AwEHA0IABBBRs19cQ28PkFVdfdJisw6RNI79WTYH3cbDFwlwTog8nzD0XltG\n\
++EPYmkqqFnlZwVX+GcOEYE33qmYgJRi7TUqjUzBRMB0GA1UdDgQWBBSO0wkT/lwK\n\
+CGnGDDp4o0pm+RZnfzAfBgNVHSMEGDAWgBSO0wkT/lwKCGnGDDp4o0pm+RZnfzAP\n\
+BgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0cAMEQCIHEky4zs6GQ9dhOgeFE6\n\
+vcPwwYXdamsP2gglJY9HRGg8AiAAsJYzqmkIPodESpshgUAIizE7rD/xC7xHZ7cY\n\
+pPS9RA==\n\
+-----END CERTIFICATE-----\n";
+/// Of its public key.
+pub(super) const CA_HASH: &str = "sha256:4357c8f91a776f3105a26a97ab1e87b397cf2e8210b2ca6187e831e695c1a98c";
 
 pub(super) fn kubeadm(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Output, OpError> {
     match args.first().copied() {
+        Some("init") if args.get(1..3) == Some(&["phase", "upload-certs"]) => join::upload_certs(system, state, args),
         Some("init") => init(system, state, args),
+        Some("join") => join::join(system, state, args),
         Some("reset") => reset(system, state),
         other => Ok(Output::failed(1, format!("the double of kubeadm does not know {other:?}"))),
     }
 }
 
-fn put(system: &RootedSystem, path: &str, text: &str) -> Result<(), OpError> {
+pub(super) fn put(system: &RootedSystem, path: &str, text: &str) -> Result<(), OpError> {
     let real = system.at(path);
     crate::fsio::make_parent(&real)?;
     std::fs::write(&real, text).map_err(OpError::path("write", &real))
 }
 
-fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Output, OpError> {
-    let refuse = |why: String| Ok(Output::failed(1, format!("[preflight] [ERROR] {why}")));
-    let Some(config) = args.windows(2).find(|pair| pair[0] == "--config").and_then(|pair| system.read(pair[1])) else {
-        return refuse("--config does not name a file".to_owned());
-    };
+/// What `--config` names.
+pub(super) fn config(system: &RootedSystem, args: &[&str]) -> Option<String> {
+    args.windows(2).find(|pair| pair[0] == "--config").and_then(|pair| system.read(pair[1]))
+}
+
+/// What kubeadm's preflight misses of a host.
+pub(super) fn not_ready(system: &RootedSystem, state: &State) -> Option<String> {
     if !state.units.get("containerd.service").is_some_and(|unit| unit.active) {
-        return refuse("CRI: the container runtime is not running".to_owned());
+        return Some("CRI: the container runtime is not running".to_owned());
     }
     if !state.known.contains_key("kubelet.service") {
-        return refuse("there is no kubelet.service".to_owned());
+        return Some("there is no kubelet.service".to_owned());
     }
     for name in STATIC_PODS {
         if system.at(&format!("/etc/kubernetes/manifests/{name}.yaml")).exists() {
-            return refuse(format!("FileAvailable--etc-kubernetes-manifests-{name}.yaml"));
+            return Some(format!("FileAvailable--etc-kubernetes-manifests-{name}.yaml"));
         }
     }
-    if system.at("/var/lib/etcd/member").exists() {
-        return refuse("DirAvailable--var-lib-etcd: /var/lib/etcd is not empty".to_owned());
+    let etcd = system.at("/var/lib/etcd/member").exists();
+    etcd.then(|| "DirAvailable--var-lib-etcd: /var/lib/etcd is not empty".to_owned())
+}
+
+/// Certificates that ask etcd.
+pub(super) fn put_etcd_keys(system: &RootedSystem) -> Result<(), OpError> {
+    for name in ["ca.crt", "healthcheck-client.crt", "healthcheck-client.key"] {
+        put(system, &format!("/etc/kubernetes/pki/etcd/{name}"), &format!("double: etcd's {name}\n"))?;
     }
-    put(system, "/etc/kubernetes/pki/ca.crt", "double: cluster CA\n")?;
+    Ok(())
+}
+
+/// Static pods and kubeconfigs of a control plane.
+pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<(), OpError> {
+    for name in STATIC_PODS {
+        put(system, &format!("/etc/kubernetes/manifests/{name}.yaml"), &format!("double: static pod {name}\n"))?;
+    }
+    let members: Vec<String> =
+        state.cluster.members.values().map(|m| format!("{}=https://{}:2380", m.name, m.address)).collect();
+    let own = system.address()?;
+    let flags = format!(
+        "    - --initial-advertise-peer-urls=https://{own}:2380\n    - --initial-cluster={}\n",
+        members.join(",")
+    );
+    put(system, "/etc/kubernetes/manifests/etcd.yaml", &format!("double: static pod etcd\n{flags}"))?;
+    for name in CONFIGS {
+        put(system, &format!("/etc/kubernetes/{name}"), &format!("double: {name}\n"))?;
+    }
+    Ok(())
+}
+
+/// A node of the cluster whose kubelet runs.
+pub(super) fn register(system: &RootedSystem, state: &mut State, name: String, node: Value) -> Result<(), OpError> {
+    put(system, "/var/lib/kubelet/config.yaml", "double: kubelet's config\n")?;
+    state.cluster.nodes.insert(name, node);
+    state.starts += 1;
+    let invocation = format!("{:032x}", state.starts);
+    state.units.insert("kubelet.service".to_owned(), super::state::Unit { active: true, invocation });
+    Ok(())
+}
+
+fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Output, OpError> {
+    let refuse = |why: String| Ok(Output::failed(1, format!("[preflight] [ERROR] {why}")));
+    let Some(config) = config(system, args) else {
+        return refuse("--config does not name a file".to_owned());
+    };
+    if let Some(why) = not_ready(system, state) {
+        return refuse(why);
+    }
+    put(system, CA_FILE, CA)?;
+    put_etcd_keys(system)?;
     put(system, "/var/lib/etcd/member/snap/db", "double: etcd's data\n")?;
     let kill = system.at(&format!("{FOLDER}/kill-kubeadm-init"));
     if kill.exists() {
@@ -53,13 +120,6 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
         put(system, "/etc/kubernetes/manifests/etcd.yaml", "double: static pod etcd\n")?;
         return Ok(Output::failed(137, "killed half-way"));
     }
-    for name in STATIC_PODS {
-        put(system, &format!("/etc/kubernetes/manifests/{name}.yaml"), &format!("double: static pod {name}\n"))?;
-    }
-    for name in CONFIGS {
-        put(system, &format!("/etc/kubernetes/{name}"), &format!("double: {name}\n"))?;
-    }
-    put(system, "/var/lib/kubelet/config.yaml", "double: kubelet's config\n")?;
     let name = match node_name(&config) {
         Some(name) => name,
         None => system.hostname()?,
@@ -70,18 +130,17 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
         "spec": {"taints": [{"key": TAINT, "effect": "NoSchedule"}]},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     });
-    state.nodes.insert(name, node);
+    etcd::add(system, state, &name)?;
+    put_control_plane(system, state)?;
+    register(system, state, name, node)?;
     for (kind, name) in [("Deployment", "coredns"), ("DaemonSet", "kube-proxy")] {
-        state.objects.insert(format!("{kind}/{name}"), format!("kind: {kind}\n"));
+        state.cluster.objects.insert(format!("{kind}/{name}"), format!("kind: {kind}\n"));
     }
-    state.starts += 1;
-    let invocation = format!("{:032x}", state.starts);
-    state.units.insert("kubelet.service".to_owned(), super::state::Unit { active: true, invocation });
     Ok(Output::text("Your Kubernetes control-plane has initialized successfully!\n"))
 }
 
 /// `name:` of `nodeRegistration:` in kubeadm's config.
-fn node_name(config: &str) -> Option<String> {
+pub(super) fn node_name(config: &str) -> Option<String> {
     let after = config.split_once("nodeRegistration:")?.1;
     let block = after.lines().skip(1).take_while(|line| line.starts_with(' '));
     let name = block.map(str::trim).find_map(|line| line.strip_prefix("name:"))?;
@@ -100,8 +159,12 @@ fn reset(system: &RootedSystem, state: &mut State) -> Result<Output, OpError> {
     for name in CONFIGS {
         crate::fsio::remove(&system.at(&format!("/etc/kubernetes/{name}")))?;
     }
-    state.nodes.clear();
-    state.objects.clear();
+    // Without a cluster to ask, kubeadm leaves the member in the list: it is dead now. The last one takes all along.
+    let own = system.address()?;
+    state.cluster.members.values_mut().filter(|m| m.address == own).for_each(|member| member.dead = true);
+    if state.cluster.members.values().all(|member| member.dead) {
+        state.cluster = Cluster::default();
+    }
     if let Some(kubelet) = state.units.get_mut("kubelet.service") {
         kubelet.active = false;
         kubelet.invocation.clear();
@@ -109,44 +172,80 @@ fn reset(system: &RootedSystem, state: &mut State) -> Result<Output, OpError> {
     Ok(Output::text("[reset] done\n"))
 }
 
-pub(super) fn kubectl(state: &mut State, args: &[&str], stdin: &[u8]) -> Output {
-    if state.nodes.is_empty() {
+pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], stdin: &[u8]) -> Output {
+    // Every kubeconfig of the double leads to any control plane that is up.
+    let reachable = system.at("/etc/kubernetes/admin.conf").is_file() && state.cluster.has_quorum();
+    if !reachable || state.cluster.nodes.is_empty() {
         return Output::failed(1, "The connection to the server was refused - did you specify the right host or port?");
     }
     let text = String::from_utf8_lossy(stdin).into_owned();
-    let args: Vec<&str> = args.iter().copied().skip(3).collect();
+    let args: Vec<&str> = args.iter().copied().skip(4).collect();
     match args.as_slice() {
         ["get", "--raw", "/readyz"] => Output::text("ok"),
-        ["get", "-o", "json", "node", name] => match state.nodes.get(*name) {
+        ["get", "-o", "json", "node", name] => match state.cluster.nodes.get(*name) {
             Some(node) => Output::text(node.to_string()),
             None => Output::failed(1, format!("Error from server (NotFound): nodes \"{name}\" not found")),
         },
+        ["get", "-o", "json", "--ignore-not-found", "node", name] => {
+            Output::text(state.cluster.nodes.get(*name).map(Value::to_string).unwrap_or_default())
+        }
+        ["get", "-o", "json", "configmap", "kubeadm-config", ..] => {
+            let text = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n";
+            Output::text(json!({"data": {"ClusterConfiguration": text}}).to_string())
+        }
+        ["get", "-o", "json", "pods", "--namespace", "kube-system", "--selector", "component=etcd"] => {
+            let pods = state.cluster.members.values().map(|member| {
+                let url = format!("https://{}:2379", member.address);
+                json!({"metadata": {"annotations": {"kubeadm.kubernetes.io/etcd.advertise-client-urls": url}}})
+            });
+            Output::text(json!({"items": pods.collect::<Vec<_>>()}).to_string())
+        }
         ["get", "-o", "json", "pods", ..] => Output::text(pods(state)),
         ["get", "-o", "json", "pod", ..] => Output::text(pod("kubexm-check", &[])),
         ["get", "--namespace", ..] => Output::text("deployment.apps/coredns\ndaemonset.apps/kube-proxy\n"),
         ["get", ..] => Output::text(
             documents(&text)
-                .filter(|(key, _)| state.objects.contains_key(key))
+                .filter(|(key, _)| state.cluster.objects.contains_key(key))
                 .map(|(key, _)| key + "\n")
                 .collect::<String>(),
         ),
         ["diff", ..] => {
-            let same = documents(&text).all(|(key, document)| state.objects.get(&key) == Some(&document));
+            let same = documents(&text).all(|(key, document)| state.cluster.objects.get(&key) == Some(&document));
             if same { Output::default() } else { Output { code: 1, ..Output::text("+ different") } }
         }
+        ["create", ..] => create(state, &text),
+        ["delete", "node", name, ..] => {
+            state.cluster.nodes.remove(*name);
+            Output::default()
+        }
         ["apply", ..] => {
-            state.objects.extend(documents(&text));
+            state.cluster.objects.extend(documents(&text));
             Output::default()
         }
         ["delete", ..] => {
             for (key, _) in documents(&text) {
-                state.objects.remove(&key);
+                state.cluster.objects.remove(&key);
             }
             Output::default()
         }
         ["taint", rest @ ..] => taint(state, rest),
         ["label", rest @ ..] => label(state, rest),
         other => Output::failed(1, format!("the double of kubectl does not know `{}`", other.join(" "))),
+    }
+}
+
+/// A bootstrap token: without it there is nothing that would be created and not applied.
+fn create(state: &mut State, text: &str) -> Output {
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.trim().strip_prefix(name));
+        line.map(|value| value.trim().trim_matches('"').to_owned())
+    };
+    match (field("token-id:"), field("token-secret:"), field("type:")) {
+        (Some(id), Some(secret), Some(kind)) if kind == "bootstrap.kubernetes.io/token" => {
+            state.cluster.tokens.push(format!("{id}.{secret}"));
+            Output::text(format!("secret/bootstrap-token-{id} created\n"))
+        }
+        _ => Output::failed(1, "the double of kubectl creates bootstrap tokens alone"),
     }
 }
 
@@ -161,6 +260,7 @@ fn documents(text: &str) -> impl Iterator<Item = (String, String)> + '_ {
 
 fn pods(state: &State) -> String {
     let items: Vec<String> = state
+        .cluster
         .objects
         .iter()
         .filter(|(key, _)| key.starts_with("Deployment/") || key.starts_with("DaemonSet/"))
@@ -186,7 +286,8 @@ fn pod(name: &str, images: &[&str]) -> String {
 fn taint(state: &mut State, args: &[&str]) -> Output {
     let words: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with("--")).collect();
     let ["node", node, taint] = words.as_slice() else { return Output::failed(1, "taint: wrong arguments") };
-    let Some(taints) = state.nodes.get_mut(*node).and_then(|node| node.pointer_mut("/spec/taints")?.as_array_mut())
+    let Some(taints) =
+        state.cluster.nodes.get_mut(*node).and_then(|node| node.pointer_mut("/spec/taints")?.as_array_mut())
     else {
         return Output::failed(1, format!("Error from server (NotFound): nodes \"{node}\" not found"));
     };
@@ -210,7 +311,7 @@ fn label(state: &mut State, args: &[&str]) -> Output {
     let words: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with("--")).collect();
     let ["node", node, label] = words.as_slice() else { return Output::failed(1, "label: wrong arguments") };
     let Some(labels) =
-        state.nodes.get_mut(*node).and_then(|node| node.pointer_mut("/metadata/labels")?.as_object_mut())
+        state.cluster.nodes.get_mut(*node).and_then(|node| node.pointer_mut("/metadata/labels")?.as_object_mut())
     else {
         return Output::failed(1, format!("Error from server (NotFound): nodes \"{node}\" not found"));
     };

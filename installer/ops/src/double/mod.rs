@@ -3,12 +3,15 @@
 //! It does what the programs of a node do to the file tree and refuses what they would refuse: to start a unit whose
 //! file or program is missing, to run `kubeadm init` twice, to pull an image that no registry serves. Its own state is
 //! below `/run/kubexm-double`, so a new process finds it again. What a test sets there: `cpus`, `arch`, `page-size`,
-//! `space.json`, `interfaces.json`, `xfs-info`, `missing-modules.json`, `registry.json`, and `kill-kubeadm-init`
-//! to end an init half-way.
+//! `space.json`, `interfaces.json`, `xfs-info`, `missing-modules.json`, `registry.json`, and `kill-kubeadm-init` or
+//! `kill-kubeadm-join` to end an init or a join half-way. [`RootedSystem::share`] puts several hosts into one cluster.
 
+mod etcd;
 mod furnish;
 mod images;
+mod join;
 mod kubernetes;
+mod registry;
 mod state;
 mod teardown;
 mod units;
@@ -24,7 +27,7 @@ use serde::de::DeserializeOwned;
 pub use furnish::furnish;
 use state::State;
 
-use crate::system::{ActContext, Kernel, Output, Program, Space, System};
+use crate::system::{ActContext, Head, HttpsPost, Kernel, Output, Program, Space, System};
 use crate::{OpError, paths};
 
 /// Where the double keeps what it must remember.
@@ -62,11 +65,46 @@ impl RootedSystem {
         self.put("registry.json", &text)
     }
 
+    /// This host finds its cluster in a folder that other hosts have too.
+    pub fn share(&self, folder: &Path) -> Result<(), OpError> {
+        std::fs::create_dir_all(folder).map_err(OpError::path("make the folder", folder))?;
+        self.put("cluster", folder.to_string_lossy().as_bytes())
+    }
+
+    /// Switches a member of etcd off, by its host's node name: it stays in the member list.
+    pub fn kill_member(&self, name: &str) -> Result<(), OpError> {
+        let _turn = self.turn()?;
+        let mut state = State::load(self)?;
+        state.cluster.members.values_mut().filter(|member| member.name == name).for_each(|member| member.dead = true);
+        state.save(self)
+    }
+
     /// Sets one of the files that the double looks at.
     pub fn put(&self, name: &str, bytes: &[u8]) -> Result<(), OpError> {
         let path = self.at(&format!("{FOLDER}/{name}"));
         crate::fsio::make_parent(&path)?;
         std::fs::write(&path, bytes).map_err(OpError::path("write", &path))
+    }
+
+    fn shared(&self) -> Option<PathBuf> {
+        self.read(&format!("{FOLDER}/cluster")).map(|folder| PathBuf::from(folder.trim()))
+    }
+
+    /// One program at a time on this host, and one in the cluster.
+    fn turn(&self) -> Result<(std::sync::MutexGuard<'_, ()>, Option<std::fs::File>), OpError> {
+        let here = self.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Some(shared) = self.shared() else { return Ok((here, None)) };
+        let path = shared.join("lock");
+        let file = std::fs::File::create(&path).map_err(OpError::path("open", &path))?;
+        file.lock().map_err(OpError::path("lock", &path))?;
+        Ok((here, Some(file)))
+    }
+
+    /// The host's own address.
+    fn address(&self) -> Result<String, OpError> {
+        let interfaces = self.interfaces()?;
+        let first = interfaces.iter().flat_map(|interface| &interface.addresses).next();
+        Ok(first.and_then(|address| address.split('/').next()).unwrap_or("127.0.0.1").to_owned())
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -88,7 +126,7 @@ impl RootedSystem {
 
 impl System for RootedSystem {
     fn run(&self, program: &Program) -> Result<Output, OpError> {
-        let _turn = self.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _turn = self.turn()?;
         if BROUGHT.contains(&program.name.as_str()) && !self.is_installed(&program.name) {
             return Err(OpError::other(format!(
                 "the program `{}` is not on this host (looked in {}); install it",
@@ -101,14 +139,15 @@ impl System for RootedSystem {
         let output = match program.name.as_str() {
             "systemctl" => units::systemctl(self, &mut state, &args)?,
             "kubeadm" => kubernetes::kubeadm(self, &mut state, &args)?,
-            "kubectl" => kubernetes::kubectl(&mut state, &args, program.stdin.as_deref().unwrap_or_default()),
-            "ctr" => images::ctr(self, &mut state, &args),
+            "kubectl" => kubernetes::kubectl(self, &mut state, &args, program.stdin.as_deref().unwrap_or_default()),
+            "ctr" => images::ctr(self, &mut state, &args, &program.pieces),
             "modprobe" => self.modprobe(&args)?,
             "swapoff" => self.swap(&args, false)?,
             "swapon" => self.swap(&args, true)?,
-            // `config dump` writes strings in single quotes, whatever the file has.
+            // `config dump` of 2.x writes strings in single quotes, whatever the file has.
             "containerd" => {
-                Output::text(self.read("/etc/containerd/config.toml").unwrap_or_default().replace('"', "'"))
+                let config = self.read("/etc/containerd/config.toml").unwrap_or_default();
+                Output::text(if config.starts_with("version = 2") { config } else { config.replace('"', "'") })
             }
             "getent" => Output::failed(2, ""),
             "xfs_info" => Output::text(self.read(&format!("{FOLDER}/xfs-info")).unwrap_or_default()),
@@ -178,7 +217,7 @@ impl System for RootedSystem {
     }
 
     fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError> {
-        let _turn = self.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _turn = self.turn()?;
         if ca.is_empty() {
             return Err(OpError::other(format!("{url}: the CA file is empty")));
         }
@@ -189,6 +228,22 @@ impl System for RootedSystem {
         } else {
             Err(OpError::other(format!("{url}: nothing listens there")))
         }
+    }
+
+    fn https_post(&self, request: &HttpsPost<'_>) -> Result<(u16, Vec<u8>), OpError> {
+        let _turn = self.turn()?;
+        let mut state = State::load(self)?;
+        let answer = etcd::answer(self, &mut state, request)?;
+        state.save(self)?;
+        Ok(answer)
+    }
+
+    fn https_heads(&self, url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<Head>, OpError> {
+        let _turn = self.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if ca.is_empty() {
+            return Err(OpError::other(format!("{url}: the CA file is empty")));
+        }
+        registry::heads(self, &State::load(self)?, url, paths)
     }
 
     fn pod_network(&self, _pid: u32, name: &str, _dns: &str, service: &str) -> Result<String, OpError> {

@@ -1,8 +1,10 @@
 //! What the double remembers between programs.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use kubexm_spec::Digest;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -10,6 +12,7 @@ use super::{FOLDER, RootedSystem};
 use crate::OpError;
 
 const FILE: &str = "state.json";
+const CLUSTER: &str = "cluster.json";
 
 /// The double's state.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -23,10 +26,45 @@ pub(super) struct State {
     pub starts: u64,
     /// containerd's images by name.
     pub images: BTreeMap<String, Image>,
+    /// The cluster this host is in; of several hosts in one cluster it lies in the folder that they share.
+    #[serde(flatten)]
+    pub cluster: Cluster,
+}
+
+/// A cluster.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Cluster {
     /// Applied documents by `Kind/name`.
     pub objects: BTreeMap<String, String>,
     /// Node objects by name.
     pub nodes: BTreeMap<String, Value>,
+    /// etcd's members by id.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub members: BTreeMap<String, Member>,
+    /// Bootstrap tokens that are valid.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tokens: Vec<String>,
+    /// The key of the certificates that were uploaded last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate_key: Option<String>,
+}
+
+/// A member of etcd.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Member {
+    pub name: String,
+    pub address: String,
+    /// It was switched off by a test, and counts all the same.
+    pub dead: bool,
+}
+
+impl Cluster {
+    /// Whether more than half of the members are up.
+    pub(super) fn has_quorum(&self) -> bool {
+        self.members.values().filter(|member| !member.dead).count() * 2 > self.members.len()
+    }
 }
 
 /// A unit that was started or stopped.
@@ -48,17 +86,32 @@ pub(super) struct Image {
 impl State {
     /// Reads the state; the first time, every unit file is known, as after a boot.
     pub(super) fn load(system: &RootedSystem) -> Result<Self, OpError> {
-        let path = system.at(&format!("{FOLDER}/{FILE}"));
-        match crate::fsio::read(&path)? {
-            Some(bytes) => serde_json::from_slice(&bytes)
-                .map_err(|error| OpError::other(format!("{} cannot be read: {error}", path.display()))),
-            None => Ok(Self { known: super::units::files(system), ..Self::default() }),
+        let mut state: Self = match read(&system.at(&format!("{FOLDER}/{FILE}")))? {
+            Some(state) => state,
+            None => Self { known: super::units::files(system), ..Self::default() },
+        };
+        if let Some(shared) = system.shared() {
+            state.cluster = read(&shared.join(CLUSTER))?.unwrap_or_default();
         }
+        Ok(state)
     }
 
     pub(super) fn save(&self, system: &RootedSystem) -> Result<(), OpError> {
-        let bytes = serde_json::to_vec(self)
-            .map_err(|error| OpError::other(format!("the double's state cannot be written as JSON: {error}")))?;
-        system.put(FILE, &bytes)
+        let Some(shared) = system.shared() else { return system.put(FILE, &bytes(self)?) };
+        let path = shared.join(CLUSTER);
+        std::fs::write(&path, bytes(&self.cluster)?).map_err(OpError::path("write", &path))?;
+        system.put(FILE, &bytes(&Self { cluster: Cluster::default(), ..self.clone() })?)
     }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, OpError> {
+    crate::fsio::read(path)?
+        .map(|bytes| serde_json::from_slice(&bytes))
+        .transpose()
+        .map_err(|error| OpError::other(format!("{} cannot be read: {error}", path.display())))
+}
+
+fn bytes<T: Serialize>(value: &T) -> Result<Vec<u8>, OpError> {
+    serde_json::to_vec(value)
+        .map_err(|error| OpError::other(format!("the double's state cannot be written as JSON: {error}")))
 }

@@ -56,7 +56,7 @@ impl Converge for KubeObject {
     }
 
     fn restore(&self, machine: &Machine, before: &Applied, wave: Wave) -> Result<(), OpError> {
-        if wave != Wave::Stop || !kube::has_admin_conf(machine) {
+        if wave != Wave::Stop || !kube::has_control_plane(machine) {
             return Ok(());
         }
         match before {

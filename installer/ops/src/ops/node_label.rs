@@ -34,7 +34,11 @@ impl Converge for NodeLabel {
     }
 
     fn restore(&self, machine: &Machine, before: &Labelled, wave: Wave) -> Result<(), OpError> {
-        if wave != Wave::Stop || !before.known || !kube::has_admin_conf(machine) {
+        if wave != Wave::Stop || !before.known || !kube::has_control_plane(machine) {
+            return Ok(());
+        }
+        // Deleted by a later part of an undo that is gone through again.
+        if kube::find_node(machine, &self.node)?.is_none() {
             return Ok(());
         }
         let label = match &before.value {

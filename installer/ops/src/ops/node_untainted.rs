@@ -48,10 +48,14 @@ impl Converge for NodeUntainted {
     }
 
     fn restore(&self, machine: &Machine, before: &Taints, wave: Wave) -> Result<(), OpError> {
-        let Some(taints) = before.taints.as_ref().filter(|_| wave == Wave::Stop && kube::has_admin_conf(machine))
+        let Some(taints) = before.taints.as_ref().filter(|_| wave == Wave::Stop && kube::has_control_plane(machine))
         else {
             return Ok(());
         };
+        // Deleted by a later part of an undo that is gone through again.
+        if kube::find_node(machine, &self.node)?.is_none() {
+            return Ok(());
+        }
         taints.iter().try_for_each(|taint| {
             let text = format!("{}={}:{}", taint.key, taint.value, taint.effect);
             machine.run(&kubectl(["taint", "--overwrite", "node", &self.node, &text])).map(drop)

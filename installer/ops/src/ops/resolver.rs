@@ -66,11 +66,13 @@ impl Converge for Resolver {
     }
 
     fn restore(&self, machine: &Machine, before: &Servers, wave: Wave) -> Result<(), OpError> {
-        if wave != Wave::Data || Entry::look(machine, &before.file.path)? == before.file.entry {
-            return Ok(());
+        match wave {
+            Wave::Stop => Ok(()),
+            Wave::Data => before.file.restore(machine),
+            // Of its own: an undo that was killed between the file and this would never tell.
+            Wave::Start if before.settled => Ok(()),
+            Wave::Start => tell(machine, before.way),
         }
-        before.file.restore(machine)?;
-        tell(machine, before.way)
     }
 }
 

@@ -25,6 +25,9 @@ pub struct UnitState {
     current: bool,
     /// Its files were changed since systemd read them.
     needs_reload: bool,
+    /// systemd's id of this run of the unit; empty when it does not run.
+    #[serde(default)]
+    invocation: String,
     /// What we recorded at its start; none when it was not started by us.
     record: Option<Started>,
 }
@@ -62,6 +65,7 @@ impl Converge for Unit {
             active: shown.active(),
             current,
             needs_reload: shown.needs_reload,
+            invocation: shown.invocation,
             record,
         })
     }
@@ -134,7 +138,11 @@ impl Converge for Unit {
                     return Ok(());
                 }
                 let loaded = digests(machine, &self.loaded)?;
-                let reloaded = now.record.as_ref().is_none_or(|record| record.loaded == loaded);
+                // Without a record it runs as before, unless a kill came between our start and its record.
+                let reloaded = now.record.as_ref().map_or(
+                    before.invocation.is_empty() || now.invocation == before.invocation || self.loaded.is_empty(),
+                    |record| record.loaded == loaded,
+                );
                 if !now.active || !reloaded {
                     systemd::start_anew(machine, &self.name)?;
                 }

@@ -1,44 +1,31 @@
-//! One HTTPS GET with a CA of our own: a node has no curl that could be relied on.
+//! One HTTPS request with a CA of our own: a node has no curl that could be relied on.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::OpError;
+use crate::system::{Head, HttpsPost};
 
 const LIMIT: Duration = Duration::from_secs(10);
 /// More than any status line.
 const HEAD_LIMIT: u64 = 4096;
+/// More than any list of etcd members.
+const ANSWER_LIMIT: u64 = 1 << 20;
 
 /// The status of a GET.
 pub(crate) fn get(url: &str, ca: &[u8]) -> Result<u16, OpError> {
     let bad = |what: &dyn std::fmt::Display| OpError::other(format!("{url}: {what}"));
-    let rest = url.strip_prefix("https://").ok_or_else(|| bad(&"not an https URL"))?;
-    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let (host, port) = authority_parts(authority).ok_or_else(|| bad(&"no host and port in it"))?;
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(ca) {
-        roots.add(certificate.map_err(|e| bad(&e))?).map_err(|e| bad(&e))?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|e| bad(&e))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let name = ServerName::try_from(host.to_owned()).map_err(|e| bad(&e))?;
-    let connection = ClientConnection::new(Arc::new(config), name).map_err(|e| bad(&e))?;
-    let address = (host, port).to_socket_addrs().map_err(|e| bad(&e))?.next().ok_or_else(|| bad(&"no address"))?;
-    let socket = TcpStream::connect_timeout(&address, LIMIT).map_err(|e| bad(&e))?;
-    socket.set_read_timeout(Some(LIMIT)).and_then(|()| socket.set_write_timeout(Some(LIMIT))).map_err(|e| bad(&e))?;
-    let mut stream = StreamOwned::new(connection, socket);
+    let at = Address::parse(url)?;
+    let mut stream = connect(url, &at, ca, None)?;
     let request = format!(
-        "GET /{path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: kubexm-install\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+        "GET /{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: kubexm-install\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+        at.path, at.authority
     );
     stream.write_all(request.as_bytes()).map_err(|e| bad(&e))?;
     let mut head = Vec::new();
@@ -50,11 +37,124 @@ pub(crate) fn get(url: &str, ca: &[u8]) -> Result<u16, OpError> {
         }
         head.push(byte[0]);
     }
-    let line = String::from_utf8_lossy(&head);
-    line.strip_prefix("HTTP/1.")
-        .and_then(|line| line.split(' ').nth(1))
-        .and_then(|status| status.trim().parse().ok())
-        .ok_or_else(|| bad(&format!("it does not speak HTTP/1.1: {:?}", line.trim())))
+    status(&head).ok_or_else(|| bad(&not_http(&head)))
+}
+
+/// Status and body of a POST of JSON with a client certificate. HTTP/1.0, so that the answer comes in one piece.
+pub(crate) fn post(request: &HttpsPost<'_>) -> Result<(u16, Vec<u8>), OpError> {
+    let url = request.url;
+    let bad = |what: &dyn std::fmt::Display| OpError::other(format!("{url}: {what}"));
+    let at = Address::parse(url)?;
+    let mut stream = connect(url, &at, request.ca, Some((request.certificate, request.key)))?;
+    let head = format!(
+        "POST /{} HTTP/1.0\r\nHost: {}\r\nUser-Agent: kubexm-install\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n",
+        at.path,
+        at.authority,
+        request.body.len()
+    );
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(request.body.as_bytes())).map_err(|e| bad(&e))?;
+    let mut answer = Vec::new();
+    match stream.take(ANSWER_LIMIT).read_to_end(&mut answer) {
+        // A server may hang up without TLS's goodbye; the body is JSON, and half of it does not parse.
+        Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => return Err(bad(&error)),
+        _ => {}
+    }
+    let status = status(&answer).ok_or_else(|| bad(&not_http(&answer)))?;
+    let body = answer.windows(4).position(|end| end == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
+    Ok((status, answer.split_off(body)))
+}
+
+/// Manifests that a registry may answer with; without the right one distribution says that there is none.
+const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
+                         application/vnd.docker.distribution.manifest.list.v2+json, \
+                         application/vnd.docker.distribution.manifest.v2+json";
+
+/// Status and digest of each path, asked with HEAD one after the other on one connection.
+pub(crate) fn heads(url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<Head>, OpError> {
+    let at = Address::parse(url)?;
+    let mut stream = std::io::BufReader::new(connect(url, &at, ca, None)?);
+    paths
+        .iter()
+        .map(|path| head(&mut stream, &at, path).map_err(|e| OpError::other(format!("{url}{path}: {e}"))))
+        .collect()
+}
+
+fn head(stream: &mut std::io::BufReader<Stream>, at: &Address<'_>, path: &str) -> std::io::Result<Head> {
+    let request = format!(
+        "HEAD {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: kubexm-install\r\nAccept: {MANIFESTS}\r\n\r\n",
+        at.authority
+    );
+    stream.get_mut().write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        let left = HEAD_LIMIT.saturating_sub(u64::try_from(answer.len()).unwrap_or(HEAD_LIMIT));
+        if stream.by_ref().take(left).read_until(b'\n', &mut answer)? == 0 {
+            return Err(std::io::Error::other("the answer ends in its head, or has too long a one"));
+        }
+    }
+    let status = status(&answer).ok_or_else(|| std::io::Error::other(not_http(&answer)))?;
+    let text = String::from_utf8_lossy(&answer);
+    let digest = text.lines().filter_map(|line| line.split_once(':'));
+    let mut digest = digest.filter(|(name, _)| name.eq_ignore_ascii_case("docker-content-digest"));
+    Ok(Head { status, digest: digest.next().map(|(_, value)| value.trim().to_owned()) })
+}
+
+struct Address<'a> {
+    authority: &'a str,
+    host: &'a str,
+    port: u16,
+    path: &'a str,
+}
+
+impl<'a> Address<'a> {
+    fn parse(url: &'a str) -> Result<Self, OpError> {
+        let bad = |what: &str| OpError::other(format!("{url}: {what}"));
+        let rest = url.strip_prefix("https://").ok_or_else(|| bad("not an https URL"))?;
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (host, port) = authority_parts(authority).ok_or_else(|| bad("no host and port in it"))?;
+        Ok(Self { authority, host, port, path })
+    }
+}
+
+type Stream = StreamOwned<ClientConnection, TcpStream>;
+
+fn connect(url: &str, at: &Address<'_>, ca: &[u8], identity: Option<(&[u8], &[u8])>) -> Result<Stream, OpError> {
+    let bad = |what: &dyn std::fmt::Display| OpError::other(format!("{url}: {what}"));
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(ca) {
+        roots.add(certificate.map_err(|e| bad(&e))?).map_err(|e| bad(&e))?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| bad(&e))?
+        .with_root_certificates(roots);
+    let config = match identity {
+        None => config.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>().map_err(|e| bad(&e))?;
+            let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| bad(&e))?;
+            config.with_client_auth_cert(chain, key).map_err(|e| bad(&e))?
+        }
+    };
+    let name = ServerName::try_from(at.host.to_owned()).map_err(|e| bad(&e))?;
+    let connection = ClientConnection::new(Arc::new(config), name).map_err(|e| bad(&e))?;
+    let address =
+        (at.host, at.port).to_socket_addrs().map_err(|e| bad(&e))?.next().ok_or_else(|| bad(&"no address"))?;
+    let socket = TcpStream::connect_timeout(&address, LIMIT).map_err(|e| bad(&e))?;
+    socket.set_read_timeout(Some(LIMIT)).and_then(|()| socket.set_write_timeout(Some(LIMIT))).map_err(|e| bad(&e))?;
+    Ok(StreamOwned::new(connection, socket))
+}
+
+fn status(answer: &[u8]) -> Option<u16> {
+    let line = String::from_utf8_lossy(answer.split(|byte| *byte == b'\n').next().unwrap_or_default());
+    line.strip_prefix("HTTP/1.").and_then(|line| line.split(' ').nth(1)).and_then(|status| status.trim().parse().ok())
+}
+
+fn not_http(answer: &[u8]) -> String {
+    let line = String::from_utf8_lossy(answer.split(|byte| *byte == b'\n').next().unwrap_or_default());
+    format!("it does not speak HTTP/1.1: {:?}", line.trim())
 }
 
 /// Host and port; an IPv6 address stands in brackets.

@@ -1,23 +1,20 @@
 //! `kubeadm init`.
 //!
-//! Our own mark (`/var/lib/kubexm/acts/kubeadm-init.json`) says whether an init was begun by us and whether it ended
-//! well. Without it a half-done init of ours could not be told from somebody's cluster, which must never be reset,
-//! nor from our own cluster whose API server is away for a moment.
+//! Our own [`mark`] tells a half-done init of ours from somebody's cluster.
 
 use std::time::{Duration, Instant};
 
 use kubexm_spec::Digest;
-use serde::{Deserialize, Serialize};
 
+use super::mark::{self, Mark, Of};
+use super::members::Rest;
 use super::{Progress, kubeadm_reset};
-use crate::fsio::{self, Access};
 use crate::kube::kubectl;
-use crate::system::{ActContext, Program};
-use crate::{Machine, OpError, paths, transient};
+use crate::system::Program;
+use crate::{Machine, OpError, fsio, paths};
 
 /// kubeadm pulls nothing (images are there) and waits four minutes for the control plane by default.
 const LIMIT_S: u64 = 900;
-pub(super) const MARK: &str = "/var/lib/kubexm/acts/kubeadm-init.json";
 pub(super) const MANIFESTS: [&str; 3] = [
     "/etc/kubernetes/manifests/kube-apiserver.yaml",
     "/etc/kubernetes/manifests/kube-controller-manager.yaml",
@@ -27,19 +24,8 @@ pub(super) const MANIFESTS: [&str; 3] = [
 /// How long the API server of an init whose end nobody saw may take to answer, before the init counts as half-done.
 const COMES_UP: Duration = Duration::from_secs(60);
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Mark {
-    ended_well: bool,
-    /// Of kubeadm's config.
-    config: Option<Digest>,
-    /// The step that began it, until it ended well: its unit may still run when another run comes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    act: Option<ActContext>,
-}
-
 pub(super) fn observe(machine: &Machine) -> Result<Progress, OpError> {
-    let mark = read_mark(machine)?;
+    let mark = mark::read(machine, Of::Init)?;
     let traces = kubeadm_reset::traces(machine)?;
     let whole = missing(machine).is_empty();
     Ok(match mark {
@@ -48,7 +34,7 @@ pub(super) fn observe(machine: &Machine) -> Result<Progress, OpError> {
         Some(Mark { ended_well: true, .. }) if whole => Progress::Done,
         // A cluster that people may have used: it has their data, and is never cleared by us.
         Some(Mark { ended_well: true, .. }) if !traces.is_empty() => Progress::Damaged,
-        Some(mark) if still_running(machine, &mark)?.is_some() => Progress::HalfDone,
+        Some(mark) if mark.still_running(machine)?.is_some() => Progress::HalfDone,
         // We were killed between the end of kubeadm and the mark.
         Some(_) if whole && last_phases_done(machine)? => Progress::Done,
         Some(_) if traces.is_empty() => Progress::NotBegun,
@@ -66,7 +52,7 @@ pub(super) fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[
         init = init.arg(format!("--ignore-preflight-errors={}", ignore.join(",")));
     }
     match observe(machine)? {
-        Progress::Done => return write_mark(machine, true, digest),
+        Progress::Done => return mark::write(machine, Of::Init, true, digest),
         Progress::Foreign => {
             return Err(OpError::other(format!(
                 "this node already carries a Kubernetes that we did not make ({}); \
@@ -84,37 +70,27 @@ pub(super) fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[
             )));
         }
         Progress::HalfDone => {
-            let running = read_mark(machine)?.map_or(Ok(None), |mark| still_running(machine, &mark))?;
+            let running = mark::read(machine, Of::Init)?.map_or(Ok(None), |mark| mark.still_running(machine))?;
             let ended_well = match running {
                 // Started by a run that was killed: wait for it. When it fails it is cleared and tried anew.
                 Some(act) => machine.with_act(act).run_act(&init).is_ok(),
                 None => missing(machine).is_empty() && comes_up(machine)?,
             };
             if ended_well {
-                return write_mark(machine, true, digest);
+                return mark::write(machine, Of::Init, true, digest);
             }
-            kubeadm_reset::clear(machine, socket)?;
+            kubeadm_reset::clear(machine, socket, Rest::Lives)?;
         }
         Progress::NotBegun => {}
     }
-    write_mark(machine, false, digest)?;
+    mark::write(machine, Of::Init, false, digest)?;
     machine.run_act(&init)?;
-    write_mark(machine, true, digest)
+    mark::write(machine, Of::Init, true, digest)
 }
 
 /// What an init that ended well leaves, and is not there.
 fn missing(machine: &Machine) -> Vec<&'static str> {
     [paths::ADMIN_CONF].into_iter().chain(MANIFESTS).filter(|path| !machine.path(path).is_file()).collect()
-}
-
-/// The act whose init runs right now: this step's own, or the one of another run that began it.
-fn still_running(machine: &Machine, mark: &Mark) -> Result<Option<ActContext>, OpError> {
-    for act in [machine.act(), mark.act.as_ref()].into_iter().flatten() {
-        if transient::is_running(machine, act)? {
-            return Ok(Some(act.clone()));
-        }
-    }
-    Ok(None)
 }
 
 /// After a reboot, or right after kubeadm's end, the API server needs its time; clearing it then would be a loss.
@@ -143,24 +119,5 @@ fn last_phases_done(machine: &Machine) -> Result<bool, OpError> {
 
 /// Digest of the config that an init of ours was given, once it has ended well.
 pub(crate) fn config_of_the_cluster(machine: &Machine) -> Result<Option<Digest>, OpError> {
-    Ok(read_mark(machine)?.filter(|mark| mark.ended_well).and_then(|mark| mark.config))
-}
-
-fn read_mark(machine: &Machine) -> Result<Option<Mark>, OpError> {
-    Ok(fsio::read(&machine.path(MARK))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
-}
-
-fn write_mark(machine: &Machine, ended_well: bool, config: Option<Digest>) -> Result<(), OpError> {
-    let act = machine.act().filter(|_| !ended_well).cloned();
-    let text = serde_json::to_vec(&Mark { ended_well, config, act })
-        .map_err(|error| OpError::other(format!("the mark of kubeadm init cannot be written as JSON: {error}")))?;
-    fsio::write(machine, MARK, &text, Access::mode(0o600))
-}
-
-/// After a reset there is nothing to be told apart any more.
-pub(super) fn remove_mark(machine: &Machine) -> Result<(), OpError> {
-    fsio::remove(&machine.path(MARK))?;
-    // Only when no other act has left a mark.
-    let _ = std::fs::remove_dir(machine.path(format!("{}/acts", paths::STATE)));
-    Ok(())
+    Ok(mark::read(machine, Of::Init)?.filter(|mark| mark.ended_well).and_then(|mark| mark.config))
 }

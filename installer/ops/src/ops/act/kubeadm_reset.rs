@@ -1,11 +1,15 @@
 //! `kubeadm reset --force`: the way back of init and join, and what clears a half-done one.
+//!
+//! In this order: out of etcd's member list while that can still be asked, kubelet stopped, volumes unmounted (kubeadm
+//! goes on when one does not let go), `kubeadm reset`, then everything that it leaves to the operator.
 
 use std::fs;
-use std::path::Path;
 
-use super::{Progress, kubeadm_init};
+use super::members::{self, Rest};
+use super::{Progress, kubeadm_init, kubeadm_join, mark};
 use crate::system::{ActContext, Program};
-use crate::{Machine, OpError, fsio, transient};
+use crate::teardown::{cgroups, mounts, network, pods};
+use crate::{Machine, OpError, fsio, systemd, transient};
 
 const LIMIT_S: u64 = 300;
 const CONFIGS: [&str; 6] = [
@@ -26,40 +30,63 @@ const FOLDERS: [&str; 7] = [
     "/var/lib/cni",
     "/run/flannel",
 ];
+/// Where containerd mounts what containers see as their root and their shared memory.
+const TASKS: [&str; 2] =
+    ["/run/containerd/io.containerd.runtime.v2.task/k8s.io", "/run/containerd/io.containerd.grpc.v1.cri"];
+const VOLUMES: &str = "/var/lib/kubelet";
 const CNI_CONFIGS: &str = "/etc/cni/net.d";
-/// Links that flannel and the bridge plugin made.
-const INTERFACES: [&str; 2] = ["cni0", "flannel.1"];
+const KUBELET: &str = "kubelet.service";
+/// No such file: kubeadm would wait a minute for an API server that lost its etcd, to take a member out that is out.
+const NO_CLUSTER: &str = "/run/kubexm/no-kubeconfig";
 
 /// Done: no kubeconfig and no static pod is left.
 pub(super) fn observe(machine: &Machine) -> Result<Progress, OpError> {
-    Ok(match (traces(machine)?.is_empty(), machine.path(kubeadm_init::MARK).exists()) {
+    Ok(match (traces(machine)?.is_empty(), mark::any(machine)) {
         (true, false) => Progress::Done,
-        _ => Progress::NotBegun,
+        (false, false) => Progress::Foreign,
+        (_, true) => Progress::NotBegun,
     })
 }
 
 pub(super) fn converge(machine: &Machine, socket: &str) -> Result<(), OpError> {
-    // As the way back of an init that is still running: it would go on building what we take away.
-    if let Some(act) = machine.act() {
-        transient::stop(machine, act)?;
+    if observe(machine)? == Progress::Foreign {
+        return Err(OpError::other(format!(
+            "this node carries a Kubernetes that we did not make ({}): it is not reset by us; `kubeadm reset` it yourself \
+             if nobody needs it, then run again",
+            traces(machine)?.join(", ")
+        )));
     }
-    clear(machine, socket)?;
-    kubeadm_init::remove_mark(machine)
+    // As the way back of an init or join that is still running: it would go on building what we take away.
+    for of in mark::Of::ALL {
+        if let Some(act) = mark::read(machine, of)?.and_then(|mark| mark.act) {
+            transient::stop(machine, &act)?;
+        }
+    }
+    clear(machine, socket, Rest::MayBeGone)?;
+    mark::remove_all(machine)
 }
 
-/// Takes away what an init left, whole or half, under a unit name of its own: the step's own name may belong to the
-/// init, and attaching to that would pass for a reset.
-pub(super) fn clear(machine: &Machine, socket: &str) -> Result<(), OpError> {
+/// Takes away what an init or join left, whole or half, under a unit name of its own: the step's own name may belong to
+/// the init, and attaching to that would pass for a reset.
+pub(super) fn clear(machine: &Machine, socket: &str, rest: Rest) -> Result<(), OpError> {
     let clearing = match machine.act() {
         Some(act) => machine.with_act(ActContext { run: act.run.clone(), step: format!("{}.reset", act.step) }),
         None => machine.clone(),
     };
+    members::leave(machine, rest)?;
+    let kubelet = systemd::show(machine, KUBELET)?;
+    if kubelet.active() || kubelet.running() {
+        systemd::stop(machine, KUBELET)?;
+    }
+    mounts::unmount_below(machine, VOLUMES)?;
     clearing.run_act(&reset(socket))?;
     remove_leftovers(machine)
 }
 
 fn reset(socket: &str) -> Program {
-    Program::new("kubeadm").args(["reset", "--force", "--cri-socket", socket]).within(LIMIT_S)
+    Program::new("kubeadm")
+        .args(["reset", "--force", "--cri-socket", socket, "--kubeconfig", NO_CLUSTER])
+        .within(LIMIT_S)
 }
 
 /// What an init or join of kubeadm leaves, whoever ran it.
@@ -78,50 +105,24 @@ pub(super) fn traces(machine: &Machine) -> Result<Vec<String>, OpError> {
 }
 
 fn remove_leftovers(machine: &Machine) -> Result<(), OpError> {
-    // A volume that is still mounted is somebody's data: rather stop than delete through it.
-    if let Some(mount) = mounted_below(machine, "/var/lib/kubelet")? {
-        return Err(OpError::other(format!(
-            "{mount} is still mounted after `kubeadm reset`: unmount it (its data is not ours to delete), then run again"
-        )));
-    }
+    // Whatever kubeadm left running: it only warns when the runtime does not answer.
+    pods::stop_all(machine)?;
+    TASKS.iter().try_for_each(|folder| mounts::unmount_below(machine, folder))?;
     for name in CONFIGS {
         fsio::remove(&machine.path(format!("/etc/kubernetes/{name}")))?;
     }
+    fsio::remove(&machine.path(kubeadm_join::CONFIG))?;
     for folder in FOLDERS {
-        empty(&machine.path(folder))?;
+        for path in mounts::entries(&machine.path(folder))? {
+            let below = path.strip_prefix(machine.root()).unwrap_or(&path);
+            mounts::remove_tree(machine, &format!("/{}", below.display()))?;
+        }
     }
     if let Ok(entries) = fs::read_dir(machine.path(CNI_CONFIGS)) {
         for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().contains("flannel")) {
             fsio::remove(&entry.path())?;
         }
     }
-    if machine.is_real() {
-        for name in INTERFACES.iter().filter(|name| Path::new("/sys/class/net").join(name).exists()) {
-            machine.run(&Program::new("ip").args(["link", "delete", name]))?;
-        }
-    }
-    Ok(())
-}
-
-fn mounted_below(machine: &Machine, folder: &str) -> Result<Option<String>, OpError> {
-    let text = fsio::read_text(&machine.path("/proc/self/mountinfo"))?.unwrap_or_default();
-    let below = format!("{folder}/");
-    Ok(text
-        .lines()
-        .filter_map(|line| line.split(' ').nth(4))
-        .find(|mount| mount.starts_with(&below))
-        .map(str::to_owned))
-}
-
-/// Removes what is in a folder, and the folder itself where it is not one that was there before kubeadm.
-fn empty(folder: &Path) -> Result<(), OpError> {
-    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
-    for entry in entries {
-        let entry = entry.map_err(OpError::path("list", folder))?;
-        let path = entry.path();
-        let is_folder = entry.file_type().map_err(OpError::path("look at", &path))?.is_dir();
-        if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) }
-            .map_err(OpError::path("remove", &path))?;
-    }
-    Ok(())
+    cgroups::remove(machine)?;
+    network::clear(machine)
 }

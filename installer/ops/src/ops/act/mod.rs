@@ -1,8 +1,13 @@
 //! The reviewed list of imperative actions: how each is seen to have happened, and how a half-done one is cleared.
 
 pub(crate) mod kubeadm_init;
+pub(crate) mod kubeadm_join;
 pub(crate) mod kubeadm_reset;
+pub(crate) mod mark;
+mod members;
+mod node_delete;
 
+use kubeadm_join::Join;
 use kubexm_plan::op::Act;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +29,22 @@ pub enum Progress {
     Foreign,
 }
 
+/// What was journalled of an act.
+pub(crate) fn progress(state: &serde_json::Value) -> Result<Progress, OpError> {
+    Progress::deserialize(state).map_err(|error| {
+        OpError::other(format!(
+            "the journalled state of an act cannot be read: {error}; was it written by another version?"
+        ))
+    })
+}
+
+impl Progress {
+    /// Whether the act's way back may take away what is there: it is ours, and was not there before.
+    pub(crate) const fn may_be_undone(self) -> bool {
+        matches!(self, Self::NotBegun | Self::HalfDone)
+    }
+}
+
 impl Converge for Act {
     type State = Progress;
 
@@ -31,7 +52,10 @@ impl Converge for Act {
         match self {
             Self::KubeadmInit { .. } => kubeadm_init::observe(machine),
             Self::KubeadmReset { .. } => kubeadm_reset::observe(machine),
-            Self::KubeadmJoin { .. } | Self::NodeDelete { .. } => Err(OpError::other("known, not built yet")),
+            Self::KubeadmJoin { config, slots, cri_socket, control_plane, ignore } => {
+                Join { config, slots, cri_socket, control_plane: *control_plane, ignore }.observe(machine)
+            }
+            Self::NodeDelete { node } => node_delete::observe(machine, node),
         }
     }
 
@@ -45,7 +69,10 @@ impl Converge for Act {
                 kubeadm_init::converge(machine, config, cri_socket, ignore)
             }
             Self::KubeadmReset { cri_socket } => kubeadm_reset::converge(machine, cri_socket),
-            Self::KubeadmJoin { .. } | Self::NodeDelete { .. } => Err(OpError::other("known, not built yet")),
+            Self::KubeadmJoin { config, slots, cri_socket, control_plane, ignore } => {
+                Join { config, slots, cri_socket, control_plane: *control_plane, ignore }.converge(machine)
+            }
+            Self::NodeDelete { node } => node_delete::converge(machine, node),
         }
     }
 

@@ -1,0 +1,61 @@
+//! etcd's JSON gateway: the member list that the hosts of a cluster share, and its quorum.
+
+use serde_json::{Value, json};
+
+use super::RootedSystem;
+use super::state::{Member, State};
+use crate::OpError;
+use crate::system::HttpsPost;
+
+/// The member that is asked answers when it is up; a change wants a quorum.
+pub(super) fn answer(
+    system: &RootedSystem,
+    state: &mut State,
+    request: &HttpsPost<'_>,
+) -> Result<(u16, Vec<u8>), OpError> {
+    let away = || OpError::other(format!("{}: Connection refused", request.url));
+    let (host, path) = request.url.trim_start_matches("https://").split_once(":2379/").ok_or_else(away)?;
+    let own = system.address()?;
+    let asked = if host == "127.0.0.1" { own.as_str() } else { host };
+    if !state.cluster.members.values().any(|member| member.address == asked && !member.dead) {
+        return Err(away());
+    }
+    let body: Value = serde_json::from_str(request.body).unwrap_or_default();
+    let (status, answer) = match path {
+        "v3/cluster/member/list" => {
+            let members: Vec<Value> = state.cluster.members.iter().map(|(id, member)| shown(id, member)).collect();
+            (200, json!({ "members": members }))
+        }
+        "v3/cluster/member/remove" if !state.cluster.has_quorum() => {
+            (503, json!({"code": 14, "message": "etcdserver: no leader"}))
+        }
+        "v3/cluster/member/remove" => {
+            let id = body["ID"].as_str().unwrap_or_default();
+            match state.cluster.members.remove(id) {
+                Some(_) => (200, json!({})),
+                None => (404, json!({"code": 5, "message": "etcdserver: member not found"})),
+            }
+        }
+        _ => (404, json!({"code": 5, "message": "Not Found"})),
+    };
+    Ok((status, answer.to_string().into_bytes()))
+}
+
+fn shown(id: &str, member: &Member) -> Value {
+    json!({
+        "ID": id,
+        "name": member.name,
+        "peerURLs": [format!("https://{}:2380", member.address)],
+        "clientURLs": [format!("https://{}:2379", member.address)],
+    })
+}
+
+/// A new member on this host.
+pub(super) fn add(system: &RootedSystem, state: &mut State, name: &str) -> Result<(), OpError> {
+    state.starts += 1;
+    let address = system.address()?;
+    // As large as etcd's own, so that what shortens them shows.
+    let id = (0xA000_0000_0000_0000_u64 + state.cluster.members.len() as u64 * 0x1_0000 + state.starts).to_string();
+    state.cluster.members.insert(id, Member { name: name.to_owned(), address, dead: false });
+    Ok(())
+}

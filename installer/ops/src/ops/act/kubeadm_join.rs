@@ -1,0 +1,222 @@
+//! `kubeadm join`: a worker, or one more control plane with a stacked etcd member.
+//!
+//! kubeadm's config carries a bootstrap token and perhaps the key of the cluster's certificates: it is written below
+//! /run, readable by root alone, for the time of the call. Our own [`mark`] tells a half-done join of ours from
+//! somebody's node.
+
+use kubexm_plan::SlotName;
+use kubexm_plan::op::Act;
+use kubexm_spec::Digest;
+
+use super::mark::{self, Mark, Of};
+use super::members::{self, Listed, Rest};
+use super::{Progress, kubeadm_init, kubeadm_reset};
+use crate::fsio::{self, Access};
+use crate::kube::kubectl;
+use crate::system::Program;
+use crate::{Machine, OpError, paths, systemd, transient};
+
+/// kubeadm pulls nothing (images are there); a control plane waits for etcd to take its learner in.
+const LIMIT_S: u64 = 900;
+/// For the time of the call.
+pub(super) const CONFIG: &str = "/run/kubexm/kubeadm-join.yaml";
+const KUBELET: &str = "kubelet.service";
+const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
+const BOOTSTRAP_CONF: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
+const ETCD: &str = "/etc/kubernetes/manifests/etcd.yaml";
+
+/// The join of a plan, with its texts by digest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Join<'a> {
+    pub config: &'a Digest,
+    pub slots: &'a [SlotName],
+    pub cri_socket: &'a str,
+    pub control_plane: bool,
+    pub ignore: &'a [String],
+}
+
+impl Join<'_> {
+    /// Needs no slot's value.
+    pub(super) fn observe(&self, machine: &Machine) -> Result<Progress, OpError> {
+        let traces = kubeadm_reset::traces(machine)?;
+        let Some(mark) = mark::read(machine, Of::Join)? else {
+            return Ok(if traces.is_empty() { Progress::NotBegun } else { Progress::Foreign });
+        };
+        let whole = self.missing(machine).is_empty();
+        Ok(match mark {
+            Mark { ended_well: true, .. } if whole => self.still_in(machine)?,
+            // A node that people may have used: what it carries is never cleared by us.
+            Mark { ended_well: true, .. } if !traces.is_empty() => Progress::Damaged,
+            mark if mark.still_running(machine)?.is_some() => Progress::HalfDone,
+            // We were killed between the end of kubeadm and the mark.
+            mark if whole && self.ended_unseen(machine, &mark)? => Progress::Done,
+            _ if traces.is_empty() => Progress::NotBegun,
+            _ => Progress::HalfDone,
+        })
+    }
+
+    pub(super) fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        match self.observe(machine)? {
+            Progress::Done => return mark::write(machine, Of::Join, true, Some(*self.config)),
+            Progress::Foreign => {
+                return Err(OpError::other(format!(
+                    "this node already carries a Kubernetes that we did not join to this cluster ({}); `kubeadm reset` \
+                     it yourself if nobody needs it, then run again",
+                    kubeadm_reset::traces(machine)?.join(", ")
+                )));
+            }
+            Progress::Damaged => return self.mend(machine),
+            Progress::HalfDone => {
+                let running = mark::read(machine, Of::Join)?.map_or(Ok(None), |mark| mark.still_running(machine))?;
+                // Started by a run that was killed: wait for it. When it fails it is cleared and tried anew.
+                if let Some(act) = running
+                    && self.call(&machine.with_act(act)).is_ok()
+                {
+                    return self.ended(machine);
+                }
+                kubeadm_reset::clear(machine, self.cri_socket, Rest::Lives)?;
+            }
+            Progress::NotBegun => {}
+        }
+        mark::write(machine, Of::Join, false, Some(*self.config))?;
+        self.call(machine)?;
+        self.ended(machine)
+    }
+
+    /// kubeadm said that it went well; what it says is looked at once more before it is written down.
+    fn ended(&self, machine: &Machine) -> Result<(), OpError> {
+        let missing = self.missing(machine);
+        if !missing.is_empty() {
+            return Err(OpError::other(format!(
+                "`kubeadm join` ended well, and {} is not there; run again, which clears what it made and joins anew",
+                missing.join(", ")
+            )));
+        }
+        if self.control_plane && matches!(members::listed(machine)?, Listed::No | Listed::Partly) {
+            return Err(OpError::other(
+                "`kubeadm join` ended well, and etcd does not have this host as a voting member; look at the log of etcd \
+                 (`crictl logs`, /var/log/pods/kube-system_etcd-*) and run again",
+            ));
+        }
+        mark::write(machine, Of::Join, true, Some(*self.config))
+    }
+
+    /// With the config in place for as long as it runs, or attached to the one that runs.
+    fn call(&self, machine: &Machine) -> Result<(), OpError> {
+        let text = self.filled(machine)?;
+        let _config = SecretFile::write(machine, CONFIG, text.as_bytes())?;
+        let mut join = Program::new("kubeadm").args(["join", "--config", CONFIG]).within(LIMIT_S);
+        if !self.ignore.is_empty() {
+            join = join.arg(format!("--ignore-preflight-errors={}", self.ignore.join(",")));
+        }
+        machine.run_act(&join).map(drop).map_err(|error| self.without_secrets(machine, error))
+    }
+
+    fn filled(&self, machine: &Machine) -> Result<String, OpError> {
+        let mut text = machine.text(self.config)?.to_owned();
+        for slot in self.slots {
+            text = text.replace(&Act::placeholder(slot), &slot_text(machine, slot)?);
+        }
+        match text.find("{{slot:") {
+            None => Ok(text),
+            Some(_) => Err(OpError::other(
+                "kubeadm's join config names a slot that its step does not list; this is a fault of the plan",
+            )),
+        }
+    }
+
+    fn without_secrets(&self, machine: &Machine, error: OpError) -> OpError {
+        let hide = |text: String| {
+            let values = self.slots.iter().filter_map(|slot| slot_text(machine, slot).ok());
+            values.filter(|value| !value.is_empty()).fold(text, |text, value| text.replace(&value, "(secret)"))
+        };
+        match error {
+            OpError::Program { program, status, stderr } => OpError::Program { program, status, stderr: hide(stderr) },
+            OpError::Other(text) => OpError::Other(hide(text)),
+            other => other,
+        }
+    }
+
+    /// What a join that ended well leaves, and is not there.
+    fn missing(&self, machine: &Machine) -> Vec<&'static str> {
+        let control_plane: &[&str] = if self.control_plane { &[paths::ADMIN_CONF, ETCD] } else { &[] };
+        let manifests: &[&str] = if self.control_plane { &kubeadm_init::MANIFESTS } else { &[] };
+        [KUBELET_CONF]
+            .iter()
+            .chain(control_plane)
+            .chain(manifests)
+            .copied()
+            .filter(|path| !machine.path(path).is_file())
+            .collect()
+    }
+
+    /// Of a join that ended well: kubelet is up, and etcd, when it answers, still has the member.
+    fn still_in(&self, machine: &Machine) -> Result<Progress, OpError> {
+        let kubelet = systemd::show(machine, KUBELET)?;
+        let in_etcd = !self.control_plane || members::listed(machine)? != Listed::No;
+        let up = kubelet.active() || kubelet.running();
+        Ok(if up && in_etcd { Progress::Done } else { Progress::Damaged })
+    }
+
+    /// Whether a join of ours came to its end while nobody looked. The unit tells as long as it is kept. After a reboot
+    /// a worker has no bootstrap kubeconfig any more; of a control plane only etcd and the API server can tell.
+    fn ended_unseen(&self, machine: &Machine, mark: &Mark) -> Result<bool, OpError> {
+        for act in [machine.act(), mark.act.as_ref()].into_iter().flatten() {
+            if let Some(well) = transient::ended(machine, act)? {
+                return Ok(well);
+            }
+        }
+        let kubelet = systemd::show(machine, KUBELET)?.active();
+        if !kubelet || machine.path(BOOTSTRAP_CONF).exists() {
+            return Ok(false);
+        }
+        Ok(!self.control_plane
+            || (members::listed(machine)? == Listed::Yes
+                && machine.try_run(&kubectl(["get", "--raw", "/readyz"]))?.code == 0))
+    }
+
+    /// A kubelet that was stopped is started; a file that is gone is nothing that we could make again.
+    fn mend(&self, machine: &Machine) -> Result<(), OpError> {
+        let missing = self.missing(machine);
+        if !missing.is_empty() {
+            return Err(OpError::other(format!(
+                "this node was joined by us, and {} is missing now; it is not joined anew, since that would delete what it \
+                 carries: put the file back, or `kubeadm reset` the node yourself, then run again",
+                missing.join(", ")
+            )));
+        }
+        if self.control_plane && members::listed(machine)? == Listed::No {
+            return Err(OpError::other(
+                "this control plane was joined by us, and etcd's member list does not have it any more: somebody removed \
+                 it; `kubeadm reset` the node yourself and delete its node object, then run again",
+            ));
+        }
+        systemd::start_anew(machine, KUBELET)
+    }
+}
+
+fn slot_text(machine: &Machine, slot: &SlotName) -> Result<String, OpError> {
+    let value = machine.slot(slot)?;
+    String::from_utf8(value.to_vec())
+        .map_err(|_| OpError::other(format!("the value of slot {} is no text; this is a fault of the program", slot.0)))
+}
+
+/// A file with secrets that goes when it is let go of.
+pub(crate) struct SecretFile<'a> {
+    machine: &'a Machine,
+    path: &'static str,
+}
+
+impl<'a> SecretFile<'a> {
+    pub(crate) fn write(machine: &'a Machine, path: &'static str, bytes: &[u8]) -> Result<Self, OpError> {
+        fsio::write(machine, path, bytes, Access::mode(0o600))?;
+        Ok(Self { machine, path })
+    }
+}
+
+impl Drop for SecretFile<'_> {
+    fn drop(&mut self) {
+        // Below /run, for root alone; the next reset tries again.
+        let _ = fsio::remove(&self.machine.path(self.path));
+    }
+}

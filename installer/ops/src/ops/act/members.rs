@@ -1,0 +1,223 @@
+//! The etcd member of a control plane, taken out of the member list before its data goes.
+//!
+//! `kubeadm reset` does this only when it reaches the API server, and what goes wrong there is no more than a warning: a
+//! dead member would stay in the list, and each one of those brings etcd nearer to the loss of its quorum. So we ask etcd
+//! itself, by its JSON gateway (etcd's api/v3, `/v3/cluster/member/…`), while the certificates are still there.
+
+use serde_json::Value;
+
+use crate::kube::{self, kubectl};
+use crate::system::HttpsPost;
+use crate::{Machine, OpError, fsio};
+
+const MANIFEST: &str = "/etc/kubernetes/manifests/etcd.yaml";
+const CA: &str = "/etc/kubernetes/pki/etcd/ca.crt";
+/// kubeadm makes the first for probes and the second for the API server; etcd takes both as clients.
+const CLIENTS: [&str; 2] = ["/etc/kubernetes/pki/etcd/healthcheck-client", "/etc/kubernetes/pki/apiserver-etcd-client"];
+const LOCAL: &str = "https://127.0.0.1:2379";
+
+/// What becomes of the other control planes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// They go on: a member that cannot be taken out is an error even when none of them answers.
+    Lives,
+    /// They may be gone already, as when the whole cluster is taken down.
+    MayBeGone,
+}
+
+/// Whether etcd has this host among its members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listed {
+    Yes,
+    /// Named, and not voting yet or not started.
+    Partly,
+    No,
+    /// Nobody could be asked.
+    Unknown,
+}
+
+struct Client {
+    ca: Vec<u8>,
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Member {
+    id: String,
+    name: String,
+    peers: Vec<String>,
+    clients: Vec<String>,
+    learner: bool,
+}
+
+/// Whether the member of this host is in the list, as its own etcd says.
+pub(super) fn listed(machine: &Machine) -> Result<Listed, OpError> {
+    let Some(client) = client(machine)? else { return Ok(Listed::Unknown) };
+    let Ok(members) = client.list(machine, LOCAL) else { return Ok(Listed::Unknown) };
+    let own = own_peers(machine)?;
+    Ok(match members.iter().find(|member| member.is(&own)) {
+        Some(member) if !member.learner && !member.name.is_empty() => Listed::Yes,
+        Some(_) => Listed::Partly,
+        None => Listed::No,
+    })
+}
+
+/// Takes this host's member out of the list, when there are others. Twice is the same as once.
+pub(super) fn leave(machine: &Machine, rest: Rest) -> Result<(), OpError> {
+    let Some(client) = client(machine)? else { return Ok(()) };
+    let own = own_peers(machine)?;
+    let asked = endpoints(machine)?;
+    let Some(members) = asked.iter().find_map(|endpoint| client.list(machine, endpoint).ok()) else {
+        return Ok(());
+    };
+    let Some(ours) = members.iter().find(|member| member.is(&own)) else { return Ok(()) };
+    let others: Vec<&Member> = members.iter().filter(|member| member.id != ours.id).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let answering: Vec<(&Member, &String)> = others
+        .iter()
+        .filter_map(|m| m.clients.iter().find(|url| client.list(machine, url).is_ok()).map(|url| (*m, url)))
+        .collect();
+    if answering.is_empty() && rest == Rest::MayBeGone {
+        return Ok(());
+    }
+    let mut why = "no other member answers".to_owned();
+    for (_, endpoint) in &answering {
+        match client.remove(machine, endpoint, &ours.id) {
+            Ok(()) => match client.list(machine, endpoint) {
+                Ok(now) if now.iter().any(|member| member.id == ours.id) => {
+                    why = "etcd answered that it is removed, and still lists it".to_owned();
+                }
+                _ => return Ok(()),
+            },
+            Err(error) => why = error.full(),
+        }
+    }
+    Err(stays(&members, ours, &answering, &why))
+}
+
+/// What a member that stays means, and the command that mends it.
+fn stays(members: &[Member], ours: &Member, answering: &[(&Member, &String)], why: &str) -> OpError {
+    let voters = members.iter().filter(|member| !member.learner).count();
+    let needed = voters / 2 + 1;
+    let other = answering.first().map(|(member, _)| *member).or(members.iter().find(|m| m.id != ours.id));
+    let other = other.map_or("<another control plane>", |member| member.name.as_str());
+    let id = ours.id.parse::<u64>().map_or_else(|_| ours.id.clone(), |id| format!("{id:x}"));
+    OpError::other(format!(
+        "this host's etcd member {id} stays in the member list ({why}); etcd has {voters} voting members, {needed} of them \
+         must answer for any change, and a dead one that stays counts (of two members with one dead there is no quorum). \
+         Start the other control planes' etcd, then run again; or take it out on {other} with: kubectl --kubeconfig \
+         /etc/kubernetes/admin.conf --namespace kube-system exec etcd-{other} -- etcdctl --cacert {CA} --cert \
+         /etc/kubernetes/pki/etcd/server.crt --key /etc/kubernetes/pki/etcd/server.key member remove {id}"
+    ))
+}
+
+impl Client {
+    /// Serializable: answered from the member's own copy, so that it can be had without a quorum.
+    fn list(&self, machine: &Machine, endpoint: &str) -> Result<Vec<Member>, OpError> {
+        let answer = self.call(machine, endpoint, "list", "{\"linearizable\":false}")?;
+        let members = answer["members"].as_array().cloned().unwrap_or_default();
+        Ok(members.iter().map(Member::of).collect())
+    }
+
+    fn remove(&self, machine: &Machine, endpoint: &str, id: &str) -> Result<(), OpError> {
+        self.call(machine, endpoint, "remove", &format!("{{\"ID\":\"{id}\"}}")).map(drop)
+    }
+
+    fn call(&self, machine: &Machine, endpoint: &str, verb: &str, body: &str) -> Result<Value, OpError> {
+        let url = format!("{endpoint}/v3/cluster/member/{verb}");
+        let request = HttpsPost { url: &url, ca: &self.ca, certificate: &self.certificate, key: &self.key, body };
+        let (status, answer) = machine.system().https_post(&request)?;
+        let value: Value = serde_json::from_slice(&answer).unwrap_or_default();
+        if status == 200 {
+            return Ok(value);
+        }
+        let said = value["message"].as_str().or(value["error"].as_str()).unwrap_or("no reason given");
+        Err(OpError::other(format!("{url} answers {status}: {said}")))
+    }
+}
+
+impl Member {
+    fn of(value: &Value) -> Self {
+        let texts = |key: &str| {
+            let list = value[key].as_array().cloned().unwrap_or_default();
+            list.iter().filter_map(|text| text.as_str().map(str::to_owned)).collect()
+        };
+        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        Self {
+            id: text("ID"),
+            name: text("name"),
+            peers: texts("peerURLs"),
+            clients: texts("clientURLs"),
+            learner: value["isLearner"].as_bool().unwrap_or(false),
+        }
+    }
+
+    fn is(&self, own: &[String]) -> bool {
+        self.peers.iter().any(|peer| own.contains(peer))
+    }
+}
+
+/// None where there is no etcd of kubeadm's.
+fn client(machine: &Machine) -> Result<Option<Client>, OpError> {
+    let Some(ca) = fsio::read(&machine.path(CA))? else { return Ok(None) };
+    for path in CLIENTS {
+        let certificate = fsio::read(&machine.path(format!("{path}.crt")))?;
+        let key = fsio::read(&machine.path(format!("{path}.key")))?;
+        if let (Some(certificate), Some(key)) = (certificate, key) {
+            return Ok(Some(Client { ca, certificate, key }));
+        }
+    }
+    Ok(None)
+}
+
+/// A value of etcd's command line in kubeadm's static pod.
+fn flag(manifest: &str, name: &str) -> Option<String> {
+    let prefix = format!("- --{name}=");
+    manifest.lines().find_map(|line| line.trim().strip_prefix(&prefix).map(str::to_owned))
+}
+
+/// Peer URLs that mean this host: its own flag's, and every address it has. A join that died before it wrote the static
+/// pod has its member in the list all the same.
+fn own_peers(machine: &Machine) -> Result<Vec<String>, OpError> {
+    let manifest = fsio::read_text(&machine.path(MANIFEST))?.unwrap_or_default();
+    let mut own: Vec<String> = flag(&manifest, "initial-advertise-peer-urls").into_iter().collect();
+    for interface in machine.system().interfaces()? {
+        for address in &interface.addresses {
+            let ip = address.split('/').next().unwrap_or(address);
+            if !ip.starts_with("127.") && ip != "::1" {
+                own.push(if ip.contains(':') { format!("https://[{ip}]:2380") } else { format!("https://{ip}:2380") });
+            }
+        }
+    }
+    Ok(own)
+}
+
+/// Where etcd may be asked: here, at the members that the static pod was started with, at those the API server knows.
+fn endpoints(machine: &Machine) -> Result<Vec<String>, OpError> {
+    let mut found = vec![LOCAL.to_owned()];
+    let manifest = fsio::read_text(&machine.path(MANIFEST))?.unwrap_or_default();
+    let initial = flag(&manifest, "initial-cluster").unwrap_or_default();
+    found.extend(initial.split(',').filter_map(|m| m.split_once('=')).map(|(_, url)| url.replace(":2380", ":2379")));
+    if kube::has_admin_conf(machine) {
+        let get = ["get", "-o", "json", "pods", "--namespace", "kube-system", "--selector", "component=etcd"];
+        // Without an API server the other two ways must do.
+        if let Ok(output) = machine.try_run(&kubectl(get).within(20))
+            && let Ok(pods) = serde_json::from_slice::<Value>(&output.stdout)
+        {
+            let urls = pods["items"].as_array().into_iter().flatten().filter_map(|pod| {
+                pod["metadata"]["annotations"]["kubeadm.kubernetes.io/etcd.advertise-client-urls"].as_str()
+            });
+            found.extend(urls.flat_map(|urls| urls.split(',').map(str::to_owned).collect::<Vec<_>>()));
+        }
+    }
+    let mut unique = Vec::new();
+    for endpoint in found {
+        if !unique.contains(&endpoint) {
+            unique.push(endpoint);
+        }
+    }
+    Ok(unique)
+}

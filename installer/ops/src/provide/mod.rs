@@ -1,0 +1,52 @@
+//! Values of slots that are made on a control plane: what a join needs.
+
+mod ca_hash;
+mod certificate_key;
+mod token;
+
+use kubexm_plan::SlotProvider;
+use rustls::crypto::SecureRandom;
+
+use crate::{Machine, OpError, kube};
+
+/// Makes the value. A second call makes another one; what an earlier one made runs out by itself.
+pub fn value(provider: &SlotProvider, machine: &Machine) -> Result<Vec<u8>, OpError> {
+    let made = match provider {
+        SlotProvider::CaCertHash { .. } => ca_hash::read(machine)?,
+        SlotProvider::JoinToken { host } => {
+            on_a_control_plane(machine, host)?;
+            token::make(machine)?
+        }
+        SlotProvider::CertificateKey { host } => {
+            on_a_control_plane(machine, host)?;
+            certificate_key::upload(machine)?
+        }
+        SlotProvider::RegistryCa | SlotProvider::RegistryCert { .. } | SlotProvider::RegistryKey { .. } => {
+            return Err(OpError::other(format!("{provider:?} is not made on a node; this is a fault of the program")));
+        }
+    };
+    Ok(made.into_bytes())
+}
+
+fn on_a_control_plane(machine: &Machine, host: &str) -> Result<(), OpError> {
+    if kube::has_admin_conf(machine) {
+        return Ok(());
+    }
+    Err(OpError::other(format!(
+        "{} is not on {host}: what a join needs is made on a control plane that runs; resume the run once `kubeadm init` \
+         has ended there",
+        crate::paths::ADMIN_CONF
+    )))
+}
+
+/// Random bytes of the operating system.
+fn random<const N: usize>() -> Result<[u8; N], OpError> {
+    let mut bytes = [0; N];
+    let random: &'static dyn SecureRandom = rustls::crypto::ring::default_provider().secure_random;
+    random.fill(&mut bytes).map_err(|_| OpError::other("the system gives no random bytes (getrandom(2) failed)"))?;
+    Ok(bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
