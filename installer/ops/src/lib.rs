@@ -15,6 +15,7 @@ mod fsio;
 mod kube;
 pub mod ledger;
 pub mod machine;
+mod oci_archive;
 mod ops;
 pub mod paths;
 pub mod place;

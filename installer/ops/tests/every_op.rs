@@ -116,7 +116,7 @@ const CASES: [Case; 27] = [
         let served = format!("{{\"registry.k8s.io/pause:3.10.1\":\"{digest}\"}}");
         h.put("/run/kubexm-double/registry.json", served);
         let reference = "registry.k8s.io/pause:3.10.1".to_owned();
-        ImageLoaded { reference, digest, platform: "linux/amd64".into() }.into()
+        ImageLoaded { reference, digest, platform: "linux/amd64".into(), source: Default::default() }.into()
     }),
     ("a user's kubeconfig", |h| {
         cluster(h);

@@ -8,13 +8,17 @@ use crate::error::RecipeError;
 const TEMPLATES: &[(&str, &str)] = &[
     ("Corefile", include_str!("../templates/Corefile.j2")),
     ("containerd.service", include_str!("../templates/containerd.service.j2")),
+    ("containerd-1.toml", include_str!("../templates/containerd-1.toml.j2")),
     ("containerd.toml", include_str!("../templates/containerd.toml.j2")),
     ("crictl.yaml", include_str!("../templates/crictl.yaml.j2")),
+    ("hosts-none.toml", include_str!("../templates/hosts-none.toml.j2")),
     ("hosts.toml", include_str!("../templates/hosts.toml.j2")),
     ("kubelet-kubeadm.conf", include_str!("../templates/kubelet-kubeadm.conf.j2")),
     ("kubelet.service", include_str!("../templates/kubelet.service.j2")),
     ("kubexm-depot.service", include_str!("../templates/kubexm-depot.service.j2")),
+    ("kubexm-registry.service", include_str!("../templates/kubexm-registry.service.j2")),
     ("kubexm-service-route.service", include_str!("../templates/kubexm-service-route.service.j2")),
+    ("registry.yml", include_str!("../templates/registry.yml.j2")),
     ("resolv.conf", include_str!("../templates/resolv.conf.j2")),
 ];
 

@@ -8,8 +8,9 @@ use super::observe::Want;
 use super::world::World;
 use crate::link::SlotValues;
 
-const CONTAINERD: &str = "containerd.service";
-const ADMIN_CONF: &str = "path:/etc/kubernetes/admin.conf";
+pub(super) const CONTAINERD: &str = "containerd.service";
+pub(super) const ADMIN_CONF: &str = "path:/etc/kubernetes/admin.conf";
+pub(super) const KUBELET: &str = "unit:kubelet.service";
 
 impl World {
     /// Makes an op so, with the failure that was asked for.
@@ -26,9 +27,15 @@ impl World {
         let (before, after) = (fails(Failure::Before(self.converges)), fails(Failure::After(self.converges)));
         if before {
             self.failure = None;
+            if let Op::Act(Act::KubeadmJoin { slots: reads, .. }) = op {
+                self.wear_out(reads, slots);
+            }
             return Err("injected failure before the change".to_owned());
         }
         self.refuse(host, op)?;
+        if let Op::Act(Act::KubeadmJoin { slots: reads, .. }) = op {
+            self.refuse_values(reads, slots)?;
+        }
         let want = self.want(host, op, plan, slots)?;
         self.apply(host, op, plan, step, want)?;
         if after {
@@ -39,6 +46,9 @@ impl World {
     }
 
     fn apply(&mut self, host: &str, op: &Op, plan: &Plan, step: &Step, want: Want) -> Result<(), String> {
+        if let Op::Act(Act::KubeadmReset { .. }) = op {
+            self.reset(host)?;
+        }
         for (key, value) in &want.host {
             self.set(host, plan, step, key, value)?;
         }
@@ -53,12 +63,15 @@ impl World {
             }
             Op::Act(Act::KubeadmInit { .. }) => {
                 self.set(host, plan, step, ADMIN_CONF, "file 0600 admin")?;
-                self.set(host, plan, step, "unit:kubelet.service", "enabled running")?;
+                self.set(host, plan, step, KUBELET, "enabled running")?;
                 self.remove(host, "kubernetes")?;
             }
-            Op::Act(Act::KubeadmReset { .. }) => {
-                self.remove(host, ADMIN_CONF)?;
-                self.cluster.clear();
+            Op::Act(Act::KubeadmJoin { control_plane, .. }) => {
+                if *control_plane {
+                    self.set(host, plan, step, ADMIN_CONF, "file 0600 admin")?;
+                }
+                self.set(host, plan, step, KUBELET, "enabled running")?;
+                self.remove(host, "kubernetes")?;
             }
             _ => {}
         }
@@ -85,9 +98,11 @@ impl World {
                 }
                 _ => Ok(()),
             },
-            Op::ImageLoaded(_) => containerd(),
+            Op::ImageLoaded(_) => op.blobs().iter().try_for_each(blob).and_then(|()| containerd()),
+            Op::RegistryLayout(_) => op.blobs().iter().try_for_each(blob),
             Op::Kubeconfig(_) if !here.state.contains_key(ADMIN_CONF) => Err("there is no admin.conf".to_owned()),
             Op::KubeObject(_) | Op::NodeUntainted(_) | Op::NodeLabel(_) => self.refuse_without_cluster(),
+            Op::Act(Act::KubeadmJoin { .. }) => containerd().and_then(|()| self.refuse_without_cluster()),
             Op::Act(Act::KubeadmInit { config, .. }) => {
                 containerd()?;
                 if !here.has_path(config) {
@@ -144,6 +159,10 @@ impl World {
         let cluster = || self.refuse_without_cluster().err();
         match probe {
             Probe::CriReady { .. } => (!here.runs(CONTAINERD)).then(|| format!("{CONTAINERD} does not run")),
+            Probe::RegistryServes { url, .. } => {
+                let runs = here.runs("kubexm-registry.service");
+                (!runs).then(|| format!("nobody serves {url}"))
+            }
             Probe::Https { ca, .. } if !here.has_path(ca) => Some(format!("{ca} is missing")),
             Probe::Https { url, .. } if url.contains(":6443") => cluster(),
             Probe::Https { url, .. } => {

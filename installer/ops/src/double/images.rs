@@ -1,18 +1,25 @@
 //! `ctr` over a registry that is a table of names and digests.
 
 use std::collections::BTreeMap;
+use std::io::Read;
+
+use kubexm_spec::Digest;
 
 use super::RootedSystem;
 use super::state::{Image, State};
-use crate::system::Output;
+use crate::system::{Output, Piece};
 
-pub(super) fn ctr(system: &RootedSystem, state: &mut State, args: &[&str]) -> Output {
+pub(super) fn ctr(system: &RootedSystem, state: &mut State, args: &[&str], archive: &[Piece]) -> Output {
+    if args == ["--version"] {
+        return Output::text("ctr github.com/containerd/containerd/v2 v2.2.9\n");
+    }
     if !state.units.get("containerd.service").is_some_and(|unit| unit.active) {
         return Output::failed(1, "ctr: failed to dial \"/run/containerd/containerd.sock\": connection refused");
     }
     let args = args.strip_prefix(&["--namespace", "k8s.io"]).unwrap_or(args);
     match args {
         ["version"] => Output::text("Server:\n  Version:  v2.2.9\n"),
+        ["images", "import", "--local", "--platform", _, "-"] => import(state, archive),
         ["images", "pull", rest @ ..] => pull(system, state, rest),
         ["images", "list", filter] => Output::text(list(state, filter.trim_start_matches("name=="))),
         ["images", "check", "--quiet", filter] => {
@@ -59,6 +66,46 @@ fn pull(system: &RootedSystem, state: &mut State, args: &[&str]) -> Output {
         .collect();
     state.images.insert(name.to_owned(), Image { digest: digest.clone(), labels });
     Output::default()
+}
+
+/// Takes the images that an archive's index.json names; a blob that does not match its name is refused.
+fn import(state: &mut State, archive: &[Piece]) -> Output {
+    match images_of(archive) {
+        Ok(images) => {
+            for (name, digest) in images {
+                state.images.insert(name, Image { digest, labels: BTreeMap::new() });
+            }
+            Output::default()
+        }
+        Err(error) => Output::failed(1, format!("ctr: {error}")),
+    }
+}
+
+fn images_of(archive: &[Piece]) -> std::io::Result<Vec<(String, String)>> {
+    let mut bytes = Vec::new();
+    archive.iter().try_for_each(|piece| piece.write_to(&mut bytes))?;
+    let mut members: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    for member in tar::Archive::new(bytes.as_slice()).entries()? {
+        let mut member = member?;
+        let name = member.path()?.to_string_lossy().into_owned();
+        let mut content = Vec::new();
+        member.read_to_end(&mut content)?;
+        if name.strip_prefix("blobs/sha256/").is_some_and(|hex| hex != Digest::of(&content).hex()) {
+            return Err(std::io::Error::other(format!("unexpected digest of {name}")));
+        }
+        members.insert(name, content);
+    }
+    let index = members.get("index.json").filter(|_| members.contains_key("oci-layout"));
+    let index: serde_json::Value = serde_json::from_slice(index.map_or(b"null", Vec::as_slice))?;
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let images = index["manifests"].as_array().into_iter().flatten();
+    images
+        .map(|image| (text(&image["annotations"]["io.containerd.image.name"]), text(&image["digest"])))
+        .map(|(name, digest)| {
+            let there = members.contains_key(&format!("blobs/{}", digest.replace(':', "/")));
+            if there { Ok((name, digest)) } else { Err(std::io::Error::other(format!("content {digest}: not found"))) }
+        })
+        .collect()
 }
 
 fn list(state: &State, name: &str) -> String {

@@ -1,13 +1,17 @@
-//! An image in containerd's `k8s.io` namespace, pulled from the cluster's registry and pinned against image GC.
+//! An image in containerd's `k8s.io` namespace, pulled from the cluster's registry or imported from the node's content
+//! store, and pinned against image GC.
 //!
-//! `ctr images pull` goes through containerd's transfer service and reads `hosts.toml`; `--skip-metadata` is needed
-//! because it otherwise asks for the manifests of every platform of the index, and a bundle carries only its own.
+//! `ctr images pull` of 2.x goes through containerd's transfer service and reads `hosts.toml`; `--skip-metadata` is needed
+//! because it otherwise asks for the manifests of every platform of the index, and a bundle carries only its own. That of
+//! 1.x has no such flag and asks for its own platform only; its transfer service does not look at `--hosts-dir`, so it
+//! pulls by itself (`--local`). An import goes by `--local` in both: the archive is made while it is read.
 //! The labels are those that the CRI plugin and kubelet's image GC look at.
 
-use kubexm_plan::op::ImageLoaded;
+use kubexm_plan::op::{ImageLoaded, ImageSource};
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
+use crate::oci_archive;
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave};
 
@@ -52,25 +56,28 @@ impl Converge for ImageLoaded {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        let mut pull = ctr(["images", "pull", "--hosts-dir", "/etc/containerd/certs.d", "--skip-metadata"])
-            .args(["--platform", &self.platform])
-            .within(900);
-        for label in LABELS {
-            pull = pull.args(["--label", label]);
+        match &self.source {
+            ImageSource::Registry => pull(machine, self)?,
+            ImageSource::Store { blobs } => {
+                let archive = oci_archive::pieces(machine, &self.reference, &self.digest, blobs)?;
+                let import = ["images", "import", "--local", "--platform", &self.platform, "-"];
+                machine.run(&ctr(import).pieces(archive).within(900))?;
+            }
         }
-        machine.run(&pull.arg(&*self.reference))?;
         let found = list(machine, &self.reference)?.map(|image| image.digest);
         if found.as_deref() != Some(&self.digest.to_string()) {
             return Err(OpError::other(format!(
-                "{} resolved to {}, and {} is wanted: the registry that containerd was pointed at serves something else; \
-                 look at /etc/containerd/certs.d",
+                "{} resolved to {}, and {} is wanted: what containerd was given is something else; look at \
+                 /etc/containerd/certs.d and at the registry it points at",
                 self.reference,
                 found.as_deref().unwrap_or("nothing"),
                 self.digest
             )));
         }
         let by_digest = by_digest(self);
-        machine.run(&ctr(["images", "tag", "--force", &self.reference, &by_digest]))?;
+        if by_digest != self.reference {
+            machine.run(&ctr(["images", "tag", "--force", &self.reference, &by_digest]))?;
+        }
         for name in [&self.reference, &by_digest] {
             machine.run(&ctr(["images", "label", name]).args(LABELS))?;
         }
@@ -89,6 +96,24 @@ impl Converge for ImageLoaded {
         }
         Ok(())
     }
+}
+
+fn pull(machine: &Machine, op: &ImageLoaded) -> Result<(), OpError> {
+    let own = if is_1(machine)? { "--local" } else { "--skip-metadata" };
+    let mut pull = ctr(["images", "pull", "--hosts-dir", "/etc/containerd/certs.d", own])
+        .args(["--platform", &op.platform])
+        .within(900);
+    for label in LABELS {
+        pull = pull.args(["--label", label]);
+    }
+    machine.run(&pull.arg(&*op.reference)).map(drop)
+}
+
+/// Whether this is containerd 1.x: `ctr github.com/containerd/containerd v1.7.32`.
+fn is_1(machine: &Machine) -> Result<bool, OpError> {
+    let said = machine.run(&Program::new("ctr").arg("--version").within(10))?.stdout();
+    let version = said.split_whitespace().next_back().unwrap_or_default();
+    Ok(version.trim_start_matches('v').starts_with("1."))
 }
 
 fn ctr<const N: usize>(args: [&str; N]) -> Program {

@@ -6,6 +6,7 @@ pub(crate) mod netns;
 mod nodes;
 mod pod_network;
 mod pods;
+mod registry;
 
 use kubexm_plan::{Probe, ProbeAnswer};
 
@@ -17,6 +18,7 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
     let answer = match probe {
         Probe::CriReady { config_dump } => cri::look(machine, config_dump),
         Probe::Https { url, ca } => https_answers(machine, url, ca),
+        Probe::RegistryServes { url, ca, repositories } => registry::look(machine, url, ca, repositories),
         Probe::NodeReady { node } => nodes::look(machine, node),
         Probe::PodsRunning { namespaces, images } => pods::look(machine, namespaces, images),
         Probe::PodNetwork { node, image, name, dns, service } => {

@@ -1,9 +1,11 @@
-//! Container runtime: containerd 2.x with runc and the CNI plugins, looking for images nowhere but at the depot.
+//! Container runtime: containerd with runc and the CNI plugins, looking for images nowhere but at the cluster's registry.
+//! 1.7 and 2.x differ in the shape of the config, and in how they show it.
 
 use std::collections::BTreeSet;
 
 use kubexm_plan::op::{Dir, Unit};
 use kubexm_plan::{Probe, SlotProvider, Step, Undo};
+use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::{ClusterImage, Kind, Program};
 use minijinja::context;
 use serde_json::Value;
@@ -11,12 +13,53 @@ use serde_json::Value;
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::{depot, programs};
+use crate::modules::{depot, programs, registry};
 use crate::paths;
 
 const UNIT: &str = "containerd.service";
 /// What containerd takes for an upstream host without a folder of its own.
 const DEFAULT: &str = "_default";
+
+/// A line of versions with one shape of config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    /// Config version 2: the CRI plugin is one, `io.containerd.grpc.v1.cri`.
+    V1_7,
+    /// Config version 3: images and runtime are plugins of their own.
+    V2,
+}
+
+impl Line {
+    fn of(version: &str) -> Result<Self, RecipeError> {
+        if version.starts_with("2.") {
+            return Ok(Self::V2);
+        }
+        if version.starts_with("1.7.") {
+            return Ok(Self::V1_7);
+        }
+        Err(RecipeError::NotBuiltYet {
+            what: format!("containerd {version} (its config has another shape than 1.7's and 2.x's)"),
+            hint: "leave out `spec.runtime.version`, or name a 1.7 or 2.x, and build the bundle again".to_owned(),
+        })
+    }
+
+    const fn template(self) -> &'static str {
+        match self {
+            Self::V1_7 => "containerd-1.toml",
+            Self::V2 => "containerd.toml",
+        }
+    }
+
+    /// containerd ignores keys that it does not know: what counts is what `containerd config dump` shows. 2.x writes
+    /// literal strings in single quotes, 1.7 in double ones.
+    fn config_dump(self, pause: &str, systemd_cgroup: bool) -> Vec<String> {
+        let (sandbox, certs_d) = match self {
+            Self::V1_7 => (format!("sandbox_image = \"{pause}\""), format!("config_path = \"{}\"", paths::CERTS_D)),
+            Self::V2 => (format!("sandbox = '{pause}'"), format!("config_path = '{}'", paths::CERTS_D)),
+        };
+        vec![sandbox, certs_d, format!("SystemdCgroup = {systemd_cgroup}")]
+    }
+}
 
 /// Programs, where images come from, and the running service.
 pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
@@ -25,12 +68,7 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
 
 fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let containerd = cx.program(Program::Containerd, node.platform)?;
-    if !containerd.version.starts_with("2.") {
-        return Err(RecipeError::NotBuiltYet {
-            what: format!("containerd {} (its config has another shape than 2.x's)", containerd.version),
-            hint: "leave out `spec.runtime.version`, or name a 2.x, and build the bundle again".to_owned(),
-        });
-    }
+    Line::of(&containerd.version)?;
     Ok(Step::on(node.name(), "runtime.programs", "Install containerd, runc and the CNI plugins")
         .ensure(programs::place(cx, node, Program::Containerd, paths::BIN)?)
         .ensure(programs::place(cx, node, Program::Runc, paths::BIN)?)
@@ -47,16 +85,20 @@ pub fn upstream_hosts(cx: &PlanCx<'_>) -> BTreeSet<String> {
     images.filter_map(|a| a.name.split_once('/')).map(|(host, _)| host.to_owned()).collect()
 }
 
-/// One `hosts.toml` for each upstream host. `server` is the depot itself, so nothing falls back to the internet;
-/// a host that is not in the bundle ends at the depot too, which says that it has no such image.
+/// One `hosts.toml` for each upstream host. `server` is the registry itself, so nothing falls back to the internet;
+/// a host that is not in the bundle ends there too, and is told that there is no such image. Without a registry all ends
+/// at an address of the node where nothing listens.
 fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
+    if cx.cluster.registry.kind == RegistryKind::None {
+        return no_mirror(draft, node);
+    }
     let mut step = Step::on(node.name(), "runtime.mirrors", "Point containerd at the cluster's registry")
         .ensure(Dir { path: "/etc/kubexm".to_owned(), mode: 0o755 })
         .ensure(draft.slot_file(paths::REGISTRY_CA, 0o644, depot::CA_SLOT, SlotProvider::RegistryCa))
         .ensure(Dir { path: "/etc/containerd".to_owned(), mode: 0o755 })
         .ensure(Dir { path: paths::CERTS_D.to_owned(), mode: 0o755 });
-    let folders = upstream_hosts(cx).into_iter().map(|host| (format!("/v2/{host}"), host));
+    let folders = upstream_hosts(cx).into_iter().map(|host| (format!("/v2/{}", registry::folder(cx, &host)), host));
     for (path, folder) in folders.chain([("/v2".to_owned(), DEFAULT.to_owned())]) {
         let directory = format!("{}/{folder}", paths::CERTS_D);
         let values = context! { registry => cx.registry_address(), path, ca => paths::REGISTRY_CA };
@@ -69,12 +111,25 @@ fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> 
     Ok(step.undo(Undo::RestoreBefore).build())
 }
 
+fn no_mirror(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+    let directory = format!("{}/{DEFAULT}", paths::CERTS_D);
+    let hosts = draft.template(format!("{directory}/hosts.toml"), "hosts-none.toml", context! {})?;
+    Ok(Step::on(node.name(), "runtime.mirrors", "Keep containerd from asking registries")
+        .ensure(Dir { path: "/etc/containerd".to_owned(), mode: 0o755 })
+        .ensure(Dir { path: paths::CERTS_D.to_owned(), mode: 0o755 })
+        .ensure(Dir { path: directory, mode: 0o755 })
+        .ensure(hosts)
+        .undo(Undo::RestoreBefore)
+        .build())
+}
+
 fn run(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
+    let line = Line::of(&cx.program(Program::Containerd, node.platform)?.version)?;
     let pause = &cx.image(ClusterImage::Pause, node.platform)?.name;
     let systemd_cgroup = cgroup_driver(cx)? == "systemd";
     let values = context! { pause, systemd_cgroup, certs_d => paths::CERTS_D };
-    let config = draft.template(paths::CONTAINERD_CONFIG, "containerd.toml", values)?;
+    let config = draft.template(paths::CONTAINERD_CONFIG, line.template(), values)?;
     let unit = draft.template(paths::unit(UNIT), "containerd.service", context! { bin => paths::BIN })?;
     let loaded = vec![paths::CONTAINERD_CONFIG.to_owned(), paths::unit(UNIT), paths::bin("containerd")];
     Ok(Step::on(node.name(), "runtime.run", "Configure and start containerd")
@@ -82,20 +137,10 @@ fn run(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
         .ensure(unit)
         .ensure(Dir { path: paths::CNI_CONF.to_owned(), mode: 0o755 })
         .ensure(Unit { name: UNIT.to_owned(), enabled: true, running: Some(true), loaded })
-        .probe(Probe::CriReady { config_dump: config_dump(pause, systemd_cgroup) }, 60)
+        .probe(Probe::CriReady { config_dump: line.config_dump(pause, systemd_cgroup) }, 60)
         .timeout_s(180)
         .undo(Undo::RestoreBefore)
         .build())
-}
-
-/// containerd ignores keys that it does not know: what counts is what `containerd config dump` shows. It writes
-/// literal strings in single quotes.
-fn config_dump(pause: &str, systemd_cgroup: bool) -> Vec<String> {
-    vec![
-        format!("sandbox = '{pause}'"),
-        format!("config_path = '{}'", paths::CERTS_D),
-        format!("SystemdCgroup = {systemd_cgroup}"),
-    ]
 }
 
 /// kubelet's and the runtime's driver must be the same; the user's own KubeletConfiguration decides.

@@ -1,36 +1,51 @@
 //! The content store of a node, and on the registry host the depot that serves it.
+//!
+//! The depot stands there whatever the type of the registry: other nodes take their blobs from it. Images are served by it
+//! only where the registry is the embedded one.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use kubexm_plan::op::{Blobs, Dir, Unit};
 use kubexm_plan::{Probe, SlotName, SlotProvider, Step, Undo};
+use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::depot::{DepotConfig, Tls};
-use kubexm_spec::{Digest, Kind, names};
+use kubexm_spec::{ArtifactKey, Digest, Program, names};
 use minijinja::context;
 
 use crate::context::Node;
 use crate::draft::Draft;
 use crate::error::RecipeError;
+use crate::modules::images;
 use crate::paths;
 
 /// Slot of the CA that nodes trust the registry by.
 pub const CA_SLOT: &str = "registry-ca";
-const CERT_SLOT: &str = "registry-cert";
-const KEY_SLOT: &str = "registry-key";
+/// Slot of the certificate of what serves on the registry host.
+pub(super) const CERT_SLOT: &str = "registry-cert";
+/// Slot of its key.
+pub(super) const KEY_SLOT: &str = "registry-key";
 const UNIT: &str = "kubexm-depot.service";
 
 /// Slow links are usual: a mebibyte a second, and five minutes for everything else.
-fn delivery_timeout(bytes: u64) -> u64 {
+pub(super) fn delivery_timeout(bytes: u64) -> u64 {
     300 + bytes / (1 << 20)
 }
 
 /// Puts blobs into the node's store: on the registry host all that the depot serves, elsewhere what the node's own
-/// programs are unpacked from (its images come from the depot).
+/// programs are unpacked from; its images come from the registry, and where there is none they are imported from here.
 pub fn store(draft: &Draft<'_>, node: &Node<'_>) -> Step {
+    let without_registry = draft.cx.cluster.registry.kind == RegistryKind::None;
     let mut blobs: BTreeMap<Digest, u64> = BTreeMap::new();
     for artifact in &draft.cx.manifest.artifacts {
-        let own = artifact.key.kind() == Kind::Binary && artifact.platform.is_none_or(|p| p == node.platform);
+        let own = artifact.platform.is_none_or(|p| p == node.platform)
+            && match artifact.key {
+                ArtifactKey::Binary(Program::Registry) => node.registry,
+                ArtifactKey::Binary(_) => true,
+                ArtifactKey::Image(image) => without_registry && images::of_roles(node).any(|needed| needed == image),
+                ArtifactKey::ExtraImage(_) => without_registry && node.in_cluster(),
+                ArtifactKey::Installer | ArtifactKey::ExtraFile(_) => false,
+            };
         if node.registry || own {
             blobs.extend(artifact.blobs.iter().map(|b| (b.digest, b.size)));
         }
@@ -44,20 +59,27 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>) -> Step {
         .build()
 }
 
+/// Certificate and key of what serves on the registry host: one name for the depot and for the registry beside it.
+pub(super) fn identity(draft: &Draft<'_>, node: &Node<'_>) -> (SlotProvider, SlotProvider) {
+    let name = names::registry_name(&draft.cx.cluster.name);
+    let sans = vec![name, node.name().to_owned(), node.ip.to_string()];
+    (SlotProvider::RegistryCert { sans }, SlotProvider::RegistryKey { cert: SlotName(CERT_SLOT.to_owned()) })
+}
+
 /// The depot as a unit of the registry host: it survives the installer's exit and a reboot.
 pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let tls = Tls { cert: paths::DEPOT_CERT.to_owned(), key: paths::DEPOT_KEY.to_owned() };
-    let listen = SocketAddr::from((Ipv4Addr::UNSPECIFIED, cx.cluster.registry.port));
-    let config = DepotConfig::serving(cx.manifest, listen, paths::STORE, tls);
+    let listen = SocketAddr::from((Ipv4Addr::UNSPECIFIED, cx.cluster.registry.depot_port()));
+    let mut config = DepotConfig::serving(cx.manifest, listen, paths::STORE, tls);
+    if cx.cluster.registry.kind != RegistryKind::Embedded {
+        config.images.clear();
+    }
     let mut text = serde_json::to_string_pretty(&config)
         .map_err(|e| RecipeError::Document { name: "depot config", reason: e.to_string() })?;
     text.push('\n');
 
-    let name = names::registry_name(&cx.cluster.name);
-    let sans = vec![name, node.name().to_owned(), node.ip.to_string()];
-    let cert = SlotProvider::RegistryCert { sans };
-    let key = SlotProvider::RegistryKey { cert: SlotName(CERT_SLOT.to_owned()) };
+    let (cert, key) = identity(draft, node);
     let unit = draft.template(
         paths::unit(UNIT),
         "kubexm-depot.service",
@@ -81,10 +103,7 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
                 .chain([paths::unit(UNIT)])
                 .collect(),
         })
-        .probe(
-            Probe::Https { url: format!("https://{}/v2/", cx.registry_address()), ca: paths::DEPOT_CA.to_owned() },
-            30,
-        )
+        .probe(Probe::Https { url: format!("https://{}/v2/", cx.depot_address()), ca: paths::DEPOT_CA.to_owned() }, 30)
         .timeout_s(120)
         .undo(Undo::RestoreBefore)
         .build())

@@ -1,8 +1,10 @@
 //! Images that a node must have of its own, pinned: its control plane survives a dead registry.
 
-use kubexm_plan::op::ImageLoaded;
+use kubexm_plan::op::{ImageLoaded, ImageSource};
 use kubexm_plan::{Step, Undo};
-use kubexm_spec::ClusterImage;
+use kubexm_spec::cluster::RegistryKind;
+use kubexm_spec::manifest::Artifact;
+use kubexm_spec::{ArtifactKey, ClusterImage, Digest};
 
 use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
@@ -28,20 +30,49 @@ pub fn of_roles(node: &Node<'_>) -> impl Iterator<Item = ClusterImage> {
 
 /// One step for each image; they need not wait for one another.
 pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
-    of_roles(node).map(|image| step(cx, node, image)).collect()
+    let mut steps = Vec::new();
+    for image in of_roles(node) {
+        steps.push(step(cx, node, image.name(), cx.image(image, node.platform)?));
+    }
+    if cx.cluster.registry.kind == RegistryKind::None {
+        steps.extend(extra(cx, node).map(|artifact| {
+            // A reference is no part of a step's name; its digest is the same in every plan.
+            let name = format!("extra-{}", &Digest::of(&artifact.name).hex()[..12]);
+            step(cx, node, &name, artifact)
+        }));
+    }
+    Ok(steps)
 }
 
-fn step(cx: &PlanCx<'_>, node: &Node<'_>, image: ClusterImage) -> Result<Step, RecipeError> {
-    let artifact = cx.image(image, node.platform)?;
-    let id = format!("images.{}", image.name());
-    Ok(Step::on(node.name(), &id, &format!("Load image {}", artifact.name))
+/// Images that the user added, but for those that are the cluster's own: without a registry they can be had nowhere else.
+fn extra<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> impl Iterator<Item = &'a Artifact> {
+    let platform = node.platform;
+    let artifacts = &cx.manifest.artifacts;
+    let of_cluster = |name: &str| artifacts.iter().any(|a| a.name == name && matches!(a.key, ArtifactKey::Image(_)));
+    artifacts.iter().filter(move |a| {
+        matches!(a.key, ArtifactKey::ExtraImage(_)) && a.platform.is_none_or(|p| p == platform) && !of_cluster(&a.name)
+    })
+}
+
+/// Without a registry an image is made from the blobs in the node's own store.
+fn source(cx: &PlanCx<'_>, artifact: &Artifact) -> ImageSource {
+    match cx.cluster.registry.kind {
+        RegistryKind::None => ImageSource::Store { blobs: artifact.blobs.iter().map(|blob| blob.digest).collect() },
+        RegistryKind::Embedded | RegistryKind::Registry => ImageSource::Registry,
+    }
+}
+
+fn step(cx: &PlanCx<'_>, node: &Node<'_>, name: &str, artifact: &Artifact) -> Step {
+    let id = format!("images.{name}");
+    Step::on(node.name(), &id, &format!("Load image {}", artifact.name))
         .ensure(ImageLoaded {
             reference: artifact.name.clone(),
             digest: artifact.digest,
             platform: node.platform.to_string(),
+            source: source(cx, artifact),
         })
         .timeout_s(300)
         .retries(2)
         .undo(Undo::RestoreBefore)
-        .build())
+        .build()
 }

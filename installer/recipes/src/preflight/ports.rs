@@ -1,5 +1,7 @@
 //! The ports that a host's roles need are free, or held by what we run there ourselves.
 
+use kubexm_spec::cluster::RegistryKind;
+
 use super::site::Seen;
 use super::{Report, Site};
 
@@ -28,10 +30,14 @@ const PORTS: &[Port] = &[
 ];
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    let depot = tcp(site.cx.cluster.registry.port, "kubexm-install", false);
+    let registry = &site.cx.cluster.registry;
+    let mut served = vec![tcp(registry.depot_port(), "kubexm-install", false)];
+    if registry.kind == RegistryKind::Registry {
+        served.push(tcp(registry.port, "registry", false));
+    }
     for seen in &site.hosts {
         let by_role = PORTS.iter().filter(|port| seen.control_plane || !port.control_plane);
-        for port in by_role.chain(seen.registry.then_some(&depot)) {
+        for port in by_role.chain(served.iter().filter(|_| seen.registry)) {
             taken(seen, port, report);
         }
     }

@@ -1,0 +1,86 @@
+//! One image of the node's content store as a tar of an OCI image layout (image-spec, image-layout.md), made while it is
+//! read: no copy of an image lies anywhere.
+
+use std::collections::BTreeSet;
+
+use kubexm_spec::Digest;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::system::Piece;
+use crate::{Machine, OpError};
+
+/// The whole name of an image, as containerd's importer reads it.
+const IMAGE_NAME: &str = "io.containerd.image.name";
+/// Size of a tar block in bytes.
+const BLOCK: u64 = 512;
+/// No index or manifest is larger (OCI distribution-spec: 4 MiB).
+const MANIFEST_LIMIT: u64 = 4 << 20;
+
+/// What says of a document what it is.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Document {
+    media_type: Option<String>,
+    manifests: Option<serde::de::IgnoredAny>,
+}
+
+/// The archive: `name` is a tag of `digest`, and `blobs` are all that is carried of it.
+pub(crate) fn pieces(
+    machine: &Machine,
+    name: &str,
+    digest: &Digest,
+    blobs: &BTreeSet<Digest>,
+) -> Result<Vec<Piece>, OpError> {
+    let top = machine.blob(digest);
+    let size = top.metadata().map_err(OpError::path("look at the blob", &top))?.len();
+    let index = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": [{
+            "mediaType": media_type(machine, digest, size)?,
+            "digest": digest,
+            "size": size,
+            "annotations": {IMAGE_NAME: name, kubexm_spec::names::REF_NAME: name},
+        }],
+    });
+    let mut pieces = Vec::new();
+    for (name, text) in [("oci-layout", json!({"imageLayoutVersion": "1.0.0"})), ("index.json", index)] {
+        let bytes = text.to_string().into_bytes();
+        let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        member(&mut pieces, name, size, Piece::Bytes(bytes))?;
+    }
+    for blob in blobs.iter().chain((!blobs.contains(digest)).then_some(digest)) {
+        let path = machine.blob(blob);
+        let size = path.metadata().map_err(OpError::path("look at the blob", &path))?.len();
+        member(&mut pieces, &format!("blobs/sha256/{}", blob.hex()), size, Piece::File { path, size })?;
+    }
+    // A tar ends with two empty blocks.
+    pieces.push(Piece::Bytes(vec![0; 1024]));
+    Ok(pieces)
+}
+
+fn member(pieces: &mut Vec<Piece>, name: &str, size: u64, content: Piece) -> Result<(), OpError> {
+    let mut header = tar::Header::new_gnu();
+    header.set_path(name).map_err(OpError::path("name the member", name))?;
+    header.set_size(size);
+    header.set_mode(0o644);
+    header.set_cksum();
+    pieces.extend([Piece::Bytes(header.as_bytes().to_vec()), content]);
+    let padding = usize::try_from((BLOCK - size % BLOCK) % BLOCK).unwrap_or_default();
+    pieces.push(Piece::Bytes(vec![0; padding]));
+    Ok(())
+}
+
+/// A document says its own type; where it does not (OCI leaves that open), its parts do.
+fn media_type(machine: &Machine, digest: &Digest, size: u64) -> Result<String, OpError> {
+    let path = machine.blob(digest);
+    if size > MANIFEST_LIMIT {
+        return Err(OpError::other(format!("{} is too large for an image's manifest", path.display())));
+    }
+    let bytes = std::fs::read(&path).map_err(OpError::path("read the blob", &path))?;
+    let document: Document = serde_json::from_slice(&bytes)
+        .map_err(|error| OpError::other(format!("{} is no manifest of an image: {error}", path.display())))?;
+    let oci = if document.manifests.is_some() { "index" } else { "manifest" };
+    Ok(document.media_type.unwrap_or_else(|| format!("application/vnd.oci.image.{oci}.v1+json")))
+}

@@ -1,0 +1,204 @@
+//! Blobs of the node's content store as the distribution registry keeps them on a file system.
+//!
+//! `docker/registry/v2` below the root has `blobs/sha256/<2 hex>/<hex>/data`, and for each repository
+//! `_layers/sha256/<hex>/link`, `_manifests/revisions/sha256/<hex>/link` and `_manifests/tags/<tag>/{current,
+//! index/sha256/<hex>}/link`; a link is a file with a digest in it (distribution v3, registry/storage/paths.go). Nothing is
+//! checked there when it is read, so an index of which only one platform was carried is served as it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use kubexm_plan::op::RegistryLayout;
+use kubexm_spec::Digest;
+use kubexm_spec::digest::Hasher;
+use serde::{Deserialize, Serialize};
+
+use crate::fsio::{self, Access};
+use crate::place::{Entry, Place};
+use crate::{Converge, Machine, OpError, Wave};
+
+/// Permission bits of what is copied.
+const MODE: u32 = 0o644;
+
+/// What the layout lacks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Lacking {
+    /// Files that are not there; of a folder that is not there only the topmost one.
+    missing: BTreeSet<String>,
+    /// Files that are other ones: a tag that points elsewhere, a blob that is cut off.
+    changed: Vec<Place>,
+}
+
+/// What a file of the layout has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Has {
+    /// The bytes of a blob.
+    Blob(Digest),
+    /// The text of a digest.
+    Link(Digest),
+}
+
+/// Every file of the layout by its path on the machine.
+fn files(op: &RegistryLayout) -> BTreeMap<String, Has> {
+    let root = format!("{}/docker/registry/v2", op.data_dir);
+    let mut files = BTreeMap::new();
+    for (name, repository) in &op.repositories {
+        let own = format!("{root}/repositories/{name}");
+        for digest in repository.manifests.iter().chain(&repository.blobs) {
+            let hex = digest.hex();
+            files.insert(format!("{root}/blobs/sha256/{}/{hex}/data", &hex[..2]), Has::Blob(*digest));
+        }
+        for digest in &repository.blobs {
+            files.insert(format!("{own}/_layers/sha256/{}/link", digest.hex()), Has::Link(*digest));
+        }
+        for digest in &repository.manifests {
+            files.insert(format!("{own}/_manifests/revisions/sha256/{}/link", digest.hex()), Has::Link(*digest));
+        }
+        for (tag, digest) in &repository.tags {
+            let tag = format!("{own}/_manifests/tags/{tag}");
+            files.insert(format!("{tag}/current/link"), Has::Link(*digest));
+            files.insert(format!("{tag}/index/sha256/{}/link", digest.hex()), Has::Link(*digest));
+        }
+    }
+    files
+}
+
+impl Has {
+    /// Whether a file that is there is the wanted one. A blob goes by its size: it gets its name only after its digest
+    /// was computed over every byte, and whoever pulls it looks again.
+    fn is(self, machine: &Machine, real: &Path) -> Result<bool, OpError> {
+        match self {
+            Self::Link(digest) => Ok(fsio::read(real)?.is_some_and(|bytes| bytes == digest.to_string().as_bytes())),
+            Self::Blob(digest) => {
+                let size = |path: &Path| path.metadata().map(|found| found.len());
+                Ok(match (size(real), size(&machine.blob(&digest))) {
+                    (Ok(found), Ok(wanted)) => found == wanted,
+                    (Ok(_), Err(_)) => fsio::digest(real)? == digest,
+                    (Err(_), _) => false,
+                })
+            }
+        }
+    }
+}
+
+impl Converge for RegistryLayout {
+    type State = Lacking;
+
+    fn observe(&self, machine: &Machine) -> Result<Lacking, OpError> {
+        let mut lacking = Lacking { missing: BTreeSet::new(), changed: Vec::new() };
+        for (path, has) in files(self) {
+            let real = machine.path(&path);
+            match fs::symlink_metadata(&real) {
+                Ok(_) if has.is(machine, &real)? => {}
+                Ok(_) => lacking.changed.push(Place::look(machine, &path)?),
+                Err(_) => {
+                    lacking.missing.insert(topmost_missing(machine, &path));
+                }
+            }
+        }
+        Ok(lacking)
+    }
+
+    fn satisfied(&self, found: &Lacking, _: &Machine) -> bool {
+        found.missing.is_empty() && found.changed.is_empty()
+    }
+
+    fn overwrites(&self, machine: &Machine) -> Vec<String> {
+        self.observe(machine)
+            .map(|found| found.changed.into_iter().map(|place| place.path).collect())
+            .unwrap_or_default()
+    }
+
+    /// Blobs before links, and a tag's own last: what is named is there.
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        let files = files(self);
+        let last = |path: &&String| path.ends_with("/current/link");
+        let mut order: Vec<&String> = files.keys().filter(|path| !last(path)).collect();
+        order.sort_by_key(|path| matches!(files[*path], Has::Link(_)));
+        order.extend(files.keys().filter(last));
+        for path in order {
+            let real = machine.path(path);
+            if real.is_file() && files[path].is(machine, &real)? {
+                continue;
+            }
+            Place::replaceable(machine, path)?;
+            match files[path] {
+                Has::Blob(digest) => put_blob(machine, path, &digest)?,
+                Has::Link(digest) => fsio::write(machine, path, digest.to_string().as_bytes(), Access::mode(MODE))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn restore(&self, machine: &Machine, before: &Lacking, wave: Wave) -> Result<(), OpError> {
+        if wave != Wave::Data {
+            return Ok(());
+        }
+        before.changed.iter().try_for_each(|place| place.restore(machine))?;
+        let ours = |path: &Path| path.ancestors().any(|at| before.missing.contains(at.to_string_lossy().as_ref()));
+        for path in files(self).into_keys().filter(|path| ours(Path::new(path))) {
+            fsio::remove(&machine.path(&path))?;
+            for folder in Path::new(&path).ancestors().skip(1).take_while(|folder| ours(folder)) {
+                // Something else may live there by now; then the folder stays.
+                if fs::remove_dir(machine.path(folder)).is_err() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The path itself, or its first parent that is not there.
+fn topmost_missing(machine: &Machine, path: &str) -> String {
+    let missing = Path::new(path).ancestors().take_while(|at| fs::symlink_metadata(machine.path(at)).is_err());
+    missing.last().unwrap_or(Path::new(path)).to_string_lossy().into_owned()
+}
+
+/// The blob under one name more: a hard link where that can be, a copy (shared blocks where the file system can) elsewhere.
+fn put_blob(machine: &Machine, path: &str, digest: &Digest) -> Result<(), OpError> {
+    let source = machine.blob(digest);
+    let mut blob = File::open(&source).map_err(OpError::path("open the blob", &source))?;
+    let real = machine.path(path);
+    let folder = fsio::make_parent(&real)?;
+    let found = verified(&mut blob, &mut io::sink()).map_err(OpError::path("read the blob", &source))?;
+    if found != *digest {
+        // A blob that does not match its name must not be found again: the next run sends it anew.
+        fsio::remove(&source)?;
+        return Err(OpError::other(format!(
+            "{} has the digest {found}, and was removed: resume the run to send it again",
+            source.display()
+        )));
+    }
+    if Entry::look(machine, path)? != Entry::Absent {
+        fsio::remove(&real)?;
+    }
+    if fs::hard_link(&source, &real).is_ok() {
+        return fsio::sync_folder(&folder).and_then(|()| fsio::relabel(machine, path));
+    }
+    fsio::place(machine, path, Access::mode(MODE), |target| {
+        if rustix::fs::ioctl_ficlone(&*target, &blob).is_ok() {
+            return Ok(());
+        }
+        io::Seek::rewind(&mut blob)?;
+        let written = verified(&mut blob, target)?;
+        if written == *digest { Ok(()) } else { Err(io::Error::other(format!("{written} was read the second time"))) }
+    })
+}
+
+/// Copies and gives the digest of what was copied.
+fn verified(source: &mut impl Read, target: &mut impl Write) -> io::Result<Digest> {
+    let mut hasher = Hasher::default();
+    let mut buffer = vec![0; 1 << 17];
+    loop {
+        let count = source.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(hasher.finish());
+        }
+        hasher.update(&buffer[..count]);
+        target.write_all(&buffer[..count])?;
+    }
+}

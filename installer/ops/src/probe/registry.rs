@@ -1,0 +1,46 @@
+//! The audit of a registry: every reference resolves to the digest that was published, and every blob is there.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::ProbeAnswer;
+use kubexm_spec::Digest;
+use kubexm_spec::depot::Repository;
+
+use super::{no, yes};
+use crate::{Machine, OpError};
+
+pub(super) fn look(
+    machine: &Machine,
+    url: &str,
+    ca: &str,
+    repositories: &BTreeMap<String, Repository>,
+) -> Result<ProbeAnswer, OpError> {
+    let Some(ca) = crate::fsio::read(&machine.path(ca))? else {
+        return Ok(no(format!("the CA file {ca} is not there")));
+    };
+    let (paths, wanted): (Vec<String>, Vec<Digest>) = questions(repositories).into_iter().unzip();
+    let answers = machine.system().https_heads(url, &ca, &paths)?;
+    let wrong = paths.iter().zip(&wanted).zip(&answers).find(|((_, wanted), answer)| {
+        answer.status != 200 || answer.digest.as_deref() != Some(wanted.to_string().as_str())
+    });
+    Ok(match wrong {
+        None if answers.len() == paths.len() => yes(format!("{url} serves all {} references and blobs", paths.len())),
+        None => no(format!("{url} answered {} of {} questions", answers.len(), paths.len())),
+        Some(((path, wanted), answer)) => no(format!(
+            "{url}{path} answers {} with {}, and {wanted} is wanted",
+            answer.status,
+            answer.digest.as_deref().unwrap_or("no digest")
+        )),
+    })
+}
+
+/// Every path of the registry's API and the digest it must answer with.
+fn questions(repositories: &BTreeMap<String, Repository>) -> Vec<(String, Digest)> {
+    let mut questions = Vec::new();
+    for (name, repository) in repositories {
+        questions.extend(repository.tags.iter().map(|(tag, digest)| (format!("/v2/{name}/manifests/{tag}"), *digest)));
+        questions.extend(repository.manifests.iter().map(|digest| (format!("/v2/{name}/manifests/{digest}"), *digest)));
+        questions.extend(repository.blobs.iter().map(|digest| (format!("/v2/{name}/blobs/{digest}"), *digest)));
+    }
+    questions
+}

@@ -1,0 +1,117 @@
+//! The distribution registry on the registry host, where `spec.registry.type` is `registry`: its file-system layout is
+//! written from the node's content store, it serves it read-only, and is asked for everything afterwards.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr};
+
+use kubexm_plan::op::{Dir, RegistryLayout, Unit};
+use kubexm_plan::{Probe, SlotProvider, Step, Undo};
+use kubexm_spec::cluster::RegistryKind;
+use kubexm_spec::depot::{DepotConfig, Repository, Tls};
+use kubexm_spec::{Kind, Program};
+use minijinja::context;
+
+use crate::context::{Node, PlanCx};
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::modules::{depot, programs};
+use crate::paths;
+
+const UNIT: &str = "kubexm-registry.service";
+
+/// The registry with all that it serves; nothing where the cluster has another one.
+pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
+    if draft.cx.cluster.registry.kind != RegistryKind::Registry {
+        return Ok(Vec::new());
+    }
+    let repositories = repositories(draft.cx);
+    Ok(vec![layout(draft.cx, node, repositories.clone()), serve(draft, node, repositories)?])
+}
+
+/// The folder of an upstream host in names of repositories. A registry's name may have a port, a repository's no colon
+/// (OCI distribution-spec, "Pulling manifests"), and no host has an underscore.
+pub fn folder(cx: &PlanCx<'_>, host: &str) -> String {
+    match cx.cluster.registry.kind {
+        RegistryKind::Registry => host.to_ascii_lowercase().replace(':', "_"),
+        RegistryKind::Embedded | RegistryKind::None => host.to_owned(),
+    }
+}
+
+/// Every image of the bundle, under the names that nodes ask for.
+fn repositories(cx: &PlanCx<'_>) -> BTreeMap<String, Repository> {
+    // The one list of what is served, of which the depot's address and files are of no use here.
+    let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let tls = Tls { cert: String::new(), key: String::new() };
+    let all = DepotConfig::serving(cx.manifest, nowhere, paths::STORE, tls).images;
+    all.into_iter()
+        .map(|(name, repository)| match name.split_once('/') {
+            Some((host, path)) => (format!("{}/{path}", folder(cx, host)), repository),
+            None => (name, repository),
+        })
+        .collect()
+}
+
+fn layout(cx: &PlanCx<'_>, node: &Node<'_>, repositories: BTreeMap<String, Repository>) -> Step {
+    let images = cx.manifest.artifacts.iter().filter(|a| a.key.kind() == Kind::Image);
+    let blobs: BTreeSet<_> = images.flat_map(|a| a.blobs.iter().copied()).collect();
+    let timeout = depot::delivery_timeout(blobs.iter().map(|blob| blob.size).sum());
+    Step::on(node.name(), "registry.fill", "Lay out the bundle's images for the registry")
+        .ensure(RegistryLayout { data_dir: cx.cluster.registry.data_dir.clone(), repositories })
+        .timeout_s(timeout)
+        .undo(Undo::RestoreBefore)
+        .build()
+}
+
+fn serve(
+    draft: &mut Draft<'_>,
+    node: &Node<'_>,
+    repositories: BTreeMap<String, Repository>,
+) -> Result<Step, RecipeError> {
+    let cx = draft.cx;
+    let registry = &cx.cluster.registry;
+    let archs: BTreeSet<&str> = cx.manifest.platforms.iter().map(|platform| platform.arch.as_str()).collect();
+    let config = draft.template(
+        paths::REGISTRY_CONFIG,
+        "registry.yml",
+        context! {
+            data_dir => &registry.data_dir,
+            port => registry.port,
+            cert => paths::REGISTRY_CERT,
+            key => paths::REGISTRY_KEY,
+            archs,
+        },
+    )?;
+    let unit = draft.template(
+        paths::unit(UNIT),
+        "kubexm-registry.service",
+        context! { bin => paths::BIN, config => paths::REGISTRY_CONFIG, data_dir => &registry.data_dir },
+    )?;
+    let (cert, key) = depot::identity(draft, node);
+    let program = programs::place(cx, node, Program::Registry, paths::BIN)?;
+    let loaded = [paths::REGISTRY_CERT, paths::REGISTRY_KEY, paths::REGISTRY_CONFIG].map(str::to_owned);
+    Ok(Step::on(node.name(), "registry.serve", "Serve the bundle's images with the distribution registry")
+        .ensure(program)
+        .ensure(Dir { path: "/etc/kubexm/registry".to_owned(), mode: 0o700 })
+        .ensure(draft.slot_file(paths::REGISTRY_OWN_CA, 0o644, depot::CA_SLOT, SlotProvider::RegistryCa))
+        .ensure(draft.slot_file(paths::REGISTRY_CERT, 0o644, depot::CERT_SLOT, cert))
+        .ensure(draft.slot_file(paths::REGISTRY_KEY, 0o600, depot::KEY_SLOT, key))
+        .ensure(config)
+        .ensure(unit)
+        .ensure(Unit {
+            name: UNIT.to_owned(),
+            enabled: true,
+            running: Some(true),
+            loaded: loaded.into_iter().chain([paths::unit(UNIT), paths::bin("registry")]).collect(),
+        })
+        .probe(
+            Probe::RegistryServes {
+                url: format!("https://{}", cx.registry_address()),
+                ca: paths::REGISTRY_OWN_CA.to_owned(),
+                repositories,
+            },
+            60,
+        )
+        .timeout_s(180)
+        .undo(Undo::RestoreBefore)
+        .build())
+}
