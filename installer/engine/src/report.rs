@@ -10,6 +10,8 @@ use crate::status::StepStatus;
 pub fn render(status: &Status, evidence: &[String]) -> String {
     let mut text = String::new();
     header(&mut text, status);
+    left_out(&mut text, status);
+    stuck(&mut text, status);
     failures(&mut text, status, evidence);
     steps(&mut text, status);
     changes(&mut text, status);
@@ -33,16 +35,54 @@ fn header(text: &mut String, status: &Status) {
     let counts = &status.counts;
     let _ = writeln!(
         text,
-        "- Steps: {} changed, {} held already, {} failed, {} blocked, {} open",
-        counts.done, counts.satisfied, counts.failed, counts.blocked, counts.open
+        "- Steps: {} changed, {} held already, {} taken back, {} failed, {} blocked, {} open",
+        counts.done, counts.satisfied, counts.undone, counts.failed, counts.blocked, counts.open
     );
-    if let Some(command) = &status.go_on {
-        let _ = writeln!(text, "\nTo go on:\n\n```\n{command}\n```");
+    if let Some(undo) = &status.undo {
+        let _ = writeln!(text, "- Rolled back because: {}", undo.why);
+    }
+    let (forward, back) = match status.state {
+        RunState::RollingBack | RunState::Stuck => ("To go on with the rollback, when the cause is mended", None),
+        RunState::Partial => ("To add the hosts that were left out, when they are mended", status.take_back.as_ref()),
+        _ => ("To go on", status.take_back.as_ref()),
+    };
+    for (what, command) in [(forward, status.go_on.as_ref()), ("To take everything back", back)] {
+        if let Some(command) = command {
+            let _ = writeln!(text, "\n{what}:\n\n```\n{command}\n```");
+        }
+    }
+}
+
+fn left_out(text: &mut String, status: &Status) {
+    if status.left_out.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n## Hosts that were left out\n");
+    for host in &status.left_out {
+        let left = match (&host.left_as_it_is, host.taken_back) {
+            (_, true) => "Everything that this run had changed for it is as it was before.".to_owned(),
+            (Some(why), false) => format!("It is left as it is, half changed: {}", line(why)),
+            (None, false) => "It has not been taken back whole.".to_owned(),
+        };
+        let _ = writeln!(text, "- {}: {}. {left}", host.host, line(&host.why));
+    }
+}
+
+fn stuck(text: &mut String, status: &Status) {
+    let Some(why) = status.undo.as_ref().and_then(|undo| undo.stuck.as_ref()) else { return };
+    let _ = writeln!(text, "\n## What could not be taken back\n\n{}", line(why));
+    for step in status.steps.iter().filter(|s| !s.changes.is_empty() && s.state != StepState::Undone) {
+        let note = match (&step.undo_error, &step.irreversible) {
+            (Some(error), _) => format!(" (failed: {})", line(error)),
+            (None, Some(why)) => format!(" (cannot be taken back: {why})"),
+            (None, None) => String::new(),
+        };
+        let _ = writeln!(text, "\n- `{}`{note}", step.step);
     }
 }
 
 fn failures(text: &mut String, status: &Status, evidence: &[String]) {
-    let failed: Vec<&StepStatus> = status.steps.iter().filter(|s| s.state == StepState::Failed).collect();
+    let failed: Vec<&StepStatus> = status.steps.iter().filter(|s| s.failed()).collect();
     if failed.is_empty() {
         return;
     }
@@ -94,8 +134,12 @@ fn changes(text: &mut String, status: &Status) {
         let _ = writeln!(text, "None.");
     }
     for step in changed {
-        let note = step.irreversible.as_ref().map(|why| format!(" (cannot be taken back: {why})"));
-        let _ = writeln!(text, "- {}: {}{}", step.step, step.changes.join(", "), note.unwrap_or_default());
+        let note = match (&step.irreversible, step.state) {
+            (_, StepState::Undone) => " (taken back)".to_owned(),
+            (Some(why), _) => format!(" (cannot be taken back: {why})"),
+            (None, _) => String::new(),
+        };
+        let _ = writeln!(text, "- {}: {}{note}", step.step, step.changes.join(", "));
     }
 }
 
@@ -103,6 +147,10 @@ fn changes(text: &mut String, status: &Status) {
 fn log_path(step: &StepStatus) -> String {
     let name = step.step.split_once('/').map_or(step.step.as_str(), |(_, name)| name);
     format!("logs/{}/{}.log", crate::files::plain_name(&step.host), crate::files::plain_name(name))
+}
+
+fn line(text: &str) -> String {
+    text.replace('\n', " ")
 }
 
 fn cell(text: &str) -> String {

@@ -118,6 +118,13 @@ pub struct StepStatus {
     pub irreversible: Option<String>,
 }
 
+impl StepStatus {
+    /// Whether it failed, taken back since or not.
+    pub fn failed(&self) -> bool {
+        self.state == StepState::Failed || (self.state == StepState::Undone && self.error.is_some())
+    }
+}
+
 /// Folds a run.
 pub fn of(run: &str, plan: &Plan, replay: &Replay) -> Status {
     let steps: Vec<StepStatus> = plan.steps.iter().map(|step| step_status(step, replay)).collect();

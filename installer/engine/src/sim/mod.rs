@@ -3,8 +3,11 @@
 //! It is stricter than a real host: it refuses what would only go wrong sometimes (two unordered steps that write one
 //! path, a unit started without its files, a file taken away from a running unit).
 
+mod faults;
 mod observe;
 mod rules;
+mod slots;
+mod undo;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +31,8 @@ pub enum Failure {
     Before(u64),
     /// The n-th converge has changed everything and fails all the same.
     After(u64),
+    /// The n-th undo (of a step in a wave, over all hosts) fails and has changed nothing.
+    Undo(u64),
 }
 
 /// State of every host and of the cluster, as sorted text: two equal snapshots are two equal fleets.
@@ -65,6 +70,7 @@ impl SimFleet {
     pub fn fail_at(&self, failure: Failure) {
         let mut world = self.lock();
         world.converges = 0;
+        world.undos = 0;
         world.failure = Some(failure);
     }
 
@@ -73,7 +79,8 @@ impl SimFleet {
         self.lock().converges
     }
 
-    /// Sets one entry of a host's state, as a person or a foreign program would: `path:/etc/x` → `file 0644 …`.
+    /// Sets one entry of a host's state, as a person or a foreign program would: `path:/etc/x` → `file 0644 …`. The
+    /// host `(cluster)` is the cluster's own state.
     pub fn meddle(&self, host: &str, key: &str, value: &str) {
         self.lock().meddle(host, key, value);
     }
@@ -109,6 +116,7 @@ impl Link for SimLink {
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
         // A real host lets others run while it answers.
         tokio::task::yield_now().await;
+        self.reach()?;
         let world = self.fleet.lock();
         let found = step.ops.iter().map(|op| world.observe(&self.host, op, plan, slots));
         found.collect::<Result<_, _>>().map_err(|text| self.refused(text))
@@ -117,6 +125,7 @@ impl Link for SimLink {
     async fn converge(&self, plan: &Plan, step: &Step, slots: &SlotValues, _: Change<'_>) -> Result<(), LinkError> {
         for op in &step.ops {
             tokio::task::yield_now().await;
+            self.reach()?;
             let mut world = self.fleet.lock();
             let found = world.observe(&self.host, op, plan, slots).map_err(|text| self.refused(text))?;
             if !found.satisfied {
@@ -126,13 +135,16 @@ impl Link for SimLink {
         Ok(())
     }
 
-    async fn undo(&self, _: &Plan, step: &Step, _: Change<'_>, _: Wave) -> Result<(), LinkError> {
-        Err(self.refused(format!("{} cannot be taken back yet", step.id)))
+    async fn undo(&self, _: &Plan, step: &Step, change: Change<'_>, wave: Wave) -> Result<(), LinkError> {
+        tokio::task::yield_now().await;
+        self.reach()?;
+        self.fleet.lock().undo(&self.host, step, change.before, wave).map_err(|text| self.refused(text))
     }
 
     async fn provide(&self, provider: &SlotProvider) -> Result<Vec<u8>, LinkError> {
         tokio::task::yield_now().await;
-        Ok(format!("{provider:?}").into_bytes())
+        self.reach()?;
+        self.fleet.lock().provide(&self.host, provider).map_err(|text| self.refused(text))
     }
 
     async fn ledger(&self) -> Result<Vec<ledger::Record>, LinkError> {
@@ -158,6 +170,7 @@ impl Link for SimLink {
 
     async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError> {
         tokio::task::yield_now().await;
+        self.reach()?;
         let missing = self.fleet.lock().probe(&self.host, probe);
         Ok(ProbeAnswer { holds: missing.is_none(), seen: missing.unwrap_or_else(|| "holds".to_owned()) })
     }
@@ -168,6 +181,7 @@ impl Link for SimLink {
         source: &dyn BlobSource,
         progress: DeliverProgress<'_>,
     ) -> Result<(), LinkError> {
+        self.reach()?;
         let present: BTreeSet<Digest> = {
             let world = self.fleet.lock();
             blobs.iter().map(|(digest, _)| *digest).filter(|digest| world.has_blob(&self.host, digest)).collect()
@@ -187,6 +201,7 @@ impl Link for SimLink {
     }
 
     async fn evidence(&self) -> Result<Vec<(String, String)>, LinkError> {
+        self.reach()?;
         let state = self.fleet.snapshot().remove(&self.host).unwrap_or_default();
         let lines: Vec<String> = state.iter().map(|(key, value)| format!("{key} = {value}")).collect();
         Ok(vec![("state.txt".to_owned(), lines.join("\n"))])

@@ -7,6 +7,9 @@ use kubexm_spec::Digest;
 
 use super::{Failure, Snapshot};
 
+/// What stands for the cluster where a host is named.
+const CLUSTER: &str = "(cluster)";
+
 /// One host.
 #[derive(Debug, Default)]
 pub(super) struct Host {
@@ -25,7 +28,14 @@ pub(super) struct World {
     /// `initialised`, `object:flannel` …
     pub(super) cluster: BTreeMap<String, String>,
     pub(super) converges: u64,
+    pub(super) undos: u64,
     pub(super) failure: Option<Failure>,
+    /// Hosts that nothing reaches.
+    pub(super) cut: BTreeSet<String>,
+    /// Kinds of the values made for slots.
+    pub(super) provided: Vec<String>,
+    /// Values that a join is let in with.
+    pub(super) good_values: BTreeSet<Vec<u8>>,
 }
 
 impl World {
@@ -51,10 +61,13 @@ impl World {
 
     pub(super) fn snapshot(&self) -> Snapshot {
         let hosts = self.hosts.iter().map(|(name, host)| (name.clone(), host.state.clone()));
-        hosts.chain([("(cluster)".to_owned(), self.cluster.clone())]).collect()
+        hosts.chain([(CLUSTER.to_owned(), self.cluster.clone())]).collect()
     }
 
     pub(super) fn meddle(&mut self, host: &str, key: &str, value: &str) {
+        if host == CLUSTER {
+            self.cluster.insert(key.to_owned(), value.to_owned());
+        }
         if let Some(host) = self.hosts.get_mut(host) {
             host.state.insert(key.to_owned(), value.to_owned());
         }
@@ -92,7 +105,19 @@ impl World {
             }
         }
         host.state.remove(key);
+        host.writers.remove(key);
+        if let Some(path) = key.strip_prefix("path:") {
+            host.texts.remove(path);
+        }
         Ok(())
+    }
+
+    /// Brings back what a key was before any step of the plan wrote it.
+    pub(super) fn restore_key(&mut self, host: &str, key: &str, was: &str) {
+        if let Some(host) = self.hosts.get_mut(host) {
+            host.writers.remove(key);
+            host.state.insert(key.to_owned(), was.to_owned());
+        }
     }
 
     pub(super) fn broken_invariants(&self) -> Vec<String> {

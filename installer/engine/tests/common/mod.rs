@@ -2,17 +2,19 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod fleet;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kubexm_engine::execute::{ExecuteOptions, Hook, OnFailure, Outcome, execute};
-use kubexm_engine::journal::Record;
+use kubexm_engine::execute::{ExecuteOptions, Hook, OnFailure, Outcome, execute, take_back};
+use kubexm_engine::journal::{Journal, Record};
 use kubexm_engine::link::BlobSource;
 use kubexm_engine::sim::SimFleet;
-use kubexm_engine::{Belongs, ClusterPki, EngineError, EventSink, Run, RunId};
+use kubexm_engine::{Belongs, ClusterPki, EngineError, EventSink, Run, RunId, Status, run};
 use kubexm_plan::op::{Binary, Blobs, Content, Dir, File, SwapOff, Unit};
 use kubexm_plan::{CheckedPlan, Plan, PlanHost, Probe, SCHEMA, SlotName, SlotProvider, Step, Undo, lint};
 use kubexm_spec::Digest;
@@ -103,13 +105,18 @@ pub struct Site {
 
 impl Site {
     pub fn new() -> Self {
+        Self::with(["a", "b"])
+    }
+
+    /// A controller of these hosts. Nothing is taken back unless a test says so.
+    pub fn with<'a>(hosts: impl IntoIterator<Item = &'a str>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let pki = ClusterPki::open(&folder.path().join("pki")).expect("a pki folder");
         let mut options = ExecuteOptions::new("kubexm-install 0.0.0", "kubexm-install resume here");
         options.on_failure = OnFailure::Keep;
         options.poll = Duration::from_millis(1);
         options.backoff = Duration::from_millis(1);
-        Self { folder, fleet: SimFleet::new(["a", "b"]), pki, options }
+        Self { folder, fleet: SimFleet::new(hosts), pki, options }
     }
 
     pub fn runs(&self) -> std::path::PathBuf {
@@ -132,6 +139,24 @@ impl Site {
         events: &dyn EventSink,
     ) -> Result<Outcome, EngineError> {
         execute(plan, &self.fleet.links(), run, &self.pki, &OneBlob, events, self.options.clone()).await
+    }
+
+    pub async fn rollback(&self, events: &dyn EventSink) -> Result<Outcome, EngineError> {
+        let (mut run, plan) = self.load()?;
+        take_back(&plan, &self.fleet.links(), &mut run, events, self.options.clone()).await
+    }
+
+    pub fn status(&self) -> Status {
+        run::read_status(&self.runs(), &RunId::named("one")).expect("a status")
+    }
+
+    pub fn report(&self) -> String {
+        run::read_report(&self.runs(), &RunId::named("one")).expect("a report")
+    }
+
+    pub fn records(&self) -> Vec<Record> {
+        let entries = Journal::read(&self.runs().join("one/journal.jsonl")).expect("a journal");
+        entries.into_iter().map(|entry| entry.record).collect()
     }
 
     pub async fn resume(&self, events: &dyn EventSink) -> Result<Outcome, EngineError> {

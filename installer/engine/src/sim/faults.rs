@@ -1,0 +1,40 @@
+//! What goes wrong on the simulated fleet when a test wants it.
+
+use super::{SimFleet, SimLink};
+use crate::link::LinkError;
+
+impl SimFleet {
+    /// Nothing reaches this host any more.
+    pub fn cut(&self, host: &str) {
+        self.lock().cut.insert(host.to_owned());
+    }
+
+    /// The host is reached again.
+    pub fn mend(&self, host: &str) {
+        self.lock().cut.remove(host);
+    }
+
+    /// What was made for slots so far, in order: `joinToken`, `caCertHash` …
+    pub fn provided(&self) -> Vec<String> {
+        self.lock().provided.clone()
+    }
+
+    /// Undos of a step in a wave so far.
+    pub fn undos(&self) -> u64 {
+        self.lock().undos
+    }
+}
+
+impl SimLink {
+    /// Whether the host can be reached now.
+    pub(super) fn reach(&self) -> Result<(), LinkError> {
+        match self.fleet.lock().cut.contains(&self.host) {
+            false => Ok(()),
+            true => Err(LinkError::Unreachable {
+                host: self.host.clone(),
+                address: format!("{}:22", self.host),
+                reason: "no route to host".to_owned(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Values that a simulated control plane makes for a join, and which of them are still good.
+
+use kubexm_plan::{SlotName, SlotProvider};
+
+use super::world::World;
+use crate::link::SlotValues;
+
+impl World {
+    /// Makes a value; a token is another one each time.
+    pub(super) fn provide(&mut self, host: &str, provider: &SlotProvider) -> Result<Vec<u8>, String> {
+        let kind = match provider {
+            SlotProvider::JoinToken { .. } => "joinToken",
+            SlotProvider::CaCertHash { .. } => "caCertHash",
+            SlotProvider::CertificateKey { .. } => "certificateKey",
+            SlotProvider::RegistryCa | SlotProvider::RegistryCert { .. } | SlotProvider::RegistryKey { .. } => {
+                return Err(format!("{provider:?} is not made on a host"));
+            }
+        };
+        if !self.cluster.contains_key("initialised") {
+            return Err(format!("{host} cannot make a {kind}: no API server answers"));
+        }
+        self.provided.push(kind.to_owned());
+        let value = match provider {
+            SlotProvider::CaCertHash { .. } => "sha256:ca".to_owned(),
+            _ => format!("secret-{kind}-{}", self.provided.len()),
+        };
+        self.good_values.insert(value.clone().into_bytes());
+        Ok(value.into_bytes())
+    }
+
+    /// A join needs every value it reads, and each must still be good.
+    pub(super) fn refuse_values(&self, reads: &[SlotName], slots: &SlotValues) -> Result<(), String> {
+        for name in reads {
+            match slots.get(name) {
+                None => return Err(format!("slot {} was not given to the step", name.0)),
+                Some(value) if !self.good_values.contains(value) => {
+                    return Err(format!("the value of slot {} has run out", name.0));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What a failed join was given is used up.
+    pub(super) fn wear_out(&mut self, reads: &[SlotName], slots: &SlotValues) {
+        for value in reads.iter().filter_map(|name| slots.get(name)).filter(|value| value.starts_with(b"secret-")) {
+            self.good_values.remove(value);
+        }
+    }
+}

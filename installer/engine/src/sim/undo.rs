@@ -1,0 +1,172 @@
+//! How a simulated host is brought back, and what it refuses on the way.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::{Act, Op, Step, Undo, Wave};
+
+use super::Failure;
+use super::rules::{ADMIN_CONF, CONTAINERD, KUBELET};
+use super::world::World;
+use crate::link::Found;
+
+/// Keys with the values they had, none where there was nothing.
+type Keys = BTreeMap<String, Option<String>>;
+
+impl World {
+    /// Takes a step back in one wave, with the failure that was asked for.
+    pub(super) fn undo(&mut self, host: &str, step: &Step, before: &[Found], wave: Wave) -> Result<(), String> {
+        self.undos += 1;
+        if self.failure == Some(Failure::Undo(self.undos)) {
+            self.failure = None;
+            return Err("injected failure of an undo".to_owned());
+        }
+        if before.len() != step.ops.len() {
+            return Err(format!("{} states for the {} ops of {}", before.len(), step.ops.len(), step.id));
+        }
+        match &step.undo {
+            Undo::RestoreBefore => {}
+            Undo::Act { act } if wave == Wave::Stop => self.undo_act(host, act)?,
+            Undo::Act { .. } => {}
+            Undo::WithParent { .. } | Undo::Irreversible { .. } | Undo::Nothing => return Ok(()),
+        }
+        let own_act = matches!(step.undo, Undo::Act { .. });
+        for (op, found) in step.ops.iter().zip(before).rev() {
+            let keys = |part: &str| -> Result<Keys, String> {
+                let keys = found.state.get(part).cloned().unwrap_or_default();
+                serde_json::from_value(keys).map_err(|e| format!("the state before {} cannot be read: {e}", step.id))
+            };
+            if !(own_act && matches!(op, Op::Act(_))) {
+                self.restore(host, op, &keys("host")?, &keys("cluster")?, wave)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn restore(&mut self, host: &str, op: &Op, here: &Keys, cluster: &Keys, wave: Wave) -> Result<(), String> {
+        match (op, wave) {
+            (Op::Unit(unit), Wave::Stop) => self.stop_unit(host, &unit.name, here),
+            (Op::Unit(unit), Wave::Start) => self.start_unit(host, &unit.name, here),
+            (Op::Act(Act::KubeadmInit { .. } | Act::KubeadmJoin { .. }), Wave::Stop) => {
+                let was_done = cluster.values().all(Option::is_some);
+                if was_done { Ok(()) } else { self.reset(host) }
+            }
+            (Op::ImageLoaded(_), Wave::Stop) => {
+                let gone = here.iter().any(|(key, was)| was.is_none() && self.has(host, key));
+                if gone && !self.host(host)?.runs(CONTAINERD) {
+                    return Err(format!("an image cannot be removed: {CONTAINERD} does not run"));
+                }
+                self.put_back(host, here)
+            }
+            (Op::KubeObject(_) | Op::NodeUntainted(_) | Op::NodeLabel(_), Wave::Stop) => {
+                // With the cluster they are gone, too.
+                if self.cluster.contains_key("initialised") {
+                    for (key, was) in cluster {
+                        match was {
+                            Some(was) => drop(self.cluster.insert(key.clone(), was.clone())),
+                            None => drop(self.cluster.remove(key)),
+                        }
+                    }
+                }
+                Ok(())
+            }
+            (Op::Unit(_) | Op::Act(_) | Op::ImageLoaded(_) | Op::KubeObject(_), _)
+            | (Op::NodeUntainted(_) | Op::NodeLabel(_), _) => Ok(()),
+            (_, Wave::Data) => self.put_back(host, here),
+            (_, Wave::Stop | Wave::Start) => Ok(()),
+        }
+    }
+
+    fn undo_act(&mut self, host: &str, act: &Act) -> Result<(), String> {
+        match act {
+            Act::KubeadmReset { .. } => self.reset(host),
+            Act::NodeDelete { node } => {
+                self.cluster.remove(&format!("joined:{node}"));
+                Ok(())
+            }
+            Act::KubeadmInit { .. } | Act::KubeadmJoin { .. } => Err("a join or init takes nothing back".to_owned()),
+        }
+    }
+
+    /// `kubeadm reset`: it asks the container runtime for what runs.
+    pub(super) fn reset(&mut self, host: &str) -> Result<(), String> {
+        let first = self.cluster.get("initialised").is_some_and(|by| by == host);
+        let joined = format!("joined:{host}");
+        if !first && !self.cluster.contains_key(&joined) && !self.has(host, ADMIN_CONF) {
+            return Ok(());
+        }
+        if !self.host(host)?.runs(CONTAINERD) {
+            return Err(format!("kubeadm reset cannot remove its containers: {CONTAINERD} does not run"));
+        }
+        self.remove(host, ADMIN_CONF)?;
+        match first {
+            true => self.cluster.clear(),
+            false => drop(self.cluster.remove(&joined)),
+        }
+        if let Some(kubelet) = self.hosts.get_mut(host).and_then(|here| here.state.get_mut(KUBELET)) {
+            *kubelet = kubelet.replace("running", "stopped");
+        }
+        Ok(())
+    }
+
+    fn has(&self, host: &str, key: &str) -> bool {
+        self.hosts.get(host).is_some_and(|here| here.state.contains_key(key))
+    }
+
+    fn put_back(&mut self, host: &str, keys: &Keys) -> Result<(), String> {
+        for (key, was) in keys {
+            match was {
+                Some(was) => self.restore_key(host, key, was),
+                None => self.refuse_unit_file(host, key).and_then(|()| self.remove(host, key))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse_unit_file(&self, host: &str, key: &str) -> Result<(), String> {
+        let here = self.host(host)?;
+        let name = key.strip_prefix("path:").and_then(|path| path.rsplit('/').next());
+        match name.filter(|name| here.runs(name)) {
+            Some(name) => Err(format!("{key} is the file of {name}, which runs")),
+            None => Ok(()),
+        }
+    }
+
+    /// A unit that did not run before stops; one that did goes on until its files are back.
+    fn stop_unit(&mut self, host: &str, unit: &str, keys: &Keys) -> Result<(), String> {
+        let ran =
+            keys.get(&format!("unit:{unit}")).and_then(Option::as_ref).is_some_and(|was| was.ends_with("running"));
+        if ran {
+            return Ok(());
+        }
+        for (key, was) in keys.iter().filter(|(key, _)| key.starts_with("loaded:") || key.starts_with("unit:")) {
+            match was {
+                Some(was) => self.restore_key(host, key, was),
+                None => self.remove(host, key)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn start_unit(&mut self, host: &str, unit: &str, keys: &Keys) -> Result<(), String> {
+        let key = format!("unit:{unit}");
+        let Some(was) = keys.get(&key).and_then(Option::as_ref).filter(|was| was.ends_with("running")) else {
+            return Ok(());
+        };
+        let own = format!("/{unit}");
+        if !self.host(host)?.state.keys().any(|key| key.starts_with("path:") && key.ends_with(&own)) {
+            return Err(format!("{unit} cannot run again: it has no file"));
+        }
+        self.restore_key(host, &key, was);
+        let prefix = format!("loaded:{unit}:");
+        for (key, was) in keys.iter().filter(|(key, _)| key.starts_with(&prefix)) {
+            let path = key.trim_start_matches(&prefix);
+            let now = self.host(host)?.state.get(&format!("path:{path}")).cloned();
+            match (was, now) {
+                (None, _) => self.remove(host, key)?,
+                (Some(_), Some(now)) => self.restore_key(host, key, &now),
+                (Some(_), None) => return Err(format!("{unit} would run again without {path}")),
+            }
+        }
+        Ok(())
+    }
+}
