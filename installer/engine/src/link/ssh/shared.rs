@@ -12,7 +12,7 @@ use super::secret::{Prompt, Question};
 
 /// Logins at one address at once. sshd turns away the eleventh that is not logged in yet, at random
 /// (`MaxStartups 10:30:100`), which fifty hosts behind one bastion would meet.
-const AT_ONE_DOOR: usize = 8;
+const AT_ONE_DOOR: usize = 5;
 /// Times a passphrase may be mistyped.
 const TRIES: usize = 3;
 

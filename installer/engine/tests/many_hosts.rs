@@ -1,0 +1,138 @@
+//! Fifty hosts on one controller: real SSH connections to one sshd, an agent process with a root of its own for each. The
+//! controller is a process of its own, whose peak memory the kernel tells.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: what cannot go on fails the test")]
+#![expect(clippy::print_stdout, reason = "the measured process tells its figures")]
+
+#[path = "ssh_link/server.rs"]
+#[allow(dead_code, reason = "another test uses the rest")]
+mod server;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use kubexm_engine::link::agent::serve;
+use kubexm_engine::link::ssh::{AgentBinary, AgentSource, SshLink, SshOptions};
+use kubexm_engine::link::{Change, Link as _, SlotValues};
+use kubexm_ops::Machine;
+use kubexm_plan::op::{Content, File};
+use kubexm_plan::{Plan, SCHEMA, Step, Undo};
+use kubexm_spec::{Arch, Digest};
+use server::{Server, Setup};
+
+const STEPS: u64 = 5;
+/// What the issue allows at fifty hosts, in KiB.
+const MOST_KIB: u64 = 128 << 10;
+
+/// Not a test of its own: what sshd starts as the agent of one host.
+#[test]
+fn serves_as_agent() {
+    let (Ok(root), Ok("agent")) = (std::env::var("KUBEXM_TEST_ROOT"), std::env::var("KUBEXM_TEST_MODE").as_deref())
+    else {
+        return;
+    };
+    serve(std::io::stdin(), std::io::stdout(), Machine::rooted(root)).unwrap();
+}
+
+fn plan() -> Plan {
+    let mut plan = Plan {
+        schema: SCHEMA,
+        pipeline: "create".into(),
+        cluster_name: "test".into(),
+        cluster: Digest::of("cluster"),
+        bundle: Some(Digest::of("bundle")),
+        hosts: Vec::new(),
+        fleet_concurrency: 1,
+        host_concurrency: 1,
+        slots: Default::default(),
+        texts: Default::default(),
+        steps: Vec::new(),
+    };
+    for number in 0..STEPS {
+        let digest = plan.text(&format!("file {number}\n{}", "x".repeat(20_000)));
+        let path = format!("/etc/kubexm-test-{number}.conf");
+        let step = Step::on("node1", &format!("test.file{number}"), "Write a file")
+            .ensure(File { path, content: Content::Text { digest }, mode: 0o644 })
+            .undo(Undo::RestoreBefore)
+            .build();
+        plan.steps.push(step);
+    }
+    plan
+}
+
+/// Not a test of its own: the controller that is measured.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn works_as_controller() {
+    let Some(hosts) = std::env::var("KUBEXM_TEST_HOSTS").ok().and_then(|hosts| hosts.parse::<usize>().ok()) else {
+        return;
+    };
+    let server = Server::start(&Setup { config: "MaxStartups 200", ..Setup::default() });
+    let program = server.path("many-agent");
+    let exe = std::env::current_exe().unwrap();
+    let script = format!(
+        "#!/bin/sh\nKUBEXM_TEST_ROOT=\"${{0%/*}}/root\" KUBEXM_TEST_MODE=\"$*\" exec {} --exact serves_as_agent \
+         --nocapture --test-threads 1\n",
+        exe.display()
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // All hosts share this machine's cores, so that each of them is slow.
+    let options = SshOptions { connect_timeout: Duration::from_secs(120), ..server.options("run 1") };
+    let plan = plan();
+    let begun = Instant::now();
+    let work = (0..hosts).map(|host| {
+        let (plan, options, target) = (&plan, options.clone(), server.target());
+        let folder = server.path(&format!("host{host}"));
+        std::fs::create_dir_all(folder.join("root")).unwrap();
+        let source = AgentSource::File(program.clone());
+        let arch = Arch::from_any(std::env::consts::ARCH).unwrap();
+        let path = folder.join("kubexm-install").display().to_string();
+        async move {
+            let agent = AgentBinary { sources: [(arch, source)].into(), path };
+            let link = SshLink::connect(target, options, agent).await.unwrap();
+            for (step, sequence) in plan.steps.iter().zip(1..) {
+                let slots = SlotValues::new();
+                let found = link.observe(plan, step, &slots).await.unwrap();
+                let change = Change { run: "run-1", sequence, before: &found };
+                link.converge(plan, step, &slots, change).await.unwrap();
+                assert!(link.observe(plan, step, &slots).await.unwrap()[0].satisfied);
+            }
+            link
+        }
+    });
+    // All of them stay connected until the last one is done.
+    let links = join_all(work).await;
+    let took = begun.elapsed().as_millis();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    println!("\nmeasured {} {took}", peak.trim().trim_end_matches(" kB"));
+    join_all(links.iter().map(SshLink::close)).await;
+}
+
+/// Peak memory in KiB and time in milliseconds.
+fn measure(hosts: usize) -> (u64, u64) {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "works_as_controller", "--nocapture", "--test-threads", "1"])
+        .env("KUBEXM_TEST_HOSTS", hosts.to_string())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().find_map(|line| line.strip_prefix("measured "));
+    let Some((peak, took)) = line.and_then(|line| line.split_once(' ')) else {
+        panic!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    };
+    (peak.parse().unwrap(), took.parse().unwrap())
+}
+
+#[test]
+fn memory_and_time_grow_no_faster_than_the_number_of_hosts_and_fifty_fit() {
+    let [(small, quick), (middle, _), (large, slow)] = [10, 25, 50].map(measure);
+    println!("10 hosts: {small} KiB, {quick} ms; 25: {middle} KiB; 50: {large} KiB, {slow} ms");
+    assert!(large <= MOST_KIB, "{large} KiB");
+    // What a host costs between 25 and 50 is at most twice what it costs between 10 and 25; 4 MiB are noise.
+    let (first, second) = (middle.saturating_sub(small) / 15, large.saturating_sub(middle) / 25);
+    assert!(second <= 2 * first + (4 << 10) / 25, "{first} KiB a host, then {second}");
+    assert!(slow <= quick * 5 * 3, "{quick} ms, then {slow}");
+}
