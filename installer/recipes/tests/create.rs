@@ -257,14 +257,20 @@ fn the_pod_networks_interface_can_be_named() {
 }
 
 #[test]
-fn containerd_1_from_an_overlay_is_known_and_not_built_yet() {
+fn containerd_1_from_an_overlay_gets_a_config_of_its_own_shape() {
     let mut site = Site::new();
     let containerd = site.catalogue.components.get_mut("containerd").unwrap();
     let pins = containerd.versions["2.2.7"].clone();
     containerd.versions.insert("1.7.27".to_owned(), pins);
     site.cluster.runtime.version = Some("1.7.27".to_owned());
     site.manifest = sample::manifest(&site.cluster, &site.catalogue).unwrap();
-    let error = site.create().unwrap_err();
-    assert_eq!(error.exit_code(), ExitCode::NotBuiltYet, "{error}");
-    assert!(error.to_string().contains("containerd 1.7.27"), "{error}");
+    let plan = site.create().unwrap();
+    assert!(text(&plan, "/etc/containerd/config.toml").starts_with("version = 2\n"));
+}
+
+#[test]
+fn crictls_config_is_yaml_with_the_socket_once_quoted() {
+    let socket = "unix:///run/containerd/containerd.sock";
+    let wanted = format!("runtime-endpoint: \"{socket}\"\nimage-endpoint: \"{socket}\"\ntimeout: 10\n");
+    assert_eq!(text(&plan(|_| ()), "/etc/crictl.yaml"), wanted);
 }
