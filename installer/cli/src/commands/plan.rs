@@ -51,6 +51,8 @@ pub struct Args {
 enum Pipeline {
     /// Make a cluster
     Create,
+    /// Add the hosts of cluster.yaml that are not in the cluster yet
+    AddNode,
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
@@ -68,6 +70,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             let facts = planning::look(&opened, &fleet, events).await?;
             match args.pipeline {
                 Pipeline::Create => planning::create(&opened, &facts, events),
+                Pipeline::AddNode => planning::add_nodes(&opened, &facts, &[], events),
             }
         };
         let planned = planned.await;

@@ -56,7 +56,26 @@ pub fn create(
     events: &dyn EventSink,
 ) -> Result<CheckedPlan, Failure> {
     events::phase(events, "plan");
-    let plan = kubexm_recipes::create(&opened.plan_cx(facts)).map_err(failures::recipe)?;
+    checked(kubexm_recipes::create(&opened.plan_cx(facts)).map_err(failures::recipe)?, events)
+}
+
+/// The plan that adds hosts, checked; all that are not in the cluster yet when none is named.
+pub fn add_nodes(
+    opened: &Opened,
+    facts: &BTreeMap<String, Facts>,
+    named: &[String],
+    events: &dyn EventSink,
+) -> Result<CheckedPlan, Failure> {
+    events::phase(events, "plan");
+    let cx = opened.plan_cx(facts);
+    let new = match named {
+        [] => kubexm_recipes::absent(&cx).map_err(failures::recipe)?,
+        named => named.to_vec(),
+    };
+    checked(kubexm_recipes::join(&cx, &new).map_err(failures::recipe)?, events)
+}
+
+fn checked(plan: Plan, events: &dyn EventSink) -> Result<CheckedPlan, Failure> {
     let (plan, warnings) = lint::check(plan).map_err(refused)?;
     for warning in warnings {
         events::warning(events, text(&warning));

@@ -1,0 +1,51 @@
+//! `kubexm-install add-node`.
+
+use kubexm_terminal::{Display, Failure};
+
+use super::args::{BundleArgs, FailureArgs, HostArgs};
+use crate::run::again::Again;
+use crate::run::begin::Begin;
+use crate::run::consent::Consent;
+use crate::site::opened::Opened;
+use crate::site::planning;
+use crate::support::events::Shown;
+use crate::support::home::Home;
+
+/// Add hosts of cluster.yaml to the cluster, as workers or control planes
+///
+/// Write the host and its role into cluster.yaml first. What other hosts need to know of it (its name) is told to them;
+/// nothing else of theirs is changed.
+///
+/// Examples:
+///   kubexm-install add-node --bundle site.tar.zst -f cluster.yaml          # all that are not in the cluster yet
+///   kubexm-install add-node worker7 --bundle site.tar.zst -f cluster.yaml -y
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Names of hosts [default: every host of cluster.yaml that is not in the cluster yet]
+    nodes: Vec<String>,
+    #[command(flatten)]
+    bundle: BundleArgs,
+    #[command(flatten)]
+    hosts: HostArgs,
+    /// Say yes without being asked
+    #[arg(short = 'y', long)]
+    yes: bool,
+    #[command(flatten)]
+    failure: FailureArgs,
+    /// One JSON event a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+    let consent = Consent::from_args(args.yes, display)?;
+    let home = Home::from_environment()?;
+    let shown = Shown(display);
+    let opened = Opened::open(&args.bundle, &shown)?;
+    opened.check_closed_world()?;
+    opened.verify(&home, &shown)?;
+    let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
+    Begin { verb: "add-node", opened: &opened, home: &home, again, consent, display }
+        .run(|facts, events| planning::add_nodes(&opened, facts, &args.nodes, events))
+}
