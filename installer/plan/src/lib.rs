@@ -11,8 +11,9 @@ pub mod mesh;
 pub mod op;
 mod reads;
 mod render;
+pub mod reset;
 pub mod step;
-mod touch;
+pub mod touch;
 pub mod undo;
 pub mod wave;
 
@@ -25,6 +26,7 @@ pub use facts::Facts;
 pub use found::{Found, ProbeAnswer};
 pub use lint::{CheckedPlan, Problem, Severity};
 pub use op::{Act, Op, Probe};
+pub use reset::Reset;
 pub use step::{Step, StepBuilder, StepId};
 pub use undo::Undo;
 pub use wave::Wave;

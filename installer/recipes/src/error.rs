@@ -98,6 +98,30 @@ pub enum RecipeError {
     /// The catalogue of the bundle refuses the cluster.
     #[error("the bundle's catalogue does not fit this cluster")]
     Catalogue(#[source] kubexm_manifests::RequireError),
+    /// A host carries another cluster.
+    #[error(
+        "{host} belongs to cluster {found}, and {wanted} is to be reset; name its cluster.yaml, or take the host out of this one"
+    )]
+    OtherCluster {
+        /// Which host.
+        host: String,
+        /// Whose it is.
+        found: String,
+        /// Which cluster was named.
+        wanted: String,
+    },
+    /// A node's ledger was written by a newer program.
+    #[error(
+        "{host}: its ledger has schema {found}, and this kubexm-install knows {known}; use the version that made the cluster, or a newer one"
+    )]
+    NewerLedger {
+        /// Which host.
+        host: String,
+        /// Of its ledger.
+        found: u32,
+        /// Ours.
+        known: u32,
+    },
     /// A template does not render; a fault of ours.
     #[error("template {name} does not render; this is a fault of kubexm-install")]
     Template {
@@ -136,7 +160,11 @@ impl RecipeError {
             | Self::BadNetwork { .. }
             | Self::CannotJoin { .. }
             | Self::NoInterface { .. } => ExitCode::Config,
-            Self::NoFacts { .. } | Self::UnknownArch { .. } | Self::NoClusterYet { .. } => ExitCode::Preflight,
+            Self::NoFacts { .. }
+            | Self::UnknownArch { .. }
+            | Self::NoClusterYet { .. }
+            | Self::OtherCluster { .. }
+            | Self::NewerLedger { .. } => ExitCode::Preflight,
             Self::Catalogue(error) => error.exit_code(),
             Self::Template { .. } | Self::Document { .. } => ExitCode::Internal,
         }

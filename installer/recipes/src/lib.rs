@@ -22,4 +22,5 @@ pub use error::RecipeError;
 pub use mesh::{Mesh, mesh};
 pub use pipelines::create::create;
 pub use pipelines::join::{absent, join};
+pub use pipelines::reset::{ResetCx, ResetHost, reset};
 pub use preflight::{Finding, preflight};

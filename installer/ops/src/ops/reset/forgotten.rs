@@ -1,0 +1,54 @@
+//! The end of a reset: what was set aside, our own state and the agent go for good.
+
+use kubexm_spec::names;
+
+use super::set_aside;
+use crate::teardown::mounts;
+use crate::{Machine, OpError, fsio, paths};
+
+/// Folders that hosts have whether there was a cluster or not.
+const OF_THE_SYSTEM: [&str; 8] = ["", "/etc", "/run", "/var", "/var/lib", "/var/log", "/opt", "/mnt"];
+
+/// What is still there.
+pub(super) fn left(machine: &Machine, folders: &[String]) -> Result<Vec<String>, OpError> {
+    let mut left = Vec::new();
+    for folder in folders {
+        left.extend(set_aside::asides(machine, folder)?.iter().map(|aside| outside(machine, aside)));
+    }
+    let ours = std::iter::once(paths::STATE.to_owned()).chain(programs());
+    left.extend(ours.filter(|path| machine.path(path).symlink_metadata().is_ok() && !is_empty_mount(machine, path)));
+    Ok(left)
+}
+
+pub(super) fn forget(machine: &Machine, folders: &[String]) -> Result<(), OpError> {
+    for folder in folders {
+        for aside in set_aside::asides(machine, folder)? {
+            mounts::remove_tree(machine, &outside(machine, &aside))?;
+        }
+        let parent = folder.rsplit_once('/').map_or("", |(parent, _)| parent);
+        if !OF_THE_SYSTEM.contains(&parent) {
+            // Made for the folder (`/etc/cni`); it stays when others put something there.
+            let _ = std::fs::remove_dir(machine.path(parent));
+        }
+    }
+    mounts::remove_tree(machine, paths::STATE)?;
+    // The last: without it nobody could go on here.
+    programs().try_for_each(|path| fsio::remove(&machine.path(path)))
+}
+
+/// The agent, and the older one that a newer put aside.
+fn programs() -> impl Iterator<Item = String> {
+    ["", ".before"].into_iter().map(|end| format!("/usr/local/bin/{}{end}", names::INSTALLER))
+}
+
+/// A path as the machine names it.
+fn outside(machine: &Machine, real: &std::path::Path) -> String {
+    let below = real.strip_prefix(machine.root()).unwrap_or(real);
+    format!("/{}", below.to_string_lossy().trim_start_matches('/'))
+}
+
+/// A disk of its own for our state stays mounted when it is empty.
+fn is_empty_mount(machine: &Machine, path: &str) -> bool {
+    let empty = mounts::entries(&machine.path(path)).is_ok_and(|entries| entries.is_empty());
+    empty && mounts::is_point(machine, path).unwrap_or(false)
+}

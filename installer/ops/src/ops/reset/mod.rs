@@ -1,0 +1,99 @@
+//! The parts of `reset`. Each can be taken back, but for the last.
+
+mod forgotten;
+mod reverted;
+mod set_aside;
+
+use kubexm_plan::reset::Reset;
+use serde::{Deserialize, Serialize};
+
+use crate::teardown::{network, pods};
+use crate::{Converge, Machine, OpError, Wave};
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum Traces {
+    /// What is left, for people.
+    Left {
+        /// Empty when nothing is.
+        what: Vec<String>,
+    },
+    /// The folders.
+    Folders {
+        /// In the op's order.
+        folders: Vec<set_aside::Folder>,
+    },
+    /// The ops' own states.
+    States {
+        /// In the op's order.
+        states: Vec<serde_json::Value>,
+        /// Whether they are as they were found then.
+        back: bool,
+    },
+}
+
+impl Traces {
+    fn left(what: Vec<String>) -> Self {
+        Self::Left { what }
+    }
+}
+
+impl Converge for Reset {
+    type State = Traces;
+
+    fn observe(&self, machine: &Machine) -> Result<Traces, OpError> {
+        Ok(match self {
+            Self::PodsStopped => Traces::left(
+                pods::running(machine)?
+                    .into_iter()
+                    .map(|found| format!("{} (pid {})", found.name, found.pid))
+                    .collect(),
+            ),
+            Self::NetworkCleared => Traces::left(network::leftovers(machine)?),
+            Self::SetAside { paths } => Traces::Folders {
+                folders: paths.iter().map(|path| set_aside::look(machine, path)).collect::<Result<_, _>>()?,
+            },
+            Self::Reverted { ops, before } => reverted::observe(machine, ops, before)?,
+            Self::Forgotten { paths } => Traces::left(forgotten::left(machine, paths)?),
+        })
+    }
+
+    fn satisfied(&self, found: &Traces, _: &Machine) -> bool {
+        match found {
+            Traces::Left { what } => what.is_empty(),
+            Traces::Folders { folders } => folders.iter().all(|folder| !folder.occupied),
+            Traces::States { back, .. } => *back,
+        }
+    }
+
+    fn overwrites(&self, machine: &Machine) -> Vec<String> {
+        match self {
+            Self::Reverted { ops, .. } => ops.iter().flat_map(|op| crate::dispatch::overwrites(op, machine)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        match self {
+            Self::PodsStopped => pods::stop_all(machine),
+            Self::NetworkCleared => network::clear(machine),
+            Self::SetAside { paths } => paths.iter().try_for_each(|path| set_aside::set_aside(machine, path)),
+            Self::Reverted { ops, before } => reverted::revert(machine, ops, before),
+            Self::Forgotten { paths } => forgotten::forget(machine, paths),
+        }
+    }
+
+    /// Pods and rules come back with the units that make them: the steps that stopped those start them again.
+    fn restore(&self, machine: &Machine, before: &Traces, wave: Wave) -> Result<(), OpError> {
+        match (self, before) {
+            (Self::SetAside { .. }, Traces::Folders { folders }) if wave == Wave::Data => {
+                folders.iter().rev().try_for_each(|folder| set_aside::bring_back(machine, folder))
+            }
+            (Self::Reverted { ops, .. }, Traces::States { states, .. }) => {
+                reverted::restore(machine, ops, states, wave)
+            }
+            _ => Ok(()),
+        }
+    }
+}

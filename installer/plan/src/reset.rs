@@ -1,0 +1,69 @@
+//! What `reset` does on a host: the parts of taking a cluster away that no other op has.
+//!
+//! Everything but [`Reset::Forgotten`] can be taken back, and the cluster runs again: data is renamed aside, not deleted.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Found, Op};
+
+/// Name of the folder that takes what is set aside: `/var/lib/.kubexm-reset-etcd`, or `/var/lib/etcd/.kubexm-reset` in
+/// one that is a mount point.
+pub const ASIDE: &str = ".kubexm-reset";
+
+/// One part of a reset.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "reset", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Reset {
+    /// No process of a pod runs, and no control group of one is left. kubelet must not run.
+    PodsStopped,
+    /// Nothing of these folders is where it was: what is mounted below is unmounted (never by force), the folder is
+    /// renamed beside itself, and of one that is a mount point or a link the content is renamed inside it.
+    SetAside {
+        /// Absolute.
+        paths: Vec<String>,
+    },
+    /// No link, rule, set or namespace of a cluster is left in the host's network.
+    NetworkCleared,
+    /// These ops are as they were found then.
+    Reverted {
+        /// The newest first: the order they are taken back in.
+        ops: Vec<Op>,
+        /// What each found before its first change, in the same order.
+        before: Vec<Found>,
+    },
+    /// What was set aside is deleted, and the ledger, the store, the stamp, our logs and the agent's program with it.
+    Forgotten {
+        /// Folders whose asides go.
+        paths: Vec<String>,
+    },
+}
+
+impl Reset {
+    /// As [`Op::touches`].
+    pub fn touches(&self) -> Vec<String> {
+        match self {
+            Self::PodsStopped => vec!["pods".to_owned()],
+            Self::SetAside { paths } => paths.clone(),
+            Self::NetworkCleared => vec!["network".to_owned()],
+            Self::Reverted { ops, .. } => ops.iter().flat_map(Op::touches).collect(),
+            Self::Forgotten { .. } => vec!["stamp".to_owned()],
+        }
+    }
+}
+
+impl std::fmt::Display for Reset {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::PodsStopped => f.write_str("no process of a pod"),
+            Self::SetAside { paths } => write!(f, "set aside {}", paths.join(" ")),
+            Self::NetworkCleared => f.write_str("no link, rule or set of a cluster in the network"),
+            Self::Reverted { ops, .. } => {
+                write!(f, "as found before:")?;
+                ops.iter().try_for_each(|op| write!(f, "\n    {op}"))
+            }
+            Self::Forgotten { paths } => {
+                write!(f, "deleted: ledger, store, stamp, agent, what was set aside of {}", paths.join(" "))
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! `reset`: a cluster is taken away, from what its nodes wrote down themselves.
+//!
+//! Needs no bundle and nothing of the controller that made the cluster. Until the last step of each host everything can
+//! be taken back and the cluster runs again; the last steps come when all hosts have done the others.
+
+mod found;
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::facts::Facts;
+use kubexm_plan::ledger::Record;
+use kubexm_plan::op::Unit;
+use kubexm_plan::{Plan, PlanHost, Reset, Step, StepId, Undo};
+use kubexm_spec::Digest;
+
+use crate::error::RecipeError;
+use found::Ours;
+
+/// Everything that the recipe may look at.
+#[derive(Clone, Debug)]
+pub struct ResetCx<'a> {
+    /// `metadata.name`.
+    pub cluster: &'a str,
+    /// Of the bytes of the cluster.yaml that names the hosts.
+    pub cluster_digest: Digest,
+    /// In the order of cluster.yaml; those that cannot be reached are left out.
+    pub hosts: Vec<ResetHost<'a>>,
+}
+
+/// A host as it was found.
+#[derive(Clone, Debug)]
+pub struct ResetHost<'a> {
+    /// Name in cluster.yaml.
+    pub name: &'a str,
+    /// Runs a control plane.
+    pub control_plane: bool,
+    /// Runs pods of users.
+    pub worker: bool,
+    /// Serves the depot.
+    pub registry: bool,
+    /// Its stamp says whose node it is.
+    pub facts: &'a Facts,
+    /// Of its ledger, in the order they were written.
+    pub ledger: &'a [Record],
+}
+
+impl ResetHost<'_> {
+    /// Nothing of ours is on it: no stamp and no record. It gets no step.
+    pub fn is_clean(&self) -> bool {
+        self.facts.stamp.is_none() && self.ledger.is_empty()
+    }
+}
+
+/// When a host's turn is: what others need goes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    Worker,
+    ControlPlane,
+    FirstControlPlane,
+    Registry,
+}
+
+/// The plan that takes a cluster away.
+pub fn reset(cx: &ResetCx<'_>) -> Result<Plan, RecipeError> {
+    let mut turns: BTreeMap<Turn, Vec<(&ResetHost<'_>, Ours)>> = BTreeMap::new();
+    let first = cx.hosts.iter().find(|host| host.control_plane).map(|host| host.name);
+    for host in &cx.hosts {
+        let ours = found::ours(cx.cluster, host)?;
+        if !host.is_clean() {
+            turns.entry(turn(host, first)).or_default().push((host, ours));
+        }
+    }
+    let mut steps: Vec<Step> = Vec::new();
+    let mut last: Vec<StepId> = Vec::new();
+    for group in turns.values() {
+        let mut ends = Vec::new();
+        for (host, ours) in group {
+            let chain = chain(host.name, ours, &last);
+            ends.extend(chain.last().map(|step| step.id.clone()));
+            steps.extend(chain);
+        }
+        // A group of hosts on which nothing is left to stop holds nobody up.
+        if !ends.is_empty() {
+            last = ends;
+        }
+    }
+    for (host, ours) in turns.values().flatten() {
+        steps.push(forget(host.name, ours, &last));
+    }
+    Ok(Plan {
+        schema: kubexm_plan::SCHEMA,
+        pipeline: "reset".to_owned(),
+        cluster_name: cx.cluster.to_owned(),
+        cluster: cx.cluster_digest,
+        bundle: None,
+        hosts: cx.hosts.iter().map(plan_host).collect(),
+        fleet_concurrency: 16,
+        host_concurrency: 4,
+        slots: BTreeMap::new(),
+        texts: BTreeMap::new(),
+        steps,
+    })
+}
+
+fn turn(host: &ResetHost<'_>, first: Option<&str>) -> Turn {
+    match host {
+        ResetHost { registry: true, .. } => Turn::Registry,
+        ResetHost { control_plane: true, name, .. } if first == Some(name) => Turn::FirstControlPlane,
+        ResetHost { control_plane: true, .. } => Turn::ControlPlane,
+        _ => Turn::Worker,
+    }
+}
+
+/// What can be taken back, one step after the other.
+fn chain(host: &str, ours: &Ours, after: &[StepId]) -> Vec<Step> {
+    let mut stop = Step::on(host, "reset.stop", "Stop Kubernetes, its pods and the runtime").timeout_s(600);
+    for unit in &ours.units {
+        // What it was started with, so that it counts as running with that when it is started again.
+        let stopped = Unit { enabled: false, running: Some(false), ..unit.clone() };
+        stop = stop.ensure(stopped);
+    }
+    let mut steps = Vec::new();
+    if ours.kubernetes {
+        stop = stop.ensure(Reset::PodsStopped);
+    }
+    if ours.kubernetes || !ours.units.is_empty() {
+        steps.push(stop.undo(Undo::RestoreBefore).build());
+    }
+    if !ours.folders.is_empty() {
+        let step = Step::on(host, "reset.aside", "Unmount volumes and set the data aside").timeout_s(600);
+        steps.push(step.ensure(Reset::SetAside { paths: ours.folders.clone() }).undo(Undo::RestoreBefore).build());
+    }
+    if ours.kubernetes {
+        let step = Step::on(host, "reset.network", "Clear links, rules and sets of the cluster").timeout_s(300);
+        steps.push(step.ensure(Reset::NetworkCleared).undo(Undo::RestoreBefore).build());
+    }
+    if !ours.ops.is_empty() {
+        let (ops, before) = (ours.ops.clone(), ours.before.clone());
+        let step = Step::on(host, "reset.revert", "Bring back what was there before").timeout_s(600);
+        steps.push(step.ensure(Reset::Reverted { ops, before }).undo(Undo::RestoreBefore).build());
+    }
+    let mut before = after.to_vec();
+    for step in &mut steps {
+        step.after = std::mem::replace(&mut before, vec![step.id.clone()]);
+    }
+    steps
+}
+
+fn forget(host: &str, ours: &Ours, after: &[StepId]) -> Step {
+    let title = "Delete the data, the ledger and the agent";
+    let mut step = Step::on(host, "reset.forget", title).timeout_s(1800);
+    for id in after {
+        step = step.after(id);
+    }
+    step.ensure(Reset::Forgotten { paths: ours.folders.clone() })
+        .undo(Undo::Irreversible { why: "the data is deleted".to_owned() })
+        .build()
+}
+
+fn plan_host(host: &ResetHost<'_>) -> PlanHost {
+    let roles = [("control-plane", host.control_plane), ("worker", host.worker), ("registry", host.registry)];
+    PlanHost {
+        name: host.name.to_owned(),
+        roles: roles.into_iter().filter(|(_, has)| *has).map(|(role, _)| role.to_owned()).collect(),
+        expendable: false,
+    }
+}

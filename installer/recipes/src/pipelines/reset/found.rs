@@ -1,0 +1,145 @@
+//! What a node's ledger says is ours.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
+use kubexm_plan::op::Unit;
+use kubexm_plan::touch::same;
+use kubexm_plan::{Act, Found, Op, StepId};
+
+use super::ResetHost;
+use crate::error::RecipeError;
+
+/// Folders that kubeadm, kubelet and the pods of a control plane fill.
+const OF_KUBERNETES: [&str; 8] = [
+    "/etc/kubernetes",
+    "/var/lib/kubelet",
+    "/var/lib/etcd",
+    "/var/lib/cni",
+    "/etc/cni/net.d",
+    "/run/flannel",
+    "/var/log/pods",
+    "/var/log/containers",
+];
+/// Folders that containerd fills.
+const OF_CONTAINERD: [&str; 2] = ["/var/lib/containerd", "/run/containerd"];
+const CONTAINERD: &str = "containerd.service";
+/// Where units that we write lie.
+const UNITS: &str = "/etc/systemd/system";
+
+/// What is to be taken away from a host.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ours {
+    /// Units whose file we wrote, the one started last first.
+    pub units: Vec<Unit>,
+    /// An init or join was begun.
+    pub kubernetes: bool,
+    /// Folders that what we started fills.
+    pub folders: Vec<String>,
+    /// Ops to take back, the newest first.
+    pub ops: Vec<Op>,
+    /// What each found before its first change.
+    pub before: Vec<Found>,
+}
+
+/// Reads a host's ledger; refuses a host of another cluster, and a ledger that a newer program wrote.
+pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeError> {
+    if let Some(record) = host.ledger.iter().find(|record| record.schema > SCHEMA) {
+        return Err(RecipeError::NewerLedger { host: host.name.to_owned(), found: record.schema, known: SCHEMA });
+    }
+    let made = made(host.ledger);
+    let stamped = host.facts.stamp.as_ref().map(|stamp| stamp.cluster.as_str());
+    let recorded = made.iter().flat_map(|record| &record.ops).filter_map(|op| match op {
+        Op::Stamp(stamp) => Some(stamp.cluster.as_str()),
+        _ => None,
+    });
+    if let Some(other) = stamped.into_iter().chain(recorded).find(|name| *name != cluster) {
+        return Err(RecipeError::OtherCluster {
+            host: host.name.to_owned(),
+            found: other.to_owned(),
+            wanted: cluster.to_owned(),
+        });
+    }
+    let mut ours = Ours::default();
+    let mut oldest: Vec<String> = Vec::new();
+    for (op, found) in made.iter().flat_map(|record| record.ops.iter().zip(&record.before)) {
+        sort_in(op, found, &mut ours);
+        let touched = touched(op);
+        let known = touched.iter().all(|thing| oldest.iter().any(|older| same(older, thing)));
+        // An archive's newer version may have brought more files than the older one.
+        if !is_reverted(op) || (known && !matches!(op, Op::Unpacked(_))) {
+            continue;
+        }
+        oldest.extend(touched);
+        ours.ops.insert(0, op.clone());
+        ours.before.insert(0, found.clone());
+    }
+    let files: BTreeSet<&str> = made.iter().flat_map(|r| &r.ops).filter_map(file).collect();
+    ours.units.retain(|unit| files.contains(format!("{UNITS}/{}", unit.name).as_str()));
+    if ours.kubernetes {
+        ours.folders.extend(OF_KUBERNETES.map(str::to_owned));
+    }
+    if ours.units.iter().any(|unit| unit.name == CONTAINERD) {
+        ours.folders.extend(OF_CONTAINERD.map(str::to_owned));
+    }
+    ours.folders.sort();
+    ours.folders.dedup();
+    Ok(ours)
+}
+
+/// One record for each step of each run that changed something and was not taken back, in their order. Steps of an
+/// earlier reset are none of what it takes back.
+fn made(ledger: &[Record]) -> Vec<&Record> {
+    let key = |record: &'_ Record| (record.run.clone(), record.step.clone());
+    let mut last: BTreeMap<(String, StepId), &Outcome> = BTreeMap::new();
+    for record in ledger {
+        last.insert(key(record), &record.outcome);
+    }
+    let mut seen = BTreeSet::new();
+    ledger
+        .iter()
+        .filter(|record| last.get(&key(record)).is_some_and(|outcome| **outcome != Outcome::Restored))
+        .filter(|record| !record.step.0.contains("/reset."))
+        .filter(|record| seen.insert(key(record)))
+        .collect()
+}
+
+fn sort_in(op: &Op, found: &Found, ours: &mut Ours) {
+    match op {
+        Op::Unit(unit) => {
+            // The newest says what it runs with.
+            ours.units.retain(|older| older.name != unit.name);
+            ours.units.insert(0, unit.clone());
+        }
+        Op::Act(Act::KubeadmInit { .. } | Act::KubeadmJoin { .. }) => ours.kubernetes = true,
+        // One that was there before is somebody's, with what the service put into it.
+        Op::StateDir(dir) if found.state.pointer("/entry/is").is_some_and(|is| is == "absent") => {
+            ours.folders.push(dir.path.clone());
+        }
+        _ => {}
+    }
+}
+
+fn file(op: &Op) -> Option<&str> {
+    match op {
+        Op::File(file) => Some(&file.path),
+        _ => None,
+    }
+}
+
+/// As [`Op::touches`], which leaves out what two steps may do side by side.
+fn touched(op: &Op) -> Vec<String> {
+    match op {
+        Op::Dir(dir) => vec![dir.path.clone()],
+        op => op.touches(),
+    }
+}
+
+/// What is in the cluster dies with it; the store, the stamp and what services fill go in the last step.
+fn is_reverted(op: &Op) -> bool {
+    match op {
+        Op::KubeObject(_) | Op::NodeUntainted(_) | Op::NodeLabel(_) | Op::ImageLoaded(_) => false,
+        Op::Act(_) | Op::Blobs(_) | Op::Stamp(_) | Op::StateDir(_) | Op::Reset(_) => false,
+        _ => true,
+    }
+}
