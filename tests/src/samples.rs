@@ -6,30 +6,47 @@ use std::collections::BTreeMap;
 
 use kubexm_engine::sim;
 use kubexm_manifests::Catalogue;
-use kubexm_plan::{CheckedPlan, Facts, lint};
-use kubexm_recipes::PlanCx;
+use kubexm_plan::facts::Stamp;
+use kubexm_plan::{CheckedPlan, Facts, Plan, lint};
+use kubexm_recipes::{PlanCx, RecipeError};
 use kubexm_spec::{Cluster, Digest, cluster};
 
 use crate::synthetic::SyntheticBundle;
 
-/// A sample: its cluster.yaml, and what is special about its host.
+/// A sample: its cluster.yaml, and what is special about its hosts.
 #[derive(Clone, Copy)]
 pub struct Sample {
     /// For messages.
     pub name: &'static str,
-    /// Fields below `spec`.
+    /// Its hosts, at 10.0.0.11, .12 …, with labels as YAML.
+    hosts: &'static [(&'static str, &'static str)],
+    /// `spec.roleGroups` as YAML.
+    roles: &'static str,
+    /// Further fields below `spec`.
     spec: &'static str,
     /// Changes the facts of a usual host.
     facts: fn(&mut Facts),
+    /// Hosts that `join` adds to the cluster of the others.
+    pub added: &'static [&'static str],
 }
 
-/// All samples.
+const ONE: Sample = Sample {
+    name: "defaults",
+    hosts: &[("node1", "{zone: one}")],
+    roles: "{etcd: [node1], master: [node1], worker: [node1]}",
+    spec: "",
+    facts: |_| {},
+    added: &[],
+};
+
+/// Samples of one host.
 pub const SAMPLES: [Sample; 3] = [
-    Sample { name: "defaults", spec: "", facts: |_| {} },
+    ONE,
     Sample {
         name: "a named minor, a usable resolver, without optional tools",
         spec: "  kubernetes: {version: v1.34}\n  bundle: {exclude: [crictl, helm]}\n",
         facts: |facts| facts.nameservers = Some(vec![[10, 0, 0, 53].into()]),
+        ..ONE
     },
     Sample {
         name: "isolated: no default route, no resolver",
@@ -38,20 +55,64 @@ pub const SAMPLES: [Sample; 3] = [
             facts.default_route = false;
             facts.nameservers = None;
         },
+        ..ONE
     },
 ];
 
-const HOST: &str = "node1";
-const ADDRESS: &str = "10.0.0.11";
+/// Samples of several hosts.
+pub const FLEETS: [Sample; 5] = [
+    Sample {
+        name: "two control planes and a worker",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{master: [node1, node2], worker: [node3]}",
+        added: &["node3"],
+        ..ONE
+    },
+    Sample {
+        name: "a control plane and three workers with labels, one without a resolver",
+        hosts: &[("node1", "{}"), ("node2", "{rack: a, disk: ssd}"), ("node3", "{rack: a}"), ("node4", "{rack: b}")],
+        roles: "{master: [node1], worker: [node2, node3, node4]}",
+        facts: |facts| {
+            if facts.host != "node4" {
+                facts.nameservers = Some(vec![[10, 0, 0, 53].into()]);
+            }
+        },
+        added: &["node3", "node4"],
+        ..ONE
+    },
+    Sample {
+        name: "three control planes that are all workers too",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{zone: three}")],
+        roles: "{master: [node1, node2, node3], worker: [node1, node2, node3]}",
+        added: &["node3"],
+        ..ONE
+    },
+    Sample {
+        name: "a registry host of its own",
+        hosts: &[("store", "{}"), ("node1", "{}"), ("node2", "{}")],
+        roles: "{registry: [store], master: [node1], worker: [node2]}",
+        added: &["node2"],
+        ..ONE
+    },
+    Sample {
+        name: "behind a load balancer of the user's",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{master: [node1, node2], worker: [node3]}",
+        spec: "  loadBalancer: {mode: external, domain: api.example, external: {type: external}, vip: 10.0.0.100, port: 8443}\n",
+        added: &["node2"],
+        ..ONE
+    },
+];
 
 impl Sample {
     /// cluster.yaml.
     pub fn yaml(&self) -> String {
-        format!(
-            "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: demo}}\nspec:\n  hosts:\n  - {{name: {HOST}, address: {ADDRESS}, labels: {{zone: one}}}}\n  \
-             roleGroups: {{etcd: [{HOST}], master: [{HOST}], worker: [{HOST}]}}\n{}",
-            self.spec
-        )
+        let hosts = self.hosts.iter().zip(11_u8..);
+        let hosts: String = hosts
+            .map(|((name, labels), last)| format!("  - {{name: {name}, address: 10.0.0.{last}, labels: {labels}}}\n"))
+            .collect();
+        let head = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n  hosts:\n";
+        format!("{head}{hosts}  roleGroups: {}\n{}", self.roles, self.spec)
     }
 
     /// The parsed cluster.
@@ -59,33 +120,82 @@ impl Sample {
         cluster::parse(&self.yaml()).expect("a sample cluster.yaml is right")
     }
 
-    /// What its host looks like.
+    /// What its hosts look like before anything was done.
     pub fn facts(&self) -> BTreeMap<String, Facts> {
-        let mut facts = sim::facts(HOST);
-        facts.interfaces[0].addresses = vec![format!("{ADDRESS}/24")];
-        (self.facts)(&mut facts);
-        BTreeMap::from([(HOST.to_owned(), facts)])
+        let hosts = self.hosts.iter().zip(11_u8..);
+        hosts
+            .map(|((name, _), last)| {
+                let mut facts = sim::facts(name);
+                facts.interfaces[0].addresses = vec![format!("10.0.0.{last}/24")];
+                (self.facts)(&mut facts);
+                ((*name).to_owned(), facts)
+            })
+            .collect()
+    }
+
+    /// What they look like when all but [`Sample::added`] are a cluster.
+    pub fn facts_before_join(&self) -> BTreeMap<String, Facts> {
+        let mut all = self.facts();
+        let nodes = self.cluster().role_groups;
+        for (name, facts) in &mut all {
+            if !self.added.contains(&name.as_str()) {
+                facts.joined = nodes.control_plane.contains(name) || nodes.worker.contains(name);
+                facts.stamp = Some(Stamp { cluster: "demo".to_owned(), run: "run".to_owned() });
+            }
+        }
+        all
+    }
+
+    /// The sample without the hosts that `join` adds: what it adds them to.
+    pub fn cluster_before_join(&self) -> Cluster {
+        let mut cluster = self.cluster();
+        let stays = |name: &String| !self.added.contains(&name.as_str());
+        cluster.hosts.retain(|host| stays(&host.name));
+        let roles = &mut cluster.role_groups;
+        for group in [&mut roles.etcd, &mut roles.control_plane, &mut roles.worker, &mut roles.registry] {
+            group.retain(stays);
+        }
+        cluster
     }
 
     /// Names of its hosts.
     pub fn hosts(&self) -> Vec<String> {
-        vec![HOST.to_owned()]
+        self.hosts.iter().map(|(name, _)| (*name).to_owned()).collect()
     }
 
-    /// The bundle and the plan of a pipeline.
+    /// The bundle and the plan of a pipeline, for hosts as they are before anything was done.
     pub fn plan(&self, pipeline: crate::laws::Pipeline) -> (SyntheticBundle, CheckedPlan) {
-        let (cluster, catalogue) = (self.cluster(), Catalogue::embedded());
-        let bundle = SyntheticBundle::of(&cluster, &catalogue).expect("a bundle for a sample");
-        let facts = self.facts();
+        self.plan_of(&self.cluster(), &self.facts(), pipeline.plan)
+    }
+
+    /// The bundle and the plan that adds [`Sample::added`] to the cluster of the others.
+    pub fn plan_join(&self) -> (SyntheticBundle, CheckedPlan) {
+        let add = |cx: &PlanCx<'_>| kubexm_recipes::join(cx, &kubexm_recipes::absent(cx)?);
+        self.plan_of(&self.cluster(), &self.facts_before_join(), add)
+    }
+
+    /// The bundle and the plan of the cluster that [`Sample::plan_join`] adds to.
+    pub fn plan_before_join(&self) -> (SyntheticBundle, CheckedPlan) {
+        self.plan_of(&self.cluster_before_join(), &self.facts(), kubexm_recipes::create)
+    }
+
+    fn plan_of(
+        &self,
+        cluster: &Cluster,
+        facts: &BTreeMap<String, Facts>,
+        pipeline: impl Fn(&PlanCx<'_>) -> Result<Plan, RecipeError>,
+    ) -> (SyntheticBundle, CheckedPlan) {
+        let catalogue = Catalogue::embedded();
+        let bundle = SyntheticBundle::of(cluster, &catalogue).expect("a bundle for a sample");
         let cx = PlanCx {
-            cluster: &cluster,
+            cluster,
             cluster_digest: Digest::of(self.yaml()),
             manifest: &bundle.manifest,
             manifest_digest: bundle.digest().expect("a digest"),
             catalogue: &catalogue,
-            facts: &facts,
+            facts,
         };
-        let plan = (pipeline.plan)(&cx).expect("a plan for a sample");
+        let plan = pipeline(&cx).expect("a plan for a sample");
         let (plan, _) = lint::check(plan).expect("the plan passes its lint");
         (bundle, plan)
     }
