@@ -1,13 +1,14 @@
-"""From the samples of scripts/bench to a table or a JSON document: `report.py WORK table|json`."""
+"""From the samples of scripts/bench to a table or a JSON document: `report.py WORK table|json FLIGHT`."""
 
 import collections
 import glob
 import json
 import os
+import re
 import statistics
 import sys
 
-work, form = sys.argv[1:3]
+work, form, flight = sys.argv[1:4]
 
 # what: (ours, plain way, words for both)
 COMPARED = [
@@ -16,12 +17,16 @@ COMPARED = [
     ("verify", "sha256sum-file", "verify", "sha256sum of the bundle's file"),
     ("verify", "sha256sum-content", "verify", "sha256sum of its content, unpacked"),
     ("create", "by-hand", "install on one host", "a shell script: ssh, kubeadm, kubectl"),
+    ("fleet-create", "fleet-by-hand", "install on three hosts", "a shell script: ssh, kubeadm, kubectl, hosts in parallel"),
+    ("fleet-again", "ansible", "create on three hosts where all holds", "ansible looking at the same files, units and packages"),
 ]
 MEMORY = [
     ("build", "build"),
     ("verify", "verify"),
     ("create", "install, where it is called"),
     ("create-again", "install again"),
+    ("fleet-create", "install on three hosts, where it is called"),
+    ("fleet-again", "the same again"),
 ]
 
 samples = collections.defaultdict(dict)  # what → round → (seconds, kB, CPU seconds)
@@ -94,9 +99,27 @@ def disk():
     return [{"what": what, "bytes": int(bytes_)} for bytes_, what in rows]
 
 
+def ssh():
+    """Bytes both ways over port 22 in a create that has nothing to do: the median of the rounds, for each host."""
+    found = collections.defaultdict(list)
+    for path in glob.glob(f"{work}/ssh-bytes-*.tsv"):
+        for line in open(path):
+            host, count = line.split()
+            found[host].append(int(count))
+    return [{"what": host, "bytes": statistics.median_low(counts)} for host, counts in sorted(found.items())]
+
+
+def many():
+    """Peak memory of a controller by its number of hosts, as its own test says it."""
+    if not os.path.exists(f"{work}/many.log"):
+        return []
+    line = next((line for line in open(f"{work}/many.log") if line.startswith("10 hosts: ")), "")
+    return [{"what": f"{hosts} hosts", "bytes": 1024 * int(kib)} for hosts, kib in re.findall(r"(\d+)(?: hosts)?: (\d+) KiB", line)]
+
+
 document = {
     "schema": "kubexm.io/bench/v1",
-    "flight": "first-flight",
+    "flight": flight,
     "cores": os.cpu_count(),
     "bundleBytes": number("bundle.size"),
     "cachedFilesBytes": number("files.size"),
@@ -105,6 +128,8 @@ document = {
     "again": again(),
     "peakMemory": memory(),
     "diskOnRegistryHost": disk(),
+    "sshBytesOfSecondRun": ssh(),
+    "controllerMemory": many(),
 }
 
 
@@ -122,7 +147,7 @@ def spread(figure):
 
 def cpu(what, figure):
     # an install works on the host: what it costs where it was called from says nothing
-    return "" if what.startswith("install") else f"{figure['cpu']:.2f} s"
+    return "" if what.startswith(("install", "create")) else f"{figure['cpu']:.2f} s"
 
 
 def table():
@@ -140,7 +165,8 @@ def table():
         row("---", "---:", "---:")
         for s in found["steps"]:
             row(s["step"], f"{s['firstMilliseconds']:.0f} ms", f"{s['milliseconds']:.0f} ms")
-    for title, key in [("peak memory", "peakMemory"), ("disk on the registry host", "diskOnRegistryHost")]:
+    for title, key in [("peak memory", "peakMemory"), ("disk on the registry host", "diskOnRegistryHost"),
+                       ("SSH of a second run, both ways", "sshBytesOfSecondRun"), ("peak memory of a controller", "controllerMemory")]:
         if document[key]:
             print()
             row(title, "")

@@ -100,11 +100,12 @@ def ancestors(plan, ids):
 
 
 def draw(run, seed, kill, of, wanted):
-    """Every attempt looks at what holds first (a record each), and then writes two for each step that it does."""
+    """A number of a record, over all attempts. Each begins with one, looks at what holds (a record each), and then writes two
+    for each step that it does."""
     held = ended(run)
     left = 2 * len(wanted - held)
     share = max(1, min(left, 2 * left // (of - kill + 1)))
-    return 1 + len(held) + random.Random(f"{seed}/{kill}").randint(1, share)
+    return len(journal(run)) + 1 + len(held) + random.Random(f"{seed}/{kill}").randint(1, share)
 
 
 def next_kill(run, seed, kill, of):

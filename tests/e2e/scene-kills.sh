@@ -10,20 +10,24 @@ KILLS=${E2E_KILLS:-20}
 BEFORE_INIT=$((KILLS * 2 / 5))
 : > "$WORK/kills.log"
 
+# What was done stays when the network or an agent goes: a rollback is another scene's.
+begun() { fleet_create --on-failure keep "$@"; }
+gone_on() { fleet_resume --on-failure keep "$@"; }
+
 # attempt VERB...: one attempt, to its end; its exit code is in $CODE
 attempt() {
   CODE=0
   "$@" >> "$WORK/kills.log" 2>&1 || CODE=$?
 }
-# A drill ends as a kill does: 137 to its caller.
-killed() { [ "$CODE" = 137 ] || { tail -n 30 "$WORK/kills.log"; echo "attempt $1 ended with $CODE, and not by its kill"; return 1; }; }
+# A drill ends by SIGABRT, without a word to anybody: 134 to its caller.
+killed() { [ "$CODE" = 134 ] || { tail -n 30 "$WORK/kills.log"; echo "attempt $1 ended with $CODE, and not by its kill"; return 1; }; }
 
 killed_before_init() {
   local kill
-  attempt fleet_create --drill die:3
+  attempt begun --drill die:3
   killed 1 || return 1
   for ((kill = 2; kill <= BEFORE_INIT; kill++)); do
-    attempt fleet_resume --drill "die:$(journal before-init "$SEED" "$kill" "$BEFORE_INIT")"
+    attempt gone_on --drill "die:$(journal before-init "$SEED" "$kill" "$BEFORE_INIT")"
     killed "$kill" || return 1
   done
 }
@@ -33,7 +37,7 @@ kubeadm_host() { for host in "${FLEET[@]}"; do lab host root "$host" pgrep -x ku
 # The host where kubeadm runs is cut off for 90 s, the controller goes on for as long as it likes.
 network_cut() {
   local pid host code=0
-  fleet_resume >> "$WORK/kills.log" 2>&1 &
+  gone_on >> "$WORK/kills.log" 2>&1 &
   pid=$!
   until host=$(kubeadm_host); do
     kill -0 "$pid" 2> /dev/null || { tail -n 30 "$WORK/kills.log"; echo "resume ended before kubeadm began"; return 1; }
@@ -52,7 +56,7 @@ kill_controller() { pkill -9 -f "^$INSTALL resume --bundle $FILE" || true; kill 
 killed_after_init() {
   local kill of=$((KILLS - BEFORE_INIT - 1))
   for ((kill = 1; kill <= of; kill++)); do
-    attempt fleet_resume --drill "die:$(journal next-kill "$SEED" "$kill" "$of")"
+    attempt gone_on --drill "die:$(journal next-kill "$SEED" "$kill" "$of")"
     killed "$((BEFORE_INIT + 1 + kill))" || return 1
   done
 }
@@ -60,13 +64,13 @@ killed_after_init() {
 # The agent of a host dies while the controller works with it. It may be started again, or the run fails and is resumed.
 agent_killed() {
   local pid
-  fleet_resume >> "$WORK/kills.log" 2>&1 &
+  gone_on >> "$WORK/kills.log" 2>&1 &
   pid=$!
   until lab host root n3 pkill -9 -x kubexm-install; do
     kill -0 "$pid" 2> /dev/null || { echo "resume ended before an agent was seen"; return 1; }
     sleep 0.05
   done
-  wait "$pid" || attempt fleet_resume
+  wait "$pid" || attempt gone_on
   [ "${CODE:-0}" = 0 ] || { tail -n 30 "$WORK/kills.log"; return 1; }
 }
 

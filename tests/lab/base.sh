@@ -14,7 +14,7 @@ lab_base() {
   want=$(sha256sum "$HERE/base.sh" "$HERE/node-prep" "$HERE/node-prep.service" "$HERE/runc-lab" | sha256sum)
   [ "$(cat "$LAB/base.stamp" 2> /dev/null)" = "$want" ] || {
     step base-configure base_configure
-    rm -rf "$LAB/base-bare"
+    rm -rf "$LAB/base-bare" "$LAB/base-python"
     echo "$want" > "$LAB/base.stamp"
   }
   [ -d "$LAB/base-bare" ] || step base-bare base_bare
@@ -66,4 +66,25 @@ base_bare() {
   cp -a --reflink=auto "$BASE" "$tmp"
   chroot "$tmp" env DEBIAN_FRONTEND=noninteractive dpkg --purge "${BASE_EXTRA[@]}" ethtool
   mv "$tmp" "$LAB/base-bare"
+}
+
+# A host that ansible can look at: with Python, which no host of ours needs (`host up --python`).
+lab_base_python() {
+  need_root "the base root file system"
+  lab_base
+  [ -d "$BASE-python" ] || step base-python base_python
+}
+
+base_python() {
+  local tmp=$BASE-python.tmp debs=$LAB/debs
+  mkdir -p "$debs/partial"
+  rm -rf --one-file-system "$tmp"
+  # what it lacks, by its own list of packages, from where this machine has its own
+  apt-get update -qq
+  apt-get install -y -qq --no-install-recommends --download-only -o Dir::State::status="$BASE/var/lib/dpkg/status" \
+    -o Dir::Cache::archives="$debs" -o APT::Sandbox::User=root python3
+  cp -a --reflink=auto "$BASE" "$tmp"
+  cp "$debs"/*.deb "$tmp/tmp/"
+  chroot "$tmp" sh -c 'DEBIAN_FRONTEND=noninteractive dpkg -i /tmp/*.deb && rm /tmp/*.deb'
+  mv "$tmp" "$BASE-python"
 }

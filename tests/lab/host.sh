@@ -36,13 +36,14 @@ host_up() {
     case $1 in
       --no-gateway) gateway= ;;
       --bare) base=$BASE-bare ;;
+      --python) . "$HERE/base.sh"; lab_base_python; base=$BASE-python ;;
       --sudo-password) password=${2:-}; [ -s "$password" ] || die "--sudo-password wants a file with a password"; shift ;;
       -*) die "host up: unknown option $1" ;;
       *) words+=("$1") ;;
     esac
     shift
   done
-  [ "${#words[@]}" != 0 ] && [ $((${#words[@]} % 2)) = 0 ] || die "usage: lab host up NAME IP [NAME IP ...] [--no-gateway] [--bare] [--sudo-password FILE]"
+  [ "${#words[@]}" != 0 ] && [ $((${#words[@]} % 2)) = 0 ] || die "usage: lab host up NAME IP [NAME IP ...] [--no-gateway] [--bare|--python] [--sudo-password FILE]"
   [ -d "$base/etc" ] && [ -f "$KEY" ] || die "nothing is built yet: scripts/lab build"
   net_is_up || die "the namespace $LAB_NET is not there: scripts/lab net up"
   for ((at = 0; at < ${#words[@]}; at += 2)); do
