@@ -82,9 +82,10 @@ base_python() {
   # what it lacks, by its own list of packages, from where this machine has its own
   apt-get update -qq
   apt-get install -y -qq --no-install-recommends --download-only -o Dir::State::status="$BASE/var/lib/dpkg/status" \
-    -o Dir::Cache::archives="$debs" -o APT::Sandbox::User=root python3
+    -o Dir::Cache::archives="$debs" -o APT::Sandbox::User=root python3 python3-apt
   cp -a --reflink=auto "$BASE" "$tmp"
   cp "$debs"/*.deb "$tmp/tmp/"
-  chroot "$tmp" sh -c 'DEBIAN_FRONTEND=noninteractive dpkg -i /tmp/*.deb && rm /tmp/*.deb'
+  # twice: dpkg alone does not order what must be set up before something else is unpacked
+  chroot "$tmp" sh -c 'export DEBIAN_FRONTEND=noninteractive; dpkg -i /tmp/*.deb || dpkg -i /tmp/*.deb; rm /tmp/*.deb'
   mv "$tmp" "$BASE-python"
 }
