@@ -2,10 +2,10 @@
 
 #![allow(clippy::expect_used, reason = "a test that cannot set itself up has failed")]
 
-use kubexm_engine::journal::{Ended, Entry, Journal, ParseError, Record, parse};
+use kubexm_engine::journal::{Ended, Entry, Journal, ParseError, Record, Scope, UndoEnd, parse};
 use kubexm_engine::replay::Replay;
 use kubexm_engine::{EngineError, link::Found};
-use kubexm_plan::StepId;
+use kubexm_plan::{StepId, Wave};
 use kubexm_spec::{Digest, ExitCode};
 use proptest::prelude::*;
 
@@ -41,6 +41,19 @@ fn record() -> impl Strategy<Value = Record> {
         (id.clone(), any::<u64>()).prop_map(|(step, duration_ms)| Record::StepDone { step, duration_ms }),
         (id.clone(), ".*", any::<u32>(), any::<u64>())
             .prop_map(|(step, error, tries, duration_ms)| Record::StepFailed { step, error, tries, duration_ms }),
+        (id.clone(), ".*", any::<u32>()).prop_map(|(step, error, tries)| Record::UndoFailed {
+            step,
+            wave: Wave::Data,
+            error,
+            tries
+        }),
+        (".*", proptest::collection::vec(id.clone(), 0..3)).prop_map(|(host, steps)| Record::UndoBegan {
+            scope: Scope::Host { host },
+            why: "a test".to_owned(),
+            steps
+        }),
+        id.clone().prop_map(|step| Record::WaveDone { step, wave: Wave::Stop }),
+        ".*".prop_map(|why| Record::UndoEnded { scope: Scope::Run, end: UndoEnd::Stuck { why } }),
         (id.clone(), id).prop_map(|(step, on)| Record::StepBlocked { step, on }),
         Just(Record::Interrupted),
         Just(Record::RunEnded { outcome: Ended::Failed }),
@@ -142,7 +155,23 @@ fn a_story_that_cannot_have_happened_is_an_error() {
     let prepared = |sequence| Record::StepPrepared { step: step("x"), sequence, before: vec![found("1")] };
     let satisfied = || Record::StepSatisfied { step: step("x"), duration_ms: 1 };
     let ended = |outcome| Record::RunEnded { outcome };
-    let illegal: [(&str, Vec<Record>); 9] = [
+    let run = || Scope::Run;
+    let began = |steps: &[&str]| Record::UndoBegan {
+        scope: run(),
+        why: "a test".to_owned(),
+        steps: steps.iter().map(|name| step(name)).collect(),
+    };
+    let wave = |wave| Record::WaveDone { step: step("x"), wave };
+    let back = || Record::UndoEnded { scope: run(), end: UndoEnd::TakenBack };
+    let illegal: [(&str, Vec<Record>); 17] = [
+        ("an undo of what was not changed", vec![started(), began(&["x"])]),
+        ("a wave outside an undo", vec![started(), prepared(1), done(), wave(Wave::Stop)]),
+        ("a wave of a step that was not announced", vec![started(), prepared(1), began(&[]), wave(Wave::Stop)]),
+        ("a wave twice", vec![started(), prepared(1), began(&["x"]), wave(Wave::Data), wave(Wave::Stop)]),
+        ("taken back with a step left", vec![started(), prepared(1), began(&["x"]), wave(Wave::Data), back()]),
+        ("going on after a rollback", vec![started(), began(&[]), back(), Record::Resumed { tool: "t".to_owned() }]),
+        ("a change during a rollback", vec![started(), began(&[]), prepared(1)]),
+        ("partial with no host left out", vec![started(), ended(Ended::Partial)]),
         ("a step before the start", vec![satisfied()]),
         ("two starts", vec![started(), started()]),
         ("done without being prepared", vec![started(), done()]),

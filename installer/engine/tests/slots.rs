@@ -6,8 +6,10 @@ mod common;
 
 use common::{Site, checked, fleet};
 use kubexm_engine::events::{Recorder, Silent};
+use kubexm_engine::journal::Record;
 use kubexm_engine::sim::Failure;
 use kubexm_engine::{Outcome, Run, RunId};
+use kubexm_plan::StepId;
 
 const WORKERS: [&str; 3] = ["w1", "w2", "w3"];
 
@@ -22,6 +24,11 @@ async fn three_joins_at_once_share_one_making_of_each_value() {
     let mut made = site.fleet.provided();
     made.sort();
     assert_eq!(made, ["caCertHash", "joinToken"]);
+    let records = site.records();
+    let join = |step: &StepId| step.0.ends_with("/kubernetes.join");
+    let last_begun = records.iter().rposition(|r| matches!(r, Record::StepPrepared { step, .. } if join(step)));
+    let first_done = records.iter().position(|r| matches!(r, Record::StepDone { step, .. } if join(step)));
+    assert!(last_begun < first_done && last_begun.is_some(), "the journal has the joins one after another");
 }
 
 #[tokio::test]

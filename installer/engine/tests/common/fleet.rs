@@ -36,7 +36,7 @@ pub fn plan(workers: &[&str]) -> Plan {
         texts: BTreeMap::new(),
         steps: Vec::new(),
     };
-    let join = plan.text(format!("token: {}", Act::placeholder(&token)));
+    let join = plan.text(format!("token: {}\ncaCertHashes: [{}]\n", Act::placeholder(&token), Act::placeholder(&hash)));
     let reset = Undo::Act { act: Act::KubeadmReset { cri_socket: SOCKET.to_owned() } };
     let runtime = runtime(&mut plan, "cp");
     let init = Step::on("cp", "kubernetes.init", "Begin the cluster")
