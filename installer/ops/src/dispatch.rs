@@ -71,6 +71,11 @@ pub fn converge(op: &Op, machine: &Machine) -> Result<(), OpError> {
     faults.strike(FaultPoint::After(number))
 }
 
+/// Makes it so as a part of another op, which faults are counted for.
+pub(crate) fn make(op: &Op, machine: &Machine) -> Result<(), OpError> {
+    each!(op, kind => Converge::converge(kind, machine))
+}
+
 /// Brings back the state that [`observe`] found.
 pub fn restore(op: &Op, machine: &Machine, before: &Value, wave: Wave) -> Result<(), OpError> {
     fn with<C: Converge>(op: &C, machine: &Machine, before: &Value, wave: Wave) -> Result<(), OpError> {

@@ -4,6 +4,9 @@ mod forgotten;
 mod reverted;
 mod set_aside;
 
+use std::collections::BTreeMap;
+
+use kubexm_plan::Found;
 use kubexm_plan::reset::Reset;
 use serde::{Deserialize, Serialize};
 
@@ -24,10 +27,12 @@ pub enum Traces {
         /// In the op's order.
         folders: Vec<set_aside::Folder>,
     },
-    /// The ops' own states.
+    /// The ops, each as it was found.
     States {
         /// In the op's order.
-        states: Vec<serde_json::Value>,
+        states: Vec<Found>,
+        /// Folders that were made for the ops' files, with their modes and owners.
+        folders: BTreeMap<String, reverted::Access>,
         /// Whether they are as they were found then.
         back: bool,
     },
@@ -90,8 +95,8 @@ impl Converge for Reset {
             (Self::SetAside { .. }, Traces::Folders { folders }) if wave == Wave::Data => {
                 folders.iter().rev().try_for_each(|folder| set_aside::bring_back(machine, folder))
             }
-            (Self::Reverted { ops, .. }, Traces::States { states, .. }) => {
-                reverted::restore(machine, ops, states, wave)
+            (Self::Reverted { ops, .. }, Traces::States { states, folders, .. }) => {
+                reverted::restore(machine, ops, states, folders, wave)
             }
             _ => Ok(()),
         }

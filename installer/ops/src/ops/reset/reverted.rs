@@ -3,32 +3,37 @@
 //! A mark (`/var/lib/kubexm/reverted`) says that all of it was done: some ops leave what somebody else needs by now (a
 //! module in use, a folder that others put files in), and would be taken back in every run.
 
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+
 use kubexm_plan::touch::same;
 use kubexm_plan::{Found, Op};
 use kubexm_spec::Digest;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Traces;
-use crate::fsio::{self, Access};
+use crate::fsio;
 use crate::place::{Entry, Place};
-use crate::{Converge, Machine, OpError, Wave, dispatch, paths};
+use crate::{Machine, OpError, Wave, dispatch, paths};
 
 const MARK: &str = "reverted";
 
 pub(super) fn observe(machine: &Machine, ops: &[Op], before: &[Found]) -> Result<Traces, OpError> {
     paired(ops, before.len())?;
-    let mut states = Vec::new();
+    let (mut states, mut folders) = (Vec::new(), BTreeMap::new());
     let mut back = true;
     for (number, (op, then)) in ops.iter().zip(before).enumerate() {
         let now = dispatch::observe(op, machine)?;
         // Of several that changed one thing, the oldest (the last here) says how it was.
         let decides = !ops[number + 1..].iter().any(|older| overlap(op, older));
         back = back && (!decides || is_back(machine, op, &now, then)?);
-        states.push(now.state);
+        look_at_folders(machine, then, &mut folders);
+        states.push(now);
     }
     back = back || fsio::read_text(&mark_path(machine))?.is_some_and(|mark| mark.trim() == mark_of(ops));
-    Ok(Traces::States { states, back })
+    Ok(Traces::States { states, folders, back })
 }
 
 pub(super) fn revert(machine: &Machine, ops: &[Op], before: &[Found]) -> Result<(), OpError> {
@@ -38,25 +43,84 @@ pub(super) fn revert(machine: &Machine, ops: &[Op], before: &[Found]) -> Result<
             dispatch::restore(op, machine, &then.state, wave)?;
         }
     }
-    fsio::write(machine, &format!("{}/{MARK}", paths::STATE), mark_of(ops).as_bytes(), Access::mode(0o600))
+    fsio::write(machine, &format!("{}/{MARK}", paths::STATE), mark_of(ops).as_bytes(), fsio::Access::mode(0o600))
 }
 
 /// Back to what the reset found: the oldest first, as they were made.
-pub(super) fn restore(machine: &Machine, ops: &[Op], states: &[Value], wave: Wave) -> Result<(), OpError> {
+///
+/// A restore brings files and units back. What else held (a module, a parameter, no swap) is made so again; nothing of
+/// that needs a text or a slot of the plan that made it.
+pub(super) fn restore(
+    machine: &Machine,
+    ops: &[Op],
+    states: &[Found],
+    folders: &BTreeMap<String, Access>,
+    wave: Wave,
+) -> Result<(), OpError> {
     paired(ops, states.len())?;
-    if wave == Wave::Stop {
-        fsio::remove(&mark_path(machine))?;
+    match wave {
+        Wave::Stop => fsio::remove(&mark_path(machine))?,
+        // Parents sort before what is in them.
+        Wave::Data => folders.iter().try_for_each(|(path, access)| access.make(machine, path))?,
+        Wave::Start => {}
     }
-    ops.iter().zip(states).rev().try_for_each(|(op, state)| match op {
+    for (op, found) in ops.iter().zip(states).rev() {
         // Its files are the store's blobs: no copies of them are kept, they are placed again.
-        Op::RegistryLayout(layout) if wave == Wave::Data && was_whole(state) => layout.converge(machine),
-        _ => dispatch::restore(op, machine, state, wave),
-    })
+        if !matches!(op, Op::RegistryLayout(_)) {
+            dispatch::restore(op, machine, &found.state, wave)?;
+        }
+        if wave == Wave::Data && found.satisfied && made_again(op) && !dispatch::observe(op, machine)?.satisfied {
+            dispatch::make(op, machine)?;
+        }
+    }
+    Ok(())
 }
 
-/// Nothing of a registry's layout was missing or another's.
-fn was_whole(state: &Value) -> bool {
-    ["missing", "changed"].iter().all(|key| state.get(key).and_then(Value::as_array).is_some_and(Vec::is_empty))
+/// Whether an op that held is made so by its own converge, when restoring its files was not all.
+const fn made_again(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::KernelModule(_)
+            | Op::Sysctl(_)
+            | Op::SwapOff(_)
+            | Op::SelinuxMode(_)
+            | Op::Hostname(_)
+            | Op::HostsBlock(_)
+            | Op::Resolver(_)
+            | Op::RegistryLayout(_)
+    )
+}
+
+/// Mode and owner of a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Access {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+}
+
+impl Access {
+    fn make(self, machine: &Machine, path: &str) -> Result<(), OpError> {
+        let real = machine.path(path);
+        if real.symlink_metadata().is_ok() {
+            return Ok(());
+        }
+        fsio::make_folders(&real)?;
+        chown(&real, Some(self.uid), Some(self.gid)).map_err(OpError::path("give away", &real))?;
+        fs::set_permissions(&real, Permissions::from_mode(self.mode)).map_err(OpError::path("set the mode of", &real))
+    }
+}
+
+/// Folders that were not there then, as they are now.
+fn look_at_folders(machine: &Machine, then: &Found, folders: &mut BTreeMap<String, Access>) {
+    for path in places(&then.state).into_iter().flat_map(|place| place.missing) {
+        if let Ok(found) = fs::symlink_metadata(machine.path(&path))
+            && found.is_dir()
+        {
+            folders.insert(path, Access { mode: found.mode() & 0o7777, uid: found.uid(), gid: found.gid() });
+        }
+    }
 }
 
 fn paired(ops: &[Op], states: usize) -> Result<(), OpError> {
