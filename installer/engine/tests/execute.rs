@@ -8,10 +8,11 @@ use common::{Site, StopAt, checked, plan};
 use kubexm_engine::events::{Recorder, Silent};
 use kubexm_engine::replay::{RunState, StepState};
 use kubexm_engine::sim::Failure;
-use kubexm_engine::{EngineError, Outcome, run};
-use kubexm_plan::{Step, StepId, Undo};
-use kubexm_spec::ExitCode;
+use kubexm_engine::{EngineError, Outcome, execute, run};
+use kubexm_plan::op::Depots;
+use kubexm_plan::{Op, Step, StepId, Undo};
 use kubexm_spec::event::{EventKind, StepOutcome};
+use kubexm_spec::{Digest, ExitCode};
 
 fn outcomes(recorder: &Recorder) -> Vec<(String, StepOutcome)> {
     let ended = |kind| match kind {
@@ -161,4 +162,34 @@ async fn secrets_of_slots_never_reach_the_run_folder_or_the_events() {
         text += &std::fs::read_to_string(site.runs().join("one").join(file)).expect(file);
     }
     assert!(!text.contains("BEGIN"), "a PEM block is in it");
+}
+
+/// A bundle that must not be read.
+struct NoBundle;
+
+#[async_trait::async_trait]
+impl kubexm_engine::link::BlobSource for NoBundle {
+    async fn open(&self, digest: Digest, _: u64) -> std::io::Result<Box<dyn tokio::io::AsyncRead + Send + Unpin>> {
+        Err(std::io::Error::other(format!("{digest} was asked of the bundle")))
+    }
+}
+
+#[tokio::test]
+async fn the_controller_sends_only_what_the_depots_do_not_have() {
+    let mut plan = plan().plan().clone();
+    for op in plan.steps.iter_mut().flat_map(|step| &mut step.ops) {
+        if let Op::Blobs(blobs) = op {
+            blobs.depots = Some(Depots { urls: vec!["https://a:5443".to_owned()], ca: "/ca.crt".to_owned() });
+        }
+    }
+    let plan = checked(plan);
+    for (in_depots, end) in [(true, Outcome::Succeeded), (false, Outcome::Failed)] {
+        let site = Site::new();
+        if in_depots {
+            site.fleet.put_into_depots(Digest::of(common::BLOB));
+        }
+        let (mut run, links) = (site.create(&plan), site.fleet.links());
+        let outcome = execute(&plan, &links, &mut run, &site.pki, &NoBundle, &Silent, site.options.clone()).await;
+        assert_eq!(outcome.expect("a run"), end, "in the depots: {in_depots}");
+    }
 }

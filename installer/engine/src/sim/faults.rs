@@ -1,4 +1,6 @@
-//! What goes wrong on the simulated fleet when a test wants it.
+//! What a test wants to be so on the simulated fleet: hosts cut off, blobs in its depots; and what was asked of it.
+
+use kubexm_spec::Digest;
 
 use super::{SimFleet, SimLink};
 use crate::link::LinkError;
@@ -12,6 +14,11 @@ impl SimFleet {
     /// The host is reached again.
     pub fn mend(&self, host: &str) {
         self.lock().cut.remove(host);
+    }
+
+    /// The depots of the cluster have this blob.
+    pub fn put_into_depots(&self, blob: Digest) {
+        self.lock().depots.insert(blob);
     }
 
     /// What was made for slots so far, in order: `joinToken`, `caCertHash` …

@@ -155,9 +155,17 @@ impl Link for SimLink {
         &self,
         blobs: &[(Digest, u64)],
         _: &Depots,
-        _: DeliverProgress<'_>,
+        progress: DeliverProgress<'_>,
     ) -> Result<Vec<(Digest, u64)>, LinkError> {
-        Ok(blobs.to_vec())
+        tokio::task::yield_now().await;
+        self.reach()?;
+        let mut world = self.fleet.lock();
+        let (there, missing): (Vec<_>, Vec<_>) = blobs.iter().partition(|(digest, _)| world.depots.contains(digest));
+        for (digest, size) in there {
+            world.add_blob(&self.host, &digest);
+            progress(digest, size, size);
+        }
+        Ok(missing)
     }
 
     async fn listen(&self, _: &[mesh::Port]) -> Result<(), LinkError> {

@@ -30,6 +30,8 @@ pub(super) struct World {
     pub(super) converges: u64,
     pub(super) undos: u64,
     pub(super) failure: Option<Failure>,
+    /// Blobs that the depots of the cluster have.
+    pub(super) depots: BTreeSet<Digest>,
     /// Hosts that nothing reaches.
     pub(super) cut: BTreeSet<String>,
     /// Kinds of the values made for slots.
