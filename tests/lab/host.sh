@@ -74,6 +74,8 @@ host_make() {
   mkdir -p "$dir"
   cp -a --reflink=auto "$base" "$root"
   echo "$name" > "$root/etc/hostname"
+  # Its own: left empty, every host would take the machine's.
+  tr -d - < /proc/sys/kernel/random/uuid > "$root/etc/machine-id"
   # as Debian's installer writes it, name on a loopback address included
   printf '127.0.0.1\tlocalhost\n127.0.1.1\t%s\n' "$name" > "$root/etc/hosts"
   echo "nameserver $GATEWAY" > "$root/etc/resolv.conf"
