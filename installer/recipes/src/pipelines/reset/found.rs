@@ -137,9 +137,8 @@ fn touched(op: &Op) -> Vec<String> {
 
 /// What is in the cluster dies with it; the store, the stamp and what services fill go in the last step.
 fn is_reverted(op: &Op) -> bool {
-    match op {
-        Op::KubeObject(_) | Op::NodeUntainted(_) | Op::NodeLabel(_) | Op::ImageLoaded(_) => false,
-        Op::Act(_) | Op::Blobs(_) | Op::Stamp(_) | Op::StateDir(_) | Op::Reset(_) => false,
-        _ => true,
-    }
+    let of_the_cluster =
+        matches!(op, Op::KubeObject(_) | Op::NodeUntainted(_) | Op::NodeLabel(_) | Op::ImageLoaded(_) | Op::Act(_));
+    let of_the_end = matches!(op, Op::Blobs(_) | Op::Stamp(_) | Op::StateDir(_) | Op::Reset(_));
+    !of_the_cluster && !of_the_end
 }

@@ -1,0 +1,218 @@
+//! A reset must take what the ledgers say is ours, in an order that works, and nothing of anybody else.
+#![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use kubexm_plan::facts::Stamp;
+use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
+use kubexm_plan::op::{self, Content, File, StateDir, Unit};
+use kubexm_plan::{Act, Facts, Found, Op, Plan, Reset, StepId, Undo, lint};
+use kubexm_recipes::{RecipeError, ResetCx, ResetHost, reset, sample};
+use kubexm_spec::{Digest, ExitCode};
+use serde_json::json;
+
+fn facts(host: &str, cluster: Option<&str>) -> Facts {
+    let mut facts = sample::facts(host, 11);
+    facts.stamp = cluster.map(|cluster| Stamp { cluster: cluster.to_owned(), run: "r".to_owned() });
+    facts
+}
+
+fn file(path: &str, text: &str) -> Op {
+    File { path: path.to_owned(), content: Content::Text { digest: Digest::of(text) }, mode: 0o644 }.into()
+}
+
+fn unit(name: &str) -> Op {
+    let loaded = vec![format!("/etc/systemd/system/{name}")];
+    Unit { name: name.to_owned(), enabled: true, running: Some(true), loaded }.into()
+}
+
+fn init() -> Op {
+    Act::KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: "unix:///c.sock".into(), ignore: vec![] }
+        .into()
+}
+
+/// `before` names what each op found, so that a test can tell which was taken.
+fn record(run: &str, step: &str, ops: &[(Op, &str)], outcome: Outcome) -> Record {
+    Record {
+        schema: SCHEMA,
+        run: run.to_owned(),
+        sequence: 0,
+        step: StepId(format!("node1/{step}")),
+        ops: ops.iter().map(|(op, _)| op.clone()).collect(),
+        undo: Undo::RestoreBefore,
+        before: ops.iter().map(|(_, before)| Found { state: json!(before), satisfied: false }).collect(),
+        outcome,
+    }
+}
+
+fn a_cluster() -> Vec<Record> {
+    let steps = [
+        ("os.swap", vec![(Op::SwapOff(op::SwapOff {}), "swap")]),
+        ("timesync.unit", vec![(unit("chrony.service"), "chrony")]),
+        (
+            "containerd.start",
+            vec![(file("/etc/systemd/system/containerd.service", "c"), "no file"), (unit("containerd.service"), "off")],
+        ),
+        (
+            "kubelet.unit",
+            vec![(file("/etc/systemd/system/kubelet.service", "k"), "no file"), (unit("kubelet.service"), "off")],
+        ),
+        ("control-plane.init", vec![(init(), "notBegun")]),
+        ("stamp", vec![(Op::Stamp(op::Stamp { cluster: "demo".to_owned() }), "none")]),
+    ];
+    let both = |(name, ops): &(&str, Vec<(Op, &str)>)| {
+        [record("create", name, ops, Outcome::Begun), record("create", name, ops, Outcome::Done)]
+    };
+    steps.iter().flat_map(both).collect()
+}
+
+fn planned(hosts: Vec<ResetHost<'_>>) -> Result<Plan, RecipeError> {
+    reset(&ResetCx { cluster: "demo", cluster_digest: Digest::of("yaml"), hosts })
+}
+
+fn host<'a>(name: &'a str, roles: &str, facts: &'a Facts, ledger: &'a [Record]) -> ResetHost<'a> {
+    let has = |role: char| roles.contains(role);
+    ResetHost { name, control_plane: has('c'), worker: has('w'), registry: has('r'), facts, ledger }
+}
+
+fn one(ledger: &[Record]) -> Plan {
+    let facts = facts("node1", Some("demo"));
+    planned(vec![host("node1", "cwr", &facts, ledger)]).expect("a plan")
+}
+
+fn reverted(plan: &Plan) -> Vec<(String, String)> {
+    let ops = plan.steps.iter().flat_map(|step| &step.ops);
+    ops.filter_map(|op| match op {
+        Op::Reset(Reset::Reverted { ops, before }) => Some(ops.iter().zip(before)),
+        _ => None,
+    })
+    .flatten()
+    .map(|(op, before)| (op.touches().join(" "), before.state.as_str().unwrap_or_default().to_owned()))
+    .collect()
+}
+
+#[test]
+fn one_host_is_stopped_set_aside_and_brought_back_before_anything_is_deleted() {
+    let plan = one(&a_cluster());
+    let wanted = "\
+reset demo (bundle none)
+host node1: control-plane, worker, registry
+
+node1/reset.stop: Stop Kubernetes, its pods and the runtime
+  unit kubelet.service disabled, stopped, with /etc/systemd/system/kubelet.service
+  unit containerd.service disabled, stopped, with /etc/systemd/system/containerd.service
+  no process of a pod
+  timeout 600 s; undo: restore what was there
+
+node1/reset.aside: Unmount volumes and set the data aside
+  after node1/reset.stop
+  set aside /etc/cni/net.d /etc/kubernetes /run/containerd /run/flannel /var/lib/cni /var/lib/containerd /var/lib/etcd \
+/var/lib/kubelet /var/log/containers /var/log/pods
+  timeout 600 s; undo: restore what was there
+
+node1/reset.network: Clear links, rules and sets of the cluster
+  after node1/reset.aside
+  no link, rule or set of a cluster in the network
+  timeout 300 s; undo: restore what was there
+
+node1/reset.revert: Bring back what was there before
+  after node1/reset.network
+  as found before:
+    unit kubelet.service enabled, running, with /etc/systemd/system/kubelet.service
+    file /etc/systemd/system/kubelet.service 0644 from text 8254c329a928
+    unit containerd.service enabled, running, with /etc/systemd/system/containerd.service
+    file /etc/systemd/system/containerd.service 0644 from text 2e7d2c03a950
+    unit chrony.service enabled, running, with /etc/systemd/system/chrony.service
+    no swap
+  timeout 600 s; undo: restore what was there
+
+node1/reset.forget: Delete the data, the ledger and the agent
+  after node1/reset.revert
+  deleted: ledger, store, stamp, agent, what was set aside of /etc/cni/net.d /etc/kubernetes /run/containerd /run/flannel \
+/var/lib/cni /var/lib/containerd /var/lib/etcd /var/lib/kubelet /var/log/containers /var/log/pods
+  timeout 1800 s; undo: IRREVERSIBLE: the data is deleted
+";
+    assert_eq!(plan.render(), wanted);
+    lint::check(plan).expect("a plan that passes its lint");
+}
+
+#[test]
+fn workers_go_first_and_the_registry_last_and_nothing_is_deleted_before_all_are_done() {
+    let names = ["cp1", "cp2", "reg", "w1", "w2"];
+    let all = names.map(|name| facts(name, Some("demo")));
+    let ledger = a_cluster();
+    let roles = ["c", "c", "r", "w", "w"];
+    let hosts = (0..5).map(|n| host(names[n], roles[n], &all[n], &ledger)).collect();
+    let plan = planned(hosts).expect("a plan");
+    let after = |step: &str| {
+        let step = plan.step(&StepId(step.to_owned())).unwrap_or_else(|| panic!("no step {step}"));
+        step.after.iter().map(|id| id.0.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(after("w1/reset.stop"), [""; 0]);
+    assert_eq!(after("w2/reset.stop"), [""; 0]);
+    assert_eq!(after("cp2/reset.stop"), ["w1/reset.revert", "w2/reset.revert"]);
+    assert_eq!(after("cp1/reset.stop"), ["cp2/reset.revert"]);
+    assert_eq!(after("reg/reset.stop"), ["cp1/reset.revert"]);
+    for name in names {
+        assert_eq!(after(&format!("{name}/reset.forget")), ["reg/reset.revert"]);
+    }
+    lint::check(plan).expect("a plan that passes its lint");
+}
+
+#[test]
+fn of_several_runs_the_oldest_before_counts_and_what_was_taken_back_or_reset_does_not() {
+    let path = "/etc/containerd/config.toml";
+    let ledger = [
+        record("rolled-back", "containerd.configure", &[(file(path, "0"), "not this")], Outcome::Begun),
+        record("rolled-back", "containerd.configure", &[(file(path, "0"), "not this")], Outcome::Restored),
+        record("create", "containerd.configure", &[(file(path, "1"), "the site's own")], Outcome::Done),
+        record("upgrade", "containerd.configure", &[(file(path, "2"), "ours")], Outcome::Failed { text: "x".into() }),
+        record("upgrade", "containerd.more", &[(file("/etc/more", "2"), "none")], Outcome::Begun),
+        record("reset", "reset.stop", &[(unit("containerd.service"), "running")], Outcome::Done),
+    ];
+    let wanted = [("/etc/more", "none"), (path, "the site's own")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+    assert_eq!(reverted(&one(&ledger)), wanted);
+}
+
+#[test]
+fn a_folder_of_a_service_goes_only_when_it_was_not_there_before() {
+    let state = |is: &str| Found { state: json!({"path": "/x", "entry": {"is": is}}), satisfied: true };
+    let dir = |path: &str| (Op::StateDir(StateDir { path: path.to_owned() }), "");
+    let mut record = record("create", "registry.data", &[dir("/mnt/ours"), dir("/mnt/theirs")], Outcome::Done);
+    record.before = vec![state("absent"), state("directory")];
+    let plan = one(&[record]);
+    let aside = plan.steps.iter().flat_map(|step| &step.ops).find_map(|op| match op {
+        Op::Reset(Reset::SetAside { paths }) => Some(paths.clone()),
+        _ => None,
+    });
+    assert_eq!(aside, Some(vec!["/mnt/ours".to_owned()]));
+}
+
+#[test]
+fn a_host_of_another_cluster_is_refused_by_stamp_and_by_ledger() {
+    let stamped = facts("node1", Some("other"));
+    let error = planned(vec![host("node1", "c", &stamped, &[])]).expect_err("it is another's");
+    assert!(error.to_string().contains("node1 belongs to cluster other"), "{error}");
+    assert_eq!(error.exit_code(), ExitCode::Preflight);
+    let bare = facts("node1", None);
+    let ledger = [record("create", "stamp", &[(Op::Stamp(op::Stamp { cluster: "third".into() }), "")], Outcome::Done)];
+    let error = planned(vec![host("node1", "c", &bare, &ledger)]).expect_err("it is another's");
+    assert!(error.to_string().contains("cluster third"), "{error}");
+}
+
+#[test]
+fn a_ledger_of_a_newer_program_is_refused() {
+    let facts = facts("node1", Some("demo"));
+    let mut ledger = a_cluster();
+    ledger[0].schema = SCHEMA + 1;
+    let error = planned(vec![host("node1", "c", &facts, &ledger)]).expect_err("a newer ledger");
+    assert!(error.to_string().contains(&format!("schema {}", SCHEMA + 1)), "{error}");
+}
+
+#[test]
+fn a_clean_host_gets_no_step_and_one_with_a_taken_back_create_only_loses_our_traces() {
+    let bare = facts("node1", None);
+    assert_eq!(planned(vec![host("node1", "c", &bare, &[])]).expect("a plan").steps, []);
+    let ledger = [record("create", "os.swap", &[(Op::SwapOff(op::SwapOff {}), "swap")], Outcome::Restored)];
+    let plan = planned(vec![host("node1", "c", &bare, &ledger)]).expect("a plan");
+    let ids: Vec<&str> = plan.steps.iter().map(|step| step.id.0.as_str()).collect();
+    assert_eq!(ids, ["node1/reset.forget"]);
+}
