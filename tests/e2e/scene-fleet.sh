@@ -10,6 +10,7 @@ echo "not it" > "$WORK/wrong-password"
 check "a sudo password that is wrong is named, and no host is touched" \
   says 52 "sudo" fleet create -f "$WORK/wrong-password.yaml" -y --accept-new-host-keys
 check "three hosts become a cluster" fleet_create
+[ "$HELD" = 1 ] || return 0
 check "every node of the fleet is Ready" fleet_becomes_ready 60
 check "every pod of the fleet runs" within 90 all_running n1
 check "two hosts were worked on at the same time" journal overlap
