@@ -1,5 +1,6 @@
 //! One file per verb: arguments and `run`; the doc comment of the arguments is the help.
 
+mod add_node;
 mod agent;
 pub mod args;
 mod create;
@@ -7,6 +8,7 @@ mod depot;
 mod plan;
 mod preflight;
 mod report;
+mod reset;
 mod resume;
 mod rollback;
 mod run;
@@ -27,6 +29,7 @@ use crate::support::start;
 ///   kubexm-install preflight --bundle site.tar.zst          # look, and change nothing
 ///   kubexm-install plan create --bundle site.tar.zst -o plan.json
 ///   kubexm-install resume --bundle site.tar.zst             # go on after a failure or a crash
+///   kubexm-install reset -f cluster.yaml                    # take the cluster away again
 #[derive(Debug, Parser)]
 #[command(
     name = "kubexm-install",
@@ -50,11 +53,13 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Create(create::Args),
+    AddNode(add_node::Args),
     Preflight(preflight::Args),
     Plan(plan::Args),
     Run(run::Args),
     Resume(resume::Args),
     Rollback(rollback::Args),
+    Reset(reset::Args),
     Status(status::Args),
     Report(report::Args),
     SupportBundle(support_bundle::Args),
@@ -81,11 +86,13 @@ impl Cli {
         match &self.verb {
             None => self.create.as_ref().is_some_and(|args| args.json),
             Some(Verb::Create(args)) => args.json,
+            Some(Verb::AddNode(args)) => args.json,
             Some(Verb::Preflight(args)) => args.json,
             Some(Verb::Plan(args)) => args.json,
             Some(Verb::Run(args)) => args.json,
             Some(Verb::Resume(args)) => args.json,
             Some(Verb::Rollback(args)) => args.json,
+            Some(Verb::Reset(args)) => args.json,
             Some(Verb::Status(args)) => args.json,
             Some(Verb::Report(args)) => args.json,
             Some(Verb::SupportBundle(args)) => args.json,
@@ -104,11 +111,13 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
     });
     match (cli.verb, cli.create) {
         (Some(Verb::Create(args)), _) | (None, Some(args)) => create::run(&args, display),
+        (Some(Verb::AddNode(args)), _) => add_node::run(&args, display),
         (Some(Verb::Preflight(args)), _) => preflight::run(&args, display),
         (Some(Verb::Plan(args)), _) => plan::run(&args, display),
         (Some(Verb::Run(args)), _) => run::run(&args, display),
         (Some(Verb::Resume(args)), _) => resume::run(&args, display),
         (Some(Verb::Rollback(args)), _) => rollback::run(&args, display),
+        (Some(Verb::Reset(args)), _) => reset::run(&args, display),
         (Some(Verb::Status(args)), _) => status::run(&args, display),
         (Some(Verb::Report(args)), _) => report::run(&args, display),
         (Some(Verb::SupportBundle(args)), _) => support_bundle::run(&args, display),

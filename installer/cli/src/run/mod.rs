@@ -6,4 +6,4 @@ pub mod carry_out;
 pub mod chosen;
 pub mod consent;
 mod kubeconfig;
-mod told;
+pub mod told;

@@ -12,8 +12,9 @@ use kubexm_engine::link::ssh::{
 use kubexm_engine::link::{Link, LinkError};
 use kubexm_engine::{EventSink, Links};
 use kubexm_plan::Facts;
+use kubexm_plan::ledger::Record;
 use kubexm_spec::cluster::{Host, SecretSource};
-use kubexm_spec::{Arch, ArtifactKey};
+use kubexm_spec::{Arch, ArtifactKey, Cluster};
 use kubexm_terminal::Failure;
 
 use super::blobs::BundleBlobs;
@@ -42,6 +43,25 @@ impl Fleet {
         holder: &str,
         events: &dyn EventSink,
     ) -> Result<Self, Failure> {
+        let (fleet, errors) = Self::reach(&opened.cluster, Some(opened), home, args, holder, events).await;
+        if errors.is_empty() {
+            fleet.tell_of_agents(events);
+            return Ok(fleet);
+        }
+        fleet.withdraw(events).await;
+        Err(failures::links(errors.values()))
+    }
+
+    /// Connects to every host at once, and says why the others were not reached. Without a bundle the hosts must have
+    /// this machine's architecture.
+    pub async fn reach(
+        cluster: &Cluster,
+        opened: Option<&Opened>,
+        home: &Home,
+        args: &HostArgs,
+        holder: &str,
+        events: &dyn EventSink,
+    ) -> (Self, BTreeMap<String, LinkError>) {
         events::phase(events, "connect");
         let options = SshOptions {
             known_hosts: args.known_hosts.clone().map_or_else(|| home.known_hosts(), |file| vec![file]),
@@ -53,32 +73,49 @@ impl Fleet {
             shared: Arc::default(),
         };
         let agent = agent_programs(opened);
-        let connecting = opened.cluster.hosts.iter().map(|host| {
+        let connecting = cluster.hosts.iter().map(|host| {
             let (options, agent) = (options.clone(), agent.clone());
             async move { SshLink::connect(target(host, home)?, options, agent).await }
         });
         let connected = join_all(connecting).await;
-        let (mut links, mut errors) = (BTreeMap::new(), Vec::new());
-        for (host, link) in opened.cluster.hosts.iter().zip(connected) {
+        let (mut links, mut errors) = (BTreeMap::new(), BTreeMap::new());
+        for (host, link) in cluster.hosts.iter().zip(connected) {
             match link {
                 Ok(link) => drop(links.insert(host.name.clone(), Arc::new(link))),
+                Err(error) => drop(errors.insert(host.name.clone(), error)),
+            }
+        }
+        (Self { links }, errors)
+    }
+
+    /// Says where the agent was put just now.
+    pub fn tell_of_agents(&self, events: &dyn EventSink) {
+        for (host, _) in self.links.iter().filter(|(_, link)| link.agent_installed()) {
+            events::note(events, format!("{host}: our agent was put at {AGENT_PATH}; a refusal takes it away again"));
+        }
+    }
+
+    /// Lets go of hosts on which there is nothing to do; an agent that was put there now goes again.
+    pub async fn leave(&mut self, hosts: &[String], events: &dyn EventSink) {
+        let mut left = Self { links: BTreeMap::new() };
+        for host in hosts {
+            left.links.extend(self.links.remove_entry(host));
+        }
+        left.withdraw(events).await;
+        left.close().await;
+    }
+
+    /// Reads the ledger of every host at once.
+    pub async fn ledgers(&self) -> Result<BTreeMap<String, Vec<Record>>, Failure> {
+        let read = join_all(self.links.iter().map(|(host, link)| async move { (host.clone(), link.ledger().await) }));
+        let (mut ledgers, mut errors) = (BTreeMap::new(), Vec::new());
+        for (host, read) in read.await {
+            match read {
+                Ok(records) => drop(ledgers.insert(host, records)),
                 Err(error) => errors.push(error),
             }
         }
-        let fleet = Self { links };
-        for (host, link) in &fleet.links {
-            if link.agent_installed() && errors.is_empty() {
-                events::note(
-                    events,
-                    format!("{host}: our agent was put at {AGENT_PATH}; a refusal takes it away again"),
-                );
-            }
-        }
-        if errors.is_empty() {
-            return Ok(fleet);
-        }
-        fleet.withdraw(events).await;
-        Err(failures::links(&errors))
+        if errors.is_empty() { Ok(ledgers) } else { Err(failures::links(&errors)) }
     }
 
     /// Looks at every host at once.
@@ -155,10 +192,11 @@ impl Fleet {
 }
 
 /// Hosts of our own architecture get this very program, the others the one that the bundle carries.
-fn agent_programs(opened: &Opened) -> AgentBinary {
-    let manifest = opened.bundle.manifest();
+fn agent_programs(opened: Option<&Opened>) -> AgentBinary {
     let mut sources = BTreeMap::new();
-    for artifact in manifest.artifacts.iter().filter(|artifact| artifact.key == ArtifactKey::Installer) {
+    let bundled =
+        opened.into_iter().flat_map(|opened| opened.bundle.manifest().artifacts.iter().map(move |a| (opened, a)));
+    for (opened, artifact) in bundled.filter(|(_, artifact)| artifact.key == ArtifactKey::Installer) {
         if let Some(platform) = artifact.platform {
             let source = Arc::new(BundleBlobs(opened.bundle.clone()));
             sources.insert(platform.arch, AgentSource::Blob { digest: artifact.digest, source });

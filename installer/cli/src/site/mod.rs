@@ -8,6 +8,7 @@ pub mod blobs;
 pub mod findings;
 pub mod fleet;
 pub mod mesh;
+pub mod named;
 pub mod opened;
 pub mod plan_file;
 pub mod planning;

@@ -8,7 +8,7 @@ use kubexm_engine::events::event;
 use kubexm_engine::{Belongs, EventSink};
 use kubexm_manifests::Catalogue;
 use kubexm_plan::Facts;
-use kubexm_recipes::{PlanCx, RecipeError, bundle};
+use kubexm_recipes::{PlanCx, bundle, config};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Cluster, Digest, ExitCode, cluster};
 use kubexm_terminal::Failure;
@@ -50,10 +50,7 @@ impl Opened {
             ),
         };
         let cluster_digest = Digest::of(&text);
-        let text = String::from_utf8(text)
-            .map_err(|_| Failure::new(ExitCode::Config, format!("{name} is no text in UTF-8; save it as such")))?;
-        let cluster = cluster::parse(&text)
-            .map_err(|problems| Failure::new(problems.exit_code(), format!("{name} has problems:\n{problems}")))?;
+        let cluster = parse(&name, text)?;
         Ok(Self { bundle, cluster, cluster_digest, catalogue })
     }
 
@@ -82,16 +79,13 @@ impl Opened {
         seen.keep(&home.verified())
     }
 
-    /// Whether the bundle has everything the cluster needs, and the cluster has hosts; all that lacks is named.
+    /// Whether the bundle has everything the cluster needs, and a plan can be made of the cluster; all that lacks is named.
     pub fn check_closed_world(&self) -> Result<(), Failure> {
         let facts = BTreeMap::new();
         let cx = self.plan_cx(&facts);
         cx.kubernetes().map_err(failures::recipe)?;
         bundle::check(&cx).map_err(failures::recipe)?;
-        if self.cluster.hosts.is_empty() {
-            return Err(failures::recipe(RecipeError::NoHosts { what: "hosts" }));
-        }
-        Ok(())
+        failures::recipes(config::check(&cx))
     }
 
     /// What planning starts from.
@@ -130,7 +124,16 @@ fn about(bundle: &Bundle) -> String {
     }
 }
 
-fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
+/// The cluster of a text.
+pub fn parse(name: &str, text: Vec<u8>) -> Result<Cluster, Failure> {
+    let text = String::from_utf8(text)
+        .map_err(|_| Failure::new(ExitCode::Config, format!("{name} is no text in UTF-8; save it as such")))?;
+    cluster::parse(&text)
+        .map_err(|problems| Failure::new(problems.exit_code(), format!("{name} has problems:\n{problems}")))
+}
+
+/// The bytes of a cluster.yaml.
+pub fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path)
         .map_err(|error| Failure::new(ExitCode::Config, format!("cannot read {}: {error}", path.display())))
 }

@@ -105,7 +105,8 @@ fn note(display: &Display, text: &str) {
     events::note(&events::Shown(display), text);
 }
 
-fn refused(problems: Vec<Problem>) -> Failure {
+/// The end of a verb whose plan is refused.
+pub fn refused(problems: Vec<Problem>) -> Failure {
     let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
     let lines: Vec<String> = errors.map(|problem| format!("\n- {}", text(problem))).collect();
     let data = serde_json::to_value(&problems).unwrap_or_default();

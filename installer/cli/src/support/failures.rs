@@ -31,9 +31,9 @@ pub fn recipe(error: RecipeError) -> Failure {
 }
 
 /// Every host that could not be worked with, told together; the most severe decides the exit code.
-pub fn links(errors: &[LinkError]) -> Failure {
-    let code = errors.iter().map(LinkError::exit_code).max().unwrap_or(ExitCode::Internal);
-    let texts: Vec<String> = errors.iter().map(|error| Failure::from_error(code, error).text).collect();
+pub fn links<'a>(errors: impl IntoIterator<Item = &'a LinkError> + Clone) -> Failure {
+    let code = errors.clone().into_iter().map(LinkError::exit_code).max().unwrap_or(ExitCode::Internal);
+    let texts: Vec<String> = errors.into_iter().map(|error| Failure::from_error(code, error).text).collect();
     Failure::new(code, texts.join("\n"))
 }
 
