@@ -10,10 +10,12 @@ use std::collections::BTreeMap;
 use common::{Host, archive, same};
 use kubexm_ops::{Wave, dispatch};
 use kubexm_plan::op::{
-    Act, AllInto, Binary, Blobs, Dir, Hostname, HostsBlock, ImageLoaded, KernelModule, KubeObject, Kubeconfig, Link,
-    NodeLabel, NodeUntainted, Op, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Unit, Unpacked,
+    Act, AllInto, Binary, Blobs, Dir, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject,
+    Kubeconfig, Link, NodeLabel, NodeUntainted, Op, RegistryLayout, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl,
+    Unit, Unpacked,
 };
 use kubexm_spec::Digest;
+use kubexm_spec::depot::Repository;
 
 const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 const TAINT: &str = "node-role.kubernetes.io/control-plane";
@@ -29,7 +31,7 @@ fn cluster(host: &mut Host) {
 
 type Case = (&'static str, fn(&mut Host) -> Op);
 
-const CASES: [Case; 27] = [
+const CASES: [Case; 30] = [
     ("a new file in a new folder", |h| h.file("/etc/kubexm/deep/config", "wanted\n").into()),
     ("a file over another", |h| {
         h.put("/etc/kubexm.conf", "old\n");
@@ -117,6 +119,38 @@ const CASES: [Case; 27] = [
         h.put("/run/kubexm-double/registry.json", served);
         let reference = "registry.k8s.io/pause:3.10.1".to_owned();
         ImageLoaded { reference, digest, platform: "linux/amd64".into(), source: Default::default() }.into()
+    }),
+    ("an image of the store", |h| {
+        h.ready_for_init();
+        let (layer, index) = ("a layer", "{\"schemaVersion\":2,\"manifests\":[]}");
+        let blobs = [layer, index].map(|bytes| {
+            let digest = Digest::of(bytes);
+            h.put(&format!("/var/lib/kubexm/store/blobs/sha256/{}", digest.hex()), bytes);
+            digest
+        });
+        let reference = "registry.k8s.io/pause:3.10.1".to_owned();
+        let source = ImageSource::Store { blobs: blobs.into() };
+        ImageLoaded { reference, digest: blobs[1], platform: "linux/amd64".into(), source }.into()
+    }),
+    ("a registry's layout beside a stranger's repository", |h| {
+        let link = "/mnt/registry/docker/registry/v2/repositories/quay.io/a/_manifests/tags/1/current/link";
+        h.put(link, format!("{}", Digest::of("an older one")));
+        h.put("/mnt/registry/docker/registry/v2/repositories/quay.io/b/_layers/keep", "theirs");
+        let [layer, index] = ["a layer", "an index"].map(|bytes| {
+            let digest = Digest::of(bytes);
+            h.put(&format!("/var/lib/kubexm/store/blobs/sha256/{}", digest.hex()), bytes);
+            digest
+        });
+        let repository =
+            Repository { tags: [("1".to_owned(), index)].into(), manifests: [index].into(), blobs: [layer].into() };
+        let repositories = [("quay.io/a".to_owned(), repository.clone()), ("quay.io/new".to_owned(), repository)];
+        RegistryLayout { data_dir: "/mnt/registry".into(), repositories: repositories.into() }.into()
+    }),
+    ("a registry's layout where nothing was", |h| {
+        let layer = Digest::of("a layer");
+        h.put(&format!("/var/lib/kubexm/store/blobs/sha256/{}", layer.hex()), "a layer");
+        let repository = Repository { blobs: [layer].into(), ..Repository::default() };
+        RegistryLayout { data_dir: "/mnt/registry".into(), repositories: [("a".to_owned(), repository)].into() }.into()
     }),
     ("a user's kubeconfig", |h| {
         cluster(h);

@@ -8,7 +8,7 @@ use kubexm_engine::events::event;
 use kubexm_engine::{Belongs, EventSink};
 use kubexm_manifests::Catalogue;
 use kubexm_plan::Facts;
-use kubexm_recipes::{PlanCx, bundle, config};
+use kubexm_recipes::{PlanCx, RecipeError, bundle, config};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Cluster, Digest, ExitCode, cluster};
 use kubexm_terminal::Failure;
@@ -85,7 +85,10 @@ impl Opened {
         let cx = self.plan_cx(&facts);
         cx.kubernetes().map_err(failures::recipe)?;
         bundle::check(&cx).map_err(failures::recipe)?;
-        failures::recipes(config::check(&cx))
+        let wrong = config::check(&cx);
+        let Some(code) = wrong.iter().map(RecipeError::exit_code).max() else { return Ok(()) };
+        let texts: Vec<String> = wrong.iter().map(|error| Failure::from_error(code, error).text).collect();
+        Err(Failure::new(code, texts.join("\n")))
     }
 
     /// What planning starts from.

@@ -61,6 +61,11 @@ impl Line {
     }
 }
 
+/// Whether a version's config can be written.
+pub fn known(version: &str) -> Result<(), RecipeError> {
+    Line::of(version).map(drop)
+}
+
 /// Programs, where images come from, and the running service.
 pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
     Ok(vec![programs(draft.cx, node)?, mirrors(draft, node)?, run(draft, node)?])
