@@ -59,13 +59,15 @@ def overlap(run):
     assert len(hosts) < 2 or pairs, "no two hosts were ever worked on at the same moment"
 
 
-def is_act(step, word):
-    return any(op.get("op") == "act" and word in json.dumps(op).lower() for op in step["ops"])
+def makes_control_plane(step):
+    """kubeadm init, or a join as a control plane."""
+    acts = [op for op in step["ops"] if op.get("op") == "act"]
+    return any(op.get("act") == "kubeadmInit" or op.get("controlPlane") is True for op in acts)
 
 
 def one_at_a_time(run):
     plan = steps(Path(run) / "plan.json")
-    joining = {s["id"] for s in plan if is_act(s, "init") or is_act(s, "controlplane")}
+    joining = {s["id"] for s in plan if makes_control_plane(s)}
     spans = [span for span in intervals(run) if span[0] in joining]
     print(spans)
     assert len(spans) > 1, f"one control plane or none was made: {joining}"

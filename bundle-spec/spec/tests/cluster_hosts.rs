@@ -1,6 +1,6 @@
 //! `spec.hosts`: the ways in to a host.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{Host, Jump, ProblemKind, Problems, SecretSource, parse};

@@ -44,19 +44,32 @@ impl Carrier<'_, '_> {
             report(arrived.values().sum());
         };
         tokio::select! {
-            brought = self.bring(&wanting, link, &progress) => brought?,
+            brought = self.bring(step, &wanting, link, &progress) => brought?,
             () = self.attempt.options.cancel.cancelled() => return Err(Trouble::Interrupted),
         }
         report(total);
         Ok(())
     }
 
-    async fn bring(&self, wanting: &[&Blobs], link: &dyn Link, progress: DeliverProgress<'_>) -> Result<(), Trouble> {
+    async fn bring(
+        &self,
+        step: &Step,
+        wanting: &[&Blobs],
+        link: &dyn Link,
+        progress: DeliverProgress<'_>,
+    ) -> Result<(), Trouble> {
         let mut missing: BTreeMap<Digest, u64> = BTreeMap::new();
         for blobs in wanting {
             let all: Vec<(Digest, u64)> = blobs.blobs.iter().map(|(digest, size)| (*digest, *size)).collect();
             match &blobs.depots {
-                Some(depots) => missing.extend(link.fetch(&all, depots, progress).await?),
+                Some(depots) => {
+                    let fetched = link.fetch(&all, depots, progress).await?;
+                    for reason in fetched.reasons {
+                        let text = format!("{}: {reason}; what no depot gives is sent from here", step.id);
+                        self.attempt.emit(EventKind::Warning { text });
+                    }
+                    missing.extend(fetched.missing);
+                }
                 None => missing.extend(all),
             }
         }

@@ -14,7 +14,7 @@ use tokio::io::AsyncReadExt;
 
 use crate::link::agent::Work;
 use crate::link::agent::lock::{HostLock, LockError, Patience};
-use crate::link::{BlobSource, Change, DeliverProgress, Link, LinkError, SlotValues};
+use crate::link::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, SlotValues};
 
 /// Bytes of a blob that are read before they are written.
 const CHUNK: usize = 1 << 20;
@@ -186,13 +186,8 @@ impl<W: Work> Link for LocalLink<W> {
     }
 
     /// The controller's own bundle is nearer than any depot.
-    async fn fetch(
-        &self,
-        blobs: &[(Digest, u64)],
-        _: &Depots,
-        _: DeliverProgress<'_>,
-    ) -> Result<Vec<(Digest, u64)>, LinkError> {
-        Ok(blobs.to_vec())
+    async fn fetch(&self, blobs: &[(Digest, u64)], _: &Depots, _: DeliverProgress<'_>) -> Result<Fetched, LinkError> {
+        Ok(Fetched { missing: blobs.to_vec(), reasons: Vec::new() })
     }
 
     async fn listen(&self, _: &[mesh::Port]) -> Result<(), LinkError> {

@@ -4,14 +4,16 @@
 
 mod common;
 
-use common::{Site, StopAt, checked, plan};
+use std::sync::{Mutex, PoisonError};
+
+use common::{OneBlob, Site, StopAt, checked, plan};
 use kubexm_engine::events::{Recorder, Silent};
 use kubexm_engine::replay::{RunState, StepState};
 use kubexm_engine::sim::Failure;
-use kubexm_engine::{EngineError, Outcome, execute, run};
+use kubexm_engine::{EngineError, EventSink, Outcome, execute, run};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{Op, Step, StepId, Undo};
-use kubexm_spec::event::{EventKind, StepOutcome};
+use kubexm_spec::event::{Event, EventKind, StepOutcome};
 use kubexm_spec::{Digest, ExitCode};
 
 fn outcomes(recorder: &Recorder) -> Vec<(String, StepOutcome)> {
@@ -191,5 +193,35 @@ async fn the_controller_sends_only_what_the_depots_do_not_have() {
         let (mut run, links) = (site.create(&plan), site.fleet.links());
         let outcome = execute(&plan, &links, &mut run, &site.pki, &NoBundle, &Silent, site.options.clone()).await;
         assert_eq!(outcome.expect("a run"), end, "in the depots: {in_depots}");
+    }
+}
+
+#[tokio::test]
+async fn a_depot_that_fails_is_told_to_the_operator_though_the_run_succeeds() {
+    let mut plan = plan().plan().clone();
+    for op in plan.steps.iter_mut().flat_map(|step| &mut step.ops) {
+        if let Op::Blobs(blobs) = op {
+            blobs.depots = Some(Depots { urls: vec!["https://a:5443".to_owned()], ca: "/ca.crt".to_owned() });
+        }
+    }
+    let plan = checked(plan);
+    let site = Site::new();
+    site.fleet.depot_fails("depot https://a:5443: no answer for 25 s");
+    let (mut run, links, told) = (site.create(&plan), site.fleet.links(), Warnings::default());
+    let outcome = execute(&plan, &links, &mut run, &site.pki, &OneBlob, &told, site.options.clone()).await;
+    assert_eq!(outcome.expect("a run"), Outcome::Succeeded);
+    let told = told.0.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(told.iter().any(|text| text.contains("https://a:5443: no answer for 25 s")), "{told:?}");
+}
+
+/// Keeps what the operator is warned of.
+#[derive(Default)]
+struct Warnings(Mutex<Vec<String>>);
+
+impl EventSink for Warnings {
+    fn emit(&self, event: Event) {
+        if let EventKind::Warning { text } = event.kind {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+        }
     }
 }

@@ -2,7 +2,6 @@
 //! controller is a process of its own, whose peak memory the kernel tells.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: what cannot go on fails the test")]
-#![expect(clippy::print_stdout, reason = "the measured process tells its figures")]
 
 #[path = "ssh_link/server.rs"]
 #[allow(dead_code, reason = "another test uses the rest")]
@@ -51,7 +50,7 @@ fn plan() -> Plan {
         steps: Vec::new(),
     };
     for number in 0..STEPS {
-        let digest = plan.text(&format!("file {number}\n{}", "x".repeat(20_000)));
+        let digest = plan.text(format!("file {number}\n{}", "x".repeat(20_000)));
         let path = format!("/etc/kubexm-test-{number}.conf");
         let step = Step::on("node1", &format!("test.file{number}"), "Write a file")
             .ensure(File { path, content: Content::Text { digest }, mode: 0o644 })

@@ -81,6 +81,17 @@ fn a_full_disk_and_noexec_are_found_by_mount_point() {
 }
 
 #[test]
+fn noexec_is_found_where_images_and_volumes_have_their_programs() {
+    let host = Host::fresh();
+    host.put(
+        "/proc/self/mountinfo",
+        "25 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n26 25 8:2 / /var rw,noexec - ext4 /dev/sda2 rw\n\
+         27 26 8:3 / /var/lib/kubelet rw,noexec,nosuid - ext4 /dev/sda3 rw\n28 25 8:4 / /opt rw - ext4 /dev/sda4 rw\n",
+    );
+    assert_eq!(look(&host).noexec, ["/var", "/var/lib/kubelet"]);
+}
+
+#[test]
 fn a_taken_port_is_named_with_its_process_and_ours_is_known_by_the_ledger() {
     let host = Host::fresh();
     host.put("/proc/net/tcp", "sl local\n 0: 00000000:192B 00000000:0000 0A 0:0 0:0 0 0 0 4242 1\n");

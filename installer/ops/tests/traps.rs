@@ -279,12 +279,7 @@ impl System for Busy {
     fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError> {
         self.inner.system().https_get(url, ca)
     }
-    fn https_heads(
-        &self,
-        url: &str,
-        ca: &[u8],
-        paths: &[String],
-    ) -> Result<Vec<kubexm_ops::system::Head>, OpError> {
+    fn https_heads(&self, url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<kubexm_ops::system::Head>, OpError> {
         self.inner.system().https_heads(url, ca, paths)
     }
     fn https_post(&self, request: &HttpsPost<'_>) -> Result<(u16, Vec<u8>), OpError> {

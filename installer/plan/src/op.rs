@@ -140,6 +140,15 @@ pub struct Depots {
     pub ca: String,
 }
 
+impl Depots {
+    /// Seconds that a node may take to get so many bytes from them; what is not there then, the controller sends. Two
+    /// mebibytes a second are little in one's own network, and a depot that hangs is found out within a minute.
+    pub fn limit_s(&self, bytes: u64) -> u64 {
+        let hanging = u64::try_from(self.urls.len()).unwrap_or(u64::MAX).saturating_mul(60);
+        (bytes / (2 << 20)).saturating_add(hanging).saturating_add(120)
+    }
+}
+
 /// A blob as an executable file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -49,7 +49,7 @@ impl Collection {
         for path in files_below(&cluster.pki()).into_iter().chain([cluster.kubeconfig()]) {
             // What cannot be read cannot have been copied from here either.
             if let Ok(secret) = fs::read_to_string(&path)
-                && !path.extension().is_some_and(|extension| extension == "crt")
+                && path.extension().is_none_or(|extension| extension != "crt")
             {
                 known.learn(&secret);
             }

@@ -35,6 +35,15 @@ pub trait BlobSource: Send + Sync {
 /// Reports bytes delivered: (blob, bytes done, bytes in all).
 pub type DeliverProgress<'a> = &'a (dyn Fn(Digest, u64, u64) + Send + Sync);
 
+/// What came of asking depots.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// What none of them gave, with its size in bytes: for the controller to send.
+    pub missing: Vec<(Digest, u64)>,
+    /// What each depot did that failed, for people. One that merely lacks a blob did not fail.
+    pub reasons: Vec<String>,
+}
+
 /// One host, as the executor sees it. Every call can be made again after a crash.
 #[async_trait]
 pub trait Link: Send + Sync {
@@ -58,13 +67,13 @@ pub trait Link: Send + Sync {
     /// The records of the node's ledger, in the order they were written.
     async fn ledger(&self) -> Result<Vec<ledger::Record>, LinkError>;
 
-    /// Has the node take blobs from depots; returns what they did not give. A depot that does not answer is no error.
+    /// Has the node take blobs from depots. A depot that does not answer is no error.
     async fn fetch(
         &self,
         blobs: &[(Digest, u64)],
         depots: &Depots,
         progress: DeliverProgress<'_>,
-    ) -> Result<Vec<(Digest, u64)>, LinkError>;
+    ) -> Result<Fetched, LinkError>;
 
     /// Listens on those of these ports that are free, until it is asked again (with none: no more). Answers dials.
     async fn listen(&self, ports: &[mesh::Port]) -> Result<(), LinkError>;

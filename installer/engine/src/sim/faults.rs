@@ -21,6 +21,11 @@ impl SimFleet {
         self.lock().depots.insert(blob);
     }
 
+    /// A depot fails, as every node that asks will tell.
+    pub fn depot_fails(&self, trouble: &str) {
+        self.lock().depot_troubles.push(trouble.to_owned());
+    }
+
     /// What was made for slots so far, in order: `joinToken`, `caCertHash` …
     pub fn provided(&self) -> Vec<String> {
         self.lock().provided.clone()

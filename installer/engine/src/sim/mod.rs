@@ -21,7 +21,7 @@ use kubexm_spec::{Arch, Digest};
 use tokio::io::AsyncReadExt;
 
 use crate::execute::Links;
-use crate::link::{BlobSource, Change, DeliverProgress, Found, Link, LinkError, ProbeAnswer, SlotValues};
+use crate::link::{BlobSource, Change, DeliverProgress, Fetched, Found, Link, LinkError, ProbeAnswer, SlotValues};
 use world::World;
 
 /// Where the fleet fails, once. Converges of ops are counted from 1 over all hosts.
@@ -156,7 +156,7 @@ impl Link for SimLink {
         blobs: &[(Digest, u64)],
         _: &Depots,
         progress: DeliverProgress<'_>,
-    ) -> Result<Vec<(Digest, u64)>, LinkError> {
+    ) -> Result<Fetched, LinkError> {
         tokio::task::yield_now().await;
         self.reach()?;
         let mut world = self.fleet.lock();
@@ -165,7 +165,7 @@ impl Link for SimLink {
             world.add_blob(&self.host, &digest);
             progress(digest, size, size);
         }
-        Ok(missing)
+        Ok(Fetched { missing, reasons: world.depot_troubles.clone() })
     }
 
     async fn listen(&self, _: &[mesh::Port]) -> Result<(), LinkError> {

@@ -32,6 +32,8 @@ pub(super) struct World {
     pub(super) failure: Option<Failure>,
     /// Blobs that the depots of the cluster have.
     pub(super) depots: BTreeSet<Digest>,
+    /// What a node says that the depots did.
+    pub(super) depot_troubles: Vec<String>,
     /// Hosts that nothing reaches.
     pub(super) cut: BTreeSet<String>,
     /// Kinds of the values made for slots.

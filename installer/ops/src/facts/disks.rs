@@ -1,6 +1,6 @@
 //! Space and mount options of the paths we write to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use kubexm_plan::facts::Disk;
@@ -20,8 +20,8 @@ const PATHS: [&str; 9] = [
     "/var/log",
     "/mnt/registry",
 ];
-/// Where programs are run from.
-const PROGRAM_PATHS: [&str; 2] = ["/usr/local/bin", "/opt/cni/bin"];
+/// Where programs are run from: ours, those of images, and those that pods keep in volumes.
+const PROGRAM_PATHS: [&str; 4] = ["/usr/local/bin", "/opt/cni/bin", "/var/lib/containerd", "/var/lib/kubelet"];
 
 struct Mount {
     point: String,
@@ -53,17 +53,16 @@ pub(super) fn look(machine: &Machine) -> Result<Vec<Disk>, OpError> {
     Ok(by_mount.into_values().collect())
 }
 
-/// Mount points with `noexec` under which we put programs.
+/// Mount points with `noexec` that programs are run from.
 pub(super) fn noexec(machine: &Machine) -> Result<Vec<String>, OpError> {
     let mounts = mounts(machine)?;
-    let mut found: Vec<String> = PROGRAM_PATHS
+    let found: BTreeSet<String> = PROGRAM_PATHS
         .iter()
         .filter_map(|path| of(&mounts, path))
         .filter(|mount| mount.options.split(',').any(|option| option == "noexec"))
         .map(|mount| mount.point.clone())
         .collect();
-    found.dedup();
-    Ok(found)
+    Ok(found.into_iter().collect())
 }
 
 /// Of proc_pid_mountinfo(5): the fifth field is the mount point, the sixth its options; the type follows ` - `.

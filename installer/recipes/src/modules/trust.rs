@@ -31,11 +31,13 @@ pub fn ca(draft: &mut Draft<'_>, node: &Node<'_>) -> Step {
         .build()
 }
 
-/// The step with its blobs taken from these depots.
+/// The step with its blobs taken from these depots. Its own time stays for what the controller has to send after all.
 pub fn taking_from(depots: Option<Depots>, mut step: Step) -> Step {
+    let Some(depots) = depots else { return step };
     for op in &mut step.ops {
         if let Op::Blobs(blobs) = op {
-            blobs.depots.clone_from(&depots);
+            step.timeout_s = step.timeout_s.saturating_add(depots.limit_s(blobs.blobs.values().sum()));
+            blobs.depots = Some(depots.clone());
         }
     }
     step

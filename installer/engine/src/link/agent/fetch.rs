@@ -15,61 +15,40 @@ use kubexm_spec::Digest;
 use kubexm_transport::{FileCandidate, HttpClient, HttpOptions, Store, TransportError, Want};
 
 use super::chain;
+use crate::link::Fetched;
 
 /// Blobs at the same time.
 const AT_ONCE: usize = 4;
-/// Slowest rate that is waited for, in bytes a second: a depot in one's own network is far above it.
-const SLOWEST: u64 = 2 << 20;
-/// Time that a request has whatever its size.
-const LEAST: Duration = Duration::from_secs(120);
-/// What a depot that hangs may cost: a connection and its answer, twice.
-const HANGING: Duration = Duration::from_secs(60);
 /// Between two looks whether the controller is still there.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What came of a request.
-pub(super) struct Fetched {
-    /// What no depot gave.
-    pub missing: BTreeMap<Digest, u64>,
-    /// What each depot that failed did.
-    pub reasons: Vec<String>,
+/// What a request may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// All of it.
+    pub whole: Duration,
+    /// For a connection to a depot.
+    pub connect: Duration,
+    /// Without a byte before a connection is given up; it is tried once more.
+    pub stall: Duration,
 }
 
-/// How long a request may take. What is not there then is missing.
-pub(crate) fn limit(blobs: &BTreeMap<Digest, u64>, depots: &Depots) -> Duration {
-    let bytes = blobs.values().fold(0_u64, |sum, size| sum.saturating_add(*size));
-    let depots = u32::try_from(depots.urls.len()).unwrap_or(u32::MAX);
-    LEAST.saturating_add(HANGING.saturating_mul(depots)).saturating_add(Duration::from_secs(bytes / SLOWEST))
-}
-
-/// Fetches what the store lacks, until the limit or until the controller is `gone`. An error is this node's own: a full
-/// disk, a CA file that cannot be read.
-pub(super) fn fetch(
-    store: &Path,
-    blobs: &BTreeMap<Digest, u64>,
-    depots: &Depots,
-    gone: impl Fn() -> bool,
-) -> Result<Fetched, String> {
-    fetch_with(options(), limit(blobs, depots), store, blobs, depots, gone)
-}
-
-fn options() -> HttpOptions {
-    HttpOptions {
-        connect_timeout: Duration::from_secs(5),
-        stall_timeout: Duration::from_secs(20),
-        retries: 1,
-        backoff_min: Duration::from_millis(250),
-        backoff_max: Duration::from_secs(2),
-        parallel: AT_ONCE,
-        parallel_per_host: AT_ONCE,
-        proxies: false,
-        ..HttpOptions::default()
+impl Limits {
+    /// For blobs of so many bytes in all. A depot that hangs costs a connection and a silence, twice, which
+    /// [`Depots::limit_s`] has room for.
+    pub fn of(bytes: u64, depots: &Depots) -> Self {
+        Self {
+            whole: Duration::from_secs(depots.limit_s(bytes)),
+            connect: Duration::from_secs(5),
+            stall: Duration::from_secs(20),
+        }
     }
 }
 
-fn fetch_with(
-    options: HttpOptions,
-    limit: Duration,
+/// Fetches what the store lacks, until the limit or until the controller is `gone`. The program has installed rustls'
+/// provider. An error is this node's own: a full disk, a CA file that cannot be read.
+pub fn fetch(
+    limits: Limits,
     store: &Path,
     blobs: &BTreeMap<Digest, u64>,
     depots: &Depots,
@@ -77,7 +56,7 @@ fn fetch_with(
 ) -> Result<Fetched, String> {
     let store = Store::open(store).map_err(|error| chain(&error))?;
     let depots = Asked {
-        client: HttpClient::new(options).map_err(|error| chain(&error))?,
+        client: HttpClient::new(options(limits)).map_err(|error| chain(&error))?,
         urls: &depots.urls,
         ca: PathBuf::from(&depots.ca),
         down: Mutex::default(),
@@ -93,8 +72,8 @@ fn fetch_with(
         tokio::select! {
             results = all => results.into_iter().collect::<Result<(), _>>().map_err(|error| chain(&error)),
             () = until(&gone) => Err("the controller is gone".to_owned()),
-            () = tokio::time::sleep(limit) => {
-                depots.note(format!("the depots were too slow: not all of it came within {} s", limit.as_secs()));
+            () = tokio::time::sleep(limits.whole) => {
+                depots.note(format!("the depots were too slow: not all of it came within {} s", limits.whole.as_secs()));
                 Ok(())
             }
         }
@@ -102,13 +81,27 @@ fn fetch_with(
     // A blocking task (a sync of a large file) may still run; what it does is whole or not there.
     runtime.shutdown_timeout(Duration::from_secs(5));
     done?;
-    let mut missing = BTreeMap::new();
+    let mut missing = Vec::new();
     for (digest, size) in blobs {
         if !store.holds(digest, *size).map_err(|error| chain(&error))? {
-            missing.insert(*digest, *size);
+            missing.push((*digest, *size));
         }
     }
     Ok(Fetched { missing, reasons: depots.reasons.into_inner().unwrap_or_else(PoisonError::into_inner) })
+}
+
+fn options(limits: Limits) -> HttpOptions {
+    HttpOptions {
+        connect_timeout: limits.connect,
+        stall_timeout: limits.stall,
+        retries: 1,
+        backoff_min: Duration::from_millis(250),
+        backoff_max: Duration::from_secs(2),
+        parallel: AT_ONCE,
+        parallel_per_host: AT_ONCE,
+        proxies: false,
+        ..HttpOptions::default()
+    }
 }
 
 async fn until(gone: impl Fn() -> bool) {

@@ -6,7 +6,7 @@
 //! answered while a step takes minutes. When the channel closes, or nothing was heard for [`SILENCE`], no further
 //! request is taken, the steps that run are finished and written to the ledger, and the agent ends.
 
-pub(crate) mod fetch;
+pub mod fetch;
 pub(crate) mod lock;
 mod mesh;
 mod store;
@@ -21,8 +21,8 @@ use std::time::{Duration, SystemTime};
 
 use kubexm_spec::Arch;
 
-use super::Change;
 use super::wire::{Answer, Ask, Frame, PROTOCOL, Request, Response, Secret, WireError, frame};
+use super::{Change, Fetched};
 use lock::{HostLock, Patience};
 pub use store::serve_store;
 pub use work::{LOCK_PATH, Work};
@@ -144,8 +144,13 @@ impl<W: Work> Agent<W> {
             Ask::Ledger => self.work.ledger().map(|records| Answer::Ledger { records }),
             Ask::Fetch { blobs, depots } => {
                 let gone = || self.gone.load(Ordering::SeqCst);
-                fetch::fetch(&self.work.store_path(), &blobs, &depots, gone)
-                    .map(|fetch::Fetched { missing, reasons }| Answer::Fetched { missing, reasons })
+                let bytes = blobs.values().fold(0_u64, |sum, size| sum.saturating_add(*size));
+                let fetched =
+                    fetch::fetch(fetch::Limits::of(bytes, &depots), &self.work.store_path(), &blobs, &depots, gone);
+                fetched.map(|Fetched { missing, reasons }| Answer::Fetched {
+                    missing: missing.into_iter().collect(),
+                    reasons,
+                })
             }
             Ask::Listen { ports } => {
                 let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);

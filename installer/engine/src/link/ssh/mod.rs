@@ -30,7 +30,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::wire::{Answer, Ask, Secrets};
-use super::{BlobSource, Change, DeliverProgress, Link, LinkError, SlotValues};
+use super::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, SlotValues};
 use channel::{AgentChannel, ChannelError};
 use connection::{Connection, NoSession, unreachable};
 use deliver::Interrupted;
@@ -348,7 +348,7 @@ impl Link for SshLink {
         blobs: &[(Digest, u64)],
         depots: &Depots,
         progress: DeliverProgress<'_>,
-    ) -> Result<Vec<(Digest, u64)>, LinkError> {
+    ) -> Result<Fetched, LinkError> {
         self.fetch_from(blobs, depots, progress).await
     }
 
