@@ -97,14 +97,22 @@ fn serve(host: &Host) -> Server {
     let mut child = Command::new(program())
         .args(["serve", &at("/etc/registry.yml")])
         .env("OTEL_TRACES_EXPORTER", "none")
+        .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .expect("a registry");
+    let (said, addresses) = std::sync::mpsc::channel();
     let log = BufReader::new(child.stderr.take().expect("its log"));
-    let address = log.lines().map_while(Result::ok).find_map(|line| {
-        let at = line.find("listening on 127.0.0.1:")? + "listening on ".len();
-        Some(line[at..].split([' ', ',', '"']).next().unwrap_or_default().to_owned())
+    // Read to its end: a program whose log nobody takes any more dies of SIGPIPE in the middle of an answer.
+    std::thread::spawn(move || {
+        for line in log.lines().map_while(Result::ok) {
+            if let Some(at) = line.find("listening on 127.0.0.1:") {
+                let address = line[at + "listening on ".len()..].split([' ', ',', '"']).next().unwrap_or_default();
+                let _ = said.send(address.to_owned());
+            }
+        }
     });
+    let address = addresses.recv_timeout(std::time::Duration::from_secs(20)).ok();
     Server { child, url: format!("https://{}", address.expect("it listens")) }
 }
 

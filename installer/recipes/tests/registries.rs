@@ -60,7 +60,10 @@ fn the_registry_gets_every_image_under_names_that_nodes_ask_for_and_is_asked_for
     let hosts = text(&plan, "/etc/containerd/certs.d/localhost:5000/hosts.toml");
     assert!(hosts.contains("server = \"https://registry.demo.kubexm.internal:5000/v2/localhost_5000\""), "{hosts}");
     let config = text(&plan, "/etc/kubexm/registry/config.yml");
-    assert!(config.contains("rootdirectory: /srv/registry\n") && config.contains("addr: 0.0.0.0:5000\n"), "{config}");
+    assert!(
+        config.contains("rootdirectory: \"/srv/registry\"\n") && config.contains("addr: 0.0.0.0:5000\n"),
+        "{config}"
+    );
     assert!(ops(&plan, "node2").all(|op| !matches!(op, Op::RegistryLayout(_))));
     insta::assert_snapshot!(config);
 }
