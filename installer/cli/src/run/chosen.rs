@@ -20,15 +20,34 @@ pub fn to_resume(cluster: &ClusterHome, named: Option<&str>) -> Result<RunId, Fa
     Err(Failure::new(ExitCode::Usage, format!("run {id} of cluster {} {what}", cluster.name)))
 }
 
-/// The run to take back.
+/// The run to take back. What a later run changed stands on what this one did, so the later one goes first.
 pub fn to_take_back(cluster: &ClusterHome, named: Option<&str>) -> Result<RunId, Failure> {
     let id = find(cluster, named)?;
-    let what = match status(cluster, &id)?.state {
-        RunState::RolledBack => "was taken back already",
-        RunState::New => "has not begun: there is nothing to take back",
-        _ => return Ok(id),
-    };
-    Err(Failure::new(ExitCode::Usage, format!("run {id} of cluster {} {what}", cluster.name)))
+    let refused = |what: &str| Failure::new(ExitCode::Usage, format!("run {id} of cluster {} {what}", cluster.name));
+    match status(cluster, &id)?.state {
+        RunState::RolledBack => return Err(refused("was taken back already")),
+        RunState::New => return Err(refused("has not begun: there is nothing to take back")),
+        _ => {}
+    }
+    for later in cluster.run_ids()?.into_iter().filter(|later| *later > id) {
+        let later = status(cluster, &later)?;
+        if left_something(&later) {
+            return Err(refused(&format!(
+                "was followed by run {}, which changed hosts: take that one back first",
+                later.run
+            )));
+        }
+    }
+    Ok(id)
+}
+
+/// Whether hosts may be otherwise than before a run.
+fn left_something(run: &Status) -> bool {
+    match run.state {
+        RunState::New | RunState::RolledBack => false,
+        RunState::Succeeded => run.counts.done > 0,
+        _ => true,
+    }
 }
 
 fn status(cluster: &ClusterHome, id: &RunId) -> Result<Status, Failure> {

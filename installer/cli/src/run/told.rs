@@ -3,7 +3,6 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use kubexm_engine::replay::StepState;
 use kubexm_engine::{Outcome, Status};
 use kubexm_terminal::Failure;
 use serde_json::{Value, json};
@@ -17,7 +16,7 @@ pub fn data(status: &Status, report: &Path) -> Value {
 pub fn unwell(outcome: Outcome, status: &Status, report: &Path) -> Failure {
     let mut text = String::new();
     // Writing to a string cannot fail.
-    for step in status.steps.iter().filter(|step| step.state == StepState::Failed || step.undo_error.is_some()) {
+    for step in status.steps.iter().filter(|step| step.failed() || step.undo_error.is_some()) {
         if let Some(error) = &step.error {
             let _ = writeln!(text, "{} ({}) failed: {error}", step.title, step.step);
         }

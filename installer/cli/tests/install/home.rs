@@ -1,5 +1,6 @@
 //! What is told of runs, from the journals alone.
 
+use kubexm_engine::journal::{Entry, Journal, Record};
 use kubexm_engine::{Run, RunId};
 use kubexm_manifests::Catalogue;
 use kubexm_plan::lint;
@@ -76,6 +77,27 @@ fn a_run_that_cannot_be_read_does_not_hide_the_others() {
     seen.stdout(
         contains("20260101T000000Z-0001").and(contains("20260101T000000Z-0002")).and(contains("cannot be read")),
     );
+}
+
+#[test]
+fn a_run_that_a_later_one_stands_on_is_not_taken_back_before_it() {
+    let site = Site::new();
+    let runs = site.path("home/clusters/demo/runs");
+    for id in ["20260101T000000Z-0001", "20260101T000000Z-0002"] {
+        let run = Run::create(&runs, RunId::named(id), &plan()).unwrap();
+        let record = Record::RunStarted {
+            plan: run.plan_digest(),
+            tool: "test".to_owned(),
+            resume: "resume".to_owned(),
+            rollback: "rollback".to_owned(),
+        };
+        Journal::open(&run.dir().join("journal.jsonl")).unwrap().0.append(&Entry::now(record)).unwrap();
+    }
+    let bundle = site.bundle(closed_port());
+    let back = |run: &str| site.install(&["rollback", run, "-y", "--bundle", bundle.to_str().unwrap()]).assert();
+    back("20260101T000000Z-0001").code(2).stderr(contains("followed by run 20260101T000000Z-0002"));
+    // The last one is let through, to be refused for its bundle.
+    back("20260101T000000Z-0002").code(61).stderr(contains("belongs to another"));
 }
 
 pub fn plan() -> kubexm_plan::CheckedPlan {

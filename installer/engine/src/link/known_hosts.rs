@@ -251,7 +251,7 @@ mod tests {
     fn a_revoked_key_is_refused_whatever_else_is_said() {
         assert_eq!(judge(&format!("node1 {A}\n@revoked * {A}"), "node1", 22), Verdict::Revoked(at(2)));
         assert_eq!(judge(&format!("node1 {A}\n@revoked * {B}"), "node1", 22), Verdict::Known);
-        assert_eq!(judge(&format!("@cert-authority * {A}"), "node1", 22), Verdict::Unknown);
+        assert_eq!(judge(&format!("@cert-authority * {A}"), "node1", 22), Verdict::Authority(at(1)));
     }
 
     /// The reference is OpenSSH's own: `ssh-keygen -H` hashes what we then must find.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use russh::client::{self, Handle, Msg};
 use russh::{Channel, ChannelOpenFailure};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
 
 use super::auth;
 use super::hostkey::{Checker, Refused};
@@ -19,6 +20,8 @@ use crate::link::known_hosts::KnownHosts;
 const KEEPALIVES: usize = 3;
 /// For a script of ours that looks or sets a file, however slow the login shell is.
 const SCRIPT: Duration = Duration::from_secs(600);
+/// How long a session that ended may still count for sshd.
+const BURIAL: Duration = Duration::from_secs(4);
 
 /// An authenticated connection. Dropping it closes it.
 pub struct Connection {
@@ -98,14 +101,21 @@ impl Connection {
         })
     }
 
-    /// The first session of a connection.
+    /// A session where no other is open. One that has just ended counts for sshd until it has buried the command's
+    /// process, so with `MaxSessions 1` it may refuse the next for a moment.
     pub async fn only_session(&self) -> Result<Channel<Msg>, LinkError> {
-        self.session().await.map_err(|none| match none {
-            NoSession::Lost(error) => error,
-            NoSession::Refused => {
-                denied(&self.target, "sshd opens no session at all; look at MaxSessions in its sshd_config".to_owned())
+        let until = Instant::now() + BURIAL;
+        loop {
+            match self.session().await {
+                Ok(session) => return Ok(session),
+                Err(NoSession::Lost(error)) => return Err(error),
+                Err(NoSession::Refused) if Instant::now() < until => tokio::time::sleep(BURIAL / 40).await,
+                Err(NoSession::Refused) => {
+                    let reason = "sshd opens no session at all; look at MaxSessions in its sshd_config";
+                    return Err(denied(&self.target, reason.to_owned()));
+                }
             }
-        })
+        }
     }
 
     /// Starts a command in a session of its own or in the given one, and gives its streams.
