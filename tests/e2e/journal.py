@@ -59,10 +59,17 @@ def overlap(run):
     assert len(hosts) < 2 or pairs, "no two hosts were ever worked on at the same moment"
 
 
+def acts(step):
+    return [op for op in step["ops"] if op.get("op") == "act"]
+
+
+def makes_cluster(step):
+    return any(act.get("act") == "kubeadmInit" for act in acts(step))
+
+
 def makes_control_plane(step):
     """kubeadm init, or a join as a control plane."""
-    acts = [op for op in step["ops"] if op.get("op") == "act"]
-    return any(op.get("act") == "kubeadmInit" or op.get("controlPlane") is True for op in acts)
+    return makes_cluster(step) or any(act.get("controlPlane") is True for act in acts(step))
 
 
 def one_at_a_time(run):
@@ -116,14 +123,14 @@ def next_kill(run, seed, kill, of):
 
 def before_init(run, seed, kill, of):
     plan = steps(Path(run) / "plan.json")
-    print(draw(run, seed, int(kill), int(of), ancestors(plan, [s["id"] for s in plan if is_act(s, "init")])))
+    print(draw(run, seed, int(kill), int(of), ancestors(plan, [s["id"] for s in plan if makes_cluster(s)])))
 
 
 def pick(path, seed, early, late):
     plan, chance = steps(path), random.Random(seed)
     # a step that only looks has nothing that could fail in between
     able = [s["id"] for s in plan if s["ops"]]
-    first = ancestors(plan, [s["id"] for s in plan if is_act(s, "init")])
+    first = ancestors(plan, [s["id"] for s in plan if makes_cluster(s)])
     print("\n".join(sorted(chance.sample([i for i in able if i in first], int(early)))
                     + sorted(chance.sample([i for i in able if i not in first], int(late)))))
 
