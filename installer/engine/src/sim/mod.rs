@@ -1,10 +1,14 @@
 //! A strict simulated fleet behind the same [`Link`] as real hosts: for the laws, and for trying plans without hosts.
 //!
 //! It is stricter than a real host: it refuses what would only go wrong sometimes (two unordered steps that write one
-//! path, a unit started without its files, a file taken away from a running unit).
+//! path, a step that builds on what another writes and does not wait for it, a unit started without its files, a file
+//! taken away from a running unit, a state that shows a secret), and keeps what was broken of the fleet at any point.
 
 mod faults;
+mod invariants;
+mod nodes;
 mod observe;
+mod reset;
 mod rules;
 mod slots;
 mod undo;
@@ -14,14 +18,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use kubexm_plan::facts::{Disk, Interface, SelinuxState};
+use kubexm_plan::facts::{Disk, Interface, SelinuxState, Stamp};
 use kubexm_plan::op::Depots;
-use kubexm_plan::{Facts, Plan, Probe, SlotProvider, Step, Wave, ledger, mesh};
+use kubexm_plan::{Facts, Op, Plan, Probe, Reset, SlotName, SlotProvider, Step, Wave, ledger, mesh};
 use kubexm_spec::{Arch, Digest};
 use tokio::io::AsyncReadExt;
 
 use crate::execute::Links;
 use crate::link::{BlobSource, Change, DeliverProgress, Fetched, Found, Link, LinkError, ProbeAnswer, SlotValues};
+pub use invariants::Invariant;
 use world::World;
 
 /// Where the fleet fails, once. Converges of ops are counted from 1 over all hosts.
@@ -33,6 +38,8 @@ pub enum Failure {
     After(u64),
     /// The n-th undo (of a step in a wave, over all hosts) fails and has changed nothing.
     Undo(u64),
+    /// The n-th undo has brought everything back and fails all the same.
+    AfterUndo(u64),
 }
 
 /// State of every host and of the cluster, as sorted text: two equal snapshots are two equal fleets.
@@ -85,9 +92,25 @@ impl SimFleet {
         self.lock().meddle(host, key, value);
     }
 
-    /// What must hold of a fleet at rest and does not: a unit that runs with a config it did not load.
+    /// A fleet of its own that is as this one is now. What happened until now was before all that will happen there.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let mut world = self.lock().clone();
+        world.settle();
+        (world.converges, world.undos, world.failure) = (0, 0, None);
+        world.broken.clear();
+        Self { world: Arc::new(Mutex::new(world)) }
+    }
+
+    /// What must hold of a fleet at rest and does not.
     pub fn broken_invariants(&self) -> Vec<String> {
-        self.lock().broken_invariants()
+        self.lock().broken_at_rest().into_iter().map(|(_, text)| text).collect()
+    }
+
+    /// What did not hold at some point until now, and what does not hold now that the fleet is at rest.
+    pub fn broken_so_far(&self) -> BTreeSet<(Invariant, String)> {
+        let world = self.lock();
+        world.broken.iter().cloned().chain(world.broken_at_rest()).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, World> {
@@ -105,12 +128,41 @@ impl SimLink {
     fn refused(&self, text: String) -> LinkError {
         LinkError::Op { host: self.host.clone(), text }
     }
+
+    async fn converge_ops(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<(), LinkError> {
+        for op in &step.ops {
+            tokio::task::yield_now().await;
+            self.reach()?;
+            let mut world = self.fleet.lock();
+            world.enter(plan);
+            let found = world.observe(&self.host, op, plan, slots).map_err(|text| self.refused(text))?;
+            if !found.satisfied {
+                world.converge(&self.host, op, plan, step, slots).map_err(|text| self.refused(text))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// States are journalled, told and kept: the value of a secret slot may not be in one.
+fn shows_no_secret(plan: &Plan, slots: &SlotValues, states: &[Found]) -> Result<(), String> {
+    let text = serde_json::to_string(states).map_err(|e| e.to_string())?;
+    let secret = |name: &SlotName| plan.slots.get(name).is_none_or(SlotProvider::secret);
+    let shown = |value: &[u8]| !value.is_empty() && std::str::from_utf8(value).is_ok_and(|value| text.contains(value));
+    match slots.iter().find(|(name, value)| secret(name) && shown(value)) {
+        Some((name, _)) => Err(format!("a state shows the value of slot {}", name.0)),
+        None => Ok(()),
+    }
 }
 
 #[async_trait]
 impl Link for SimLink {
     async fn facts(&self) -> Result<Facts, LinkError> {
-        Ok(facts(&self.host))
+        self.reach()?;
+        let world = self.fleet.lock();
+        let state = world.host(&self.host).map_err(|text| self.refused(text))?.state.get("stamp");
+        let stamp = state.map(|cluster| Stamp { cluster: cluster.clone(), run: "simulated".to_owned() });
+        Ok(Facts { stamp, joined: world.is_node(&self.host), ..facts(&self.host) })
     }
 
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
@@ -119,26 +171,45 @@ impl Link for SimLink {
         self.reach()?;
         let world = self.fleet.lock();
         let found = step.ops.iter().map(|op| world.observe(&self.host, op, plan, slots));
-        found.collect::<Result<_, _>>().map_err(|text| self.refused(text))
+        let found: Vec<Found> = found.collect::<Result<_, _>>().map_err(|text| self.refused(text))?;
+        shows_no_secret(plan, slots, &found).map_err(|text| self.refused(text))?;
+        Ok(found)
     }
 
-    async fn converge(&self, plan: &Plan, step: &Step, slots: &SlotValues, _: Change<'_>) -> Result<(), LinkError> {
-        for op in &step.ops {
-            tokio::task::yield_now().await;
-            self.reach()?;
-            let mut world = self.fleet.lock();
-            let found = world.observe(&self.host, op, plan, slots).map_err(|text| self.refused(text))?;
-            if !found.satisfied {
-                world.converge(&self.host, op, plan, step, slots).map_err(|text| self.refused(text))?;
+    async fn converge(
+        &self,
+        plan: &Plan,
+        step: &Step,
+        slots: &SlotValues,
+        change: Change<'_>,
+    ) -> Result<(), LinkError> {
+        shows_no_secret(plan, slots, change.before).map_err(|text| self.refused(text))?;
+        self.reach()?;
+        let forgets = step.ops.iter().any(|op| matches!(op, Op::Reset(Reset::Forgotten { .. })));
+        let note = |outcome| {
+            if !forgets {
+                self.fleet.lock().note(&self.host, step, change, outcome);
             }
-        }
-        Ok(())
+        };
+        note(ledger::Outcome::Begun);
+        let ended = self.converge_ops(plan, step, slots).await;
+        note(match &ended {
+            Ok(()) => ledger::Outcome::Done,
+            Err(error) => ledger::Outcome::Failed { text: error.to_string() },
+        });
+        ended
     }
 
-    async fn undo(&self, _: &Plan, step: &Step, change: Change<'_>, wave: Wave) -> Result<(), LinkError> {
+    async fn undo(&self, plan: &Plan, step: &Step, change: Change<'_>, wave: Wave) -> Result<(), LinkError> {
         tokio::task::yield_now().await;
         self.reach()?;
-        self.fleet.lock().undo(&self.host, step, change.before, wave).map_err(|text| self.refused(text))
+        let mut world = self.fleet.lock();
+        world.enter(plan);
+        world.undo(&self.host, step, change.before, wave).map_err(|text| self.refused(text))?;
+        if wave == Wave::Start {
+            world.note(&self.host, step, change, ledger::Outcome::Restored);
+        }
+        Ok(())
     }
 
     async fn provide(&self, provider: &SlotProvider) -> Result<Vec<u8>, LinkError> {
@@ -148,7 +219,9 @@ impl Link for SimLink {
     }
 
     async fn ledger(&self) -> Result<Vec<ledger::Record>, LinkError> {
-        Ok(Vec::new())
+        self.reach()?;
+        let world = self.fleet.lock();
+        world.host(&self.host).map(|host| host.ledger.clone()).map_err(|text| self.refused(text))
     }
 
     async fn fetch(

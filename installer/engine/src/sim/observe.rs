@@ -6,6 +6,7 @@ use kubexm_plan::op::{Content, Unit};
 use kubexm_plan::{Act, Op, Plan};
 use kubexm_spec::Digest;
 
+use super::reset::is_below;
 use super::world::{World, blob_key};
 use crate::link::{Found, SlotValues};
 
@@ -17,6 +18,9 @@ pub(super) struct Want {
 
 impl World {
     pub(super) fn observe(&self, host: &str, op: &Op, plan: &Plan, slots: &SlotValues) -> Result<Found, String> {
+        if let Op::Reset(reset) = op {
+            return self.observe_reset(host, reset, plan);
+        }
         let want = self.want(host, op, plan, slots)?;
         let here = &self.host(host)?.state;
         let look =
@@ -27,8 +31,16 @@ impl World {
             want.iter().all(|(key, value)| state.get(key) == Some(value))
         };
         let satisfied = holds(&want.host, here) && holds(&want.cluster, &self.cluster);
-        let state =
+        let satisfied = match op {
+            Op::Act(Act::NodeDelete { node }) => !self.cluster.contains_key(&format!("joined:{node}")),
+            _ => satisfied,
+        };
+        let mut state =
             serde_json::json!({ "host": look(&want.host, here), "cluster": look(&want.cluster, &self.cluster) });
+        if let Op::StateDir(dir) = op {
+            let there = here.keys().any(|key| is_below(key, std::slice::from_ref(&dir.path)));
+            state["entry"] = serde_json::json!({ "is": if there { "directory" } else { "absent" } });
+        }
         Ok(Found { state, satisfied })
     }
 
@@ -82,9 +94,11 @@ impl World {
             Op::NodeLabel(label) => cluster.push((format!("label:{}:{}", label.node, label.key), label.value.clone())),
             Op::Act(Act::KubeadmInit { .. }) => cluster.push(("initialised".to_owned(), host.to_owned())),
             Op::Act(Act::KubeadmJoin { .. }) => cluster.push((format!("joined:{host}"), "yes".to_owned())),
-            Op::Act(Act::NodeDelete { node }) => cluster.push((format!("deleted:{node}"), "yes".to_owned())),
+            // Known by what is not there.
+            Op::Act(Act::NodeDelete { .. }) => {}
             Op::Act(Act::KubeadmReset { .. }) => here.push(("kubernetes".to_owned(), "reset".to_owned())),
-            Op::Reset(reset) => here.push((format!("reset:{}", reset.touches().join(" ")), "done".to_owned())),
+            // Looked at and carried out by keys that are known only when it is.
+            Op::Reset(_) => {}
         }
         Ok(Want { host: here.into_iter().collect(), cluster: cluster.into_iter().collect() })
     }

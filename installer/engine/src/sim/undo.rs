@@ -5,21 +5,38 @@ use std::collections::BTreeMap;
 use kubexm_plan::{Act, Op, Step, Undo, Wave};
 
 use super::Failure;
-use super::rules::{ADMIN_CONF, CONTAINERD, KUBELET};
+use super::reset::is_below;
+use super::rules::{CONTAINERD, KUBELET_UNIT};
 use super::world::World;
 use crate::link::Found;
 
 /// Keys with the values they had, none where there was nothing.
-type Keys = BTreeMap<String, Option<String>>;
+pub(super) type Keys = BTreeMap<String, Option<String>>;
+
+/// The part of a state that is of the host or of the cluster.
+pub(super) fn keys(found: &Found, part: &str) -> Result<Keys, String> {
+    let keys = found.state.get(part).cloned().unwrap_or_else(|| serde_json::json!({}));
+    serde_json::from_value(keys).map_err(|e| format!("a state before cannot be read: {e}"))
+}
 
 impl World {
     /// Takes a step back in one wave, with the failure that was asked for.
     pub(super) fn undo(&mut self, host: &str, step: &Step, before: &[Found], wave: Wave) -> Result<(), String> {
         self.undos += 1;
-        if self.failure == Some(Failure::Undo(self.undos)) {
+        let fails = |at| self.failure == Some(at);
+        let (first, last) = (fails(Failure::Undo(self.undos)), fails(Failure::AfterUndo(self.undos)));
+        if first || last {
             self.failure = None;
+        }
+        if first {
             return Err("injected failure of an undo".to_owned());
         }
+        self.undo_whole(host, step, before, wave)?;
+        self.look();
+        if last { Err("injected failure after an undo".to_owned()) } else { Ok(()) }
+    }
+
+    fn undo_whole(&mut self, host: &str, step: &Step, before: &[Found], wave: Wave) -> Result<(), String> {
         if before.len() != step.ops.len() {
             return Err(format!("{} states for the {} ops of {}", before.len(), step.ops.len(), step.id));
         }
@@ -31,21 +48,22 @@ impl World {
         }
         let own_act = matches!(step.undo, Undo::Act { .. });
         for (op, found) in step.ops.iter().zip(before).rev() {
-            let keys = |part: &str| -> Result<Keys, String> {
-                let keys = found.state.get(part).cloned().unwrap_or_default();
-                serde_json::from_value(keys).map_err(|e| format!("the state before {} cannot be read: {e}", step.id))
-            };
             if !(own_act && matches!(op, Op::Act(_))) {
-                self.restore(host, op, &keys("host")?, &keys("cluster")?, wave)?;
+                self.restore(host, op, found, wave)?;
             }
         }
         Ok(())
     }
 
-    fn restore(&mut self, host: &str, op: &Op, here: &Keys, cluster: &Keys, wave: Wave) -> Result<(), String> {
+    /// Brings back what one op had found.
+    pub(super) fn restore(&mut self, host: &str, op: &Op, found: &Found, wave: Wave) -> Result<(), String> {
+        if let Op::Reset(reset) = op {
+            return self.restore_reset(host, reset, &found.state, wave);
+        }
+        let (here, cluster) = (keys(found, "host")?, keys(found, "cluster")?);
         match (op, wave) {
-            (Op::Unit(unit), Wave::Stop) => self.stop_unit(host, &unit.name, here),
-            (Op::Unit(unit), Wave::Start) => self.start_unit(host, &unit.name, here),
+            (Op::Unit(unit), Wave::Stop) => self.stop_unit(host, &unit.name, &here),
+            (Op::Unit(unit), Wave::Start) => self.start_unit(host, &unit.name, &here),
             (Op::Act(Act::KubeadmInit { .. } | Act::KubeadmJoin { .. }), Wave::Stop) => {
                 let was_done = cluster.values().all(Option::is_some);
                 if was_done { Ok(()) } else { self.reset(host) }
@@ -55,15 +73,15 @@ impl World {
                 if gone && !self.host(host)?.runs(CONTAINERD) {
                     return Err(format!("an image cannot be removed: {CONTAINERD} does not run"));
                 }
-                self.put_back(host, here)
+                self.put_back(host, &here)
             }
             (Op::KubeObject(_) | Op::NodeUntainted(_) | Op::NodeLabel(_), Wave::Stop) => {
                 // With the cluster they are gone, too.
                 if self.cluster.contains_key("initialised") {
                     for (key, was) in cluster {
                         match was {
-                            Some(was) => drop(self.cluster.insert(key.clone(), was.clone())),
-                            None => drop(self.cluster.remove(key)),
+                            Some(was) => drop(self.cluster.insert(key, was)),
+                            None => drop(self.cluster.remove(&key)),
                         }
                     }
                 }
@@ -71,7 +89,13 @@ impl World {
             }
             (Op::Unit(_) | Op::Act(_) | Op::ImageLoaded(_) | Op::KubeObject(_), _)
             | (Op::NodeUntainted(_) | Op::NodeLabel(_), _) => Ok(()),
-            (_, Wave::Data) => self.put_back(host, here),
+            // What a service put there goes with the folder, when that was not there before.
+            (Op::StateDir(dir), Wave::Data) if found.state.pointer("/entry/is").is_some_and(|is| is == "absent") => {
+                let below = |key: &&String| is_below(key, std::slice::from_ref(&dir.path));
+                let keys: Vec<String> = self.host(host)?.state.keys().filter(below).cloned().collect();
+                keys.iter().try_for_each(|key| self.remove(host, key))
+            }
+            (_, Wave::Data) => self.put_back(host, &here),
             (_, Wave::Stop | Wave::Start) => Ok(()),
         }
     }
@@ -80,36 +104,13 @@ impl World {
         match act {
             Act::KubeadmReset { .. } => self.reset(host),
             Act::NodeDelete { node } => {
-                self.cluster.remove(&format!("joined:{node}"));
+                if self.cluster.contains_key("initialised") {
+                    self.drop_node(node);
+                }
                 Ok(())
             }
             Act::KubeadmInit { .. } | Act::KubeadmJoin { .. } => Err("a join or init takes nothing back".to_owned()),
         }
-    }
-
-    /// `kubeadm reset`: it asks the container runtime for what runs.
-    pub(super) fn reset(&mut self, host: &str) -> Result<(), String> {
-        let first = self.cluster.get("initialised").is_some_and(|by| by == host);
-        let joined = format!("joined:{host}");
-        if !first && !self.cluster.contains_key(&joined) && !self.has(host, ADMIN_CONF) {
-            return Ok(());
-        }
-        if !self.host(host)?.runs(CONTAINERD) {
-            return Err(format!("kubeadm reset cannot remove its containers: {CONTAINERD} does not run"));
-        }
-        self.remove(host, ADMIN_CONF)?;
-        match first {
-            true => self.cluster.clear(),
-            false => drop(self.cluster.remove(&joined)),
-        }
-        if let Some(kubelet) = self.hosts.get_mut(host).and_then(|here| here.state.get_mut(KUBELET)) {
-            *kubelet = kubelet.replace("running", "stopped");
-        }
-        Ok(())
-    }
-
-    fn has(&self, host: &str, key: &str) -> bool {
-        self.hosts.get(host).is_some_and(|here| here.state.contains_key(key))
     }
 
     fn put_back(&mut self, host: &str, keys: &Keys) -> Result<(), String> {
@@ -166,6 +167,9 @@ impl World {
                 (Some(_), Some(now)) => self.restore_key(host, key, &now),
                 (Some(_), None) => return Err(format!("{unit} would run again without {path}")),
             }
+        }
+        if unit == KUBELET_UNIT {
+            self.kubelet_starts(host);
         }
         Ok(())
     }

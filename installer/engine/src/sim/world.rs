@@ -1,28 +1,40 @@
 //! State of the simulated hosts: sorted keys and values, and what has to be remembered to be strict.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
-use kubexm_plan::{Plan, Step, StepId};
+use kubexm_plan::lint::Order;
+use kubexm_plan::{Plan, Step, StepId, ledger};
 use kubexm_spec::Digest;
 
-use super::{Failure, Snapshot};
+use super::{Failure, Invariant, Snapshot};
+use crate::link::Change;
 
 /// What stands for the cluster where a host is named.
 const CLUSTER: &str = "(cluster)";
 
 /// One host.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Host {
     /// `path:/etc/x` → `file 0644 sha256:…`, `unit:x.service` → `enabled running` …
     pub(super) state: BTreeMap<String, String>,
-    /// Content of text files, to see what a unit would start.
-    pub(super) texts: BTreeMap<String, String>,
+    /// What it wrote down of the steps that were carried out here.
+    pub(super) ledger: Vec<ledger::Record>,
     /// Which step wrote a key last.
     writers: BTreeMap<String, StepId>,
 }
 
+/// The order between the steps of the plan that is being carried out.
+#[derive(Debug)]
+struct Ordered {
+    fingerprint: u64,
+    positions: BTreeMap<StepId, usize>,
+    order: Order,
+}
+
 /// All hosts, and the one cluster on them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct World {
     pub(super) hosts: BTreeMap<String, Host>,
     /// `initialised`, `object:flannel` …
@@ -40,6 +52,11 @@ pub(super) struct World {
     pub(super) provided: Vec<String>,
     /// Values that a join is let in with.
     pub(super) good_values: BTreeSet<Vec<u8>>,
+    /// Content of text files by their digest, to see what a unit would start.
+    pub(super) texts: BTreeMap<String, String>,
+    /// What was broken at any point so far.
+    pub(super) broken: BTreeSet<(Invariant, String)>,
+    order: Option<Arc<Ordered>>,
 }
 
 impl World {
@@ -61,6 +78,22 @@ impl World {
 
     pub(super) fn host(&self, name: &str) -> Result<&Host, String> {
         self.hosts.get(name).ok_or_else(|| format!("there is no host {name}"))
+    }
+
+    /// The host writes down how far a step came.
+    pub(super) fn note(&mut self, host: &str, step: &Step, change: Change<'_>, outcome: ledger::Outcome) {
+        if let Some(host) = self.hosts.get_mut(host) {
+            host.ledger.push(ledger::Record {
+                schema: ledger::SCHEMA,
+                run: change.run.to_owned(),
+                sequence: change.sequence,
+                step: step.id.clone(),
+                ops: step.ops.clone(),
+                undo: step.undo.clone(),
+                before: change.before.to_vec(),
+                outcome,
+            });
+        }
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
@@ -85,18 +118,53 @@ impl World {
         self.meddle(host, &blob_key(digest), "present");
     }
 
+    /// Everything until now was before whatever comes next.
+    pub(super) fn settle(&mut self) {
+        self.hosts.values_mut().for_each(|host| host.writers.clear());
+    }
+
+    /// The plan whose steps change and read things from now on.
+    pub(super) fn enter(&mut self, plan: &Plan) {
+        let mut hasher = DefaultHasher::new();
+        plan.steps.iter().for_each(|step| (&step.id, &step.after, &step.settled).hash(&mut hasher));
+        let fingerprint = hasher.finish();
+        if self.order.as_ref().is_none_or(|known| known.fingerprint != fingerprint) {
+            let positions = plan.steps.iter().enumerate().map(|(at, step)| (step.id.clone(), at)).collect();
+            self.order = Some(Arc::new(Ordered { fingerprint, positions, order: Order::of(plan) }));
+        }
+    }
+
+    /// Whether a step comes after the one that wrote something. A step of another plan was carried out before this one.
+    fn comes_after(&self, step: &StepId, writer: &StepId) -> bool {
+        let Some(known) = &self.order else { return true };
+        match (known.positions.get(writer), known.positions.get(step)) {
+            (Some(writer), Some(step)) => writer == step || known.order.is_earlier(*writer, *step),
+            _ => true,
+        }
+    }
+
     /// Sets a key for a step. Only a step that comes after the last writer may.
-    pub(super) fn set(&mut self, host: &str, plan: &Plan, step: &Step, key: &str, value: &str) -> Result<(), String> {
-        let host = self.hosts.get_mut(host).ok_or_else(|| format!("there is no host {host}"))?;
-        if let Some(writer) = host.writers.get(key)
-            && *writer != step.id
-            && !comes_after(plan, &step.id, writer)
+    pub(super) fn set(&mut self, host: &str, step: &Step, key: &str, value: &str) -> Result<(), String> {
+        if let Some(writer) = self.host(host)?.writers.get(key)
+            && !self.comes_after(&step.id, writer)
         {
             return Err(format!("{key} was written by {writer}, after which {} does not come", step.id));
         }
-        host.writers.insert(key.to_owned(), step.id.clone());
-        host.state.insert(key.to_owned(), value.to_owned());
+        if let Some(host) = self.hosts.get_mut(host) {
+            host.writers.insert(key.to_owned(), step.id.clone());
+            host.state.insert(key.to_owned(), value.to_owned());
+        }
         Ok(())
+    }
+
+    /// What a step builds on must have been written by a step that it waits for: otherwise it is there only sometimes.
+    pub(super) fn read(&self, host: &str, step: &Step, key: &str) -> Result<(), String> {
+        match self.host(host)?.writers.get(key) {
+            Some(writer) if !self.comes_after(&step.id, writer) => {
+                Err(format!("{} builds on {key}, which {writer} writes, and does not wait for that", step.id))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Takes a key away. A path that a running unit was started with may not go.
@@ -110,9 +178,6 @@ impl World {
         }
         host.state.remove(key);
         host.writers.remove(key);
-        if let Some(path) = key.strip_prefix("path:") {
-            host.texts.remove(path);
-        }
         Ok(())
     }
 
@@ -122,20 +187,6 @@ impl World {
             host.writers.remove(key);
             host.state.insert(key.to_owned(), was.to_owned());
         }
-    }
-
-    pub(super) fn broken_invariants(&self) -> Vec<String> {
-        let mut broken = Vec::new();
-        for (name, host) in &self.hosts {
-            for (unit, _) in host.units().filter(|(_, running)| *running) {
-                for (path, loaded) in host.loaded(unit) {
-                    if host.state.get(&format!("path:{path}")).map(String::as_str) != Some(loaded) {
-                        broken.push(format!("{unit} on {name} runs with another {path} than the one that is there"));
-                    }
-                }
-            }
-        }
-        broken
     }
 }
 
@@ -166,21 +217,4 @@ impl Host {
 
 pub(super) fn blob_key(digest: &Digest) -> String {
     format!("blob:{digest}")
-}
-
-/// Whether a step must come after another, by the plan's edges.
-fn comes_after(plan: &Plan, step: &StepId, earlier: &StepId) -> bool {
-    let mut open = vec![step];
-    let mut seen = BTreeSet::new();
-    while let Some(id) = open.pop() {
-        if id == earlier {
-            return true;
-        }
-        if seen.insert(id)
-            && let Some(step) = plan.step(id)
-        {
-            open.extend(&step.after);
-        }
-    }
-    false
 }

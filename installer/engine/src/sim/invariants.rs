@@ -1,0 +1,93 @@
+//! What must hold of the fleet whatever is going on, and what must hold of it at rest.
+
+use std::collections::BTreeMap;
+
+use super::rules::{ADMIN_CONF, PODS};
+use super::world::World;
+
+/// A hand-written invariant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Invariant {
+    /// At every point more than half of etcd's members run.
+    Quorum,
+    /// At every point the control plane's name leads every node to at least one control plane that runs, or to a balancer
+    /// that is none of the fleet's hosts.
+    ControlPlaneName,
+    /// At every point a unit that runs has its file, and the programs that it was started from.
+    UnitFiles,
+    /// At rest a unit runs with the config that is there.
+    LoadedConfig,
+}
+
+impl World {
+    /// Keeps what is broken right now.
+    pub(super) fn look(&mut self) {
+        let now = self.broken_now();
+        self.broken.extend(now);
+    }
+
+    pub(super) fn broken_at_rest(&self) -> Vec<(Invariant, String)> {
+        let mut broken = self.broken_now();
+        for (name, host) in &self.hosts {
+            for (unit, _) in host.units().filter(|(_, running)| *running) {
+                for (path, loaded) in host.loaded(unit) {
+                    if host.state.get(&format!("path:{path}")).map(String::as_str) != Some(loaded) {
+                        let text = format!("{unit} on {name} runs with another {path} than the one that is there");
+                        broken.push((Invariant::LoadedConfig, text));
+                    }
+                }
+            }
+        }
+        broken
+    }
+
+    fn broken_now(&self) -> Vec<(Invariant, String)> {
+        let members: Vec<&str> = self.members().collect();
+        let up: Vec<&str> = members.iter().copied().filter(|member| self.runs_pods(member)).collect();
+        let mut broken = Vec::new();
+        if !members.is_empty() && up.len() * 2 <= members.len() {
+            broken.push((Invariant::Quorum, format!("of etcd's members {members:?} only {up:?} run")));
+        }
+        for name in self.hosts.keys().filter(|name| self.runs_pods(name)) {
+            broken.extend(self.lost_control_plane(name, &up).map(|text| (Invariant::ControlPlaneName, text)));
+        }
+        for (name, host) in &self.hosts {
+            for (unit, _) in host.units().filter(|(_, running)| *running) {
+                let missing = self.unit_reads(name, unit).into_iter().find(|path| !host.has_path(path));
+                if let Some(path) = missing {
+                    broken.push((Invariant::UnitFiles, format!("{unit} on {name} runs without {path}")));
+                }
+            }
+        }
+        broken
+    }
+
+    /// Hosts with a member of etcd.
+    pub(super) fn members(&self) -> impl Iterator<Item = &str> {
+        self.cluster.keys().filter_map(|key| key.strip_prefix("member:"))
+    }
+
+    pub(super) fn runs_pods(&self, host: &str) -> bool {
+        self.hosts.get(host).is_some_and(|host| host.state.contains_key(PODS))
+    }
+
+    /// By the node's /etc/hosts: addresses of the name that is neither a host's nor the registry's.
+    fn lost_control_plane(&self, node: &str, up: &[&str]) -> Option<String> {
+        let lines = self.hosts.get(node)?.state.get("hosts")?;
+        let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut targets: Vec<&str> = Vec::new();
+        for (address, name) in lines.split("; ").filter_map(|line| line.split_once(' ')) {
+            if self.hosts.contains_key(name) {
+                owners.insert(address, name);
+            } else if !name.starts_with("registry.") {
+                targets.push(address);
+            }
+        }
+        let leads = |address: &&str| match owners.get(*address) {
+            Some(owner) => up.contains(owner) && self.hosts[*owner].state.contains_key(ADMIN_CONF),
+            None => true,
+        };
+        let lost = !targets.is_empty() && !targets.iter().any(|address| leads(&address));
+        lost.then(|| format!("on {node} the control plane's name leads to {targets:?}, and no API server runs there"))
+    }
+}

@@ -1,0 +1,71 @@
+//! What `kubeadm` makes of a simulated host and of the cluster, and takes away again.
+
+use kubexm_plan::Step;
+
+use super::rules::{ADMIN_CONF, CONTAINERD, ETCD_DATA, KUBELET, KUBELET_CONF, KUBELET_CONFIG, NETWORK, PODS};
+use super::world::World;
+
+impl World {
+    /// Whether the cluster has a node of this name.
+    pub(super) fn is_node(&self, name: &str) -> bool {
+        self.cluster.get("initialised").is_some_and(|by| by == name)
+            || self.cluster.contains_key(&format!("joined:{name}"))
+    }
+
+    /// What an init or a join leaves on its host; on a control plane a member of etcd, too.
+    pub(super) fn make_node(&mut self, host: &str, step: &Step, control_plane: bool) -> Result<(), String> {
+        if control_plane {
+            self.set(host, step, ADMIN_CONF, "file 0600 admin")?;
+            self.set(host, step, ETCD_DATA, "dir 0700")?;
+            self.cluster.insert(format!("member:{host}"), "voter".to_owned());
+        }
+        self.set(host, step, KUBELET_CONF, "file 0600 kubelet")?;
+        self.set(host, step, KUBELET_CONFIG, "file 0644 kubelet")?;
+        self.set(host, step, KUBELET, "enabled running")?;
+        self.remove(host, "kubernetes")?;
+        self.kubelet_starts(host);
+        Ok(())
+    }
+
+    /// Pods, and what they make in the network, come with the kubelet of a node.
+    pub(super) fn kubelet_starts(&mut self, host: &str) {
+        if let Some(host) = self.hosts.get_mut(host).filter(|host| host.state.contains_key(KUBELET_CONF)) {
+            host.state.insert(PODS.to_owned(), "running".to_owned());
+            host.state.insert(NETWORK.to_owned(), "links and rules".to_owned());
+        }
+    }
+
+    /// `kubeadm reset`: it asks the container runtime for what runs, and takes a member out of etcd while others run.
+    pub(super) fn reset(&mut self, host: &str) -> Result<(), String> {
+        let made = [ADMIN_CONF, KUBELET_CONF, ETCD_DATA].iter().any(|key| self.has(host, key));
+        if !self.is_node(host) && !made {
+            return Ok(());
+        }
+        if !self.host(host)?.runs(CONTAINERD) {
+            return Err(format!("kubeadm reset cannot remove its containers: {CONTAINERD} does not run"));
+        }
+        self.cluster.remove(&format!("member:{host}"));
+        self.drop_node(host);
+        if self.members().next().is_none() {
+            self.cluster.clear();
+        }
+        for key in [ADMIN_CONF, KUBELET_CONF, KUBELET_CONFIG, ETCD_DATA, PODS, NETWORK] {
+            self.remove(host, key)?;
+        }
+        if let Some(kubelet) = self.hosts.get_mut(host).and_then(|here| here.state.get_mut(KUBELET)) {
+            *kubelet = kubelet.replace("running", "stopped");
+        }
+        Ok(())
+    }
+
+    /// The node's object with all that is written on it.
+    pub(super) fn drop_node(&mut self, node: &str) {
+        let of_node = [format!("label:{node}:"), format!("taint:{node}:")];
+        let own = format!("joined:{node}");
+        self.cluster.retain(|key, _| *key != own && !of_node.iter().any(|prefix| key.starts_with(prefix)));
+    }
+
+    pub(super) fn has(&self, host: &str, key: &str) -> bool {
+        self.hosts.get(host).is_some_and(|here| here.state.contains_key(key))
+    }
+}

@@ -1,0 +1,149 @@
+//! The parts of `reset` on a simulated host.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::{Found, Reset, Wave};
+use serde_json::{Value, json};
+
+use super::rules::{AGENT, CONTAINERD, KUBELET_UNIT, NETWORK, PODS};
+use super::undo::{Keys, keys};
+use super::world::World;
+use crate::link::SlotValues;
+
+/// Marks a key whose thing was renamed aside.
+const ASIDE: &str = "aside:";
+const OF_CONTAINERD: [&str; 2] = ["/var/lib/containerd", "/run/containerd"];
+
+impl World {
+    pub(super) fn observe_reset(&self, host: &str, reset: &Reset, plan: &kubexm_plan::Plan) -> Result<Found, String> {
+        let here = self.host(host)?;
+        let left = |keys: Vec<&String>| {
+            let there: BTreeMap<&String, Option<&String>> =
+                keys.iter().map(|key| (*key, here.state.get(*key))).collect();
+            Found { satisfied: keys.is_empty(), state: json!({ "host": there, "cluster": {} }) }
+        };
+        Ok(match reset {
+            Reset::PodsStopped => left(here.state.keys().filter(|key| *key == PODS).collect()),
+            Reset::NetworkCleared => left(here.state.keys().filter(|key| *key == NETWORK).collect()),
+            Reset::SetAside { paths } => left(here.state.keys().filter(|key| is_below(key, paths)).collect()),
+            Reset::Forgotten { .. } => {
+                let mut found = left(here.state.keys().filter(|key| is_forgotten(key)).collect());
+                found.satisfied &= here.ledger.is_empty();
+                found
+            }
+            Reset::Reverted { ops, before } => {
+                let now = |op| self.observe(host, op, plan, &SlotValues::new());
+                let states: Vec<Found> = ops.iter().map(now).collect::<Result<_, _>>()?;
+                let back = self.are_back(host, before)?;
+                Found { satisfied: back, state: json!({ "states": states }) }
+            }
+        })
+    }
+
+    /// Every key is as the oldest op that looked at it (the last one) had found it.
+    fn are_back(&self, host: &str, before: &[Found]) -> Result<bool, String> {
+        let mut then = Keys::new();
+        for found in before {
+            then.extend(keys(found, "host")?);
+        }
+        let here = &self.host(host)?.state;
+        Ok(then.iter().all(|(key, was)| here.get(key) == was.as_ref()))
+    }
+
+    pub(super) fn converge_reset(&mut self, host: &str, reset: &Reset) -> Result<(), String> {
+        if self.host(host)?.runs(KUBELET_UNIT) {
+            return Err(format!("{KUBELET_UNIT} runs, and would start pods again"));
+        }
+        let pods = !matches!(reset, Reset::PodsStopped) && self.has(host, PODS);
+        match reset {
+            _ if pods => Err("pods run, which use what is taken away".to_owned()),
+            Reset::PodsStopped => self.remove(host, PODS),
+            Reset::NetworkCleared => self.remove(host, NETWORK),
+            Reset::SetAside { paths } => {
+                if paths.iter().any(|path| OF_CONTAINERD.contains(&path.as_str())) && self.host(host)?.runs(CONTAINERD)
+                {
+                    return Err(format!("{CONTAINERD} runs, and its folders are in use"));
+                }
+                for (key, value) in self.matching(host, |key| is_below(key, paths))? {
+                    self.remove(host, &key)?;
+                    self.restore_key(host, &format!("{ASIDE}{key}"), &value);
+                }
+                Ok(())
+            }
+            Reset::Reverted { ops, before } => {
+                for wave in Wave::ALL {
+                    for (op, then) in ops.iter().zip(before) {
+                        self.restore(host, op, then, wave)?;
+                    }
+                }
+                Ok(())
+            }
+            Reset::Forgotten { .. } => {
+                for (key, _) in self.matching(host, is_forgotten)? {
+                    self.remove(host, &key)?;
+                }
+                if let Some(here) = self.hosts.get_mut(host) {
+                    here.ledger.clear();
+                }
+                // With its last member the cluster is gone.
+                self.cluster.remove(&format!("member:{host}"));
+                self.drop_node(host);
+                if self.members().next().is_none() {
+                    self.cluster.clear();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn restore_reset(
+        &mut self,
+        host: &str,
+        reset: &Reset,
+        before: &Value,
+        wave: Wave,
+    ) -> Result<(), String> {
+        match reset {
+            Reset::SetAside { .. } if wave == Wave::Data => {
+                let found = Found { state: before.clone(), satisfied: false };
+                for (key, was) in keys(&found, "host")? {
+                    if let Some(was) = was {
+                        self.remove(host, &format!("{ASIDE}{key}"))?;
+                        self.restore_key(host, &key, &was);
+                    }
+                }
+                Ok(())
+            }
+            Reset::Reverted { ops, .. } => {
+                let states: Vec<Found> = serde_json::from_value(before["states"].clone()).map_err(|e| e.to_string())?;
+                for (op, found) in ops.iter().zip(&states).rev() {
+                    self.restore(host, op, found, wave)?;
+                }
+                Ok(())
+            }
+            // Pods and rules come back with the units that make them.
+            _ => Ok(()),
+        }
+    }
+
+    fn matching(&self, host: &str, wanted: impl Fn(&str) -> bool) -> Result<Vec<(String, String)>, String> {
+        let state = &self.host(host)?.state;
+        Ok(state.iter().filter(|(key, _)| wanted(key)).map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+}
+
+/// Whether a key's thing lies in one of the folders.
+pub(super) fn is_below(key: &str, folders: &[String]) -> bool {
+    let path = match key.split_once(':') {
+        Some(("path", path)) => path,
+        Some(("image", _)) => "/var/lib/containerd/images",
+        _ => return false,
+    };
+    folders
+        .iter()
+        .any(|folder| path.strip_prefix(folder.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
+
+fn is_forgotten(key: &str) -> bool {
+    key.starts_with(ASIDE) || key.starts_with("blob:") || key == "stamp" || key == AGENT
+}
