@@ -2,8 +2,7 @@
 
 use kubexm_terminal::{Display, Failure};
 
-use super::args::{BundleArgs, FailureArgs, HostArgs};
-use crate::run::again::Again;
+use super::args::ChangeArgs;
 use crate::run::begin::Begin;
 use crate::run::consent::Consent;
 use crate::site::opened::Opened;
@@ -25,27 +24,17 @@ pub struct Args {
     /// Names of hosts [default: every host of cluster.yaml that is not in the cluster yet]
     nodes: Vec<String>,
     #[command(flatten)]
-    bundle: BundleArgs,
-    #[command(flatten)]
-    hosts: HostArgs,
-    /// Say yes without being asked
-    #[arg(short = 'y', long)]
-    yes: bool,
-    #[command(flatten)]
-    failure: FailureArgs,
-    /// One JSON event a line
-    #[arg(long)]
-    pub json: bool,
+    pub change: ChangeArgs,
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let consent = Consent::from_args(args.yes, display)?;
+    let consent = Consent::from_args(args.change.yes, display)?;
     let home = Home::from_environment()?;
     let shown = Shown(display);
-    let opened = Opened::open(&args.bundle, &shown)?;
+    let opened = Opened::open(&args.change.bundle, &shown)?;
     opened.check_closed_world()?;
     opened.verify(&home, &shown)?;
-    let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
+    let again = args.change.again();
     Begin { verb: "add-node", opened: &opened, home: &home, again, consent, display }
         .run(|facts, events| planning::add_nodes(&opened, facts, &args.nodes, events))
 }

@@ -8,6 +8,8 @@ use kubexm_plan::{Plan, StepId};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::Failure;
 
+use crate::run::again::Again;
+
 /// The bundle, and whose cluster.yaml.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BundleArgs {
@@ -28,6 +30,30 @@ pub struct HostArgs {
     /// File of known host keys [default: $KUBEXM_HOME/known_hosts, ~/.ssh/known_hosts, /etc/ssh/ssh_known_hosts]
     #[arg(long, value_name = "FILE")]
     pub known_hosts: Option<PathBuf>,
+}
+
+/// What a verb takes that begins a run.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ChangeArgs {
+    #[command(flatten)]
+    pub bundle: BundleArgs,
+    #[command(flatten)]
+    pub hosts: HostArgs,
+    /// Say yes without being asked
+    #[arg(short = 'y', long)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub failure: FailureArgs,
+    /// One JSON event a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl ChangeArgs {
+    /// How the command is called again for its run.
+    pub fn again(&self) -> Again<'_> {
+        Again { bundle: &self.bundle, hosts: &self.hosts, failure: &self.failure }
+    }
 }
 
 /// What becomes of a run when something fails.

@@ -2,8 +2,7 @@
 
 use kubexm_terminal::{Display, Failure};
 
-use super::args::{BundleArgs, FailureArgs, HostArgs};
-use crate::run::again::Again;
+use super::args::ChangeArgs;
 use crate::run::begin::Begin;
 use crate::run::consent::Consent;
 use crate::site::opened::Opened;
@@ -24,27 +23,17 @@ use crate::support::home::Home;
 #[command(verbatim_doc_comment)]
 pub struct Args {
     #[command(flatten)]
-    pub bundle: BundleArgs,
-    #[command(flatten)]
-    pub hosts: HostArgs,
-    /// Say yes without being asked
-    #[arg(short = 'y', long)]
-    pub yes: bool,
-    #[command(flatten)]
-    pub failure: FailureArgs,
-    /// One JSON event a line
-    #[arg(long)]
-    pub json: bool,
+    pub change: ChangeArgs,
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let consent = Consent::from_args(args.yes, display)?;
+    let consent = Consent::from_args(args.change.yes, display)?;
     let home = Home::from_environment()?;
     let shown = Shown(display);
-    let opened = Opened::open(&args.bundle, &shown)?;
+    let opened = Opened::open(&args.change.bundle, &shown)?;
     opened.check_closed_world()?;
     opened.verify(&home, &shown)?;
-    let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
+    let again = args.change.again();
     Begin { verb: "create", opened: &opened, home: &home, again, consent, display }
         .run(|facts, events| planning::create(&opened, facts, events))
 }

@@ -84,12 +84,12 @@ impl Cli {
     /// Whether a machine reads.
     pub fn json(&self) -> bool {
         match &self.verb {
-            None => self.create.as_ref().is_some_and(|args| args.json),
-            Some(Verb::Create(args)) => args.json,
-            Some(Verb::AddNode(args)) => args.json,
+            None => self.create.as_ref().is_some_and(|args| args.change.json),
+            Some(Verb::Create(args)) => args.change.json,
+            Some(Verb::AddNode(args)) => args.change.json,
             Some(Verb::Preflight(args)) => args.json,
             Some(Verb::Plan(args)) => args.json,
-            Some(Verb::Run(args)) => args.json,
+            Some(Verb::Run(args)) => args.change.json,
             Some(Verb::Resume(args)) => args.json,
             Some(Verb::Rollback(args)) => args.json,
             Some(Verb::Reset(args)) => args.json,
