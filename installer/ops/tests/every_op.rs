@@ -11,8 +11,8 @@ use common::{Host, archive, same};
 use kubexm_ops::{Wave, dispatch};
 use kubexm_plan::op::{
     Act, AllInto, Binary, Blobs, Dir, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject,
-    Kubeconfig, Link, NodeLabel, NodeUntainted, Op, RegistryLayout, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl,
-    Unit, Unpacked,
+    Kubeconfig, Link, NodeLabel, NodeUntainted, Op, RegistryLayout, Resolver, SelinuxMode, Stamp, StateDir, SwapOff,
+    Sysctl, Unit, Unpacked,
 };
 use kubexm_spec::Digest;
 use kubexm_spec::depot::Repository;
@@ -31,7 +31,7 @@ fn cluster(host: &mut Host) {
 
 type Case = (&'static str, fn(&mut Host) -> Op);
 
-const CASES: [Case; 30] = [
+const CASES: [Case; 31] = [
     ("a new file in a new folder", |h| h.file("/etc/kubexm/deep/config", "wanted\n").into()),
     ("a file over another", |h| {
         h.put("/etc/kubexm.conf", "old\n");
@@ -169,6 +169,7 @@ const CASES: [Case; 30] = [
         cluster(h);
         NodeLabel { node: "node1".into(), key: "zone".into(), value: "a".into() }.into()
     }),
+    ("a folder that a service fills", |_| StateDir::at("/opt/cni").into()),
     ("the stamp", |_| Stamp { cluster: "lab".into() }.into()),
 ];
 
@@ -237,4 +238,39 @@ fn kubeadm_init_is_taken_back_by_reset() {
         !["etc/kubernetes", "var/lib/etcd", "var/lib/kubelet"].iter().any(|folder| path.starts_with(folder))
     });
     same(&before, &after, "reset");
+}
+
+#[test]
+fn what_a_service_made_goes_with_all_that_it_put_there_and_what_was_there_before_stays() {
+    let host = Host::fresh();
+    host.put("/var/lib/cni/theirs", "theirs");
+    let ops = ["/usr/libexec/kubernetes", "/etc/cni", "/etc/cni/net.d/10-flannel.conflist", "/var/lib/cni"];
+    let ops = ops.map(|path| Op::from(StateDir::at(path)));
+    let before = host.tree();
+    let found = ops.each_ref().map(|op| dispatch::observe(op, &host.machine).expect("a look"));
+    assert!(found.iter().all(|found| found.satisfied), "a step must not fail because no service has begun yet");
+    host.put("/usr/libexec/kubernetes/kubelet-plugins/volume/exec/x", "x");
+    host.put("/etc/cni/net.d/10-flannel.conflist", "{}");
+    host.put("/var/lib/cni/networks/cbr0/10.0.0.2", "pod");
+    for wave in Wave::ALL {
+        for (op, found) in ops.iter().zip(&found).rev() {
+            dispatch::restore(op, &host.machine, &found.state, wave).expect("back");
+        }
+    }
+    let mut after = host.tree();
+    assert!(after.keys().any(|path| path.ends_with("cbr0/10.0.0.2")), "what was there before is nobody's to empty");
+    after.retain(|path, _| !path.starts_with("var/lib/cni/networks"));
+    same(&before, &after, "restore");
+}
+
+#[test]
+fn what_is_mounted_in_a_services_folder_stops_its_way_back_and_loses_nothing() {
+    let host = Host::fresh();
+    let op = Op::from(StateDir::at("/var/lib/kubelet"));
+    let found = dispatch::observe(&op, &host.machine).expect("a look");
+    host.put("/var/lib/kubelet/pods/1/volumes/nfs/data", "the user's");
+    host.put("/proc/self/mountinfo", "36 25 0:40 / /var/lib/kubelet/pods/1/volumes/nfs rw - nfs4 server:/export rw\n");
+    let error = dispatch::restore(&op, &host.machine, &found.state, Wave::Data).expect_err("a mount").full();
+    assert!(error.contains("/var/lib/kubelet/pods/1/volumes/nfs") && error.contains("server:/export"), "{error}");
+    assert_eq!(host.read("/var/lib/kubelet/pods/1/volumes/nfs/data"), "the user's");
 }

@@ -100,8 +100,9 @@ pub struct Dir {
     pub mode: u32,
 }
 
-/// A directory that a service makes and fills: converge does nothing, and undo removes it with all that is in it when it
-/// was not there before. It never crosses a mount point: a mount below it stops the undo with its name.
+/// A directory that a service makes and fills, or a file that it writes: converge does nothing, and undo removes it with all
+/// that is in it when it was not there before. It never crosses a mount point: a mount below it stops the undo with its
+/// name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StateDir {
@@ -391,6 +392,13 @@ pub enum Act {
         /// `unix:///run/containerd/containerd.sock`.
         cri_socket: String,
     },
+}
+
+impl StateDir {
+    /// Where.
+    pub fn at(path: &str) -> Self {
+        Self { path: path.to_owned() }
+    }
 }
 
 impl Act {

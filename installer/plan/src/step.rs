@@ -111,6 +111,12 @@ impl<State> StepBuilder<State> {
         self
     }
 
+    /// More things that must hold, in this order.
+    pub fn ensure_all<O: Into<Op>>(mut self, ops: impl IntoIterator<Item = O>) -> Self {
+        self.step.ops.extend(ops.into_iter().map(Into::into));
+        self
+    }
+
     /// Must come after this step.
     pub fn after(mut self, id: &StepId) -> Self {
         self.step.after.push(id.clone());

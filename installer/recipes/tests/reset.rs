@@ -104,8 +104,8 @@ node1/reset.stop: Stop Kubernetes, its pods and the runtime
 
 node1/reset.aside: Unmount volumes and set the data aside
   after node1/reset.stop
-  set aside /etc/cni/net.d /etc/kubernetes /run/containerd /run/flannel /var/lib/cni /var/lib/containerd /var/lib/etcd \
-/var/lib/kubelet /var/log/containers /var/log/pods
+  set aside /etc/kubernetes /opt/containerd /run/containerd /run/flannel /usr/libexec/kubernetes /var/lib/cni \
+/var/lib/containerd /var/lib/etcd /var/lib/kubelet /var/log/containers /var/log/pods
   timeout 600 s; undo: restore what was there
 
 node1/reset.network: Clear links, rules and sets of the cluster
@@ -126,8 +126,9 @@ node1/reset.revert: Bring back what was there before
 
 node1/reset.forget: Delete the data, the ledger and the agent
   after node1/reset.revert
-  deleted: ledger, store, stamp, agent, what was set aside of /etc/cni/net.d /etc/kubernetes /run/containerd /run/flannel \
-/var/lib/cni /var/lib/containerd /var/lib/etcd /var/lib/kubelet /var/log/containers /var/log/pods
+  deleted: ledger, store, stamp, agent, what was set aside of /etc/kubernetes /opt/containerd /run/containerd \
+/run/flannel /usr/libexec/kubernetes /var/lib/cni /var/lib/containerd /var/lib/etcd /var/lib/kubelet /var/log/containers \
+/var/log/pods
   timeout 1800 s; undo: IRREVERSIBLE: the data is deleted
 ";
     assert_eq!(plan.render(), wanted);
@@ -173,17 +174,27 @@ fn of_several_runs_the_oldest_before_counts_and_what_was_taken_back_or_reset_doe
 }
 
 #[test]
-fn a_folder_of_a_service_goes_only_when_it_was_not_there_before() {
-    let state = |is: &str| Found { state: json!({"path": "/x", "entry": {"is": is}}), satisfied: true };
-    let dir = |path: &str| (Op::StateDir(StateDir { path: path.to_owned() }), "");
-    let mut record = record("create", "registry.data", &[dir("/mnt/ours"), dir("/mnt/theirs")], Outcome::Done);
-    record.before = vec![state("absent"), state("directory")];
-    let plan = one(&[record]);
+fn a_folder_of_a_service_goes_when_it_was_not_there_before_and_is_made_again_when_it_was() {
+    let state = |path: &str, is: &str| Found { state: json!({"path": path, "entry": {"is": is}}), satisfied: true };
+    let dir = |path: &str| (Op::StateDir(StateDir::at(path)), "");
+    let (new, old) = ("/etc/cni", "/var/lib/kubelet");
+    let mut create = record("create", "kubernetes.kubelet", &[dir(new), dir(old), (init(), "")], Outcome::Done);
+    create.before = vec![state(new, "absent"), state(old, "directory"), Found { state: json!("x"), satisfied: false }];
+    // It finds what the first run has made.
+    let mut again = record("again", "kubernetes.kubelet", &[dir(new), dir(old)], Outcome::Done);
+    again.before = vec![state(new, "directory"), state(old, "directory")];
+    let plan = one(&[create, again]);
     let aside = plan.steps.iter().flat_map(|step| &step.ops).find_map(|op| match op {
         Op::Reset(Reset::SetAside { paths }) => Some(paths.clone()),
         _ => None,
     });
-    assert_eq!(aside, Some(vec!["/mnt/ours".to_owned()]));
+    let aside = aside.expect("folders");
+    assert!(aside.contains(&new.to_owned()) && aside.contains(&old.to_owned()), "{aside:?}");
+    let made_again = plan.steps.iter().flat_map(|step| &step.ops).find_map(|op| match op {
+        Op::Reset(Reset::Reverted { ops, .. }) => Some(ops.clone()),
+        _ => None,
+    });
+    assert_eq!(made_again, Some(vec![Op::StateDir(StateDir::at(old))]));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A directory that a service makes and fills, and that goes with everything in it when it was not there before.
+//! A directory that a service makes and fills, or a file that it writes, and that goes with everything in it when it was not there before.
 
 use kubexm_plan::op::StateDir;
 
@@ -23,11 +23,15 @@ impl Converge for StateDir {
     }
 
     fn restore(&self, machine: &Machine, before: &Place, wave: Wave) -> Result<(), OpError> {
-        // What was there before is somebody's, and so is what the service wrote into it.
-        if wave != Wave::Data || before.entry != Entry::Absent {
-            return Ok(());
+        match before.entry {
+            _ if wave != Wave::Data => Ok(()),
+            Entry::Absent => {
+                mounts::remove_tree(machine, &self.path)?;
+                before.restore(machine)
+            }
+            // What was there before is somebody's, and so is what the service wrote into it.
+            Entry::Directory { .. } => before.restore(machine),
+            Entry::File { .. } | Entry::Link { .. } | Entry::Special => Ok(()),
         }
-        mounts::remove_tree(machine, &self.path)?;
-        before.restore(machine)
     }
 }

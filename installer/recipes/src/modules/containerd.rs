@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use kubexm_plan::op::{Dir, Unit};
+use kubexm_plan::op::{Dir, StateDir, Unit};
 use kubexm_plan::{Probe, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::{ClusterImage, Kind, Program};
@@ -77,6 +77,7 @@ fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     Ok(Step::on(node.name(), "runtime.programs", "Install containerd, runc and the CNI plugins")
         .ensure(programs::place(cx, node, Program::Containerd, paths::BIN)?)
         .ensure(programs::place(cx, node, Program::Runc, paths::BIN)?)
+        .ensure_all(paths::OF_CNI.map(StateDir::at))
         .ensure(Dir { path: paths::CNI_BIN.to_owned(), mode: 0o755 })
         .ensure(programs::place(cx, node, Program::CniPlugins, paths::CNI_BIN)?)
         .timeout_s(300)
@@ -99,7 +100,6 @@ fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> 
         return no_mirror(draft, node);
     }
     let mut step = Step::on(node.name(), "runtime.mirrors", "Point containerd at the cluster's registry")
-        .ensure(Dir { path: "/etc/kubexm".to_owned(), mode: 0o755 })
         .ensure(draft.slot_file(paths::REGISTRY_CA, 0o644, depot::CA_SLOT, SlotProvider::RegistryCa))
         .ensure(Dir { path: "/etc/containerd".to_owned(), mode: 0o755 })
         .ensure(Dir { path: paths::CERTS_D.to_owned(), mode: 0o755 });
@@ -141,6 +141,7 @@ fn run(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
         .ensure(config)
         .ensure(unit)
         .ensure(Dir { path: paths::CNI_CONF.to_owned(), mode: 0o755 })
+        .ensure_all(paths::OF_CONTAINERD.map(StateDir::at))
         .ensure(Unit { name: UNIT.to_owned(), enabled: true, running: Some(true), loaded })
         .probe(Probe::CriReady { config_dump: line.config_dump(pause, systemd_cgroup) }, 60)
         .timeout_s(180)

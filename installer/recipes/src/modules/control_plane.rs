@@ -1,6 +1,6 @@
 //! The first control plane, by kubeadm with its own etcd, and what a node gets once it is in the cluster.
 
-use kubexm_plan::op::{Dir, NodeLabel, NodeUntainted};
+use kubexm_plan::op::{NodeLabel, NodeUntainted};
 use kubexm_plan::{Act, Step, StepId, Undo};
 
 use crate::context::{Node, PlanCx};
@@ -16,7 +16,6 @@ pub const TAINT: &str = "node-role.kubernetes.io/control-plane";
 pub fn configure(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let text = kubeadm_config::init(draft.cx, node)?;
     Ok(Step::on(node.name(), "control-plane.config", "Write kubeadm's config")
-        .ensure(Dir { path: "/etc/kubexm".to_owned(), mode: 0o755 })
         .ensure(draft.file(paths::KUBEADM_CONFIG, 0o644, text))
         .undo(Undo::RestoreBefore)
         .build())

@@ -86,7 +86,6 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
         context! { bin => paths::BIN, config => paths::DEPOT_CONFIG },
     )?;
     Ok(Step::on(node.name(), "depot.serve", "Serve the bundle's images and files")
-        .ensure(Dir { path: "/etc/kubexm".to_owned(), mode: 0o755 })
         .ensure(Dir { path: "/etc/kubexm/depot".to_owned(), mode: 0o700 })
         .ensure(draft.slot_file(paths::DEPOT_CA, 0o644, CA_SLOT, SlotProvider::RegistryCa))
         .ensure(draft.slot_file(paths::DEPOT_CERT, 0o644, CERT_SLOT, cert))

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use kubexm_plan::op::{Dir, KubeObject};
+use kubexm_plan::op::KubeObject;
 use kubexm_plan::{Facts, Step, StepId, Undo};
 use kubexm_spec::Cluster;
 use minijinja::context;
@@ -51,7 +51,6 @@ pub fn resolv_conf(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step
     let file = draft.template(paths::KUBELET_RESOLV, "resolv.conf", context! { nameservers })?;
     Ok(Some(
         Step::on(node.name(), "dns.resolv-conf", "Give kubelet a resolv.conf that is of use to pods")
-            .ensure(Dir { path: "/etc/kubexm".to_owned(), mode: 0o755 })
             .ensure(file)
             .undo(Undo::RestoreBefore)
             .build(),

@@ -50,7 +50,6 @@ pub fn patch(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result
     let text = yaml::documents("kubelet patch", &[json!({"resolvConf": path})])?;
     Ok(Some(
         Step::on(node.name(), "join.patch", "Tell kubelet where this node's resolver is")
-            .ensure(Dir { path: "/etc/kubexm".to_owned(), mode: 0o755 })
             .ensure(Dir { path: paths::KUBEADM_PATCHES.to_owned(), mode: 0o755 })
             .ensure(draft.file(paths::KUBELET_PATCH, 0o644, text))
             .undo(Undo::RestoreBefore)

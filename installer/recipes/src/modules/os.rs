@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::op::{Hostname, HostsBlock, KernelModule, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Unit};
+use kubexm_plan::op::{Dir, Hostname, HostsBlock, KernelModule, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Unit};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::cluster::{Firewall, Selinux};
 use kubexm_spec::names;
@@ -38,10 +38,12 @@ pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError>
     Ok(steps)
 }
 
-/// First of all, so that a run that dies leaves nothing that nobody owns.
+/// First of all, so that a run that dies leaves nothing that nobody owns. With the folder that many steps put something
+/// into: taken back side by side, each but the one that made it would leave it, and that one must be the last.
 fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
     Step::on(node.name(), "os.stamp", "Mark the node as this cluster's")
         .ensure(Stamp { cluster: cx.cluster.name.clone() })
+        .ensure(Dir { path: paths::OURS.to_owned(), mode: 0o755 })
         .undo(Undo::RestoreBefore)
         .build()
 }

@@ -1,6 +1,6 @@
 //! Taking blobs from the cluster's own depot: where it is, and the CA that it is trusted by.
 
-use kubexm_plan::op::{Depots, Dir, Op};
+use kubexm_plan::op::{Depots, Op};
 use kubexm_plan::{SlotProvider, Step, Undo};
 
 use crate::context::{Node, PlanCx};
@@ -25,7 +25,6 @@ pub fn depots(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Option<Depots>, Recipe
 /// The CA on a host, before anything is taken.
 pub fn ca(draft: &mut Draft<'_>, node: &Node<'_>) -> Step {
     Step::on(node.name(), "store.trust", "Trust the cluster's depot")
-        .ensure(Dir { path: "/etc/kubexm".to_owned(), mode: 0o755 })
         .ensure(draft.slot_file(paths::REGISTRY_CA, 0o644, depot::CA_SLOT, SlotProvider::RegistryCa))
         .undo(Undo::RestoreBefore)
         .build()

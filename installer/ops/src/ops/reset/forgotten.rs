@@ -7,7 +7,7 @@ use crate::teardown::mounts;
 use crate::{Machine, OpError, fsio, paths};
 
 /// Folders that hosts have whether there was a cluster or not.
-const OF_THE_SYSTEM: [&str; 8] = ["", "/etc", "/run", "/var", "/var/lib", "/var/log", "/opt", "/mnt"];
+const OF_THE_SYSTEM: [&str; 9] = ["", "/etc", "/run", "/var", "/var/lib", "/var/log", "/opt", "/mnt", "/usr/libexec"];
 
 /// What is still there.
 pub(super) fn left(machine: &Machine, folders: &[String]) -> Result<Vec<String>, OpError> {

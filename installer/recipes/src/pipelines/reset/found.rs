@@ -9,20 +9,8 @@ use kubexm_plan::{Act, Found, Op, StepId};
 
 use super::ResetHost;
 use crate::error::RecipeError;
+use crate::paths;
 
-/// Folders that kubeadm, kubelet and the pods of a control plane fill.
-const OF_KUBERNETES: [&str; 8] = [
-    "/etc/kubernetes",
-    "/var/lib/kubelet",
-    "/var/lib/etcd",
-    "/var/lib/cni",
-    "/etc/cni/net.d",
-    "/run/flannel",
-    "/var/log/pods",
-    "/var/log/containers",
-];
-/// Folders that containerd fills.
-const OF_CONTAINERD: [&str; 2] = ["/var/lib/containerd", "/run/containerd"];
 const CONTAINERD: &str = "containerd.service";
 /// Where units that we write lie.
 const UNITS: &str = "/etc/systemd/system";
@@ -34,7 +22,7 @@ pub(super) struct Ours {
     pub units: Vec<Unit>,
     /// An init or join was begun.
     pub kubernetes: bool,
-    /// Folders that what we started fills.
+    /// Folders that what we started fills, and files that it writes.
     pub folders: Vec<String>,
     /// Ops to take back, the newest first.
     pub ops: Vec<Op>,
@@ -71,16 +59,20 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
             continue;
         }
         oldest.extend(touched);
+        // Set aside, and deleted in the last step.
+        if matches!(op, Op::StateDir(_)) && was_absent(found) {
+            continue;
+        }
         ours.ops.insert(0, op.clone());
         ours.before.insert(0, found.clone());
     }
     let files: BTreeSet<&str> = made.iter().flat_map(|r| &r.ops).filter_map(file).collect();
     ours.units.retain(|unit| files.contains(format!("{UNITS}/{}", unit.name).as_str()));
     if ours.kubernetes {
-        ours.folders.extend(OF_KUBERNETES.map(str::to_owned));
+        ours.folders.extend(paths::OF_KUBERNETES.map(str::to_owned));
     }
     if ours.units.iter().any(|unit| unit.name == CONTAINERD) {
-        ours.folders.extend(OF_CONTAINERD.map(str::to_owned));
+        ours.folders.extend(paths::OF_CONTAINERD.map(str::to_owned));
     }
     ours.folders.sort();
     ours.folders.dedup();
@@ -113,11 +105,13 @@ fn sort_in(op: &Op, found: &Found, ours: &mut Ours) {
         }
         Op::Act(Act::KubeadmInit { .. } | Act::KubeadmJoin { .. }) => ours.kubernetes = true,
         // One that was there before is somebody's, with what the service put into it.
-        Op::StateDir(dir) if found.state.pointer("/entry/is").is_some_and(|is| is == "absent") => {
-            ours.folders.push(dir.path.clone());
-        }
+        Op::StateDir(dir) if was_absent(found) => ours.folders.push(dir.path.clone()),
         _ => {}
     }
+}
+
+fn was_absent(found: &Found) -> bool {
+    found.state.pointer("/entry/is").is_some_and(|is| is == "absent")
 }
 
 fn file(op: &Op) -> Option<&str> {
@@ -131,14 +125,15 @@ fn file(op: &Op) -> Option<&str> {
 fn touched(op: &Op) -> Vec<String> {
     match op {
         Op::Dir(dir) => vec![dir.path.clone()],
+        Op::StateDir(dir) => vec![format!("state of {}", dir.path)],
         op => op.touches(),
     }
 }
 
-/// What is in the cluster dies with it; the store, the stamp and what services fill go in the last step.
+/// What is in the cluster dies with it; the store and the stamp go in the last step.
 fn is_reverted(op: &Op) -> bool {
     let of_the_cluster =
         matches!(op, Op::KubeObject(_) | Op::NodeUntainted(_) | Op::NodeLabel(_) | Op::ImageLoaded(_) | Op::Act(_));
-    let of_the_end = matches!(op, Op::Blobs(_) | Op::Stamp(_) | Op::StateDir(_) | Op::Reset(_));
+    let of_the_end = matches!(op, Op::Blobs(_) | Op::Stamp(_) | Op::Reset(_));
     !of_the_cluster && !of_the_end
 }
