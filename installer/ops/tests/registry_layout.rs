@@ -151,7 +151,9 @@ fn the_audit_names_what_the_real_registry_does_not_serve() {
     let data = format!("{DATA}/docker/registry/v2/blobs/sha256/{}/{}/data", &layer.hex()[..2], layer.hex());
     std::fs::remove_file(host.machine.path(data)).expect("gone");
     let answer = audit(&host, &server, &layout);
-    assert!(!answer.holds && answer.seen.contains(&layer.to_string()), "{}", answer.seen);
+    assert!(!answer.holds, "{}", answer.seen);
+    assert!(answer.seen.contains("1 of 5 references and blobs"), "{}", answer.seen);
+    assert!(answer.seen.contains(&format!("blobs/{layer} answers 404")), "{}", answer.seen);
 }
 
 #[test]

@@ -20,14 +20,22 @@ pub(super) fn look(
     };
     let (paths, wanted): (Vec<String>, Vec<Digest>) = questions(repositories).into_iter().unzip();
     let answers = machine.system().https_heads(url, &ca, &paths)?;
-    let wrong = paths.iter().zip(&wanted).zip(&answers).find(|((_, wanted), answer)| {
-        answer.status != 200 || answer.digest.as_deref() != Some(wanted.to_string().as_str())
-    });
-    Ok(match wrong {
-        None if answers.len() == paths.len() => yes(format!("{url} serves all {} references and blobs", paths.len())),
-        None => no(format!("{url} answered {} of {} questions", answers.len(), paths.len())),
-        Some(((path, wanted), answer)) => no(format!(
-            "{url}{path} answers {} with {}, and {wanted} is wanted",
+    let wrong: Vec<_> = paths
+        .iter()
+        .zip(&wanted)
+        .zip(&answers)
+        .filter(|((_, wanted), answer)| {
+            answer.status != 200 || answer.digest.as_deref() != Some(wanted.to_string().as_str())
+        })
+        .collect();
+    Ok(match wrong.as_slice() {
+        [] if answers.len() == paths.len() => yes(format!("{url} serves all {} references and blobs", paths.len())),
+        [] => no(format!("{url} answered {} of {} questions", answers.len(), paths.len())),
+        [((path, wanted), answer), ..] => no(format!(
+            "the registry does not serve {} of {} references and blobs: {url}{path} answers {} with {}, and {wanted} is \
+             wanted; what its folder lacks is laid out again when the run is resumed",
+            wrong.len(),
+            paths.len(),
             answer.status,
             answer.digest.as_deref().unwrap_or("no digest")
         )),

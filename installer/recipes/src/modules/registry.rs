@@ -109,7 +109,7 @@ fn serve(
                 ca: paths::REGISTRY_OWN_CA.to_owned(),
                 repositories,
             },
-            60,
+            30,
         )
         .timeout_s(180)
         .undo(Undo::RestoreBefore)

@@ -46,7 +46,7 @@ impl Limits {
 }
 
 /// Fetches what the store lacks, until the limit or until the controller is `gone`. The program has installed rustls'
-/// provider. An error is this node's own: a full disk, a CA file that cannot be read.
+/// provider. An error is this node's own: a disk that is full. A CA file that cannot be read is every depot's reason.
 pub fn fetch(
     limits: Limits,
     store: &Path,

@@ -1,0 +1,393 @@
+//! A node takes blobs from depots: real depots over TLS, with wires between that break as networks do.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use kubexm_engine::link::Fetched;
+use kubexm_engine::link::agent::fetch::{Limits, fetch};
+use kubexm_plan::op::Depots;
+use kubexm_spec::{Digest, depot};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+
+const MIB: usize = 1 << 20;
+/// A blob of several writes on either side, so that a break falls into its middle.
+const LARGE: usize = 8 * MIB;
+/// TLS, HTTP heads and what a break loses of bytes that were on their way.
+const WASTE: u64 = 2 << 20;
+
+const QUICK: Limits =
+    Limits { whole: Duration::from_secs(60), connect: Duration::from_secs(2), stall: Duration::from_millis(300) };
+
+/// One cluster: its CA and, in a folder, a node's store and what its depots serve.
+struct Site {
+    folder: tempfile::TempDir,
+    ca: CertifiedIssuer<'static, KeyPair>,
+    runtime: tokio::runtime::Runtime,
+}
+
+fn authority() -> CertifiedIssuer<'static, KeyPair> {
+    let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+impl Site {
+    fn new() -> Self {
+        // As the program does; another test was first when it fails.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let folder = tempfile::tempdir().unwrap();
+        let ca = authority();
+        std::fs::write(folder.path().join("ca.crt"), ca.pem()).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        Self { folder, ca, runtime }
+    }
+
+    /// A depot that serves these bytes under these digests, which may be others'.
+    fn depot_of(&self, name: &str, blobs: &[(Digest, &[u8])]) -> SocketAddr {
+        self.depot_by(&self.ca, name, blobs)
+    }
+
+    fn depot(&self, name: &str, blobs: &[&[u8]]) -> SocketAddr {
+        self.depot_of(name, &blobs.iter().map(|bytes| (Digest::of(bytes), *bytes)).collect::<Vec<_>>())
+    }
+
+    fn depot_by(&self, ca: &CertifiedIssuer<'_, KeyPair>, name: &str, blobs: &[(Digest, &[u8])]) -> SocketAddr {
+        let folder = self.folder.path().join(name);
+        std::fs::create_dir_all(folder.join("blobs/sha256")).unwrap();
+        for (digest, bytes) in blobs {
+            std::fs::write(blob_path(&folder, digest), bytes).unwrap();
+        }
+        let key = KeyPair::generate().unwrap();
+        let cert = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().signed_by(&key, ca).unwrap();
+        let file = |name: &str, text: String| {
+            std::fs::write(folder.join(name), text).unwrap();
+            folder.join(name).display().to_string()
+        };
+        let config = depot::DepotConfig {
+            schema: depot::SCHEMA.to_owned(),
+            listen: "127.0.0.1:0".parse().unwrap(),
+            store: folder.display().to_string(),
+            tls: depot::Tls { cert: file("crt", cert.pem()), key: file("key", key.serialize_pem()) },
+            images: BTreeMap::new(),
+            files: blobs.iter().map(|(digest, _)| (digest.hex(), *digest)).collect(),
+        };
+        let path = file("config.json", serde_json::to_string(&config).unwrap());
+        let running = self.runtime.block_on(kubexm_depot::serve(Path::new(&path))).unwrap();
+        let address = running.address;
+        self.runtime.spawn(running.run());
+        address
+    }
+
+    fn store(&self) -> PathBuf {
+        self.folder.path().join("store")
+    }
+
+    fn depots(&self, at: &[SocketAddr]) -> Depots {
+        let urls = at.iter().map(|address| format!("https://{address}")).collect();
+        Depots { urls, ca: self.folder.path().join("ca.crt").display().to_string() }
+    }
+
+    fn fetch_within(&self, limits: Limits, blobs: &[&[u8]], at: &[SocketAddr]) -> Fetched {
+        fetch(limits, &self.store(), &wanted(blobs), &self.depots(at), || false).unwrap()
+    }
+
+    fn fetch(&self, blobs: &[&[u8]], at: &[SocketAddr]) -> Fetched {
+        self.fetch_within(QUICK, blobs, at)
+    }
+
+    #[track_caller]
+    fn holds(&self, bytes: &[u8]) {
+        let digest = Digest::of(bytes);
+        let found = std::fs::read(blob_path(&self.store(), &digest)).unwrap();
+        assert_eq!(Digest::of(&found), digest);
+    }
+
+    /// Files of the store that are no blobs.
+    fn unfinished(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.store()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false if path.parent().unwrap().ends_with("blobs/sha256") => (),
+                    false => found.push(path),
+                }
+            }
+        }
+        found
+    }
+}
+
+fn blob_path(store: &Path, digest: &Digest) -> PathBuf {
+    store.join("blobs/sha256").join(digest.hex())
+}
+
+fn wanted(blobs: &[&[u8]]) -> BTreeMap<Digest, u64> {
+    blobs.iter().map(|bytes| (Digest::of(bytes), bytes.len() as u64)).collect()
+}
+
+/// Bytes that no prefix of another blob is like.
+fn bytes(seed: u32, length: usize) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state.to_le_bytes()
+    };
+    std::iter::repeat_with(&mut next).flatten().take(length).collect()
+}
+
+/// What the network between node and depot does to bytes that come from the depot.
+#[derive(Clone, Copy)]
+enum Wire {
+    /// All of them pass.
+    Whole,
+    /// Each connection ends after so many.
+    Breaks(usize),
+    /// The first connection ends after so many, and there is no other.
+    Dies(usize),
+    /// A connection is taken, and nothing comes back.
+    Swallows,
+}
+
+/// Where the node believes the depot to be.
+struct Between {
+    address: SocketAddr,
+    passed: Arc<AtomicU64>,
+}
+
+impl Between {
+    fn to(depot: SocketAddr, wire: Wire) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let passed = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&passed);
+        std::thread::spawn(move || {
+            for (number, node) in listener.incoming().flatten().enumerate() {
+                let count = Arc::clone(&count);
+                let most = match wire {
+                    Wire::Whole => usize::MAX,
+                    Wire::Breaks(most) => most,
+                    Wire::Dies(most) if number == 0 => most,
+                    Wire::Dies(_) => continue,
+                    Wire::Swallows => 0,
+                };
+                std::thread::spawn(move || pass(node, depot, most, &count));
+            }
+        });
+        Self { address, passed }
+    }
+
+    fn passed(&self) -> u64 {
+        self.passed.load(Ordering::SeqCst)
+    }
+}
+
+fn pass(mut node: TcpStream, depot: SocketAddr, most: usize, count: &AtomicU64) {
+    let Ok(mut depot) = TcpStream::connect(depot) else { return };
+    let (mut from, mut to) = (node.try_clone().unwrap(), depot.try_clone().unwrap());
+    if most == 0 {
+        // It is read and never answered.
+        let _ = std::io::copy(&mut from, &mut std::io::sink());
+        return;
+    }
+    std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+    let (mut left, mut buffer) = (most, [0; 1 << 16]);
+    while left > 0 {
+        let most = left.min(buffer.len());
+        let Ok(read @ 1..) = depot.read(&mut buffer[..most]) else { break };
+        if node.write_all(&buffer[..read]).is_err() {
+            break;
+        }
+        count.fetch_add(read as u64, Ordering::SeqCst);
+        left -= read;
+    }
+    let _ = (node.shutdown(Shutdown::Both), depot.shutdown(Shutdown::Both));
+}
+
+/// An address where nobody listens.
+fn nobody() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+#[track_caller]
+fn only_reason(fetched: &Fetched, depot: SocketAddr, text: &str) {
+    let [reason] = fetched.reasons.as_slice() else { panic!("{:#?}", fetched.reasons) };
+    assert!(reason.starts_with(&format!("depot https://{depot}: ")) && reason.contains(text), "{reason}");
+}
+
+#[test]
+fn every_blob_comes_whole_and_under_its_own_name() {
+    let site = Site::new();
+    let all: Vec<Vec<u8>> = (1..20).map(|seed| bytes(seed, 40_000 * seed as usize)).collect();
+    let all: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
+    let fetched = site.fetch(&all, &[site.depot("one", &all)]);
+    assert_eq!(fetched, Fetched::default());
+    for bytes in all {
+        site.holds(bytes);
+    }
+    assert!(site.unfinished().is_empty(), "{:?}", site.unfinished());
+}
+
+#[test]
+fn a_transfer_that_breaks_again_and_again_goes_on_where_it_broke() {
+    let site = Site::new();
+    let large = bytes(1, LARGE);
+    let wire = Between::to(site.depot("one", &[&large]), Wire::Breaks(3 * MIB));
+    assert_eq!(site.fetch(&[&large], &[wire.address]), Fetched::default());
+    site.holds(&large);
+    assert!(wire.passed() < LARGE as u64 + WASTE, "{} bytes for {LARGE}", wire.passed());
+}
+
+#[test]
+fn a_second_depot_gives_only_the_rest_of_what_the_first_began() {
+    let site = Site::new();
+    let large = bytes(1, LARGE);
+    let first = Between::to(site.depot("one", &[&large]), Wire::Dies(5 * MIB));
+    let second = Between::to(site.depot("two", &[&large]), Wire::Whole);
+    let fetched = site.fetch(&[&large], &[first.address, second.address]);
+    assert!(fetched.missing.is_empty(), "{fetched:?}");
+    only_reason(&fetched, first.address, "");
+    site.holds(&large);
+    assert!(second.passed() < (LARGE - 3 * MIB) as u64, "{} bytes came again", second.passed());
+}
+
+#[test]
+fn the_next_request_goes_on_after_what_the_last_one_left() {
+    let site = Site::new();
+    let large = bytes(1, LARGE);
+    let depot = site.depot("one", &[&large]);
+    let dying = Between::to(depot, Wire::Dies(5 * MIB));
+    let fetched = site.fetch(&[&large], &[dying.address]);
+    assert_eq!(fetched.missing, [(Digest::of(&large), LARGE as u64)]);
+    let whole = Between::to(depot, Wire::Whole);
+    assert_eq!(site.fetch(&[&large], &[whole.address]), Fetched::default());
+    site.holds(&large);
+    assert!(whole.passed() < (LARGE - 3 * MIB) as u64, "{} bytes came again", whole.passed());
+}
+
+#[test]
+fn a_depot_that_is_down_is_told_once_and_the_next_one_is_asked() {
+    let site = Site::new();
+    let (a, b) = (bytes(1, 1000), bytes(2, 2000));
+    let down = nobody();
+    let fetched = site.fetch(&[&a, &b], &[down, site.depot("two", &[&a, &b])]);
+    assert!(fetched.missing.is_empty(), "{fetched:?}");
+    only_reason(&fetched, down, "refused");
+    site.holds(&a);
+    site.holds(&b);
+}
+
+#[test]
+fn a_depot_that_takes_a_connection_and_says_nothing_is_given_up() {
+    let site = Site::new();
+    let a = bytes(1, 1000);
+    let silent = Between::to(site.depot("empty", &[]), Wire::Swallows);
+    let fetched = site.fetch(&[&a], &[silent.address, site.depot("two", &[&a])]);
+    assert!(fetched.missing.is_empty(), "{fetched:?}");
+    only_reason(&fetched, silent.address, "");
+    site.holds(&a);
+}
+
+#[test]
+fn what_a_depot_sends_under_the_wrong_name_gets_no_name_here() {
+    let site = Site::new();
+    let (right, wrong) = (bytes(1, LARGE), bytes(2, LARGE));
+    let liar = site.depot_of("liar", &[(Digest::of(&right), &wrong)]);
+    let fetched = site.fetch(&[&right], &[liar]);
+    assert_eq!(fetched.missing, [(Digest::of(&right), LARGE as u64)]);
+    only_reason(&fetched, liar, &Digest::of(&wrong).to_string());
+    assert!(!blob_path(&site.store(), &Digest::of(&right)).exists());
+    assert!(!blob_path(&site.store(), &Digest::of(&wrong)).exists());
+    // The next depot is believed, and nothing of the lie is left in what it gives.
+    let fetched = site.fetch(&[&right], &[liar, site.depot("two", &[&right])]);
+    assert!(fetched.missing.is_empty(), "{fetched:?}");
+    site.holds(&right);
+}
+
+#[test]
+fn half_a_lie_is_not_laid_at_the_door_of_the_depot_that_sends_the_rest() {
+    let site = Site::new();
+    let (right, wrong) = (bytes(1, LARGE), bytes(2, LARGE));
+    let liar = Between::to(site.depot_of("liar", &[(Digest::of(&right), &wrong)]), Wire::Dies(5 * MIB));
+    let fetched = site.fetch(&[&right], &[liar.address, site.depot("two", &[&right])]);
+    assert!(fetched.missing.is_empty(), "{fetched:?}");
+    only_reason(&fetched, liar.address, "");
+    site.holds(&right);
+}
+
+#[test]
+fn what_no_depot_has_is_left_to_the_controller_and_is_no_fault_of_theirs() {
+    let site = Site::new();
+    let (here, a, b) = (bytes(1, 1000), bytes(2, 2000), bytes(3, 3000));
+    let depots = [site.depot("one", &[&here]), site.depot("two", &[])];
+    let fetched = site.fetch(&[&here, &a, &b], &depots);
+    let missing: BTreeMap<Digest, u64> = fetched.missing.iter().copied().collect();
+    assert_eq!(missing, wanted(&[&a, &b]));
+    assert!(fetched.reasons.is_empty(), "{:?}", fetched.reasons);
+    site.holds(&here);
+}
+
+#[test]
+fn a_depot_that_another_authority_vouches_for_is_not_taken_from() {
+    let site = Site::new();
+    let a = bytes(1, 1000);
+    let other = site.depot_by(&authority(), "other", &[(Digest::of(&a), &a)]);
+    let fetched = site.fetch(&[&a], &[other]);
+    assert_eq!(fetched.missing, [(Digest::of(&a), 1000)]);
+    only_reason(&fetched, other, "certificate");
+}
+
+#[test]
+fn what_is_there_is_not_asked_for() {
+    let site = Site::new();
+    let a = bytes(1, 1000);
+    site.fetch(&[&a], &[site.depot("one", &[&a])]);
+    assert_eq!(site.fetch(&[&a], &[nobody()]), Fetched::default());
+}
+
+#[test]
+fn a_node_stops_when_its_controller_is_gone() {
+    let site = Site::new();
+    let a = bytes(1, 1000);
+    let silent = Between::to(site.depot("empty", &[]), Wire::Swallows);
+    let patient = Limits { stall: Duration::from_secs(60), ..QUICK };
+    let begun = Instant::now();
+    let gone = || begun.elapsed() > Duration::from_millis(300);
+    let stopped = fetch(patient, &site.store(), &wanted(&[&a]), &site.depots(&[silent.address]), gone);
+    assert_eq!(stopped.unwrap_err(), "the controller is gone");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn depots_that_are_too_slow_as_a_whole_leave_the_rest_to_the_controller() {
+    let site = Site::new();
+    let (quick, slow) = (bytes(1, 1000), bytes(2, 1000));
+    site.fetch(&[&quick], &[site.depot("one", &[&quick])]);
+    let silent = Between::to(site.depot("empty", &[]), Wire::Swallows);
+    let limits = Limits { stall: Duration::from_secs(60), whole: Duration::from_secs(1), ..QUICK };
+    let fetched = site.fetch_within(limits, &[&quick, &slow], &[silent.address]);
+    assert_eq!(fetched.missing, [(Digest::of(&slow), 1000)]);
+    assert_eq!(fetched.reasons, ["the depots were too slow: not all of it came within 1 s"]);
+}
+
+#[test]
+fn a_ca_that_cannot_be_read_is_told_and_leaves_all_to_the_controller() {
+    let site = Site::new();
+    let a = bytes(1, 1000);
+    let depot = site.depot("one", &[&a]);
+    let mut depots = site.depots(&[depot]);
+    depots.ca = site.folder.path().join("nothing").display().to_string();
+    let fetched = fetch(QUICK, &site.store(), &wanted(&[&a]), &depots, || false).unwrap();
+    assert_eq!(fetched.missing, [(Digest::of(&a), 1000)]);
+    only_reason(&fetched, depot, &depots.ca);
+}
