@@ -11,10 +11,13 @@ SEED=${E2E_SEED:-4}
 
 # fleet_up: fresh hosts, and what they are before anything of ours
 fleet_up() {
+  fleet_hosts
+  states before
+}
+fleet_hosts() {
   (umask 077; echo "correct horse 'battery' \$staple" > "$SUDO_PASSWORD")
   lab cluster-yaml --control-planes 2 --sudo-password "$SUDO_PASSWORD" "${FLEET_ADDRESSES[@]}" > "$FLEET_YAML"
   lab host up "${FLEET_ADDRESSES[@]}" --sudo-password "$SUDO_PASSWORD"
-  states before
 }
 
 # on_fleet CMD...: with each host's name as the last word, all at once

@@ -7,6 +7,8 @@
   seconds RUN                  the longest steps, for people
   next-kill RUN SEED KILL OF   the record of the next attempt to die at, as the KILLth of OF over what is left of the run
   before-init RUN SEED KILL OF the same over what is left before `kubeadm init`
+  init RUN                     the step that runs `kubeadm init`
+  said RUN RECORD STEP         the attempt that is under way, or was the last, has journalled this
   pick PLAN SEED EARLY LATE    ids of steps to fail: EARLY of those before `kubeadm init` begins, LATE of the others
   failed-and-taken-back EVENTS the stream ends with a failure, and with every change taken back
 """
@@ -109,11 +111,11 @@ def ancestors(plan, ids):
 
 
 def draw(run, seed, kill, of, wanted):
-    """A number of a record, over all attempts. Each begins with one, looks at what holds (a record each), and then writes two
-    for each step that it does."""
+    """A number of a record, over all attempts. Each begins with one and looks at what holds (a record each); a step that is
+    still to be done writes one or two. At least one is left for each kill that follows."""
     held = ended(run)
-    left = 2 * len(wanted - held)
-    share = max(1, min(left, 2 * left // (of - kill + 1)))
+    left, kills = len(wanted - held), of - kill + 1
+    share = max(1, min(left - kills + 1, 2 * left // kills))
     return len(journal(run)) + 1 + len(held) + random.Random(f"{seed}/{kill}").randint(1, share)
 
 
@@ -124,6 +126,17 @@ def next_kill(run, seed, kill, of):
 def before_init(run, seed, kill, of):
     plan = steps(Path(run) / "plan.json")
     print(draw(run, seed, int(kill), int(of), ancestors(plan, [s["id"] for s in plan if makes_cluster(s)])))
+
+
+def init(run):
+    print(next(s["id"] for s in steps(Path(run) / "plan.json") if makes_cluster(s)))
+
+
+def said(run, record, step):
+    entries = journal(run)
+    begun = max(i for i, entry in enumerate(entries) if entry["record"] in ("runStarted", "resumed"))
+    if not any(e["record"] == record and e.get("step") == step for e in entries[begun:]):
+        sys.exit(1)
 
 
 def pick(path, seed, early, late):
@@ -149,5 +162,6 @@ def taken_back(events):
 
 
 WORDS = {"overlap": overlap, "one-at-a-time": one_at_a_time, "nothing-done": nothing_done, "seconds": print_seconds,
-         "next-kill": next_kill, "before-init": before_init, "pick": pick, "failed-and-taken-back": taken_back}
+         "next-kill": next_kill, "before-init": before_init, "init": init, "said": said,
+         "pick": pick, "failed-and-taken-back": taken_back}
 WORDS[sys.argv[1]](*sys.argv[2:])

@@ -40,8 +40,10 @@ says() {
 
 lab() { "$ROOT/scripts/lab" "$@"; }
 
-# The installer as its user calls it: from inside the network that has no way out.
-install() { lab in-net env KUBEXM_HOME="$WORK/$HOME_NAME" "$INSTALL" "$@"; }
+# The installer as its user calls it: from inside the network that has no way out. What takes longer than LIMIT seconds hangs:
+# it is ended, with 124.
+LIMIT=600
+install() { lab in-net env KUBEXM_HOME="$WORK/$HOME_NAME" timeout --kill-after=10 "$LIMIT" "$INSTALL" "$@"; }
 
 kubectl_on() { local host=$1; shift; lab host root "$host" env KUBECONFIG=/etc/kubernetes/admin.conf /usr/local/bin/kubectl "$@"; }
 

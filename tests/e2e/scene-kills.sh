@@ -1,87 +1,110 @@
 # shellcheck shell=bash
-# One install of the three hosts, killed again and again: the controller at journal records drawn by a seed, the network of a
-# host within kubeadm, an agent. Each time resume goes on; the end is that of the install nobody disturbed (the scene `fleet`).
+# One install of the three hosts, killed again and again: the controller at journal records drawn by a seed, an agent in the
+# middle of a step, the network of a host within `kubeadm init`. Each time resume goes on; the end is that of the install nobody
+# disturbed (the scene `fleet`).
 . "$ROOT/tests/e2e/fleet.sh"
 say "one install, killed at every turn (seed $SEED)"
 HOME_NAME=home-kills
 lab host down --all
-fleet_up
+fleet_hosts
 KILLS=${E2E_KILLS:-20}
 BEFORE_INIT=$((KILLS * 2 / 5))
 : > "$WORK/kills.log"
+# one attempt; the longest has 90 s without a network in it
+# shellcheck disable=SC2034  # install uses it
+LIMIT=240
 
 # What was done stays when the network or an agent goes: a rollback is another scene's.
 begun() { fleet_create --on-failure keep "$@"; }
+# shellcheck disable=SC2120  # most have nothing to add
 gone_on() { fleet_resume --on-failure keep "$@"; }
 
-# attempt VERB...: one attempt, to its end; its exit code is in $CODE
-attempt() {
-  CODE=0
-  "$@" >> "$WORK/kills.log" 2>&1 || CODE=$?
+# not_so TEXT: what the attempt said last, and what was wanted
+not_so() { tail -n 30 "$WORK/attempt.log"; echo "$*"; return 1; }
+
+# killed_at KILL RECORD VERB: an attempt that dies by itself at that record. A drill ends by SIGABRT: 134 to its caller.
+killed_at() {
+  local kill=$1 record=$2 code=0 from=$SECONDS
+  "$3" --drill "die:$record" > "$WORK/attempt.log" 2>&1 || code=$?
+  echo "kill $kill at record $record: $((SECONDS - from)) s" >> "$WORK/kills.log"
+  [ "$code" = 134 ] || not_so "kill $kill was to come at record $record, but the attempt ended with $code"
 }
-# A drill ends by SIGABRT, without a word to anybody: 134 to its caller.
-killed() { [ "$CODE" = 134 ] || { tail -n 30 "$WORK/kills.log"; echo "attempt $1 ended with $CODE, and not by its kill"; return 1; }; }
 
 killed_before_init() {
   local kill
-  attempt begun --drill die:3
-  killed 1 || return 1
   for ((kill = 2; kill <= BEFORE_INIT; kill++)); do
-    attempt gone_on --drill "die:$(journal before-init "$SEED" "$kill" "$BEFORE_INIT")"
-    killed "$kill" || return 1
+    killed_at "$kill" "$(journal before-init "$SEED" "$kill" "$BEFORE_INIT")" gone_on || return 1
   done
 }
-
-kubeadm_host() { for host in "${FLEET[@]}"; do lab host root "$host" pgrep -x kubeadm > /dev/null && echo "$host" && return; done; return 1; }
-
-# The host where kubeadm runs is cut off for 90 s, the controller goes on for as long as it likes.
-network_cut() {
-  local pid host code=0
-  gone_on >> "$WORK/kills.log" 2>&1 &
-  pid=$!
-  until host=$(kubeadm_host); do
-    kill -0 "$pid" 2> /dev/null || { tail -n 30 "$WORK/kills.log"; echo "resume ended before kubeadm began"; return 1; }
-    sleep 0.2
-  done
-  lab net cut "$host" 90
-  # what the controller makes of it is not ours to say; it must not be further than it can be undisturbed
-  kill_controller "$pid"
-  wait "$pid" || code=$?
-  echo "$host was cut off within kubeadm; the controller ended with $code"
-}
-
-# kill_controller PID: the shell function, and the program below it
-kill_controller() { pkill -9 -f "^$INSTALL resume --bundle $FILE" || true; kill -9 "$1" 2> /dev/null || true; }
 
 killed_after_init() {
-  local kill of=$((KILLS - BEFORE_INIT - 1))
+  local kill of=$((KILLS - BEFORE_INIT))
   for ((kill = 1; kill <= of; kill++)); do
-    attempt gone_on --drill "die:$(journal next-kill "$SEED" "$kill" "$of")"
-    killed "$((BEFORE_INIT + 1 + kill))" || return 1
+    killed_at "$((BEFORE_INIT + kill))" "$(journal next-kill "$SEED" "$kill" "$of")" gone_on || return 1
   done
 }
 
-# The agent of a host dies while the controller works with it. It may be started again, or the run fails and is resumed.
-agent_killed() {
+# in_background: an attempt that nothing ends by itself; $ATTEMPT is its shell
+in_background() {
+  gone_on > "$WORK/attempt.log" 2>&1 &
+  ATTEMPT=$!
+}
+# until_so SECONDS CMD...: the attempt is under way until that holds, and no longer than so many seconds
+until_so() {
+  local deadline=$((SECONDS + $1)) limit=$1; shift
+  until "$@" > /dev/null 2>&1; do
+    kill -0 "$ATTEMPT" 2> /dev/null || { not_so "the attempt ended before: $*"; return 1; }
+    [ "$SECONDS" -lt "$deadline" ] || { end_attempt; not_so "not within $limit s: $*"; return 1; }
+    sleep 0.2
+  done
+}
+# end_attempt: kill -9 of the installer of the attempt, wherever it is below its shell
+end_attempt() {
   local pid
-  gone_on >> "$WORK/kills.log" 2>&1 &
-  pid=$!
-  until lab host root n3 pkill -9 -x kubexm-install; do
-    kill -0 "$pid" 2> /dev/null || { echo "resume ended before an agent was seen"; return 1; }
-    sleep 0.05
+  for pid in $(below "$ATTEMPT"); do
+    # shellcheck disable=SC2015  # a process that has ended meanwhile is what is wanted
+    [ "/proc/$pid/exe" -ef "$INSTALL" ] && kill -9 "$pid" || true
   done
-  wait "$pid" || attempt gone_on
-  [ "${CODE:-0}" = 0 ] || { tail -n 30 "$WORK/kills.log"; return 1; }
+  wait "$ATTEMPT" 2> /dev/null || true
+}
+below() {
+  local pid
+  for pid in $(pgrep -P "$1"); do echo "$pid"; below "$pid"; done
 }
 
+# The agent of a host dies in the middle of a step: another one is started, and does it.
+agent_killed() {
+  in_background
+  until_so 60 journal said stepPrepared n3/store.fill || return 1
+  lab host root n3 pkill -9 -x kubexm-install || { end_attempt; not_so "no agent ran on n3"; return 1; }
+  until_so 60 journal said stepDone n3/store.fill || return 1
+  end_attempt
+}
+
+# The host where `kubeadm init` runs is cut off for 90 s; the controller that loses it comes back by itself.
+network_cut() {
+  local step host
+  step=$(journal init) host=${step%%/*}
+  in_background
+  until_so 120 lab host root "$host" pgrep -x kubeadm || return 1
+  lab net cut "$host" 90
+  until_so 120 journal said stepDone "$step" || return 1
+  end_attempt
+}
+
+check "the controller is killed at its third record" killed_at 1 3 begun
+[ "$HELD" = 1 ] || return 0
+check "an agent is killed in the middle of a step, and the run goes on" agent_killed
+[ "$HELD" = 1 ] || return 0
 check "the controller is killed at $BEFORE_INIT records before kubeadm init" killed_before_init
 [ "$HELD" = 1 ] || return 0
-check "a host is cut off for 90 s within kubeadm" network_cut
+check "a host is cut off for 90 s within kubeadm init, and the run goes on" network_cut
 [ "$HELD" = 1 ] || return 0
-check "the controller is killed at $((KILLS - BEFORE_INIT - 1)) records afterwards" killed_after_init
+check "the controller is killed at $((KILLS - BEFORE_INIT)) records afterwards" killed_after_init
 [ "$HELD" = 1 ] || return 0
-check "an agent is killed, and the run comes to its end" agent_killed
+check "a last resume comes to the end" gone_on
 [ "$HELD" = 1 ] || return 0
+cat "$WORK/kills.log"
 check "every node is Ready after all the kills" fleet_becomes_ready 90
 check "every pod runs after all the kills" within 120 all_running n1
 objects n1 > "$WORK/objects-kills" || true
@@ -89,4 +112,6 @@ fleet_trees kills
 check "the API objects are those of the install nobody disturbed" same "$WORK/objects-fleet" "$WORK/objects-kills"
 check "the files are those of the install nobody disturbed" same_trees fleet kills
 lab host down --all
+# shellcheck disable=SC2034
+LIMIT=600
 HOME_NAME=home

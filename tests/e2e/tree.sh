@@ -3,7 +3,8 @@
 #   logs, journals, caches and /run            times and sizes of events
 #   containerd's state, pods, etcd's data      ids made by chance; what is in the content store is listed by name
 #   our own ledger, runs, marks and stamp      names of runs
-# Keys, certificates and what holds them (the host's own SSH keys too) are listed without their digest: they are made anew for each cluster.
+# Keys, certificates and what holds them (the host's own SSH keys and its salted passwords too) are listed without their digest:
+# they are made anew for each cluster or host.
 set -eu
 cd /
 find . -xdev \
@@ -17,7 +18,7 @@ find . -xdev \
 # What is random by nature is named, not hashed.
 cut -f1,3 /run/tree.list | awk -F'\t' '$1 == "f" { print $2 }' | grep -vE \
   -e '^\./etc/kubernetes/pki/' -e '^\./etc/kubernetes/[^/]*\.conf$' -e '^\./etc/kubexm/.*\.(crt|key)$' -e '/\.kube/config$' \
-  -e '^\./etc/ssh/ssh_host_' -e '^\./etc/machine-id$' -e '^\./etc/ld\.so\.cache$' -e '^\./var/lib/kubexm/(stamp\.json|placed|acts/|units/)' \
+  -e '^\./etc/ssh/ssh_host_' -e '^\./etc/shadow$' -e '^\./etc/machine-id$' -e '^\./etc/ld\.so\.cache$' -e '^\./var/lib/kubexm/(stamp\.json|placed|acts/|units/)' \
   -e '^\./var/lib/kubelet/([^/]*_state|instance[^/]*)$' | tr '\n' '\0' | xargs -0 -r sha256sum 2> /dev/null > /run/tree.sums || true
 awk -F'\t' 'NR == FNR { sums[substr($0, 67)] = substr($0, 1, 64); next }
   { what = $4; if ($1 == "f") what = ($3 in sums) ? sums[$3] : "random"; print $1, $2, $3, what }' /run/tree.sums /run/tree.list
