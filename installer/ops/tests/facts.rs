@@ -65,6 +65,24 @@ fn a_module_that_is_built_in_is_present() {
 }
 
 #[test]
+fn a_disk_of_the_machines_own_is_seen_wherever_it_is_mounted_and_those_of_pods_and_servers_are_not() {
+    let host = Host::fresh();
+    host.put(
+        "/proc/self/mountinfo",
+        "25 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n26 25 8:2 / /data rw - xfs /dev/sdb1 rw\n\
+         27 25 8:3 / /var/lib/kubelet/pods/1/volumes/a rw - ext4 /dev/sdc rw\n28 25 0:40 / /home rw - nfs4 nas:/home rw\n\
+         29 25 8:1 /etc/a /etc/a rw - ext4 /dev/sda1 rw\n",
+    );
+    for folder in ["/data/.", "/var/lib/kubelet/pods/1/volumes/a/.", "/home/."] {
+        std::fs::create_dir_all(host.machine.path(folder)).expect("a folder");
+    }
+    host.put("/etc/a", "a file that something is mounted over");
+    let facts = look(&host);
+    let mounts: Vec<&str> = facts.disks.iter().map(|disk| disk.mount.as_str()).collect();
+    assert_eq!(mounts, ["/", "/data"]);
+}
+
+#[test]
 fn a_full_disk_and_noexec_are_found_by_mount_point() {
     let host = Host::fresh();
     host.put(

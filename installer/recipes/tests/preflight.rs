@@ -11,7 +11,7 @@ use kubexm_plan::Facts;
 use kubexm_plan::facts::{BootSysctl, Leftover, Listener, ModuleState, SelinuxState, Stamp};
 use kubexm_recipes::preflight::{CHECKS, Finding, Severity};
 use kubexm_recipes::{preflight, sample};
-use kubexm_spec::cluster::{Firewall, LoadBalancerMode, ProxyMode};
+use kubexm_spec::cluster::{Firewall, LoadBalancerMode, ProxyMode, Registry, RegistryKind};
 use kubexm_spec::{Arch, ArtifactKey, Program};
 
 fn findings(change: impl FnOnce(&mut Site)) -> Vec<Finding> {
@@ -143,6 +143,41 @@ fn what_the_bundle_holds_counts_as_needed_space() {
         found[0].needed.clone()
     };
     assert_ne!(needed(1 << 20), needed(1 << 30));
+}
+
+#[test]
+fn a_registrys_own_disk_needs_room_for_every_image() {
+    let full = |path: &str| {
+        let mut cluster = sample::cluster();
+        cluster.registry = Registry { kind: RegistryKind::Registry, port: 5000, data_dir: path.to_owned() };
+        let mut site = Site::of(cluster);
+        let mut data = site.facts().disks[0].clone();
+        (data.mount, data.paths, data.free) = ("/data".to_owned(), Vec::new(), 1 << 20);
+        site.facts().disks.push(data);
+        preflight(&site.cx())
+    };
+    one(full("/data/registry"), Severity::Fail, "space", "free on /data");
+    // On the store's own disk it is there already.
+    assert_eq!(full("/srv/registry"), Vec::new());
+}
+
+#[test]
+fn without_a_registry_a_worker_needs_room_for_images_in_its_store_and_in_containerd() {
+    let store_of = |kind: RegistryKind| {
+        let found = findings(|site| {
+            second_host(site);
+            site.cluster.registry.kind = kind;
+            let worker = site.facts.get_mut("node2").unwrap();
+            let mut store = worker.disks[0].clone();
+            (store.mount, store.free) = ("/var/lib/kubexm".to_owned(), 0);
+            worker.disks.push(store);
+            for artifact in &mut site.manifest.artifacts {
+                artifact.blobs.iter_mut().for_each(|blob| blob.size = 64 << 20);
+            }
+        });
+        found.into_iter().find(|finding| finding.check == "space").unwrap().needed
+    };
+    assert_ne!(store_of(RegistryKind::None), store_of(RegistryKind::Embedded));
 }
 
 #[test]
@@ -294,7 +329,9 @@ fn behind(vip: [u8; 4], port: u16) -> LoadBalancerMode {
 
 #[test]
 fn several_control_planes_without_a_load_balancer_are_said() {
-    one(findings(|site| control_planes(site, 3)), Severity::Warn, "control-planes", "no load balancer");
+    let said = findings(|site| control_planes(site, 3));
+    assert!(said[0].mend.contains("all of them under one name"), "{}", said[0]);
+    one(said, Severity::Warn, "control-planes", "no load balancer");
     let balanced = findings(|site| {
         control_planes(site, 3);
         site.cluster.load_balancer.mode = behind([10, 77, 0, 100], 6443);

@@ -23,6 +23,13 @@ const PATHS: [&str; 9] = [
 /// Where programs are run from: ours, those of images, and those that pods keep in volumes.
 const PROGRAM_PATHS: [&str; 4] = ["/usr/local/bin", "/opt/cni/bin", "/var/lib/containerd", "/var/lib/kubelet"];
 
+/// File systems of this machine's own disks: cluster.yaml may name a folder on any of them. Others (nfs) are not looked at
+/// unless one of our paths lies there, since a server that is gone would let us wait.
+const LOCAL: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs"];
+
+/// What is mounted there belongs to pods and sessions.
+const OF_OTHERS: [&str; 2] = ["/var/lib/kubelet/", "/run/"];
+
 struct Mount {
     point: String,
     options: String,
@@ -36,21 +43,37 @@ pub(super) fn look(machine: &Machine) -> Result<Vec<Disk>, OpError> {
     for path in PATHS {
         let mount = of(&mounts, path);
         let point = mount.map_or("/", |mount| mount.point.as_str());
+        if !by_mount.contains_key(point) {
+            by_mount.insert(point, disk(machine, point, mount)?);
+        }
         if let Some(disk) = by_mount.get_mut(point) {
             disk.paths.push(path.to_owned());
-            continue;
         }
-        let space = machine.system().space(point)?;
-        let disk = Disk {
-            mount: point.to_owned(),
-            paths: vec![path.to_owned()],
-            free: space.free,
-            size: space.size,
-            filesystem: mount.map(|mount| filesystem(machine, mount)),
-        };
-        by_mount.insert(point, disk);
+    }
+    let place = |mount: &&Mount| {
+        LOCAL.contains(&mount.filesystem.as_str()) && !OF_OTHERS.iter().any(|folder| mount.point.starts_with(folder))
+    };
+    for mount in mounts.iter().filter(place) {
+        // A file that is mounted is no place for data.
+        if !by_mount.contains_key(mount.point.as_str())
+            && machine.path(&mount.point).is_dir()
+            && let Ok(disk) = disk(machine, &mount.point, Some(mount))
+        {
+            by_mount.insert(&mount.point, disk);
+        }
     }
     Ok(by_mount.into_values().collect())
+}
+
+fn disk(machine: &Machine, point: &str, mount: Option<&Mount>) -> Result<Disk, OpError> {
+    let space = machine.system().space(point)?;
+    Ok(Disk {
+        mount: point.to_owned(),
+        paths: Vec::new(),
+        free: space.free,
+        size: space.size,
+        filesystem: mount.map(|mount| filesystem(machine, mount)),
+    })
 }
 
 /// Mount points with `noexec` that programs are run from.

@@ -26,8 +26,9 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         LoadBalancerMode::None if number > 1 => say(
             Severity::Warn,
             format!("{number} control planes and no load balancer"),
-            "an address that outlives the first control plane",
-            "workers reach the API server of the first one alone: set `loadBalancer.mode: external` if there is one",
+            "one address that leads to those of them that answer",
+            "each host's /etc/hosts has all of them under one name, so clients wait for one that is down before they \
+             ask the next: set `loadBalancer.mode: external` if there is a load balancer",
         ),
         LoadBalancerMode::None => (),
         LoadBalancerMode::External { vip, port } => {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::facts::Disk;
+use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::manifest::{Artifact, Blob};
 use kubexm_spec::{ArtifactKey, Kind};
 
@@ -60,30 +61,49 @@ fn xfs(seen: &Seen<'_>, report: &mut Report) {
 }
 
 /// Bytes by path.
-fn wanted(site: &Site<'_>, seen: &Seen<'_>) -> Vec<(&'static str, u64)> {
-    let artifacts = || {
-        let all = site.cx.manifest.artifacts.iter();
-        all.filter(|a| a.platform.is_none() || a.platform == seen.platform)
+fn wanted<'a>(site: &Site<'a>, seen: &Seen<'_>) -> Vec<(&'a str, u64)> {
+    let registry = &site.cx.cluster.registry;
+    let all = &site.cx.manifest.artifacts;
+    let own = || all.iter().filter(|a| a.platform.is_none() || a.platform == seen.platform);
+    // Without a registry the node imports all that may run there, from its own store.
+    let imported = registry.kind == RegistryKind::None;
+    let images = own().filter(|a| match a.key {
+        ArtifactKey::Image(_) => true,
+        ArtifactKey::ExtraImage(_) => imported,
+        _ => false,
+    });
+    let images: Vec<&Artifact> = images.collect();
+    let programs: Vec<&Artifact> = own().filter(|a| a.key.kind() == Kind::Binary).collect();
+    let (images_size, programs_size) = (total(images), total(programs));
+    let store = match (seen.registry, imported) {
+        (true, _) => total(all),
+        (false, true) => programs_size + images_size,
+        (false, false) => programs_size,
     };
-    let images = artifacts().filter(|a| matches!(a.key, ArtifactKey::Image(_)));
-    let programs: Vec<&Artifact> = artifacts().filter(|a| a.key.kind() == Kind::Binary).collect();
-    let store = if seen.registry { total(site.cx.manifest.artifacts.iter()) } else { total(programs.iter().copied()) };
     let mut wanted = vec![
         (paths::STORE, store),
-        (paths::BIN, UNPACKED * total(programs.iter().copied())),
+        (paths::BIN, UNPACKED * programs_size),
         // containerd keeps the layers as they came, and unpacked
-        (CONTAINERD, (1 + UNPACKED) * total(images)),
+        (CONTAINERD, (1 + UNPACKED) * images_size),
         ("/var/lib/kubelet", KUBELET),
     ];
     if seen.control_plane {
         wanted.push(("/var/lib/etcd", ETCD));
     }
+    if seen.registry && registry.kind == RegistryKind::Registry {
+        let mount = |path| disk_of(&seen.facts.disks, path).map(|disk| &disk.mount);
+        let data = registry.data_dir.as_str();
+        // On the store's own file system the blobs are there once, under two names.
+        if mount(data) != mount(paths::STORE) {
+            wanted.push((data, total(all.iter().filter(|a| a.key.kind() == Kind::Image))));
+        }
+    }
     wanted
 }
 
 /// Blobs that several artifacts share are there once.
-fn total<'m>(artifacts: impl Iterator<Item = &'m Artifact>) -> u64 {
-    let blobs: BTreeSet<Blob> = artifacts.flat_map(|a| a.blobs.iter().copied()).collect();
+fn total<'m>(artifacts: impl IntoIterator<Item = &'m Artifact>) -> u64 {
+    let blobs: BTreeSet<Blob> = artifacts.into_iter().flat_map(|a| a.blobs.iter().copied()).collect();
     blobs.iter().map(|b| b.size).sum()
 }
 
