@@ -230,3 +230,17 @@ impl Carrier<'_, '_> {
 pub(crate) fn millis(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use kubexm_plan::{OVER_NETWORK, Undo};
+
+    use super::*;
+
+    #[test]
+    fn a_step_that_needs_another_host_outlasts_a_network_that_is_away_for_90_s() {
+        let step = Step::on("n1", "images.pause", "Load an image").retries(OVER_NETWORK).undo(Undo::Nothing).build();
+        let waited: Duration = pauses(&ExecuteOptions::new("test", "resume"), &step).sum();
+        assert!(waited >= Duration::from_secs(90), "{waited:?}");
+    }
+}

@@ -27,7 +27,7 @@ pub use found::{Found, ProbeAnswer};
 pub use lint::{CheckedPlan, Problem, Severity};
 pub use op::{Act, Op, Probe};
 pub use reset::Reset;
-pub use step::{Step, StepBuilder, StepId};
+pub use step::{OVER_NETWORK, Step, StepBuilder, StepId};
 pub use undo::Undo;
 pub use wave::Wave;
 

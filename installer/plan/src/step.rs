@@ -52,6 +52,10 @@ pub struct Step {
     pub undo: Undo,
 }
 
+/// Further tries of a step that takes from another host what can be taken again: with the engine's pauses between them a
+/// network that is away for 90 s is outlasted.
+pub const OVER_NETWORK: u32 = 6;
+
 /// A probe and how long it may take to hold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -1,7 +1,7 @@
 //! Images that a node must have of its own, pinned: its control plane survives a dead registry.
 
 use kubexm_plan::op::{ImageLoaded, ImageSource};
-use kubexm_plan::{Step, Undo};
+use kubexm_plan::{OVER_NETWORK, Step, Undo};
 use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest};
@@ -64,15 +64,17 @@ fn source(cx: &PlanCx<'_>, artifact: &Artifact) -> ImageSource {
 
 fn step(cx: &PlanCx<'_>, node: &Node<'_>, name: &str, artifact: &Artifact) -> Step {
     let id = format!("images.{name}");
+    let source = source(cx, artifact);
+    let retries = if source == ImageSource::Registry { OVER_NETWORK } else { 2 };
     Step::on(node.name(), &id, &format!("Load image {}", artifact.name))
         .ensure(ImageLoaded {
             reference: artifact.name.clone(),
             digest: artifact.digest,
             platform: node.platform.to_string(),
-            source: source(cx, artifact),
+            source,
         })
         .timeout_s(300)
-        .retries(2)
+        .retries(retries)
         .undo(Undo::RestoreBefore)
         .build()
 }
