@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # One install of the three hosts, killed again and again: the controller at journal records drawn by a seed, an agent in the
-# middle of a step, the network of a host within `kubeadm init`. Each time resume goes on; the end is that of the install nobody
-# disturbed (the scene `fleet`).
+# middle of a step, the network of a host within `kubeadm init`. Each time resume goes on, and no step fails: it would be taken
+# back. The end is that of the install nobody disturbed (the scene `fleet`).
 . "$ROOT/tests/e2e/fleet.sh"
 say "one install, killed at every turn (seed $SEED)"
 HOME_NAME=home-kills
@@ -13,11 +13,6 @@ BEFORE_INIT=$((KILLS * 2 / 5))
 # one attempt; the longest has 90 s without a network in it
 # shellcheck disable=SC2034  # install uses it
 LIMIT=240
-
-# What was done stays when the network or an agent goes: a rollback is another scene's.
-begun() { fleet_create --on-failure keep "$@"; }
-# shellcheck disable=SC2120  # most have nothing to add
-gone_on() { fleet_resume --on-failure keep "$@"; }
 
 # not_so TEXT: what the attempt said last, and what was wanted
 not_so() { tail -n 30 "$WORK/attempt.log"; echo "$*"; return 1; }
@@ -33,20 +28,20 @@ killed_at() {
 killed_before_init() {
   local kill
   for ((kill = 2; kill <= BEFORE_INIT; kill++)); do
-    killed_at "$kill" "$(journal before-init "$SEED" "$kill" "$BEFORE_INIT")" gone_on || return 1
+    killed_at "$kill" "$(journal before-init "$SEED" "$kill" "$BEFORE_INIT")" fleet_resume || return 1
   done
 }
 
 killed_after_init() {
   local kill of=$((KILLS - BEFORE_INIT))
   for ((kill = 1; kill <= of; kill++)); do
-    killed_at "$((BEFORE_INIT + kill))" "$(journal next-kill "$SEED" "$kill" "$of")" gone_on || return 1
+    killed_at "$((BEFORE_INIT + kill))" "$(journal next-kill "$SEED" "$kill" "$of")" fleet_resume || return 1
   done
 }
 
 # in_background: an attempt that nothing ends by itself; $ATTEMPT is its shell
 in_background() {
-  gone_on > "$WORK/attempt.log" 2>&1 &
+  fleet_resume > "$WORK/attempt.log" 2>&1 &
   ATTEMPT=$!
 }
 # until_so SECONDS CMD...: the attempt is under way until that holds, and no longer than so many seconds
@@ -92,7 +87,7 @@ network_cut() {
   end_attempt
 }
 
-check "the controller is killed at its third record" killed_at 1 3 begun
+check "the controller is killed at its third record" killed_at 1 3 fleet_create
 [ "$HELD" = 1 ] || return 0
 check "an agent is killed in the middle of a step, and the run goes on" agent_killed
 [ "$HELD" = 1 ] || return 0
@@ -102,7 +97,7 @@ check "a host is cut off for 90 s within kubeadm init, and the run goes on" netw
 [ "$HELD" = 1 ] || return 0
 check "the controller is killed at $((KILLS - BEFORE_INIT)) records afterwards" killed_after_init
 [ "$HELD" = 1 ] || return 0
-check "a last resume comes to the end" gone_on
+check "a last resume comes to the end" fleet_resume
 [ "$HELD" = 1 ] || return 0
 cat "$WORK/kills.log"
 check "every node is Ready after all the kills" fleet_becomes_ready 90
