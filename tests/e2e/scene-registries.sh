@@ -25,8 +25,8 @@ ended() {
   return "$(cat "$WORK/$1.code")"
 }
 again() {
-  of "$1" create -y --json > "$WORK/again.jsonl" || { tail -n 3 "$WORK/again.jsonl"; return 1; }
-  python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/again.jsonl"
+  of "$1" create -y --json > "$WORK/again-$1.jsonl" || { tail -n 3 "$WORK/again-$1.jsonl"; return 1; }
+  python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/again-$1.jsonl"
 }
 # image REF DIGEST LABELS of each; ids that CRI adds are left out
 images_on() { lab host root "$1" ctr -n k8s.io images ls 2> /dev/null | awk '/sha256:/ && $1 !~ /^sha256:/ { print $1, $NF }'; }
@@ -43,6 +43,7 @@ takes_our_config() {
 }
 asks_nobody() { ! lab host root r3 'ls /etc/containerd/certs.d' | grep -v '^_default$'; }
 # a blob that the registry served yesterday; it goes whenever the registry starts, as on a disk that loses files
+# shellcheck disable=SC2016  # for the host's shell
 lose_a_blob() {
   lab host root r1 'blob=$(find /mnt/registry -name data -size +100k | sort | head -n 1); [ -n "$blob" ] || exit 1
     mkdir -p /etc/systemd/system/kubexm-registry.service.d
@@ -77,8 +78,9 @@ check "every image is pinned (no registry, containerd 2)" every_image_pinned r3
 check "the user's own image is on the node, pinned, without a pod that wants it" user_image_pinned
 check "without a registry containerd asks nobody" asks_nobody
 
-check "a second create changes nothing (distribution registry)" again plain
+aside again again plain
 check "a second create changes nothing (no registry)" again bare
+check "a second create changes nothing (distribution registry)" ended again
 lose_a_blob
 aside audit of plain create -y --on-failure keep
 check "a cluster without a registry is reset" of bare reset -f "$WORK/bare.yaml" -y

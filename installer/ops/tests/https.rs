@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use kubexm_ops::real::RealSystem;
-use kubexm_ops::system::System;
+use kubexm_ops::system::{HttpsPost, System};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -56,6 +56,44 @@ fn the_status_is_what_the_server_answers() {
     assert_eq!(RealSystem.https_get(&server.url, server.ca.as_bytes()).expect("a status"), 200);
     let server = serve("HTTP/1.1 503 Service Unavailable\r\n\r\n");
     assert_eq!(RealSystem.https_get(&server.url, server.ca.as_bytes()).expect("a status"), 503);
+}
+
+/// A POST with an identity that the server does not ask for.
+fn post(server: &Server) -> Result<(u16, Vec<u8>), String> {
+    let own = rcgen::generate_simple_self_signed(vec!["node".to_owned()]).expect("a certificate");
+    let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
+    let request = HttpsPost {
+        url: &server.url,
+        ca: server.ca.as_bytes(),
+        certificate: certificate.as_bytes(),
+        key: key.as_bytes(),
+        body: "{}",
+    };
+    RealSystem.https_post(&request).map_err(|error| error.full())
+}
+
+#[test]
+fn a_body_that_is_cut_off_is_no_answer_and_a_missing_goodbye_is_none_of_it() {
+    let whole = serve("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+    assert_eq!(post(&whole), Ok((200, b"{}".to_vec())));
+    let cut = serve("HTTP/1.0 200 OK\r\nContent-Length: 12\r\n\r\n{\"a\":");
+    let error = post(&cut).expect_err("an error");
+    assert!(error.contains("ends after 5 of 12 bytes"), "{error}");
+    let error = post(&serve("HTTP/1.0 200 OK\r\nContent-Le")).expect_err("an error");
+    assert!(error.contains("ends in its head"), "{error}");
+}
+
+#[test]
+fn heads_have_no_body_and_need_no_goodbye_and_a_head_that_is_cut_off_is_no_answer() {
+    let ask = |server: &Server| {
+        let url = server.url.trim_end_matches("/v2/");
+        RealSystem.https_heads(url, server.ca.as_bytes(), &["/v2/a".to_owned()]).map_err(|error| error.full())
+    };
+    let digest = "sha256:aa";
+    let whole = serve("HTTP/1.1 200 OK\r\nDocker-Content-Digest: sha256:aa\r\nContent-Length: 700\r\n\r\n");
+    let heads = ask(&whole).expect("an answer");
+    assert_eq!((heads[0].status, heads[0].digest.as_deref()), (200, Some(digest)));
+    assert!(ask(&serve("HTTP/1.1 200 OK\r\nDocker-Content-Digest: sha")).is_err());
 }
 
 #[test]

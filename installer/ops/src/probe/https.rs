@@ -56,13 +56,21 @@ pub(crate) fn post(request: &HttpsPost<'_>) -> Result<(u16, Vec<u8>), OpError> {
     stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(request.body.as_bytes())).map_err(|e| bad(&e))?;
     let mut answer = Vec::new();
     match stream.take(ANSWER_LIMIT).read_to_end(&mut answer) {
-        // A server may hang up without TLS's goodbye; the body is JSON, and half of it does not parse.
+        // A server may hang up without TLS's goodbye: whether that is the end is for the announced length to say.
         Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => return Err(bad(&error)),
         _ => {}
     }
     let status = status(&answer).ok_or_else(|| bad(&not_http(&answer)))?;
-    let body = answer.windows(4).position(|end| end == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
-    Ok((status, answer.split_off(body)))
+    let body =
+        answer.windows(4).position(|end| end == b"\r\n\r\n").ok_or_else(|| bad(&"the answer ends in its head"))?;
+    let body = answer.split_off(body + 4);
+    let announced: Option<usize> = header(&answer, "content-length").and_then(|length| length.parse().ok());
+    match announced {
+        Some(whole) if body.len() < whole => {
+            Err(bad(&format!("the answer ends after {} of {whole} bytes", body.len())))
+        }
+        _ => Ok((status, body)),
+    }
 }
 
 /// Manifests that a registry may answer with; without the right one distribution says that there is none.
@@ -94,10 +102,14 @@ fn head(stream: &mut std::io::BufReader<Stream>, at: &Address<'_>, path: &str) -
         }
     }
     let status = status(&answer).ok_or_else(|| std::io::Error::other(not_http(&answer)))?;
-    let text = String::from_utf8_lossy(&answer);
-    let digest = text.lines().filter_map(|line| line.split_once(':'));
-    let mut digest = digest.filter(|(name, _)| name.eq_ignore_ascii_case("docker-content-digest"));
-    Ok(Head { status, digest: digest.next().map(|(_, value)| value.trim().to_owned()) })
+    Ok(Head { status, digest: header(&answer, "docker-content-digest") })
+}
+
+/// The first header of this name.
+fn header(head: &[u8], wanted: &str) -> Option<String> {
+    let text = String::from_utf8_lossy(head);
+    let mut headers = text.lines().skip(1).filter_map(|line| line.split_once(':'));
+    headers.find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value.trim().to_owned())
 }
 
 struct Address<'a> {
