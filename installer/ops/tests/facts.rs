@@ -165,6 +165,22 @@ fn leftovers_of_others_are_named_and_those_of_our_own_cluster_are_ours() {
 }
 
 #[test]
+fn podmans_containers_and_a_runtime_that_only_is_installed_are_in_the_way_too() {
+    let host = Host::fresh();
+    host.put("/proc/80/comm", "conmon\n");
+    host.put("/usr/lib/systemd/system/docker.service", "[Service]\n");
+    host.put("/etc/containerd/config.toml", "version = 2\n");
+    let found = look(&host).leftovers;
+    let what: Vec<&str> = found.iter().map(|leftover| leftover.what.as_str()).collect();
+    let wanted = [
+        "/etc/containerd/config.toml (installed)",
+        "/usr/lib/systemd/system/docker.service (installed)",
+        "podman with 1 containers",
+    ];
+    assert_eq!(what, wanted);
+}
+
+#[test]
 fn names_routes_and_resolvers_of_an_isolated_network() {
     let host = Host::fresh();
     host.put(
@@ -200,12 +216,17 @@ fn settings_that_will_be_changed_or_clash_are_seen() {
     host.unit("firewalld.service", "/usr/sbin/firewalld");
     host.unit("ufw.service", "/usr/sbin/ufw");
     host.unit("chrony.service", "/usr/sbin/chronyd");
-    for name in ["firewalld.service", "ufw.service", "chrony.service"] {
+    host.unit("fapolicyd.service", "/usr/sbin/fapolicyd");
+    host.put("/proc/sys/crypto/fips_enabled", "1\n");
+    let before = look(&host);
+    assert!(before.fips && !before.fapolicyd, "what is installed and does not run refuses nothing");
+    for name in ["firewalld.service", "ufw.service", "chrony.service", "fapolicyd.service"] {
         let unit = kubexm_plan::op::Unit { name: name.into(), enabled: true, running: Some(true), loaded: vec![] };
         dispatch::converge(&unit.into(), &host.machine).expect("a unit");
     }
     let facts = look(&host);
     assert_eq!(facts.selinux, SelinuxState::Enforcing);
+    assert!(facts.fapolicyd);
     assert_eq!(facts.proxies, [("HTTPS_PROXY".to_owned(), "/etc/profile.d/proxy.sh".to_owned())]);
     assert_eq!(facts.firewalls, ["firewalld.service"], "ufw runs on every Ubuntu and is off");
     assert_eq!(facts.time_services, ["chrony.service"]);
