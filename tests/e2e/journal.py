@@ -9,7 +9,8 @@
   before-init RUN SEED KILL OF the same over what is left before `kubeadm init`
   init RUN                     the step that runs `kubeadm init`
   said RUN RECORD STEP         the attempt that is under way, or was the last, has journalled this
-  pick PLAN SEED EARLY LATE    ids of steps to fail: EARLY of those before `kubeadm init` begins, LATE of the others
+  pick PLAN SEED EARLY LATE    ids of steps to fail: EARLY of those before `kubeadm init` begins, LATE of those after it: one is the
+                               last join of a control plane, which by then is a member of etcd
   failed-and-taken-back EVENTS the stream ends with a failure, and with every change taken back
 """
 import datetime
@@ -110,11 +111,11 @@ def ancestors(plan, ids):
     return found
 
 
-def draw(run, seed, kill, of, wanted):
+def draw(run, seed, kill, of, wanted, keep=0):
     """A number of a record, over all attempts. Each begins with one and looks at what holds (a record each); a step that is
-    still to be done writes one or two. At least one is left for each kill that follows."""
+    still to be done writes one or two. At least one is left for each kill that follows, and so many steps as are kept."""
     held = ended(run)
-    left, kills = len(wanted - held), of - kill + 1
+    left, kills = len(wanted - held) - keep, of - kill + 1
     share = max(1, min(left - kills + 1, 2 * left // kills))
     return len(journal(run)) + 1 + len(held) + random.Random(f"{seed}/{kill}").randint(1, share)
 
@@ -125,7 +126,8 @@ def next_kill(run, seed, kill, of):
 
 def before_init(run, seed, kill, of):
     plan = steps(Path(run) / "plan.json")
-    print(draw(run, seed, int(kill), int(of), ancestors(plan, [s["id"] for s in plan if makes_cluster(s)])))
+    # Its host must have enough to do while the others are looked at, or it would be begun before the record is reached.
+    print(draw(run, seed, int(kill), int(of), ancestors(plan, [s["id"] for s in plan if makes_cluster(s)]), keep=10))
 
 
 def init(run):
@@ -144,8 +146,11 @@ def pick(path, seed, early, late):
     # a step that only looks has nothing that could fail in between
     able = [s["id"] for s in plan if s["ops"]]
     first = ancestors(plan, [s["id"] for s in plan if makes_cluster(s)])
-    print("\n".join(sorted(chance.sample([i for i in able if i in first], int(early)))
-                    + sorted(chance.sample([i for i in able if i not in first], int(late)))))
+    last = [s["id"] for s in plan if makes_control_plane(s)][-1]
+    begun = {s["id"] for s in plan if makes_cluster(s)}
+    after = [i for i in able if i != last and begun & ancestors(plan, [i])]
+    late = [last][:int(late)] + chance.sample(after, max(0, int(late) - 1))
+    print("\n".join(sorted(chance.sample([i for i in able if i in first], int(early))) + sorted(late)))
 
 
 def taken_back(events):
