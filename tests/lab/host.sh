@@ -61,7 +61,6 @@ host_up_one() {
   dir=$(host_dir "$name")
   if ! alive "$dir/pid" host-run; then
     [ -d "$dir/root" ] || host_make "$name" "$address" "$dir" "$base" "$gateway" "$password"
-    rm -f "$dir/halting"
     detached "$dir/log" "$dir/pid" "$HERE/host-run" "$name" "$dir/root"
   fi
   host_answers "$name" || { tail -n 20 "$dir/log" >&2; die "host $name: no ssh after 60 s; see $dir/log"; }
@@ -88,6 +87,8 @@ host_make() {
     rm "$root/etc/sudoers.d/operator"
     { printf operator:; head -n 1 "$password"; } | chroot "$root" chpasswd
   fi
+  # Every machine has it; without it containerd would make it, for kube-proxy to look into.
+  mkdir -p "$root/usr/lib/modules"
   ssh-keygen -q -A -f "$root" > /dev/null
   install -d -m 700 "$root/home/operator/.ssh"
   install -m 600 "$KEY.pub" "$root/home/operator/.ssh/authorized_keys"
@@ -185,11 +186,12 @@ host_down() {
   fi
 }
 
-# host_halt DIR: an orderly shutdown begins. Once only: nspawn takes a second SIGTERM for impatience, and ends at once.
+# host_halt DIR: its init is killed, and the kernel ends everything in it. Nobody looks at what is removed: an orderly shutdown would
+# only cost its seconds.
 host_halt() {
-  [ ! -e "$1/halting" ] && alive "$1/pid" host-run || return 0
-  touch "$1/halting"
-  kill -TERM "$(cat "$1/pid")" 2> /dev/null || true
+  local leader
+  alive "$1/pid" host-run || return 0
+  leader=$(host_leader "$(basename "$1")") && kill -KILL "$leader" 2> /dev/null || kill -TERM "$(cat "$1/pid")" 2> /dev/null || true
 }
 
 host_remove() {
@@ -200,7 +202,7 @@ host_remove() {
     pid=$(cat "$dir/pid")
     nspawn=$(pgrep -P "$pid" -x systemd-nspawn || true)
     host_halt "$dir"
-    # a host that hangs in it is ended with everything in it
+    # one that was between two boots has no init yet, and is asked in order
     until_true 30 gone "$pid" || {
       echo "lab: host $name does not shut down: killed" >&2
       # shellcheck disable=SC2086  # one process id or none
