@@ -1,11 +1,13 @@
 //! A link carries typed requests to the machine where ops run, and nothing else: no shell text.
 
 pub mod agent;
+mod gone;
 pub mod known_hosts;
 pub mod ssh;
 pub mod wire;
 
 use async_trait::async_trait;
+pub use gone::Gone;
 use kubexm_plan::op::Depots;
 use kubexm_plan::{Facts, Plan, Probe, SlotProvider, Step, Wave, ledger, mesh};
 pub use kubexm_plan::{Found, ProbeAnswer};

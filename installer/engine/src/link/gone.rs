@@ -1,0 +1,90 @@
+//! A host that was not reached: whatever is asked of it is answered with why.
+//!
+//! It lets a run that may leave hosts out begin without one of them; to the engine that host fails like any other.
+
+use async_trait::async_trait;
+use kubexm_plan::op::Depots;
+use kubexm_plan::{Facts, Plan, Probe, SlotProvider, Step, Wave, ledger, mesh};
+use kubexm_spec::Digest;
+
+use super::{BlobSource, Change, DeliverProgress, Fetched, Found, Link, LinkError, ProbeAnswer, SlotValues};
+
+/// The link to a host that was not reached.
+#[derive(Clone, Debug)]
+pub struct Gone {
+    host: String,
+    address: String,
+    reason: String,
+}
+
+impl Gone {
+    /// Of what went wrong when it was dialled; none when it was reached, and refuses us.
+    pub fn of(error: &LinkError) -> Option<Self> {
+        match error {
+            LinkError::Unreachable { host, address, reason } => {
+                Some(Self { host: host.clone(), address: address.clone(), reason: reason.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    fn why<T>(&self) -> Result<T, LinkError> {
+        let Self { host, address, reason } = self.clone();
+        Err(LinkError::Unreachable { host, address, reason })
+    }
+}
+
+#[async_trait]
+impl Link for Gone {
+    async fn facts(&self) -> Result<Facts, LinkError> {
+        self.why()
+    }
+
+    async fn observe(&self, _: &Plan, _: &Step, _: &SlotValues) -> Result<Vec<Found>, LinkError> {
+        self.why()
+    }
+
+    async fn converge(&self, _: &Plan, _: &Step, _: &SlotValues, _: Change<'_>) -> Result<(), LinkError> {
+        self.why()
+    }
+
+    async fn undo(&self, _: &Plan, _: &Step, _: Change<'_>, _: Wave) -> Result<(), LinkError> {
+        self.why()
+    }
+
+    async fn provide(&self, _: &SlotProvider) -> Result<Vec<u8>, LinkError> {
+        self.why()
+    }
+
+    async fn ledger(&self) -> Result<Vec<ledger::Record>, LinkError> {
+        self.why()
+    }
+
+    async fn fetch(&self, _: &[(Digest, u64)], _: &Depots, _: DeliverProgress<'_>) -> Result<Fetched, LinkError> {
+        self.why()
+    }
+
+    async fn listen(&self, _: &[mesh::Port]) -> Result<(), LinkError> {
+        self.why()
+    }
+
+    async fn dial(&self, _: &[mesh::Dial]) -> Result<Vec<mesh::Dialed>, LinkError> {
+        self.why()
+    }
+
+    async fn probe(&self, _: &Probe) -> Result<ProbeAnswer, LinkError> {
+        self.why()
+    }
+
+    async fn deliver(&self, _: &[(Digest, u64)], _: &dyn BlobSource, _: DeliverProgress<'_>) -> Result<(), LinkError> {
+        self.why()
+    }
+
+    async fn evidence(&self) -> Result<Vec<(String, String)>, LinkError> {
+        self.why()
+    }
+
+    async fn step_log(&self, _: &str, _: &Step) -> Result<String, LinkError> {
+        self.why()
+    }
+}
