@@ -6,11 +6,12 @@ EXCLUDED='
 /var/log                   logs and journals
 /var/cache /home/operator/.cache /root/.cache   what programs may forget
 /var/lib/systemd           clocks of timers, the random seed, lists of what is held
-/var/lib/kubexm/ledger     the journal of the host, kept after a rollback for whoever asks what was done
+/home/operator/.sudo_as_admin_successful   written by sudo itself when a user uses it for the first time
 '
 # And by kind: folders are compared without their times; units, processes, cgroups and mounts of logins (sessions, user@, sshd of
 # one connection) come and go with who looks; sysctls that count or are random by nature (below); of units only what is loaded
-# and not at rest, since systemd forgets the others when it likes; kernel modules and sysctls outside net. are the machine's.
+# and not at rest, since systemd forgets the others when it likes, and not network-online.target, which is reached for whoever
+# asks first and stays; kernel modules and sysctls outside net., but for those that kubelet sets, are the machine's.
 set -eu
 export LC_ALL=C
 state=$(mktemp -d /run/host-state.XXXXXX)
@@ -26,14 +27,15 @@ files() {
 logins='session-[0-9a-z]+\.scope|user@[0-9]+\.service|user-runtime-dir@|user-[0-9]+\.slice|/run/user/|run-user-|/user\.slice'
 units() {
   systemctl list-unit-files --no-legend --no-pager --plain | awk '{ print "unit-file", $1, $2 }'
-  systemctl list-units --all --no-legend --no-pager --plain | awk '$3 != "inactive" { print "unit", $1, $2, $3, $4 }' | grep -vE "$logins|\.device "
+  systemctl list-units --all --no-legend --no-pager --plain | awk '$3 != "inactive" { print "unit", $1, $2, $3, $4 }' | grep -vE "$logins|\.device |network-online\.target"
   systemctl list-units --no-legend --no-pager --plain --type device | awk '/net-/ { print "unit", $1 }'
   find /etc/systemd /run/systemd/system /run/systemd/transient -name '*.service' 2> /dev/null | sed 's/^/unit-at /' | grep -vE "$logins" || true
 }
-mounts() { awk '{ print "mount", $5, $4, $6, $0 }' /proc/self/mountinfo | sed -E 's/^(mount [^ ]+ [^ ]+ [^ ]+) .* - /\1 /; s,/\.#proc-[^ ]*,(made at boot),' | grep -vE "$logins"; }
+# a mount point that nspawn made for a host is deleted outside when the host reboots
+mounts() { awk '{ print "mount", $5, $4, $6, $0 }' /proc/self/mountinfo | sed -E 's/^(mount [^ ]+ [^ ]+ [^ ]+) .* - /\1 /; s,/\.#proc-[^ ]*,(made at boot),; s,//deleted , ,' | grep -vE "$logins"; }
 sysctls() {
   # counters, keys and dates of the kernel'"'"'s own
-  sysctl -a 2> /dev/null | grep '^net\.' | grep -vE 'nf_conntrack_count|tcp_fastopen_key|stable_secret|fib_sync_mem|\.(rt_cache|neigh\..*gc_)' | sed 's/^/sysctl /'
+  sysctl -a 2> /dev/null | grep -E '^(net\.|vm\.(overcommit_memory|panic_on_oom) |kernel\.(panic|panic_on_oops|keys\.root_max(keys|bytes)) )' | grep -vE 'nf_conntrack_count|tcp_fastopen_key|stable_secret|fib_sync_mem|\.(rt_cache|neigh\..*gc_)' | sed 's/^/sysctl /'
 }
 rules() {
   nft -s list ruleset 2> /dev/null | grep -n '' | sed 's/^/nft /'
@@ -47,7 +49,7 @@ network() {
   ip route show table all | grep -v ' dev lo ' | sed 's/^/route /'
   ip rule | sed 's/^/rule /'
   ip neigh show nud permanent | sed 's/^/neighbour /'
-  ls /run/netns /var/run/netns 2> /dev/null | sed 's/^/netns /' || true
+  ls /run/netns 2> /dev/null | sed 's/^/netns /' || true
 }
 cgroups() {
   for top in /sys/fs/cgroup/*; do

@@ -45,7 +45,11 @@ lab() { "$ROOT/scripts/lab" "$@"; }
 LIMIT=600
 install() { lab in-net env KUBEXM_HOME="$WORK/$HOME_NAME" timeout --kill-after=10 "$LIMIT" "$INSTALL" "$@"; }
 
-kubectl_on() { local host=$1; shift; lab host root "$host" env KUBECONFIG=/etc/kubernetes/admin.conf /usr/local/bin/kubectl "$@"; }
+# Its cache goes where a reboot takes it away: one in root's home would be ours, and still there after a reset.
+kubectl_on() {
+  local host=$1; shift
+  lab host root "$host" env KUBECONFIG=/etc/kubernetes/admin.conf KUBECACHEDIR=/run/e2e-kubectl /usr/local/bin/kubectl "$@"
+}
 
 # Every file of the host, one line each: kind, mode, path, and the digest unless the content is random by nature.
 tree() { lab host root "$1" sh -s < "$ROOT/tests/e2e/tree.sh"; }

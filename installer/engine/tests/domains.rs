@@ -38,7 +38,7 @@ async fn one_bad_worker_is_taken_back_alone_and_added_by_resume() {
     assert_eq!((outcome, outcome.exit_code()), (Outcome::Partial, ExitCode::RunPartial));
     let now = site.fleet.snapshot();
     assert_eq!(now["w2"], before["w2"], "it is as it was before");
-    assert!(!now["(cluster)"].contains_key("joined:w2") && now["(cluster)"].contains_key("joined:w3"));
+    assert!(!now["(cluster)"].contains_key("node:w2") && now["(cluster)"].contains_key("node:w3"));
     assert_eq!(now["(cluster)"]["label:cp:checked"], "yes", "what waits for it only to settle went on");
     assert!(run.dir().join("evidence/w2/state.txt").is_file());
     let state = |name: &str| run.replay().step(&id(name)).state;

@@ -4,7 +4,8 @@ use kubexm_plan::{Found, Op, Reset, Step, Undo};
 
 use crate::ledger::{Outcome, Record, SCHEMA};
 use crate::system::ActContext;
-use crate::{Machine, OpError, Wave, dispatch};
+use crate::teardown::mounts;
+use crate::{Machine, OpError, Wave, dispatch, paths};
 
 /// Observes every op of a step; changes nothing.
 pub fn observe(step: &Step, machine: &Machine) -> Result<Vec<Found>, OpError> {
@@ -58,7 +59,7 @@ fn record(step: &Step, run: &str, sequence: u64, before: &[Found], outcome: Outc
 }
 
 /// Takes a step back in one wave, in the way it says. `before` is what its first change found. The ledger has the step
-/// as restored once the last wave has passed.
+/// as restored once the last wave has passed; with the step that made the host ours it goes, with all that is ours.
 pub fn undo(
     step: &Step,
     machine: &Machine,
@@ -82,10 +83,23 @@ pub fn undo(
         }
         Undo::WithParent { .. } | Undo::Irreversible { .. } | Undo::Nothing => {}
     }
+    // A disk of its own below stays, and the ledger with it.
+    if wave == Wave::Start && marked_the_host(step, before) && mounts::below(&machine, paths::STATE)?.is_empty() {
+        // The first step of the run that made the host ours, and the last to be taken back: what was there before has come
+        // back from the ledger, and nothing of ours is left to be told of.
+        return mounts::remove_tree(&machine, paths::STATE);
+    }
     if wave == Wave::Start {
         machine.ledger().append(&record(step, run, sequence, before, Outcome::Restored))?;
     }
     Ok(())
+}
+
+/// Whether the host was nobody's before this step.
+fn marked_the_host(step: &Step, before: &[Found]) -> bool {
+    let absent = |found: &Found| found.state.pointer("/place/entry/is").is_some_and(|is| is == "absent");
+    step.undo == Undo::RestoreBefore
+        && step.ops.iter().zip(before).any(|(op, found)| matches!(op, Op::Stamp(_)) && absent(found))
 }
 
 /// Whether what the step's acts made is ours to take away: not when it was there before, whole or damaged, and not when

@@ -5,7 +5,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::{Host, archive, same};
 use kubexm_ops::{Wave, dispatch};
@@ -84,7 +84,7 @@ const CASES: [Case; 31] = [
     }),
     ("kernel parameters", |_| {
         let values = BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]);
-        Sysctl { path: "/etc/sysctl.d/99-kubexm-cri.conf".into(), values }.into()
+        Sysctl { path: "/etc/sysctl.d/99-kubexm-cri.conf".into(), values, remembered: BTreeSet::new() }.into()
     }),
     ("kernel modules", |_| {
         let modules = vec!["overlay".into(), "br_netfilter".into()];
@@ -273,4 +273,26 @@ fn what_is_mounted_in_a_services_folder_stops_its_way_back_and_loses_nothing() {
     let error = dispatch::restore(&op, &host.machine, &found.state, Wave::Data).expect_err("a mount").full();
     assert!(error.contains("/var/lib/kubelet/pods/1/volumes/nfs") && error.contains("server:/export"), "{error}");
     assert_eq!(host.read("/var/lib/kubelet/pods/1/volumes/nfs/data"), "the user's");
+}
+
+#[test]
+fn a_parameter_that_a_service_sets_by_itself_is_asked_for_nothing_and_comes_back() {
+    let host = Host::fresh();
+    host.put("/proc/sys/net/ipv4/conf/all/route_localnet", "0\n");
+    let names = ["net.ipv4.conf.all.route_localnet", "net.netfilter.nf_conntrack_max"];
+    let values = BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]);
+    let remembered = names.into_iter().map(str::to_owned).collect();
+    let op = Op::from(Sysctl { path: "/etc/sysctl.d/99-kubexm-cri.conf".into(), values, remembered });
+    let before = dispatch::observe(&op, &host.machine).expect("a look");
+    dispatch::converge(&op, &host.machine).expect("set");
+    assert!(!host.read("/etc/sysctl.d/99-kubexm-cri.conf").contains("route_localnet"));
+    host.put("/proc/sys/net/ipv4/conf/all/route_localnet", "1\n");
+    // Its module was loaded since: nobody knows what was there before, and it goes with the module.
+    host.put("/proc/sys/net/netfilter/nf_conntrack_max", "131072\n");
+    assert!(dispatch::observe(&op, &host.machine).expect("a look").satisfied, "kube-proxy's value is as good as any");
+    for wave in Wave::ALL {
+        dispatch::restore(&op, &host.machine, &before.state, wave).expect("back");
+    }
+    assert_eq!(host.read("/proc/sys/net/ipv4/conf/all/route_localnet"), "0\n");
+    assert_eq!(host.read("/proc/sys/net/netfilter/nf_conntrack_max"), "131072\n");
 }

@@ -44,6 +44,9 @@ fn serve(answer: &'static str) -> Server {
             let mut request = [0; 512];
             if stream.read(&mut request).is_ok() {
                 let _ = stream.write_all(answer.as_bytes()).and_then(|()| stream.flush());
+                // Closed with a part of the request unread, the kernel would say so and drop the answer.
+                let _ = stream.sock.shutdown(std::net::Shutdown::Write);
+                let _ = std::io::copy(&mut stream.sock, &mut std::io::sink());
             }
         }
     });

@@ -360,3 +360,34 @@ fn a_label_of_a_node_that_an_undo_has_deleted_already_stops_no_second_undo() {
     dispatch::converge(&Act::NodeDelete { node: "node2".into() }.into(), first).expect("deleted");
     dispatch::restore(&label, first, &before.state, Wave::Stop).expect("nothing to restore");
 }
+
+#[test]
+fn a_node_that_a_failed_join_left_is_deleted_from_a_control_plane_and_one_that_was_there_before_is_not() {
+    let awaiting = Step::on("node1", "join.await-node2", "Await node node2")
+        .ensure(Act::NodeAwaited { node: "node2".into() })
+        .undo(Undo::Act { act: Act::NodeDelete { node: "node2".into() } })
+        .build();
+    let undo = |fleet: &Fleet, before: &[kubexm_plan::Found]| {
+        for wave in Wave::ALL {
+            step::undo(&awaiting, &fleet.hosts[0].machine, "r1", 1, before, wave).expect("undone");
+        }
+    };
+    let fleet = Fleet::with_init(2);
+    let first = &fleet.hosts[0].machine;
+    let before = step::observe(&awaiting, first).expect("a look");
+    step::converge(&awaiting, first, "r1", 1, &before).expect("awaited");
+    assert!(step::observe(&awaiting, first).expect("a look")[0].satisfied, "nobody could await a node otherwise");
+    // kubelet has registered, and the step that labels the node has not begun.
+    dispatch::converge(&act(2, false), &fleet.ready(2)).expect("join");
+    dispatch::converge(&reset(), &fleet.hosts[1].machine).expect("the join is taken back");
+    assert_eq!(fleet.nodes(), ["node1", "node2"], "kubeadm reset leaves the object");
+    undo(&fleet, &before);
+    assert_eq!(fleet.nodes(), ["node1"]);
+    assert_eq!(step::observe(&awaiting, first).expect("a look"), before, "it is awaited no more");
+
+    dispatch::converge(&act(2, false), &fleet.ready(2)).expect("joined by an earlier run");
+    let before = step::observe(&awaiting, first).expect("a look");
+    assert!(before[0].satisfied, "nothing is to be done for a node that is there");
+    undo(&fleet, &before);
+    assert_eq!(fleet.nodes(), ["node1", "node2"], "what an earlier run made is not this one's to delete");
+}

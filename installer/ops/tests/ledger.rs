@@ -1,12 +1,16 @@
-//! The ledger while several steps of one host run side by side.
+//! The ledger: while several steps of one host run side by side, and when nothing of ours is left.
 
 #![allow(clippy::expect_used, reason = "the arrangement of a test: a fault here is a fault of the test")]
 
+mod common;
+
 use std::io::Write;
 
-use kubexm_ops::Ledger;
+use common::Host;
 use kubexm_ops::ledger::{Outcome, Record, SCHEMA};
-use kubexm_plan::{StepId, Undo};
+use kubexm_ops::{Ledger, Wave, step};
+use kubexm_plan::op::{Dir, Stamp};
+use kubexm_plan::{Step, StepId, Undo};
 
 const THREADS: u64 = 8;
 const EACH: u64 = 25;
@@ -64,4 +68,28 @@ fn a_torn_line_is_cut_off_once_and_not_what_others_write_meanwhile() {
     let mut found: Vec<u64> = ledger.records().expect("records").iter().map(|record| record.sequence).collect();
     found.sort_unstable();
     assert_eq!(found, (0..=THREADS).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_way_back_to_a_host_that_was_nobodys_leaves_no_ledger_and_one_to_an_older_cluster_does() {
+    let marking = |run: &str, host: &Host| {
+        let step = Step::on("node1", "os.stamp", "Mark the node")
+            .ensure(Stamp { cluster: "lab".to_owned() })
+            .ensure(Dir { path: format!("/etc/{run}"), mode: 0o755 })
+            .undo(Undo::RestoreBefore)
+            .build();
+        let before = step::observe(&step, &host.machine).expect("a look");
+        step::converge(&step, &host.machine, run, 1, &before).expect("marked");
+        (step, before)
+    };
+    let host = Host::fresh();
+    let (first, then) = marking("first", &host);
+    let (again, now) = marking("again", &host);
+    for (run, step, before, left) in [("again", again, now, true), ("first", first, then, false)] {
+        for wave in Wave::ALL {
+            step::undo(&step, &host.machine, run, 1, &before, wave).expect("undone");
+        }
+        assert!(!host.machine.path(format!("/etc/{run}")).exists());
+        assert_eq!(host.machine.path("/var/lib/kubexm").exists(), left, "after the undo of {run}");
+    }
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use common::{Host, archive};
@@ -29,7 +29,7 @@ fn text_of(result: Result<(), OpError>) -> String {
 
 fn forwarding() -> Op {
     let values = BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]);
-    Sysctl { path: DROP_IN.into(), values }.into()
+    Sysctl { path: DROP_IN.into(), values, remembered: BTreeSet::new() }.into()
 }
 
 #[test]
@@ -67,7 +67,10 @@ fn a_live_value_that_somebody_changed_is_seen_though_the_file_is_right() {
 fn a_parameter_of_a_module_that_is_not_loaded_is_explained() {
     let host = Host::fresh();
     let values = BTreeMap::from([("net.bridge.bridge-nf-call-iptables".to_owned(), "1".to_owned())]);
-    let text = text_of(dispatch::converge(&Sysctl { path: DROP_IN.into(), values }.into(), &host.machine));
+    let text = text_of(dispatch::converge(
+        &Sysctl { path: DROP_IN.into(), values, remembered: BTreeSet::new() }.into(),
+        &host.machine,
+    ));
     assert!(text.contains("module it belongs to is not loaded"), "{text}");
 }
 

@@ -220,6 +220,10 @@ pub struct Sysctl {
     pub path: String,
     /// `net.ipv4.ip_forward` → `1`.
     pub values: BTreeMap<String, String>,
+    /// Parameters that what is started later sets by itself (`net.ipv4.conf.all.route_localnet`, by kube-proxy): no value
+    /// of them is wanted, and undo brings back the one that was found.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub remembered: BTreeSet<String>,
 }
 
 /// Kernel modules.
@@ -380,6 +384,12 @@ pub enum Act {
         control_plane: bool,
         /// Preflight checks of kubeadm that the support matrix says to ignore.
         ignore: Vec<String>,
+    },
+    /// A node's object is awaited, on a control plane and before the node joins: what is seen here tells whether the way
+    /// back, [`Act::NodeDelete`], may delete it. Done: there is such a node, or it was just seen that there is none.
+    NodeAwaited {
+        /// Node name.
+        node: String,
     },
     /// The node's object is deleted, asked of the API from a control plane. Done: there is no such node, or no API
     /// server any more on this host.

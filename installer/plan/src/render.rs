@@ -79,7 +79,8 @@ impl std::fmt::Display for Op {
             }
             Self::Sysctl(sysctl) => {
                 let values: Vec<_> = sysctl.values.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                write!(f, "sysctl {} {}", sysctl.path, values.join(" "))
+                write!(f, "sysctl {} {}", sysctl.path, values.join(" "))?;
+                sysctl.remembered.iter().try_for_each(|name| write!(f, "\n    remembering {name}"))
             }
             Self::KernelModule(module) => write!(f, "modules {} {}", module.path, module.modules.join(" ")),
             Self::SwapOff(_) => f.write_str("no swap"),
@@ -122,6 +123,7 @@ impl std::fmt::Display for Act {
                 let role = if *control_plane { "control plane" } else { "worker" };
                 write!(f, "act kubeadm join as {role} with text {}", config.short())
             }
+            Self::NodeAwaited { node } => write!(f, "act await node {node}"),
             Self::NodeDelete { node } => write!(f, "act delete node {node}"),
             Self::KubeadmReset { .. } => f.write_str("act kubeadm reset"),
         }

@@ -32,7 +32,7 @@ impl Op {
             Self::NodeUntainted(taint) => vec![format!("node {} taint {}", taint.node, taint.key)],
             Self::NodeLabel(label) => vec![format!("node {} label {}", label.node, label.key)],
             Self::Stamp(_) => vec!["stamp".to_owned()],
-            Self::Act(Act::NodeDelete { node }) => vec![format!("node {node}")],
+            Self::Act(Act::NodeDelete { node } | Act::NodeAwaited { node }) => vec![format!("node {node}")],
             // Of this host only: `kubeadm` changes no other, and etcd's members are the joins' own order.
             Self::Act(_) => vec!["kubeadm".to_owned()],
             Self::Reset(reset) => reset.touches(),

@@ -84,17 +84,21 @@ fn programs_and_images_of_a_host_need_not_wait_for_each_other_and_init_waits_for
 #[test]
 fn what_is_done_for_a_worker_fails_with_it_and_the_cluster_waits_only_for_its_end() {
     let plan = plan(&Site::of(sample::fleet(1, 2)));
-    for id in ["node1/join.register-node2", "node1/check.ready-node2"] {
+    for id in ["node1/join.await-node2", "node1/join.register-node2", "node1/check.ready-node2"] {
         assert_eq!((step(&plan, id).host.as_str(), step(&plan, id).domain()), ("node1", "node2"), "{id}");
     }
     let settled: Vec<&str> = step(&plan, "node1/check.pods").settled.iter().map(|id| id.0.as_str()).collect();
     assert_eq!(settled, ["node1/check.ready-node2", "node1/check.ready-node3"]);
     let delete = Undo::Act { act: Act::NodeDelete { node: "node2".to_owned() } };
-    assert_eq!(step(&plan, "node1/join.register-node2").undo, delete);
+    assert_eq!(step(&plan, "node1/join.await-node2").undo, delete);
+    assert_eq!(
+        step(&plan, "node1/join.register-node2").undo,
+        Undo::WithParent { step: StepId("node1/join.await-node2".to_owned()) }
+    );
 }
 
 #[test]
-fn a_control_plane_fails_with_all_and_is_labelled_so_that_its_node_can_be_taken_back() {
+fn a_control_plane_fails_with_all_and_is_labelled_and_its_node_can_be_taken_back() {
     let plan = plan(&Site::of(sample::fleet(2, 0)));
     assert!(before(&plan, "node1/check.ready-node2", "node1/check.pods"));
     let register = step(&plan, "node1/join.register-node2").render();

@@ -98,8 +98,8 @@ host node1: control-plane, worker, registry
 
 node1/reset.stop: Stop Kubernetes, its pods and the runtime
   unit kubelet.service disabled, stopped, with /etc/systemd/system/kubelet.service
-  unit containerd.service disabled, stopped, with /etc/systemd/system/containerd.service
   no process of a pod
+  unit containerd.service disabled, stopped, with /etc/systemd/system/containerd.service
   timeout 600 s; undo: restore what was there
 
 node1/reset.aside: Unmount volumes and set the data aside

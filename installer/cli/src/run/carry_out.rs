@@ -53,6 +53,10 @@ impl Site<'_> {
                 self.fetch_kubeconfig().await?;
                 Err(told::unwell(outcome, &status, &report))
             }
+            Outcome::RolledBack => {
+                self.fleet.withdraw_new(&shown).await;
+                Err(told::unwell(outcome, &status, &report))
+            }
             // A run that was going back when it was resumed has come to the end that was wanted.
             _ => Err(told::unwell(outcome, &status, &report)),
         }
@@ -69,6 +73,7 @@ impl Site<'_> {
         if outcome != Outcome::RolledBack {
             return Err(told::unwell(outcome, &status, &report));
         }
+        self.fleet.withdraw_new(&shown).await;
         self.display.emit(EventKind::Result {
             ok: true,
             exit_code: ExitCode::Ok.code(),

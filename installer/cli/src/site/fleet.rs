@@ -158,7 +158,21 @@ impl Fleet {
 
     /// After a refusal: takes the agent away again from every host where it was put now.
     pub async fn withdraw(&self, events: &dyn EventSink) {
-        for (host, removed) in self.on_all(|link| async move { link.remove_agent().await }).await {
+        self.withdraw_where(|_| true, events).await;
+    }
+
+    /// After all was taken back: takes the agent away from every host that had none. An older one was dropped when this one
+    /// was said yes to, and is not brought back.
+    pub async fn withdraw_new(&self, events: &dyn EventSink) {
+        self.withdraw_where(SshLink::agent_is_new, events).await;
+    }
+
+    async fn withdraw_where(&self, which: impl Fn(&SshLink) -> bool, events: &dyn EventSink) {
+        let remove = |link: Arc<SshLink>| {
+            let goes = which(&link);
+            async move { if goes { link.remove_agent().await } else { Ok(()) } }
+        };
+        for (host, removed) in self.on_all(remove).await {
             if let Err(error) = removed {
                 events::warning(events, format!("{host}: {AGENT_PATH} stays there and can be removed: {error}"));
             }

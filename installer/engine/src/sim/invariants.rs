@@ -87,7 +87,7 @@ impl World {
             Some(owner) => up.contains(owner) && self.hosts[*owner].state.contains_key(ADMIN_CONF),
             None => true,
         };
-        let lost = !targets.is_empty() && !targets.iter().any(|address| leads(&address));
+        let lost = !targets.is_empty() && !targets.iter().any(leads);
         lost.then(|| format!("on {node} the control plane's name leads to {targets:?}, and no API server runs there"))
     }
 }

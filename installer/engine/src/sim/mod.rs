@@ -102,6 +102,12 @@ impl SimFleet {
         Self { world: Arc::new(Mutex::new(world)) }
     }
 
+    /// A fleet of its own, as a crash at this moment would leave this one.
+    #[must_use]
+    pub fn photograph(&self) -> Self {
+        Self { world: Arc::new(Mutex::new(self.lock().clone())) }
+    }
+
     /// What must hold of a fleet at rest and does not.
     pub fn broken_invariants(&self) -> Vec<String> {
         self.lock().broken_at_rest().into_iter().map(|(_, text)| text).collect()
@@ -162,7 +168,7 @@ impl Link for SimLink {
         let world = self.fleet.lock();
         let state = world.host(&self.host).map_err(|text| self.refused(text))?.state.get("stamp");
         let stamp = state.map(|cluster| Stamp { cluster: cluster.clone(), run: "simulated".to_owned() });
-        Ok(Facts { stamp, joined: world.is_node(&self.host), ..facts(&self.host) })
+        Ok(Facts { stamp, joined: world.is_joined(&self.host), ..facts(&self.host) })
     }
 
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
@@ -221,7 +227,8 @@ impl Link for SimLink {
     async fn ledger(&self) -> Result<Vec<ledger::Record>, LinkError> {
         self.reach()?;
         let world = self.fleet.lock();
-        world.host(&self.host).map(|host| host.ledger.clone()).map_err(|text| self.refused(text))
+        let copy = |host: &world::Host| host.ledger.iter().map(|record| (**record).clone()).collect();
+        world.host(&self.host).map(copy).map_err(|text| self.refused(text))
     }
 
     async fn fetch(

@@ -8,8 +8,13 @@ use super::world::World;
 impl World {
     /// Whether the cluster has a node of this name.
     pub(super) fn is_node(&self, name: &str) -> bool {
-        self.cluster.get("initialised").is_some_and(|by| by == name)
-            || self.cluster.contains_key(&format!("joined:{name}"))
+        self.cluster.contains_key(&format!("node:{name}"))
+    }
+
+    /// Whether a host was made a node of the cluster, and is one.
+    pub(super) fn is_joined(&self, host: &str) -> bool {
+        self.cluster.get("initialised").is_some_and(|by| by == host)
+            || self.cluster.contains_key(&format!("joined:{host}"))
     }
 
     /// What an init or a join leaves on its host; on a control plane a member of etcd, too.
@@ -23,6 +28,7 @@ impl World {
         self.set(host, step, KUBELET_CONFIG, "file 0644 kubelet")?;
         self.set(host, step, KUBELET, "enabled running")?;
         self.remove(host, "kubernetes")?;
+        self.cluster.insert(format!("node:{host}"), "registered".to_owned());
         self.kubelet_starts(host);
         Ok(())
     }
@@ -35,17 +41,18 @@ impl World {
         }
     }
 
-    /// `kubeadm reset`: it asks the container runtime for what runs, and takes a member out of etcd while others run.
+    /// `kubeadm reset`: it asks the container runtime for what runs, and takes a member out of etcd while others run. The
+    /// node's object stays: kubelet may not delete it.
     pub(super) fn reset(&mut self, host: &str) -> Result<(), String> {
         let made = [ADMIN_CONF, KUBELET_CONF, ETCD_DATA].iter().any(|key| self.has(host, key));
-        if !self.is_node(host) && !made {
+        if !self.is_joined(host) && !made {
             return Ok(());
         }
         if !self.host(host)?.runs(CONTAINERD) {
             return Err(format!("kubeadm reset cannot remove its containers: {CONTAINERD} does not run"));
         }
         self.cluster.remove(&format!("member:{host}"));
-        self.drop_node(host);
+        self.cluster.remove(&format!("joined:{host}"));
         if self.members().next().is_none() {
             self.cluster.clear();
         }
@@ -61,8 +68,8 @@ impl World {
     /// The node's object with all that is written on it.
     pub(super) fn drop_node(&mut self, node: &str) {
         let of_node = [format!("label:{node}:"), format!("taint:{node}:")];
-        let own = format!("joined:{node}");
-        self.cluster.retain(|key, _| *key != own && !of_node.iter().any(|prefix| key.starts_with(prefix)));
+        let own = [format!("node:{node}"), format!("awaited:{node}")];
+        self.cluster.retain(|key, _| !own.contains(key) && !of_node.iter().any(|prefix| key.starts_with(prefix)));
     }
 
     pub(super) fn has(&self, host: &str, key: &str) -> bool {

@@ -19,7 +19,7 @@ pub(super) struct Want {
 impl World {
     pub(super) fn observe(&self, host: &str, op: &Op, plan: &Plan, slots: &SlotValues) -> Result<Found, String> {
         if let Op::Reset(reset) = op {
-            return self.observe_reset(host, reset, plan);
+            return self.observe_reset(host, reset);
         }
         let want = self.want(host, op, plan, slots)?;
         let here = &self.host(host)?.state;
@@ -32,7 +32,8 @@ impl World {
         };
         let satisfied = holds(&want.host, here) && holds(&want.cluster, &self.cluster);
         let satisfied = match op {
-            Op::Act(Act::NodeDelete { node }) => !self.cluster.contains_key(&format!("joined:{node}")),
+            Op::Act(Act::NodeDelete { node }) => !self.is_node(node),
+            Op::Act(Act::NodeAwaited { node }) => satisfied || self.is_node(node),
             _ => satisfied,
         };
         let mut state =
@@ -94,6 +95,7 @@ impl World {
             Op::NodeLabel(label) => cluster.push((format!("label:{}:{}", label.node, label.key), label.value.clone())),
             Op::Act(Act::KubeadmInit { .. }) => cluster.push(("initialised".to_owned(), host.to_owned())),
             Op::Act(Act::KubeadmJoin { .. }) => cluster.push((format!("joined:{host}"), "yes".to_owned())),
+            Op::Act(Act::NodeAwaited { node }) => cluster.push((format!("awaited:{node}"), "yes".to_owned())),
             // Known by what is not there.
             Op::Act(Act::NodeDelete { .. }) => {}
             Op::Act(Act::KubeadmReset { .. }) => here.push(("kubernetes".to_owned(), "reset".to_owned())),

@@ -8,14 +8,13 @@ use serde_json::{Value, json};
 use super::rules::{AGENT, CONTAINERD, KUBELET_UNIT, NETWORK, PODS};
 use super::undo::{Keys, keys};
 use super::world::World;
-use crate::link::SlotValues;
 
 /// Marks a key whose thing was renamed aside.
 const ASIDE: &str = "aside:";
 const OF_CONTAINERD: [&str; 2] = ["/var/lib/containerd", "/run/containerd"];
 
 impl World {
-    pub(super) fn observe_reset(&self, host: &str, reset: &Reset, plan: &kubexm_plan::Plan) -> Result<Found, String> {
+    pub(super) fn observe_reset(&self, host: &str, reset: &Reset) -> Result<Found, String> {
         let here = self.host(host)?;
         let left = |keys: Vec<&String>| {
             let there: BTreeMap<&String, Option<&String>> =
@@ -32,12 +31,23 @@ impl World {
                 found
             }
             Reset::Reverted { ops, before } => {
-                let now = |op| self.observe(host, op, plan, &SlotValues::new());
-                let states: Vec<Found> = ops.iter().map(now).collect::<Result<_, _>>()?;
+                // By the keys that each had looked at: texts and slots of the plan that made it are gone.
+                let states = before.iter().map(|then| self.as_it_is(host, then)).collect::<Result<Vec<_>, _>>()?;
+                debug_assert_eq!(ops.len(), states.len(), "one state an op");
                 let back = self.are_back(host, before)?;
                 Found { satisfied: back, state: json!({ "states": states }) }
             }
         })
+    }
+
+    fn as_it_is(&self, host: &str, then: &Found) -> Result<Found, String> {
+        let here = &self.host(host)?.state;
+        let now: Keys = keys(then, "host")?.into_keys().map(|key| (key.clone(), here.get(&key).cloned())).collect();
+        let mut state = json!({ "host": now, "cluster": {} });
+        if let Some(entry) = then.state.get("entry") {
+            state["entry"] = entry.clone();
+        }
+        Ok(Found { state, satisfied: true })
     }
 
     /// Every key is as the oldest op that looked at it (the last one) had found it.
@@ -87,6 +97,7 @@ impl World {
                 }
                 // With its last member the cluster is gone.
                 self.cluster.remove(&format!("member:{host}"));
+                self.cluster.remove(&format!("joined:{host}"));
                 self.drop_node(host);
                 if self.members().next().is_none() {
                     self.cluster.clear();

@@ -133,6 +133,7 @@ impl World {
             Op::KubeObject(_) => admin().and_then(|()| self.refuse_without_cluster()),
             Op::NodeUntainted(taint) => admin().and_then(|()| node(&taint.node)),
             Op::NodeLabel(label) => admin().and_then(|()| node(&label.node)),
+            Op::Act(Act::NodeAwaited { .. }) => admin().and_then(|()| self.refuse_without_cluster()),
             Op::Act(Act::KubeadmJoin { .. }) => {
                 self.refuse_without_cluster()?;
                 containerd()?;

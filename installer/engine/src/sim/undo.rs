@@ -109,7 +109,9 @@ impl World {
                 }
                 Ok(())
             }
-            Act::KubeadmInit { .. } | Act::KubeadmJoin { .. } => Err("a join or init takes nothing back".to_owned()),
+            Act::KubeadmInit { .. } | Act::KubeadmJoin { .. } | Act::NodeAwaited { .. } => {
+                Err("a join, an init or a look takes nothing back".to_owned())
+            }
         }
     }
 

@@ -20,7 +20,7 @@ pub(super) struct Host {
     /// `path:/etc/x` → `file 0644 sha256:…`, `unit:x.service` → `enabled running` …
     pub(super) state: BTreeMap<String, String>,
     /// What it wrote down of the steps that were carried out here.
-    pub(super) ledger: Vec<ledger::Record>,
+    pub(super) ledger: Vec<Arc<ledger::Record>>,
     /// Which step wrote a key last.
     writers: BTreeMap<String, StepId>,
 }
@@ -83,7 +83,7 @@ impl World {
     /// The host writes down how far a step came.
     pub(super) fn note(&mut self, host: &str, step: &Step, change: Change<'_>, outcome: ledger::Outcome) {
         if let Some(host) = self.hosts.get_mut(host) {
-            host.ledger.push(ledger::Record {
+            host.ledger.push(Arc::new(ledger::Record {
                 schema: ledger::SCHEMA,
                 run: change.run.to_owned(),
                 sequence: change.sequence,
@@ -92,7 +92,7 @@ impl World {
                 undo: step.undo.clone(),
                 before: change.before.to_vec(),
                 outcome,
-            });
+            }));
         }
     }
 

@@ -14,7 +14,7 @@ pub fn id(name: &str) -> StepId {
     StepId(name.to_owned())
 }
 
-/// `os.runtime` on every host; `kubernetes.init` on `cp`; for each worker `kubernetes.join` (with values made on `cp`)
+/// `os.runtime` on every host; `kubernetes.init` on `cp`; for each worker `cp/await.<worker>`, `kubernetes.join` (with values made on `cp`)
 /// and `cp/labels.<worker>`, which is of the worker's domain and gone with the join; `cp/check.end`, which waits for the
 /// workers only to settle. Workers are expendable.
 pub fn plan(workers: &[&str]) -> Plan {
@@ -54,6 +54,12 @@ pub fn plan(workers: &[&str]) -> Plan {
     plan.steps.push(init);
     for worker in workers {
         let runtime = self::runtime(&mut plan, worker);
+        let awaited = Step::on("cp", &format!("await.{worker}"), "Await the node")
+            .ensure(Act::NodeAwaited { node: (*worker).to_owned() })
+            .domain(worker)
+            .after(&id("cp/kubernetes.init"))
+            .undo(Undo::Act { act: Act::NodeDelete { node: (*worker).to_owned() } })
+            .build();
         let join = Step::on(worker, "kubernetes.join", "Join the cluster")
             .ensure(Act::KubeadmJoin {
                 config: join,
@@ -63,17 +69,17 @@ pub fn plan(workers: &[&str]) -> Plan {
                 ignore: Vec::new(),
             })
             .after(&runtime)
-            .after(&id("cp/kubernetes.init"))
+            .after(&awaited.id)
             .undo(reset.clone())
             .build();
         let label = Step::on("cp", &format!("labels.{worker}"), "Label the node")
             .ensure(NodeLabel { node: (*worker).to_owned(), key: "role".to_owned(), value: "worker".to_owned() })
             .domain(worker)
             .after(&join.id)
-            .undo(Undo::WithParent { step: join.id.clone() })
+            .undo(Undo::WithParent { step: awaited.id.clone() })
             .build();
         check = check.settled(&label.id);
-        plan.steps.extend([join, label]);
+        plan.steps.extend([awaited, join, label]);
     }
     plan.steps.push(check.undo(Undo::WithParent { step: id("cp/kubernetes.init") }).build());
     plan

@@ -44,6 +44,7 @@ impl Converge for Sysctl {
         let live = self
             .values
             .keys()
+            .chain(&self.remembered)
             .map(|key| Ok((key.clone(), fsio::read_text(&live_path(machine, key))?.map(|text| normal(&text)))))
             .collect::<Result<_, OpError>>()?;
         let mut boot = boot_values(machine)?;

@@ -19,6 +19,9 @@ const FILTERS: [&str; 6] =
 /// nftables tables of kube-proxy and flannel.
 const TABLES: [(&str, &str); 4] =
     [("ip", "kube-proxy"), ("ip6", "kube-proxy"), ("ip", "flannel-ipv4"), ("ip6", "flannel-ipv6")];
+/// Tables that iptables-nft makes, with their chains of the kernel, for the first rule that is ever put into them.
+const MADE_FOR_RULES: [(&str, [&str; 5]); 2] =
+    [("ip", ["raw", "mangle", "nat", "filter", "security"]), ("ip6", ["raw", "mangle", "nat", "filter", "security"])];
 const NAMESPACES: &str = "/run/netns";
 
 /// What of a cluster is still in the network, for people; empty when nothing is.
@@ -31,6 +34,7 @@ pub fn leftovers(machine: &Machine) -> Result<Vec<String>, OpError> {
         }
     }
     found.extend(tables(machine)?.into_iter().map(|(family, table)| format!("table {family} {table}")));
+    found.extend(empty_tables(machine)?.into_iter().map(|(family, table)| format!("empty table {family} {table}")));
     found.extend(sets(machine)?.into_iter().map(|set| format!("set {set}")));
     Ok(found)
 }
@@ -46,7 +50,7 @@ pub fn clear(machine: &Machine) -> Result<(), OpError> {
             machine.run(&Program::new(&format!("{filter}-restore")).args(["--noflush", "--wait"]).stdin(input))?;
         }
     }
-    for (family, table) in tables(machine)? {
+    for (family, table) in tables(machine)?.into_iter().chain(empty_tables(machine)?) {
         machine.run(&Program::new("nft").args(["delete", "table", family, table]))?;
     }
     let links = links(machine)?;
@@ -103,6 +107,16 @@ fn tables(machine: &Machine) -> Result<Vec<(&'static str, &'static str)>, OpErro
     let there =
         |(family, table): &(&str, &str)| listed.lines().any(|line| line.trim() == format!("table {family} {table}"));
     Ok(TABLES.into_iter().filter(there).collect())
+}
+
+/// Tables without a rule, whose chains accept all: whether they are there or not, no packet goes another way.
+fn empty_tables(machine: &Machine) -> Result<Vec<(&'static str, &'static str)>, OpError> {
+    if !has_program(machine, "nft") {
+        return Ok(Vec::new());
+    }
+    let ruleset = machine.try_run(&Program::new("nft").args(["list", "ruleset"]))?.stdout();
+    let all = MADE_FOR_RULES.into_iter().flat_map(|(family, names)| names.map(|name| (family, name)));
+    Ok(all.filter(|(family, table)| rules::is_empty_table(&ruleset, family, table)).collect())
 }
 
 fn sets(machine: &Machine) -> Result<Vec<String>, OpError> {

@@ -87,16 +87,27 @@ pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<
         .build())
 }
 
-/// Labels and taints of a joined node, set from the first control plane. There is always a label that neither kubeadm
-/// nor kubelet sets, so that the step changes something and its way back, which deletes the node's object, is taken.
-pub fn register(first: &Node<'_>, node: &Node<'_>, joined: &StepId) -> Step {
+/// Looks from the first control plane, before a node joins, whether there is one of its name: what the join makes is
+/// deleted on the way back, however far the join came, and after its kubelet was stopped.
+pub fn awaited(first: &Node<'_>, node: &Node<'_>) -> Step {
+    let name = node.name();
+    Step::on(first.name(), &format!("join.await-{name}"), &format!("Await node {name}"))
+        .ensure(Act::NodeAwaited { node: name.to_owned() })
+        .domain(name)
+        .retries(3)
+        .undo(Undo::Act { act: Act::NodeDelete { node: name.to_owned() } })
+        .build()
+}
+
+/// Labels and taints of a joined node, set from the first control plane.
+pub fn register(first: &Node<'_>, node: &Node<'_>, awaited: &StepId) -> Step {
     let name = node.name();
     let id = format!("join.register-{name}");
-    let mut step = Step::on(first.name(), &id, &format!("Label node {name}")).after(joined).domain(name);
+    let mut step = Step::on(first.name(), &id, &format!("Label node {name}")).domain(name);
     for op in registration(node) {
         step = step.ensure(op);
     }
-    step.retries(3).undo(Undo::Act { act: Act::NodeDelete { node: name.to_owned() } }).build()
+    step.retries(3).undo(Undo::WithParent { step: awaited.clone() }).build()
 }
 
 fn registration(node: &Node<'_>) -> Vec<Op> {

@@ -19,6 +19,26 @@ pub const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
 pub const SYSCTLS: [&str; 3] =
     ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"];
 
+/// Kernel parameters that the cluster's own services set: kubelet (cm/container_manager_linux.go) the first six, kube-proxy
+/// (server_linux.go; proxier.go of iptables and of ipvs) the others.
+const REMEMBERED: [&str; 15] = [
+    "vm.overcommit_memory",
+    "vm.panic_on_oom",
+    "kernel.panic",
+    "kernel.panic_on_oops",
+    "kernel.keys.root_maxkeys",
+    "kernel.keys.root_maxbytes",
+    "net.ipv4.conf.all.route_localnet",
+    "net.ipv4.conf.all.arp_ignore",
+    "net.ipv4.conf.all.arp_announce",
+    "net.netfilter.nf_conntrack_max",
+    "net.netfilter.nf_conntrack_tcp_be_liberal",
+    "net.netfilter.nf_conntrack_tcp_timeout_close_wait",
+    "net.netfilter.nf_conntrack_tcp_timeout_established",
+    "net.netfilter.nf_conntrack_udp_timeout",
+    "net.netfilter.nf_conntrack_udp_timeout_stream",
+];
+
 /// Firewalls that `system.firewall: off` stops; nftables.service only loads rules and is left alone.
 pub const FIREWALLS: [&str; 2] = ["firewalld", "ufw"];
 
@@ -128,9 +148,10 @@ fn modules(node: &Node<'_>) -> Step {
 /// After the modules: net.bridge.* does not exist before br_netfilter is there. Bridged pod traffic must pass
 /// iptables for services to work, and pods are routed. (kubelet sets the vm.* and kernel.* values it wants itself.)
 fn sysctls(node: &Node<'_>) -> Step {
+    let remembered = REMEMBERED.into_iter().map(str::to_owned).collect();
     let values: BTreeMap<String, String> = SYSCTLS.into_iter().map(|n| (n.to_owned(), "1".to_owned())).collect();
     Step::on(node.name(), "os.sysctl", "Set kernel parameters, now and at boot")
-        .ensure(Sysctl { path: paths::SYSCTL.to_owned(), values })
+        .ensure(Sysctl { path: paths::SYSCTL.to_owned(), values, remembered })
         .undo(Undo::RestoreBefore)
         .build()
 }

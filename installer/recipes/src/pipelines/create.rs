@@ -55,12 +55,12 @@ pub(super) fn plan(cx: &PlanCx<'_>, pipeline: &str) -> Result<Plan, RecipeError>
     for node in others {
         let mut chain = prepared(node);
         chain.wait(std::slice::from_ref(&init_id));
-        let step = join::step(&mut draft, first, node)?;
-        let joined = step.id.clone();
-        chain.then([step]);
+        let awaited = join::awaited(first, node);
+        let awaited_id = awaited.id.clone();
+        chain.then([awaited, join::step(&mut draft, first, node)?]);
         let mut users = chain.fork();
         users.then([kubeconfig::step(node)]);
-        chain.then([join::register(first, node, &joined)]);
+        chain.then([join::register(first, node, &awaited_id)]);
         chain.aside(users);
         joins.push(chain);
     }
@@ -72,10 +72,10 @@ pub(super) fn plan(cx: &PlanCx<'_>, pipeline: &str) -> Result<Plan, RecipeError>
     for node in nodes.iter().filter(|n| n.worker && !n.control_plane) {
         let mut chain = prepared(node);
         chain.wait(std::slice::from_ref(&init_id));
-        let step = join::step(&mut draft, first, node)?;
-        let joined = step.id.clone();
-        chain.then([step]);
-        chain.then([join::register(first, node, &joined)]);
+        let awaited = join::awaited(first, node);
+        let awaited_id = awaited.id.clone();
+        chain.then([awaited, join::step(&mut draft, first, node)?]);
+        chain.then([join::register(first, node, &awaited_id)]);
         joins.push(chain);
     }
     let joined: Vec<StepId> = joins.into_iter().flat_map(|chain| draft.add(chain)).collect();

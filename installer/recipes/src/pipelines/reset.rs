@@ -16,6 +16,8 @@ use kubexm_spec::Digest;
 use crate::error::RecipeError;
 use found::Ours;
 
+const KUBELET: &str = "kubelet.service";
+
 /// Everything that the recipe may look at.
 #[derive(Clone, Debug)]
 pub struct ResetCx<'a> {
@@ -114,15 +116,16 @@ fn turn(host: &ResetHost<'_>, first: Option<&str>) -> Turn {
 /// What can be taken back, one step after the other.
 fn chain(host: &str, ours: &Ours, after: &[StepId]) -> Vec<Step> {
     let mut stop = Step::on(host, "reset.stop", "Stop Kubernetes, its pods and the runtime").timeout_s(600);
-    for unit in &ours.units {
-        // What it was started with, so that it counts as running with that when it is started again.
-        let stopped = Unit { enabled: false, running: Some(false), ..unit.clone() };
-        stop = stop.ensure(stopped);
-    }
-    let mut steps = Vec::new();
+    // What it was started with, so that it counts as running with that when it is started again.
+    let stopped = |unit: &&Unit| Unit { enabled: false, running: Some(false), ..(*unit).clone() };
+    let (kubelet, others): (Vec<&Unit>, Vec<&Unit>) = ours.units.iter().partition(|unit| unit.name == KUBELET);
+    stop = stop.ensure_all(kubelet.iter().map(stopped));
+    // Between the two: kubelet would start them again, and containerd clears away what they leave.
     if ours.kubernetes {
         stop = stop.ensure(Reset::PodsStopped);
     }
+    stop = stop.ensure_all(others.iter().map(stopped));
+    let mut steps = Vec::new();
     if ours.kubernetes || !ours.units.is_empty() {
         steps.push(stop.undo(Undo::RestoreBefore).build());
     }

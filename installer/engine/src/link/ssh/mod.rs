@@ -100,6 +100,11 @@ impl SshLink {
         self.installed != Installed::Present
     }
 
+    /// Whether this link put the agent's program on a host that had none.
+    pub fn agent_is_new(&self) -> bool {
+        self.installed == Installed::New
+    }
+
     /// What the agent said of itself when it was first started.
     pub fn hello(&self) -> &AgentHello {
         &self.hello

@@ -5,6 +5,7 @@ pub(crate) mod kubeadm_join;
 pub(crate) mod kubeadm_reset;
 pub(crate) mod mark;
 mod members;
+mod node_awaited;
 mod node_delete;
 
 use kubeadm_join::Join;
@@ -55,6 +56,7 @@ impl Converge for Act {
             Self::KubeadmJoin { config, slots, cri_socket, control_plane, ignore } => {
                 Join { config, slots, cri_socket, control_plane: *control_plane, ignore }.observe(machine)
             }
+            Self::NodeAwaited { node } => node_awaited::observe(machine, node),
             Self::NodeDelete { node } => node_delete::observe(machine, node),
         }
     }
@@ -72,6 +74,7 @@ impl Converge for Act {
             Self::KubeadmJoin { config, slots, cri_socket, control_plane, ignore } => {
                 Join { config, slots, cri_socket, control_plane: *control_plane, ignore }.converge(machine)
             }
+            Self::NodeAwaited { node } => node_awaited::converge(machine, node),
             Self::NodeDelete { node } => node_delete::converge(machine, node),
         }
     }

@@ -1,6 +1,6 @@
 //! The node's object is deleted, asked of the API from a control plane.
 
-use super::Progress;
+use super::{Progress, node_awaited};
 use crate::kube::{self, kubectl};
 use crate::{Machine, OpError};
 
@@ -19,7 +19,8 @@ pub(super) fn observe(machine: &Machine, node: &str) -> Result<Progress, OpError
 /// Does not wait for what else goes with the node.
 pub(super) fn converge(machine: &Machine, node: &str) -> Result<(), OpError> {
     if !kube::has_control_plane(machine) {
-        return Ok(());
+        return node_awaited::forget(machine, node);
     }
-    machine.run(&kubectl(["delete", "node", node, "--ignore-not-found", "--wait=false"])).map(drop)
+    machine.run(&kubectl(["delete", "node", node, "--ignore-not-found", "--wait=false"]))?;
+    node_awaited::forget(machine, node)
 }
