@@ -25,7 +25,13 @@ pub fn to_take_back(cluster: &ClusterHome, named: Option<&str>) -> Result<RunId,
     let id = find(cluster, named)?;
     let refused = |what: &str| Failure::new(ExitCode::Usage, format!("run {id} of cluster {} {what}", cluster.name));
     match status(cluster, &id)?.state {
-        RunState::RolledBack => return Err(refused("was taken back already")),
+        RunState::RolledBack => {
+            // Never chosen by itself: who says `rollback` twice would lose the cluster.
+            let before = cluster.run_ids()?.into_iter().rev().find(|before| *before < id);
+            let hint = before
+                .map_or_else(String::new, |before| format!("; to take back the one before it, name it: {before}"));
+            return Err(refused(&format!("was taken back already{hint}")));
+        }
         RunState::New => return Err(refused("has not begun: there is nothing to take back")),
         _ => {}
     }
