@@ -1,19 +1,21 @@
 //! A node takes blobs from depots: real depots over TLS, with wires between that break as networks do.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+#[path = "common/depots.rs"]
+mod depots;
+
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use depots::{Site, authority, blob_path, wanted};
 use kubexm_engine::link::Fetched;
 use kubexm_engine::link::agent::fetch::{Limits, fetch};
-use kubexm_plan::op::Depots;
-use kubexm_spec::{Digest, depot};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use kubexm_spec::Digest;
 
 const MIB: usize = 1 << 20;
 /// A blob of several writes on either side, so that a break falls into its middle.
@@ -24,75 +26,15 @@ const WASTE: u64 = 2 << 20;
 const QUICK: Limits =
     Limits { whole: Duration::from_secs(60), connect: Duration::from_secs(2), stall: Duration::from_millis(300) };
 
-/// One cluster: its CA and, in a folder, a node's store and what its depots serve.
-struct Site {
-    folder: tempfile::TempDir,
-    ca: CertifiedIssuer<'static, KeyPair>,
-    runtime: tokio::runtime::Runtime,
+/// What a node does and has.
+trait Node {
+    fn fetch_within(&self, limits: Limits, blobs: &[&[u8]], at: &[SocketAddr]) -> Fetched;
+    fn fetch(&self, blobs: &[&[u8]], at: &[SocketAddr]) -> Fetched;
+    fn holds(&self, bytes: &[u8]);
+    fn unfinished(&self) -> Vec<PathBuf>;
 }
 
-fn authority() -> CertifiedIssuer<'static, KeyPair> {
-    let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
-}
-
-impl Site {
-    fn new() -> Self {
-        // As the program does; another test was first when it fails.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let folder = tempfile::tempdir().unwrap();
-        let ca = authority();
-        std::fs::write(folder.path().join("ca.crt"), ca.pem()).unwrap();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        Self { folder, ca, runtime }
-    }
-
-    /// A depot that serves these bytes under these digests, which may be others'.
-    fn depot_of(&self, name: &str, blobs: &[(Digest, &[u8])]) -> SocketAddr {
-        self.depot_by(&self.ca, name, blobs)
-    }
-
-    fn depot(&self, name: &str, blobs: &[&[u8]]) -> SocketAddr {
-        self.depot_of(name, &blobs.iter().map(|bytes| (Digest::of(bytes), *bytes)).collect::<Vec<_>>())
-    }
-
-    fn depot_by(&self, ca: &CertifiedIssuer<'_, KeyPair>, name: &str, blobs: &[(Digest, &[u8])]) -> SocketAddr {
-        let folder = self.folder.path().join(name);
-        std::fs::create_dir_all(folder.join("blobs/sha256")).unwrap();
-        for (digest, bytes) in blobs {
-            std::fs::write(blob_path(&folder, digest), bytes).unwrap();
-        }
-        let key = KeyPair::generate().unwrap();
-        let cert = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().signed_by(&key, ca).unwrap();
-        let file = |name: &str, text: String| {
-            std::fs::write(folder.join(name), text).unwrap();
-            folder.join(name).display().to_string()
-        };
-        let config = depot::DepotConfig {
-            schema: depot::SCHEMA.to_owned(),
-            listen: "127.0.0.1:0".parse().unwrap(),
-            store: folder.display().to_string(),
-            tls: depot::Tls { cert: file("crt", cert.pem()), key: file("key", key.serialize_pem()) },
-            images: BTreeMap::new(),
-            files: blobs.iter().map(|(digest, _)| (digest.hex(), *digest)).collect(),
-        };
-        let path = file("config.json", serde_json::to_string(&config).unwrap());
-        let running = self.runtime.block_on(kubexm_depot::serve(Path::new(&path))).unwrap();
-        let address = running.address;
-        self.runtime.spawn(running.run());
-        address
-    }
-
-    fn store(&self) -> PathBuf {
-        self.folder.path().join("store")
-    }
-
-    fn depots(&self, at: &[SocketAddr]) -> Depots {
-        let urls = at.iter().map(|address| format!("https://{address}")).collect();
-        Depots { urls, ca: self.folder.path().join("ca.crt").display().to_string() }
-    }
-
+impl Node for Site {
     fn fetch_within(&self, limits: Limits, blobs: &[&[u8]], at: &[SocketAddr]) -> Fetched {
         fetch(limits, &self.store(), &wanted(blobs), &self.depots(at), || false).unwrap()
     }
@@ -124,14 +66,6 @@ impl Site {
         }
         found
     }
-}
-
-fn blob_path(store: &Path, digest: &Digest) -> PathBuf {
-    store.join("blobs/sha256").join(digest.hex())
-}
-
-fn wanted(blobs: &[&[u8]]) -> BTreeMap<Digest, u64> {
-    blobs.iter().map(|bytes| (Digest::of(bytes), bytes.len() as u64)).collect()
 }
 
 /// Bytes that no prefix of another blob is like.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: what cannot go on fails the test")]
 
 mod bastions;
+mod depots;
 mod line;
 mod login;
 mod server;
@@ -28,6 +29,8 @@ use tokio::io::{AsyncRead, ReadBuf};
 #[test]
 fn serves_as_agent() {
     let (Ok(root), Ok(mode)) = (std::env::var("KUBEXM_TEST_ROOT"), std::env::var("KUBEXM_TEST_MODE")) else { return };
+    // As the program does.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let machine = Machine::rooted(root);
     match mode.as_str() {
         "agent" => serve(std::io::stdin(), std::io::stdout(), machine).unwrap(),
