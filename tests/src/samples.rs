@@ -163,9 +163,9 @@ impl Sample {
         self.hosts.iter().map(|(name, _)| (*name).to_owned()).collect()
     }
 
-    /// The bundle and the plan of a pipeline, for hosts as they are before anything was done.
-    pub fn plan(&self, pipeline: crate::laws::Pipeline) -> (SyntheticBundle, CheckedPlan) {
-        self.plan_of(&self.cluster(), &self.facts(), pipeline.plan)
+    /// The bundle and the plan of the whole cluster, for hosts as they are before anything was done.
+    pub fn plan_create(&self) -> (SyntheticBundle, CheckedPlan) {
+        self.plan_of(&self.cluster(), &self.facts(), kubexm_recipes::create)
     }
 
     /// The bundle and the plan that adds [`Sample::added`] to the cluster of the others.

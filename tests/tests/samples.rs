@@ -1,15 +1,12 @@
 //! Every sample gives plans that pass the lint; `create` over a grown cluster begins with what it was made with.
 #![allow(clippy::panic, reason = "a test that cannot go on has failed")]
 
-use kubexm_tests::laws::Pipeline;
 use kubexm_tests::samples::{FLEETS, SAMPLES};
-
-const CREATE: Pipeline = Pipeline { name: "create", plan: kubexm_recipes::create };
 
 #[test]
 fn every_sample_can_be_created() {
     for sample in SAMPLES.iter().chain(&FLEETS) {
-        let (_, plan) = sample.plan(CREATE);
+        let (_, plan) = sample.plan_create();
         for host in sample.hosts() {
             assert!(plan.plan().steps.iter().any(|s| s.host == host), "{}: {host} is forgotten", sample.name);
         }
@@ -20,7 +17,7 @@ fn every_sample_can_be_created() {
 fn to_every_fleet_hosts_can_be_added_by_steps_of_its_own_create() {
     for sample in FLEETS {
         let ((_, before), (_, join), (_, create)) =
-            (sample.plan_before_join(), sample.plan_join(), sample.plan(CREATE));
+            (sample.plan_before_join(), sample.plan_join(), sample.plan_create());
         for step in &join.plan().steps {
             assert!(create.plan().step(&step.id).is_some_and(|s| s.ops == step.ops), "{}: {}", sample.name, step.id);
         }

@@ -1,0 +1,280 @@
+//! A sample, a pipeline, and hosts as they are before it: what a law is held against.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kubexm_engine::Outcome;
+use kubexm_engine::events::Silent;
+use kubexm_engine::journal::Record;
+use kubexm_engine::sim::{Invariant, Snapshot};
+use kubexm_plan::lint::{self, Order};
+use kubexm_plan::{CheckedPlan, Facts, Plan, Undo, ledger};
+use kubexm_recipes::{ResetCx, ResetHost};
+
+use super::compare::{differences, refuse};
+use super::run::{Camera, Carried, How, Setting, said};
+use super::{Fleet, scratch};
+use crate::samples::Sample;
+
+const AGENT: &str = "/usr/local/bin/kubexm-install";
+
+/// A pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pipeline {
+    /// A cluster is made.
+    Create,
+    /// Hosts are added to it.
+    Join,
+    /// It is taken away.
+    Reset,
+}
+
+impl Pipeline {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Create, Self::Join, Self::Reset];
+
+    /// What must hold at every point of it, and at rest.
+    pub fn invariants(self) -> &'static [Invariant] {
+        match self {
+            Self::Create | Self::Join => {
+                &[Invariant::Quorum, Invariant::ControlPlaneName, Invariant::UnitFiles, Invariant::LoadedConfig]
+            }
+            // The cluster goes away: its members of etcd and its API servers are stopped one after another.
+            Self::Reset => &[Invariant::UnitFiles, Invariant::LoadedConfig],
+        }
+    }
+}
+
+/// A pipeline of a sample on one kind of fleet.
+pub struct Case<F> {
+    /// For messages.
+    pub name: String,
+    /// Which pipeline.
+    pub pipeline: Pipeline,
+    pub(super) setting: Setting,
+    /// The hosts before it.
+    pub(super) start: F,
+    /// The hosts before anything.
+    fresh: Snapshot,
+}
+
+/// How a plan that nothing disturbs ends.
+pub(super) struct End<F> {
+    pub fleet: F,
+    pub snapshot: Snapshot,
+    /// Changes that it made.
+    pub converges: usize,
+}
+
+impl<F: Fleet> Case<F> {
+    /// The hosts of a sample just before a pipeline, and its plan.
+    pub async fn of(sample: &Sample, pipeline: Pipeline) -> Result<Self, String> {
+        let (bundle, plan) = match pipeline {
+            Pipeline::Create | Pipeline::Reset => sample.plan_create(),
+            Pipeline::Join => sample.plan_before_join(),
+        };
+        let (_, whole) = sample.plan_create();
+        let pki = Arc::new(scratch());
+        let setting = Setting { name: "create".to_owned(), plan, bundle: Arc::new(bundle), pki };
+        let fresh = F::fresh(sample, &whole);
+        let name = format!("{pipeline:?} of {}", sample.name).to_lowercase();
+        let before = fresh.snapshot();
+        if pipeline == Pipeline::Create {
+            return Ok(Self { name, pipeline, setting, start: fresh, fresh: before });
+        }
+        let made = Carried::new(&setting)?;
+        let outcome = made.begin(&fresh, &Silent, How::KEEP).await?.map_err(said)?;
+        if outcome != Outcome::Succeeded {
+            return Err(format!("the cluster before it cannot be made: {outcome:?}\n{}", made.report()));
+        }
+        fresh.live();
+        let start = fresh.fork();
+        let setting = match pipeline {
+            Pipeline::Join => {
+                let (bundle, plan) = sample.plan_join();
+                Setting { name: "join".to_owned(), plan, bundle: Arc::new(bundle), ..setting }
+            }
+            _ => {
+                let plan = reset_plan(sample, &start).await?;
+                Setting { name: "reset".to_owned(), plan, ..setting }
+            }
+        };
+        Ok(Self { name, pipeline, setting, start, fresh: before })
+    }
+
+    /// The same hosts with another plan, to be refused.
+    pub fn bent(&self, bend: impl FnOnce(&mut Plan)) -> Result<Self, String> {
+        let mut plan = self.setting.plan.plan().clone();
+        bend(&mut plan);
+        let (plan, _) = lint::check(plan).map_err(|problems| format!("{problems:?}"))?;
+        let setting = Setting { plan, ..self.setting.clone() };
+        let (start, fresh) = (self.start.fork(), self.fresh.clone());
+        Ok(Self { name: format!("{}, bent", self.name), pipeline: self.pipeline, setting, start, fresh })
+    }
+
+    /// The same plan on other hosts, to be refused.
+    pub fn on<G: Fleet>(&self, change: impl FnOnce(F) -> G) -> Case<G> {
+        let start = change(self.start.fork());
+        let (setting, fresh) = (self.setting.clone(), self.fresh.clone());
+        Case { name: self.name.clone(), pipeline: self.pipeline, setting, start, fresh }
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        self.setting.plan.plan()
+    }
+
+    /// The hosts before it.
+    pub fn start(&self) -> &F {
+        &self.start
+    }
+
+    /// Law 5: what must hold at every point does, all the way to the end and back.
+    pub async fn its_invariants_hold_at_every_point(&self) -> Result<(), String> {
+        let (end, run) = self.undisturbed().await?;
+        let how = How::KEEP.hooked(Camera::of(end.fleet.clone(), false));
+        let outcome = run.take_back(&end.fleet, how).await.map_err(said)?;
+        self.unwound(&end.fleet, &run, outcome, "a rollback")
+    }
+
+    /// Of `reset`: every host is as it was before the cluster was made. The agent came with the first link, and goes.
+    pub async fn every_host_is_as_before_anything(&self) -> Result<(), String> {
+        let (end, _) = self.undisturbed().await?;
+        let (mut found, mut wanted) = (end.snapshot, self.fresh.clone());
+        for host in wanted.values_mut() {
+            host.retain(|key, _| key != AGENT && key.strip_prefix("path:") != Some(AGENT));
+        }
+        for host in found.values_mut().chain(wanted.values_mut()) {
+            // The double keeps containerd's images beside its tree: they went with containerd's folder.
+            host.retain(|key, _| key != "(system) images");
+        }
+        refuse(differences(&found, &wanted, &BTreeSet::new()), "a reset")
+    }
+
+    /// Carries it out undisturbed.
+    pub(super) async fn undisturbed(&self) -> Result<(End<F>, Carried<'_>), String> {
+        let fleet = self.start.fork();
+        let run = Carried::new(&self.setting)?;
+        let outcome =
+            run.begin(&fleet, &Silent, How::KEEP.hooked(Camera::of(fleet.clone(), false))).await?.map_err(said)?;
+        if outcome != Outcome::Succeeded {
+            return Err(format!("undisturbed it ends {outcome:?}:\n{}", run.report()));
+        }
+        run.shows_no_secret()?;
+        self.sound(&fleet, "an undisturbed run")?;
+        let converges = usize::try_from(fleet.converges()).map_err(|e| e.to_string())?;
+        let end = End { snapshot: fleet.snapshot(), converges, fleet };
+        Ok((end, run))
+    }
+
+    /// Law 5: what this pipeline may not break did hold at every point, and holds now.
+    pub(super) fn sound(&self, fleet: &F, after: &str) -> Result<(), String> {
+        let wanted = self.pipeline.invariants();
+        let broken = fleet.broken().into_iter().filter(|(invariant, _)| wanted.contains(invariant));
+        refuse(broken.map(|(invariant, text)| format!("{invariant:?}: {text}")).collect(), after)
+    }
+
+    /// Refuses an end that is not this one.
+    pub(super) fn ended_so(&self, fleet: &F, end: &Snapshot, after: &str) -> Result<(), String> {
+        self.sound(fleet, after)?;
+        refuse(differences(&fleet.snapshot(), end, &BTreeSet::new()), after)
+    }
+
+    /// Law 1: everything is as before; where something irreversible was done, all that it and what it builds on did not
+    /// touch.
+    pub(super) fn unwound(&self, fleet: &F, run: &Carried<'_>, outcome: Outcome, after: &str) -> Result<(), String> {
+        self.sound(fleet, after)?;
+        let start = self.start.snapshot();
+        let without = match outcome {
+            Outcome::RolledBack => BTreeSet::new(),
+            Outcome::Stuck => self.kept(run).map_err(|why| format!("after {after}: {why}"))?,
+            other => return Err(format!("after {after}: taken back, it ends {other:?}:\n{}", run.report())),
+        };
+        refuse(differences(&fleet.snapshot(), &start, &without), after)
+    }
+
+    /// Hosts with something that a run could not take back, by what its plan says is irreversible; refuses a run that is
+    /// stuck for another reason. What is in the cluster is on all of them.
+    fn kept(&self, run: &Carried<'_>) -> Result<BTreeSet<String>, String> {
+        let plan = self.plan();
+        let changed: BTreeSet<String> = run
+            .records()?
+            .iter()
+            .filter_map(
+                |record| if let Record::StepPrepared { step, .. } = record { Some(step.0.clone()) } else { None },
+            )
+            .collect();
+        let order = Order::of(plan);
+        let stuck = run.status()?.undo.and_then(|undo| undo.stuck).unwrap_or_default();
+        let mut kept = BTreeSet::new();
+        for (at, step) in plan.steps.iter().enumerate() {
+            if !matches!(step.undo, Undo::Irreversible { .. }) || !changed.contains(&step.id.0) {
+                continue;
+            }
+            let built_on = plan.steps.iter().enumerate().filter(|(earlier, _)| order.is_earlier(*earlier, at));
+            kept.extend(built_on.map(|(_, step)| step.host.clone()));
+            kept.extend([step.host.clone(), "(cluster)".to_owned()]);
+        }
+        let named = plan.steps.iter().any(|step| {
+            matches!(step.undo, Undo::Irreversible { .. })
+                && stuck.starts_with(&format!("{} cannot be taken back", step.id))
+        });
+        if named && !kept.is_empty() { Ok(kept) } else { Err(format!("it is stuck: {stuck}\n{}", run.report())) }
+    }
+
+    /// The same pipeline from hosts as they are now: for `reset` a plan of its own, from what the hosts say.
+    pub(super) async fn planned_again(&self, fleet: &F) -> Result<Setting, String> {
+        let plan = match self.pipeline {
+            Pipeline::Reset => reset_again(self.plan(), fleet).await?,
+            _ => self.setting.plan.clone(),
+        };
+        Ok(Setting { plan, ..self.setting.clone() })
+    }
+}
+
+struct Told {
+    name: String,
+    roles: [bool; 3],
+    facts: Facts,
+    ledger: Vec<ledger::Record>,
+}
+
+async fn reset_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
+    let cluster = sample.cluster();
+    let groups = &cluster.role_groups;
+    let hosts = sample.hosts().into_iter().map(|name| {
+        let roles = [&groups.control_plane, &groups.worker, &groups.registry].map(|group| group.contains(&name));
+        (name, roles)
+    });
+    plan_reset(hosts.collect(), fleet).await
+}
+
+/// As another controller plans it, from cluster.yaml and what the hosts say.
+async fn reset_again<F: Fleet>(plan: &Plan, fleet: &F) -> Result<CheckedPlan, String> {
+    let hosts = plan.hosts.iter().map(|host| {
+        let roles = ["control-plane", "worker", "registry"].map(|role| host.roles.iter().any(|has| has == role));
+        (host.name.clone(), roles)
+    });
+    plan_reset(hosts.collect(), fleet).await
+}
+
+async fn plan_reset<F: Fleet>(hosts: Vec<(String, [bool; 3])>, fleet: &F) -> Result<CheckedPlan, String> {
+    let links = fleet.links();
+    let mut told = Vec::new();
+    for (name, roles) in hosts {
+        let link = links.get(&name).ok_or_else(|| format!("no link to {name}"))?;
+        let (facts, ledger) = (link.facts().await.map_err(said)?, link.ledger().await.map_err(said)?);
+        told.push(Told { name, roles, facts, ledger });
+    }
+    let hosts = told.iter().map(|Told { name, roles: [control_plane, worker, registry], facts, ledger }| ResetHost {
+        name,
+        control_plane: *control_plane,
+        worker: *worker,
+        registry: *registry,
+        facts,
+        ledger,
+    });
+    let cx = ResetCx { cluster: "demo", cluster_digest: kubexm_spec::Digest::of("yaml"), hosts: hosts.collect() };
+    let plan = kubexm_recipes::reset(&cx).map_err(said)?;
+    lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
+}

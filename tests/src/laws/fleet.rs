@@ -1,0 +1,36 @@
+//! What the laws want of hosts.
+
+use std::collections::BTreeSet;
+
+use kubexm_engine::Links;
+use kubexm_engine::sim::{Invariant, Snapshot};
+use kubexm_plan::CheckedPlan;
+
+use crate::samples::Sample;
+
+/// Hosts on which a plan can be carried out, as often as wanted.
+/// Clones are the same hosts.
+pub trait Fleet: Clone + Send + Sync + 'static {
+    /// Hosts of a sample before anything was done. A registry that is not of the plan has the images of this one.
+    fn fresh(sample: &Sample, plan: &CheckedPlan) -> Self;
+    /// Other hosts that are as these are now, at rest.
+    fn fork(&self) -> Self;
+    /// As [`Self::fork`], in the middle of a run, when that is possible: what a crash at this moment leaves.
+    fn photograph(&self) -> Option<Self>;
+    /// Links to its hosts, as one program has them.
+    fn links(&self) -> Links;
+    /// Everything that is so on the hosts, without logs, ledger times, /run and what is random by nature.
+    fn snapshot(&self) -> Snapshot;
+    /// Changes so far; a second run must make none.
+    fn converges(&self) -> u64;
+    /// Fails the n-th converge from now on, once: before it has changed anything, or after.
+    fn fail_at(&mut self, before: bool, nth: u64);
+    /// Fails the n-th undo of a step in a wave from now on, once; false where this kind of fleet cannot.
+    fn fail_undo_at(&mut self, before: bool, nth: u64) -> bool;
+    /// What the services of a host in the cluster write beside what any plan knows.
+    fn live(&self);
+    /// Looks at what must hold at every point; asked at every record of a journal.
+    fn look(&self);
+    /// What did not hold at some point so far, or does not now that the fleet is at rest.
+    fn broken(&self) -> BTreeSet<(Invariant, String)>;
+}

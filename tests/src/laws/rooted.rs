@@ -1,0 +1,205 @@
+//! Machines rooted in directories, with the real ops and the double of a system behind them, in one cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use kubexm_engine::sim::{Invariant, Snapshot};
+use kubexm_engine::{Links, LocalLink};
+use kubexm_ops::double::{RootedSystem, furnish};
+use kubexm_ops::{FaultPoint, Faults, Machine};
+use kubexm_plan::CheckedPlan;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{Fleet, scratch};
+use crate::samples::Sample;
+use crate::tree;
+
+/// What stands for the cluster where a host is named.
+const CLUSTER: &str = "(cluster)";
+
+/// Our own folders, which come with the ledger and go with it; and what the double has read of unit files.
+const LEFT_OUT: [&str; 7] = [
+    "/var/lib/kubexm",
+    "/var/lib/kubexm/store",
+    "/var/lib/kubexm/store/blobs",
+    "/var/lib/kubexm/store/blobs/sha256",
+    "/var/lib/kubexm/store/partial",
+    "/var/lib/kubexm/acts",
+    "(system) known",
+];
+/// What was unpacked from which archive; read anew from the archive when it is gone.
+const PLACED: &str = "/var/lib/kubexm/placed";
+
+/// The hosts of a sample, each a folder below one.
+#[derive(Clone)]
+pub struct Rooted {
+    hosts: Vec<String>,
+    folder: Arc<TempDir>,
+    faults: Arc<Faults>,
+    broken: Arc<std::sync::Mutex<BTreeSet<(Invariant, String)>>>,
+}
+
+#[expect(clippy::expect_used, reason = "a test that cannot set itself up has failed")]
+impl Rooted {
+    fn of(hosts: Vec<String>) -> Self {
+        let (folder, faults) = (Arc::new(scratch()), Arc::new(Faults::counting()));
+        Self { hosts, folder, faults, broken: Arc::default() }
+    }
+
+    fn root(&self, host: &str) -> std::path::PathBuf {
+        self.folder.path().join(host)
+    }
+
+    /// The double behind a host.
+    pub fn system(&self, host: &str) -> RootedSystem {
+        RootedSystem::new(&self.root(host))
+    }
+
+    /// A host's machine.
+    pub fn machine(&self, host: &str) -> Machine {
+        Machine::rooted(self.root(host))
+    }
+
+    fn share(&self) {
+        for host in &self.hosts {
+            self.system(host).share(&self.root(CLUSTER)).expect("a cluster");
+        }
+    }
+
+    fn cluster(&self) -> Value {
+        let text = std::fs::read(self.root(CLUSTER).join("cluster.json")).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+}
+
+#[expect(clippy::expect_used, reason = "a test that cannot set itself up has failed")]
+impl Fleet for Rooted {
+    fn fresh(sample: &Sample, plan: &CheckedPlan) -> Self {
+        let fleet = Self::of(sample.hosts());
+        for (host, address) in fleet.hosts.iter().zip(11_u8..) {
+            let root = fleet.root(host);
+            std::fs::create_dir_all(&root).expect("a folder");
+            let machine = furnish(&root).expect("a host");
+            // A link puts the agent there before any step.
+            std::fs::write(machine.path("/usr/local/bin/kubexm-install"), "agent").expect("written");
+            std::fs::create_dir_all(machine.path("/var/log")).expect("a folder");
+            let interfaces = serde_json::json!([{
+                "name": "eth0", "addresses": [format!("10.0.0.{address}/24")], "mac": format!("02:00:00:00:00:{address}"), "mtu": 1500,
+            }]);
+            let system = fleet.system(host);
+            system.put("interfaces.json", interfaces.to_string().as_bytes()).expect("written");
+            system.serve_images_of(plan.plan()).expect("a registry");
+        }
+        fleet.share();
+        fleet
+    }
+
+    fn fork(&self) -> Self {
+        let fork = Self::of(self.hosts.clone());
+        copy_tree(self.folder.path(), fork.folder.path()).expect("a copy");
+        fork.share();
+        fork
+    }
+
+    /// Ops that run come to their end, and nobody knows when.
+    fn photograph(&self) -> Option<Self> {
+        None
+    }
+
+    fn links(&self) -> Links {
+        let link = |host: &String| {
+            let machine = self.machine(host).with_faults(self.faults.clone());
+            (host.clone(), Arc::new(LocalLink::new(host.clone(), machine)) as _)
+        };
+        self.hosts.iter().map(link).collect()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let state = |host: &String| {
+            let mut state = tree::state_of(&self.root(host)).expect("a tree");
+            let units = state.remove("(system) units").unwrap_or_default();
+            state.retain(|key, value| !LEFT_OUT.contains(&key.as_str()) && !key.starts_with(PLACED) && value != "{}");
+            let units: BTreeMap<String, Value> = serde_json::from_str(&units).unwrap_or_default();
+            let running = units.iter().filter(|(_, unit)| unit["active"] == true).map(|(name, _)| name.as_str());
+            state.insert("(units that run)".to_owned(), running.collect::<Vec<_>>().join(" "));
+            (host.clone(), state)
+        };
+        let mut snapshot: Snapshot = self.hosts.iter().map(state).collect();
+        snapshot.insert(CLUSTER.to_owned(), in_words(&self.cluster()));
+        snapshot
+    }
+
+    fn converges(&self) -> u64 {
+        self.faults.count()
+    }
+
+    fn fail_at(&mut self, before: bool, nth: u64) {
+        let point = if before { FaultPoint::Before(nth) } else { FaultPoint::After(nth) };
+        self.faults = Arc::new(Faults::at(point));
+    }
+
+    fn fail_undo_at(&mut self, _: bool, _: u64) -> bool {
+        false
+    }
+
+    /// What kubelet, containerd and the pods leave beside what the double of kubeadm writes.
+    fn live(&self) {
+        for host in self.hosts.iter().filter(|host| self.root(host).join("etc/kubernetes/kubelet.conf").is_file()) {
+            for path in ["/var/lib/containerd/blob", "/etc/cni/net.d/10-flannel.conflist", "/var/log/pods/etcd/0.log"] {
+                let real = self.machine(host).path(path);
+                std::fs::create_dir_all(real.parent().expect("a parent")).expect("a folder");
+                std::fs::write(real, path).expect("a file");
+            }
+        }
+    }
+
+    fn look(&self) {
+        let members = self.cluster()["members"].as_object().cloned().unwrap_or_default();
+        let up = members.values().filter(|member| member["dead"] != true).count();
+        if !members.is_empty() && up * 2 <= members.len() {
+            let text = format!("of {} members of etcd only {up} run", members.len());
+            self.broken.lock().expect("no panic").insert((Invariant::Quorum, text));
+        }
+    }
+
+    fn broken(&self) -> BTreeSet<(Invariant, String)> {
+        self.look();
+        self.broken.lock().expect("no panic").clone()
+    }
+}
+
+/// The cluster without tokens, keys and ids, which are new every time.
+fn in_words(cluster: &Value) -> BTreeMap<String, String> {
+    let mut words = BTreeMap::new();
+    for (name, object) in cluster["objects"].as_object().into_iter().flatten() {
+        words.insert(format!("object:{name}"), object.to_string());
+    }
+    for (name, node) in cluster["nodes"].as_object().into_iter().flatten() {
+        words.insert(format!("node:{name}"), node.to_string());
+    }
+    for member in cluster["members"].as_object().into_iter().flatten().map(|(_, member)| member) {
+        let name = member["name"].as_str().unwrap_or_default();
+        words.insert(format!("member:{name}"), format!("{} dead: {}", member["address"], member["dead"]));
+    }
+    words
+}
+
+/// With modes and links.
+fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, target, kind) = (entry.path(), to.join(entry.file_name()), entry.file_type()?);
+        if kind.is_symlink() {
+            std::os::unix::fs::symlink(std::fs::read_link(&path)?, &target)?;
+        } else if kind.is_dir() {
+            std::fs::create_dir_all(&target)?;
+            copy_tree(&path, &target)?;
+            std::fs::set_permissions(&target, std::fs::metadata(&path)?.permissions())?;
+        } else {
+            std::fs::copy(&path, &target)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,263 @@
+//! One run of a case's plan: its folder, and the ways it is begun, ended and gone on with.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kubexm_engine::execute::Hook;
+use kubexm_engine::journal::{Journal, Record};
+use kubexm_engine::{
+    Belongs, ClusterPki, Drill, EngineError, EventSink, ExecuteOptions, OnFailure, Outcome, Run, RunId, Status,
+};
+use kubexm_engine::{execute, resume, rollback, run};
+use kubexm_plan::CheckedPlan;
+
+use super::{Fleet, scratch};
+use crate::synthetic::SyntheticBundle;
+
+/// What every run of a case has in common.
+#[derive(Clone)]
+pub struct Setting {
+    /// Every run has this name, in a folder of its own: hosts remember it, and their ends are compared.
+    pub name: String,
+    pub plan: CheckedPlan,
+    pub bundle: Arc<SyntheticBundle>,
+    pub pki: Arc<tempfile::TempDir>,
+}
+
+/// How a run is carried out, beside its plan.
+#[derive(Clone)]
+pub struct How {
+    pub on_failure: OnFailure,
+    pub max_failed_hosts: usize,
+    pub drill: Option<Drill>,
+    pub hook: Option<Arc<dyn Hook>>,
+}
+
+impl How {
+    pub const KEEP: Self = Self { on_failure: OnFailure::Keep, max_failed_hosts: 0, drill: None, hook: None };
+    pub const ROLLBACK: Self = Self { on_failure: OnFailure::Rollback, ..Self::KEEP };
+
+    pub fn hooked(self, hook: Arc<dyn Hook>) -> Self {
+        Self { hook: Some(hook), ..self }
+    }
+
+    fn options(self) -> ExecuteOptions {
+        let mut options = ExecuteOptions::new("laws", "resume");
+        options.on_failure = self.on_failure;
+        options.max_failed_hosts = self.max_failed_hosts;
+        options.drill = self.drill;
+        options.poll = Duration::from_millis(1);
+        options.backoff = Duration::from_millis(1);
+        options.hook = self.hook;
+        options
+    }
+}
+
+/// A run in a folder of its own.
+pub struct Carried<'s> {
+    setting: &'s Setting,
+    folder: tempfile::TempDir,
+}
+
+impl<'s> Carried<'s> {
+    /// Its folder with the plan; nothing was done.
+    pub fn new(setting: &'s Setting) -> Result<Self, String> {
+        let folder = scratch();
+        Run::create(folder.path(), RunId::named(&setting.name), &setting.plan).map_err(said)?;
+        Ok(Self { setting, folder })
+    }
+
+    fn id(&self) -> RunId {
+        RunId::named(&self.setting.name)
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.folder.path().join(&self.setting.name)
+    }
+
+    fn belongs(&self) -> Belongs {
+        let plan = self.setting.plan.plan();
+        Belongs { cluster: plan.cluster, bundle: plan.bundle }
+    }
+
+    fn pki(&self) -> Result<ClusterPki, String> {
+        ClusterPki::open(&self.setting.pki.path().join("pki")).map_err(said)
+    }
+
+    /// Begins it.
+    pub async fn begin(
+        &self,
+        fleet: &impl Fleet,
+        events: &dyn EventSink,
+        how: How,
+    ) -> Result<Result<Outcome, EngineError>, String> {
+        let (mut run, plan) = Run::load(self.folder.path(), &self.id(), self.belongs()).map_err(said)?;
+        let (links, pki) = (fleet.links(), self.pki()?);
+        Ok(execute(&plan, &links, &mut run, &pki, &*self.setting.bundle, events, how.options()).await)
+    }
+
+    /// Goes on with it in its own direction.
+    pub async fn resume(&self, fleet: &impl Fleet, how: How) -> Result<Outcome, String> {
+        let (links, pki) = (fleet.links(), self.pki()?);
+        let (bundle, silent) = (&*self.setting.bundle, &kubexm_engine::events::Silent);
+        let (id, belongs) = (self.id(), self.belongs());
+        let resumed = resume(self.folder.path(), &id, belongs, &links, &pki, bundle, silent, how.options()).await;
+        resumed.map(|(outcome, _)| outcome).map_err(|e| format!("it cannot be resumed: {e}"))
+    }
+
+    /// Takes it back.
+    pub async fn take_back(&self, fleet: &impl Fleet, how: How) -> Result<Outcome, EngineError> {
+        let (links, silent) = (fleet.links(), &kubexm_engine::events::Silent);
+        let (id, belongs) = (self.id(), self.belongs());
+        rollback(self.folder.path(), &id, belongs, &links, silent, how.options()).await.map(|(outcome, _)| outcome)
+    }
+
+    /// Another run of the same story: its first so many records.
+    pub fn copy(&self, records: usize) -> Result<Self, String> {
+        let folder = scratch();
+        let copy = Self { setting: self.setting, folder };
+        copy_tree(&self.dir(), &copy.dir()).map_err(|e| e.to_string())?;
+        let path = copy.dir().join("journal.jsonl");
+        let text = match std::fs::read_to_string(&path) {
+            // A run that was not begun has none.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(copy),
+            other => other.map_err(|e| e.to_string())?,
+        };
+        let kept: String = text.split_inclusive('\n').take(records).collect();
+        std::fs::write(&path, kept).map_err(|e| e.to_string())?;
+        Ok(copy)
+    }
+
+    /// What its journal says.
+    pub fn records(&self) -> Result<Vec<Record>, String> {
+        let entries = Journal::read(&self.dir().join("journal.jsonl")).map_err(said)?;
+        Ok(entries.into_iter().map(|entry| entry.record).collect())
+    }
+
+    /// Where it stands.
+    pub fn status(&self) -> Result<Status, String> {
+        run::read_status(self.folder.path(), &self.id()).map_err(said)
+    }
+
+    /// The report, for messages.
+    pub fn report(&self) -> String {
+        run::read_report(self.folder.path(), &self.id()).unwrap_or_else(|e| e.to_string())
+    }
+
+    /// Refuses a run folder with a secret in any of its files.
+    pub fn shows_no_secret(&self) -> Result<(), String> {
+        let mut open = vec![self.dir()];
+        while let Some(folder) = open.pop() {
+            for entry in std::fs::read_dir(&folder).map_err(|e| e.to_string())?.flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    open.push(path);
+                    continue;
+                }
+                let text = String::from_utf8_lossy(&std::fs::read(&path).map_err(|e| e.to_string())?).into_owned();
+                // The simulated control plane's values, and what a key in PEM has.
+                for secret in ["secret-joinToken", "secret-certificateKey", "PRIVATE KEY-----\n"] {
+                    if text.contains(secret) {
+                        return Err(format!("{} shows a secret ({secret:?})", path.display()));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is never written again is the same file.
+fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy_tree(&path, &target)?;
+        } else if path.ends_with("plan.json") || from.ends_with("texts") {
+            std::fs::hard_link(&path, &target)?;
+        } else {
+            std::fs::copy(&path, &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// An error with what is behind it.
+pub fn said(error: impl std::error::Error) -> String {
+    let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |e| e.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// Ends a run at a record of this attempt, counted from 1.
+pub struct StopAt {
+    before: bool,
+    nth: usize,
+    seen: AtomicUsize,
+}
+
+impl StopAt {
+    pub fn new(before: bool, nth: usize) -> Arc<Self> {
+        Arc::new(Self { before, nth, seen: AtomicUsize::new(0) })
+    }
+}
+
+impl Hook for StopAt {
+    fn before_record(&self, _: usize, _: &Record) -> bool {
+        let now = self.seen.fetch_add(1, Ordering::SeqCst) + 1;
+        !(self.before && now == self.nth)
+    }
+
+    fn after_record(&self, _: usize, _: &Record) -> bool {
+        self.before || self.seen.load(Ordering::SeqCst) != self.nth
+    }
+}
+
+/// Looks at the fleet at every record, and keeps what a crash there would leave where that is possible.
+pub struct Camera<F> {
+    fleet: F,
+    keeps: bool,
+    pub taken: Mutex<Vec<Moment<F>>>,
+}
+
+/// A crash that could have been.
+pub struct Moment<F> {
+    pub fleet: F,
+    /// The record that was being written, of the whole journal.
+    pub nth: usize,
+    /// That many records were on disk.
+    pub records: usize,
+    pub what: String,
+}
+
+impl<F: Fleet> Camera<F> {
+    pub fn of(fleet: F, keeps: bool) -> Arc<Self> {
+        Arc::new(Self { fleet, keeps, taken: Mutex::default() })
+    }
+
+    fn take(&self, records: usize, what: &str, nth: usize, record: &Record) {
+        self.fleet.look();
+        let fleet = self.fleet.photograph().filter(|_| self.keeps);
+        if let (Some(fleet), Ok(mut taken)) = (fleet, self.taken.lock()) {
+            let record = serde_json::to_value(record).unwrap_or_default();
+            let what = format!("a crash {what} record {nth} ({} {})", record["record"], record["step"]);
+            taken.push(Moment { fleet, nth, records, what });
+        }
+    }
+}
+
+impl<F: Fleet> Hook for Camera<F> {
+    fn before_record(&self, nth: usize, record: &Record) -> bool {
+        self.take(nth - 1, "before", nth, record);
+        true
+    }
+
+    fn after_record(&self, nth: usize, record: &Record) -> bool {
+        self.take(nth, "after", nth, record);
+        true
+    }
+}

@@ -1,0 +1,58 @@
+//! The strict simulated fleet.
+
+use std::collections::BTreeSet;
+
+use kubexm_engine::Links;
+use kubexm_engine::sim::{Failure, Invariant, SimFleet, Snapshot};
+use kubexm_plan::CheckedPlan;
+
+use super::Fleet;
+use crate::samples::Sample;
+
+/// The fleet of a sample.
+#[derive(Clone, Debug)]
+pub struct Simulated(pub SimFleet);
+
+impl Fleet for Simulated {
+    fn fresh(sample: &Sample, _: &CheckedPlan) -> Self {
+        Self(SimFleet::new(sample.hosts().iter().map(String::as_str)))
+    }
+
+    fn fork(&self) -> Self {
+        Self(self.0.fork())
+    }
+
+    fn photograph(&self) -> Option<Self> {
+        Some(Self(self.0.photograph()))
+    }
+
+    fn links(&self) -> Links {
+        self.0.links()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.0.snapshot()
+    }
+
+    fn converges(&self) -> u64 {
+        self.0.converges()
+    }
+
+    fn fail_at(&mut self, before: bool, nth: u64) {
+        self.0.fail_at(if before { Failure::Before(nth) } else { Failure::After(nth) });
+    }
+
+    fn fail_undo_at(&mut self, before: bool, nth: u64) -> bool {
+        self.0.fail_at(if before { Failure::Undo(nth) } else { Failure::AfterUndo(nth) });
+        true
+    }
+
+    fn live(&self) {}
+
+    /// It looks after every change by itself.
+    fn look(&self) {}
+
+    fn broken(&self) -> BTreeSet<(Invariant, String)> {
+        self.0.broken_so_far()
+    }
+}
