@@ -51,7 +51,8 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     opened.verify(&home, &shown)?;
     let cancel = CancellationToken::new();
     let work = async {
-        let fleet = Fleet::connect(&opened, &home, &args.hosts, &holder, &shown).await?;
+        let but = (&opened, plan.plan(), args.failure.max_failed_workers);
+        let fleet = Fleet::connect_but(but, &home, &args.hosts, &holder, &shown).await?;
         fleet.keep(&shown).await;
         let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
         let site = Site { opened: &opened, fleet: &fleet, home: &cluster, again, cancel: &cancel, display };

@@ -9,10 +9,10 @@ use futures::future::join_all;
 use kubexm_engine::link::ssh::{
     AGENT_PATH, AgentBinary, AgentSource, Hop, KeySource, Login, SshLink, SshOptions, SshTarget,
 };
-use kubexm_engine::link::{Link, LinkError};
+use kubexm_engine::link::{Gone, Link, LinkError};
 use kubexm_engine::{EventSink, Links};
-use kubexm_plan::Facts;
 use kubexm_plan::ledger::Record;
+use kubexm_plan::{Facts, Plan};
 use kubexm_spec::cluster::{Host, SecretSource};
 use kubexm_spec::{Arch, ArtifactKey, Cluster};
 use kubexm_terminal::Failure;
@@ -32,6 +32,8 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Links to all hosts.
 pub struct Fleet {
     links: BTreeMap<String, Arc<SshLink>>,
+    /// Hosts that a run is carried on without.
+    gone: BTreeMap<String, Arc<Gone>>,
 }
 
 impl Fleet {
@@ -50,6 +52,36 @@ impl Fleet {
         }
         fleet.withdraw(events).await;
         Err(failures::links(errors.values()))
+    }
+
+    /// The same for a run that goes on: without those that cannot be reached now, when the plan can do without each of them and
+    /// they are no more than the operator allows. It leaves them out as it would if they went away later.
+    pub async fn connect_but(
+        (opened, plan, most): (&Opened, &Plan, usize),
+        home: &Home,
+        args: &HostArgs,
+        holder: &str,
+        events: &dyn EventSink,
+    ) -> Result<Self, Failure> {
+        let (mut fleet, errors) = Self::reach(&opened.cluster, Some(opened), home, args, holder, events).await;
+        let expendable = |name: &str| plan.hosts.iter().any(|host| host.name == name && host.expendable);
+        let gone = errors.iter().filter(|(host, _)| expendable(host));
+        let gone = gone.filter_map(|(host, error)| Some((host.clone(), Arc::new(Gone::of(error)?))));
+        fleet.gone = gone.collect();
+        let without = fleet.gone.len();
+        if without < errors.len() || without > most {
+            fleet.withdraw(events).await;
+            let mut failure = failures::links(errors.values());
+            if without == errors.len() {
+                failure.text.push_str(&format!("\nto go on without: --max-failed-workers {without}"));
+            }
+            return Err(failure);
+        }
+        for (host, error) in &errors {
+            events::warning(events, format!("{error}; the run goes on without {host}"));
+        }
+        fleet.tell_of_agents(events);
+        Ok(fleet)
     }
 
     /// Connects to every host at once, and says why the others were not reached. Without a bundle the hosts must have
@@ -85,7 +117,7 @@ impl Fleet {
                 Err(error) => drop(errors.insert(host.name.clone(), error)),
             }
         }
-        (Self { links }, errors)
+        (Self { links, gone: BTreeMap::new() }, errors)
     }
 
     /// Says where the agent was put just now.
@@ -97,7 +129,7 @@ impl Fleet {
 
     /// Lets go of hosts on which there is nothing to do; an agent that was put there now goes again.
     pub async fn leave(&mut self, hosts: &[String], events: &dyn EventSink) {
-        let mut left = Self { links: BTreeMap::new() };
+        let mut left = Self { links: BTreeMap::new(), gone: BTreeMap::new() };
         for host in hosts {
             left.links.extend(self.links.remove_entry(host));
         }
@@ -134,7 +166,8 @@ impl Fleet {
 
     /// The links as the engine takes them.
     pub fn links(&self) -> Links {
-        self.links.iter().map(|(host, link)| (host.clone(), Arc::clone(link) as Arc<dyn Link>)).collect()
+        let reached = self.links.iter().map(|(host, link)| (host.clone(), Arc::clone(link) as Arc<dyn Link>));
+        reached.chain(self.gone.iter().map(|(host, gone)| (host.clone(), Arc::clone(gone) as Arc<dyn Link>))).collect()
     }
 
     /// One host's link.
