@@ -18,6 +18,15 @@ worker_as_before() {
   same "$WORK/before-n3" "$WORK/now-n3-but-us"
 }
 check "the worker is as it was" worker_as_before
+# The network of n3 is away for longer than it is waited for.
+without_worker() {
+  local rc=0
+  lab net cut n3 30 &
+  says 72 "the run goes on without n3" fleet_resume --max-failed-workers 1 || rc=1
+  wait "$!"
+  return "$rc"
+}
+check "resume goes on without a worker that cannot be reached" without_worker
 lab host disk n3 /var/lib/containerd room
 check "with room on its disk, resume takes the worker in" fleet_resume
 check "all three are Ready" fleet_becomes_ready 60

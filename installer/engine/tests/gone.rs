@@ -13,7 +13,8 @@ use kubexm_engine::link::{Gone, LinkError};
 use kubexm_engine::{Drill, EngineError, Outcome, execute};
 
 fn unreachable(host: &str) -> LinkError {
-    LinkError::Unreachable { host: host.to_owned(), address: format!("{host}:22"), reason: "no route to host".to_owned() }
+    let (address, reason) = (format!("{host}:22"), "no route to host".to_owned());
+    LinkError::Unreachable { host: host.to_owned(), address, reason }
 }
 
 #[tokio::test]
