@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::again::{Again, program, shell_word};
-use super::{kubeconfig, told};
+use super::{agents, kubeconfig, told};
 use crate::site::blobs::BundleBlobs;
 use crate::site::fleet::Fleet;
 use crate::site::opened::Opened;
@@ -41,6 +41,7 @@ impl Site<'_> {
     pub async fn carry_out(&self, mut run: Run, plan: &CheckedPlan) -> Result<(), Failure> {
         let shown = Shown(self.display);
         events::note(&shown, format!("run {} in {}", run.id(), run.dir().display()));
+        agents::remember(run.dir(), self.fleet, &shown);
         let pki = ClusterPki::open(&self.home.pki()).map_err(failures::engine)?;
         let blobs = BundleBlobs(self.opened.bundle.clone());
         let options = self.options(&run);
@@ -54,7 +55,7 @@ impl Site<'_> {
                 Err(told::unwell(outcome, &status, &report))
             }
             Outcome::RolledBack => {
-                self.fleet.withdraw_new(&shown).await;
+                agents::take_away(run.dir(), self.fleet, &shown).await;
                 Err(told::unwell(outcome, &status, &report))
             }
             // A run that was going back when it was resumed has come to the end that was wanted.
@@ -73,7 +74,7 @@ impl Site<'_> {
         if outcome != Outcome::RolledBack {
             return Err(told::unwell(outcome, &status, &report));
         }
-        self.fleet.withdraw_new(&shown).await;
+        agents::take_away(run.dir(), self.fleet, &shown).await;
         self.display.emit(EventKind::Result {
             ok: true,
             exit_code: ExitCode::Ok.code(),

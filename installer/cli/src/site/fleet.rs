@@ -1,6 +1,6 @@
 //! The hosts of a cluster, connected, each with its agent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -191,25 +191,19 @@ impl Fleet {
 
     /// After a refusal: takes the agent away again from every host where it was put now.
     pub async fn withdraw(&self, events: &dyn EventSink) {
-        self.withdraw_where(|_| true, events).await;
+        told_of_agents(self.on_all(|link| async move { link.remove_agent().await }).await, events);
     }
 
-    /// After all was taken back: takes the agent away from every host that had none. An older one was dropped when this one
-    /// was said yes to, and is not brought back.
-    pub async fn withdraw_new(&self, events: &dyn EventSink) {
-        self.withdraw_where(SshLink::agent_is_new, events).await;
+    /// Hosts that had no agent until it was put there now.
+    pub fn new_agents(&self) -> Vec<String> {
+        self.links.iter().filter(|(_, link)| link.agent_is_new()).map(|(host, _)| host.clone()).collect()
     }
 
-    async fn withdraw_where(&self, which: impl Fn(&SshLink) -> bool, events: &dyn EventSink) {
-        let remove = |link: Arc<SshLink>| {
-            let goes = which(&link);
-            async move { if goes { link.remove_agent().await } else { Ok(()) } }
-        };
-        for (host, removed) in self.on_all(remove).await {
-            if let Err(error) = removed {
-                events::warning(events, format!("{host}: {AGENT_PATH} stays there and can be removed: {error}"));
-            }
-        }
+    /// Takes the agent away from hosts that had none before a run that was taken back.
+    pub async fn take_agents_away(&self, hosts: &BTreeSet<String>, events: &dyn EventSink) {
+        let gone = self.links.iter().filter(|(host, _)| hosts.contains(*host));
+        let gone = gone.map(|(host, link)| async move { (host.clone(), link.take_agent_away().await) });
+        told_of_agents(join_all(gone).await, events);
     }
 
     /// After a yes: the agents stay. What an older one leaves is no reason to stop.
@@ -235,6 +229,14 @@ impl Fleet {
             async move { (host.clone(), work.await) }
         });
         join_all(all).await
+    }
+}
+
+fn told_of_agents(removed: Vec<(String, Result<(), LinkError>)>, events: &dyn EventSink) {
+    for (host, removed) in removed {
+        if let Err(error) = removed {
+            events::warning(events, format!("{host}: {AGENT_PATH} stays there and can be removed: {error}"));
+        }
     }
 }
 

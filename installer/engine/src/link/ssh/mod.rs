@@ -112,9 +112,18 @@ impl SshLink {
 
     /// After a refusal: ends the agent and takes away what [`Self::connect`] put there.
     pub async fn remove_agent(&self) -> Result<(), LinkError> {
+        self.end_agent(self.installed).await
+    }
+
+    /// After a run that put the agent on a host without one was taken back: ends the agent and removes its program.
+    pub async fn take_agent_away(&self) -> Result<(), LinkError> {
+        self.end_agent(Installed::New).await
+    }
+
+    async fn end_agent(&self, installed: Installed) -> Result<(), LinkError> {
         self.close().await;
         let connection = Connection::open(&self.target, &self.options).await?;
-        install::remove(&connection, &self.target, &self.agent, self.installed).await
+        install::remove(&connection, &self.target, &self.agent, installed).await
     }
 
     /// After a yes: the program that was there before ours is not needed any more.
