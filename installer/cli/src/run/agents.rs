@@ -1,0 +1,37 @@
+//! Where a run put the agent's program on hosts that had none: `runs/<id>/agents`, a host a line. Written before the run
+//! changes anything, so that whoever takes the run back later, in another process, takes the agent away too.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::Path;
+
+use kubexm_engine::EventSink;
+
+use crate::site::fleet::Fleet;
+use crate::support::events;
+
+const FILE: &str = "agents";
+
+/// Adds the hosts on which this process put it.
+pub fn remember(run: &Path, fleet: &Fleet, shown: &dyn EventSink) {
+    let new = fleet.new_agents();
+    if new.is_empty() {
+        return;
+    }
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(run.join(FILE));
+    let written = file.and_then(|mut file| {
+        new.iter().try_for_each(|host| writeln!(file, "{host}"))?;
+        file.sync_all()
+    });
+    if let Err(error) = written {
+        // No reason to stop: what is lost is the tidying of a rollback that another process carries out.
+        events::warning(shown, format!("{} cannot be written: {error}", run.join(FILE).display()));
+    }
+}
+
+/// After all was taken back: the hosts are as they were, but for the agent where there was none.
+pub async fn take_away(run: &Path, fleet: &Fleet, shown: &dyn EventSink) {
+    let written = std::fs::read_to_string(run.join(FILE)).unwrap_or_default();
+    let hosts: BTreeSet<String> = written.lines().map(str::to_owned).chain(fleet.new_agents()).collect();
+    fleet.take_agents_away(&hosts, shown).await;
+}
