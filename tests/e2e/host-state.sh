@@ -49,7 +49,7 @@ network() {
   ip route show table all | grep -v ' dev lo ' | sed 's/^/route /'
   ip rule | sed 's/^/rule /'
   ip neigh show nud permanent | sed 's/^/neighbour /'
-  ls /run/netns 2> /dev/null | sed 's/^/netns /' || true
+  find /run/netns -mindepth 1 2> /dev/null | sed 's/^/netns /' || true
 }
 cgroups() {
   for top in /sys/fs/cgroup/*; do
