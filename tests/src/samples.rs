@@ -43,8 +43,9 @@ const ONE: Sample = Sample {
 pub const SAMPLES: [Sample; 3] = [
     ONE,
     Sample {
-        name: "a named minor, a usable resolver, without optional tools",
-        spec: "  kubernetes: {version: v1.34}\n  bundle: {exclude: [crictl, helm]}\n",
+        name: "a named minor, a usable resolver, without optional tools and registry, with an image of the user's",
+        spec: "  kubernetes: {version: v1.34}\n  registry: {type: none}\n  bundle: {exclude: [crictl, helm], extraImages: \
+               [{name: \"docker.io/library/busybox:1\"}]}\n",
         facts: |facts| facts.nameservers = Some(vec![[10, 0, 0, 53].into()]),
         ..ONE
     },
@@ -88,9 +89,10 @@ pub const FLEETS: [Sample; 5] = [
         ..ONE
     },
     Sample {
-        name: "a registry host of its own",
+        name: "a distribution registry on a host of its own, containerd 1.7",
         hosts: &[("store", "{}"), ("node1", "{}"), ("node2", "{}")],
         roles: "{registry: [store], master: [node1], worker: [node2]}",
+        spec: "  registry: {type: registry}\n  runtime: {version: 1.7.32}\n",
         added: &["node2"],
         ..ONE
     },
