@@ -2,10 +2,15 @@
 
 use std::process::Command;
 
+use kubexm_archive::Bundle;
+use kubexm_engine::{Run, RunId};
+use kubexm_plan::lint;
+use kubexm_spec::Digest;
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
 
+use crate::home;
 use crate::site::{Site, closed_port, cluster_yaml};
 
 #[test]
@@ -19,6 +24,29 @@ fn every_host_that_cannot_be_reached_is_named_in_one_go() {
         let mut command = site.install(verb);
         let ended = command.args(["--bundle", bundle]).assert().code(50);
         ended.stderr(contains("cannot reach node1").and(contains("cannot reach node2")));
+    }
+}
+
+#[test]
+fn a_resume_that_does_not_reach_a_worker_says_how_to_go_on_without_it() {
+    let site = Site::new();
+    let yaml = cluster_yaml(&[("node1", closed_port())]).replace("/nowhere/key", &key(&site));
+    let path = site.bundle_with(&yaml, |_| true);
+    let bundle = Bundle::open(&path).unwrap();
+    let mut plan = home::plan().plan().clone();
+    plan.cluster = Digest::of(bundle.read("cluster.yaml", 1 << 20).unwrap());
+    plan.bundle = Some(bundle.manifest_digest());
+    for (run, expendable) in [("20260101T000000Z-0001", false), ("20260101T000000Z-0002", true)] {
+        plan.hosts.iter_mut().for_each(|host| host.expendable = expendable);
+        let checked = lint::check(plan.clone()).unwrap().0;
+        Run::create(&site.path("home/clusters/demo/runs"), RunId::named(run), &checked).unwrap();
+        let resumed = site.install(&["resume", run, "--bundle", path.to_str().unwrap()]).assert().code(50);
+        let without = contains("to go on without: --max-failed-workers 1");
+        if expendable {
+            resumed.stderr(contains("cannot reach node1").and(without));
+        } else {
+            resumed.stderr(contains("cannot reach node1").and(without.not()));
+        }
     }
 }
 
