@@ -218,6 +218,10 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             state.cluster.nodes.remove(*name);
             Output::default()
         }
+        ["delete", "pod", name, ..] => {
+            state.cluster.objects.remove(&format!("Pod/{name}"));
+            Output::default()
+        }
         ["apply", ..] => {
             state.cluster.objects.extend(documents(&text));
             Output::default()
@@ -252,6 +256,10 @@ fn create(state: &mut State, text: &str) -> Output {
 /// `Kind/name` and text of every document.
 fn documents(text: &str) -> impl Iterator<Item = (String, String)> + '_ {
     text.split("\n---").map(str::trim).filter(|document| !document.is_empty()).map(|document| {
+        if let Ok(object) = serde_json::from_str::<Value>(document) {
+            let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+            return (format!("{}/{}", text("/kind"), text("/metadata/name")), document.to_owned());
+        }
         let find =
             |prefix: &str| document.lines().find_map(|line| line.strip_prefix(prefix)).unwrap_or_default().trim();
         (format!("{}/{}", find("kind:"), find("  name:")), document.to_owned())
