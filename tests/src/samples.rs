@@ -89,7 +89,7 @@ pub const FLEETS: [Sample; 5] = [
         ..ONE
     },
     Sample {
-        name: "a distribution registry on a host of its own, containerd 1.7",
+        name: "a registry host of its own",
         hosts: &[("store", "{}"), ("node1", "{}"), ("node2", "{}")],
         roles: "{registry: [store], master: [node1], worker: [node2]}",
         spec: "  registry: {type: registry}\n  runtime: {version: 1.7.32}\n",
