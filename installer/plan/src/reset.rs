@@ -35,6 +35,9 @@ pub enum Reset {
     Forgotten {
         /// Folders whose asides go.
         paths: Vec<String>,
+        /// Folders that were made for those (`/opt`), the deepest first: they go when nothing else is in them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        parents: Vec<String>,
     },
 }
 
@@ -61,7 +64,7 @@ impl std::fmt::Display for Reset {
                 write!(f, "as found before:")?;
                 ops.iter().try_for_each(|op| write!(f, "\n    {op}"))
             }
-            Self::Forgotten { paths } => {
+            Self::Forgotten { paths, .. } => {
                 write!(f, "deleted: ledger, store, stamp, agent, what was set aside of {}", paths.join(" "))
             }
         }

@@ -175,7 +175,10 @@ fn of_several_runs_the_oldest_before_counts_and_what_was_taken_back_or_reset_doe
 
 #[test]
 fn a_folder_of_a_service_goes_when_it_was_not_there_before_and_is_made_again_when_it_was() {
-    let state = |path: &str, is: &str| Found { state: json!({"path": path, "entry": {"is": is}}), satisfied: true };
+    let state = |path: &str, is: &str| Found {
+        state: json!({"path": path, "entry": {"is": is}, "missing": ["/srv/made"]}),
+        satisfied: true,
+    };
     let dir = |path: &str| (Op::StateDir(StateDir::at(path)), "");
     let (new, old) = ("/etc/cni", "/var/lib/kubelet");
     let mut create = record("create", "kubernetes.kubelet", &[dir(new), dir(old), (init(), "")], Outcome::Done);
@@ -195,6 +198,11 @@ fn a_folder_of_a_service_goes_when_it_was_not_there_before_and_is_made_again_whe
         _ => None,
     });
     assert_eq!(made_again, Some(vec![Op::StateDir(StateDir::at(old))]));
+    let gone = plan.steps.iter().flat_map(|step| &step.ops).find_map(|op| match op {
+        Op::Reset(Reset::Forgotten { parents, .. }) => Some(parents.clone()),
+        _ => None,
+    });
+    assert_eq!(gone, Some(vec!["/srv/made".to_owned()]), "what was made for it goes with it");
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn forget(host: &str, ours: &Ours, after: &[StepId]) -> Step {
     for id in after {
         step = step.after(id);
     }
-    step.ensure(Reset::Forgotten { paths: ours.folders.clone() })
+    step.ensure(Reset::Forgotten { paths: ours.folders.clone(), parents: ours.parents.clone() })
         .undo(Undo::Irreversible { why: "the data is deleted".to_owned() })
         .build()
 }

@@ -6,9 +6,6 @@ use super::set_aside;
 use crate::teardown::mounts;
 use crate::{Machine, OpError, fsio, paths};
 
-/// Folders that hosts have whether there was a cluster or not.
-const OF_THE_SYSTEM: [&str; 9] = ["", "/etc", "/run", "/var", "/var/lib", "/var/log", "/opt", "/mnt", "/usr/libexec"];
-
 /// What is still there.
 pub(super) fn left(machine: &Machine, folders: &[String]) -> Result<Vec<String>, OpError> {
     let mut left = Vec::new();
@@ -20,16 +17,15 @@ pub(super) fn left(machine: &Machine, folders: &[String]) -> Result<Vec<String>,
     Ok(left)
 }
 
-pub(super) fn forget(machine: &Machine, folders: &[String]) -> Result<(), OpError> {
+pub(super) fn forget(machine: &Machine, folders: &[String], parents: &[String]) -> Result<(), OpError> {
     for folder in folders {
         for aside in set_aside::asides(machine, folder)? {
             mounts::remove_tree(machine, &outside(machine, &aside))?;
         }
-        let parent = folder.rsplit_once('/').map_or("", |(parent, _)| parent);
-        if !OF_THE_SYSTEM.contains(&parent) {
-            // Made for the folder (`/etc/cni`); it stays when others put something there.
-            let _ = std::fs::remove_dir(machine.path(parent));
-        }
+    }
+    for parent in parents {
+        // It stays when others put something there.
+        let _ = std::fs::remove_dir(machine.path(parent));
     }
     mounts::remove_tree(machine, paths::STATE)?;
     // The last: without it nobody could go on here.

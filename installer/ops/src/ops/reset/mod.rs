@@ -60,7 +60,7 @@ impl Converge for Reset {
                 folders: paths.iter().map(|path| set_aside::look(machine, path)).collect::<Result<_, _>>()?,
             },
             Self::Reverted { ops, before } => reverted::observe(machine, ops, before)?,
-            Self::Forgotten { paths } => Traces::left(forgotten::left(machine, paths)?),
+            Self::Forgotten { paths, .. } => Traces::left(forgotten::left(machine, paths)?),
         })
     }
 
@@ -85,7 +85,7 @@ impl Converge for Reset {
             Self::NetworkCleared => network::clear(machine),
             Self::SetAside { paths } => paths.iter().try_for_each(|path| set_aside::set_aside(machine, path)),
             Self::Reverted { ops, before } => reverted::revert(machine, ops, before),
-            Self::Forgotten { paths } => forgotten::forget(machine, paths),
+            Self::Forgotten { paths, parents } => forgotten::forget(machine, paths, parents),
         }
     }
 

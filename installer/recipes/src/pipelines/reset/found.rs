@@ -24,6 +24,8 @@ pub(super) struct Ours {
     pub kubernetes: bool,
     /// Folders that what we started fills, and files that it writes.
     pub folders: Vec<String>,
+    /// Folders that were made for those, the deepest first.
+    pub parents: Vec<String>,
     /// Ops to take back, the newest first.
     pub ops: Vec<Op>,
     /// What each found before its first change.
@@ -76,6 +78,9 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
     }
     ours.folders.sort();
     ours.folders.dedup();
+    // What is below another sorts after it.
+    ours.parents.sort_by(|one, other| other.cmp(one));
+    ours.parents.dedup();
     Ok(ours)
 }
 
@@ -105,7 +110,11 @@ fn sort_in(op: &Op, found: &Found, ours: &mut Ours) {
         }
         Op::Act(Act::KubeadmInit { .. } | Act::KubeadmJoin { .. }) => ours.kubernetes = true,
         // One that was there before is somebody's, with what the service put into it.
-        Op::StateDir(dir) if was_absent(found) => ours.folders.push(dir.path.clone()),
+        Op::StateDir(dir) if was_absent(found) => {
+            ours.folders.push(dir.path.clone());
+            let missing = found.state.get("missing").and_then(|all| all.as_array()).into_iter().flatten();
+            ours.parents.extend(missing.filter_map(|path| path.as_str().map(str::to_owned)));
+        }
         _ => {}
     }
 }
