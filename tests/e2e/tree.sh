@@ -18,8 +18,17 @@ find . -xdev \
 # What is random by nature is named, not hashed.
 cut -f1,3 /run/tree.list | awk -F'\t' '$1 == "f" { print $2 }' | grep -vE \
   -e '^\./etc/kubernetes/pki/' -e '^\./etc/kubernetes/[^/]*\.conf$' -e '^\./etc/kubexm/.*\.(crt|key)$' -e '/\.kube/config$' \
-  -e '^\./etc/ssh/ssh_host_' -e '^\./etc/shadow$' -e '^\./etc/machine-id$' -e '^\./etc/ld\.so\.cache$' -e '^\./var/lib/kubexm/(stamp\.json|placed|acts/|units/)' \
+  -e '^\./etc/ssh/ssh_host_' -e '^\./etc/shadow$' -e '^\./etc/kubernetes/manifests/etcd\.yaml$' -e '^\./etc/machine-id$' -e '^\./etc/ld\.so\.cache$' -e '^\./var/lib/kubexm/(stamp\.json|placed|acts/|units/)' \
   -e '^\./var/lib/kubelet/([^/]*_state|instance[^/]*)$' | tr '\n' '\0' | xargs -0 -r sha256sum 2> /dev/null > /run/tree.sums || true
+# etcd gives the members in the order of their ids, which are made by chance: kubeadm writes them so into a joining member's manifest.
+etcd=./etc/kubernetes/manifests/etcd.yaml
+[ ! -f "$etcd" ] || awk '/--initial-cluster=/ {
+    at = index($0, "cluster=") + 8; count = split(substr($0, at), member, ","); text = substr($0, 1, at - 1)
+    for (i = 1; i <= count; i++) for (j = i + 1; j <= count; j++)
+      if (member[j] < member[i]) { swap = member[i]; member[i] = member[j]; member[j] = swap }
+    for (i = 1; i <= count; i++) text = text (i > 1 ? "," : "") member[i]
+    $0 = text
+  } { print }' "$etcd" | sha256sum | sed "s|-\$|$etcd|" >> /run/tree.sums
 awk -F'\t' 'NR == FNR { sums[substr($0, 67)] = substr($0, 1, 64); next }
   { what = $4; if ($1 == "f") what = ($3 in sums) ? sums[$3] : "random"; print $1, $2, $3, what }' /run/tree.sums /run/tree.list
 rm -f /run/tree.list /run/tree.sums
