@@ -16,6 +16,8 @@ use super::run::{Camera, Carried, How, Setting, said};
 use super::{Fleet, scratch};
 use crate::samples::Sample;
 
+/// What stands for the cluster where a host is named.
+pub(super) const CLUSTER: &str = "(cluster)";
 const AGENT: &str = "/usr/local/bin/kubexm-install";
 
 /// A pipeline.
@@ -148,7 +150,8 @@ impl<F: Fleet> Case<F> {
             // The double keeps containerd's images beside its tree: they went with containerd's folder.
             host.retain(|key, _| key != "(system) images");
         }
-        refuse(differences(&found, &wanted, &BTreeSet::new()), "a reset")
+        // What is in the cluster was etcd's, whose folder is one of a host.
+        refuse(differences(&found, &wanted, &BTreeSet::from([CLUSTER.to_owned()])), "a reset")
     }
 
     /// Carries it out undisturbed.
@@ -213,7 +216,7 @@ impl<F: Fleet> Case<F> {
             }
             let built_on = plan.steps.iter().enumerate().filter(|(earlier, _)| order.is_earlier(*earlier, at));
             kept.extend(built_on.map(|(_, step)| step.host.clone()));
-            kept.extend([step.host.clone(), "(cluster)".to_owned()]);
+            kept.extend([step.host.clone(), CLUSTER.to_owned()]);
         }
         let named = plan.steps.iter().any(|step| {
             matches!(step.undo, Undo::Irreversible { .. })

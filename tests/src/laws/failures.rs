@@ -1,7 +1,7 @@
 //! What a failure of any change leads to: back to the state before, or kept and gone on with.
 
 use kubexm_engine::events::Silent;
-use kubexm_engine::{Drill, OnFailure, Outcome};
+use kubexm_engine::{OnFailure, Outcome};
 
 use super::case::{Case, End};
 use super::run::{Camera, Carried, How, said};
@@ -75,27 +75,6 @@ impl<F: Fleet> Case<F> {
         let run = Carried::new(&self.setting)?;
         let outcome = run.begin(&fleet, &Silent, How::ROLLBACK).await?.map_err(said)?;
         self.unwound(&fleet, &run, outcome, "a half-done act")
-    }
-
-    /// Law 1 at steps: a step that was done is told as failed, each in its turn.
-    pub async fn a_failure_of_any_step_unwinds_to_the_state_before(&self, points: Points) -> Result<usize, String> {
-        let (end, _) = self.undisturbed().await?;
-        let steps = &self.plan().steps;
-        let mut tried = 0;
-        for nth in points.of(steps.len()) {
-            let step = &steps[nth - 1].id;
-            let fleet = self.start.fork();
-            let run = Carried::new(&self.setting)?;
-            let how = How { drill: Some(Drill::FailStep(step.clone())), ..How::ROLLBACK };
-            let outcome = run.begin(&fleet, &Silent, how).await?.map_err(said)?;
-            let after = format!("a failure of {step}");
-            self.unwound(&fleet, &run, outcome, &after)?;
-            if outcome == Outcome::Stuck {
-                self.begun_again(&fleet, &end, &after).await?;
-            }
-            tried += 1;
-        }
-        Ok(tried)
     }
 
     /// What cannot be taken back is gone on with: by a new run, from hosts as they are.

@@ -6,7 +6,7 @@ use kubexm_engine::events::Silent;
 use kubexm_engine::sim::Snapshot;
 use kubexm_engine::{Drill, Outcome};
 
-use super::case::{Case, End};
+use super::case::{CLUSTER, Case, End};
 use super::compare::{differences, refuse};
 use super::failures::{both, word};
 use super::run::{Camera, Carried, How, said};
@@ -102,8 +102,6 @@ impl<F: Fleet> Case<F> {
         self.ended_so(fleet, &end.snapshot, &format!("{after}, resumed"))
     }
 }
-
-const CLUSTER: &str = "(cluster)";
 
 /// Whether a key of the cluster is of one host: one of its words, between colons.
 fn is_of(key: &str, host: &str) -> bool {

@@ -12,12 +12,10 @@ use kubexm_plan::CheckedPlan;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::case::CLUSTER;
 use super::{Fleet, scratch};
 use crate::samples::Sample;
 use crate::tree;
-
-/// What stands for the cluster where a host is named.
-const CLUSTER: &str = "(cluster)";
 
 /// Our own folders, which come with the ledger and go with it; and what the double has read of unit files.
 const LEFT_OUT: [&str; 7] = [
@@ -84,7 +82,10 @@ impl Fleet for Rooted {
             let machine = furnish(&root).expect("a host");
             // A link puts the agent there before any step.
             std::fs::write(machine.path("/usr/local/bin/kubexm-install"), "agent").expect("written");
-            std::fs::create_dir_all(machine.path("/var/log")).expect("a folder");
+            // Folders that every system has (FHS 3.0).
+            for folder in ["/opt", "/var/log"] {
+                std::fs::create_dir_all(machine.path(folder)).expect("a folder");
+            }
             let interfaces = serde_json::json!([{
                 "name": "eth0", "addresses": [format!("10.0.0.{address}/24")], "mac": format!("02:00:00:00:00:{address}"), "mtu": 1500,
             }]);

@@ -60,14 +60,16 @@ impl How {
 pub struct Carried<'s> {
     setting: &'s Setting,
     folder: tempfile::TempDir,
+    /// As it was made, until it is begun.
+    made: Mutex<Option<Run>>,
 }
 
 impl<'s> Carried<'s> {
     /// Its folder with the plan; nothing was done.
     pub fn new(setting: &'s Setting) -> Result<Self, String> {
         let folder = scratch();
-        Run::create(folder.path(), RunId::named(&setting.name), &setting.plan).map_err(said)?;
-        Ok(Self { setting, folder })
+        let made = Run::create(folder.path(), RunId::named(&setting.name), &setting.plan).map_err(said)?;
+        Ok(Self { setting, folder, made: Mutex::new(Some(made)) })
     }
 
     fn id(&self) -> RunId {
@@ -94,7 +96,11 @@ impl<'s> Carried<'s> {
         events: &dyn EventSink,
         how: How,
     ) -> Result<Result<Outcome, EngineError>, String> {
-        let (mut run, plan) = Run::load(self.folder.path(), &self.id(), self.belongs()).map_err(said)?;
+        let made = self.made.lock().map_or(None, |mut made| made.take());
+        let (mut run, plan) = match made {
+            Some(run) => (run, self.setting.plan.clone()),
+            None => Run::load(self.folder.path(), &self.id(), self.belongs()).map_err(said)?,
+        };
         let (links, pki) = (fleet.links(), self.pki()?);
         Ok(execute(&plan, &links, &mut run, &pki, &*self.setting.bundle, events, how.options()).await)
     }
@@ -118,7 +124,7 @@ impl<'s> Carried<'s> {
     /// Another run of the same story: its first so many records.
     pub fn copy(&self, records: usize) -> Result<Self, String> {
         let folder = scratch();
-        let copy = Self { setting: self.setting, folder };
+        let copy = Self { setting: self.setting, folder, made: Mutex::default() };
         copy_tree(&self.dir(), &copy.dir()).map_err(|e| e.to_string())?;
         let path = copy.dir().join("journal.jsonl");
         let text = match std::fs::read_to_string(&path) {
@@ -259,5 +265,23 @@ impl<F: Fleet> Hook for Camera<F> {
     fn after_record(&self, nth: usize, record: &Record) -> bool {
         self.take(nth, "after", nth, record);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::SAMPLES;
+
+    #[test]
+    fn a_secret_in_any_file_of_a_run_is_found() {
+        let (bundle, plan) = SAMPLES[0].plan_create();
+        let setting = Setting { name: "run".to_owned(), plan, bundle: Arc::new(bundle), pki: Arc::new(scratch()) };
+        let run = Carried::new(&setting).expect("a run");
+        assert_eq!(run.shows_no_secret(), Ok(()));
+        let log = run.dir().join("logs/node1/join.node.log");
+        std::fs::create_dir_all(log.parent().expect("a parent")).expect("folders");
+        std::fs::write(&log, "token: secret-joinToken-1\n").expect("a log");
+        assert!(run.shows_no_secret().is_err_and(|why| why.contains("join.node.log shows a secret")));
     }
 }

@@ -2,6 +2,7 @@
 //! machines that are rooted in directories. One test a line of the table and kind of fleet, so that they run side by side.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a law that does not hold, or cannot be tried, fails the test")]
+#![allow(clippy::print_stdout, reason = "how many points were tried, and how long it took, is said")]
 
 mod acts_half_done;
 mod refused;

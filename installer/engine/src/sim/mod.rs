@@ -355,3 +355,35 @@ pub fn facts(host: &str) -> Facts {
         product_uuid: String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_with_the_value_of_a_secret_slot_is_refused() {
+        let (token, hash) = (SlotName("token".to_owned()), SlotName("hash".to_owned()));
+        let host = || "cp".to_owned();
+        let plan = Plan {
+            schema: kubexm_plan::SCHEMA,
+            pipeline: "create".to_owned(),
+            cluster_name: "demo".to_owned(),
+            cluster: Digest::of("cluster.yaml"),
+            bundle: None,
+            hosts: Vec::new(),
+            fleet_concurrency: 1,
+            host_concurrency: 1,
+            slots: BTreeMap::from([
+                (token.clone(), SlotProvider::JoinToken { host: host() }),
+                (hash.clone(), SlotProvider::CaCertHash { host: host() }),
+            ]),
+            texts: BTreeMap::new(),
+            steps: Vec::new(),
+        };
+        let slots = SlotValues::from([(token, b"abcdef.0123".to_vec()), (hash, b"sha256:ca".to_vec())]);
+        let state = |text: &str| [Found { state: serde_json::json!({ "path:/etc/x": text }), satisfied: false }];
+        assert_eq!(shows_no_secret(&plan, &slots, &state("file sha256:ca")), Ok(()));
+        let refused = shows_no_secret(&plan, &slots, &state("token abcdef.0123"));
+        assert_eq!(refused, Err("a state shows the value of slot token".to_owned()));
+    }
+}
