@@ -32,6 +32,10 @@ impl World {
         };
         let satisfied = holds(&want.host, here) && holds(&want.cluster, &self.cluster);
         let satisfied = match op {
+            // A unit that nobody knows neither runs nor starts.
+            Op::Unit(Unit { name, enabled: false, running: Some(false), .. }) => {
+                satisfied || !here.contains_key(&format!("unit:{name}"))
+            }
             Op::Act(Act::NodeDelete { node }) => !self.is_node(node),
             Op::Act(Act::NodeAwaited { node }) => satisfied || self.is_node(node),
             _ => satisfied,
