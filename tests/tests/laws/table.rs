@@ -44,7 +44,7 @@ impl Law {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// Every point of the samples of these names, so many drawn ones of each other. `KUBEXM_LAWS=every` tries every point
-    /// of every sample: about an hour on two cores.
+    /// of every sample; how long that takes was not measured.
     At { every: &'static [&'static str], drawn: usize },
     /// So many drawn points of these samples alone, or every point of every sample, as above.
     Of { samples: &'static [&'static str], drawn: usize },
@@ -77,7 +77,7 @@ const fn of(samples: &'static [&'static str], drawn: usize) -> Held {
     Held::Of { samples, drawn }
 }
 
-/// A real op takes a hundred times as long as a simulated one: these have all kinds of hosts between them.
+/// A run of real ops takes several times as long as a simulated one: these have all kinds of hosts between them.
 const REAL: &[&str] = &[ONE, THREE, STORE];
 
 const NOBODY: Held = Held::Not("reset plans no host as expendable: what is left on one host is told, and reset again");
