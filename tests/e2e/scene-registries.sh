@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The registries beside the embedded one, and the containerd line before 2, on two clusters that are installed side by side:
-# `plain` is two hosts with the distribution registry and containerd 1.7; `bare` is one host without any registry, and with an
-# image of the user's.
+# `plain` is two hosts with the distribution registry and containerd 1.7, behind a load balancer of the site's; `bare` is one host
+# without any registry, and with an image of the user's.
 . "$ROOT/tests/e2e/fleet.sh"
 say "registries: the distribution registry with containerd 1.7, and none at all"
 # shellcheck disable=SC1091  # the lab's
@@ -12,7 +12,7 @@ FLEET=(r1 r2 r3)
 lab cluster-yaml r3 10.77.0.23 | sed "s/registry: {type: embedded}/registry: {type: none}/
   s,bundle: {,bundle: {extraImages: [{name: \"$BUSYBOX\"}]\, ," > "$WORK/bare.yaml"
 lab cluster-yaml r1 10.77.0.21 r2 10.77.0.22 | sed "s/registry: {type: embedded}/registry: {type: registry}/
-  \$a\\  runtime: {type: containerd, version: $CONTAINERD_1}" > "$WORK/plain.yaml"
+  \$a\\  runtime: {type: containerd, version: $CONTAINERD_1}\n  loadBalancer: {mode: external, external: {type: external}, vip: 10.77.0.1, port: 8443}" > "$WORK/plain.yaml"
 
 # of CLUSTER VERB ARGS...: the installer, with a home of its own for each of the two
 of() { HOME_NAME=home-$1 install "$2" --bundle "$WORK/$1.tar.zst" --accept-new-host-keys "${@:3}"; }
@@ -64,6 +64,9 @@ table inet site {
   chain in { type filter hook input priority 0; ip saddr 10.77.0.22 tcp dport 5443 meta length > 150 reject with tcp reset; }
 }
 NFT
+# The time bounds it, should this scene end early.
+nsenter --net="/run/netns/$LAB_NET" timeout 1800 "$ROOT/tests/e2e/balancer.py" 10.77.0.1:8443 10.77.0.21:6443 > "$WORK/balancer.log" 2>&1 &
+BALANCER=$!
 aside plain of plain create -y
 check "a cluster without a registry comes up" of bare create -y
 check "a cluster with the distribution registry and containerd 1.7 comes up" ended plain
@@ -71,6 +74,8 @@ check "a cluster with the distribution registry and containerd 1.7 comes up" end
 lab host root r1 nft delete table inet site
 check "a depot that breaks off is a warning, and the controller sends in its place" \
   grep -F "warning: r2/store.fill: depot https://10.77.0.21:5443" "$WORK/plain.out"
+check "a worker goes to the API through the load balancer" \
+  lab host root r2 grep -F "server: https://lb.lab.kubexm.internal:8443" /etc/kubernetes/kubelet.conf
 check "containerd 1.7 takes the config of its own shape" takes_our_config r2 "$CONTAINERD_1" \
   'sandbox_image = "registry.k8s.io/pause:' 'config_path = "/etc/containerd/certs.d"' 'SystemdCgroup = true'
 check "every image is pinned (distribution registry, containerd 1.7)" every_image_pinned r2
@@ -89,5 +94,6 @@ heal_the_disk
 check "the next create lays it out again" of plain create -y
 check "a cluster with the distribution registry is reset" of plain reset -f "$WORK/plain.yaml" -y
 check "after reset every host of both is as it was before" as_before
+kill "$BALANCER" || true
 lab host down --all
 HOME_NAME=home
