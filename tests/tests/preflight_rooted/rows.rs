@@ -212,7 +212,7 @@ pub const ROWS: &[Row] = rows! {
             r#"[{"name": "eth0", "addresses": ["10.77.0.12/24"], "mac": "52:54:00:00:00:0c", "mtu": 9000}]"#,
         ) => "9000 on eth0, and 1500 on eth0 of node1", "one MTU", "same MTU";
     "control-planes" Warn None, "three control planes and nothing before them", |s| s.cluster.role_groups.control_plane.extend(["a".to_owned(), "b".to_owned()])
-        => "3 control planes and no load balancer", "outlives the first", "loadBalancer.mode: external";
+        => "3 control planes and no load balancer", "one address that leads to those of them that answer", "loadBalancer.mode: external";
     "control-planes" Warn None, "two members of etcd", |s| {
             s.cluster.role_groups.control_plane.push("a".to_owned());
             s.cluster.load_balancer.mode = LoadBalancerMode::External { vip: [10, 77, 0, 100].into(), port: 6443 };
