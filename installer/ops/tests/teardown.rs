@@ -3,9 +3,14 @@
 
 mod common;
 
+use std::collections::BTreeMap;
+
 use common::Host;
-use kubexm_ops::Machine;
 use kubexm_ops::teardown::{mounts, network, pods};
+use kubexm_ops::{Machine, Wave, dispatch};
+use kubexm_plan::op::StateDir;
+use kubexm_plan::{Op, Reset};
+use serde_json::json;
 
 const BASE: &str = "25 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n";
 
@@ -171,4 +176,55 @@ fn a_clusters_links_namespaces_and_rules_go_and_dockers_stay() {
     for path in ["/sys/class/net/docker0", "/sys/class/net/veth2", "/sys/class/net/eth0", "/run/netns/mine"] {
         assert!(host.machine.path(path).exists(), "{path} is not the cluster's");
     }
+}
+
+#[test]
+fn what_was_in_a_folder_before_us_outlives_a_reset_and_what_came_into_it_since_does_not() {
+    let host = Host::fresh();
+    let (folder, manifests) = ("/etc/kubernetes".to_owned(), "/etc/kubernetes/manifests".to_owned());
+    host.put("/etc/kubernetes/audit-policy.yaml", "theirs");
+    host.put("/etc/kubernetes/lost+found/x", "the file system's");
+    std::fs::create_dir_all(host.machine.path(&manifests)).expect("a folder");
+    let before = dispatch::observe(&StateDir::at(&folder).into(), &host.machine).expect("a look").state;
+    assert_eq!(before["held"], json!(["audit-policy.yaml", "manifests/"]));
+
+    host.put("/etc/kubernetes/admin.conf", "ours");
+    host.put("/etc/kubernetes/manifests/etcd.yaml", "ours");
+    let there = |path: &str| host.machine.path(path).exists();
+    let paths = vec![folder.clone(), manifests.clone()];
+    let names = vec!["audit-policy.yaml".to_owned(), "manifests".to_owned()];
+    let spared = BTreeMap::from([(folder, names), (manifests, Vec::new())]);
+    let aside = Op::from(Reset::SetAside { paths: paths.clone(), spared });
+    let found = dispatch::observe(&aside, &host.machine).expect("a look");
+    assert!(!found.satisfied);
+    for _ in 0..2 {
+        dispatch::converge(&aside, &host.machine).expect("set aside");
+        assert!(dispatch::observe(&aside, &host.machine).expect("a look").satisfied);
+        assert!(!there("/etc/kubernetes/admin.conf") && !there("/etc/kubernetes/manifests/etcd.yaml"));
+        assert_eq!(host.read("/etc/kubernetes/audit-policy.yaml"), "theirs");
+
+        dispatch::restore(&aside, &host.machine, &found.state, Wave::Data).expect("back");
+        assert_eq!(host.read("/etc/kubernetes/manifests/etcd.yaml"), "ours");
+        assert_eq!(host.read("/etc/kubernetes/admin.conf"), "ours");
+    }
+    dispatch::converge(&aside, &host.machine).expect("set aside");
+    let forgotten = Op::from(Reset::Forgotten { paths, parents: Vec::new() });
+    dispatch::converge(&forgotten, &host.machine).expect("forgotten");
+    assert!(dispatch::observe(&forgotten, &host.machine).expect("a look").satisfied);
+    let mut left = Vec::from_iter(host.tree().into_keys().filter(|path| path.starts_with("etc/kubernetes/")));
+    left.retain(|path| !path.contains("lost+found"));
+    assert_eq!(left, ["etc/kubernetes/audit-policy.yaml", "etc/kubernetes/manifests"]);
+}
+
+#[test]
+fn of_a_folder_with_more_than_can_be_counted_nothing_is_known_to_be_ours() {
+    let host = Host::fresh();
+    let held =
+        || dispatch::observe(&StateDir::at("/var/lib/x").into(), &host.machine).expect("a look").state["held"].clone();
+    assert_eq!(held(), json!(null));
+    (0..200).for_each(|number| host.put(&format!("/var/lib/x/deep/{number}"), ""));
+    (0..100).for_each(|number| host.put(&format!("/var/lib/x/deeper/{number}"), ""));
+    assert_eq!(held(), json!(["deep", "deeper"]), "both stay whole");
+    (0..300).for_each(|number| host.put(&format!("/var/lib/x/{number}"), ""));
+    assert_eq!(held(), json!(null));
 }

@@ -2,6 +2,8 @@
 //!
 //! Everything but [`Reset::Forgotten`] can be taken back, and the cluster runs again: data is renamed aside, not deleted.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Found, Op};
@@ -21,6 +23,9 @@ pub enum Reset {
     SetAside {
         /// Absolute.
         paths: Vec<String>,
+        /// Those of them that were there before us: they stay, and of what is in them the named entries stay as well.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        spared: BTreeMap<String, Vec<String>>,
     },
     /// No link, rule, set or namespace of a cluster is left in the host's network.
     NetworkCleared,
@@ -46,7 +51,7 @@ impl Reset {
     pub fn touches(&self) -> Vec<String> {
         match self {
             Self::PodsStopped => vec!["pods".to_owned()],
-            Self::SetAside { paths } => paths.clone(),
+            Self::SetAside { paths, .. } => paths.clone(),
             Self::NetworkCleared => vec!["network".to_owned()],
             Self::Reverted { ops, .. } => ops.iter().flat_map(Op::touches).collect(),
             Self::Forgotten { .. } => vec!["stamp".to_owned()],
@@ -58,7 +63,14 @@ impl std::fmt::Display for Reset {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::PodsStopped => f.write_str("no process of a pod"),
-            Self::SetAside { paths } => write!(f, "set aside {}", paths.join(" ")),
+            Self::SetAside { paths, spared } => {
+                write!(f, "set aside {}", paths.join(" "))?;
+                let mut stays = spared.iter().flat_map(stays).filter(|path| !spared.contains_key(path)).peekable();
+                if stays.peek().is_some() {
+                    f.write_str("; what was there before stays:")?;
+                }
+                stays.try_for_each(|path| write!(f, " {path}"))
+            }
             Self::NetworkCleared => f.write_str("no link, rule or set of a cluster in the network"),
             Self::Reverted { ops, .. } => {
                 write!(f, "as found before:")?;
@@ -69,4 +81,8 @@ impl std::fmt::Display for Reset {
             }
         }
     }
+}
+
+fn stays<'a>((folder, names): (&'a String, &'a Vec<String>)) -> impl Iterator<Item = String> + 'a {
+    names.iter().map(move |name| format!("{folder}/{name}"))
 }

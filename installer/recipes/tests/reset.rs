@@ -1,6 +1,8 @@
 //! A reset must take what the ledgers say is ours, in an order that works, and nothing of anybody else.
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+use std::collections::BTreeMap;
+
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{self, Content, File, StateDir, Unit};
@@ -43,6 +45,29 @@ fn record(run: &str, step: &str, ops: &[(Op, &str)], outcome: Outcome) -> Record
     }
 }
 
+/// Of a node that had none of them.
+fn folders() -> Record {
+    let paths = [
+        "/etc/kubernetes",
+        "/opt/containerd",
+        "/run/containerd",
+        "/run/flannel",
+        "/usr/libexec/kubernetes",
+        "/var/lib/cni",
+        "/var/lib/containerd",
+        "/var/lib/etcd",
+        "/var/lib/kubelet",
+        "/var/log/containers",
+        "/var/log/pods",
+    ];
+    let ops = paths.map(|path| (Op::StateDir(StateDir::at(path)), ""));
+    let mut record = record("create", "kubernetes.folders", &ops, Outcome::Done);
+    for (path, found) in paths.iter().zip(&mut record.before) {
+        found.state = json!({"path": path, "entry": {"is": "absent"}});
+    }
+    record
+}
+
 fn a_cluster() -> Vec<Record> {
     let steps = [
         ("os.swap", vec![(Op::SwapOff(op::SwapOff {}), "swap")]),
@@ -58,10 +83,11 @@ fn a_cluster() -> Vec<Record> {
         ("control-plane.init", vec![(init(), "notBegun")]),
         ("stamp", vec![(Op::Stamp(op::Stamp { cluster: "demo".to_owned() }), "none")]),
     ];
-    let both = |(name, ops): &(&str, Vec<(Op, &str)>)| {
-        [record("create", name, ops, Outcome::Begun), record("create", name, ops, Outcome::Done)]
-    };
-    steps.iter().flat_map(both).collect()
+    let mut records = vec![folders()];
+    for (name, ops) in &steps {
+        records.extend([Outcome::Begun, Outcome::Done].map(|outcome| record("create", name, ops, outcome)));
+    }
+    records
 }
 
 fn planned(hosts: Vec<ResetHost<'_>>) -> Result<Plan, RecipeError> {
@@ -174,35 +200,53 @@ fn of_several_runs_the_oldest_before_counts_and_what_was_taken_back_or_reset_doe
 }
 
 #[test]
-fn a_folder_of_a_service_goes_when_it_was_not_there_before_and_is_made_again_when_it_was() {
-    let state = |path: &str, is: &str| Found {
-        state: json!({"path": path, "entry": {"is": is}, "missing": ["/srv/made"]}),
+fn of_a_folder_of_a_service_all_goes_when_it_was_not_there_before_and_else_what_came_into_it_since() {
+    let state = |path: &str, held: Option<&[&str]>| Found {
+        state: match held {
+            None => json!({"path": path, "entry": {"is": "absent"}, "missing": ["/srv/made"]}),
+            Some(held) => json!({"path": path, "entry": {"is": "directory", "mode": 493}, "held": held}),
+        },
         satisfied: true,
     };
     let dir = |path: &str| (Op::StateDir(StateDir::at(path)), "");
-    let (new, old) = ("/etc/cni", "/var/lib/kubelet");
-    let mut create = record("create", "kubernetes.kubelet", &[dir(new), dir(old), (init(), "")], Outcome::Done);
-    create.before = vec![state(new, "absent"), state(old, "directory"), Found { state: json!("x"), satisfied: false }];
+    let (new, old, unknown) = ("/etc/cni", "/etc/kubernetes", "/var/lib/kubelet");
+    let ops = [dir(new), dir(old), dir(unknown), (init(), "")];
+    let mut create = record("create", "kubernetes.kubelet", &ops, Outcome::Done);
+    let mut older = state(unknown, Some(&[]));
+    older.state.as_object_mut().expect("an object").remove("held");
+    let theirs = ["audit-policy.yaml", "manifests/", "pki/", "pki/etcd/", "pki/etcd/site.crt"];
+    let begun = Found { state: json!("x"), satisfied: false };
+    create.before = vec![state(new, None), state(old, Some(&theirs)), older, begun];
     // It finds what the first run has made.
     let mut again = record("again", "kubernetes.kubelet", &[dir(new), dir(old)], Outcome::Done);
-    again.before = vec![state(new, "directory"), state(old, "directory")];
+    again.before = vec![state(new, Some(&["net.d/"])), state(old, Some(&["admin.conf", "audit-policy.yaml"]))];
     let plan = one(&[create, again]);
-    let aside = plan.steps.iter().flat_map(|step| &step.ops).find_map(|op| match op {
-        Op::Reset(Reset::SetAside { paths }) => Some(paths.clone()),
-        _ => None,
-    });
-    let aside = aside.expect("folders");
-    assert!(aside.contains(&new.to_owned()) && aside.contains(&old.to_owned()), "{aside:?}");
-    let made_again = plan.steps.iter().flat_map(|step| &step.ops).find_map(|op| match op {
-        Op::Reset(Reset::Reverted { ops, .. }) => Some(ops.clone()),
-        _ => None,
-    });
-    assert_eq!(made_again, Some(vec![Op::StateDir(StateDir::at(old))]));
-    let gone = plan.steps.iter().flat_map(|step| &step.ops).find_map(|op| match op {
-        Op::Reset(Reset::Forgotten { parents, .. }) => Some(parents.clone()),
-        _ => None,
-    });
-    assert_eq!(gone, Some(vec!["/srv/made".to_owned()]), "what was made for it goes with it");
+    let op = |wanted: fn(&Reset) -> bool| {
+        let resets = plan.steps.iter().flat_map(|step| &step.ops).filter_map(|op| match op {
+            Op::Reset(reset) => Some(reset.clone()),
+            _ => None,
+        });
+        resets.into_iter().find(wanted).expect("such an op")
+    };
+    let paths = [new, old, "/etc/kubernetes/manifests", "/etc/kubernetes/pki", "/etc/kubernetes/pki/etcd"];
+    let paths = paths.map(str::to_owned).to_vec();
+    let spared: BTreeMap<String, Vec<String>> = serde_json::from_value(json!({
+        "/etc/kubernetes": ["audit-policy.yaml", "manifests", "pki"],
+        "/etc/kubernetes/manifests": [],
+        "/etc/kubernetes/pki": ["etcd"],
+        "/etc/kubernetes/pki/etcd": ["site.crt"],
+    }))
+    .expect("names by folder");
+    let aside = op(|reset| matches!(reset, Reset::SetAside { .. }));
+    assert_eq!(aside, Reset::SetAside { paths: paths.clone(), spared });
+    assert!(
+        aside.to_string().ends_with("stays: /etc/kubernetes/audit-policy.yaml /etc/kubernetes/pki/etcd/site.crt"),
+        "{aside}"
+    );
+    let Reset::Reverted { ops, .. } = op(|reset| matches!(reset, Reset::Reverted { .. })) else { panic!("another") };
+    assert_eq!(ops, [unknown, old].map(|path| Op::StateDir(StateDir::at(path))));
+    let gone = op(|reset| matches!(reset, Reset::Forgotten { .. }));
+    assert_eq!(gone, Reset::Forgotten { paths, parents: vec!["/srv/made".to_owned()] });
 }
 
 #[test]

@@ -6,7 +6,7 @@ use kubexm_plan::op::{Content, Unit};
 use kubexm_plan::{Act, Op, Plan};
 use kubexm_spec::Digest;
 
-use super::reset::is_below;
+use super::reset::{held, is_below};
 use super::world::{World, blob_key};
 use crate::link::{Found, SlotValues};
 
@@ -45,6 +45,9 @@ impl World {
         if let Op::StateDir(dir) = op {
             let there = here.keys().any(|key| is_below(key, std::slice::from_ref(&dir.path)));
             state["entry"] = serde_json::json!({ "is": if there { "directory" } else { "absent" } });
+            if there {
+                state["held"] = serde_json::json!(held(here, &dir.path));
+            }
         }
         Ok(Found { state, satisfied })
     }

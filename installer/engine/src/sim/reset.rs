@@ -1,6 +1,6 @@
 //! The parts of `reset` on a simulated host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::{Found, Reset, Wave};
 use serde_json::{Value, json};
@@ -24,7 +24,9 @@ impl World {
         Ok(match reset {
             Reset::PodsStopped => left(here.state.keys().filter(|key| *key == PODS).collect()),
             Reset::NetworkCleared => left(here.state.keys().filter(|key| *key == NETWORK).collect()),
-            Reset::SetAside { paths } => left(here.state.keys().filter(|key| is_below(key, paths)).collect()),
+            Reset::SetAside { paths, spared } => {
+                left(here.state.keys().filter(|key| goes(key, paths, spared)).collect())
+            }
             Reset::Forgotten { .. } => {
                 let mut found = left(here.state.keys().filter(|key| is_forgotten(key)).collect());
                 found.satisfied &= here.ledger.is_empty();
@@ -69,12 +71,12 @@ impl World {
             _ if pods => Err("pods run, which use what is taken away".to_owned()),
             Reset::PodsStopped => self.remove(host, PODS),
             Reset::NetworkCleared => self.remove(host, NETWORK),
-            Reset::SetAside { paths } => {
+            Reset::SetAside { paths, spared } => {
                 if paths.iter().any(|path| OF_CONTAINERD.contains(&path.as_str())) && self.host(host)?.runs(CONTAINERD)
                 {
                     return Err(format!("{CONTAINERD} runs, and its folders are in use"));
                 }
-                for (key, value) in self.matching(host, |key| is_below(key, paths))? {
+                for (key, value) in self.matching(host, |key| goes(key, paths, spared))? {
                     self.remove(host, &key)?;
                     self.restore_key(host, &format!("{ASIDE}{key}"), &value);
                 }
@@ -145,14 +147,41 @@ impl World {
 
 /// Whether a key's thing lies in one of the folders.
 pub(super) fn is_below(key: &str, folders: &[String]) -> bool {
+    folders.iter().any(|folder| below(key, folder).is_some())
+}
+
+/// Where in a folder a key's thing lies; an empty text is the folder itself.
+fn below<'a>(key: &'a str, folder: &str) -> Option<&'a str> {
     let path = match key.split_once(':') {
         Some(("path", path)) => path,
         Some(("image", _)) => "/var/lib/containerd/images",
-        _ => return false,
+        _ => return None,
     };
-    folders
-        .iter()
-        .any(|folder| path.strip_prefix(folder.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+    let rest = path.strip_prefix(folder)?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
+}
+
+/// What lies in a folder, as a host's agent says it: folders with a `/` at the end.
+pub(super) fn held(state: &BTreeMap<String, String>, folder: &str) -> BTreeSet<String> {
+    let mut held = BTreeSet::new();
+    for (key, value) in state {
+        let Some(rest) = below(key, folder).filter(|rest| !rest.is_empty()) else { continue };
+        held.extend(rest.match_indices('/').map(|(at, slash)| rest[..at + slash.len()].to_owned()));
+        held.insert(if value.starts_with("dir ") { format!("{rest}/") } else { rest.to_owned() });
+    }
+    held
+}
+
+/// Whether a key's thing is set aside: one that was there before us is not.
+fn goes(key: &str, paths: &[String], spared: &BTreeMap<String, Vec<String>>) -> bool {
+    paths.iter().any(|path| match (below(key, path), spared.get(path)) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(rest), Some(names)) => {
+            let name = rest.split('/').next().unwrap_or_default();
+            !name.is_empty() && !names.iter().any(|spared| spared == name)
+        }
+    })
 }
 
 fn is_forgotten(key: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use kubexm_plan::op::StateDir;
 
-use crate::place::{Entry, Place};
+use crate::place::{Entry, Place, held};
 use crate::teardown::mounts;
 use crate::{Converge, Machine, OpError, Wave};
 
@@ -10,7 +10,7 @@ impl Converge for StateDir {
     type State = Place;
 
     fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
-        Place::look(machine, &self.path)
+        Ok(Place { held: held(machine, &self.path), ..Place::look(machine, &self.path)? })
     }
 
     /// Nothing is asked of it: the service makes it.

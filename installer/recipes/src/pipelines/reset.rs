@@ -131,7 +131,11 @@ fn chain(host: &str, ours: &Ours, after: &[StepId]) -> Vec<Step> {
     }
     if !ours.folders.is_empty() {
         let step = Step::on(host, "reset.aside", "Unmount volumes and set the data aside").timeout_s(600);
-        steps.push(step.ensure(Reset::SetAside { paths: ours.folders.clone() }).undo(Undo::RestoreBefore).build());
+        steps.push(
+            step.ensure(Reset::SetAside { paths: ours.folders.clone(), spared: ours.spared.clone() })
+                .undo(Undo::RestoreBefore)
+                .build(),
+        );
     }
     if ours.kubernetes {
         let step = Step::on(host, "reset.network", "Clear links, rules and sets of the cluster").timeout_s(300);

@@ -10,7 +10,7 @@ use crate::{Machine, OpError, fsio, paths};
 pub(super) fn left(machine: &Machine, folders: &[String]) -> Result<Vec<String>, OpError> {
     let mut left = Vec::new();
     for folder in folders {
-        left.extend(set_aside::asides(machine, folder)?.iter().map(|aside| outside(machine, aside)));
+        left.extend(set_aside::all(machine, folder)?.iter().map(|aside| outside(machine, aside)));
     }
     let ours = std::iter::once(paths::STATE.to_owned()).chain(programs());
     left.extend(ours.filter(|path| machine.path(path).symlink_metadata().is_ok() && !is_empty_mount(machine, path)));
@@ -19,7 +19,7 @@ pub(super) fn left(machine: &Machine, folders: &[String]) -> Result<Vec<String>,
 
 pub(super) fn forget(machine: &Machine, folders: &[String], parents: &[String]) -> Result<(), OpError> {
     for folder in folders {
-        for aside in set_aside::asides(machine, folder)? {
+        for aside in set_aside::all(machine, folder)? {
             mounts::remove_tree(machine, &outside(machine, &aside))?;
         }
     }

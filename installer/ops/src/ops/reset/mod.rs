@@ -56,8 +56,8 @@ impl Converge for Reset {
                     .collect(),
             ),
             Self::NetworkCleared => Traces::left(network::leftovers(machine)?),
-            Self::SetAside { paths } => Traces::Folders {
-                folders: paths.iter().map(|path| set_aside::look(machine, path)).collect::<Result<_, _>>()?,
+            Self::SetAside { paths, spared } => Traces::Folders {
+                folders: paths.iter().map(|path| set_aside::look(machine, path, spared)).collect::<Result<_, _>>()?,
             },
             Self::Reverted { ops, before } => reverted::observe(machine, ops, before)?,
             Self::Forgotten { paths, .. } => Traces::left(forgotten::left(machine, paths)?),
@@ -83,7 +83,9 @@ impl Converge for Reset {
         match self {
             Self::PodsStopped => pods::stop_all(machine),
             Self::NetworkCleared => network::clear(machine),
-            Self::SetAside { paths } => paths.iter().try_for_each(|path| set_aside::set_aside(machine, path)),
+            Self::SetAside { paths, spared } => {
+                paths.iter().try_for_each(|path| set_aside::set_aside(machine, path, spared))
+            }
             Self::Reverted { ops, before } => reverted::revert(machine, ops, before),
             Self::Forgotten { paths, parents } => forgotten::forget(machine, paths, parents),
         }
@@ -92,8 +94,8 @@ impl Converge for Reset {
     /// Pods and rules come back with the units that make them: the steps that stopped those start them again.
     fn restore(&self, machine: &Machine, before: &Traces, wave: Wave) -> Result<(), OpError> {
         match (self, before) {
-            (Self::SetAside { .. }, Traces::Folders { folders }) if wave == Wave::Data => {
-                folders.iter().rev().try_for_each(|folder| set_aside::bring_back(machine, folder))
+            (Self::SetAside { spared, .. }, Traces::Folders { folders }) if wave == Wave::Data => {
+                folders.iter().rev().try_for_each(|folder| set_aside::bring_back(machine, folder, spared))
             }
             (Self::Reverted { ops, .. }, Traces::States { states, folders, .. }) => {
                 reverted::restore(machine, ops, states, folders, wave)

@@ -1,11 +1,13 @@
 //! Folders renamed aside: gone for everybody who looks where they were, and back by another rename.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use kubexm_plan::reset::ASIDE;
 use serde::{Deserialize, Serialize};
 
+use crate::place::LOST_AND_FOUND;
 use crate::teardown::mounts;
 use crate::{Machine, OpError, fsio};
 
@@ -20,27 +22,32 @@ pub struct Folder {
     asides: usize,
 }
 
-pub(super) fn look(machine: &Machine, path: &str) -> Result<Folder, OpError> {
-    let asides = asides(machine, path)?.len();
-    let occupied = if stays(machine, path)? {
-        !content(&machine.path(path))?.is_empty()
+/// As [`kubexm_plan::Reset::SetAside`] has them.
+type Spared = BTreeMap<String, Vec<String>>;
+
+pub(super) fn look(machine: &Machine, path: &str, spared: &Spared) -> Result<Folder, OpError> {
+    let inside = stays(machine, path, spared)?;
+    let asides = asides(machine, path, inside)?.len();
+    let occupied = if inside {
+        !content(machine, path, spared)?.is_empty()
     } else {
         machine.path(path).symlink_metadata().is_ok()
     };
     Ok(Folder { path: path.to_owned(), occupied, asides })
 }
 
-pub(super) fn set_aside(machine: &Machine, path: &str) -> Result<(), OpError> {
-    if !look(machine, path)?.occupied {
+pub(super) fn set_aside(machine: &Machine, path: &str, spared: &Spared) -> Result<(), OpError> {
+    if !look(machine, path, spared)?.occupied {
         return Ok(());
     }
     mounts::unmount_below(machine, path)?;
     let real = machine.path(path);
-    let aside = aside(machine, path, asides(machine, path)?.len())?;
-    if !stays(machine, path)? {
+    let inside = stays(machine, path, spared)?;
+    let aside = aside(machine, path, asides(machine, path, inside)?.len(), inside)?;
+    if !inside {
         return rename(&real, &aside);
     }
-    let content = content(&real)?;
+    let content = content(machine, path, spared)?;
     fs::create_dir(&aside).map_err(OpError::path("make the folder", &aside))?;
     content.iter().try_for_each(|entry| match entry.file_name() {
         Some(name) => rename(entry, &aside.join(name)),
@@ -49,12 +56,13 @@ pub(super) fn set_aside(machine: &Machine, path: &str) -> Result<(), OpError> {
 }
 
 /// Renames back what was set aside since the folder was looked at. What came into the folder meanwhile gives way.
-pub(super) fn bring_back(machine: &Machine, before: &Folder) -> Result<(), OpError> {
+pub(super) fn bring_back(machine: &Machine, before: &Folder, spared: &Spared) -> Result<(), OpError> {
     if !before.occupied {
         return Ok(());
     }
     let real = machine.path(&before.path);
-    for aside in asides(machine, &before.path)?.into_iter().skip(before.asides) {
+    let inside = stays(machine, &before.path, spared)?;
+    for aside in asides(machine, &before.path, inside)?.into_iter().skip(before.asides) {
         put_back(&aside, &real)?;
     }
     Ok(())
@@ -84,11 +92,16 @@ fn put_back(aside: &Path, real: &Path) -> Result<(), OpError> {
     fs::remove_dir(aside).map_err(OpError::path("remove", aside))
 }
 
-/// The folders with what was set aside of a path, the oldest first.
-pub(super) fn asides(machine: &Machine, path: &str) -> Result<Vec<PathBuf>, OpError> {
+/// The folders with all that was set aside of a path, beside it and in it.
+pub(super) fn all(machine: &Machine, path: &str) -> Result<Vec<PathBuf>, OpError> {
+    Ok([asides(machine, path, false)?, asides(machine, path, true)?].concat())
+}
+
+/// The oldest first.
+fn asides(machine: &Machine, path: &str, inside: bool) -> Result<Vec<PathBuf>, OpError> {
     let mut found = Vec::new();
     loop {
-        let next = aside(machine, path, found.len())?;
+        let next = aside(machine, path, found.len(), inside)?;
         if next.symlink_metadata().is_err() {
             return Ok(found);
         }
@@ -96,9 +109,9 @@ pub(super) fn asides(machine: &Machine, path: &str) -> Result<Vec<PathBuf>, OpEr
     }
 }
 
-fn aside(machine: &Machine, path: &str, number: usize) -> Result<PathBuf, OpError> {
+fn aside(machine: &Machine, path: &str, number: usize, inside: bool) -> Result<PathBuf, OpError> {
     let number = if number == 0 { String::new() } else { format!(".{number}") };
-    if stays(machine, path)? {
+    if inside {
         return Ok(machine.path(format!("{path}/{ASIDE}{number}")));
     }
     let (parent, name) = path.rsplit_once('/').filter(|(_, name)| !name.is_empty()).ok_or_else(|| {
@@ -107,18 +120,25 @@ fn aside(machine: &Machine, path: &str, number: usize) -> Result<PathBuf, OpErro
     Ok(machine.path(format!("{parent}/{ASIDE}-{name}{number}")))
 }
 
-/// A mount point cannot be renamed, and an administrator's link to another disk must not be.
-fn stays(machine: &Machine, path: &str) -> Result<bool, OpError> {
-    Ok(machine.path(path).is_symlink() || mounts::is_point(machine, path)?)
+/// A mount point cannot be renamed, and an administrator's link to another disk and folder must not be.
+fn stays(machine: &Machine, path: &str, spared: &Spared) -> Result<bool, OpError> {
+    Ok(spared.contains_key(path) || machine.path(path).is_symlink() || mounts::is_point(machine, path)?)
 }
 
-/// What lies in a folder that stays; a file system's own `lost+found` is not ours.
-fn content(folder: &Path) -> Result<Vec<PathBuf>, OpError> {
-    let own = |path: &PathBuf| {
+/// What goes of a folder that stays; a file system's own `lost+found` is not ours.
+fn content(machine: &Machine, path: &str, spared: &Spared) -> Result<Vec<PathBuf>, OpError> {
+    let folder = machine.path(path);
+    if folder.symlink_metadata().is_ok() && !folder.is_dir() {
+        // Somebody has put something else there since.
+        return Ok(Vec::new());
+    }
+    let own = |path: &PathBuf, names: &[String]| {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        name != "lost+found" && name.strip_prefix(ASIDE).is_none_or(|rest| !rest.is_empty() && !rest.starts_with('.'))
+        let is_aside = name.strip_prefix(ASIDE).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        !is_aside && name != LOST_AND_FOUND && !names.contains(&name)
     };
-    Ok(mounts::entries(folder)?.into_iter().filter(own).collect())
+    let names = spared.get(path).map(Vec::as_slice).unwrap_or_default();
+    Ok(mounts::entries(&folder)?.into_iter().filter(|path| own(path, names)).collect())
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), OpError> {

@@ -24,6 +24,8 @@ pub(super) struct Ours {
     pub kubernetes: bool,
     /// Folders that what we started fills, and files that it writes.
     pub folders: Vec<String>,
+    /// Those of them that were there before, with the names in them that stay.
+    pub spared: BTreeMap<String, Vec<String>>,
     /// Folders that were made for those, the deepest first.
     pub parents: Vec<String>,
     /// Ops to take back, the newest first.
@@ -71,10 +73,10 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
     let files: BTreeSet<&str> = made.iter().flat_map(|r| &r.ops).filter_map(file).collect();
     ours.units.retain(|unit| files.contains(format!("{UNITS}/{}", unit.name).as_str()));
     if ours.kubernetes {
-        ours.folders.extend(paths::OF_KUBERNETES.map(str::to_owned));
+        paths::OF_KUBERNETES.iter().for_each(|path| share(path, &made, &mut ours));
     }
     if ours.units.iter().any(|unit| unit.name == CONTAINERD) {
-        ours.folders.extend(paths::OF_CONTAINERD.map(str::to_owned));
+        paths::OF_CONTAINERD.iter().for_each(|path| share(path, &made, &mut ours));
     }
     ours.folders.sort();
     ours.folders.dedup();
@@ -117,6 +119,29 @@ fn sort_in(op: &Op, found: &Found, ours: &mut Ours) {
         }
         _ => {}
     }
+}
+
+/// Of a folder that was there before us only what came into it since is ours. Where the ledger does not say what was in
+/// it, nothing is.
+fn share(path: &str, made: &[&Record], ours: &mut Ours) {
+    let mut looks = made.iter().flat_map(|record| record.ops.iter().zip(&record.before));
+    let oldest = looks.find_map(|(op, found)| match op {
+        Op::StateDir(dir) if dir.path == path => Some(found),
+        _ => None,
+    });
+    let Some(held) = oldest.and_then(|found| found.state.get("held")).and_then(|held| held.as_array()) else { return };
+    let mut spared = BTreeMap::from([(path.to_owned(), Vec::new())]);
+    for entry in held.iter().filter_map(|entry| entry.as_str()) {
+        let whole = format!("{path}/{}", entry.trim_end_matches('/'));
+        if let Some((folder, name)) = whole.rsplit_once('/') {
+            spared.entry(folder.to_owned()).or_default().push(name.to_owned());
+        }
+        if entry.ends_with('/') {
+            spared.entry(whole).or_default();
+        }
+    }
+    ours.folders.extend(spared.keys().cloned());
+    ours.spared.append(&mut spared);
 }
 
 fn was_absent(found: &Found) -> bool {
