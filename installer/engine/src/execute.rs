@@ -26,7 +26,8 @@ use crate::{EngineError, Run};
 ///
 /// Whatever an earlier attempt did, every step is looked at again before it is believed; the before-state of a
 /// step's first change stays the one an undo will bring back. A run that has succeeded is left alone; one that was being
-/// taken back goes on being taken back; one that has been taken back is refused.
+/// taken back goes on being taken back; one that has been taken back is refused. One that stood (it ended without some
+/// hosts, or was kept) is not taken back by itself any more, whatever the options say: people use the cluster.
 pub async fn execute(
     plan: &CheckedPlan,
     links: &Links,
@@ -34,10 +35,13 @@ pub async fn execute(
     slots: &dyn SlotSource,
     blobs: &dyn BlobSource,
     events: &dyn EventSink,
-    options: ExecuteOptions,
+    mut options: ExecuteOptions,
 ) -> Result<Outcome, EngineError> {
     let plan = plan.plan();
     let (state, id) = (run.replay().state, run.id().to_string());
+    if run.replay().stood || state == RunState::Failed {
+        options.on_failure = OnFailure::Keep;
+    }
     let attempt = Attempt::new(plan, links, run, events, &options)?;
     let outcome = match state {
         RunState::Succeeded => return Ok(Outcome::Succeeded),
@@ -86,9 +90,10 @@ enum Done<'p> {
 
 async fn forward(carrier: &Carrier<'_, '_>) -> Result<Outcome, EngineError> {
     let attempt = carrier.attempt;
-    let mut schedule = Schedule::of(attempt.plan, attempt.options.max_failed_hosts)?;
     attempt.emit(EventKind::Phase { name: "run".to_owned() });
     begin(attempt)?;
+    let held = attempt.lock().replay().held.clone();
+    let mut schedule = Schedule::of(attempt.plan, attempt.options.max_failed_hosts, &held)?;
     let first = carrier.run_steps(&mut schedule).await?;
     let outcome = end(attempt, &schedule)?;
     if outcome != Outcome::Failed {

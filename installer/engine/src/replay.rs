@@ -92,6 +92,10 @@ pub struct Replay {
     pub undo: Option<UndoStory>,
     /// Hosts that this attempt has left out, with their undo.
     pub left_out: BTreeMap<String, UndoStory>,
+    /// Whether an attempt ended and what it did stayed, for people to use: without some hosts, or kept as it was.
+    pub stood: bool,
+    /// What held then.
+    pub held: BTreeSet<StepId>,
     /// Number of the next change.
     pub next_sequence: u64,
     /// Records so far.
@@ -156,6 +160,9 @@ impl Replay {
                 self.rollback.clone_from(rollback);
             }
             Record::Resumed { .. } => {
+                if self.state == RunState::Failed {
+                    self.stand();
+                }
                 self.resumes += 1;
                 self.left_out.clear();
                 self.steps.values_mut().for_each(StepStory::look_again);
@@ -192,9 +199,20 @@ impl Replay {
             }
             Record::UndoEnded { scope, end } => self.end_undo(scope, end)?,
             Record::Interrupted => {}
-            Record::RunEnded { outcome } => self.may_end(*outcome)?,
+            Record::RunEnded { outcome } => {
+                self.may_end(*outcome)?;
+                if *outcome == Ended::Partial {
+                    self.stand();
+                }
+            }
         }
         Ok(())
+    }
+
+    fn stand(&mut self) {
+        let holds = |story: &StepStory| matches!(story.state, StepState::Satisfied | StepState::Done);
+        self.stood = true;
+        self.held.extend(self.steps.iter().filter(|(_, story)| holds(story)).map(|(id, _)| id.clone()));
     }
 
     fn prepare(&mut self, step: &StepId, sequence: u64, before: &[Found]) -> Result<(), IllegalTransition> {

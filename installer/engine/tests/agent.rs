@@ -162,6 +162,35 @@ fn a_ping_is_answered_while_a_step_runs() {
     agent.thread.join().unwrap().unwrap();
 }
 
+/// The controller gave the step up: its time was over, but it still runs.
+#[test]
+fn a_step_that_still_runs_is_neither_begun_beside_itself_nor_taken_back_under_itself() {
+    let steering = steering();
+    let mut agent = Agent::start(steering.work, "run 1");
+    agent.ask(2, converge("run 1"));
+    steering.began.recv().unwrap();
+    agent.ask(3, converge("run 1"));
+    assert!(steering.began.recv_timeout(Duration::from_millis(300)).is_err(), "it was begun beside itself");
+    let undo = Ask::Undo {
+        step: step(),
+        texts: Texts::new(),
+        run: "run 1".into(),
+        sequence: 1,
+        before: Vec::new(),
+        wave: Wave::Stop,
+    };
+    agent.ask(4, undo);
+    steering.go_on.send(()).unwrap();
+    assert!(matches!(agent.answer(), (2, Answer::Converged)));
+    steering.began.recv().unwrap();
+    steering.go_on.send(()).unwrap();
+    let later = [agent.answer(), agent.answer()];
+    assert!(matches!(later, [(3, Answer::Converged), (4, Answer::Undone)]), "{later:?}");
+    agent.ask(5, Ask::Bye);
+    assert!(matches!(agent.answer(), (5, Answer::Bye)));
+    agent.thread.join().unwrap().unwrap();
+}
+
 #[test]
 fn when_the_controller_is_killed_the_step_is_finished_and_the_next_agent_waits_for_that() {
     let steering = steering();

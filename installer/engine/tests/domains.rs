@@ -105,6 +105,45 @@ async fn a_host_that_may_not_be_left_out_takes_the_whole_run_back_whatever_is_al
 }
 
 #[tokio::test]
+async fn a_cluster_that_people_use_is_not_taken_back_by_a_resume_that_fails() {
+    let (mut site, plan) = (site(1), checked(fleet::plan(&WORKERS)));
+    let before = site.fleet.snapshot();
+    site.options.drill = Some(Drill::FailStep(id("w2/kubernetes.join")));
+    assert_eq!(site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run"), Outcome::Partial);
+    let in_use = site.fleet.snapshot();
+    // The worker fails again, and this time none may be left out; then a step of the whole cluster does.
+    site.options.max_failed_hosts = 0;
+    for step in ["w2/kubernetes.join", "cp/check.end"] {
+        site.options.drill = Some(Drill::FailStep(id(step)));
+        assert_eq!(site.resume(&Silent).await.expect("a resumed run"), Outcome::Failed, "{step}");
+    }
+    // A worker that was in fails: its node is in use, whatever number may be left out.
+    site.options.max_failed_hosts = 3;
+    site.options.drill = Some(Drill::FailStep(id("w1/kubernetes.join")));
+    assert_eq!(site.resume(&Silent).await.expect("a resumed run"), Outcome::Failed);
+    let now = site.fleet.snapshot();
+    for host in ["cp", "w1", "w3"] {
+        assert_eq!(now[host], in_use[host], "{host}");
+    }
+    site.options.drill = None;
+    assert_eq!(site.resume(&Silent).await.expect("a resumed run"), Outcome::Succeeded);
+    assert_eq!(site.rollback(&Silent).await.expect("a rollback"), Outcome::RolledBack);
+    assert_eq!(site.fleet.snapshot(), before);
+}
+
+#[tokio::test]
+async fn what_was_kept_stays_when_a_resume_without_that_option_fails() {
+    let (mut site, plan) = (site(0), checked(fleet::plan(&WORKERS)));
+    site.options.on_failure = OnFailure::Keep;
+    site.options.drill = Some(Drill::FailStep(id("cp/check.end")));
+    assert_eq!(site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run"), Outcome::Failed);
+    let kept = site.fleet.snapshot();
+    site.options.on_failure = OnFailure::Rollback;
+    assert_eq!(site.resume(&Silent).await.expect("a resumed run"), Outcome::Failed);
+    assert_eq!(site.fleet.snapshot(), kept);
+}
+
+#[tokio::test]
 async fn a_host_that_nothing_reaches_any_more_is_left_as_it_is_and_told() {
     let (mut site, plan) = (site(1), checked(fleet::plan(&WORKERS)));
     site.options.hook = Some(std::sync::Arc::new(CutAt { fleet: site.fleet.clone(), step: id("w3/kubernetes.join") }));

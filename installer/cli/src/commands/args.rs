@@ -74,7 +74,7 @@ pub struct FailureArgs {
 /// What becomes of what was done when a step fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum OnFailure {
-    /// It is taken back, and the hosts are as they were
+    /// It is taken back, and the hosts are as they were; a run that ended without some hosts, or was kept, stays
     #[default]
     Rollback,
     /// It stays, for `resume`

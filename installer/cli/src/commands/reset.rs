@@ -252,7 +252,7 @@ impl Site<'_> {
     async fn take_back(&self, fleet: &Fleet, named: &str, consent: Consent) -> Result<(), Failure> {
         let shown = Shown(self.display);
         let named = Some(named).filter(|name| !name.is_empty());
-        let id = chosen::to_take_back(&self.home, named)?;
+        let id = chosen::to_take_back(&self.home, named, true)?;
         let (mut run, plan) = Run::load(&self.home.runs(), &id, self.named.belongs()).map_err(failures::engine)?;
         consent.have("Take the reset back, so that the cluster runs again?", self.display).await?;
         fleet.keep(&shown).await;

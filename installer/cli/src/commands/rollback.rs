@@ -17,9 +17,9 @@ use crate::support::{failures, interrupt, start};
 
 /// Take back what a run has changed: services stop, files come back, services start again
 ///
-/// A run that failed, was interrupted or has succeeded can be taken back; one whose rollback was cut off, or got stuck,
-/// goes on where it was. What is not of this run stays. After the rollback of a first create the cluster is gone, with
-/// its data.
+/// A run that failed or was interrupted can be taken back, and one that ended well when it is named; one whose rollback was
+/// cut off, or got stuck, goes on where it was. What is not of this run stays. After the rollback of a first create the
+/// cluster is gone, with its data.
 ///
 /// Examples:
 ///   kubexm-install rollback --bundle site.tar.zst                       # the cluster's last run
@@ -47,7 +47,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shown = Shown(display);
     let opened = Opened::open(&args.bundle, &shown)?;
     let cluster = home.cluster(&opened.cluster.name);
-    let id = chosen::to_take_back(&cluster, args.run.as_deref())?;
+    let id = chosen::to_take_back(&cluster, args.run.as_deref(), false)?;
     let holder = start::holder("rollback", &cluster.name);
     let _lock = ClusterLock::take(&cluster.folder, &cluster.name, &holder).map_err(failures::engine)?;
     let (run, plan) = Run::load(&cluster.runs(), &id, opened.belongs()).map_err(failures::engine)?;

@@ -12,7 +12,9 @@ use crate::support::home::ClusterHome;
 /// The run to go on with. An older run that another one has overtaken is gone on with only when it is named.
 pub fn to_resume(cluster: &ClusterHome, named: Option<&str>) -> Result<RunId, Failure> {
     let id = find(cluster, named)?;
-    let what = match status(cluster, &id)?.state {
+    let run = status(cluster, &id)?;
+    of_pipeline(&run, false)?;
+    let what = match run.state {
         RunState::Succeeded => "has succeeded: there is nothing to go on with",
         RunState::RolledBack => "was taken back: begin a new one with `kubexm-install --bundle FILE`",
         _ => return Ok(id),
@@ -20,11 +22,14 @@ pub fn to_resume(cluster: &ClusterHome, named: Option<&str>) -> Result<RunId, Fa
     Err(Failure::new(ExitCode::Usage, format!("run {id} of cluster {} {what}", cluster.name)))
 }
 
-/// The run to take back. What a later run changed stands on what this one did, so the later one goes first.
-pub fn to_take_back(cluster: &ClusterHome, named: Option<&str>) -> Result<RunId, Failure> {
+/// The run to take back, a reset or another. What a later run changed stands on what this one did, so the later one goes
+/// first.
+pub fn to_take_back(cluster: &ClusterHome, named: Option<&str>, reset: bool) -> Result<RunId, Failure> {
     let id = find(cluster, named)?;
+    let run = status(cluster, &id)?;
+    of_pipeline(&run, reset)?;
     let refused = |what: &str| Failure::new(ExitCode::Usage, format!("run {id} of cluster {} {what}", cluster.name));
-    match status(cluster, &id)?.state {
+    match run.state {
         RunState::RolledBack => {
             // Never chosen by itself: who says `rollback` twice would lose the cluster.
             let before = cluster.run_ids()?.into_iter().rev().find(|before| *before < id);
@@ -33,6 +38,12 @@ pub fn to_take_back(cluster: &ClusterHome, named: Option<&str>) -> Result<RunId,
             return Err(refused(&format!("was taken back already{hint}")));
         }
         RunState::New => return Err(refused("has not begun: there is nothing to take back")),
+        // The run that was meant may have been refused before it was written down: `create … || rollback`.
+        RunState::Succeeded | RunState::Partial if named.is_none() => {
+            return Err(refused(&format!(
+                "ended well, and people may use what it made; to take it back, name it: {id}"
+            )));
+        }
         _ => {}
     }
     for later in cluster.run_ids()?.into_iter().filter(|later| *later > id) {
@@ -45,6 +56,18 @@ pub fn to_take_back(cluster: &ClusterHome, named: Option<&str>) -> Result<RunId,
         }
     }
     Ok(id)
+}
+
+/// A reset needs no bundle, and has its own verb.
+fn of_pipeline(run: &Status, reset: bool) -> Result<(), Failure> {
+    let hint = match (run.pipeline == "reset", reset) {
+        (true, false) => {
+            "is a reset: `kubexm-install reset` goes on with it, `kubexm-install reset --take-back` takes it back"
+        }
+        (false, true) => "is no reset: `kubexm-install rollback` takes it back",
+        _ => return Ok(()),
+    };
+    Err(Failure::new(ExitCode::Usage, format!("run {} of cluster {} {hint}", run.run, run.cluster)))
 }
 
 /// Whether hosts may be otherwise than before a run.

@@ -10,6 +10,7 @@ pub mod fetch;
 pub(crate) mod lock;
 mod mesh;
 mod store;
+mod under_way;
 mod work;
 
 use std::io::{Read, Write};
@@ -25,6 +26,7 @@ use super::wire::{Answer, Ask, Frame, PROTOCOL, Request, Response, Secret, WireE
 use super::{Change, Fetched};
 use lock::{HostLock, Patience};
 pub use store::serve_store;
+use under_way::UnderWay;
 pub use work::{LOCK_PATH, Work};
 
 /// A controller that is there pings every few seconds. When nothing came for this long it is gone, even if the
@@ -58,6 +60,7 @@ pub fn serve(
         holder: Mutex::new(String::new()),
         gone: AtomicBool::new(false),
         listening: Mutex::new(None),
+        under_way: UnderWay::default(),
         work,
     });
     let frames = read_frames(stdin)?;
@@ -112,6 +115,7 @@ struct Agent<W> {
     holder: Mutex<String>,
     gone: AtomicBool,
     listening: Mutex<Option<mesh::Listening>>,
+    under_way: UnderWay,
     work: W,
 }
 
@@ -127,14 +131,16 @@ impl<W: Work> Agent<W> {
                 Err(locked) => return locked,
                 Ok(()) => {
                     let change = Change { run: &run, sequence, before: &before };
-                    self.work.converge(&step, texts, slots.into_values(), change).map(|()| Answer::Converged)
+                    let work = || self.work.converge(&step, texts, slots.into_values(), change);
+                    self.under_way.change(&step.id, work).map(|()| Answer::Converged)
                 }
             },
             Ask::Undo { step, texts, run, sequence, before, wave } => match self.hold(step.timeout_s) {
                 Err(locked) => return locked,
                 Ok(()) => {
                     let change = Change { run: &run, sequence, before: &before };
-                    self.work.undo(&step, texts, change, wave).map(|()| Answer::Undone)
+                    let work = || self.work.undo(&step, texts, change, wave);
+                    self.under_way.undo(&step.id, work).map(|()| Answer::Undone)
                 }
             },
             Ask::Provide { provider } => match self.hold(OTHER_RUN.as_secs()) {
@@ -143,6 +149,7 @@ impl<W: Work> Agent<W> {
             },
             Ask::Ledger => self.work.ledger().map(|records| Answer::Ledger { records }),
             Ask::Fetch { blobs, depots } => {
+                let _some = self.under_way.some();
                 let gone = || self.gone.load(Ordering::SeqCst);
                 let bytes = blobs.values().fold(0_u64, |sum, size| sum.saturating_add(*size));
                 let fetched =
