@@ -26,14 +26,17 @@ const RAW: u32 = 0x10_F700;
 /// The text of a file, none when it does not exist. Bytes that are not UTF-8 come back with [`to_bytes`]: comments in
 /// /etc/hosts and paths in /etc/fstab may have any encoding, and are not ours to spoil.
 pub(crate) fn read_text(path: &Path) -> Result<Option<String>, OpError> {
-    Ok(read(path)?.map(|bytes| {
-        let mut text = String::with_capacity(bytes.len());
-        for chunk in bytes.utf8_chunks() {
-            text.push_str(chunk.valid());
-            text.extend(chunk.invalid().iter().filter_map(|byte| char::from_u32(RAW + u32::from(*byte))));
-        }
-        text
-    }))
+    Ok(read(path)?.map(|bytes| to_text(&bytes)))
+}
+
+/// The text of bytes that lie elsewhere, as [`read_text`] gives that of a file.
+pub(crate) fn to_text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().filter_map(|byte| char::from_u32(RAW + u32::from(*byte))));
+    }
+    text
 }
 
 /// The bytes of a text that was made from what [`read_text`] gave.

@@ -22,6 +22,7 @@ pub mod place;
 pub mod probe;
 pub mod provide;
 pub mod real;
+mod shared;
 pub mod step;
 pub mod system;
 mod systemd;

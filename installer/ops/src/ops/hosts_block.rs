@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fsio;
 use crate::place::Place;
+use crate::shared::{self, Edit};
 use crate::{Converge, Machine, OpError, Wave, paths};
 
 const HOSTS: &str = "/etc/hosts";
@@ -45,13 +46,62 @@ impl Converge for HostsBlock {
     }
 
     fn restore(&self, machine: &Machine, before: &Hosts, wave: Wave) -> Result<(), OpError> {
-        if wave == Wave::Data { before.file.restore(machine) } else { Ok(()) }
+        match wave {
+            Wave::Data => shared::take_back(machine, &before.file, before.settled, self),
+            Wave::Stop | Wave::Start => Ok(()),
+        }
     }
 }
 
-/// The wanted text, made from the one that is there. Rendering what was rendered changes nothing.
-fn render(text: &str, op: &HostsBlock) -> String {
-    let mut out: Vec<String> = Vec::new();
+impl Edit for HostsBlock {
+    fn make(&self, text: &str) -> String {
+        render(text, self)
+    }
+
+    fn bare(&self, text: &str) -> String {
+        self.toward(text, "")
+    }
+
+    /// Foreign lines as `now` has them, behind our mark only where `then` had them so, and the block of `then`.
+    fn toward(&self, now: &str, then: &str) -> String {
+        let (_, had) = parted(then);
+        let marked: Vec<&str> = parted(then).0.into_iter().filter(|line| line.starts_with(paths::MARK)).collect();
+        let mut out: Vec<String> = Vec::new();
+        let mut lines = parted(now).0.into_iter().peekable();
+        while let Some(line) = lines.next() {
+            if marked.contains(&line) {
+                out.push(line.to_owned());
+                continue;
+            }
+            if marked.iter().any(|mark| mark.strip_prefix(paths::MARK) == Some(line)) {
+                foreign(line, &self.own_name, &mut out);
+                continue;
+            }
+            let made = line.strip_prefix(paths::MARK).map(|old| {
+                let mut made = Vec::new();
+                foreign(old, &self.own_name, &mut made);
+                (old, made)
+            });
+            match made {
+                // Only what we put there: a note of somebody's may begin with the same words.
+                Some((old, made)) if made.first().is_some_and(|first| first == line) => {
+                    out.push(old.to_owned());
+                    if let Some(rest) = made.get(1) {
+                        lines.next_if(|next| next == rest);
+                    }
+                }
+                _ => out.push(line.to_owned()),
+            }
+        }
+        out.extend(had.into_iter().map(str::to_owned));
+        out.push(String::new());
+        out.join("\n")
+    }
+}
+
+/// Lines outside of our block, and the block with its marks.
+fn parted(text: &str) -> (Vec<&str>, Vec<&str>) {
+    let (mut outside, mut block) = (Vec::new(), Vec::new());
     let mut inside = false;
     let lines: Vec<&str> = text.lines().collect();
     for (index, line) in lines.iter().enumerate() {
@@ -60,11 +110,27 @@ fn render(text: &str, op: &HostsBlock) -> String {
             BEGIN => {
                 let mut marks = lines[index + 1..].iter().map(|line| line.trim()).filter(|l| [BEGIN, END].contains(l));
                 inside = marks.next() == Some(END);
+                if inside {
+                    block.push(*line);
+                }
             }
-            END => inside = false,
-            _ if inside => {}
-            _ => foreign(line, &op.own_name, &mut out),
+            END if inside => {
+                inside = false;
+                block.push(*line);
+            }
+            END => {}
+            _ if inside => block.push(*line),
+            _ => outside.push(*line),
         }
+    }
+    (outside, block)
+}
+
+/// The wanted text, made from the one that is there. Rendering what was rendered changes nothing.
+fn render(text: &str, op: &HostsBlock) -> String {
+    let mut out: Vec<String> = Vec::new();
+    for line in parted(text).0 {
+        foreign(line, &op.own_name, &mut out);
     }
     while out.last().is_some_and(|line| line.trim().is_empty()) {
         out.pop();

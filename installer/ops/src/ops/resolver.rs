@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fsio;
 use crate::place::{Entry, Place};
+use crate::shared::{self, Edit};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave};
 
@@ -68,12 +69,44 @@ impl Converge for Resolver {
     fn restore(&self, machine: &Machine, before: &Servers, wave: Wave) -> Result<(), OpError> {
         match wave {
             Wave::Stop => Ok(()),
-            Wave::Data => before.file.restore(machine),
+            // Drop-ins are ours alone.
+            Wave::Data if before.way != Way::Plain => before.file.restore(machine),
+            Wave::Data if matches!(before.file.entry, Entry::Link { .. }) => {
+                // What it leads to may say something else by now; ours stood in its place.
+                let text = fsio::read_text(&machine.path(RESOLV_CONF))?.unwrap_or_default();
+                let ours = self.nameservers.iter().all(|own| nameservers(&text).any(|server| server == own));
+                let replaced = matches!(Entry::look(machine, RESOLV_CONF)?, Entry::File { .. });
+                if replaced && ours { before.file.restore(machine) } else { Ok(()) }
+            }
+            Wave::Data => shared::take_back(machine, &before.file, before.settled, self),
             // Of its own: an undo that was killed between the file and this would never tell.
             Wave::Start if before.settled => Ok(()),
             Wave::Start => tell(machine, before.way),
         }
     }
+}
+
+impl Edit for Resolver {
+    fn make(&self, text: &str) -> String {
+        plain(text, &self.nameservers)
+    }
+
+    fn bare(&self, text: &str) -> String {
+        without(text, |server| self.nameservers.iter().any(|own| own == server))
+    }
+
+    /// Without our servers that `then` did not have; a file that names no others is left, for the host's sake.
+    fn toward(&self, now: &str, then: &str) -> String {
+        let ours = |server: &str| {
+            self.nameservers.iter().any(|own| own == server) && !nameservers(then).any(|had| had == server)
+        };
+        if nameservers(now).all(ours) { now.to_owned() } else { without(now, ours) }
+    }
+}
+
+/// The text without the `nameserver` lines that this is true of.
+fn without(text: &str, gone: impl Fn(&str) -> bool) -> String {
+    text.split_inclusive('\n').filter(|line| !nameservers(line).next().is_some_and(&gone)).collect()
 }
 
 trait Wanted {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fsio;
 use crate::place::{self, Entry, Place};
+use crate::shared::{self, Edit};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave, paths};
 
@@ -82,9 +83,16 @@ impl Converge for SwapOff {
         if wave != Wave::Data {
             return Ok(());
         }
-        before.fstab.restore(machine)?;
-        before.masks.iter().try_for_each(|mask| mask.restore(machine))?;
-        if let Some(zram) = &before.zram {
+        shared::take_back(machine, &before.fstab, before.lines.is_empty(), self)?;
+        for mask in &before.masks {
+            // Somebody may have put a unit of his own in its place.
+            if is_mask(&Entry::look(machine, &mask.path)?) {
+                mask.restore(machine)?;
+            }
+        }
+        if let Some(zram) = &before.zram
+            && fsio::read(&machine.path(ZRAM_CONFIG))?.is_none_or(|bytes| bytes.is_empty())
+        {
             zram.restore(machine)?;
         }
         if self.wrote_units(before) {
@@ -124,6 +132,32 @@ pub(crate) fn fstab_lines(text: &str) -> Vec<String> {
     text.lines().filter(|line| is_swap(line)).map(str::to_owned).collect()
 }
 
+/// The line that we commented out, if this is one: a note of somebody's behind the same words is none.
+fn of_ours(line: &str) -> Option<&str> {
+    line.strip_prefix(paths::MARK).filter(|line| is_swap(line))
+}
+
+impl Edit for SwapOff {
+    fn make(&self, text: &str) -> String {
+        commented(text)
+    }
+
+    fn bare(&self, text: &str) -> String {
+        text.split_inclusive('\n').map(|line| of_ours(line).unwrap_or(line)).collect()
+    }
+
+    /// What an earlier run commented out stays so, and what `then` had so is made so again.
+    fn toward(&self, now: &str, then: &str) -> String {
+        let had: Vec<&str> = then.lines().filter_map(of_ours).map(str::trim_end).collect();
+        let line = |line: &str| match of_ours(line) {
+            Some(swap) if !had.contains(&swap.trim_end()) => swap.to_owned(),
+            None if is_swap(line) && had.contains(&line.trim_end()) => format!("{}{line}", paths::MARK),
+            _ => line.to_owned(),
+        };
+        now.split_inclusive('\n').map(line).collect()
+    }
+}
+
 fn commented(text: &str) -> String {
     text.split_inclusive('\n')
         .map(|line| if is_swap(line) { format!("{}{line}", paths::MARK) } else { line.to_owned() })
@@ -146,11 +180,15 @@ fn unmasked(machine: &Machine) -> Result<Vec<Place>, OpError> {
     let mut places = Vec::new();
     for name in names {
         let place = Place::look(machine, &format!("/etc/systemd/system/{name}"))?;
-        if !matches!(&place.entry, Entry::Link { target } if target == "/dev/null") {
+        if !is_mask(&place.entry) {
             places.push(place);
         }
     }
     Ok(places)
+}
+
+fn is_mask(entry: &Entry) -> bool {
+    matches!(entry, Entry::Link { target } if target == "/dev/null")
 }
 
 fn zram_configured(machine: &Machine) -> Result<bool, OpError> {
