@@ -1,6 +1,6 @@
 //! What is told of runs, from the journals alone.
 
-use kubexm_engine::journal::{Entry, Journal, Record};
+use kubexm_engine::journal::{Ended, Entry, Journal, Record};
 use kubexm_engine::{Run, RunId};
 use kubexm_manifests::Catalogue;
 use kubexm_plan::lint;
@@ -85,19 +85,42 @@ fn a_run_that_a_later_one_stands_on_is_not_taken_back_before_it() {
     let runs = site.path("home/clusters/demo/runs");
     for id in ["20260101T000000Z-0001", "20260101T000000Z-0002"] {
         let run = Run::create(&runs, RunId::named(id), &plan()).unwrap();
-        let record = Record::RunStarted {
-            plan: run.plan_digest(),
-            tool: "test".to_owned(),
-            resume: "resume".to_owned(),
-            rollback: "rollback".to_owned(),
-        };
-        Journal::open(&run.dir().join("journal.jsonl")).unwrap().0.append(&Entry::now(record)).unwrap();
+        Journal::open(&run.dir().join("journal.jsonl")).unwrap().0.append(&started(&run)).unwrap();
     }
     let bundle = site.bundle(closed_port());
     let back = |run: &str| site.install(&["rollback", run, "-y", "--bundle", bundle.to_str().unwrap()]).assert();
     back("20260101T000000Z-0001").code(2).stderr(contains("followed by run 20260101T000000Z-0002"));
     // The last one is let through, to be refused for its bundle.
     back("20260101T000000Z-0002").code(61).stderr(contains("belongs to another"));
+}
+
+#[test]
+fn a_run_that_ended_well_is_taken_back_only_when_it_is_named() {
+    let site = Site::new();
+    let id = RunId::named("20260101T000000Z-0001");
+    let run = Run::create(&site.path("home/clusters/demo/runs"), id.clone(), &plan()).unwrap();
+    let mut journal = Journal::open(&run.dir().join("journal.jsonl")).unwrap().0;
+    journal.append(&started(&run)).unwrap();
+    for step in &plan().plan().steps {
+        journal.append(&Entry::now(Record::StepSatisfied { step: step.id.clone(), duration_ms: 1 })).unwrap();
+    }
+    journal.append(&Entry::now(Record::RunEnded { outcome: Ended::Succeeded })).unwrap();
+    let bundle = site.bundle(closed_port());
+    let back = |args: &[&str]| {
+        let bundle = bundle.to_str().unwrap();
+        site.install(&[&["rollback", "-y", "--bundle", bundle], args].concat()).assert()
+    };
+    back(&[]).code(2).stderr(contains("ended well").and(contains(format!("name it: {}", id.as_str()))));
+    back(&[id.as_str()]).code(61).stderr(contains("belongs to another"));
+}
+
+fn started(run: &Run) -> Entry {
+    Entry::now(Record::RunStarted {
+        plan: run.plan_digest(),
+        tool: "test".to_owned(),
+        resume: "resume".to_owned(),
+        rollback: "rollback".to_owned(),
+    })
 }
 
 pub fn plan() -> kubexm_plan::CheckedPlan {
