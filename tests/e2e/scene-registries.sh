@@ -75,7 +75,7 @@ lab host root r1 nft delete table inet site
 check "a depot that breaks off is a warning, and the controller sends in its place" \
   grep -F "warning: r2/store.fill: depot https://10.77.0.21:5443" "$WORK/plain.out"
 check "a worker goes to the API through the load balancer" \
-  lab host root r2 grep -F "server: https://lb.lab.kubexm.internal:8443" /etc/kubernetes/kubelet.conf
+  lab host root r2 "grep -F 'server: https://lb.lab.kubexm.internal:8443' /etc/kubernetes/kubelet.conf"
 check "containerd 1.7 takes the config of its own shape" takes_our_config r2 "$CONTAINERD_1" \
   'sandbox_image = "registry.k8s.io/pause:' 'config_path = "/etc/containerd/certs.d"' 'SystemdCgroup = true'
 check "every image is pinned (distribution registry, containerd 1.7)" every_image_pinned r2
