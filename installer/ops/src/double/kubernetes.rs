@@ -203,12 +203,17 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         ["get", "-o", "json", "pods", ..] => Output::text(pods(state)),
         ["get", "-o", "json", "pod", ..] => Output::text(pod("kubexm-check", &[])),
         ["get", "--namespace", ..] => Output::text("deployment.apps/coredns\ndaemonset.apps/kube-proxy\n"),
-        ["get", ..] => Output::text(
-            documents(&text)
-                .filter(|(key, _)| state.cluster.objects.contains_key(key))
-                .map(|(key, _)| key + "\n")
-                .collect::<String>(),
-        ),
+        ["get", ..] => {
+            let there = documents(&text).filter_map(|(key, _)| {
+                let document = state.cluster.objects.get(&key)?;
+                Some(as_the_server_has_it(&key, document))
+            });
+            let there: Vec<Value> = there.collect();
+            if there.is_empty() {
+                return Output::default();
+            }
+            Output::text(json!({"apiVersion": "v1", "kind": "List", "items": there}).to_string())
+        }
         ["diff", ..] => {
             let same = documents(&text).all(|(key, document)| state.cluster.objects.get(&key) == Some(&document));
             if same { Output::default() } else { Output { code: 1, ..Output::text("+ different") } }
@@ -253,17 +258,42 @@ fn create(state: &mut State, text: &str) -> Output {
     }
 }
 
-/// `Kind/name` and text of every document.
+/// An object with what the API server adds to each. A text that is no JSON comes whole, and goes back so.
+fn as_the_server_has_it(key: &str, document: &str) -> Value {
+    let (kind, name) = key.split_once('/').unwrap_or((key, ""));
+    let whole = || json!({"kind": kind, "metadata": {"name": name}, "document": document});
+    let mut object = serde_json::from_str(document).unwrap_or_else(|_| whole());
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["uid", "resourceVersion", "creationTimestamp"] {
+            metadata.insert(field.to_owned(), "of the server".into());
+        }
+        metadata.insert("managedFields".to_owned(), json!([{"manager": "kubexm"}]));
+    }
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("status".to_owned(), json!({}));
+    }
+    object
+}
+
+/// `Kind/name` and text of every document; of a list, of each in it.
 fn documents(text: &str) -> impl Iterator<Item = (String, String)> + '_ {
-    text.split("\n---").map(str::trim).filter(|document| !document.is_empty()).map(|document| {
+    text.split("\n---").map(str::trim).filter(|document| !document.is_empty()).flat_map(|document| {
         if let Ok(object) = serde_json::from_str::<Value>(document) {
-            let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
-            return (format!("{}/{}", text("/kind"), text("/metadata/name")), document.to_owned());
+            return match object.get("items").and_then(Value::as_array) {
+                Some(items) => items.iter().map(of_json).collect(),
+                None => vec![of_json(&object)],
+            };
         }
         let find =
             |prefix: &str| document.lines().find_map(|line| line.strip_prefix(prefix)).unwrap_or_default().trim();
-        (format!("{}/{}", find("kind:"), find("  name:")), document.to_owned())
+        vec![(format!("{}/{}", find("kind:"), find("  name:")), document.to_owned())]
     })
+}
+
+fn of_json(object: &Value) -> (String, String) {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str);
+    let key = format!("{}/{}", text("/kind").unwrap_or_default(), text("/metadata/name").unwrap_or_default());
+    (key, text("/document").map_or_else(|| object.to_string(), str::to_owned))
 }
 
 fn pods(state: &State) -> String {
