@@ -413,6 +413,22 @@ fn leftovers_are_refused_unless_they_are_ours() {
     fails(|f| f.stamp = Some(Stamp { cluster: "other".to_owned(), run: "r1".to_owned() }), "existing", "\"other\"");
 }
 
+#[test]
+fn a_host_of_another_cluster_is_to_be_reset_by_us_and_only_a_strangers_by_kubeadm() {
+    let leftover = || Leftover { what: "/etc/kubernetes/admin.conf".to_owned(), ours: false };
+    let ours = after(|f| {
+        f.stamp = Some(Stamp { cluster: "other".to_owned(), run: "r1".to_owned() });
+        f.leftovers.push(leftover());
+    });
+    assert_eq!(ours.len(), 2, "{ours:#?}");
+    for finding in ours {
+        assert!(finding.mend.contains("kubexm-install reset -f <cluster.yaml of \"other\">"), "{finding}");
+        assert!(!finding.mend.contains("kubeadm") && !finding.mend.contains("stamp.json"), "{finding}");
+    }
+    let strangers = after(|f| f.leftovers.push(leftover()));
+    assert!(strangers[0].mend.contains("`kubeadm reset`"), "{strangers:#?}");
+}
+
 fn listener(protocol: &str, port: u16, process: Option<&str>, ours: bool) -> Listener {
     Listener {
         protocol: protocol.to_owned(),

@@ -124,7 +124,7 @@ host node1: control-plane, worker, registry
 
 node1/reset.stop: Stop Kubernetes, its pods and the runtime
   unit kubelet.service disabled, stopped, with /etc/systemd/system/kubelet.service
-  no process of a pod
+  no process of a pod, no init or join that still runs
   unit containerd.service disabled, stopped, with /etc/systemd/system/containerd.service
   timeout 600 s; undo: restore what was there
 
@@ -259,6 +259,23 @@ fn a_host_of_another_cluster_is_refused_by_stamp_and_by_ledger() {
     let ledger = [record("create", "stamp", &[(Op::Stamp(op::Stamp { cluster: "third".into() }), "")], Outcome::Done)];
     let error = planned(vec![host("node1", "c", &bare, &ledger)]).expect_err("it is another's");
     assert!(error.to_string().contains("cluster third"), "{error}");
+}
+
+#[test]
+fn the_newest_stamp_says_whose_host_it_is() {
+    let stamp = |run: &str, cluster: &str| {
+        record(run, "stamp", &[(Op::Stamp(op::Stamp { cluster: cluster.into() }), "")], Outcome::Done)
+    };
+    let ledger = [stamp("first", "older"), stamp("second", "demo")];
+    for stamped in [None, Some("demo")] {
+        let facts = facts("node1", stamped);
+        let plan = planned(vec![host("node1", "c", &facts, &ledger)]).expect("the host is demo's by now");
+        assert!(!plan.steps.is_empty());
+    }
+    let ledger = [stamp("first", "demo"), stamp("second", "newer")];
+    let bare = facts("node1", None);
+    let error = planned(vec![host("node1", "c", &bare, &ledger)]).expect_err("it is the newer one's");
+    assert!(error.to_string().contains("cluster newer"), "{error}");
 }
 
 #[test]

@@ -45,7 +45,9 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
         Op::Stamp(stamp) => Some(stamp.cluster.as_str()),
         _ => None,
     });
-    if let Some(other) = stamped.into_iter().chain(recorded).find(|name| *name != cluster) {
+    // An older cluster's stamp may be in the ledger yet, when that one was taken away by other means: what was stamped last
+    // says whose host it is, and what is older goes with it.
+    if let Some(other) = stamped.or_else(|| recorded.last()).filter(|name| *name != cluster) {
         return Err(RecipeError::OtherCluster {
             host: host.name.to_owned(),
             found: other.to_owned(),
