@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use kubexm_ops::paths::STAMP;
 use kubexm_spec::digest::Hasher;
 use kubexm_spec::{Arch, Digest};
 use russh::Channel;
@@ -17,6 +18,7 @@ use tokio::io::AsyncRead;
 use super::SshTarget;
 use super::connection::{Connection, denied, unreachable};
 use super::session::{MARK, Output, said};
+use crate::link::agent::LOCK_PATH;
 use crate::link::{BlobSource, LinkError};
 
 /// Where the agent is put on a node.
@@ -136,7 +138,8 @@ pub async fn prepare(connection: &Connection, target: &SshTarget, agent: &AgentB
     Ok(if seen.agent.is_some() { Installed::Replaced } else { Installed::New })
 }
 
-/// Takes away what [`prepare`] put there; what was there before comes back.
+/// Takes away what [`prepare`] put there; what was there before comes back. A program that somebody needs by now stays:
+/// another controller may have made a cluster with it, or be at it, since it was put there.
 pub async fn remove(
     connection: &Connection,
     target: &SshTarget,
@@ -146,10 +149,21 @@ pub async fn remove(
     let path = quote(&agent.path);
     let script = match installed {
         Installed::Present => return Ok(()),
-        Installed::New => format!("rm -f {path}"),
+        Installed::New => removal(&path, STAMP, LOCK_PATH),
         Installed::Replaced => format!("mv -f {path}.before {path}"),
     };
     run(connection, target, &script, "the agent's program cannot be taken away").await
+}
+
+/// Removes the program (one word of the shell), unless this is a cluster's node or an agent at work holds the lock. Ours
+/// was told to end and may take a moment. Without util-linux's `flock` the stamp alone decides.
+fn removal(path: &str, stamp: &str, lock: &str) -> String {
+    format!(
+        "if [ -e {lock} ] && command -v flock > /dev/null; then exec 9< {lock}; flock -w 5 9 || exit 0; fi; \
+         [ ! -e {stamp} ] || exit 0; rm -f {path}",
+        stamp = quote(stamp),
+        lock = quote(lock),
+    )
 }
 
 /// The script that drops the program that was there before ours, for a session of its own.
@@ -271,6 +285,27 @@ fn quote(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_takes_the_program_away_unless_another_controller_is_at_work_or_has_made_a_cluster_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let [program, stamp, lock] = ["agent's", "stamp.json", "lock"].map(|name| folder.path().join(name));
+        let text = |path: &std::path::Path| path.display().to_string();
+        let stays_after_removal = || {
+            std::fs::write(&program, "program").unwrap();
+            let script = removal(&quote(&text(&program)), &text(&stamp), &text(&lock));
+            assert!(std::process::Command::new("sh").args(["-c", &script]).status().unwrap().success());
+            program.exists()
+        };
+        assert!(!stays_after_removal(), "nobody has ever worked here");
+        let held = std::fs::File::create(&lock).unwrap();
+        assert!(!stays_after_removal(), "nobody works here now, as after a rollback");
+        held.lock().unwrap();
+        assert!(stays_after_removal(), "an agent works with it");
+        held.unlock().unwrap();
+        std::fs::write(&stamp, "{}").unwrap();
+        assert!(stays_after_removal(), "the node of a cluster lost its agent");
+    }
 
     proptest::proptest! {
         #[test]
