@@ -11,6 +11,8 @@ use crate::systemd::{self, systemctl};
 use crate::{Machine, OpError, fsio};
 
 const PAUSE: Duration = Duration::from_millis(200);
+/// As [`ActContext::unit`] names them.
+const ALL: &str = "kubexm-act-*.service";
 
 /// Whether the unit of an act is running right now.
 pub(crate) fn is_running(machine: &Machine, act: &ActContext) -> Result<bool, OpError> {
@@ -29,6 +31,19 @@ pub(crate) fn ended(machine: &Machine, act: &ActContext) -> Result<Option<bool>,
 /// Ends the unit of an act, when it runs.
 pub(crate) fn stop(machine: &Machine, act: &ActContext) -> Result<(), OpError> {
     if is_running(machine, act)? { machine.run(&systemctl(["stop", &act.unit()])).map(drop) } else { Ok(()) }
+}
+
+/// The units of acts that run right now, of whatever run.
+pub(crate) fn running(machine: &Machine) -> Result<Vec<String>, OpError> {
+    let listed = machine.run(&systemctl(["list-units", "--all", "--plain", "--no-legend", "--full", ALL]))?;
+    let names = listed.stdout();
+    let mut running = Vec::new();
+    for unit in names.lines().filter_map(|line| line.split_whitespace().next()) {
+        if systemd::show(machine, unit)?.running() {
+            running.push(unit.to_owned());
+        }
+    }
+    Ok(running)
 }
 
 /// Starts the program as the act's unit, or attaches to the one that runs, and waits for its end.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use common::Host;
 use kubexm_ops::teardown::{mounts, network, pods};
 use kubexm_ops::{Machine, Wave, dispatch};
-use kubexm_plan::op::StateDir;
+use kubexm_plan::op::{StateDir, Unit};
 use kubexm_plan::{Op, Reset};
 use serde_json::json;
 
@@ -227,4 +227,26 @@ fn of_a_folder_with_more_than_can_be_counted_nothing_is_known_to_be_ours() {
     assert_eq!(held(), json!(["deep", "deeper"]), "both stay whole");
     (0..300).for_each(|number| host.put(&format!("/var/lib/x/{number}"), ""));
     assert_eq!(held(), json!(null));
+}
+
+#[test]
+fn a_join_that_outlived_its_agent_ends_before_pods_are_stopped_and_so_does_the_kubelet_that_it_started() {
+    let host = Host::fresh();
+    host.put("/proc/1/stat", "1 (systemd) S 0 1 1 0 -1\n");
+    let (act, kubelet) = ("kubexm-act-create-node1-join.service", "kubelet.service");
+    let op = |name: &str, runs| {
+        Op::from(Unit { name: name.to_owned(), enabled: false, running: Some(runs), loaded: Vec::new() })
+    };
+    let stopped = |name| dispatch::observe(&op(name, false), &host.machine).expect("a look").satisfied;
+    for name in [act, kubelet] {
+        host.unit(name, "/usr/local/bin/x");
+        dispatch::converge(&op(name, true), &host.machine).expect("started");
+        assert!(!stopped(name));
+    }
+    let pods = Op::from(Reset::PodsStopped);
+    let found = dispatch::observe(&pods, &host.machine).expect("a look");
+    assert!(!found.satisfied && found.state["what"] == json!([act]), "{:?}", found.state);
+    dispatch::converge(&pods, &host.machine).expect("stopped");
+    assert!(stopped(act) && stopped(kubelet));
+    assert!(dispatch::observe(&pods, &host.machine).expect("a look").satisfied);
 }

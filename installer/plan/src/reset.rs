@@ -16,7 +16,8 @@ pub const ASIDE: &str = ".kubexm-reset";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reset", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Reset {
-    /// No process of a pod runs, and no control group of one is left. kubelet must not run.
+    /// No act of ours runs, no process of a pod does, and no control group of one is left. kubelet must not run: an act
+    /// that was stopped may have started it again, so it is stopped after that.
     PodsStopped,
     /// Nothing of these folders is where it was: what is mounted below is unmounted (never by force), the folder is
     /// renamed beside itself, and of one that is a mount point or a link the content is renamed inside it.
@@ -62,7 +63,7 @@ impl Reset {
 impl std::fmt::Display for Reset {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::PodsStopped => f.write_str("no process of a pod"),
+            Self::PodsStopped => f.write_str("no process of a pod, no init or join that still runs"),
             Self::SetAside { paths, spared } => {
                 write!(f, "set aside {}", paths.join(" "))?;
                 let mut stays = spared.iter().flat_map(stays).filter(|path| !spared.contains_key(path)).peekable();

@@ -65,6 +65,11 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
             Ok(Output::default())
         }
         "show" => Ok(show(system, state, unit)),
+        "list-units" => {
+            let (start, end) = args.last().and_then(|pattern| pattern.split_once('*')).unwrap_or_default();
+            let known = state.units.keys().filter(|name| name.starts_with(start) && name.ends_with(end));
+            Ok(Output::text(known.map(|name| format!("{name} loaded - - {name}\n")).collect::<String>()))
+        }
         "is-active" => {
             let active = state.units.get(unit).is_some_and(|unit| unit.active);
             Ok(if active { Output::text("active\n") } else { Output { code: 3, ..Output::text("inactive\n") } })

@@ -11,7 +11,7 @@ use kubexm_plan::reset::Reset;
 use serde::{Deserialize, Serialize};
 
 use crate::teardown::{network, pods};
-use crate::{Converge, Machine, OpError, Wave};
+use crate::{Converge, Machine, OpError, Wave, systemd, transient};
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,17 +44,30 @@ impl Traces {
     }
 }
 
+const KUBELET: &str = "kubelet.service";
+
+/// An init or join outlives its agent: it would go on to start kubelet and write what is about to be taken away. One that
+/// came that far has started kubelet since it was stopped.
+fn stop(machine: &Machine) -> Result<(), OpError> {
+    for unit in transient::running(machine)? {
+        systemd::stop(machine, &unit)?;
+    }
+    if systemd::show(machine, KUBELET)?.running() {
+        systemd::stop(machine, KUBELET)?;
+    }
+    pods::stop_all(machine)
+}
+
 impl Converge for Reset {
     type State = Traces;
 
     fn observe(&self, machine: &Machine) -> Result<Traces, OpError> {
         Ok(match self {
-            Self::PodsStopped => Traces::left(
-                pods::running(machine)?
-                    .into_iter()
-                    .map(|found| format!("{} (pid {})", found.name, found.pid))
-                    .collect(),
-            ),
+            Self::PodsStopped => {
+                let mut left = transient::running(machine)?;
+                left.extend(pods::running(machine)?.iter().map(|found| format!("{} (pid {})", found.name, found.pid)));
+                Traces::left(left)
+            }
             Self::NetworkCleared => Traces::left(network::leftovers(machine)?),
             Self::SetAside { paths, spared } => Traces::Folders {
                 folders: paths.iter().map(|path| set_aside::look(machine, path, spared)).collect::<Result<_, _>>()?,
@@ -81,7 +94,7 @@ impl Converge for Reset {
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         match self {
-            Self::PodsStopped => pods::stop_all(machine),
+            Self::PodsStopped => stop(machine),
             Self::NetworkCleared => network::clear(machine),
             Self::SetAside { paths, spared } => {
                 paths.iter().try_for_each(|path| set_aside::set_aside(machine, path, spared))
