@@ -41,13 +41,13 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
     }
     let made = made(host.ledger);
     let stamped = host.facts.stamp.as_ref().map(|stamp| stamp.cluster.as_str());
-    let recorded = made.iter().flat_map(|record| &record.ops).filter_map(|op| match op {
+    let mut recorded = made.iter().flat_map(|record| &record.ops).filter_map(|op| match op {
         Op::Stamp(stamp) => Some(stamp.cluster.as_str()),
         _ => None,
     });
     // An older cluster's stamp may be in the ledger yet, when that one was taken away by other means: what was stamped last
     // says whose host it is, and what is older goes with it.
-    if let Some(other) = stamped.or_else(|| recorded.last()).filter(|name| *name != cluster) {
+    if let Some(other) = stamped.or_else(|| recorded.next_back()).filter(|name| *name != cluster) {
         return Err(RecipeError::OtherCluster {
             host: host.name.to_owned(),
             found: other.to_owned(),
