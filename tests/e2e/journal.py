@@ -125,9 +125,11 @@ def next_kill(run, seed, kill, of):
 
 
 def before_init(run, seed, kill, of):
-    plan = steps(Path(run) / "plan.json")
-    # Its host must have enough to do while the others are looked at, or it would be begun before the record is reached.
-    print(draw(run, seed, int(kill), int(of), ancestors(plan, [s["id"] for s in plan if makes_cluster(s)]), keep=10))
+    """Nothing when its host has no longer enough to do: it would be begun while the other hosts write their records."""
+    plan, keep = steps(Path(run) / "plan.json"), 10
+    wanted = ancestors(plan, [s["id"] for s in plan if makes_cluster(s)])
+    if len(wanted - ended(run)) > keep:
+        print(draw(run, seed, int(kill), int(of), wanted, keep))
 
 
 def init(run):
