@@ -112,12 +112,14 @@ def ancestors(plan, ids):
 
 
 def draw(run, seed, kill, of, wanted, keep=0):
-    """A number of a record, over all attempts. Each begins with one and looks at what holds (a record each); a step that is
-    still to be done writes one or two. At least one is left for each kill that follows, and so many steps as are kept."""
+    """A number of a record, over all attempts. Each begins with one and looks at what holds (a record each), while steps that
+    are still to be done write one or two: it dies among either. At least one step is left for each kill that follows, and so
+    many as are kept; and an attempt whose steps all hold dies before it says so."""
     held = ended(run)
     left, kills = len(wanted - held) - keep, of - kill + 1
     share = max(1, min(left - kills + 1, 2 * left // kills))
-    return len(journal(run)) + 1 + len(held) + random.Random(f"{seed}/{kill}").randint(1, share)
+    record = random.Random(f"{seed}/{kill}").randint(1, len(held) + share)
+    return len(journal(run)) + 1 + min(record, len(steps(Path(run) / "plan.json")) - 1)
 
 
 def next_kill(run, seed, kill, of):
