@@ -148,7 +148,7 @@ pub const ROWS: &[Row] = rows! {
         } => "another version, network", "the bundle it was made with", "not built yet";
 
     "existing" Fail NODE1, "a node of another cluster of ours", |s| stamp(s.node1(), "other")
-        => "cluster \"other\" (run r1)", "\"demo\"", "kubeadm reset";
+        => "cluster \"other\" (run r1)", "\"demo\"", "kubexm-install reset -f";
 
     "ports" Fail NODE1, "the API's port taken", |s| {
             s.node1().process(4242, "haproxy", &[99]);
