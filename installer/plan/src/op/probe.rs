@@ -1,0 +1,59 @@
+//! What is looked at until it holds.
+
+use std::collections::BTreeMap;
+
+use kubexm_spec::depot::Repository;
+use serde::{Deserialize, Serialize};
+
+/// Something to look at until it holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "probe", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Probe {
+    /// containerd answers over CRI with the `k8s.io` namespace, and `config dump` shows what we wrote.
+    CriReady {
+        /// Strings that `containerd config dump` must contain.
+        config_dump: Vec<String>,
+    },
+    /// An HTTPS GET answers 200, trusting the CA in this file.
+    Https {
+        /// URL.
+        url: String,
+        /// PEM file on the node.
+        ca: String,
+    },
+    /// A registry answers for every reference and every blob with its digest, trusting the CA in this file.
+    RegistryServes {
+        /// `https://registry.example.kubexm.internal:5000`.
+        url: String,
+        /// PEM file on the node.
+        ca: String,
+        /// Everything that is asked for.
+        repositories: BTreeMap<String, Repository>,
+    },
+    /// A node is Ready.
+    NodeReady {
+        /// Node name.
+        node: String,
+    },
+    /// Every pod of these namespaces runs and is ready, and no container uses an image outside the list.
+    PodsRunning {
+        /// Namespaces.
+        namespaces: Vec<String>,
+        /// Full references that may appear.
+        images: Vec<String>,
+    },
+    /// From inside a pod's network namespace (our pause image): the cluster DNS resolves the API service's name, and
+    /// the service address accepts a connection.
+    PodNetwork {
+        /// Node the pod is put on.
+        node: String,
+        /// Pause image reference.
+        image: String,
+        /// `kubernetes.default.svc.cluster.local`.
+        name: String,
+        /// Cluster DNS address.
+        dns: String,
+        /// `10.233.0.1:443`.
+        service: String,
+    },
+}

@@ -1,0 +1,136 @@
+//! Who a host is, and what it is to the others: names, addresses, clocks.
+
+use super::*;
+
+#[test]
+fn a_name_that_is_no_dns_name_is_refused() {
+    let found = findings(|site| {
+        let facts = site.facts.remove("node1").unwrap();
+        site.cluster.hosts[0].name = "Node_1".to_owned();
+        site.cluster.role_groups.control_plane = vec!["Node_1".to_owned()];
+        site.facts.insert("Node_1".to_owned(), Facts { hostname: "Node_1".to_owned(), ..facts });
+    });
+    one(found, Severity::Fail, "hostname", "Node_1");
+}
+
+#[test]
+fn another_hostname_is_said_and_debians_own_line_is_not() {
+    warns(|f| f.hostname = "localhost".to_owned(), "hostname", "localhost");
+    warns(|f| f.hostname_addresses = vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))], "hostname", "192.0.2.1");
+    passes(|f| f.hostname_addresses = vec![IpAddr::V4(Ipv4Addr::new(10, 77, 0, 11))]);
+}
+
+#[test]
+fn a_hostname_that_is_another_hosts_name_is_refused() {
+    let found = findings(|site| {
+        second_host(site);
+        site.facts().hostname = "node2".to_owned();
+    });
+    one(found, Severity::Fail, "hostname", "another host's name");
+}
+
+#[test]
+fn one_address_for_two_hosts_is_refused() {
+    let found = findings(|site| {
+        second_host(site);
+        site.cluster.hosts[1].internal_address = Some(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 11)));
+        site.facts.get_mut("node2").unwrap().interfaces[0].addresses.push("10.77.0.11/24".to_owned());
+    });
+    one(found, Severity::Fail, "address", "that of node1");
+}
+
+#[test]
+fn a_parameter_that_a_later_file_sets_otherwise_is_refused_before_anything_is_changed() {
+    let boot = |value: &str, line: &str| {
+        let boot = BootSysctl { value: value.to_owned(), line: line.to_owned() };
+        move |f: &mut Facts| drop(f.boot_sysctls.insert("net.ipv4.ip_forward".to_owned(), boot))
+    };
+    fails(boot("0", "/etc/sysctl.d/99-sysctl.conf:12"), "sysctls", "/etc/sysctl.d/99-sysctl.conf:12 sets net.ipv4");
+    passes(boot("1", "/etc/sysctl.d/99-sysctl.conf:12"));
+    passes(boot("0", "/usr/lib/sysctl.d/50-default.conf:3"));
+}
+
+#[test]
+fn nodes_with_packets_of_different_sizes_are_said() {
+    let with = |mtu| {
+        findings(|site| {
+            second_host(site);
+            site.facts.get_mut("node2").unwrap().interfaces[0].mtu = mtu;
+        })
+    };
+    one(with(9000), Severity::Warn, "mtu", "9000 on eth0, and 1500 on eth0 of node1");
+    assert_eq!(with(0), Vec::new());
+}
+
+/// This many control planes, every one with good facts.
+fn control_planes(site: &mut Site, number: u8) {
+    for last in 12..11 + number {
+        let name = format!("node{}", last - 10);
+        site.cluster.hosts.push(sample::host(&name, last));
+        site.facts.insert(name.clone(), sample::facts(&name, last));
+        site.cluster.role_groups.control_plane.push(name);
+    }
+}
+
+fn behind(vip: [u8; 4], port: u16) -> LoadBalancerMode {
+    LoadBalancerMode::External { vip: vip.into(), port }
+}
+
+#[test]
+fn several_control_planes_without_a_load_balancer_are_said() {
+    let said = findings(|site| control_planes(site, 3));
+    assert!(said[0].mend.contains("all of them under one name"), "{}", said[0]);
+    one(said, Severity::Warn, "control-planes", "no load balancer");
+    let balanced = findings(|site| {
+        control_planes(site, 3);
+        site.cluster.load_balancer.mode = behind([10, 77, 0, 100], 6443);
+    });
+    assert_eq!(balanced, Vec::new());
+}
+
+#[test]
+fn an_even_number_of_control_planes_is_said() {
+    let even = findings(|site| {
+        control_planes(site, 2);
+        site.cluster.load_balancer.mode = behind([10, 77, 0, 100], 6443);
+    });
+    one(even, Severity::Warn, "control-planes", "2 control planes, each with an etcd member");
+}
+
+#[test]
+fn a_load_balancer_that_is_a_control_plane_or_lies_in_our_networks_is_refused() {
+    let at = |vip, port| findings(|site| site.cluster.load_balancer.mode = behind(vip, port));
+    one(at([10, 77, 0, 11], 6443), Severity::Fail, "control-planes", "10.77.0.11:6443");
+    one(at([10, 233, 0, 7], 6443), Severity::Fail, "control-planes", "serviceCidr");
+    assert_eq!(at([10, 77, 0, 11], 8443), Vec::new());
+}
+
+#[test]
+fn an_address_that_no_interface_has_is_refused() {
+    fails(|f| f.interfaces[0].addresses = vec!["10.78.0.11/24".to_owned()], "address", "10.77.0.11");
+    let named = findings(|site| site.cluster.hosts[0].address = "node1.example".to_owned());
+    one(named, Severity::Fail, "address", "internalAddress");
+    let interface = findings(|site| site.cluster.network.interface = Some("eth9".to_owned()));
+    one(interface, Severity::Fail, "address", "eth9");
+}
+
+#[test]
+fn a_clock_that_is_off_is_refused_with_half_the_round_trip_allowed() {
+    fails(|f| f.clock_offset_ms = 2_600, "time", "2.6 s");
+    fails(|f| f.clock_offset_ms = -3_000, "time", "3.0 s");
+    passes(|f| {
+        f.clock_offset_ms = 2_600;
+        f.round_trip_ms = 1_300;
+    });
+    warns(|f| f.time_services.clear(), "time", "no active time service");
+}
+
+#[test]
+fn two_nodes_on_either_side_of_the_controller_are_compared_with_each_other() {
+    let found = findings(|site| {
+        second_host(site);
+        site.facts().clock_offset_ms = 1_500;
+        site.facts.get_mut("node2").unwrap().clock_offset_ms = -1_500;
+    });
+    one(found, Severity::Fail, "time", "that of node1");
+}
