@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::{Plan, StepId};
+use kubexm_plan::Plan;
 
 /// What a failure means for the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +37,8 @@ pub(crate) struct Domains<'a> {
 }
 
 impl<'a> Domains<'a> {
-    /// A host of which all was there when an earlier attempt ended is no host to be taken back: its node is in use.
-    pub(crate) fn of(plan: &'a Plan, max: usize, held: &BTreeSet<StepId>) -> Self {
-        let in_use = |host: &str| {
-            let mut own = plan.steps.iter().filter(|step| step.domain() == host).peekable();
-            own.peek().is_some() && own.all(|step| held.contains(&step.id))
-        };
-        let expendable = plan.hosts.iter().filter(|h| h.expendable && !in_use(&h.name));
-        let expendable = expendable.map(|h| h.name.as_str()).collect();
+    pub(crate) fn of(plan: &'a Plan, max: usize) -> Self {
+        let expendable = plan.hosts.iter().filter(|h| h.expendable).map(|h| h.name.as_str()).collect();
         Self { expendable, max, left_out: BTreeMap::new() }
     }
 

@@ -92,8 +92,7 @@ async fn forward(carrier: &Carrier<'_, '_>) -> Result<Outcome, EngineError> {
     let attempt = carrier.attempt;
     attempt.emit(EventKind::Phase { name: "run".to_owned() });
     begin(attempt)?;
-    let held = attempt.lock().replay().held.clone();
-    let mut schedule = Schedule::of(attempt.plan, attempt.options.max_failed_hosts, &held)?;
+    let mut schedule = Schedule::of(attempt.plan, attempt.options.max_failed_hosts)?;
     let first = carrier.run_steps(&mut schedule).await?;
     let outcome = end(attempt, &schedule)?;
     if outcome != Outcome::Failed {
@@ -187,7 +186,15 @@ impl<'p> Carrier<'_, 'p> {
                 self.attempt.collect_evidence(host).await;
                 let why = self.attempt.lock().replay().first_failure_of(self.attempt.plan, host);
                 let scope = Scope::Host { host: host.to_owned() };
-                Ok(Done::Host(host, self.attempt.undo(scope, &why).await?))
+                // All of it was there when an earlier attempt ended: people use its node.
+                let in_use = self.attempt.lock().replay().held_whole(self.attempt.plan, host);
+                Ok(Done::Host(
+                    host,
+                    match in_use {
+                        true => self.attempt.leave(scope, &why)?,
+                        false => self.attempt.undo(scope, &why).await?,
+                    },
+                ))
             }
         }
     }

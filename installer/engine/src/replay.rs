@@ -209,6 +209,12 @@ impl Replay {
         Ok(())
     }
 
+    /// Whether all steps of a host held when an attempt ended and what it did stayed.
+    pub(crate) fn held_whole(&self, plan: &Plan, host: &str) -> bool {
+        let mut own = plan.steps.iter().filter(|step| step.domain() == host).peekable();
+        own.peek().is_some() && own.all(|step| self.held.contains(&step.id))
+    }
+
     fn stand(&mut self) {
         let holds = |story: &StepStory| matches!(story.state, StepState::Satisfied | StepState::Done);
         self.stood = true;

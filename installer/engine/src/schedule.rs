@@ -1,7 +1,7 @@
 //! Which step may run next: the DAG of a plan, how many hosts and steps work at once, and which hosts were left out.
 //! Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use kubexm_plan::{Plan, StepId};
 use petgraph::Direction;
@@ -90,11 +90,11 @@ pub(crate) struct Schedule<'a> {
 }
 
 impl<'a> Schedule<'a> {
-    /// Everything waits. So many hosts may be left out, of those that did not hold whole when an earlier attempt ended.
-    pub(crate) fn of(plan: &'a Plan, max_failed_hosts: usize, held: &BTreeSet<StepId>) -> Result<Self, EngineError> {
+    /// Everything waits. So many hosts may be left out.
+    pub(crate) fn of(plan: &'a Plan, max_failed_hosts: usize) -> Result<Self, EngineError> {
         let graph = dag(plan)?;
         let states = vec![State::Waiting; plan.steps.len()];
-        Ok(Self { plan, graph, states, room: Room::default(), domains: Domains::of(plan, max_failed_hosts, held) })
+        Ok(Self { plan, graph, states, room: Room::default(), domains: Domains::of(plan, max_failed_hosts) })
     }
 
     /// Takes the next step that may run now, in the order of the plan.

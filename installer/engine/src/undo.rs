@@ -82,6 +82,12 @@ impl Attempt<'_> {
         self.end_undo(scope, taking.end(self.plan))
     }
 
+    /// Takes nothing back of what belongs to the scope, and says so.
+    pub(crate) fn leave(&self, scope: Scope, why: &str) -> Result<UndoResult, EngineError> {
+        self.record(Record::UndoBegan { scope: scope.clone(), why: why.to_owned(), steps: Vec::new() })?;
+        self.end_undo(scope, UndoEnd::Stuck { why: "it was in the cluster before this attempt".to_owned() })
+    }
+
     fn end_undo(&self, scope: Scope, end: UndoEnd) -> Result<UndoResult, EngineError> {
         let result = match &end {
             UndoEnd::TakenBack => UndoResult::TakenBack,
