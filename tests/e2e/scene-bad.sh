@@ -20,7 +20,15 @@ check "an origin that is down is named" exits 40 "$BUNDLE" build -f "$WORK/clust
 rm -rf "$WORK/cache-bad" "$WORK/cache-down"
 
 cp "$FILE" "$WORK/flipped.tar.zst"
-printf '\xff' | dd of="$WORK/flipped.tar.zst" bs=1 seek=200000000 conv=notrunc status=none
+# Turned over, not overwritten: whatever stood there, it is another byte now.
+python3 - "$WORK/flipped.tar.zst" 200000000 << 'FLIP'
+import sys
+with open(sys.argv[1], "r+b") as file:
+    file.seek(int(sys.argv[2]))
+    byte = file.read(1)[0]
+    file.seek(-1, 1)
+    file.write(bytes([byte ^ 0x55]))
+FLIP
 check "one flipped byte is found" exits 30 "$BUNDLE" verify "$WORK/flipped.tar.zst"
 check "the installer refuses it before it touches a host" exits 30 install --bundle "$WORK/flipped.tar.zst" -y
 truncate -s 200000000 "$WORK/flipped.tar.zst"
