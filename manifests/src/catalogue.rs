@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_spec::{Digest, Program, Trust};
+use kubexm_spec::{ArtifactKey, Digest, Program, Trust};
 use serde::{Deserialize, Serialize};
 
 use crate::component::Component;
@@ -63,6 +63,15 @@ impl Catalogue {
     /// The component of a program.
     pub fn component(&self, program: Program) -> Option<&Component> {
         self.components.get(program.name())
+    }
+
+    /// The licence that upstream declares for an artifact, as an SPDX identifier; of what users add nothing is known.
+    pub fn licence(&self, key: &ArtifactKey) -> Option<&str> {
+        match key {
+            ArtifactKey::Binary(program) => self.component(*program)?.licence.as_deref(),
+            ArtifactKey::Image(image) => self.images.iter().find(|rule| rule.name == image.name())?.licence.as_deref(),
+            ArtifactKey::Installer | ArtifactKey::ExtraFile(_) | ArtifactKey::ExtraImage(_) => None,
+        }
     }
 
     /// The release of a Kubernetes version or minor, with or without `v`.

@@ -16,6 +16,9 @@ pub struct Component {
     pub name: String,
     /// Always `binary`.
     pub kind: Kind,
+    /// Under which licence upstream publishes it, as an SPDX identifier; none where that is not one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub licence: Option<String>,
     /// The origin's address.
     pub url: String,
     /// The file's name.

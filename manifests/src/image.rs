@@ -22,6 +22,10 @@ pub struct ImageRule {
     pub role: NodeRole,
     /// Place in the bundle: lower comes first.
     pub stage: u8,
+    /// Under which licence upstream publishes the program that the image is of, as an SPDX identifier; what else lies in
+    /// its layers has licences of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub licence: Option<String>,
 }
 
 /// A feature that brings images.

@@ -285,3 +285,16 @@ fn the_images_of_a_feature_are_those_that_are_required() {
     all.sort();
     assert_eq!(all, found.images());
 }
+
+#[test]
+fn licences_are_known_of_every_program_and_image_and_travel_with_the_part_that_was_used() {
+    let catalogue = Catalogue::embedded();
+    let requirements = needs(&for_version(Some("v1.34.4")));
+    let used = catalogue.used_by(&requirements);
+    for item in &requirements.items {
+        let wanted = (!matches!(item.key, ArtifactKey::Installer)).then_some("Apache-2.0");
+        assert_eq!(used.licence(&item.key), wanted, "{}", item.key);
+    }
+    assert_eq!(used.licence(&ArtifactKey::ExtraImage("docker.io/library/busybox:1".into())), None);
+    assert!(catalogue.components.values().all(|component| component.licence.is_some()));
+}
