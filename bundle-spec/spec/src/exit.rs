@@ -1,4 +1,4 @@
-//! The one table of exit codes. Tens are the kind, units the detail; 2 is clap's.
+//! The one table of exit codes. Tens are the kind, units the detail; 1 is diff's, 2 is clap's.
 
 /// How a program ended. When several apply, the most severe (see [`ExitCode::worst`]) is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -6,6 +6,8 @@
 pub enum ExitCode {
     /// All well.
     Ok = 0,
+    /// `diff --exit-code`: the two differ (the code of `git diff --exit-code` and `cmp`).
+    Differs = 1,
     /// The command line is wrong (clap's own code).
     Usage = 2,
     /// The operator said no, or interrupted.
@@ -68,8 +70,9 @@ pub enum ExitCode {
 
 impl ExitCode {
     /// Every code, in order.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Ok,
+        Self::Differs,
         Self::Usage,
         Self::Declined,
         Self::NeedsYes,
@@ -110,6 +113,7 @@ impl ExitCode {
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Ok => "all well",
+            Self::Differs => "the two differ (diff --exit-code)",
             Self::Usage => "the command line is wrong",
             Self::Declined => "the operator said no, or interrupted",
             Self::NeedsYes => "a change without a terminal needs -y",
