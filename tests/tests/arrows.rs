@@ -11,13 +11,22 @@ use std::process::Command;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("kubexm-spec", &[]),
     ("kubexm-archive", &["kubexm-spec"]),
-    ("kubexm-transport", &["kubexm-spec"]),
+    ("kubexm-signing", &["kubexm-spec", "kubexm-archive"]),
+    ("kubexm-transport", &["kubexm-spec", "kubexm-archive"]),
     ("kubexm-terminal", &["kubexm-spec"]),
     ("kubexm-manifests", &["kubexm-spec"]),
     ("kubexm-builder", &["kubexm-spec", "kubexm-archive", "kubexm-transport", "kubexm-manifests"]),
     (
         "kubexm-bundle",
-        &["kubexm-spec", "kubexm-archive", "kubexm-transport", "kubexm-manifests", "kubexm-terminal", "kubexm-builder"],
+        &[
+            "kubexm-spec",
+            "kubexm-archive",
+            "kubexm-signing",
+            "kubexm-transport",
+            "kubexm-manifests",
+            "kubexm-terminal",
+            "kubexm-builder",
+        ],
     ),
     ("kubexm-plan", &["kubexm-spec"]),
     ("kubexm-recipes", &["kubexm-spec", "kubexm-manifests", "kubexm-plan"]),
@@ -29,6 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "kubexm-spec",
             "kubexm-archive",
+            "kubexm-signing",
             "kubexm-terminal",
             "kubexm-manifests",
             "kubexm-plan",

@@ -1,0 +1,129 @@
+//! Key files of this machine: read within a limit, written once and never over another.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use crate::{Password, PrivateKey, PublicKey, SigningError};
+
+/// The most bytes of a key or password file.
+const LIMIT: u64 = 64 << 10;
+
+/// The variable that holds the password of a private key.
+pub const PASSWORD_ENV: &str = "KUBEXM_KEY_PASSWORD";
+
+/// A public key file.
+pub fn public_key(path: &Path) -> Result<PublicKey, SigningError> {
+    PublicKey::from_pem(&path.display().to_string(), &read(path)?)
+}
+
+/// A private key file. The password is read only when the key is encrypted.
+pub fn private_key(path: &Path, password_file: Option<&Path>) -> Result<PrivateKey, SigningError> {
+    PrivateKey::from_pem(&path.display().to_string(), &read(path)?, || password(password_file))
+}
+
+/// A private key in a variable of the environment, as CI hands secrets over.
+pub fn private_key_from_env(variable: &str, password_file: Option<&Path>) -> Result<PrivateKey, SigningError> {
+    let text = std::env::var_os(variable).ok_or_else(|| SigningError::NoVariable { name: variable.to_owned() })?;
+    let text = Zeroizing::new(text.into_encoded_bytes());
+    PrivateKey::from_pem(&format!("${variable}"), &text, || password(password_file))
+}
+
+/// The password of a private key: of the file, or of [`PASSWORD_ENV`].
+pub fn password(file: Option<&Path>) -> Result<Option<Password>, SigningError> {
+    match file {
+        Some(path) => Ok(Some(Password::from_file_content(read(path)?))),
+        None => Ok(std::env::var_os(PASSWORD_ENV).map(|value| Password::new(value.into_encoded_bytes()))),
+    }
+}
+
+/// The password for a new key: the same, but not an empty one.
+pub fn new_password(file: Option<&Path>) -> Result<Option<Password>, SigningError> {
+    match password(file)? {
+        Some(password) if password.is_empty() => {
+            Err(SigningError::EmptyPassword { from: if file.is_some() { "the password file" } else { PASSWORD_ENV } })
+        }
+        other => Ok(other),
+    }
+}
+
+/// Every public key (`*.pub`) of a folder, by name; none when there is no such folder. One that cannot be read is an
+/// error: to leave it out would be to trust fewer keys than the operator put there, without a word.
+pub fn public_keys_in(folder: &Path) -> Result<Vec<PublicKey>, SigningError> {
+    let failed = |source| SigningError::Io { action: "list", path: folder.to_owned(), source };
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(failed)?,
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "pub") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    paths.iter().map(|path| public_key(path)).collect()
+}
+
+/// Writes a key pair as `NAME.key` (mode 0600) and `NAME.pub`. Neither may be there; when one cannot be written, none is.
+pub fn write_pair(
+    name: &Path,
+    key: &PrivateKey,
+    password: Option<&Password>,
+) -> Result<(PathBuf, PathBuf), SigningError> {
+    let (private, public) = (with_suffix(name, ".key"), with_suffix(name, ".pub"));
+    if let Some(path) = [&private, &public].into_iter().find(|path| path.symlink_metadata().is_ok()) {
+        return Err(SigningError::Exists { path: path.clone() });
+    }
+    let text = key.to_pem(password)?;
+    write_new(&private, 0o600, text.as_bytes())?;
+    if let Err(error) = write_new(&public, 0o644, key.public().to_pem().as_bytes()) {
+        // A private key without its public half is of no use, and would stand in the way of the next try.
+        let _ = std::fs::remove_file(&private);
+        return Err(error);
+    }
+    Ok((private, public))
+}
+
+fn with_suffix(name: &Path, suffix: &str) -> PathBuf {
+    let mut name = name.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// `O_EXCL`: what appeared in the meantime is not overwritten, and no link is followed.
+fn write_new(path: &Path, mode: u32, content: &[u8]) -> Result<(), SigningError> {
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(mode).open(path).map_err(|source| {
+            match source.kind() {
+                io::ErrorKind::AlreadyExists => SigningError::Exists { path: path.to_owned() },
+                _ => SigningError::Io { action: "create", path: path.to_owned(), source },
+            }
+        })?;
+    let written = file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| sync_folder(path));
+    written.map_err(|source| {
+        let _ = std::fs::remove_file(path);
+        SigningError::Io { action: "write", path: path.to_owned(), source }
+    })
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent)?.sync_all()
+}
+
+fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, SigningError> {
+    let failed = |source| SigningError::Io { action: "read", path: path.to_owned(), source };
+    let file = File::open(path).map_err(failed)?;
+    // Room for all of it from the start: a vector that grows leaves copies behind.
+    let mut content = Zeroizing::new(Vec::with_capacity(LIMIT as usize + 1));
+    file.take(LIMIT + 1).read_to_end(&mut content).map_err(failed)?;
+    if content.len() as u64 > LIMIT {
+        return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large for a key or a password")));
+    }
+    Ok(content)
+}
