@@ -23,8 +23,12 @@ pub fn carried(bundle: &Bundle) -> Result<Carried, BuildError> {
     let bad = |reason: String| BuildError::Member { member: "cluster.yaml", reason };
     let text = String::from_utf8(text).map_err(|e| bad(e.to_string()))?;
     let cluster = kubexm_spec::cluster::parse(&text).map_err(|problems| bad(problems.to_string()))?;
-    let catalogue = Catalogue::from_json(&bundle.read("catalogue.json", TEXT_LIMIT)?)?;
-    Ok(Carried { cluster, catalogue })
+    Ok(Carried { cluster, catalogue: catalogue(bundle)? })
+}
+
+/// Reads the catalogue that a bundle was built with.
+pub fn catalogue(bundle: &Bundle) -> Result<Catalogue, BuildError> {
+    Ok(Catalogue::from_json(&bundle.read("catalogue.json", TEXT_LIMIT)?)?)
 }
 
 /// What the cluster needs and the manifest does not list.

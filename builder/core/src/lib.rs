@@ -5,13 +5,18 @@
 
 pub mod build;
 pub mod complete;
+pub mod diff;
 mod error;
+pub mod extract;
 pub mod fetch;
 pub mod lock;
+pub mod oci;
 pub mod origins;
 pub mod pack;
 mod progress;
+pub mod provenance;
 pub mod resolve;
+pub mod sbom;
 
 pub use error::BuildError;
 pub use fetch::Fetched;

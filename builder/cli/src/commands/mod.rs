@@ -1,9 +1,15 @@
 //! One file per verb: arguments and `run`; the doc comment of the arguments is the help.
 
 mod build;
+mod cat;
+mod diff;
+mod extract;
 mod init;
 mod input;
 mod inspect;
+mod list;
+mod provenance;
+mod sbom;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -23,16 +29,25 @@ pub enum Verb {
     Build(build::Args),
     Verify(verify::Args),
     Inspect(inspect::Args),
+    List(list::Args),
+    Diff(diff::Args),
+    Extract(extract::Args),
+    Cat(cat::Args),
+    Sbom(sbom::Args),
+    Provenance(provenance::Args),
 }
 
 impl Verb {
     /// Whether a machine reads.
     pub fn json(&self) -> bool {
         match self {
-            Self::Init(_) => false,
+            Self::Init(_) | Self::Cat(_) | Self::Sbom(_) | Self::Provenance(_) => false,
             Self::Build(args) => args.json,
             Self::Verify(args) => args.json,
             Self::Inspect(args) => args.json,
+            Self::List(args) => args.json,
+            Self::Diff(args) => args.json,
+            Self::Extract(args) => args.json,
         }
     }
 }
@@ -44,5 +59,11 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         Verb::Build(args) => build::run(args, display),
         Verb::Verify(args) => verify::run(&args, display),
         Verb::Inspect(args) => inspect::run(&args, display),
+        Verb::List(args) => list::run(&args, display),
+        Verb::Diff(args) => diff::run(&args, display),
+        Verb::Extract(args) => extract::run(&args, display),
+        Verb::Cat(args) => cat::run(&args, display),
+        Verb::Sbom(args) => sbom::run(&args, display),
+        Verb::Provenance(args) => provenance::run(&args, display),
     }
 }

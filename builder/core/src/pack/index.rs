@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_spec::lock::{Content, LockItem};
-use kubexm_spec::{Digest, Lock, names};
+use kubexm_spec::lock::Content;
+use kubexm_spec::{ArtifactKey, Digest, Lock, Platform, names};
 use serde_json::{Value, json};
 
 use crate::BuildError;
@@ -35,7 +35,7 @@ pub fn build(lock: &Lock) -> Result<Index, BuildError> {
                 }),
             ),
             Content::File { file_name, digest, size } => {
-                let name = ref_name(item, file_name);
+                let name = ref_name(&item.key, &item.version, item.platform, file_name);
                 let manifest = encode(&json!({
                     "schemaVersion": 2,
                     "mediaType": MANIFEST,
@@ -69,12 +69,12 @@ pub fn build(lock: &Lock) -> Result<Index, BuildError> {
 }
 
 /// `kubexm/<kind>/<name>:<version>-<os>-<arch>`; files of the user have neither version nor platform.
-fn ref_name(item: &LockItem, file_name: &str) -> String {
-    let kind = item.key.kind().as_str();
-    match item.platform {
+pub(crate) fn ref_name(key: &ArtifactKey, version: &str, platform: Option<Platform>, file_name: &str) -> String {
+    let kind = key.kind().as_str();
+    match platform {
         Some(platform) => {
-            let version = if item.version.is_empty() { "0" } else { &item.version };
-            format!("kubexm/{kind}/{}:{version}-{}-{}", item.key.name(), platform.os(), platform.arch)
+            let version = if version.is_empty() { "0" } else { version };
+            format!("kubexm/{kind}/{}:{version}-{}-{}", key.name(), platform.os(), platform.arch)
         }
         None => format!("kubexm/{kind}/{file_name}"),
     }

@@ -3,6 +3,8 @@
 mod index;
 mod members;
 
+pub(crate) use index::ref_name;
+
 use std::path::Path;
 
 use kubexm_archive::{ArchiveError, Options, Written};

@@ -1,0 +1,178 @@
+//! `kubexm-bundle diff`.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use kubexm_archive::Bundle;
+use kubexm_builder::diff::{Change, Changed, Diff, diff};
+use kubexm_spec::manifest::{Artifact, FORMAT};
+use kubexm_spec::{Digest, ExitCode, Manifest};
+use kubexm_terminal::{Display, Failure, Mode, bytes};
+use serde_json::{Value, json};
+
+use super::input;
+
+/// The most bytes that a manifest.json may have.
+const MANIFEST_LIMIT: u64 = 64 << 20;
+
+/// Show what is different between two bundles: artifacts, bytes, and what a delta would carry
+///
+/// Each side is a bundle or a manifest.json that was taken out of one; only the manifests are read. Differences are no
+/// error: the exit code is 0, or with --exit-code, as git diff has it, 0 when nothing is different and 1 otherwise.
+///
+/// Examples:
+///   kubexm-bundle diff old.tar.zst new.tar.zst
+///   kubexm-bundle cat old.tar.zst manifest.json > sent.json; kubexm-bundle diff sent.json new.tar.zst
+///   kubexm-bundle diff --exit-code a.tar.zst b.tar.zst || echo different
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The old bundle, or its manifest.json
+    old: PathBuf,
+    /// The new bundle, or its manifest.json
+    new: PathBuf,
+    /// End with 1 when the two differ
+    #[arg(long)]
+    exit_code: bool,
+    /// One JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// One of the two.
+struct Side {
+    manifest: Manifest,
+    digest: Digest,
+    /// None of a bare manifest.
+    bundle: Option<Bundle>,
+}
+
+pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+    let (old, new) = (side(&args.old)?, side(&args.new)?);
+    let diff = diff(&old.manifest, &new.manifest);
+    let differs = old.digest != new.digest;
+    match display.mode() {
+        Mode::Json => display.answer(&document(args, &old, &new, &diff, differs).to_string()),
+        _ => display.answer(&text(&diff, differs, stored(&new, &diff))),
+    }
+    if differs && args.exit_code { Err(Failure::silent(ExitCode::Differs)) } else { Ok(()) }
+}
+
+/// A manifest begins with a brace, and nothing else that is asked for does.
+fn side(path: &Path) -> Result<Side, Failure> {
+    let unreadable = |e: std::io::Error| Failure::new(ExitCode::Disk, format!("cannot read {}: {e}", path.display()));
+    if path.is_file() {
+        let mut file = File::open(path).map_err(unreadable)?;
+        let mut json = Vec::new();
+        file.by_ref().take(1).read_to_end(&mut json).map_err(unreadable)?;
+        if json == b"{" {
+            file.take(MANIFEST_LIMIT).read_to_end(&mut json).map_err(unreadable)?;
+            return bare(path, &json);
+        }
+    }
+    let bundle = input::bundle(path)?;
+    Ok(Side { manifest: bundle.manifest().clone(), digest: bundle.manifest_digest(), bundle: Some(bundle) })
+}
+
+fn bare(path: &Path, json: &[u8]) -> Result<Side, Failure> {
+    let value: Value = serde_json::from_slice(json).map_err(|e| {
+        Failure::new(ExitCode::NotABundle, format!("{} is neither a bundle nor a manifest.json: {e}", path.display()))
+    })?;
+    if let Some(format) = value.get("format").and_then(Value::as_u64).filter(|format| *format > u64::from(FORMAT)) {
+        let text = format!("{} is of a newer format: {format}; use the kubexm that came with it", path.display());
+        return Err(Failure::new(ExitCode::BundleNewer, text));
+    }
+    let manifest = serde_json::from_value(value).map_err(|e| {
+        Failure::new(ExitCode::NotABundle, format!("{} is no manifest.json of a bundle: {e}", path.display()))
+    })?;
+    Ok(Side { manifest, digest: Digest::of(json), bundle: None })
+}
+
+/// What the delta's members take in the new bundle's file: what they would take in a delta of the same level.
+fn stored(new: &Side, diff: &Diff<'_>) -> Option<u64> {
+    let bundle = new.bundle.as_ref()?;
+    diff.delta.iter().map(|member| Some(bundle.stored_size(bundle.find(&member.name)?))).sum()
+}
+
+fn text(diff: &Diff<'_>, differs: bool, stored: Option<u64>) -> String {
+    if !differs {
+        return "no difference".to_owned();
+    }
+    let mut lines: Vec<String> = diff.artifacts.iter().map(line).collect();
+    if diff.is_empty() {
+        lines
+            .push("the same bytes of artifacts; the manifests differ in name, zone, tool or addresses only".to_owned());
+    }
+    lines.extend(diff.texts.iter().map(|(name, change)| format!("{} {name}", mark(*change))));
+    let count = |change| diff.artifacts.iter().filter(|changed| changed.change() == change).count();
+    lines.push(format!(
+        "{} artifacts added, {} removed, {} changed, {} the same; {} of blobs added, {} removed, {} kept",
+        count(Change::Added),
+        count(Change::Removed),
+        count(Change::Changed),
+        diff.same,
+        bytes(diff.added_bytes),
+        bytes(diff.removed_bytes),
+        bytes(diff.kept_bytes),
+    ));
+    let packed = stored.map(|stored| format!(", {} packed", bytes(stored))).unwrap_or_default();
+    lines.push(format!("a delta carries {} members, {}{packed}", diff.delta.len(), bytes(diff.delta_bytes())));
+    lines.join("\n")
+}
+
+fn line(changed: &Changed<'_>) -> String {
+    let of = |artifact: &Artifact| {
+        let version = if artifact.version.is_empty() { "-" } else { artifact.version.as_str() };
+        format!("{version} {}", artifact.digest.short())
+    };
+    let named = changed.new.or(changed.old);
+    let key = named.map(|artifact| artifact.key.to_string()).unwrap_or_default();
+    let platform = named.and_then(|artifact| artifact.platform).map_or_else(|| "any".to_owned(), |p| p.to_string());
+    let sides: Vec<String> = [changed.old, changed.new].into_iter().flatten().map(of).collect();
+    format!("{} {key:32} {platform:12} {}", mark(changed.change()), sides.join(" -> "))
+}
+
+const fn mark(change: Change) -> char {
+    match change {
+        Change::Added => '+',
+        Change::Removed => '-',
+        Change::Changed => '~',
+    }
+}
+
+fn document(args: &Args, old: &Side, new: &Side, diff: &Diff<'_>, differs: bool) -> Value {
+    let one = |artifact: &Artifact| {
+        json!({
+            "version": artifact.version, "name": artifact.name, "digest": artifact.digest,
+            "manifest": artifact.manifest, "size": artifact.size(),
+        })
+    };
+    let artifacts: Vec<Value> = diff
+        .artifacts
+        .iter()
+        .map(|changed| {
+            let named = changed.new.or(changed.old);
+            json!({
+                "change": changed.change().as_str(),
+                "key": named.map(|artifact| &artifact.key),
+                "platform": named.and_then(|artifact| artifact.platform),
+                "old": changed.old.map(one),
+                "new": changed.new.map(one),
+            })
+        })
+        .collect();
+    let texts: Vec<Value> =
+        diff.texts.iter().map(|(name, change)| json!({ "change": change.as_str(), "name": name })).collect();
+    json!({
+        "schema": "kubexm.io/diff/v1",
+        "old": { "file": args.old, "manifest": old.digest },
+        "new": { "file": args.new, "manifest": new.digest },
+        "differs": differs,
+        "artifacts": artifacts,
+        "same": diff.same,
+        "members": texts,
+        "bytes": { "added": diff.added_bytes, "removed": diff.removed_bytes, "kept": diff.kept_bytes },
+        "delta": { "members": diff.delta.len(), "bytes": diff.delta_bytes(), "stored": stored(new, diff) },
+    })
+}

@@ -1,0 +1,58 @@
+//! `kubexm-bundle provenance`.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use kubexm_builder::provenance::{Built, provenance};
+use kubexm_spec::digest::Hasher;
+use kubexm_spec::{Digest, ExitCode};
+use kubexm_terminal::{Display, Failure};
+
+use super::{input, sbom};
+
+/// Print what a bundle was built from, as an in-toto statement (v1) with SLSA provenance (v1)
+///
+/// Its subject is manifest.json by digest, which names every byte and stays the same when the bundle is signed, split or
+/// sent as a delta. Its dependencies are all artifacts with origin and digest; its parameters the digests of cluster.yaml
+/// and of the catalogue, and the zone. There is no clock in it. It is a statement to be signed, not a proof: cosign attest
+/// and others take it as it is.
+///
+/// Examples:
+///   kubexm-bundle provenance site.tar.zst -o site.intoto.json
+///   kubexm-bundle provenance site.tar.zst --files            # the file's own digest too; reads all of it
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The bundle
+    bundle: PathBuf,
+    /// Name the file (or each volume) by its digest as well; a signature put in later changes it
+    #[arg(long)]
+    files: bool,
+    /// File to write to; replaced when it is there [default: standard output]
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+    let bundle = input::bundle(&args.bundle)?;
+    let catalogue = sbom::catalogue(&bundle)?;
+    let files =
+        if args.files { bundle.files().iter().map(|path| named(path)).collect::<Result<_, _>>()? } else { Vec::new() };
+    let built = Built {
+        subject: sbom::subject(&bundle, &catalogue),
+        bundle_id: bundle.bundle_id(),
+        encoder: (&bundle.layout().encoder, bundle.layout().level),
+        files,
+    };
+    sbom::give(&provenance(&built), args.output.as_deref(), display)
+}
+
+/// A file's name without its folders, and its digest.
+fn named(path: &Path) -> Result<(String, Digest), Failure> {
+    let mut hasher = Hasher::default();
+    File::open(path)
+        .and_then(|mut file| std::io::copy(&mut file, &mut hasher))
+        .map_err(|e| Failure::new(ExitCode::Disk, format!("cannot read {}: {e}", path.display())))?;
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    Ok((name.to_string_lossy().into_owned(), hasher.finish()))
+}

@@ -1,0 +1,131 @@
+//! Taking things out of a bundle: what an item of the command line means, which files it becomes, and writing them.
+
+mod archive;
+mod find;
+mod plan;
+mod write;
+
+use std::path::PathBuf;
+
+use kubexm_archive::ArchiveError;
+use kubexm_spec::ExitCode;
+
+pub use archive::oci_archive;
+pub use find::{Item, find};
+pub use plan::{Content, Output, Plan, members, separate, single_layout};
+pub use write::{Extracted, save, write};
+
+/// Why something could not be taken out.
+#[derive(Debug, thiserror::Error)]
+pub enum ExtractError {
+    /// No artifact, reference, digest or member is called so.
+    #[error("there is no {item} in the bundle; the nearest: {}", nearest.join(", "))]
+    NoSuchItem {
+        /// As it was asked for.
+        item: String,
+        /// What is there and looks like it.
+        nearest: Vec<String>,
+    },
+    /// There, but not for the platform.
+    #[error("{item} is not in the bundle for {wanted}; it is for: {}", platforms.join(", "))]
+    NotForPlatform {
+        /// As it was asked for.
+        item: String,
+        /// As it was asked for.
+        wanted: String,
+        /// Platforms that it is there for.
+        platforms: Vec<String>,
+    },
+    /// One file for each of several platforms.
+    #[error("{item} is in the bundle for {}; choose one with --platform", platforms.join(" and "))]
+    Ambiguous {
+        /// As it was asked for.
+        item: String,
+        /// Platforms that it is there for.
+        platforms: Vec<String>,
+    },
+    /// An image where bytes are wanted, or bytes where images are.
+    #[error("{item} is {what}")]
+    WrongKind {
+        /// As it was asked for.
+        item: String,
+        /// What it is, and what to do.
+        what: &'static str,
+    },
+    /// Two items become one file.
+    #[error("two items would both become {}; take them out one after the other, into two folders", path.display())]
+    Clash {
+        /// Below the folder.
+        path: PathBuf,
+    },
+    /// Something is there already.
+    #[error("{} is there already{}; choose another folder, or overwrite with --force", path.display(), more(*others))]
+    Exists {
+        /// The first of them.
+        path: PathBuf,
+        /// How many more.
+        others: usize,
+    },
+    /// A name in the manifest would lead out of the folder.
+    #[error("the bundle calls a file {name:?}, which is no name of a file: do not trust this bundle")]
+    UnsafeName {
+        /// As the manifest has it.
+        name: String,
+    },
+    /// A folder below the target is a link, or no folder.
+    #[error("{} is a link or no folder, and what is behind it may lie elsewhere; remove it", path.display())]
+    NotAFolder {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The bundle holds an OCI document that cannot be read.
+    #[error("{member} of the bundle is no OCI document: {reason}")]
+    Document {
+        /// Member name.
+        member: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The operating system refused something.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file or folder.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// Reading the bundle failed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+}
+
+fn more(others: usize) -> String {
+    if others == 0 { String::new() } else { format!(", and {others} more") }
+}
+
+impl ExtractError {
+    /// How a program ends on it.
+    pub const fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::NoSuchItem { .. } | Self::NotForPlatform { .. } => ExitCode::BundleIncomplete,
+            Self::Ambiguous { .. }
+            | Self::WrongKind { .. }
+            | Self::Clash { .. }
+            | Self::Exists { .. }
+            | Self::NotAFolder { .. } => ExitCode::Usage,
+            Self::UnsafeName { .. } | Self::Document { .. } => ExitCode::BundleDamaged,
+            Self::Io { .. } => ExitCode::Disk,
+            Self::Archive(error) => error.exit_code(),
+        }
+    }
+}
+
+/// For `map_err`: what was tried, on what. An error of the bundle that a reader carries comes out as itself.
+fn io_error(action: &'static str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> ExtractError {
+    move |source| match source.downcast::<ArchiveError>() {
+        Ok(error) => ExtractError::Archive(error),
+        Err(source) => ExtractError::Io { action, path: path.to_owned(), source },
+    }
+}

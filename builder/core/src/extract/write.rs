@@ -1,0 +1,174 @@
+//! Writing a plan below a folder: each file verified while it is written, brought to the disk, then named.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use kubexm_archive::Bundle;
+use kubexm_spec::Digest;
+use kubexm_spec::digest::Hasher;
+
+use super::{Content, ExtractError, Output, Plan, io_error};
+
+/// How many bytes are read at once.
+const PIECE: usize = 1 << 20;
+
+/// One file that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extracted {
+    /// With the folder.
+    pub path: PathBuf,
+    /// In bytes.
+    pub size: u64,
+    /// Of the content.
+    pub sha256: Digest,
+}
+
+/// Writes everything below `folder`, or refuses before anything is written when something is there and `force` is not.
+///
+/// Files come under their names one by one, `index.json` of a layout last: what is cut off leaves whole files only.
+/// `progress` gets bytes of content that were written since it was called last.
+pub fn write(
+    bundle: &Bundle,
+    plan: &Plan,
+    folder: &Path,
+    force: bool,
+    progress: &dyn Fn(u64),
+) -> Result<Vec<Extracted>, ExtractError> {
+    fs::create_dir_all(folder).map_err(io_error("create", folder))?;
+    if !force {
+        nothing_there(plan, folder)?;
+    }
+    let mut folders = BTreeSet::from([folder.to_owned()]);
+    let mut written = Vec::new();
+    let (last, first): (Vec<_>, Vec<_>) = plan.iter().partition(|(path, _)| path.ends_with("index.json"));
+    for (path, output) in first.into_iter().chain(last) {
+        let into = parents(folder, path, &mut folders)?;
+        written.push(one(bundle, output, &into, &folder.join(path), force, progress)?);
+    }
+    for folder in folders {
+        File::open(&folder).and_then(|open| open.sync_all()).map_err(io_error("write out", &folder))?;
+    }
+    Ok(written)
+}
+
+fn nothing_there(plan: &Plan, folder: &Path) -> Result<(), ExtractError> {
+    let mut there = plan.keys().map(|path| folder.join(path)).filter(|path| fs::symlink_metadata(path).is_ok());
+    match there.next() {
+        Some(path) => Err(ExtractError::Exists { path, others: there.count() }),
+        None => Ok(()),
+    }
+}
+
+/// Makes the folders between, none of which may be a link: what is behind one may lie anywhere.
+fn parents(folder: &Path, path: &Path, made: &mut BTreeSet<PathBuf>) -> Result<PathBuf, ExtractError> {
+    let mut at = folder.to_owned();
+    for part in path.parent().into_iter().flat_map(Path::components) {
+        at.push(part);
+        if !made.insert(at.clone()) {
+            continue;
+        }
+        match fs::create_dir(&at) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            result => result.map_err(io_error("create", &at))?,
+        }
+        if !fs::symlink_metadata(&at).map_err(io_error("examine", &at))?.is_dir() {
+            return Err(ExtractError::NotAFolder { path: at });
+        }
+    }
+    Ok(at)
+}
+
+fn one(
+    bundle: &Bundle,
+    output: &Output,
+    into: &Path,
+    target: &Path,
+    force: bool,
+    progress: &dyn Fn(u64),
+) -> Result<Extracted, ExtractError> {
+    let mut temporary = temporary(target, into)?;
+    let mut hashed = Hashed { hasher: Hasher::default(), size: 0, start: [0; 4] };
+    let mut content = open(bundle, &output.content)?;
+    let mut piece = vec![0; PIECE];
+    loop {
+        let len = content.read(&mut piece).map_err(io_error("read what goes to", target))?;
+        let Some(piece) = piece.get(..len).filter(|piece| !piece.is_empty()) else { break };
+        hashed.take(piece);
+        temporary.write_all(piece).map_err(io_error("write", target))?;
+        progress(len as u64);
+    }
+    if output.program && hashed.start == *b"\x7fELF" {
+        let mode = temporary.as_file().metadata().map_err(io_error("examine", target))?.permissions().mode();
+        // Whoever may read it may run it.
+        let mode = Permissions::from_mode(mode | (mode & 0o444) >> 2);
+        temporary.as_file().set_permissions(mode).map_err(io_error("make executable", target))?;
+    }
+    commit(temporary, target, force)?;
+    Ok(Extracted { path: target.to_owned(), size: hashed.size, sha256: hashed.hasher.finish() })
+}
+
+/// Writes a document of ours; one that is there under the name is replaced when the new one is whole.
+pub fn save(target: &Path, bytes: &[u8]) -> Result<(), ExtractError> {
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut temporary = temporary(target, folder)?;
+    temporary.write_all(bytes).map_err(io_error("write", target))?;
+    commit(temporary, target, true)?;
+    File::open(folder).and_then(|open| open.sync_all()).map_err(io_error("write out", folder))
+}
+
+/// The bytes of a file; those of a member are verified by its reader.
+pub(super) fn open<'a>(bundle: &Bundle, content: &'a Content) -> Result<Box<dyn Read + 'a>, ExtractError> {
+    Ok(match content {
+        Content::Member(name) => Box::new(bundle.member(name)?),
+        Content::Made(bytes) => Box::new(bytes.as_slice()),
+    })
+}
+
+/// A file without the final name beside it; it goes when it is dropped.
+pub(super) fn temporary(target: &Path, into: &Path) -> Result<tempfile::NamedTempFile, ExtractError> {
+    let name = target.file_name().unwrap_or_default();
+    let mut prefix = std::ffi::OsString::from(".");
+    // So that the longest names have room for what is added.
+    prefix.push(std::ffi::OsStr::new(&name.to_string_lossy().chars().take(64).collect::<String>()));
+    prefix.push(".");
+    tempfile::Builder::new()
+        .prefix(&prefix)
+        .suffix(".partial")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(into)
+        .map_err(io_error("create a file in", into))
+}
+
+/// Brings it to the disk, under its final name.
+pub(super) fn commit(temporary: tempfile::NamedTempFile, target: &Path, force: bool) -> Result<(), ExtractError> {
+    temporary.as_file().sync_all().map_err(io_error("write out", target))?;
+    let named = if force { temporary.persist(target) } else { temporary.persist_noclobber(target) };
+    match named {
+        Ok(_) => Ok(()),
+        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(ExtractError::Exists { path: target.to_owned(), others: 0 })
+        }
+        Err(e) => Err(io_error("name", target)(e.error)),
+    }
+}
+
+/// What has passed.
+struct Hashed {
+    hasher: Hasher,
+    size: u64,
+    start: [u8; 4],
+}
+
+impl Hashed {
+    fn take(&mut self, piece: &[u8]) {
+        if self.size == 0 {
+            let len = piece.len().min(self.start.len());
+            self.start[..len].copy_from_slice(&piece[..len]);
+        }
+        self.hasher.update(piece);
+        self.size += piece.len() as u64;
+    }
+}

@@ -1,0 +1,110 @@
+//! A bill of materials of a bundle, in the two formats that tools read. Pure and without a clock: the same bundle gives
+//! the same bytes, and what would be drawn at random elsewhere comes from the manifest's digest.
+
+mod cyclonedx;
+pub(crate) mod purl;
+mod spdx;
+
+use kubexm_manifests::Catalogue;
+use kubexm_spec::manifest::Artifact;
+use kubexm_spec::{ArtifactKey, Digest, Kind, Manifest, depot};
+
+pub use cyclonedx::cyclonedx;
+pub use spdx::spdx;
+
+/// A bundle, as far as a bill of materials tells of it.
+#[derive(Clone, Copy)]
+pub struct Subject<'a> {
+    /// What is in it.
+    pub manifest: &'a Manifest,
+    /// Digest of manifest.json: what the whole bundle is known by.
+    pub digest: Digest,
+    /// The catalogue that the bundle carries, for licences and origins.
+    pub catalogue: &'a Catalogue,
+    /// Name and version of this program.
+    pub tool: (&'a str, &'a str),
+    /// SPDX identifier of this program's licence, which is that of the installer too.
+    pub tool_licence: &'a str,
+}
+
+/// One artifact for one platform, in the words that all such documents share.
+pub(crate) struct Component<'a> {
+    pub artifact: &'a Artifact,
+    /// `binary/kubeadm@linux/amd64`: once in a bundle.
+    pub id: String,
+    /// Name without registry or path.
+    pub name: &'a str,
+    /// Of the file, or of the image's manifest for the platform.
+    pub digest: Digest,
+    /// Upstream's address, not a mirror's; none for what came from the builder's machine.
+    pub origin: Option<String>,
+    /// SPDX identifier, where it is known.
+    pub licence: Option<&'a str>,
+    /// Package URL.
+    pub purl: String,
+}
+
+/// Every artifact, in the manifest's order.
+pub(crate) fn components<'a>(subject: &Subject<'a>) -> Vec<Component<'a>> {
+    subject.manifest.artifacts.iter().map(|artifact| component(subject, artifact)).collect()
+}
+
+fn component<'a>(subject: &Subject<'a>, artifact: &'a Artifact) -> Component<'a> {
+    let id = match artifact.platform {
+        Some(platform) => format!("{}@{platform}", artifact.key),
+        None => artifact.key.to_string(),
+    };
+    let digest = artifact.manifest.unwrap_or(artifact.digest);
+    let origin = origin(subject.catalogue, artifact);
+    let licence = match artifact.key {
+        ArtifactKey::Installer => Some(subject.tool_licence),
+        _ => subject.catalogue.licence(&artifact.key),
+    };
+    let (name, purl) = match artifact.key.kind() {
+        Kind::Image => {
+            let (repository, tag) = depot::split_reference(&artifact.name);
+            let name = repository.rsplit('/').next().unwrap_or(repository);
+            (name, purl::oci(repository, tag, &digest, artifact.platform))
+        }
+        _ => {
+            let name = artifact.key.name();
+            (name, purl::generic(name, &artifact.version, &digest, origin.as_deref(), artifact.platform))
+        }
+    };
+    Component { artifact, id, name, digest, origin, licence, purl }
+}
+
+/// Where upstream has it. The candidates of the manifest begin with the zone's mirrors and end with the origin.
+fn origin(catalogue: &Catalogue, artifact: &Artifact) -> Option<String> {
+    match (&artifact.key, artifact.platform) {
+        (ArtifactKey::Image(_), _) => Some(format!("oci://{}", artifact.name)),
+        (ArtifactKey::ExtraImage(_), _) => artifact.sources.last().map(|_| format!("oci://{}", artifact.name)),
+        (ArtifactKey::Binary(program), Some(platform)) => match catalogue.component(*program) {
+            Some(component) => Some(component.url(&artifact.version, platform.arch)),
+            None => artifact.sources.last().cloned(),
+        },
+        _ => artifact.sources.last().cloned(),
+    }
+}
+
+/// A UUID of version 8 (RFC 9562, 5.8: made by a rule of one's own) from the first bytes of a digest.
+fn uuid(digest: &Digest) -> String {
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest.as_bytes()[..16]);
+    bytes[6] = bytes[6] & 0x0f | 0x80;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_has_its_version_and_variant_and_follows_from_the_digest() {
+        let digest = Digest::from_bytes([0xff; 32]);
+        assert_eq!(uuid(&digest), "ffffffff-ffff-8fff-bfff-ffffffffffff");
+        assert_ne!(uuid(&Digest::of(b"a")), uuid(&Digest::of(b"b")));
+    }
+}
