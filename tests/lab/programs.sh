@@ -115,6 +115,10 @@ other_programs() {
   program "$LAB_REGISTRY" registry $m $m/cmd/registry
   m=helm.sh/helm/v3
   program "$LAB_HELM" helm $m $m/cmd/helm
+  m=github.com/sigstore/cosign/v2
+  program "$LAB_COSIGN" cosign $m $m/cmd/cosign
+  m=oras.land/oras
+  program "$LAB_ORAS" oras $m $m/cmd/oras
   [ "$BIN/pause" -nt "$HERE/pause.c" ] || step pause build_pause
 }
 

@@ -16,4 +16,8 @@ LAB_FLANNEL_CNI=0.9.1
 LAB_FLANNEL_CNI_TAG=v1.9.1-flannel1
 LAB_REGISTRY=3.1.2
 LAB_HELM=3.22.0
+# a referee: it takes the signatures of bundles
+LAB_COSIGN=2.6.5
+# a referee: it reads the layouts of bundles
+LAB_ORAS=1.2.3
 LAB_SUITE=bookworm
