@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Size of the member in bytes.
 pub const SIGNATURE_ROOM: usize = 16 << 10;
 
+/// Hex digits of a key's id.
+const KEY_ID: usize = 32;
+
 /// A signature over the exact bytes of manifest.json.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -17,15 +20,32 @@ pub struct Signature {
     pub sig: String,
 }
 
-/// The content of the member without a signature.
-pub(crate) fn empty() -> Vec<u8> {
-    let mut room = b"[]".to_vec();
+/// More signatures than the member has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the room for signatures in a bundle has {SIGNATURE_ROOM} bytes: {fit} of these {wanted} signatures fit; put more into a \
+     file of their own with --detached"
+)]
+pub struct RoomFull {
+    /// How many fit, from the first on.
+    pub fit: usize,
+    /// How many there are.
+    pub wanted: usize,
+}
+
+/// The content of the member with these signatures.
+pub fn encode(signatures: &[Signature]) -> Result<Vec<u8>, RoomFull> {
+    let mut room = to_json(signatures);
+    if room.len() > SIGNATURE_ROOM {
+        let fit = (0..signatures.len()).rev().find(|count| to_json(&signatures[..*count]).len() <= SIGNATURE_ROOM);
+        return Err(RoomFull { fit: fit.unwrap_or_default(), wanted: signatures.len() });
+    }
     room.resize(SIGNATURE_ROOM, b' ');
-    room
+    Ok(room)
 }
 
 /// The signatures in the member's content: a JSON array, then spaces up to the end.
-pub(crate) fn decode(room: &[u8]) -> Result<Vec<Signature>, String> {
+pub fn decode(room: &[u8]) -> Result<Vec<Signature>, String> {
     if room.len() != SIGNATURE_ROOM {
         return Err(format!("has {} bytes, not {SIGNATURE_ROOM}", room.len()));
     }
@@ -33,7 +53,37 @@ pub(crate) fn decode(room: &[u8]) -> Result<Vec<Signature>, String> {
     if room[json.len()..].iter().any(|byte| *byte != b' ') {
         return Err("is not padded with spaces".into());
     }
-    serde_json::from_slice(json).map_err(|e| format!("is no JSON array of signatures: {e}"))
+    from_json(json)
+}
+
+/// The array alone, as `NAME.sig` holds it.
+pub fn to_json(signatures: &[Signature]) -> Vec<u8> {
+    // Three texts in a struct: there is nothing that could not be written.
+    serde_json::to_vec(signatures).unwrap_or_default()
+}
+
+/// The signatures of an array. What they say is unchecked, but none of it can do harm to a terminal or a log.
+pub fn from_json(json: &[u8]) -> Result<Vec<Signature>, String> {
+    let all: Vec<Signature> =
+        serde_json::from_slice(json).map_err(|e| format!("is no JSON array of signatures: {e}"))?;
+    for (at, signature) in all.iter().enumerate() {
+        let hex = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
+        if signature.key_id.len() != KEY_ID || !signature.key_id.bytes().all(hex) {
+            return Err(format!("has a keyId that is not {KEY_ID} hex digits, in signature {}", at + 1));
+        }
+        let name = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+        if !(1..=64).contains(&signature.alg.len()) || !signature.alg.bytes().all(name) {
+            return Err(format!("has an alg that is no name of one, in signature {}", at + 1));
+        }
+        let base64 = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'/' | b'=');
+        if signature.sig.is_empty() || !signature.sig.bytes().all(base64) {
+            return Err(format!("has a sig that is no base64, in signature {}", at + 1));
+        }
+        if all[..at].iter().any(|other| other.key_id == signature.key_id) {
+            return Err(format!("has two signatures of the key {}", signature.key_id));
+        }
+    }
+    Ok(all)
 }
 
 /// What is known about who made the bundle, without a key at hand.
@@ -61,22 +111,62 @@ impl std::fmt::Display for SignatureState {
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_empty_room_has_no_signature_and_a_filled_one_reads_back() {
-        assert_eq!(decode(&empty()), Ok(vec![]));
-        let mut room = br#"[{"keyId":"ab","alg":"ed25519","sig":"AA=="}]"#.to_vec();
+    fn signature(number: usize) -> Signature {
+        Signature { key_id: format!("{number:032x}"), alg: "ecdsa-p256-sha256".into(), sig: "A".repeat(96) }
+    }
+
+    fn room(json: &str) -> Result<Vec<Signature>, String> {
+        let mut room = json.as_bytes().to_vec();
         room.resize(SIGNATURE_ROOM, b' ');
-        assert_eq!(decode(&room).map(|all| all[0].key_id.clone()), Ok("ab".into()));
+        decode(&room)
+    }
+
+    #[test]
+    fn signatures_read_back_as_they_were_put_in() {
+        assert_eq!(encode(&[]).map(|room| decode(&room)), Ok(Ok(vec![])));
+        let all: Vec<_> = (0..80).map(signature).collect();
+        assert_eq!(encode(&all).map(|room| decode(&room)), Ok(Ok(all.clone())));
+        assert_eq!(from_json(&to_json(&all)), Ok(all));
+    }
+
+    #[test]
+    fn a_full_room_tells_how_many_fit_and_so_many_do() {
+        let all: Vec<_> = (0..200).map(signature).collect();
+        let full = encode(&all).unwrap_err();
+        assert_eq!(full.wanted, 200);
+        assert!(encode(&all[..full.fit]).is_ok() && encode(&all[..=full.fit]).is_err(), "{full}");
+        assert!(full.to_string().contains(&format!("{} of these 200", full.fit)), "{full}");
     }
 
     #[test]
     fn other_padding_other_length_and_other_json_are_refused() {
-        let mut newline = empty();
+        let empty = encode(&[]).unwrap();
+        let mut newline = empty.clone();
         newline[100] = b'\n';
-        assert!(decode(&newline[..]).is_err());
-        assert!(decode(&empty()[1..]).is_err());
-        let mut object = empty();
-        object[..2].copy_from_slice(b"{}");
-        assert!(decode(&object).is_err());
+        assert!(decode(&newline).is_err());
+        assert!(decode(&empty[1..]).is_err());
+        assert!(room("{}").is_err());
+        assert!(room("[[]]").is_err());
+    }
+
+    #[test]
+    fn what_could_trick_a_terminal_or_a_reader_is_refused() {
+        let id = "0123456789abcdef0123456789abcdef";
+        let one = |id: &str, alg: &str, sig: &str| format!(r#"{{"keyId":"{id}","alg":"{alg}","sig":"{sig}"}}"#);
+        assert!(room(&format!("[{}]", one(id, "ed25519", "AA=="))).is_ok());
+        for (id, alg, sig) in [
+            ("ab", "ed25519", "AA=="),
+            (&id.to_uppercase()[..], "ed25519", "AA=="),
+            ("\\u001b[2J56789abcdef0123456789abcdef", "ed25519", "AA=="),
+            (id, "", "AA=="),
+            (id, "a\\nb", "AA=="),
+            (id, "ed25519", ""),
+            (id, "ed25519", "A A="),
+        ] {
+            assert!(room(&format!("[{}]", one(id, alg, sig))).is_err(), "{id} {alg} {sig}");
+        }
+        let twice = format!("[{0},{0}]", one(id, "ed25519", "AA=="));
+        assert!(room(&twice).is_err());
+        assert!(room(&format!(r#"[{{"keyId":"{id}","alg":"ed25519","sig":"AA==","more":1}}]"#)).is_err());
     }
 }

@@ -72,6 +72,14 @@ pub enum SigningError {
         /// Its answer.
         problem: String,
     },
+    /// A file that was to hold signatures does not.
+    #[error("{} {problem}; wanted is the array of signatures that `kubexm-bundle sign --detached` writes", path.display())]
+    NoSignatures {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The external signer did not do it.
     #[error("the signer {program} {problem}")]
     Signer {
@@ -104,7 +112,7 @@ impl SigningError {
         match self {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => ExitCode::Config,
             Self::Io { .. } | Self::NoRandomness { .. } => ExitCode::Disk,
-            Self::ForeignResult { .. } => ExitCode::BundleUntrusted,
+            Self::ForeignResult { .. } | Self::NoSignatures { .. } => ExitCode::BundleUntrusted,
             Self::NoKey { .. }
             | Self::OtherKind { .. }
             | Self::PasswordNeeded { .. }

@@ -1,16 +1,19 @@
-//! Key files of this machine: read within a limit, written once and never over another.
+//! Files of keys and signatures on this machine: read within a limit; keys are written once and never over another.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use kubexm_archive::{Signature, signature_room};
 use zeroize::Zeroizing;
 
 use crate::{Password, PrivateKey, PublicKey, SigningError};
 
 /// The most bytes of a key or password file.
 const LIMIT: u64 = 64 << 10;
+/// The most bytes of a file of signatures: some thousands of them.
+const SIGNATURES_LIMIT: u64 = 1 << 20;
 
 /// The variable that holds the password of a private key.
 pub const PASSWORD_ENV: &str = "KUBEXM_KEY_PASSWORD";
@@ -69,6 +72,13 @@ pub fn public_keys_in(folder: &Path) -> Result<Vec<PublicKey>, SigningError> {
     paths.iter().map(|path| public_key(path)).collect()
 }
 
+/// The signatures of a file of their own (`NAME.sig`).
+pub fn signatures(path: &Path) -> Result<Vec<Signature>, SigningError> {
+    let json = read_at_most(path, SIGNATURES_LIMIT)?;
+    signature_room::from_json(json.trim_ascii_end())
+        .map_err(|problem| SigningError::NoSignatures { path: path.to_owned(), problem })
+}
+
 /// Writes a key pair as `NAME.key` (mode 0600) and `NAME.pub`. Neither may be there; when one cannot be written, none is.
 pub fn write_pair(
     name: &Path,
@@ -117,13 +127,18 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 }
 
 fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, SigningError> {
+    read_at_most(path, LIMIT)
+}
+
+fn read_at_most(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, SigningError> {
     let failed = |source| SigningError::Io { action: "read", path: path.to_owned(), source };
     let file = File::open(path).map_err(failed)?;
     // Room for all of it from the start: a vector that grows leaves copies behind.
-    let mut content = Zeroizing::new(Vec::with_capacity(LIMIT as usize + 1));
-    file.take(LIMIT + 1).read_to_end(&mut content).map_err(failed)?;
-    if content.len() as u64 > LIMIT {
-        return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large for a key or a password")));
+    let mut content = Zeroizing::new(Vec::with_capacity(limit as usize + 1));
+    file.take(limit + 1).read_to_end(&mut content).map_err(failed)?;
+    if content.len() as u64 > limit {
+        let problem = format!("it has more than {limit} bytes, too many for what is wanted there");
+        return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, problem)));
     }
     Ok(content)
 }

@@ -1,16 +1,28 @@
 //! `kubexm-bundle inspect`.
 
+use std::io::Write;
 use std::path::PathBuf;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kubexm_archive::{Bundle, Signature};
+use kubexm_spec::ExitCode;
 use kubexm_spec::manifest::Artifact;
 use kubexm_terminal::{Display, Failure, Mode, bytes};
 use serde_json::json;
 
-use super::input;
+use super::{input, trust};
 
 /// Show what is inside a bundle: artifacts, versions, sizes, digests, where they came from and why they are trusted
 ///
 /// Reads only the bundle's head and tail. `verify` is what checks the bytes.
+/// Signatures are checked without this program as well:
+///   kubexm-bundle inspect --manifest site.tar.zst > manifest.json
+///   kubexm-bundle inspect --signature 1 site.tar.zst > manifest.sig
+///   openssl dgst -sha256 -verify release.pub -signature manifest.sig manifest.json                        (ECDSA)
+///   openssl pkeyutl -verify -rawin -pubin -inkey release.pub -sigfile manifest.sig -in manifest.json      (Ed25519)
+///   kubexm-bundle inspect --signature 1 --form base64 site.tar.zst > manifest.b64
+///   cosign verify-blob --key release.pub --insecure-ignore-tlog --signature manifest.b64 manifest.json
 ///
 /// Examples:
 ///   kubexm-bundle inspect site.tar.zst
@@ -23,31 +35,40 @@ pub struct Args {
     /// One JSON document
     #[arg(long)]
     pub json: bool,
+    /// Only the exact bytes of manifest.json: what signatures sign
+    #[arg(long, conflicts_with = "json")]
+    manifest: bool,
+    /// Only one signature: its number, from 1 on, or the id of its key
+    #[arg(long, value_name = "N|KEY-ID", conflicts_with_all = ["json", "manifest"])]
+    signature: Option<String>,
+    /// How --signature writes it
+    #[arg(long, value_enum, default_value_t, value_name = "FORM", requires = "signature")]
+    form: Form,
+}
+
+/// How a signature is written alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    /// The bytes, as openssl takes them: DER for ECDSA, 64 bytes for Ed25519
+    #[default]
+    Der,
+    /// Base64 and a line end, as cosign takes it
+    Base64,
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let bundle = input::bundle(&args.bundle)?;
-    let manifest = bundle.manifest();
+    if args.manifest {
+        return put_out(bundle.manifest_json());
+    }
+    if let Some(wanted) = &args.signature {
+        return one_signature(args, &bundle, wanted);
+    }
     if display.mode() == Mode::Json {
-        let document = json!({
-            "schema": "kubexm.io/inspect/v1",
-            "file": args.bundle,
-            "size": bundle.size(),
-            "manifest": bundle.manifest_digest(),
-            "bundleId": bundle.bundle_id(),
-            "signatures": bundle.signatures().len(),
-            "name": manifest.name,
-            "cluster": manifest.cluster,
-            "platforms": manifest.platforms,
-            "zone": manifest.zone,
-            "tool": manifest.tool,
-            "lock": manifest.lock,
-            "artifacts": manifest.artifacts,
-            "members": manifest.members,
-        });
-        display.answer(&document.to_string());
+        display.answer(&document(args, &bundle).to_string());
         return Ok(());
     }
+    let manifest = bundle.manifest();
     let platforms: Vec<String> = manifest.platforms.iter().map(ToString::to_string).collect();
     display.answer(&format!("bundle    {} ({})", manifest.name, bytes(bundle.size())));
     if let Some(cluster) = &manifest.cluster {
@@ -57,12 +78,37 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     display.answer(&format!("platforms {}", platforms.join(", ")));
     display.answer(&format!("zone      {}", manifest.zone));
     display.answer(&format!("manifest  {}", bundle.manifest_digest()));
-    display.answer(&format!("signed    {}", bundle.check_signatures()));
+    if bundle.signatures().is_empty() {
+        display.answer("signed    unsigned");
+    }
+    for (number, Signature { key_id, alg, .. }) in (1..).zip(bundle.signatures()) {
+        display.answer(&format!("signed    {number}: by key {key_id} ({alg}), not checked"));
+    }
     display.answer("");
     for artifact in &manifest.artifacts {
         display.answer(&line(artifact));
     }
     Ok(())
+}
+
+fn document(args: &Args, bundle: &Bundle) -> serde_json::Value {
+    let manifest = bundle.manifest();
+    json!({
+        "schema": "kubexm.io/inspect/v1",
+        "file": args.bundle,
+        "size": bundle.size(),
+        "manifest": bundle.manifest_digest(),
+        "bundleId": bundle.bundle_id(),
+        "signatures": trust::listed(bundle.signatures()),
+        "name": manifest.name,
+        "cluster": manifest.cluster,
+        "platforms": manifest.platforms,
+        "zone": manifest.zone,
+        "tool": manifest.tool,
+        "lock": manifest.lock,
+        "artifacts": manifest.artifacts,
+        "members": manifest.members,
+    })
 }
 
 fn line(artifact: &Artifact) -> String {
@@ -77,4 +123,36 @@ fn line(artifact: &Artifact) -> String {
         artifact.trust.to_string(),
         artifact.digest.short(),
     )
+}
+
+fn one_signature(args: &Args, bundle: &Bundle, wanted: &str) -> Result<(), Failure> {
+    let all = bundle.signatures();
+    let number = wanted.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    let found = all.iter().find(|signature| signature.key_id == wanted).or_else(|| all.get(number?));
+    let file = args.bundle.display();
+    let Some(signature) = found else {
+        let text = match all.len() {
+            0 => format!("{file} is unsigned"),
+            count => format!("{file} has {count} signatures and none that is {wanted:?}; `inspect` lists them"),
+        };
+        return Err(Failure::new(ExitCode::BundleUntrusted, text));
+    };
+    match args.form {
+        Form::Base64 => put_out(format!("{}\n", signature.sig).as_bytes()),
+        Form::Der => match STANDARD.decode(&signature.sig) {
+            Ok(bytes) => put_out(&bytes),
+            Err(_) => {
+                let text = format!("the signature of key {} in {file} is no base64", signature.key_id);
+                Err(Failure::new(ExitCode::BundleUntrusted, text))
+            }
+        },
+    }
+}
+
+/// Bytes as they are, to standard output.
+fn put_out(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(bytes)
+        .and_then(|()| out.flush())
+        .map_err(|e| Failure::new(ExitCode::Disk, format!("cannot write to standard output: {e}")))
 }

@@ -7,9 +7,12 @@ mod extract;
 mod init;
 mod input;
 mod inspect;
+mod keygen;
 mod list;
 mod provenance;
 mod sbom;
+mod sign;
+mod trust;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -28,6 +31,8 @@ pub enum Verb {
     Init(init::Args),
     Build(build::Args),
     Verify(verify::Args),
+    Keygen(keygen::Args),
+    Sign(sign::Args),
     Inspect(inspect::Args),
     List(list::Args),
     Diff(diff::Args),
@@ -44,6 +49,8 @@ impl Verb {
             Self::Init(_) | Self::Cat(_) | Self::Sbom(_) | Self::Provenance(_) => false,
             Self::Build(args) => args.json,
             Self::Verify(args) => args.json,
+            Self::Keygen(args) => args.json,
+            Self::Sign(args) => args.json,
             Self::Inspect(args) => args.json,
             Self::List(args) => args.json,
             Self::Diff(args) => args.json,
@@ -58,6 +65,8 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         Verb::Init(args) => init::run(&args, display),
         Verb::Build(args) => build::run(args, display),
         Verb::Verify(args) => verify::run(&args, display),
+        Verb::Keygen(args) => keygen::run(&args, display),
+        Verb::Sign(args) => sign::run(&args, display),
         Verb::Inspect(args) => inspect::run(&args, display),
         Verb::List(args) => list::run(&args, display),
         Verb::Diff(args) => diff::run(&args, display),

@@ -10,20 +10,25 @@ use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
 use super::input;
+use super::trust::{self, TrustArgs};
 
 /// Check every byte of a bundle, and that nothing it needs is missing
 ///
-/// Three questions, three answers: is every byte what the manifest says (exit 30, 31, 32 or 35), is it signed, and is
-/// it complete (exit 33): every reference inside, every artifact of the lock, every requirement of its cluster.yaml.
+/// Three questions, three answers: is every byte what the manifest says (exit 30, 31, 32 or 35), is it signed by a key
+/// that is trusted (exit 34), and is it complete (exit 33): every reference inside, every artifact of the lock, every
+/// requirement of its cluster.yaml. Without --key a signature is told and not checked.
 ///
 /// Examples:
 ///   kubexm-bundle verify site.tar.zst
+///   kubexm-bundle verify --key release.pub site.tar.zst
 ///   kubexm-bundle verify --json site.tar.zst
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// The bundle
     bundle: PathBuf,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// Threads that hash [default: all cores]
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -62,6 +67,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         Ok(bundle) => bundle,
         Err(failure) => return Err(unopened(args, failure, display)),
     };
+    let trust = args.trust.answer(&args.bundle, bundle.signatures(), bundle.manifest_json())?;
     let threads = args.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), usize::from);
     let people = display.mode() != Mode::Json;
     let progress = |done, total| {
@@ -82,9 +88,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         },
         Err(report) => answers.damage = report.damages.iter().map(ToString::to_string).collect(),
     }
-    let code = answers.code();
+    let code = answers.code().worst(trust.code());
     if !people {
-        display.answer(&document(args, &bundle, &answers).to_string());
+        display.answer(&document(args, &bundle, &answers, &trust).to_string());
         return if code == ExitCode::Ok { Ok(()) } else { Err(Failure::silent(code)) };
     }
     if code == ExitCode::Ok {
@@ -94,12 +100,21 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             args.bundle.display(),
             manifest.artifacts.len(),
             manifest.members.len(),
-            bundle.check_signatures(),
+            trust.text(),
             bundle.manifest_digest(),
         ));
         return Ok(());
     }
-    let mut text = format!("{} is not whole; copy or build it again", args.bundle.display());
+    let whole = answers.damage.is_empty() && answers.missing.is_empty();
+    let mut text = match whole {
+        true => {
+            format!("{}: every byte is right, nothing is missing, and it is not to be trusted", args.bundle.display())
+        }
+        false => format!("{} is not whole; copy or build it again", args.bundle.display()),
+    };
+    if trust.code() != ExitCode::Ok {
+        text.push_str(&format!("\n- signature: {}", trust.text()));
+    }
     for line in answers.damage.into_iter().chain(answers.missing.into_iter().map(|m| format!("missing: {m}"))) {
         text.push_str("\n- ");
         text.push_str(&line);
@@ -141,7 +156,7 @@ fn unopened(args: &Args, failure: Failure, display: &Display) -> Failure {
     Failure::silent(failure.code)
 }
 
-fn document(args: &Args, bundle: &Bundle, answers: &Answers) -> serde_json::Value {
+fn document(args: &Args, bundle: &Bundle, answers: &Answers, trust: &trust::Answer) -> serde_json::Value {
     let whole = answers.damage.is_empty();
     json!({
         "schema": SCHEMA,
@@ -149,8 +164,8 @@ fn document(args: &Args, bundle: &Bundle, answers: &Answers) -> serde_json::Valu
         "manifest": bundle.manifest_digest(),
         "bundleId": bundle.bundle_id(),
         "bytes": { "ok": whole, "damage": answers.damage },
-        "signature": { "state": bundle.check_signatures().to_string(), "count": bundle.signatures().len() },
+        "signature": trust.document(),
         "complete": { "ok": whole && answers.missing.is_empty(), "checked": whole, "missing": answers.missing },
-        "exitCode": answers.code().code(),
+        "exitCode": answers.code().worst(trust.code()).code(),
     })
 }
