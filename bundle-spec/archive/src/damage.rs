@@ -16,9 +16,11 @@ pub struct Verified {
 /// One place that is not as it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
+    /// The file it is in: the bundle's, or one of its volumes.
+    pub file: PathBuf,
     /// The member, or `seek table`, `trailer`, `end of archive`.
     pub part: String,
-    /// First byte in the file of the frame in which the damage is.
+    /// First byte in that file of the frame in which the damage is.
     pub offset: u64,
     /// Bytes of that frame, or of all frames of the member when it cannot be said in which the damage is.
     pub length: u64,
@@ -28,7 +30,10 @@ pub struct Damage {
 
 impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { part, offset, length, problem } = self;
+        let Self { part, offset, length, problem, file } = self;
+        if let Some((_, number)) = crate::volumes::split_name(file) {
+            write!(f, "volume {number:03} ({}), ", file.display())?;
+        }
         write!(f, "{part}, bytes {offset} to {}: {problem}", offset.saturating_add(*length))
     }
 }

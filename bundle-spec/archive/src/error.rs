@@ -62,6 +62,36 @@ pub enum ArchiveError {
         /// What was found.
         problem: String,
     },
+    /// The volumes that were given are not those of one bundle.
+    #[error("{}: {problem}", path.display())]
+    Volumes {
+        /// The volume, or the bundle's name without a number.
+        path: PathBuf,
+        /// Which are missing, doubled, cut or foreign, and what to do.
+        problem: String,
+    },
+    /// A delta was given without the bundle that has the rest, or with another.
+    #[error("{} is a delta and leaves out {count} blobs that {}{}", path.display(), lacking(bases), first.iter().map(|name| format!("\n- {name}")).collect::<String>())]
+    BaseLacks {
+        /// The delta.
+        path: PathBuf,
+        /// The bundles that were looked into.
+        bases: Vec<PathBuf>,
+        /// How many are in none of them.
+        count: usize,
+        /// The names of the first of them.
+        first: Vec<String>,
+    },
+    /// The bytes that are wanted can only be made by another compressor.
+    #[error("{} was written with {found}, and this program has {own}: it would write other bytes; use the kubexm-bundle that wrote it", path.display())]
+    OtherEncoder {
+        /// The bundle.
+        path: PathBuf,
+        /// Its compressor.
+        found: String,
+        /// Ours.
+        own: String,
+    },
     /// The bundle has no such member.
     #[error("{} has no member {name}", path.display())]
     NoSuchMember {
@@ -98,6 +128,14 @@ pub enum ArchiveError {
         /// Which rule of the format is broken, by what.
         problem: String,
     },
+    /// Volumes of this size cannot hold the bundle.
+    #[error("volumes of {split} bytes are too small: no frame is cut, and there are at most 999; give --split {fits}")]
+    SplitTooSmall {
+        /// What was asked for, in bytes.
+        split: u64,
+        /// What does, in bytes.
+        fits: u64,
+    },
     /// An input is not what the manifest says.
     #[error("{name} is not what the manifest says: {problem}; remove the cached file and fetch it again")]
     InputMismatch {
@@ -114,6 +152,23 @@ pub enum ArchiveError {
         /// The system's answer.
         source: io::Error,
     },
+    /// The signatures of a bundle cannot be put where nothing may be written.
+    #[error("{} may not be written to; sign a copy, or put the signature into a file of its own with --detached", path.display())]
+    NotWritable {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// Somebody else signs the same bundle now, or has put another in its place.
+    #[error("another program signs {} now, or has just replaced it; try again", path.display())]
+    BeingSigned {
+        /// The file.
+        path: PathBuf,
+    },
+    /// More signatures than a bundle holds.
+    #[error(transparent)]
+    RoomFull(#[from] crate::signature_room::RoomFull),
     /// Somebody else writes the same file now.
     #[error("another build writes {} now; wait for it, or choose another name", target.display())]
     Locked {
@@ -130,6 +185,14 @@ fn room(source: &io::Error) -> &'static str {
     }
 }
 
+fn lacking(bases: &[PathBuf]) -> String {
+    if bases.is_empty() {
+        return "its base has; give the base with --base".to_owned();
+    }
+    let names: Vec<_> = bases.iter().map(|base| base.display().to_string()).collect();
+    format!("{} does not have; give the base it was built on with --base:", names.join(" and "))
+}
+
 impl ArchiveError {
     /// How a program ends on it.
     pub const fn exit_code(&self) -> ExitCode {
@@ -137,12 +200,15 @@ impl ArchiveError {
             Self::Io { .. } | Self::InputMismatch { .. } | Self::InputUnreadable { .. } => ExitCode::Disk,
             Self::NotABundle { .. } => ExitCode::NotABundle,
             Self::Truncated { .. } => ExitCode::BundleTruncated,
-            Self::Newer { .. } => ExitCode::BundleNewer,
+            Self::Newer { .. } | Self::OtherEncoder { .. } => ExitCode::BundleNewer,
             Self::NotBuiltYet { .. } => ExitCode::NotBuiltYet,
             Self::Damaged { .. } | Self::TooLarge { .. } => ExitCode::BundleDamaged,
-            Self::NoSuchMember { .. } => ExitCode::BundleIncomplete,
+            Self::NoSuchMember { .. } | Self::Volumes { .. } | Self::BaseLacks { .. } => ExitCode::BundleIncomplete,
             Self::BeyondEnd { .. } | Self::Unwritable { .. } => ExitCode::Internal,
-            Self::Locked { .. } => ExitCode::HostLocked,
+            Self::Locked { .. } | Self::BeingSigned { .. } => ExitCode::HostLocked,
+            Self::RoomFull(_) => ExitCode::Usage,
+            Self::NotWritable { .. } => ExitCode::Disk,
+            Self::SplitTooSmall { .. } => ExitCode::Usage,
         }
     }
 

@@ -1,10 +1,10 @@
 //! `layout.json`: how this file stores what the manifest lists. Not signed, and nothing in it must be trusted.
 
 use kubexm_spec::Digest;
-use kubexm_spec::manifest::FORMAT;
+use kubexm_spec::manifest::{FORMAT, Member};
 use serde::{Deserialize, Serialize};
 
-use crate::Encoding;
+use crate::{Encoding, members};
 
 /// How a bundle's members are stored. Canonical JSON, like the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,12 +18,12 @@ pub struct Layout {
     pub level: i32,
     /// Members of this file after layout.json, in its order.
     pub members: Vec<StoredMember>,
-    /// Of a delta: digest of the base's manifest.json.
+    /// Of a delta: digest of the base's manifest.json; none when the base was an inventory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Digest>,
-    /// Of a delta: names of the members that the base has.
+    /// Of a delta: the blobs that the base has, in the manifest's order, and how the full bundle stores them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<String>,
+    pub left_out: Vec<StoredMember>,
     /// Names of the members that are stored in another compression than they have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recoded: Vec<String>,
@@ -40,10 +40,45 @@ pub struct StoredMember {
 }
 
 impl Layout {
-    /// Of a full bundle, written by this program.
-    pub(crate) fn full(level: i32, members: Vec<StoredMember>) -> Self {
-        let encoder = format!("zstd {}", zstd::zstd_safe::version_string());
-        Self { format: FORMAT, encoder, level, members, base: None, left_out: Vec::new(), recoded: Vec::new() }
+    /// The compressor of this program, as layouts name it.
+    pub fn own_encoder() -> String {
+        format!("zstd {}", zstd::zstd_safe::version_string())
+    }
+
+    /// Whether the file leaves out what a base has.
+    pub fn is_delta(&self) -> bool {
+        self.base.is_some() || !self.left_out.is_empty()
+    }
+
+    /// Of a file written by this program.
+    pub(crate) fn new(
+        level: i32,
+        members: Vec<StoredMember>,
+        base: Option<Digest>,
+        left_out: Vec<StoredMember>,
+    ) -> Self {
+        Self { format: FORMAT, encoder: Self::own_encoder(), level, members, base, left_out, recoded: Vec::new() }
+    }
+
+    /// Members that are here and members that are left out are those of the manifest, each once, in its order; only blobs
+    /// may be left out.
+    pub(crate) fn check(&self, listed: &[Member]) -> Result<(), String> {
+        let (mut here, mut left_out) = (self.members.iter().peekable(), self.left_out.iter().peekable());
+        for member in listed {
+            if here.next_if(|stored| stored.name == member.name).is_some() {
+                continue;
+            }
+            if left_out.next_if(|stored| stored.name == member.name).is_none() {
+                return Err(format!("lists other members than the manifest, from {} on", member.name));
+            }
+            if !member.name.starts_with(members::BLOBS) {
+                return Err(format!("leaves out {}, which every bundle must have", member.name));
+            }
+        }
+        match here.next().or(left_out.next()) {
+            Some(stored) => Err(format!("lists {}, which the manifest does not have there", stored.name)),
+            None => Ok(()),
+        }
     }
 
     /// Sorted keys, no blanks.

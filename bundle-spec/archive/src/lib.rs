@@ -8,37 +8,53 @@
 //! check_references()  everything that is named inside is there
 //! ```
 //!
-//! Volumes, deltas, recoded members and the checking of signatures are named by the format and refused here.
+//! Recoded members are named by the format and refused here.
 
 mod damage;
+mod documents;
 mod encoding;
 mod error;
 mod frame;
+mod join;
 mod layout;
 mod member_reader;
 pub mod members;
+mod merge;
 mod open;
 mod partial;
 mod pipeline;
 mod read;
 mod references;
 mod seek_table;
-mod signature_room;
+mod sign;
+pub mod signature_room;
+mod source;
+mod stream;
+pub mod sums;
 mod tail;
 mod tar_header;
+mod target;
 mod trailer;
 mod verify;
+mod volume_header;
+mod volumes;
 mod walk;
 mod write;
 
 pub use damage::{Damage, DamageReport, Verified};
+pub use documents::Documents;
 pub use encoding::{Encoding, MAGIC_BYTES, encoding_for};
 pub use error::ArchiveError;
+pub use join::join;
 pub use layout::{Layout, StoredMember};
 pub use member_reader::MemberReader;
 pub use members::StoredAt;
+pub use merge::merge;
 pub use read::Bundle;
 pub use references::{Incomplete, Missing, check_references};
+pub use sign::{Signed, Signing, detached_path_of, write_detached};
 pub use signature_room::{SIGNATURE_ROOM, Signature, SignatureState};
-pub use verify::verify;
-pub use write::{Input, Open, Options, Written, write};
+pub use source::ReadAt;
+pub use stream::{Streamed, verify_stream};
+pub use verify::{verify, verify_quick};
+pub use write::{Contents, Delta, Input, Open, Options, Written, write, write_contents};

@@ -7,8 +7,8 @@ use kubexm_spec::digest::Hasher;
 
 use crate::frame::{self, Decoded, Decoder};
 use crate::members::StoredAt;
-use crate::partial::io_error;
-use crate::{ArchiveError, Bundle, tail, tar_header};
+use crate::source::io_error;
+use crate::{ArchiveError, Bundle, tar_header};
 
 /// Content of a member, verified while it is read. Holds one frame in memory (at most 16 MiB).
 ///
@@ -33,6 +33,11 @@ impl MemberReader {
         let decoder = Decoder::new().map_err(io_error("prepare to read", bundle.path()))?;
         let hasher = (offset == 0 && member.sha256.is_some()).then(Hasher::default);
         Ok(Self { bundle, member, decoder, current: None, at: tar_header::BLOCK + offset, hasher })
+    }
+
+    /// For a part of the content: each frame is held against the trailer, wherever the part begins and ends.
+    pub(crate) fn of_part(bundle: Bundle, member: StoredAt, offset: u64) -> Result<Self, ArchiveError> {
+        Ok(Self { hasher: None, ..Self::new(bundle, member, offset)? })
     }
 
     /// Bytes of content still to come.
@@ -87,23 +92,17 @@ impl MemberReader {
     fn load(&mut self, number: usize) -> Result<Decoded, ArchiveError> {
         let inner = &self.bundle.0;
         let in_file = self.member.first_frame + number;
-        let damaged = |offset, problem| ArchiveError::Damaged {
-            path: inner.path.clone(),
-            part: self.member.name.clone(),
-            offset,
-            problem,
-        };
-        let place = *inner.frames.get(in_file).ok_or_else(|| damaged(inner.size, "the frame is missing".into()))?;
-        let bytes =
-            tail::read_exact(&inner.file, place.offset, place.len as usize).map_err(io_error("read", &inner.path))?;
+        let damaged = |offset, problem: &str| inner.origin.damaged(&self.member.name, offset, problem);
+        let place = *inner.frames.get(in_file).ok_or_else(|| damaged(inner.origin.len(), "the frame is missing"))?;
+        let bytes = inner.origin.read(place.offset, place.len as usize)?;
         // Read from the start, the digest of the whole content says more, for half the work.
         let known = if self.hasher.is_some() { None } else { inner.frame_digest(in_file) };
         if known.is_some_and(|digest| frame::digest(&bytes).as_bytes() != digest) {
-            return Err(damaged(place.offset, "the frame does not have the digest that the trailer says".into()));
+            return Err(damaged(place.offset, "the frame does not have the digest that the trailer says"));
         }
         self.decoder
             .decode(self.member.encoding, bytes, place.size, Vec::new())
-            .map_err(|problem| damaged(place.offset, problem))
+            .map_err(|problem| damaged(place.offset, &problem))
     }
 
     fn finish(&mut self) -> Result<(), ArchiveError> {
@@ -113,12 +112,9 @@ impl MemberReader {
             return Ok(());
         }
         let inner = &self.bundle.0;
-        Err(ArchiveError::Damaged {
-            path: inner.path.clone(),
-            part: self.member.name.clone(),
-            offset: inner.frames.get(self.member.first_frame).map_or(0, |p| p.offset),
-            problem: format!("its content has the digest {found}, not the manifest's"),
-        })
+        let offset = inner.frames.get(self.member.first_frame).map_or(0, |p| p.offset);
+        let problem = format!("its content has the digest {found}, not the manifest's");
+        Err(inner.origin.damaged(&self.member.name, offset, &problem))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Opening a bundle: manifest, signature room and layout, within limits, and all members laid over the frames.
 
-use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kubexm_spec::manifest::FORMAT;
 use kubexm_spec::{Digest, Manifest};
@@ -11,64 +10,142 @@ use serde::de::DeserializeOwned;
 use crate::frame::{self, Decoder, Place};
 use crate::layout::Layout;
 use crate::members::{self, StoredAt};
-use crate::partial::io_error;
-use crate::signature_room::{self, Signature};
+use crate::signature_room::{self, SIGNATURE_ROOM, Signature};
+use crate::source::{Origin, io_error};
 use crate::trailer::Trailer;
-use crate::{ArchiveError, Encoding, tail, tar_header};
+use crate::{ArchiveError, Encoding, tar_header, trailer};
 
 /// The most bytes that manifest.json or layout.json may have: a bundle of 100 000 members needs a quarter of it.
 const DOCUMENT_LIMIT: u64 = 64 << 20;
 
 /// What the first three members say.
+#[derive(Clone, Debug)]
 pub(crate) struct Head {
     pub(crate) manifest: Manifest,
     pub(crate) manifest_json: Vec<u8>,
     pub(crate) layout: Layout,
     pub(crate) layout_json: Vec<u8>,
     pub(crate) signatures: Vec<Signature>,
+    /// Why the signature room could not be read, where that is put up with.
+    pub(crate) torn_room: Option<String>,
     /// All members of the file, laid over its frames.
     pub(crate) members: Vec<StoredAt>,
     /// Number of the only frame that the trailer has no digest of.
     pub(crate) signature_frame: usize,
 }
 
-/// Reads the head of a file of which the tail is known. `frames` are all but the trailer.
-pub(crate) fn head(path: &Path, file: &File, frames: &[Place], trailer: &Trailer) -> Result<Head, ArchiveError> {
-    let decoder = Decoder::new().map_err(io_error("prepare to read", path))?;
-    Opening { path, file, frames, trailer, decoder, signature_frame: usize::MAX }.head()
+impl Head {
+    /// How many frames with content the file has, the end of the archive included.
+    pub(crate) fn frames(&self) -> usize {
+        self.members.last().map_or(0, StoredAt::end_frame) + 1
+    }
+
+    /// The member that a frame belongs to, by its place in [`Self::members`]; nothing for the end of the archive.
+    pub(crate) fn member_of(&self, frame: usize) -> Option<usize> {
+        let at = self.members.partition_point(|member| member.first_frame <= frame).checked_sub(1)?;
+        self.members.get(at).filter(|member| frame < member.end_frame()).map(|_| at)
+    }
 }
 
-/// A bundle of which only the tail is known yet.
+/// The frames that the head lies in, one after the other.
+pub(crate) trait HeadFrames {
+    /// The frame `number`; asked for in order, each once. Nothing when there are no more.
+    fn frame(&mut self, number: usize) -> Result<Option<(Place, Vec<u8>)>, ArchiveError>;
+    /// A byte of the whole in words: the file, and the byte in it.
+    fn at(&self, offset: u64) -> (PathBuf, u64);
+}
+
+/// Whether a signature room that cannot be read is an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// It must be whole.
+    Whole,
+    /// It is about to be written anew.
+    MayBeTorn,
+}
+
+/// Frames read from the places that a seek table tells.
+pub(crate) struct Table<'a> {
+    pub(crate) origin: &'a Origin,
+    pub(crate) frames: &'a [Place],
+}
+
+impl HeadFrames for Table<'_> {
+    fn frame(&mut self, number: usize) -> Result<Option<(Place, Vec<u8>)>, ArchiveError> {
+        let Some(place) = self.frames.get(number).copied() else { return Ok(None) };
+        Ok(Some((place, self.origin.read(place.offset, place.len as usize)?)))
+    }
+
+    fn at(&self, offset: u64) -> (PathBuf, u64) {
+        self.origin.at(offset)
+    }
+}
+
+/// Reads the head of a bundle of which the tail is known.
+pub(crate) fn head(origin: &Origin, frames: &[Place], trailer: &Trailer, room: Room) -> Result<Head, ArchiveError> {
+    let decoder = Decoder::new().map_err(io_error("prepare to read", &origin.name))?;
+    let mut table = Table { origin, frames };
+    let known = Some((frames, trailer));
+    let opening =
+        Opening { name: &origin.name, feed: &mut table, known, room, decoder, signature_frame: usize::MAX, offset: 0 };
+    opening.head()
+}
+
+/// Reads the head from frames that come one after the other; nothing is known of what follows.
+pub(crate) fn head_of_stream(name: &Path, feed: &mut dyn HeadFrames) -> Result<Head, ArchiveError> {
+    let decoder = Decoder::new().map_err(io_error("prepare to read", name))?;
+    Opening { name, feed, known: None, room: Room::Whole, decoder, signature_frame: usize::MAX, offset: 0 }.head()
+}
+
+/// A bundle of which the head is being read.
 struct Opening<'a> {
-    path: &'a Path,
-    file: &'a File,
-    frames: &'a [Place],
-    trailer: &'a Trailer,
+    name: &'a Path,
+    feed: &'a mut dyn HeadFrames,
+    /// All frames with content, and the trailer, where the tail was read before.
+    known: Option<(&'a [Place], &'a Trailer)>,
+    room: Room,
     decoder: Decoder,
     /// Beyond all frames until the end of manifest.json is known.
     signature_frame: usize,
+    /// Of the last frame that was read.
+    offset: u64,
 }
 
 impl Opening<'_> {
     fn head(mut self) -> Result<Head, ArchiveError> {
         let (manifest_at, manifest_json) = self.document(members::MANIFEST, 0)?;
-        let (signature_at, room) = self.document(members::SIGNATURE, manifest_at.end_frame())?;
-        let signatures = signature_room::decode(&room)
-            .map_err(|problem| self.damaged(members::SIGNATURE, self.signature_frame, &problem))?;
+        let (signature_at, signatures, torn_room) = self.signatures(manifest_at.end_frame())?;
         let (layout_at, layout_json) = self.document(members::LAYOUT, signature_at.end_frame())?;
 
-        let manifest: Manifest = self.parse(members::MANIFEST, 0, &manifest_json)?;
-        let layout: Layout = self.parse(members::LAYOUT, layout_at.first_frame, &layout_json)?;
+        let manifest: Manifest = self.parse(members::MANIFEST, &manifest_json)?;
+        let layout: Layout = self.parse(members::LAYOUT, &layout_json)?;
         if manifest.canonical_json().ok().as_ref() != Some(&manifest_json) {
-            return Err(self.damaged(members::MANIFEST, 0, "is not canonical JSON"));
+            return Err(self.damaged(members::MANIFEST, "is not canonical JSON"));
         }
         if layout.canonical_json().ok().as_ref() != Some(&layout_json) {
-            return Err(self.damaged(members::LAYOUT, layout_at.first_frame, "is not canonical JSON"));
+            return Err(self.damaged(members::LAYOUT, "is not canonical JSON"));
         }
         let mut all = vec![manifest_at, signature_at, layout_at];
         self.place_members(&manifest, &layout, &mut all)?;
         let signature_frame = self.signature_frame;
-        Ok(Head { manifest, manifest_json, layout, layout_json, signatures, members: all, signature_frame })
+        Ok(Head { manifest, manifest_json, layout, layout_json, signatures, torn_room, members: all, signature_frame })
+    }
+
+    fn signatures(&mut self, first: usize) -> Result<(StoredAt, Vec<Signature>, Option<String>), ArchiveError> {
+        let read = self.document(members::SIGNATURE, first).and_then(|(stored, room)| {
+            let signatures =
+                signature_room::decode(&room).map_err(|problem| self.damaged(members::SIGNATURE, &problem))?;
+            Ok((stored, signatures, None))
+        });
+        match (read, self.room) {
+            (Err(ArchiveError::Damaged { problem, .. }), Room::MayBeTorn) => {
+                let stored = StoredAt::new(members::SIGNATURE, SIGNATURE_ROOM as u64, None, Encoding::Raw, first)
+                    .ok_or_else(|| self.damaged(members::SIGNATURE, "its size is beyond all bounds"))?;
+                self.fits(&stored)?;
+                Ok((stored, Vec::new(), Some(problem)))
+            }
+            (read, _) => read,
+        }
     }
 
     /// Reads a member of the head, whose size only its tar header tells.
@@ -77,26 +154,32 @@ impl Opening<'_> {
         let size = content
             .get(..tar_header::BLOCK as usize)
             .and_then(|header| tar_header::size_of(name, header))
-            .ok_or_else(|| self.damaged(name, first, "the tar header is not the one that stands here"))?;
-        let limit = if name == members::SIGNATURE { signature_room::SIGNATURE_ROOM as u64 } else { DOCUMENT_LIMIT };
+            .ok_or_else(|| self.damaged(name, "the tar header is not the one that stands here"))?;
+        let limit = if name == members::SIGNATURE { SIGNATURE_ROOM as u64 } else { DOCUMENT_LIMIT };
         if size > limit {
-            return Err(ArchiveError::TooLarge { path: self.path.to_owned(), name: name.to_owned(), size, limit });
+            return Err(ArchiveError::TooLarge { path: self.name.to_owned(), name: name.to_owned(), size, limit });
         }
         let mut stored = StoredAt::new(name, size, None, Encoding::Raw, first)
-            .ok_or_else(|| self.damaged(name, first, "its size is beyond all bounds"))?;
+            .ok_or_else(|| self.damaged(name, "its size is beyond all bounds"))?;
         self.fits(&stored)?;
+        if content.len() != stored.input_of(0) as usize {
+            return Err(self.damaged(name, "the frame does not have the member's size"));
+        }
         if first == 0 {
             self.signature_frame = stored.end_frame();
         }
         self.held_against_trailer(name, first, digest)?;
-        for number in first + 1..stored.end_frame() {
-            let (digest, more) = self.content(name, number)?;
-            self.held_against_trailer(name, number, digest)?;
+        for number in 1..stored.frames {
+            let (digest, more) = self.content(name, first + number)?;
+            if more.len() != stored.input_of(number) as usize {
+                return Err(self.damaged(name, "the frame does not have the member's size"));
+            }
+            self.held_against_trailer(name, first + number, digest)?;
             content.extend_from_slice(&more);
         }
         content.drain(..tar_header::BLOCK as usize);
         if content.split_off(content.len().min(size as usize)).iter().any(|byte| *byte != 0) {
-            return Err(self.damaged(name, stored.end_frame() - 1, "the padding is not zeros"));
+            return Err(self.damaged(name, "the padding is not zeros"));
         }
         if name != members::SIGNATURE {
             stored.sha256 = Some(Digest::of(&content));
@@ -106,37 +189,53 @@ impl Opening<'_> {
 
     /// Digest and content of one raw frame.
     fn content(&mut self, name: &str, number: usize) -> Result<(Digest, Vec<u8>), ArchiveError> {
-        let place = *self.frames.get(number).ok_or_else(|| self.damaged(name, number, "the frame is missing"))?;
-        let bytes =
-            tail::read_exact(self.file, place.offset, place.len as usize).map_err(io_error("read", self.path))?;
+        let (place, bytes) = self.feed.frame(number)?.ok_or_else(|| self.damaged(name, "the frame is missing"))?;
+        self.offset = place.offset;
         let digest = frame::digest(&bytes);
+        // A frame that is right by itself shows that the seek table is what tells another size.
+        let own = frame::raw_size(&bytes).filter(|own| *own != place.size);
+        let own = own.filter(|own| self.decoder.decode(Encoding::Raw, bytes.clone(), *own, Vec::new()).is_ok());
+        if own.is_some() {
+            return Err(self.table_damaged(name));
+        }
         let decoded = self
             .decoder
             .decode(Encoding::Raw, bytes, place.size, Vec::new())
-            .map_err(|problem| self.damaged(name, number, &problem))?;
+            .map_err(|problem| self.damaged(name, &problem))?;
         Ok((digest, decoded.pieces().collect::<Vec<_>>().concat()))
     }
 
+    /// The table stands behind the trailer, which stands behind the frames.
+    fn table_damaged(&self, name: &str) -> ArchiveError {
+        let problem = format!("tells another size than a frame of {name} has");
+        let Some((frames, trailer)) = self.known else { return self.damaged(name, &problem) };
+        let end = frames.last().map_or(0, |p| p.offset + u64::from(p.len));
+        self.damaged_at("seek table", end + trailer::len(trailer.digests.len()) as u64, &problem)
+    }
+
     fn held_against_trailer(&self, name: &str, number: usize, digest: Digest) -> Result<(), ArchiveError> {
-        match self.trailer.digest_of(number, self.signature_frame) {
-            Some(known) if known != digest.as_bytes() => {
-                Err(self.damaged(name, number, "the frame does not have the digest that the trailer says"))
-            }
-            _ => Ok(()),
+        let known = self.known.and_then(|(_, trailer)| trailer.digest_of(number, self.signature_frame));
+        if known.is_some_and(|known| known != digest.as_bytes()) {
+            return Err(self.damaged(name, "the frame does not have the digest that the trailer says"));
         }
+        Ok(())
     }
 
     /// The frames that the seek table has there are those that a member of this size has.
     fn fits(&self, member: &StoredAt) -> Result<(), ArchiveError> {
-        let found = self.frames.get(member.first_frame..member.end_frame()).ok_or_else(|| {
-            self.damaged(&member.name, member.first_frame, "the seek table has fewer frames than the member")
-        })?;
+        let Some((frames, _)) = self.known else { return Ok(()) };
+        let wrong = |number: usize, problem: &str| {
+            let end = frames.last().map_or(0, |p| p.offset + u64::from(p.len));
+            self.damaged_at(&member.name, frames.get(number).map_or(end, |p| p.offset), problem)
+        };
+        let found = frames
+            .get(member.first_frame..member.end_frame())
+            .ok_or_else(|| wrong(member.first_frame, "the seek table has fewer frames than the member"))?;
         for (number, place) in found.iter().enumerate() {
             let input = member.input_of(number);
             let raw = member.encoding == Encoding::Raw;
             if place.size != input || (raw && place.len != frame::raw_len(input)) {
-                let problem = "the seek table tells another size than the member's frame has";
-                return Err(self.damaged(&member.name, member.first_frame + number, problem));
+                return Err(self.table_damaged(&member.name));
             }
         }
         Ok(())
@@ -144,53 +243,54 @@ impl Opening<'_> {
 
     /// Lays the manifest's members over the frames, up to the very last one.
     fn place_members(&self, manifest: &Manifest, layout: &Layout, all: &mut Vec<StoredAt>) -> Result<(), ArchiveError> {
-        let not_built = |feature| ArchiveError::NotBuiltYet { path: self.path.to_owned(), feature };
-        if layout.base.is_some() || !layout.left_out.is_empty() {
-            return Err(not_built("deltas"));
-        }
         if !layout.recoded.is_empty() {
-            return Err(not_built("recoded members"));
+            let (path, feature) = (self.name.to_owned(), "recoded members");
+            return Err(ArchiveError::NotBuiltYet { path, feature });
         }
-        members::check(&manifest.members).map_err(|problem| self.damaged(members::MANIFEST, 0, &problem))?;
-        let layout_frame = all.last().map_or(0, |m| m.first_frame);
-        let same = layout.members.len() == manifest.members.len()
-            && layout.members.iter().zip(&manifest.members).all(|(a, b)| a.name == b.name);
-        if !same {
-            return Err(self.damaged(members::LAYOUT, layout_frame, "lists other members than the manifest"));
-        }
-        for (member, stored) in manifest.members.iter().zip(&layout.members) {
+        members::check(&manifest.members).map_err(|problem| self.damaged(members::MANIFEST, &problem))?;
+        layout.check(&manifest.members).map_err(|problem| self.damaged(members::LAYOUT, &problem))?;
+        let mut stored = layout.members.iter().peekable();
+        for member in &manifest.members {
+            let Some(here) = stored.next_if(|here| here.name == member.name) else { continue };
             let first = all.last().map_or(0, StoredAt::end_frame);
-            let at = StoredAt::new(&member.name, member.size, Some(member.sha256), stored.encoding, first)
-                .ok_or_else(|| self.damaged(members::MANIFEST, 0, "a member's size is beyond all bounds"))?;
+            let at = StoredAt::new(&member.name, member.size, Some(member.sha256), here.encoding, first)
+                .ok_or_else(|| self.damaged(members::MANIFEST, "a member's size is beyond all bounds"))?;
             self.fits(&at)?;
             all.push(at);
         }
         let end = all.last().map_or(0, StoredAt::end_frame);
-        match self.frames.get(end..) {
-            Some([last]) if last.size == members::END && last.len == frame::raw_len(members::END) => Ok(()),
-            _ => Err(self.damaged(members::END_PART, end, "the seek table has other frames than the members")),
+        match self.known.map(|(frames, _)| (frames, frames.get(end..))) {
+            None => Ok(()),
+            Some((_, Some([last]))) if last.size == members::END && last.len == frame::raw_len(members::END) => Ok(()),
+            Some((frames, _)) => {
+                let offset = frames.get(end).or(frames.last()).map_or(0, |place| place.offset);
+                Err(self.damaged_at(members::END_PART, offset, "the seek table has other frames than the members"))
+            }
         }
     }
 
     /// Reads a document whose bytes are known to be as they were written: what does not parse was written by a program
     /// that knows more than this one.
-    fn parse<T: DeserializeOwned>(&self, name: &str, frame: usize, json: &[u8]) -> Result<T, ArchiveError> {
+    fn parse<T: DeserializeOwned>(&self, name: &str, json: &[u8]) -> Result<T, ArchiveError> {
         #[derive(Deserialize)]
         struct Format {
             format: u32,
         }
-        let newer = |what: String| ArchiveError::Newer { path: self.path.to_owned(), what: format!("{name}: {what}") };
+        let newer = |what: String| ArchiveError::Newer { path: self.name.to_owned(), what: format!("{name}: {what}") };
         let Format { format } =
-            serde_json::from_slice(json).map_err(|e| self.damaged(name, frame, &format!("tells no format: {e}")))?;
+            serde_json::from_slice(json).map_err(|e| self.damaged(name, &format!("tells no format: {e}")))?;
         if format > FORMAT {
             return Err(newer(format!("format {format}")));
         }
         serde_json::from_slice(json).map_err(|e| newer(e.to_string()))
     }
 
-    fn damaged(&self, part: &str, frame: usize, problem: &str) -> ArchiveError {
-        let end = self.frames.last().map_or(0, |p| p.offset + u64::from(p.len));
-        let offset = self.frames.get(frame).map_or(end, |p| p.offset);
-        ArchiveError::Damaged { path: self.path.to_owned(), part: part.to_owned(), offset, problem: problem.to_owned() }
+    fn damaged(&self, part: &str, problem: &str) -> ArchiveError {
+        self.damaged_at(part, self.offset, problem)
+    }
+
+    fn damaged_at(&self, part: &str, offset: u64, problem: &str) -> ArchiveError {
+        let (path, offset) = self.feed.at(offset);
+        ArchiveError::Damaged { path, part: part.to_owned(), offset, problem: problem.to_owned() }
     }
 }

@@ -1,11 +1,11 @@
 //! A file that gets its final name only when it is whole.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::ArchiveError;
+use crate::source::io_error;
 
 /// `.NAME.partial` beside the target, locked; removed when dropped without [`Partial::commit`].
 ///
@@ -60,9 +60,14 @@ impl Partial {
         &self.file
     }
 
+    /// Brings what was written to the disk.
+    pub(crate) fn sync(&self) -> Result<(), ArchiveError> {
+        self.file.sync_all().map_err(io_error("write out", &self.path))
+    }
+
     /// Brings it to the disk, under its final name.
     pub(crate) fn commit(mut self) -> Result<(), ArchiveError> {
-        self.file.sync_all().map_err(io_error("write out", &self.path))?;
+        self.sync()?;
         fs::rename(&self.path, &self.target).map_err(io_error("rename", &self.path))?;
         self.whole = true;
         let parent = self.target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -77,9 +82,4 @@ impl Drop for Partial {
             let _ = fs::remove_file(&self.path);
         }
     }
-}
-
-/// For `map_err`: what was tried, on what.
-pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ArchiveError {
-    move |source| ArchiveError::Io { action, path: path.to_owned(), source }
 }

@@ -1,21 +1,26 @@
 //! An opened bundle, and what can be asked of it.
 
-use std::collections::HashMap;
-use std::fs::File;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kubexm_spec::manifest::Member;
 use kubexm_spec::{Digest, Manifest};
 
 use crate::frame::Place;
 use crate::layout::Layout;
 use crate::member_reader::MemberReader;
 use crate::members::{self, StoredAt};
-use crate::partial::io_error;
+use crate::open::{Head, Room};
 use crate::signature_room::{Signature, SignatureState};
+use crate::source::{Origin, ReadAt};
 use crate::tail::Tail;
 use crate::trailer::Trailer;
-use crate::{ArchiveError, open, seek_table};
+use crate::volume_header::{LEN, VolumeHeader};
+use crate::{ArchiveError, Documents, open, seek_table, volumes};
+
+/// How many names of blobs that no base has are listed.
+const LISTED: usize = 20;
 
 /// An opened bundle. Cheap to clone; readers of members may be used from several threads at once.
 ///
@@ -23,65 +28,108 @@ use crate::{ArchiveError, open, seek_table};
 #[derive(Clone, Debug)]
 pub struct Bundle(pub(crate) Arc<Inner>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Inner {
-    pub(crate) path: PathBuf,
-    pub(crate) file: File,
-    pub(crate) size: u64,
-    /// Every frame but the trailer and the seek table.
+    pub(crate) origin: Origin,
+    /// Every frame with content.
     pub(crate) frames: Vec<Place>,
+    /// The headers of its volumes, where it is split.
+    pub(crate) volumes: Vec<Place>,
     pub(crate) trailer: Trailer,
-    /// Number of the only frame that the trailer has no digest of.
-    pub(crate) signature_frame: usize,
-    /// All members, in the order of the file.
-    pub(crate) members: Vec<StoredAt>,
-    by_name: HashMap<String, usize>,
-    manifest: Manifest,
-    manifest_digest: Digest,
-    layout: Layout,
+    pub(crate) head: Head,
     bundle_id: Digest,
-    signatures: Vec<Signature>,
+    by_name: HashMap<String, usize>,
+    /// The bundles that have what this one leaves out.
+    bases: Vec<Bundle>,
+    /// Of each member that is left out: the file that has it.
+    elsewhere: HashMap<String, Bundle>,
 }
 
 impl Bundle {
-    /// Opens a bundle that is one whole file.
+    /// Opens a bundle: one file, a volume of a split one (the others lie beside it), or a folder that holds one bundle.
     pub fn open(path: &Path) -> Result<Self, ArchiveError> {
-        let file = File::open(path).map_err(io_error("open", path))?;
-        let metadata = file.metadata().map_err(io_error("examine", path))?;
-        if !metadata.is_file() {
-            let reason = if metadata.is_dir() { "it is a folder" } else { "it is no regular file" };
-            return Err(ArchiveError::NotABundle { path: path.to_owned(), reason: reason.into() });
-        }
-        let size = metadata.len();
-        let Tail { mut places, trailer } = Tail::read(&file, size, path)?;
-        places.pop(); // The trailer itself.
-        let head = open::head(path, &file, &places, &trailer)?;
+        Self::open_all(&[path.to_owned()])
+    }
+
+    /// Opens a bundle of which the volumes lie here and there: files and folders, in any order.
+    pub fn open_all(paths: &[PathBuf]) -> Result<Self, ArchiveError> {
+        Self::from_origin(volumes::open(paths)?, Room::Whole)
+    }
+
+    /// Opens what is no file of this machine; `name` is what messages call it.
+    pub fn open_source(name: PathBuf, source: Arc<dyn ReadAt>) -> Result<Self, ArchiveError> {
+        Self::from_origin(Origin { name, source }, Room::Whole)
+    }
+
+    /// Opens a bundle whose signatures are about to be written: a room for them that was torn is taken for an empty one.
+    pub fn open_to_sign(path: &Path) -> Result<Self, ArchiveError> {
+        Self::from_origin(volumes::open(&[path.to_owned()])?, Room::MayBeTorn)
+    }
+
+    fn from_origin(origin: Origin, room: Room) -> Result<Self, ArchiveError> {
+        let Tail { frames, volumes, trailer } = Tail::read(&origin)?;
+        let head = open::head(&origin, &frames, &trailer, room)?;
         let by_name = head.members.iter().enumerate().map(|(at, m)| (m.name.clone(), at)).collect();
-        Ok(Self(Arc::new(Inner {
-            path: path.to_owned(),
-            file,
-            size,
-            frames: places,
+        let bundle_id = crate::write::bundle_id(&head.manifest_json, &head.layout_json);
+        let inner = Inner {
+            origin,
+            frames,
+            volumes,
             trailer,
-            signature_frame: head.signature_frame,
-            members: head.members,
+            head,
+            bundle_id,
             by_name,
-            manifest_digest: Digest::of(&head.manifest_json),
-            bundle_id: crate::write::bundle_id(&head.manifest_json, &head.layout_json),
-            manifest: head.manifest,
-            layout: head.layout,
-            signatures: head.signatures,
-        })))
+            bases: Vec::new(),
+            elsewhere: HashMap::new(),
+        };
+        inner.check_volumes()?;
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// A delta on the bundles that have the rest; refused, with names, when they do not. What is no delta stays as it is.
+    pub fn on_bases(self, bases: Vec<Self>) -> Result<Self, ArchiveError> {
+        let (mut lacking, mut elsewhere) = (Vec::new(), HashMap::new());
+        for member in self.left_out() {
+            match bases.iter().find_map(|base| base.holding(member)) {
+                Some(base) => drop(elsewhere.insert(member.name.clone(), base.clone())),
+                None => lacking.push(member.name.clone()),
+            }
+        }
+        if !lacking.is_empty() {
+            return Err(ArchiveError::BaseLacks {
+                path: self.path().to_owned(),
+                bases: bases.iter().map(|base| base.path().to_owned()).collect(),
+                count: lacking.len(),
+                first: lacking.into_iter().take(LISTED).collect(),
+            });
+        }
+        Ok(Self(Arc::new(Inner { bases, elsewhere, ..Arc::unwrap_or_clone(self.0) })))
+    }
+
+    /// The manifest's members that this file leaves out, whether a base has them or not.
+    pub fn left_out(&self) -> impl Iterator<Item = &Member> {
+        let names: HashSet<&str> = self.layout().left_out.iter().map(|stored| stored.name.as_str()).collect();
+        self.manifest().members.iter().filter(move |member| names.contains(member.name.as_str()))
+    }
+
+    /// The bundles it was put on with [`Self::on_bases`].
+    pub fn bases(&self) -> &[Self] {
+        &self.0.bases
     }
 
     /// What is in the bundle. Believed only as far as its signature is.
     pub fn manifest(&self) -> &Manifest {
-        &self.0.manifest
+        &self.0.head.manifest
+    }
+
+    /// The exact bytes of manifest.json: what signatures sign.
+    pub fn manifest_json(&self) -> &[u8] {
+        &self.0.head.manifest_json
     }
 
     /// Digest of the exact bytes of manifest.json.
     pub fn manifest_digest(&self) -> Digest {
-        self.0.manifest_digest
+        Digest::of(&self.0.head.manifest_json)
     }
 
     /// sha256 over the bytes of manifest.json followed by those of layout.json.
@@ -91,43 +139,60 @@ impl Bundle {
 
     /// How the file stores its members.
     pub fn layout(&self) -> &Layout {
-        &self.0.layout
+        &self.0.head.layout
     }
 
-    /// The file that was opened.
+    /// The name it was opened by: its file, a split bundle's name without a number, an address.
     pub fn path(&self) -> &Path {
-        &self.0.path
+        &self.0.origin.name
     }
 
-    /// Of the file, in bytes.
+    /// The files it lies in: one, or its volumes in order; none where it is read from elsewhere.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.0.origin.source.files()
+    }
+
+    /// Of the file, or of all volumes together, in bytes.
     pub fn size(&self) -> u64 {
-        self.0.size
+        self.0.origin.len()
+    }
+
+    /// Where the frame of the signatures lies: the file, the byte in it, and the frame's length.
+    pub fn signature_place(&self) -> Option<(PathBuf, u64, usize)> {
+        let place = self.0.frames.get(self.0.head.signature_frame)?;
+        let (path, offset) = self.0.origin.at(place.offset);
+        Some((path, offset, place.len as usize))
+    }
+
+    /// Why the room of the signatures cannot be read, when it was opened with [`Self::open_to_sign`].
+    pub fn torn_room(&self) -> Option<&str> {
+        self.0.head.torn_room.as_deref()
     }
 
     /// The signatures that the bundle carries, unchecked.
     pub fn signatures(&self) -> &[Signature] {
-        &self.0.signatures
+        &self.0.head.signatures
     }
 
     /// Whether it is signed; that is all that is known without a key.
     pub fn check_signatures(&self) -> SignatureState {
-        if self.0.signatures.is_empty() {
+        if self.0.head.signatures.is_empty() {
             return SignatureState::Unsigned;
         }
-        SignatureState::SignedNotChecked { key_ids: self.0.signatures.iter().map(|s| s.key_id.clone()).collect() }
+        SignatureState::SignedNotChecked { key_ids: self.0.head.signatures.iter().map(|s| s.key_id.clone()).collect() }
     }
 
-    /// Every member in the order of the file, manifest.json first.
+    /// Every member in the order of the file, manifest.json first; what a delta leaves out is not among them.
     pub fn members(&self) -> impl Iterator<Item = &StoredAt> {
-        self.0.members.iter()
+        self.0.head.members.iter()
     }
 
-    /// Where a member is, if there is one of this name.
+    /// Where a member is, in this file or in a base.
     pub fn find(&self, name: &str) -> Option<&StoredAt> {
-        self.0.by_name.get(name).and_then(|at| self.0.members.get(*at))
+        self.holder(name).map(|(_, member)| member)
     }
 
-    /// Whether the bundle has this blob.
+    /// Whether the bundle, or a base, has this blob.
     pub fn has_blob(&self, digest: &Digest) -> bool {
         self.find(&members::blob_name(digest)).is_some()
     }
@@ -138,16 +203,22 @@ impl Bundle {
         frames.iter().map(|frame| u64::from(frame.len)).sum()
     }
 
+    /// Where the member's first frame begins in the file, in bytes; in a split bundle counted over all volumes.
+    pub fn stored_offset(&self, member: &StoredAt) -> u64 {
+        self.0.frames.get(member.first_frame).map_or(0, |frame| frame.offset)
+    }
+
     /// Reads a member from its start. The last read fails when the content does not have the manifest's digest.
     pub fn member(&self, name: &str) -> Result<MemberReader, ArchiveError> {
-        MemberReader::new(self.clone(), self.wanted(name)?.clone(), 0)
+        let (bundle, member) = self.wanted(name)?;
+        MemberReader::new(bundle.clone(), member.clone(), 0)
     }
 
     /// The whole content of a member of at most `limit` bytes, verified.
     pub fn read(&self, name: &str, limit: u64) -> Result<Vec<u8>, ArchiveError> {
-        let size = self.wanted(name)?.size;
+        let size = self.wanted(name)?.1.size;
         if size > limit {
-            return Err(ArchiveError::TooLarge { path: self.0.path.clone(), name: name.to_owned(), size, limit });
+            return Err(ArchiveError::TooLarge { path: self.path().to_owned(), name: name.to_owned(), size, limit });
         }
         self.member(name)?.into_bytes()
     }
@@ -155,25 +226,84 @@ impl Bundle {
     /// Reads a blob from a byte on; only the frames from there on are read. From 0 the content's digest is verified at
     /// the end, from elsewhere each frame against the trailer.
     pub fn blob(&self, digest: &Digest, offset: u64) -> Result<MemberReader, ArchiveError> {
-        MemberReader::new(self.clone(), self.wanted(&members::blob_name(digest))?.clone(), offset)
+        let (bundle, member) = self.wanted(&members::blob_name(digest))?;
+        MemberReader::new(bundle.clone(), member.clone(), offset)
     }
 
-    fn wanted(&self, name: &str) -> Result<&StoredAt, ArchiveError> {
-        self.find(name).ok_or_else(|| ArchiveError::NoSuchMember { path: self.0.path.clone(), name: name.to_owned() })
+    /// Reads a member from a byte on, to stop anywhere: each frame is held against the trailer before any of it is given.
+    pub fn part(&self, name: &str, offset: u64) -> Result<MemberReader, ArchiveError> {
+        let (bundle, member) = self.wanted(name)?;
+        MemberReader::of_part(bundle.clone(), member.clone(), offset)
+    }
+
+    fn wanted(&self, name: &str) -> Result<(&Self, &StoredAt), ArchiveError> {
+        let missing = || ArchiveError::NoSuchMember { path: self.path().to_owned(), name: name.to_owned() };
+        self.holder(name).ok_or_else(missing)
+    }
+
+    /// Which file has a member: this one, or, of what it leaves out, a base.
+    fn holder(&self, name: &str) -> Option<(&Self, &StoredAt)> {
+        match self.0.by_name.get(name) {
+            Some(at) => self.0.head.members.get(*at).map(|member| (self, member)),
+            None => self.0.elsewhere.get(name)?.holder(name),
+        }
+    }
+
+    /// The file that has this very member: this one or one of its bases.
+    fn holding(&self, wanted: &Member) -> Option<&Self> {
+        let (bundle, found) = self.holder(&wanted.name)?;
+        (found.size == wanted.size && found.sha256 == Some(wanted.sha256)).then_some(bundle)
+    }
+}
+
+impl Documents for Bundle {
+    fn path(&self) -> &Path {
+        self.path()
+    }
+
+    fn manifest(&self) -> &Manifest {
+        self.manifest()
+    }
+
+    fn size_of(&self, name: &str) -> Option<u64> {
+        self.find(name).map(|member| member.size)
+    }
+
+    fn document(&self, name: &str, limit: u64) -> Result<Vec<u8>, ArchiveError> {
+        self.read(name, limit)
     }
 }
 
 impl Inner {
     /// What the trailer says of a frame; nothing of the signature's.
     pub(crate) fn frame_digest(&self, number: usize) -> Option<&[u8; 32]> {
-        self.trailer.digest_of(number, self.signature_frame)
+        self.trailer.digest_of(number, self.head.signature_frame)
     }
 
-    /// The seek table that belongs to the frames and the trailer.
-    pub(crate) fn seek_table(&self, trailer_len: usize) -> Vec<u8> {
-        let end = self.frames.last().map_or(0, |p| p.offset + u64::from(p.len));
-        let mut places = self.frames.clone();
-        places.push(Place { offset: end, len: trailer_len as u32, size: 0 });
-        seek_table::encode(&places)
+    /// The headers that its volumes must begin with, and where.
+    pub(crate) fn volume_headers(&self) -> impl Iterator<Item = (u64, [u8; LEN])> {
+        self.volumes.iter().zip(1..).map(|(place, number)| {
+            let header = VolumeHeader { bundle_id: self.bundle_id, number, offset: place.offset };
+            (place.offset, header.encode())
+        })
     }
+
+    /// Demands them bit for bit.
+    fn check_volumes(&self) -> Result<(), ArchiveError> {
+        for (offset, wanted) in self.volume_headers() {
+            if self.origin.read(offset, LEN)? != wanted {
+                return Err(self.origin.damaged("volume header", offset, "it is not the one that belongs here"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The seek table of frames with content, headers of volumes and a trailer of so many bytes.
+pub(crate) fn seek_table_of(frames: &[Place], volumes: &[Place], trailer_len: usize) -> Vec<u8> {
+    let mut places: Vec<Place> = frames.iter().chain(volumes).copied().collect();
+    places.sort_by_key(|place| place.offset);
+    let end = places.last().map_or(0, |p| p.offset + u64::from(p.len));
+    places.push(Place { offset: end, len: trailer_len as u32, size: 0 });
+    seek_table::encode(&places)
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use kubexm_spec::{Digest, ExitCode, Platform};
 use serde::Deserialize;
 
-use crate::{ArchiveError, Bundle, members};
+use crate::{ArchiveError, Documents, members};
 
 /// The most bytes that index.json may have.
 const INDEX_LIMIT: u64 = 64 << 20;
@@ -59,7 +59,7 @@ impl Incomplete {
 ///
 /// An index may lack what is for platforms that the bundle does not carry (sparse index); of a platform that it carries
 /// and the index has, one manifest must be there.
-pub fn check_references(bundle: &Bundle) -> Result<(), Incomplete> {
+pub fn check_references(bundle: &dyn Documents) -> Result<(), Incomplete> {
     let mut walk = Walk { bundle, missing: BTreeSet::new(), seen: HashSet::new() };
     walk.artifacts();
     walk.index()?;
@@ -116,7 +116,7 @@ impl Reference {
 }
 
 struct Walk<'a> {
-    bundle: &'a Bundle,
+    bundle: &'a dyn Documents,
     missing: BTreeSet<Missing>,
     seen: HashSet<Digest>,
 }
@@ -124,8 +124,9 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn artifacts(&mut self) {
         let manifest = self.bundle.manifest();
-        match self.bundle.find("lock.yaml") {
-            Some(lock) if lock.sha256 == Some(manifest.lock) => {}
+        let lock = manifest.members.iter().find(|member| member.name == "lock.yaml");
+        match lock.filter(|lock| self.bundle.size_of(&lock.name).is_some()) {
+            Some(lock) if lock.sha256 == manifest.lock => {}
             Some(_) => self.lacks("the lock.yaml with the manifest's digest", members::MANIFEST),
             None => self.lacks("lock.yaml", members::MANIFEST),
         }
@@ -142,14 +143,14 @@ impl Walk<'_> {
 
     fn index(&mut self) -> Result<(), ArchiveError> {
         for name in ["oci-layout", "index.json"] {
-            if self.bundle.find(name).is_none() {
+            if self.bundle.size_of(name).is_none() {
                 self.lacks(name, "the OCI image layout");
             }
         }
-        if self.bundle.find("index.json").is_none() {
+        if self.bundle.size_of("index.json").is_none() {
             return Ok(());
         }
-        let index = self.bundle.read("index.json", INDEX_LIMIT)?;
+        let index = self.bundle.document("index.json", INDEX_LIMIT)?;
         let Some(document) = self.parse(&index, "index.json") else { return Ok(()) };
         for reference in document.manifests.unwrap_or_default() {
             self.follow(&reference, "index.json", DEPTH)?;
@@ -170,7 +171,7 @@ impl Walk<'_> {
             self.lacks(&format!("the end of indexes below {digest}"), named_by);
             return Ok(());
         }
-        let content = self.bundle.read(&members::blob_name(&digest), MANIFEST_LIMIT)?;
+        let content = self.bundle.document(&members::blob_name(&digest), MANIFEST_LIMIT)?;
         let me = digest.to_string();
         let Some(document) = self.parse(&content, &me) else { return Ok(()) };
         for blob in document.config.iter().chain(&document.layers) {
@@ -182,7 +183,9 @@ impl Walk<'_> {
     /// The manifests of an image's index: those that are there are followed, those of carried platforms must be.
     fn platforms(&mut self, manifests: Vec<Reference>, named_by: &str, depth: usize) -> Result<(), ArchiveError> {
         let bundle = self.bundle;
-        let there = |reference: &&Reference| reference.digest.parse().is_ok_and(|digest| bundle.has_blob(&digest));
+        let there = |reference: &&Reference| {
+            reference.digest.parse().is_ok_and(|digest| bundle.size_of(&members::blob_name(&digest)).is_some())
+        };
         for platform in &bundle.manifest().platforms {
             let mut wanted = manifests.iter().filter(|reference| reference.is_for(*platform)).peekable();
             if wanted.peek().is_some() && !wanted.any(|reference| there(&reference)) {
@@ -201,10 +204,10 @@ impl Walk<'_> {
     }
 
     fn has(&mut self, digest: &Digest, size: Option<u64>, named_by: &str) -> bool {
-        match self.bundle.find(&members::blob_name(digest)) {
-            Some(member) if size.is_none_or(|size| size == member.size) => true,
-            Some(member) => {
-                self.lacks(&format!("{digest} with another size than {}", member.size), named_by);
+        match self.bundle.size_of(&members::blob_name(digest)) {
+            Some(found) if size.is_none_or(|size| size == found) => true,
+            Some(found) => {
+                self.lacks(&format!("{digest} with another size than {found}"), named_by);
                 false
             }
             None => {

@@ -17,7 +17,7 @@ const FIXED: usize = 8 + 4 + 4 + 8 + 4;
 const DIGEST: usize = 32;
 
 /// What a trailer says.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trailer {
     /// Number of files the bundle is split into; 1 when it is one.
     pub(crate) volumes: u32,

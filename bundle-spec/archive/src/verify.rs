@@ -1,20 +1,22 @@
-//! Whether every byte of the file is the one that manifest and format demand.
+//! Whether every byte is the one that manifest and format demand.
 //!
 //! Threads take frames in the order of the file, hash and decode them, and hand the content to its member's lane, which
-//! hashes it in order: so one large member, too, keeps two cores busy, and the file is read once.
+//! hashes it in order: so one large member, too, keeps two cores busy, and every byte is read once.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
-use crate::frame::{self, Decoded, Decoder};
+use crate::frame::{self, Decoded, Decoder, Place};
 use crate::members::{self, StoredAt};
-use crate::read::Inner;
-use crate::{Bundle, Damage, DamageReport, Encoding, Verified, signature_room, tar_header, trailer};
+use crate::open::Head;
+use crate::read::{Inner, seek_table_of};
+use crate::{Bundle, Damage, DamageReport, Encoding, Verified, signature_room, tar_header};
 
 /// Frames in memory for each thread: at most 16 MiB each.
 const FRAMES_PER_THREAD: usize = 3;
@@ -22,23 +24,105 @@ const FRAMES_PER_THREAD: usize = 3;
 /// The most damages that a report lists one by one.
 const LISTED: usize = 100;
 
+/// Bytes done and in all (0: not known).
+pub(crate) type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
+
 /// Reads every byte of the bundle, once, with so many threads. `progress` gets bytes done and in all, of the file.
 pub fn verify(bundle: &Bundle, threads: usize, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Verified, DamageReport> {
-    let check = Check::new(&bundle.0, threads.clamp(1, 64), progress);
-    thread::scope(|scope| {
-        for _ in 0..check.threads {
-            scope.spawn(|| check.work());
-        }
-    });
-    check.tail();
-    check.finish()
+    run(bundle, Depth::Content, threads, progress)
+}
+
+/// Holds the frames as they are stored against the trailer, without decompressing them, and the head against its own form:
+/// what a bad stick or a cut copy did is found, what somebody changed on purpose, trailer included, is not.
+pub fn verify_quick(
+    bundle: &Bundle,
+    threads: usize,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> Result<Verified, DamageReport> {
+    run(bundle, Depth::Frames, threads, progress)
+}
+
+fn run(bundle: &Bundle, depth: Depth, threads: usize, progress: Progress<'_>) -> Result<Verified, DamageReport> {
+    let inner = &*bundle.0;
+    let feed = Seekable { inner, next: AtomicUsize::new(0) };
+    let check = Check::new(&inner.head, &feed, depth, threads, progress);
+    check.frames();
+    check.tail(inner);
+    check.finish(bundle.path(), inner.origin.len())
+}
+
+/// How far a check goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Frames against the trailer.
+    Frames,
+    /// The content of members as well.
+    Content,
+}
+
+/// A frame on its way.
+pub(crate) struct Taken {
+    pub(crate) number: usize,
+    pub(crate) place: Place,
+    /// The frame, or why it cannot be read.
+    pub(crate) bytes: Result<Vec<u8>, String>,
+}
+
+/// Where frames come from, in the order of the file.
+pub(crate) trait Feed: Sync {
+    /// The next frame, read into `spare`; nothing after the last.
+    fn next(&self, spare: Vec<u8>) -> Option<Taken>;
+    /// The digest that the frame must have, where it is known; and a place to tell the one that it has.
+    fn known(&self, number: usize) -> Option<[u8; 32]>;
+    /// The digest of a frame that was read.
+    fn tell(&self, number: usize, digest: Digest);
+    /// Content of a member that lies in one frame, found right as far as its form goes.
+    fn keep(&self, member: &StoredAt, decoded: &Decoded);
+    /// A byte of the whole in words.
+    fn at(&self, offset: u64) -> (PathBuf, u64);
+    /// Bytes in all; 0 when that is not known.
+    fn total(&self) -> u64;
+}
+
+/// Frames at places that are known.
+struct Seekable<'a> {
+    inner: &'a Inner,
+    next: AtomicUsize,
+}
+
+impl Feed for Seekable<'_> {
+    fn next(&self, mut spare: Vec<u8>) -> Option<Taken> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let place = *self.inner.frames.get(number)?;
+        spare.resize(place.len as usize, 0);
+        let read = self.inner.origin.fill(&mut spare, place.offset);
+        Some(Taken { number, place, bytes: read.map(|()| spare).map_err(|e| format!("cannot be read: {e}")) })
+    }
+
+    fn known(&self, number: usize) -> Option<[u8; 32]> {
+        self.inner.frame_digest(number).copied()
+    }
+
+    fn tell(&self, _: usize, _: Digest) {}
+
+    fn keep(&self, _: &StoredAt, _: &Decoded) {}
+
+    fn at(&self, offset: u64) -> (PathBuf, u64) {
+        self.inner.origin.at(offset)
+    }
+
+    fn total(&self) -> u64 {
+        self.inner.origin.len()
+    }
 }
 
 /// The state that the threads share.
-struct Check<'a> {
-    inner: &'a Inner,
+pub(crate) struct Check<'a> {
+    head: &'a Head,
+    feed: &'a dyn Feed,
+    depth: Depth,
     threads: usize,
-    progress: &'a (dyn Fn(u64, u64) + Sync),
+    progress: Progress<'a>,
     /// One for each member, and one for the end of the archive.
     lanes: Vec<Mutex<Lane>>,
     turn: Mutex<Turn>,
@@ -49,17 +133,16 @@ struct Check<'a> {
     spare: Mutex<Vec<Vec<u8>>>,
 }
 
-/// Whose turn it is.
+/// How much is under way.
 #[derive(Default)]
 struct Turn {
-    next: usize,
     in_memory: usize,
     bytes: u64,
 }
 
 #[derive(Default)]
 struct Found {
-    damages: Vec<Damage>,
+    damages: Vec<(u64, Damage)>,
     count: u64,
 }
 
@@ -68,7 +151,7 @@ struct Lane {
     /// Number of the frame that comes next.
     next: usize,
     /// Frames that were ready before their turn; without content where they are damaged.
-    early: BTreeMap<usize, Option<Decoded>>,
+    early: BTreeMap<usize, (Place, Option<Decoded>)>,
     /// Taken by the thread that hashes just now.
     content: Option<Content>,
 }
@@ -78,23 +161,34 @@ struct Lane {
 struct Content {
     hasher: Hasher,
     at: u64,
+    /// Place of its first frame, and bytes of all of them so far.
+    first: u64,
+    stored: u64,
     /// A frame is damaged: that was reported, and the digest says nothing more.
     spoiled: bool,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'a> Check<'a> {
-    fn new(inner: &'a Inner, threads: usize, progress: &'a (dyn Fn(u64, u64) + Sync)) -> Self {
-        let lanes = inner.members.iter().map(|member| member.first_frame).chain([inner.frames.len() - 1]);
+    pub(crate) fn new(
+        head: &'a Head,
+        feed: &'a dyn Feed,
+        depth: Depth,
+        threads: usize,
+        progress: Progress<'a>,
+    ) -> Self {
+        let lanes = head.members.iter().map(|member| member.first_frame).chain([head.frames() - 1]);
         let lanes = lanes
             .map(|next| Mutex::new(Lane { next, early: BTreeMap::new(), content: Some(Content::default()) }))
             .collect();
         Self {
-            inner,
-            threads,
+            head,
+            feed,
+            depth,
+            threads: threads.clamp(1, 64),
             progress,
             lanes,
             turn: Mutex::default(),
@@ -104,78 +198,86 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// Takes all frames that the feed has.
+    pub(crate) fn frames(&self) {
+        thread::scope(|scope| {
+            for _ in 0..self.threads {
+                scope.spawn(|| self.work());
+            }
+        });
+    }
+
     /// Takes frames until there are none.
     fn work(&self) {
         let mut decoder = match Decoder::new() {
             Ok(decoder) => decoder,
             Err(e) => return self.report("memory", 0, 0, format!("no decompressor: {e}")),
         };
-        while let Some(number) = self.take() {
-            let lane = self.inner.members.partition_point(|member| member.first_frame <= number) - 1;
-            let (lane, member) = match self.inner.members.get(lane) {
-                Some(member) if number < member.end_frame() => (lane, Some(member)),
-                _ => (self.inner.members.len(), None),
-            };
-            let decoded = self.frame(number, member, &mut decoder);
-            self.deliver(lane, member, number, decoded);
+        loop {
+            self.enter();
+            let spare = lock(&self.spare).pop().unwrap_or_default();
+            let Some(taken) = self.feed.next(spare) else { return self.leave() };
+            let (number, place) = (taken.number, taken.place);
+            let at = self.head.member_of(number);
+            let member = at.and_then(|at| self.head.members.get(at));
+            let decoded = self.frame(taken, member, &mut decoder);
+            match self.depth {
+                Depth::Frames => {
+                    decoded.into_iter().for_each(|decoded| lock(&self.spare).push(decoded.into_buffer()));
+                    self.leave();
+                }
+                Depth::Content => self.deliver(at.unwrap_or(self.head.members.len()), member, number, place, decoded),
+            }
         }
     }
 
-    /// The next frame, once there is room for it.
-    fn take(&self) -> Option<usize> {
+    /// Waits until there is room for one more frame.
+    fn enter(&self) {
         let mut turn = lock(&self.turn);
         while turn.in_memory >= self.threads * FRAMES_PER_THREAD {
             turn = self.room.wait(turn).unwrap_or_else(PoisonError::into_inner);
         }
-        let number = turn.next;
-        (number < self.inner.frames.len()).then(|| {
-            turn.next += 1;
-            turn.in_memory += 1;
-            number
-        })
+        turn.in_memory += 1;
     }
 
-    /// Reads, hashes and decodes one frame; reports it and gives nothing when it is damaged.
-    fn frame(&self, number: usize, member: Option<&StoredAt>, decoder: &mut Decoder) -> Option<Decoded> {
-        let place = self.inner.frames[number];
-        let mut bytes = lock(&self.spare).pop().unwrap_or_default();
-        bytes.resize(place.len as usize, 0);
-        let result = self
-            .inner
-            .file
-            .read_exact_at(&mut bytes, place.offset)
-            .map_err(|e| format!("cannot be read: {e}"))
-            .and_then(|()| match self.inner.frame_digest(number) {
-                Some(known) if frame::digest(&bytes).as_bytes() != known => {
-                    Err("the frame does not have the digest that the trailer says".to_owned())
-                }
-                _ => Ok(()),
-            })
-            .and_then(|()| {
-                let encoding = member.map_or(Encoding::Raw, |member| member.encoding);
-                let spare = match encoding {
-                    Encoding::Raw => Vec::new(),
-                    Encoding::Zstd => lock(&self.spare).pop().unwrap_or_default(),
-                };
-                decoder.decode(encoding, bytes, place.size, spare)
-            });
-        self.count(place.len);
+    /// Hashes and decodes one frame; reports it and gives nothing when it is damaged.
+    fn frame(&self, taken: Taken, member: Option<&StoredAt>, decoder: &mut Decoder) -> Option<Decoded> {
+        let Taken { number, place, bytes } = taken;
+        let index = number_in(member, number);
+        let size = member.map_or(members::END, |member| member.input_of(index));
+        let result = bytes.and_then(|bytes| {
+            let digest = frame::digest(&bytes);
+            if self.feed.known(number).is_some_and(|known| known != *digest.as_bytes()) {
+                return Err("the frame does not have the digest that the trailer says".to_owned());
+            }
+            self.feed.tell(number, digest);
+            if self.depth == Depth::Frames && number != self.head.signature_frame {
+                return Ok(Decoded::Zstd(bytes));
+            }
+            let encoding = member.map_or(Encoding::Raw, |member| member.encoding);
+            let spare = match encoding {
+                Encoding::Raw => Vec::new(),
+                Encoding::Zstd => lock(&self.spare).pop().unwrap_or_default(),
+            };
+            decoder.decode(encoding, bytes, size, spare)
+        });
+        self.count(u64::from(place.len));
         result.map_err(|problem| self.report(part(member), place.offset, u64::from(place.len), problem)).ok()
     }
 
     /// Hashes the frame when it is its turn, and those after it that waited for it.
-    fn deliver(&self, lane: usize, member: Option<&StoredAt>, number: usize, decoded: Option<Decoded>) {
+    fn deliver(&self, lane: usize, member: Option<&StoredAt>, number: usize, place: Place, decoded: Option<Decoded>) {
         let Some(mutex) = self.lanes.get(lane) else { return };
         let mut lane = lock(mutex);
-        lane.early.insert(number, decoded);
+        lane.early.insert(number, (place, decoded));
         // Another thread is at it, and looks for more when it is done with its frame.
         let Some(mut content) = lane.content.take() else { return };
         loop {
             let next = lane.next;
-            let Some(decoded) = lane.early.remove(&next) else { break };
+            let Some((place, decoded)) = lane.early.remove(&next) else { break };
             lane.next += 1;
             drop(lane);
-            self.pass(member, number_in(member, next), next, &mut content, decoded);
+            self.pass(member, number_in(member, next), place, &mut content, decoded);
             self.leave();
             lane = lock(mutex);
         }
@@ -187,15 +289,18 @@ impl<'a> Check<'a> {
         &self,
         member: Option<&StoredAt>,
         index: usize,
-        number: usize,
+        place: Place,
         content: &mut Content,
         decoded: Option<Decoded>,
     ) {
+        if index == 0 {
+            content.first = place.offset;
+        }
+        content.stored += u64::from(place.len);
         let Some(decoded) = decoded else {
             content.spoiled = true;
             return;
         };
-        let place = self.inner.frames[number];
         let right = match member {
             None => decoded.pieces().flatten().all(|byte| *byte == 0),
             Some(member) => content.take(member, &decoded),
@@ -207,56 +312,63 @@ impl<'a> Check<'a> {
         }
         if let Some(member) = member.filter(|member| index + 1 == member.frames && !content.spoiled) {
             self.end(member, std::mem::take(content), &decoded);
+            if member.frames == 1 {
+                self.feed.keep(member, &decoded);
+            }
         }
         lock(&self.spare).push(decoded.into_buffer());
     }
 
     /// All frames of a member have passed.
     fn end(&self, member: &StoredAt, content: Content, last: &Decoded) {
-        let first = self.inner.frames[member.first_frame].offset;
-        let length = self.inner.frames[member.first_frame..member.end_frame()].iter().map(|p| u64::from(p.len)).sum();
-        let found: Digest = content.hasher.finish();
+        let Content { hasher, first, stored, .. } = content;
+        let found: Digest = hasher.finish();
         match member.sha256 {
             Some(wanted) if wanted != found => {
-                self.report(&member.name, first, length, format!("its content has the digest {found}, not {wanted}"));
+                self.report(&member.name, first, stored, format!("its content has the digest {found}, not {wanted}"));
             }
             Some(_) => {}
             None => {
                 let stream = last.pieces().collect::<Vec<_>>().concat();
                 let room = stream.get(tar_header::BLOCK as usize..).unwrap_or_default();
                 if let Err(problem) = signature_room::decode(room) {
-                    self.report(&member.name, first, length, problem);
+                    self.report(&member.name, first, stored, problem);
                 }
             }
         }
     }
 
-    /// Seek table and trailer, read again and held against what the frames make them.
-    fn tail(&self) {
-        let trailer = self.inner.trailer.encode();
-        let table = self.inner.seek_table(trailer.len());
-        let table_at = self.inner.size.saturating_sub(table.len() as u64);
-        let trailer_at = table_at.saturating_sub(trailer::len(self.inner.trailer.digests.len()) as u64);
-        for (part, offset, wanted) in [("trailer", trailer_at, trailer), ("seek table", table_at, table)] {
+    /// Headers of volumes, trailer and seek table, read again and held against what the frames make them.
+    fn tail(&self, inner: &Inner) {
+        let trailer = inner.trailer.encode();
+        let table = seek_table_of(&inner.frames, &inner.volumes, trailer.len());
+        let table_at = inner.origin.len().saturating_sub(table.len() as u64);
+        let trailer_at = table_at.saturating_sub(trailer.len() as u64);
+        let headers = inner.volume_headers().map(|(offset, header)| ("volume header", offset, header.to_vec()));
+        for (part, offset, wanted) in
+            headers.chain([("trailer", trailer_at, trailer), ("seek table", table_at, table.clone())])
+        {
             let mut found = vec![0; wanted.len()];
-            let right = self.inner.file.read_exact_at(&mut found, offset).is_ok() && found == wanted;
+            let right = inner.origin.fill(&mut found, offset).is_ok() && found == wanted;
             if !right {
                 self.report(part, offset, wanted.len() as u64, "is not the one of these frames".into());
             }
-            self.count(wanted.len() as u32);
+            self.count(wanted.len() as u64);
         }
-        if self.inner.file.metadata().is_ok_and(|m| m.len() != self.inner.size) {
-            self.report("end of file", self.inner.size, 0, "the file has changed its length while it was read".into());
+        if inner.origin.source.has_changed() {
+            let problem = "the file has changed its length while it was read".to_owned();
+            self.report("end of file", inner.origin.len(), 0, problem);
         }
     }
 
-    fn count(&self, bytes: u32) {
+    /// Bytes of the file that have been looked at.
+    pub(crate) fn count(&self, bytes: u64) {
         let done = {
             let mut turn = lock(&self.turn);
-            turn.bytes += u64::from(bytes);
+            turn.bytes += bytes;
             turn.bytes
         };
-        (self.progress)(done, self.inner.size);
+        (self.progress)(done, self.feed.total());
     }
 
     fn leave(&self) {
@@ -264,22 +376,28 @@ impl<'a> Check<'a> {
         self.room.notify_one();
     }
 
-    fn report(&self, part: &str, offset: u64, length: u64, problem: String) {
+    /// Notes a damage of the bytes from `offset` of the whole on.
+    pub(crate) fn report(&self, part: &str, offset: u64, length: u64, problem: String) {
         let mut found = lock(&self.found);
         found.count += 1;
         if found.damages.len() < LISTED {
-            found.damages.push(Damage { part: part.to_owned(), offset, length, problem });
+            let (file, at) = self.feed.at(offset);
+            found.damages.push((offset, Damage { file, part: part.to_owned(), offset: at, length, problem }));
         }
     }
 
-    fn finish(self) -> Result<Verified, DamageReport> {
+    pub(crate) fn finish(self, path: &Path, bytes: u64) -> Result<Verified, DamageReport> {
         let Found { mut damages, count } = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
         if count == 0 {
-            let members = self.inner.members.iter().filter(|m| m.sha256.is_some()).count();
-            return Ok(Verified { bytes: self.inner.size, members });
+            let members = match self.depth {
+                Depth::Content => self.head.members.iter().filter(|m| m.sha256.is_some()).count(),
+                Depth::Frames => 2,
+            };
+            return Ok(Verified { bytes, members });
         }
-        damages.sort_by_key(|damage| damage.offset);
-        Err(DamageReport { path: self.inner.path.clone(), damages, count })
+        damages.sort_by_key(|(offset, _)| *offset);
+        let damages = damages.into_iter().map(|(_, damage)| damage).collect();
+        Err(DamageReport { path: path.to_owned(), damages, count })
     }
 }
 

@@ -1,9 +1,8 @@
 //! Tells a truncated file from a damaged one, by walking its frames from the start.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
+use crate::source::{ReadAt, read_some};
 use crate::{frame, seek_table};
 
 /// Where a walk from the start ended.
@@ -11,6 +10,8 @@ use crate::{frame, seek_table};
 pub(crate) enum Walk {
     /// Everything is well formed as far as the file goes, and it ends before its seek table does.
     Truncated,
+    /// The same, and the last frame is whole: what is missing may be whole volumes.
+    EndsBetweenFrames,
     /// At this byte stands no frame; or the file goes on behind its seek table there.
     Damaged(u64),
 }
@@ -19,7 +20,8 @@ pub(crate) enum Walk {
 const HEADER_MAX: usize = 18;
 
 /// Walks headers of frames and blocks; reads no content.
-pub(crate) fn walk(file: &File, size: u64) -> io::Result<Walk> {
+pub(crate) fn walk(file: &dyn ReadAt) -> io::Result<Walk> {
+    let size = file.len();
     let mut offset = 0;
     let mut behind_table = false;
     while offset < size {
@@ -43,7 +45,11 @@ pub(crate) fn walk(file: &File, size: u64) -> io::Result<Walk> {
         behind_table = table;
     }
     // A whole seek table at the end, and yet its footer was not found: the footer is what is damaged.
-    Ok(if behind_table { Walk::Damaged(size.saturating_sub(seek_table::FOOTER as u64)) } else { Walk::Truncated })
+    Ok(if behind_table {
+        Walk::Damaged(size.saturating_sub(seek_table::FOOTER as u64))
+    } else {
+        Walk::EndsBetweenFrames
+    })
 }
 
 enum Header {
@@ -77,8 +83,16 @@ fn zstd_frame_header(head: &[u8]) -> Header {
     Header::Zstd { header, checksum: if descriptor >> 2 & 1 == 1 { 4 } else { 0 } }
 }
 
+/// Bytes of a frame's header, magic number included, from its first five bytes; nothing for frames that no bundle has.
+pub(crate) fn header_len(start: &[u8]) -> Option<usize> {
+    match zstd_frame_header(start) {
+        Header::Zstd { header, checksum: 4 } => usize::try_from(header).ok(),
+        _ => None,
+    }
+}
+
 /// The byte after the last block; beyond `size` when the file ends before.
-fn blocks_end(file: &File, size: u64, mut offset: u64) -> io::Result<u64> {
+fn blocks_end(file: &dyn ReadAt, size: u64, mut offset: u64) -> io::Result<u64> {
     loop {
         let mut header = [0; 4];
         let found = read_some(file, &mut header[..3], offset)?.len();
@@ -92,18 +106,4 @@ fn blocks_end(file: &File, size: u64, mut offset: u64) -> io::Result<u64> {
             return Ok(offset);
         }
     }
-}
-
-/// As many bytes as the file has from `offset` on, up to the buffer's length.
-pub(crate) fn read_some<'b>(file: &File, buffer: &'b mut [u8], offset: u64) -> io::Result<&'b [u8]> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(&buffer[..filled])
 }

@@ -1,16 +1,15 @@
 //! Writing a bundle.
 
-use std::io::{self, Cursor, Read, Write};
-use std::path::Path;
+use std::collections::HashSet;
+use std::io::{self, Cursor, Read};
+use std::path::{Path, PathBuf};
 
 use kubexm_spec::{Digest, Manifest};
 
-use crate::frame::Place;
 use crate::layout::{Layout, StoredMember};
 use crate::members::{self, StoredAt};
-use crate::partial::{Partial, io_error};
-use crate::trailer::Trailer;
-use crate::{ArchiveError, Encoding, pipeline, seek_table, signature_room, trailer};
+use crate::target::Target;
+use crate::{ArchiveError, Encoding, Signature, frame, pipeline, seek_table, signature_room, trailer, volume_header};
 
 /// Opens the content of a member; called once, on another thread.
 pub type Open<'a> = Box<dyn Fn() -> io::Result<Box<dyn Read + Send>> + Send + Sync + 'a>;
@@ -49,6 +48,8 @@ pub struct Options {
     pub level: i32,
     /// Threads that compress.
     pub threads: usize,
+    /// The most bytes of a volume; one file when none is given.
+    pub split: Option<u64>,
 }
 
 impl Options {
@@ -57,25 +58,48 @@ impl Options {
 }
 
 impl Default for Options {
-    /// The default level on every core.
+    /// One file at the default level, on every core.
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self { level: Self::DEFAULT_LEVEL, threads }
+        Self { level: Self::DEFAULT_LEVEL, threads, split: None }
     }
 }
 
+/// What a delta leaves out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delta {
+    /// Digest of the base's manifest.json; none when the base is known by an inventory only.
+    pub base: Option<Digest>,
+    /// The blobs that the base has, in the manifest's order, and how the full bundle stores them.
+    pub left_out: Vec<StoredMember>,
+}
+
+/// What a bundle is made of.
+pub struct Contents<'a> {
+    /// What is in the full bundle.
+    pub manifest: &'a Manifest,
+    /// Its members in its order, but for those that are left out.
+    pub inputs: Vec<Input<'a>>,
+    /// What is left out; nothing in a full bundle.
+    pub delta: Delta,
+    /// Signatures over the manifest that are there already.
+    pub signatures: &'a [Signature],
+}
+
 /// What was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Of the file, in bytes.
+    /// Of the file, or of all volumes together, in bytes.
     pub size: u64,
     /// Of manifest.json: names what is in the bundle.
     pub manifest: Digest,
     /// Of manifest.json and layout.json together: names these bytes (without the signature).
     pub bundle_id: Digest,
+    /// The bundle's file, or its volumes in order.
+    pub files: Vec<PathBuf>,
 }
 
-/// Writes a whole bundle under the name `target`, or nothing under that name.
+/// Writes a whole bundle under the name `target` (volumes: `target.001` …), or nothing under that name.
 ///
 /// `inputs` are the manifest's members in its order. Each is hashed again while it is written; one that is not what the
 /// manifest says fails the whole, by name. `progress` gets bytes done and in all, of the inputs with their tar headers.
@@ -86,46 +110,73 @@ pub fn write(
     options: &Options,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Written, ArchiveError> {
-    check(manifest, &inputs, options)?;
+    let contents = Contents { manifest, inputs, delta: Delta::default(), signatures: &[] };
+    write_contents(target, contents, options, progress)
+}
+
+/// The same for what may be a delta, and signed already.
+pub fn write_contents(
+    target: &Path,
+    contents: Contents<'_>,
+    options: &Options,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> Result<Written, ArchiveError> {
+    let Contents { manifest, inputs, delta, signatures } = contents;
+    let stored = inputs.iter().map(|i| StoredMember { name: i.name.clone(), encoding: i.encoding }).collect();
+    let layout = Layout::new(options.level, stored, delta.base, delta.left_out);
+    check(manifest, &layout, &inputs, options)?;
     let unwritable = |e: serde_json::Error| ArchiveError::Unwritable { problem: format!("its manifest: {e}") };
     let manifest_json = manifest.canonical_json().map_err(unwritable)?;
-    let stored = inputs.iter().map(|i| StoredMember { name: i.name.clone(), encoding: i.encoding }).collect();
-    let layout_json = Layout::full(options.level, stored).canonical_json().map_err(unwritable)?;
+    let layout_json = layout.canonical_json().map_err(unwritable)?;
     let manifest_digest = Digest::of(&manifest_json);
     let bundle_id = bundle_id(&manifest_json, &layout_json);
+    let room = signature_room::encode(signatures)
+        .map_err(|problem| ArchiveError::Unwritable { problem: problem.to_string() })?;
 
     let head = [
         Input::bytes(members::MANIFEST, manifest_json).raw(),
-        Input::bytes(members::SIGNATURE, signature_room::empty()).raw(),
+        Input::bytes(members::SIGNATURE, room).raw(),
         Input::bytes(members::LAYOUT, layout_json).raw(),
     ];
     let all: Vec<Input<'_>> = head.into_iter().chain(inputs).collect();
     let (frames, total) = count(&all)?;
     let signature_frame = StoredAt::new(members::MANIFEST, all[0].size, None, Encoding::Raw, 0).map_or(0, |m| m.frames);
 
-    let partial = Partial::create(target)?;
-    let mut places: Vec<Place> = Vec::with_capacity(frames + 1);
+    let fits = smallest_split(frames, total);
+    if let Some(split) = options.split
+        && raw_bytes(&all) > split.saturating_mul(u64::from(volume_header::MAX))
+    {
+        return Err(ArchiveError::SplitTooSmall { split, fits });
+    }
+    let mut file = Target::create(target, bundle_id, options.split, fits)?;
     let mut digests = Vec::with_capacity(frames);
-    let (mut offset, mut done) = (0, 0);
-    let put = |bytes: &[u8]| partial.file().write_all(bytes).map_err(io_error("write", partial.path()));
+    let (mut number, mut done) = (0, 0);
     pipeline::run(&all, options.level, options.threads, |frame, size, digest| {
-        put(frame)?;
-        if places.len() != signature_frame {
+        file.frame(frame, size)?;
+        if number != signature_frame {
             digests.push(*digest.as_bytes());
         }
-        places.push(Place { offset, len: frame.len() as u32, size });
-        offset += frame.len() as u64;
+        number += 1;
         done += u64::from(size);
         progress(done, total);
         Ok(())
     })?;
-    let trailer_len = trailer::len(digests.len());
-    places.push(Place { offset, len: trailer_len as u32, size: 0 });
-    let size = offset + (trailer_len + seek_table::len(places.len())) as u64;
-    put(&Trailer { volumes: 1, total: size, digests }.encode())?;
-    put(&seek_table::encode(&places))?;
-    partial.commit()?;
-    Ok(Written { size, manifest: manifest_digest, bundle_id })
+    let (size, files) = file.finish(digests)?;
+    Ok(Written { size, manifest: manifest_digest, bundle_id, files })
+}
+
+/// The split in bytes (whole MiB) that is certain to hold so many frames of so many bytes in all.
+pub(crate) fn smallest_split(frames: usize, total: u64) -> u64 {
+    let tail = (trailer::len(frames) + seek_table::len(frames + volume_header::MAX as usize)) as u64;
+    // Every volume may end a frame short of full.
+    let a_volume = u64::from(frame::max_len()) + volume_header::LEN as u64;
+    let spread = total.div_ceil(u64::from(volume_header::MAX)) + a_volume;
+    spread.max(tail + a_volume).next_multiple_of(1 << 20)
+}
+
+/// Bytes that are certain to be in the file: those of what is stored raw.
+fn raw_bytes(inputs: &[Input<'_>]) -> u64 {
+    inputs.iter().filter(|input| input.encoding == Encoding::Raw).fold(0, |sum, input| sum.saturating_add(input.size))
 }
 
 /// sha256 over manifest.json and layout.json, one after the other.
@@ -136,8 +187,8 @@ pub(crate) fn bundle_id(manifest_json: &[u8], layout_json: &[u8]) -> Digest {
     hasher.finish()
 }
 
-/// Inputs are the manifest's members, one for one.
-fn check(manifest: &Manifest, inputs: &[Input<'_>], options: &Options) -> Result<(), ArchiveError> {
+/// Inputs are the manifest's members, one for one, but for those that the layout leaves out.
+fn check(manifest: &Manifest, layout: &Layout, inputs: &[Input<'_>], options: &Options) -> Result<(), ArchiveError> {
     let unwritable = |problem: String| Err(ArchiveError::Unwritable { problem });
     if !(1..=19).contains(&options.level) {
         return unwritable(format!("level {} is not one of 1 to 19", options.level));
@@ -145,13 +196,12 @@ fn check(manifest: &Manifest, inputs: &[Input<'_>], options: &Options) -> Result
     if manifest.format != kubexm_spec::manifest::FORMAT {
         return unwritable(format!("its manifest says format {}", manifest.format));
     }
-    if let Err(problem) = members::check(&manifest.members) {
+    if let Err(problem) = members::check(&manifest.members).and_then(|()| layout.check(&manifest.members)) {
         return unwritable(problem);
     }
-    if inputs.len() != manifest.members.len() {
-        return unwritable(format!("{} inputs for {} members", inputs.len(), manifest.members.len()));
-    }
-    for (input, member) in inputs.iter().zip(&manifest.members) {
+    let left_out: HashSet<&str> = layout.left_out.iter().map(|stored| stored.name.as_str()).collect();
+    let here = manifest.members.iter().filter(|member| !left_out.contains(member.name.as_str()));
+    for (input, member) in inputs.iter().zip(here) {
         if (&input.name, input.size, input.sha256) != (&member.name, member.size, member.sha256) {
             return unwritable(format!("the input {} stands where the manifest has {}", input.name, member.name));
         }

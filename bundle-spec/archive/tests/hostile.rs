@@ -158,7 +158,10 @@ fn a_signature_room_with_anything_else_in_it_is_refused() {
         room.resize(16384, pad);
         exit_of(&Forged { room, ..honest() })
     };
-    assert_eq!(room(b"[{\"keyId\":\"00112233445566778899aabbccddeeff\",\"alg\":\"ed25519\",\"sig\":\"AA==\"}]", b' '), ExitCode::Ok);
+    assert_eq!(
+        room(b"[{\"keyId\":\"00112233445566778899aabbccddeeff\",\"alg\":\"ed25519\",\"sig\":\"AA==\"}]", b' '),
+        ExitCode::Ok
+    );
     assert_eq!(room(b"[]", 0), ExitCode::BundleDamaged);
     assert_eq!(room(b"{}", b' '), ExitCode::BundleDamaged);
     assert_eq!(room(b"[", b'['), ExitCode::BundleDamaged);

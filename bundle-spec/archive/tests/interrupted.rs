@@ -23,7 +23,8 @@ fn write_changed(dir: &Path, change: impl FnOnce(&mut Input<'static>)) -> Archiv
     let mut inputs = inputs(&contents);
     change(&mut inputs[3]);
     let target = dir.join("x.tar.zst");
-    write(&target, &manifest(&contents), inputs, &Options { level: 1, threads: 2 }, &|_, _| {}).unwrap_err()
+    write(&target, &manifest(&contents), inputs, &Options { level: 1, threads: 2, ..Options::default() }, &|_, _| {})
+        .unwrap_err()
 }
 
 #[test]

@@ -52,7 +52,7 @@ proptest! {
             .map(|(name, content, encoding)| Input { encoding: *encoding, ..Input::bytes(name.clone(), content.clone()) })
             .collect();
         let manifest = manifest(&contents);
-        let written = write(&path, &manifest, inputs, &Options { level, threads }, &|_, _| {}).unwrap();
+        let written = write(&path, &manifest, inputs, &Options { level, threads, ..Options::default() }, &|_, _| {}).unwrap();
         let bundle = Bundle::open(&path).unwrap();
         prop_assert_eq!(bundle.manifest(), &manifest);
         prop_assert_eq!(bundle.size(), written.size);
@@ -90,7 +90,8 @@ fn a_second_writer_that_follows_the_description_gives_the_same_bytes() {
     let mut contents = small();
     contents.push(blob(noise((8 << 20) + 1, 9)));
     let raw = inputs(&contents).into_iter().map(|input| Input { encoding: Encoding::Raw, ..input }).collect();
-    write(&path, &manifest(&contents), raw, &Options { level: 1, threads: 2 }, &|_, _| {}).unwrap();
+    write(&path, &manifest(&contents), raw, &Options { level: 1, threads: 2, ..Options::default() }, &|_, _| {})
+        .unwrap();
     assert!(fs::read(path).unwrap() == Forged::honest(&contents).bytes());
 }
 
@@ -162,7 +163,8 @@ fn progress_ends_at_the_total() {
         assert!(done > last.0 && done <= total);
         *last = (done, total);
     };
-    write(&path, &manifest(&small()), inputs(&small()), &Options { level: 1, threads: 2 }, &keep).unwrap();
+    write(&path, &manifest(&small()), inputs(&small()), &Options { level: 1, threads: 2, ..Options::default() }, &keep)
+        .unwrap();
     let (done, total) = *last.lock().unwrap();
     assert!(done == total && total > 0);
 }

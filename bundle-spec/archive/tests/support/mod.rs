@@ -64,7 +64,13 @@ pub fn inputs(contents: &[(String, Vec<u8>)]) -> Vec<Input<'static>> {
 }
 
 pub fn write_with(target: &Path, contents: &[(String, Vec<u8>)], threads: usize) -> Result<Written, ArchiveError> {
-    write(target, &manifest(contents), inputs(contents), &Options { level: 1, threads }, &|_, _| {})
+    write(
+        target,
+        &manifest(contents),
+        inputs(contents),
+        &Options { level: 1, threads, ..Options::default() },
+        &|_, _| {},
+    )
 }
 
 /// Whether a file is a whole bundle: opened and verified.

@@ -1,0 +1,46 @@
+//! `NAME.sums`: the files of a bundle in the form of `sha256sum -c`.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use kubexm_spec::Digest;
+
+use crate::ArchiveError;
+use crate::partial::Partial;
+use crate::source::io_error;
+
+/// Where the sums of a bundle are: `x.tar.zst` has `x.sums`, a name that `x.tar.zst.*` does not match.
+pub fn path_of(bundle: &Path) -> PathBuf {
+    let name = bundle.as_os_str().to_string_lossy();
+    format!("{}.sums", name.strip_suffix(".tar.zst").unwrap_or(&name)).into()
+}
+
+/// Writes them, for files that lie beside.
+pub fn write(sums: &Path, files: &[(Digest, String)]) -> Result<(), ArchiveError> {
+    let partial = Partial::create(sums)?;
+    let mut text = String::new();
+    for (digest, name) in files {
+        text.push_str(&format!("{}  {name}\n", digest.hex()));
+    }
+    partial.file().write_all(text.as_bytes()).map_err(io_error("write", partial.path()))?;
+    partial.commit()
+}
+
+/// Reads them; lines of another form are an error.
+pub fn read(sums: &Path) -> Result<Vec<(Digest, String)>, ArchiveError> {
+    let text = fs::read_to_string(sums).map_err(io_error("read", sums))?;
+    text.lines()
+        .enumerate()
+        .map(|(number, line)| {
+            let wrong = || ArchiveError::Damaged {
+                path: sums.to_owned(),
+                part: format!("line {}", number + 1),
+                offset: 0,
+                problem: "it is not a digest, two blanks and a name".to_owned(),
+            };
+            let (hex, name) = line.split_once("  ").ok_or_else(wrong)?;
+            Ok((Digest::from_hex(hex).map_err(|_| wrong())?, name.to_owned()))
+        })
+        .collect()
+}

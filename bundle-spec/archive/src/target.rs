@@ -1,0 +1,163 @@
+//! Where frames go: one file, or volumes that are cut between frames.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use kubexm_spec::Digest;
+use kubexm_spec::digest::Hasher;
+
+use crate::frame::Place;
+use crate::partial::Partial;
+use crate::source::io_error;
+use crate::trailer::{self, Trailer};
+use crate::volume_header::{self, VolumeHeader};
+use crate::volumes::volume_name;
+use crate::{ArchiveError, seek_table, sums};
+
+/// A bundle that is being written. Nothing has a final name before [`Target::finish`].
+pub(crate) struct Target<'t> {
+    path: &'t Path,
+    bundle_id: Digest,
+    /// The most bytes of a volume.
+    split: Option<u64>,
+    /// What the split must be at least, should this one prove too small.
+    fits: u64,
+    current: Volume,
+    whole: Vec<Volume>,
+    places: Vec<Place>,
+    offset: u64,
+}
+
+struct Volume {
+    partial: Partial,
+    len: u64,
+    hasher: Hasher,
+}
+
+impl<'t> Target<'t> {
+    /// Creates and locks the first file. `fits`: the smallest split that is certain to do, in bytes.
+    pub(crate) fn create(
+        path: &'t Path,
+        bundle_id: Digest,
+        split: Option<u64>,
+        fits: u64,
+    ) -> Result<Self, ArchiveError> {
+        let first = if split.is_some() { volume_name(path, 1) } else { path.to_owned() };
+        let current = Volume::create(&first)?;
+        let (whole, places) = (Vec::new(), Vec::new());
+        let mut target = Self { path, bundle_id, split, fits, current, whole, places, offset: 0 };
+        if split.is_some() {
+            target.header()?;
+        }
+        Ok(target)
+    }
+
+    /// Appends a frame with `size` bytes of content.
+    pub(crate) fn frame(&mut self, frame: &[u8], size: u32) -> Result<(), ArchiveError> {
+        self.room_for(frame.len())?;
+        self.put(frame, size)
+    }
+
+    /// Trailer and seek table; then everything gets its final name. Bytes in all, and the files.
+    pub(crate) fn finish(mut self, digests: Vec<[u8; 32]>) -> Result<(u64, Vec<PathBuf>), ArchiveError> {
+        let trailer_len = trailer::len(digests.len());
+        // The tail is never cut; one entry more in the table, should it need a volume of its own.
+        self.room_for(trailer_len + seek_table::len(self.places.len() + 2))?;
+        let size = self.offset + (trailer_len + seek_table::len(self.places.len() + 1)) as u64;
+        let volumes = self.whole.len() as u32 + 1;
+        self.put(&Trailer { volumes, total: size, digests }.encode(), 0)?;
+        let table = seek_table::encode(&self.places);
+        self.current.put(&table, self.split.is_some())?;
+        let files = self.commit()?;
+        Ok((size, files))
+    }
+
+    fn room_for(&mut self, len: usize) -> Result<(), ArchiveError> {
+        let Some(split) = self.split else { return Ok(()) };
+        let len = len as u64;
+        if self.current.len + len <= split {
+            return Ok(());
+        }
+        let number = self.whole.len() as u32 + 2;
+        if volume_header::LEN as u64 + len > split || number > volume_header::MAX {
+            return Err(ArchiveError::SplitTooSmall { split, fits: self.fits });
+        }
+        let next = Volume::create(&volume_name(self.path, number))?;
+        self.whole.push(std::mem::replace(&mut self.current, next));
+        self.header()
+    }
+
+    fn header(&mut self) -> Result<(), ArchiveError> {
+        let number = self.whole.len() as u32 + 1;
+        let header = VolumeHeader { bundle_id: self.bundle_id, number, offset: self.offset };
+        self.put(&header.encode(), 0)
+    }
+
+    fn put(&mut self, frame: &[u8], size: u32) -> Result<(), ArchiveError> {
+        self.current.put(frame, self.split.is_some())?;
+        self.places.push(Place { offset: self.offset, len: frame.len() as u32, size });
+        self.offset += frame.len() as u64;
+        Ok(())
+    }
+
+    fn commit(self) -> Result<Vec<PathBuf>, ArchiveError> {
+        let Self { path, split, current, mut whole, .. } = self;
+        let sums = sums::path_of(path);
+        if split.is_none() {
+            current.partial.commit()?;
+            // It was that of the file that stood here before.
+            return absent(fs::remove_file(&sums), &sums).map(|()| vec![path.to_owned()]);
+        }
+        whole.push(current);
+        for volume in &whole {
+            volume.partial.sync()?;
+        }
+        let (mut files, mut lines) = (Vec::new(), Vec::new());
+        for (volume, number) in whole.into_iter().zip(1..) {
+            let file = volume_name(path, number);
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            lines.push((volume.hasher.finish(), name));
+            volume.partial.commit()?;
+            files.push(file);
+        }
+        remove_stale(path, files.len() as u32)?;
+        sums::write(&sums, &lines)?;
+        Ok(files)
+    }
+}
+
+impl Volume {
+    fn create(path: &Path) -> Result<Self, ArchiveError> {
+        Ok(Self { partial: Partial::create(path)?, len: 0, hasher: Hasher::default() })
+    }
+
+    fn put(&mut self, bytes: &[u8], summed: bool) -> Result<(), ArchiveError> {
+        self.partial.file().write_all(bytes).map_err(io_error("write", self.partial.path()))?;
+        self.len += bytes.len() as u64;
+        if summed {
+            self.hasher.update(bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Volumes of an earlier, longer bundle of the same name would be taken for ones of this.
+fn remove_stale(path: &Path, last: u32) -> Result<(), ArchiveError> {
+    for number in last + 1..=volume_header::MAX {
+        let stale = volume_name(path, number);
+        let mut start = [0; 4];
+        match fs::File::open(&stale).and_then(|mut file| file.read_exact(&mut start)) {
+            Ok(()) if start == volume_header::MAGIC => fs::remove_file(&stale).map_err(io_error("remove", &stale))?,
+            _ => break,
+        }
+    }
+    Ok(())
+}
+
+fn absent(result: io::Result<()>, path: &Path) -> Result<(), ArchiveError> {
+    match result {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(io_error("remove", path)(e)),
+        _ => Ok(()),
+    }
+}
