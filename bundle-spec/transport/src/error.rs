@@ -115,6 +115,34 @@ pub enum TransportError {
         /// Why.
         source: io::Error,
     },
+    /// The server sends whole files only.
+    #[error("{origin} serves no parts of files (no `Range`); fetch the whole file and use it from disk")]
+    NoRanges {
+        /// The address.
+        origin: String,
+    },
+    /// Nothing would tell that the file is another one in the middle of reading it.
+    #[error(
+        "{origin} tells neither ETag nor Last-Modified, so a file that changes could not be noticed; fetch the whole file and use it from disk"
+    )]
+    NotHeld {
+        /// The address.
+        origin: String,
+    },
+    /// The file was replaced or removed while it was read.
+    #[error("{origin} was changed or removed while it was read; begin again")]
+    Changed {
+        /// The address.
+        origin: String,
+    },
+    /// What is to be sent cannot be read here.
+    #[error("cannot read {what} while sending it")]
+    Unreadable {
+        /// The member or file.
+        what: String,
+        /// Why.
+        source: io::Error,
+    },
     /// Every candidate failed; each with its own reason.
     #[error("{what} cannot be had from any origin:{}", list(tried))]
     AllFailed {
@@ -144,13 +172,17 @@ impl TransportError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Down { .. } => ExitCode::OriginDown,
-            Self::Mismatch { .. } | Self::WrongSize { .. } | Self::NotTheFile { .. } | Self::Image { .. } => {
-                ExitCode::OriginMismatch
-            }
+            Self::Mismatch { .. }
+            | Self::WrongSize { .. }
+            | Self::NotTheFile { .. }
+            | Self::Image { .. }
+            | Self::NoRanges { .. }
+            | Self::NotHeld { .. }
+            | Self::Changed { .. } => ExitCode::OriginMismatch,
             Self::Missing { .. } | Self::NoPlatform { .. } => ExitCode::OriginMissing,
             Self::Denied { .. } => ExitCode::OriginDenied,
             Self::Setting { .. } => ExitCode::Config,
-            Self::DiskFull { .. } | Self::Disk { .. } => ExitCode::Disk,
+            Self::DiskFull { .. } | Self::Disk { .. } | Self::Unreadable { .. } => ExitCode::Disk,
             Self::AllFailed { tried, .. } => {
                 tried.iter().map(Self::exit_code).reduce(ExitCode::worst).unwrap_or(ExitCode::OriginMissing)
             }
@@ -160,7 +192,7 @@ impl TransportError {
 
     /// Whether another origin cannot help: this machine's disk, settings, or a fault of this program.
     pub(crate) fn is_ours(&self) -> bool {
-        matches!(self, Self::DiskFull { .. } | Self::Disk { .. } | Self::Worker(_))
+        matches!(self, Self::DiskFull { .. } | Self::Disk { .. } | Self::Unreadable { .. } | Self::Worker(_))
     }
 
     /// From an IO error on this machine's disk; a full disk becomes [`TransportError::DiskFull`].

@@ -28,7 +28,7 @@ impl FileCandidate {
         Self { url: url.into(), plain_http_allowed: false, ca_file: None }
     }
 
-    fn parse(&self) -> Result<(Url, Trusts), TransportError> {
+    pub(crate) fn parse(&self) -> Result<(Url, Trusts), TransportError> {
         let wrong =
             |problem: String| TransportError::Setting { what: format!("address {}", shown(&self.url)), problem };
         let url = Url::parse(&self.url).map_err(|e| wrong(format!("is no URL: {e}")))?;
@@ -176,7 +176,7 @@ async fn read_small_once(options: &HttpOptions, source: &Source<'_>, limit: u64)
 }
 
 /// An address without the credentials and the query it may carry.
-pub(crate) fn shown(url: &str) -> String {
+pub fn shown(url: &str) -> String {
     match Url::parse(url) {
         Ok(mut parsed) => {
             // Both fail only for addresses that cannot carry credentials.

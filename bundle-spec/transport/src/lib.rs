@@ -15,6 +15,7 @@ pub mod http;
 pub mod layout;
 pub mod oci;
 pub mod partial;
+pub mod range;
 mod sniff;
 mod source;
 pub mod store;
@@ -24,7 +25,8 @@ pub use clients::HttpOptions;
 pub use error::TransportError;
 pub use http::{Fetched, FileCandidate, Head, HttpClient, Want};
 pub use layout::Layout;
-pub use oci::{Credentials, ImageCandidate, OciRegistry, Registry, ResolvedImage};
+pub use oci::{Credentials, ImageCandidate, OciRegistry, Registry, Repository, ResolvedImage};
+pub use range::HttpFile;
 pub use store::Store;
 
 /// Told as bytes arrive: bytes so far, and in all when known. Called often; it must be quick.

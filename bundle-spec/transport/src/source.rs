@@ -99,7 +99,7 @@ impl<'a> Source<'a> {
     }
 
     /// What a request that got no answer means.
-    fn failed(&self, error: &reqwest::Error) -> Attempt {
+    pub fn failed(&self, error: &reqwest::Error) -> Attempt {
         let text = chain(&error_without_url(error));
         // A certificate does not become right by asking again.
         if text.contains("invalid peer certificate") {

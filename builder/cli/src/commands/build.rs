@@ -11,10 +11,10 @@ use kubexm_manifests::{Requirements, Source, Zone, require};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Cluster, ExitCode, names};
 use kubexm_terminal::{Display, Failure, Mode, bytes};
-use kubexm_transport::{Credentials, HttpClient, HttpOptions, OciRegistry, Store};
+use kubexm_transport::{HttpClient, HttpOptions, OciRegistry, Store};
 use serde_json::json;
 
-use super::input;
+use super::{input, network};
 use crate::home;
 
 /// Resolve, lock, fetch and pack everything a cluster needs into one file
@@ -113,7 +113,7 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
 }
 
 /// What is wrong with the place of the bundle is told before anything is fetched.
-fn writable(target: &Path) -> Result<(), Failure> {
+pub fn writable(target: &Path) -> Result<(), Failure> {
     let refused = |problem: &str| {
         Err(Failure::new(
             ExitCode::Usage,
@@ -136,20 +136,11 @@ fn origins(args: &Args) -> Result<Origins, Failure> {
     };
     let transport = |e: kubexm_transport::TransportError| Failure::from_error(e.exit_code(), &e);
     let http = HttpClient::new(HttpOptions::default()).map_err(transport)?;
-    let registry = OciRegistry::new(http.clone(), credentials());
+    let registry = OciRegistry::new(http.clone(), network::credentials());
     let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
     let installers =
         Installers::look(&args.installer, beside.as_deref()).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
     Ok(Origins { http, registry, store: Store::open(cache).map_err(transport)?, installers })
-}
-
-/// Docker's own places: `$DOCKER_CONFIG`, then `~/.docker`.
-fn credentials() -> Credentials {
-    let read = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    match read("DOCKER_CONFIG").or_else(|| read("HOME").map(|home| home.join(".docker"))) {
-        Some(folder) => Credentials::docker_config_dir(folder),
-        None => Credentials::anonymous(),
-    }
 }
 
 fn warn(warning: Option<String>, display: &Display) {

@@ -7,6 +7,7 @@ use kubexm_manifests::{Catalogue, Zone};
 use kubexm_spec::{Cluster, ExitCode, cluster, names};
 use kubexm_terminal::Failure;
 
+use super::network;
 use crate::home;
 
 /// The cluster's text (which travels in the bundle) and what it says, its paths made ready to be opened.
@@ -57,8 +58,11 @@ fn text_for_version(version: Option<&str>) -> String {
     text
 }
 
-/// Opens a bundle; errors name its file.
+/// Opens a bundle: a file, a volume, a folder, or an address of a web server; errors name it.
 pub fn bundle(path: &Path) -> Result<Bundle, Failure> {
+    if let Some(address) = network::is_address(path) {
+        return network::open(address);
+    }
     Bundle::open(path).map_err(|e| {
         let failure = Failure::from_error(e.exit_code(), &e);
         let name = path.display().to_string();

@@ -9,13 +9,17 @@ mod input;
 mod inspect;
 mod keygen;
 mod list;
+mod network;
 mod provenance;
+mod pull;
+mod push;
 mod sbom;
 mod sign;
 mod trust;
 mod verify;
 
 use clap::{Parser, Subcommand};
+use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure};
 
 /// Builds, verifies and shows the one file that carries a Kubernetes cluster into a network without internet.
@@ -24,6 +28,8 @@ use kubexm_terminal::{Display, Failure};
 pub struct Cli {
     #[command(subcommand)]
     pub verb: Verb,
+    #[command(flatten)]
+    pub network: network::Network,
 }
 
 #[derive(Debug, Subcommand)]
@@ -40,7 +46,11 @@ pub enum Verb {
     Cat(cat::Args),
     Sbom(sbom::Args),
     Provenance(provenance::Args),
+    Push(push::Args),
+    Pull(pull::Args),
 }
+
+pub use network::without_secrets;
 
 impl Verb {
     /// Whether a machine reads.
@@ -55,12 +65,20 @@ impl Verb {
             Self::List(args) => args.json,
             Self::Diff(args) => args.json,
             Self::Extract(args) => args.json,
+            Self::Push(args) => args.json,
+            Self::Pull(args) => args.json,
         }
     }
 }
 
 /// Runs the verb.
 pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
+    if cli.network.is_said() && matches!(cli.verb, Verb::Init(_) | Verb::Build(_)) {
+        let text =
+            "--plain-http and --ca-file are about a bundle at an address; a build's origins are told in its zone";
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
+    cli.network.keep();
     match cli.verb {
         Verb::Init(args) => init::run(&args, display),
         Verb::Build(args) => build::run(args, display),
@@ -74,5 +92,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         Verb::Cat(args) => cat::run(&args, display),
         Verb::Sbom(args) => sbom::run(&args, display),
         Verb::Provenance(args) => provenance::run(&args, display),
+        Verb::Push(args) => push::run(&args, display),
+        Verb::Pull(args) => pull::run(&args, display),
     }
 }

@@ -21,7 +21,7 @@ use crate::{Progress, Store, TransportError, transfer};
 /// Registries over the network. Cheap to clone; clones share logins, connections and limits.
 #[derive(Clone)]
 pub struct OciRegistry {
-    http: HttpClient,
+    pub(super) http: HttpClient,
     credentials: Credentials,
     sessions: Arc<Mutex<HashMap<SessionKey, Arc<Session>>>>,
 }
@@ -41,7 +41,7 @@ impl OciRegistry {
         Self { http, credentials, sessions: Arc::default() }
     }
 
-    async fn session(&self, candidate: &ImageCandidate) -> Result<Arc<Session>, TransportError> {
+    pub(super) async fn session(&self, candidate: &ImageCandidate) -> Result<Arc<Session>, TransportError> {
         let key = (candidate.registry.clone(), candidate.plain_http, candidate.ca_file.clone());
         let mut sessions = self.sessions.lock().await;
         if let Some(session) = sessions.get(&key) {
@@ -204,7 +204,7 @@ impl resolve::Content for Remote<'_> {
 }
 
 /// The reference of a tag or digest at a candidate; refused when no registry could have it.
-fn named(candidate: &ImageCandidate, asked: &str) -> Result<Reference, TransportError> {
+pub(super) fn named(candidate: &ImageCandidate, asked: &str) -> Result<Reference, TransportError> {
     let mut repository = candidate.repository.clone();
     // Docker Hub's short names stand in its `library`.
     if matches!(candidate.registry.as_str(), "docker.io" | "index.docker.io") && !repository.contains('/') {

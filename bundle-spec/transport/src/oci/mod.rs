@@ -2,7 +2,11 @@
 
 mod client;
 mod credentials;
+mod endpoint;
 pub(crate) mod image;
+mod push;
+mod push_login;
+mod push_upload;
 pub(crate) mod resolve;
 mod session;
 
@@ -14,6 +18,9 @@ use kubexm_spec::{Digest, Platform};
 
 pub use client::OciRegistry;
 pub use credentials::Credentials;
+pub use push::{Content, Outcome, PushedManifest, Repository, referrers_tag};
+
+pub(crate) use session::short;
 
 use crate::{Progress, Store, TransportError};
 

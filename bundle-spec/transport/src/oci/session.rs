@@ -26,9 +26,9 @@ use crate::source::{Attempt, Authorize, Source};
 /// A registry that was spoken to, with its login.
 pub(crate) struct Session {
     client: Client,
-    http: reqwest::Client,
-    auth: RegistryAuth,
-    scheme: &'static str,
+    pub(super) http: reqwest::Client,
+    pub(super) auth: RegistryAuth,
+    pub(super) scheme: &'static str,
     /// The `Authorization` header by repository; a token is good for one.
     headers: Mutex<HashMap<String, Option<HeaderValue>>>,
 }
@@ -204,6 +204,8 @@ fn meaning(origin: &str, error: OciDistributionError) -> Attempt {
 }
 
 /// One line of a body that came with an error.
-fn short(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect()
+pub(crate) fn short(text: &str) -> String {
+    // Control characters of a registry are none of our terminal's business.
+    let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    printable.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect()
 }

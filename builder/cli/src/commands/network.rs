@@ -1,0 +1,118 @@
+//! Registries and web servers that bundles are at: what the user said about them, once for all verbs.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use kubexm_archive::{ArchiveError, Bundle};
+use kubexm_spec::ExitCode;
+use kubexm_terminal::Failure;
+use kubexm_transport::{Credentials, FileCandidate, HttpFile, HttpOptions, TransportError};
+
+/// Where a bundle is an address: a registry (push, pull) or a web server (any verb that reads one).
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Network {
+    /// Allow http:// for the bundle's web server or registry; without it only https is spoken
+    #[arg(long, global = true, help_heading = "A bundle at an address")]
+    plain_http: bool,
+    /// CA certificates (PEM) to trust for it besides the usual ones
+    #[arg(long, global = true, value_name = "FILE", help_heading = "A bundle at an address")]
+    ca_file: Option<PathBuf>,
+}
+
+/// What was said of an address and is not to be shown: by the address as it is shown, the whole of it.
+static WHOLE: OnceLock<HashMap<String, String>> = OnceLock::new();
+
+/// The arguments with addresses as they may be shown: without a name, a password and a query, which may be a key. The
+/// whole address is known here only.
+pub fn without_secrets(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut whole = HashMap::new();
+    let shown = arguments
+        .map(|argument| {
+            let Some(text) = argument.to_str() else { return argument };
+            let (option, address) = match text.split_once('=') {
+                Some((option, address)) if option.starts_with("--") => (format!("{option}="), address),
+                _ => (String::new(), text),
+            };
+            if is_address(Path::new(address)).is_none() {
+                return argument;
+            }
+            let shown = kubexm_transport::http::shown(address);
+            // Two files that only the query tells apart.
+            if whole.get(&shown).is_some_and(|known| known != address) {
+                return argument;
+            }
+            whole.insert(shown.clone(), address.to_owned());
+            format!("{option}{shown}").into()
+        })
+        .collect();
+    let _ = WHOLE.set(whole);
+    shown
+}
+
+/// Set once, before the verb runs: bundles are opened deep inside of verbs that know nothing of networks.
+static SAID: OnceLock<Network> = OnceLock::new();
+
+impl Network {
+    /// For the rest of the run.
+    pub fn keep(self) {
+        // It is set in one place only.
+        let _ = SAID.set(self);
+    }
+
+    /// Whether anything was said.
+    pub fn is_said(&self) -> bool {
+        self.plain_http || self.ca_file.is_some()
+    }
+}
+
+/// Whether plain http may be spoken.
+pub fn plain_http() -> bool {
+    SAID.get().is_some_and(|said| said.plain_http)
+}
+
+/// The CA file that was given.
+pub fn ca_file() -> Option<PathBuf> {
+    SAID.get().and_then(|said| said.ca_file.clone())
+}
+
+/// Whether a bundle is named by an address of a web server.
+pub fn is_address(path: &Path) -> Option<&str> {
+    path.to_str().filter(|text| text.starts_with("https://") || text.starts_with("http://"))
+}
+
+/// Opens a bundle on a web server; only what is read of it moves.
+pub fn open(address: &str) -> Result<Bundle, Failure> {
+    if address.starts_with("http://") && !plain_http() {
+        return Err(Failure::new(
+            ExitCode::Usage,
+            format!(
+                "{} is plain http, where anybody on the way can read and change it: use https, or give --plain-http",
+                kubexm_transport::http::shown(address)
+            ),
+        ));
+    }
+    let whole = WHOLE.get().and_then(|all| all.get(address)).map_or(address, String::as_str);
+    let candidate = FileCandidate { url: whole.to_owned(), plain_http_allowed: plain_http(), ca_file: ca_file() };
+    let file =
+        HttpFile::open(&candidate, HttpOptions::default()).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+    let name = PathBuf::from(file.name());
+    Bundle::open_source(name, Arc::new(file)).map_err(|e| Failure::from_error(exit_code(&e), &e))
+}
+
+/// The code of an error: of one that came over the network, the network's.
+fn exit_code(error: &ArchiveError) -> ExitCode {
+    let ArchiveError::Io { source, .. } = error else { return error.exit_code() };
+    let inner = source.get_ref().and_then(|inner| inner.downcast_ref::<TransportError>());
+    inner.map_or_else(|| error.exit_code(), TransportError::exit_code)
+}
+
+/// Docker's own places: `$DOCKER_CONFIG`, then `~/.docker`.
+pub fn credentials() -> Credentials {
+    let read = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    match read("DOCKER_CONFIG").or_else(|| read("HOME").map(|home| home.join(".docker"))) {
+        Some(folder) => Credentials::docker_config_dir(folder),
+        None => Credentials::anonymous(),
+    }
+}

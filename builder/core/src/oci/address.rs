@@ -1,0 +1,137 @@
+//! `oci://HOST[:PORT]/REPOSITORY[:TAG|@DIGEST]`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use kubexm_spec::Digest;
+
+/// The longest name of a repository that is taken (distribution: 255 with the host).
+const REPOSITORY_MAX: usize = 255;
+/// The longest tag (distribution-spec 1.1, "Pulling manifests").
+const TAG_MAX: usize = 128;
+
+/// Where a bundle is in a registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// `registry.example:5000`.
+    pub host: String,
+    /// `team/bundles`.
+    pub repository: String,
+    /// Which of its artifacts.
+    pub wanted: Wanted,
+}
+
+/// What names an artifact in a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// A tag, which may be moved.
+    Tag(String),
+    /// A digest, which binds.
+    Digest(Digest),
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    /// The error says what is wrong, and never shows a name or password that stands before the host.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rest = text.strip_prefix("oci://").ok_or("it does not begin with oci://")?;
+        let (host, path) = rest.split_once('/').ok_or("it names no repository (oci://HOST/REPOSITORY)")?;
+        if host.contains('@') {
+            return Err("it holds credentials; log in with `docker login` or `skopeo login` instead".to_owned());
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
+        if host.is_empty() || !host.chars().all(plain) {
+            return Err(format!("{host:?} is no host"));
+        }
+        let (repository, wanted) = match path.split_once('@') {
+            Some((name, digest)) => {
+                let digest = digest.parse().map_err(|e: kubexm_spec::digest::ParseDigestError| e.to_string())?;
+                (name, Wanted::Digest(digest))
+            }
+            None => match path.rsplit_once(':') {
+                Some((name, tag)) => (name, Wanted::Tag(tag.to_owned())),
+                None => (path, Wanted::Tag("latest".to_owned())),
+            },
+        };
+        if !is_repository(repository) {
+            return Err(format!("{repository:?} is no name of a repository (small letters, digits, . _ - and /)"));
+        }
+        if let Wanted::Tag(tag) = &wanted
+            && !is_tag(tag)
+        {
+            return Err(format!("{tag:?} is no tag (letters, digits, . _ -; at most {TAG_MAX})"));
+        }
+        Ok(Self { host: host.to_owned(), repository: repository.to_owned(), wanted })
+    }
+}
+
+/// distribution-spec 1.1, "Pulling manifests": `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`, parted by `/`.
+pub(crate) fn is_repository(name: &str) -> bool {
+    let component = |part: &str| {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        let separators = part.split(plain).filter(|between| !between.is_empty());
+        part.starts_with(plain)
+            && part.ends_with(plain)
+            && separators.into_iter().all(|s| matches!(s, "." | "_" | "__") || s.chars().all(|c| c == '-'))
+    };
+    name.len() <= REPOSITORY_MAX && name.split('/').all(component)
+}
+
+fn is_tag(tag: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    tag.len() <= TAG_MAX && tag.starts_with(word) && tag.chars().all(|c| word(c) || matches!(c, '.' | '-'))
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tag(tag) => f.write_str(tag),
+            Self::Digest(digest) => digest.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let join = if matches!(self.wanted, Wanted::Tag(_)) { ':' } else { '@' };
+        write!(f, "oci://{}/{}{join}{}", self.host, self.repository, self.wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_shown_as_they_were_written() {
+        let digest = Digest::of("x");
+        for text in ["oci://r.example/team/site:v1", &format!("oci://127.0.0.1:5000/a.b/c__d-e@{digest}")] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), *text);
+        }
+        assert_eq!("oci://[::1]:5000/a".parse::<Address>().unwrap().to_string(), "oci://[::1]:5000/a:latest");
+    }
+
+    #[test]
+    fn what_no_registry_can_have_is_refused_and_credentials_are_not_shown() {
+        for bad in [
+            "r/a:b",
+            "oci://r",
+            "oci:///a",
+            "oci://r/",
+            "oci://r/A",
+            "oci://r/a/../b",
+            "oci://r/a//b",
+            "oci://r/a:",
+            "oci://r/a:b c",
+            "oci://r/a@sha256:12",
+            "oci://r/a___b",
+            "oci://r/.a",
+            "oci://r?x/a",
+        ] {
+            assert!(bad.parse::<Address>().is_err(), "{bad}");
+        }
+        let secret = "oci://me:sesame@r/a".parse::<Address>().unwrap_err();
+        assert!(!secret.contains("sesame") && secret.contains("login"), "{secret}");
+    }
+}

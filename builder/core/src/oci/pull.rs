@@ -1,0 +1,231 @@
+//! Registry → the same file. Blobs go through the store, so that a pull that was stopped goes on, and what a build or an
+//! earlier pull brought is not fetched again.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use kubexm_archive::{ArchiveError, Contents, Delta, Input, Layout, Options, SIGNATURE_ROOM, Signature, Written};
+use kubexm_archive::{members, signature_room, write_contents};
+use kubexm_spec::digest::Hasher;
+use kubexm_spec::event::EventKind;
+use kubexm_spec::lock::Descriptor;
+use kubexm_spec::manifest::FORMAT;
+use kubexm_spec::{Digest, Manifest};
+use kubexm_transport::oci::RawManifest;
+use kubexm_transport::{ImageCandidate, OciRegistry, Registry, Repository, Store};
+use serde::de::DeserializeOwned;
+
+use super::address::Wanted;
+use super::artifact::{Artifact, ArtifactError, DOCUMENT_LIMIT, Layer, MEMBER_LAYER};
+use super::error::OciError;
+use super::referrer::{self, SIGNATURE_TYPE};
+use crate::Report;
+
+/// What is pulled, and where to.
+pub struct Pull<'a> {
+    /// The clients.
+    pub registry: &'a OciRegistry,
+    /// Where from.
+    pub from: &'a ImageCandidate,
+    /// Tag or digest.
+    pub wanted: &'a Wanted,
+    /// Where blobs are kept.
+    pub store: &'a Store,
+    /// The file to be written.
+    pub target: &'a Path,
+    /// Threads that compress.
+    pub threads: usize,
+    /// Whether another encoder than the one of layout.json may be used: same content, other bytes.
+    pub recode: bool,
+}
+
+/// A bundle that is on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pulled {
+    /// Of the artifact's manifest.
+    pub digest: Digest,
+    /// Size and digests of the file.
+    pub written: Written,
+    /// How many signatures came along, unchecked.
+    pub signatures: usize,
+    /// Whether it is a delta.
+    pub delta: bool,
+    /// Whether the file has other bytes than the one that was pushed.
+    pub recoded: bool,
+}
+
+/// The two documents that say what the layers are.
+struct Head {
+    manifest: Manifest,
+    layout: Layout,
+    /// Of both together.
+    bundle_id: Digest,
+}
+
+/// Fetches what the store lacks, and writes the bundle again from its members.
+pub async fn pull(pull: &Pull<'_>, report: Report<'_>) -> Result<Pulled, OciError> {
+    let place = format!("{}/{} {}", pull.from.registry, pull.from.repository, pull.wanted);
+    let wrong = |source| OciError::Artifact { place: place.clone(), source };
+    let repository = pull.registry.repository(pull.from, &[]).await?;
+    let raw = repository.manifest(&pull.wanted.to_string()).await?;
+    let raw: RawManifest = raw.ok_or_else(|| OciError::Missing { place: place.clone() })?;
+    let artifact = Artifact::parse(&raw.bytes).map_err(wrong)?;
+    report(EventKind::Phase { name: "pull".to_owned() });
+    let (documents, rest) = artifact.layers.split_at(2.min(artifact.layers.len()));
+    fetch(pull, documents, None, report).await?;
+    let head = head(pull.store, documents, &place)?;
+    artifact.check(&head.manifest, &head.layout).map_err(wrong)?;
+    let recoded = head.layout.encoder != Layout::own_encoder();
+    if recoded && !pull.recode {
+        return Err(OciError::Encoder { place, theirs: head.layout.encoder });
+    }
+    let signatures = signatures(pull, &repository, &raw.descriptor.digest, report).await?;
+    fetch(pull, rest, Some("pull"), report).await?;
+    report(EventKind::Phase { name: "pack".to_owned() });
+    let written = pack(pull, &head, &signatures, report)?;
+    if !recoded && written.bundle_id != head.bundle_id {
+        let problem = "the file that its layout.json describes has another layout.json".to_owned();
+        return Err(wrong(ArtifactError::Broken(problem)));
+    }
+    let delta = head.layout.is_delta();
+    Ok(Pulled { digest: raw.descriptor.digest, written, signatures: signatures.len(), delta, recoded })
+}
+
+/// Brings layers into the store.
+async fn fetch(pull: &Pull<'_>, layers: &[Layer], what: Option<&str>, report: Report<'_>) -> Result<(), OciError> {
+    let blobs: Vec<Descriptor> = layers.iter().map(descriptor).collect();
+    let told = |done: u64, total: Option<u64>| {
+        if let Some(what) = what {
+            report(EventKind::Progress { what: what.to_owned(), done, total, unit: "bytes".to_owned() });
+        }
+    };
+    pull.registry.fetch_blobs(std::slice::from_ref(pull.from), &blobs, pull.store, &told).await?;
+    Ok(())
+}
+
+fn descriptor(layer: &Layer) -> Descriptor {
+    Descriptor { media_type: MEMBER_LAYER.to_owned(), digest: layer.digest, size: layer.size }
+}
+
+/// Reads manifest.json and layout.json, which anybody may have written.
+fn head(store: &Store, documents: &[Layer], place: &str) -> Result<Head, OciError> {
+    let [manifest_at, layout_at] = documents else {
+        let source = ArtifactError::Broken("it lacks manifest.json or layout.json".to_owned());
+        return Err(OciError::Artifact { place: place.to_owned(), source });
+    };
+    let manifest_json = store.read(&manifest_at.digest, DOCUMENT_LIMIT)?;
+    let layout_json = store.read(&layout_at.digest, DOCUMENT_LIMIT)?;
+    let manifest: Manifest = document(members::MANIFEST, &manifest_json, place)?;
+    let layout: Layout = document(members::LAYOUT, &layout_json, place)?;
+    let canonical = manifest.canonical_json().ok().as_ref() == Some(&manifest_json);
+    if !canonical {
+        let source = ArtifactError::Broken("its manifest.json is not canonical JSON".to_owned());
+        return Err(OciError::Artifact { place: place.to_owned(), source });
+    }
+    let mut hasher = Hasher::default();
+    hasher.update(&manifest_json);
+    hasher.update(&layout_json);
+    Ok(Head { manifest, layout, bundle_id: hasher.finish() })
+}
+
+/// A document of which the format is looked at first: what does not parse then was written by a newer program.
+fn document<T: DeserializeOwned>(name: &str, json: &[u8], place: &str) -> Result<T, OciError> {
+    #[derive(serde::Deserialize)]
+    struct Format {
+        format: u32,
+    }
+    let Format { format } = serde_json::from_slice(json).map_err(|e| OciError::Artifact {
+        place: place.to_owned(),
+        source: ArtifactError::Broken(format!("its {name} tells no format: {e}")),
+    })?;
+    let newer = |what: String| ArchiveError::Newer { path: PathBuf::from(place), what: format!("{name}: {what}") };
+    if format > FORMAT {
+        return Err(newer(format!("format {format}")).into());
+    }
+    Ok(serde_json::from_slice(json).map_err(|e| newer(e.to_string()))?)
+}
+
+/// The signatures that refer to the bundle. Those of several pushes add up; what is no signature room is passed over, for
+/// anybody who may push may add to the list.
+async fn signatures(
+    pull: &Pull<'_>,
+    repository: &Repository,
+    subject: &Digest,
+    report: Report<'_>,
+) -> Result<Vec<Signature>, OciError> {
+    let Some(index) = repository.referrers(subject).await? else { return Ok(Vec::new()) };
+    let mut rooms = Vec::new();
+    let listed = referrer::listed(&index, SIGNATURE_TYPE).unwrap_or_default();
+    for digest in listed {
+        match room(pull, repository, subject, &digest).await {
+            Ok(room) => rooms.push((digest, room)),
+            Err(OciError::Artifact { source, .. }) => report(EventKind::Warning {
+                text: format!("{digest} is listed as a signature and is none ({source}); it is left out"),
+            }),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(together(rooms))
+}
+
+/// The largest room first, then what the others have besides, as far as it fits; the same for the same set.
+fn together(mut rooms: Vec<(Digest, Vec<Signature>)>) -> Vec<Signature> {
+    rooms.sort_by_key(|(digest, room)| (std::cmp::Reverse(room.len()), *digest));
+    let mut all: Vec<Signature> = Vec::new();
+    for signature in rooms.into_iter().flat_map(|(_, room)| room) {
+        if all.contains(&signature) {
+            continue;
+        }
+        all.push(signature);
+        if signature_room::encode(&all).is_err() {
+            all.pop();
+        }
+    }
+    all
+}
+
+async fn room(
+    pull: &Pull<'_>,
+    repository: &Repository,
+    subject: &Digest,
+    digest: &Digest,
+) -> Result<Vec<Signature>, OciError> {
+    let wrong = |source| OciError::Artifact { place: format!("{}@{digest}", repository.place()), source };
+    let broken = |problem: String| wrong(ArtifactError::Broken(problem));
+    let raw = repository.manifest(&digest.to_string()).await?;
+    let raw = raw.ok_or_else(|| broken("it is not there".to_owned()))?;
+    let layer = referrer::parse(&raw.bytes, SIGNATURE_TYPE, subject).map_err(wrong)?;
+    if layer.size != SIGNATURE_ROOM as u64 {
+        return Err(broken(format!("it has {} bytes, not {SIGNATURE_ROOM}", layer.size)));
+    }
+    fetch(pull, std::slice::from_ref(&layer), None, &|_| {}).await?;
+    signature_room::decode(&pull.store.read(&layer.digest, layer.size)?).map_err(broken)
+}
+
+/// Writes the file with the level and encodings of its layout.json.
+fn pack(pull: &Pull<'_>, head: &Head, signatures: &[Signature], report: Report<'_>) -> Result<Written, OciError> {
+    let mut listed = head.manifest.members.iter();
+    let mut inputs = Vec::with_capacity(head.layout.members.len());
+    for stored in &head.layout.members {
+        let Some(member) = listed.find(|member| member.name == stored.name) else { continue };
+        let (path, encoding) = (pull.store.path(&member.sha256), stored.encoding);
+        let open = move || Ok(Box::new(std::fs::File::open(&path)?) as Box<dyn Read + Send>);
+        let (name, size, sha256) = (member.name.clone(), member.size, member.sha256);
+        inputs.push(Input { name, size, sha256, encoding, open: Box::new(open) });
+    }
+    let delta = Delta { base: head.layout.base, left_out: head.layout.left_out.clone() };
+    let contents = Contents { manifest: &head.manifest, inputs, delta, signatures };
+    let options = Options { level: head.layout.level, threads: pull.threads, ..Options::default() };
+    let progress = |done, total| {
+        let (what, unit) = ("pack".to_owned(), "bytes".to_owned());
+        report(EventKind::Progress { what, done, total: Some(total), unit });
+    };
+    write_contents(pull.target, contents, &options, &progress).map_err(|error| match error {
+        // What the registry had contradicts itself; nothing of ours is at fault.
+        ArchiveError::Unwritable { problem } => OciError::Artifact {
+            place: format!("{}/{} {}", pull.from.registry, pull.from.repository, pull.wanted),
+            source: ArtifactError::Broken(problem),
+        },
+        other => other.into(),
+    })
+}

@@ -1,0 +1,132 @@
+//! What refers to a bundle in a registry: its signatures, its bill of materials (image-spec 1.1, "subject").
+
+use kubexm_archive::members;
+use kubexm_spec::Digest;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::artifact::{ArtifactError, Document, IMAGE_MANIFEST, Layer, MANIFEST_LIMIT, TITLE, manifest_json};
+
+/// `artifactType` of the signature room of a bundle.
+pub const SIGNATURE_TYPE: &str = "application/vnd.kubexm.signature.v1";
+/// Media type of its layer.
+const SIGNATURE_LAYER: &str = "application/vnd.kubexm.signature.v1+json";
+/// `artifactType` of a bill of materials, and media type of its layer (CycloneDX, registered with IANA).
+pub const SBOM_TYPE: &str = "application/vnd.cyclonedx+json";
+/// Media type of an index, which a list of referrers is.
+pub const IMAGE_INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// More referrers of one kind than this are not looked at.
+pub const LOOKS: usize = 32;
+
+/// A manifest by digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// Of its bytes.
+    pub digest: Digest,
+    /// In bytes.
+    pub size: u64,
+}
+
+/// A document that refers to a bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Referrer {
+    /// What kind.
+    pub artifact_type: &'static str,
+    /// The document.
+    pub content: Vec<u8>,
+    media_type: &'static str,
+    title: &'static str,
+}
+
+impl Referrer {
+    /// The member `manifest.json.sig`, whole.
+    pub fn signature(room: Vec<u8>) -> Self {
+        let (artifact_type, media_type, title) = (SIGNATURE_TYPE, SIGNATURE_LAYER, members::SIGNATURE);
+        Self { artifact_type, content: room, media_type, title }
+    }
+
+    /// A bill of materials, CycloneDX in JSON.
+    pub fn sbom(content: Vec<u8>) -> Self {
+        Self { artifact_type: SBOM_TYPE, content, media_type: SBOM_TYPE, title: "sbom.cdx.json" }
+    }
+
+    /// Its manifest; the same for the same content and subject.
+    pub fn to_json(&self, subject: Subject) -> Vec<u8> {
+        let layer = json!({
+            "annotations": { TITLE: self.title },
+            "digest": Digest::of(&self.content),
+            "mediaType": self.media_type,
+            "size": self.content.len(),
+        });
+        let subject = json!({ "digest": subject.digest, "mediaType": IMAGE_MANIFEST, "size": subject.size });
+        manifest_json(self.artifact_type, vec![layer], Some(subject))
+    }
+}
+
+/// The layer of a referrer of one kind: its manifest must be of that kind, and of that subject.
+pub fn parse(bytes: &[u8], artifact_type: &str, subject: &Digest) -> Result<Layer, ArtifactError> {
+    let document = Document::read(bytes)?;
+    if document.artifact_type.as_deref() != Some(artifact_type) {
+        return Err(ArtifactError::Broken(format!("a referrer that is listed as {artifact_type} is none")));
+    }
+    if document.subject.as_ref().and_then(|found| found.digest.parse().ok()) != Some(*subject) {
+        return Err(ArtifactError::Broken("a referrer refers to something else".to_owned()));
+    }
+    document.check_config()?;
+    let mut layers = document.layers.into_iter();
+    match (layers.next(), layers.next()) {
+        (Some(layer), None) => layer.layer(),
+        _ => Err(ArtifactError::Broken("a referrer has not one layer".to_owned())),
+    }
+}
+
+#[derive(Deserialize)]
+struct Index {
+    manifests: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    digest: String,
+    #[serde(default)]
+    artifact_type: String,
+}
+
+/// The digests of one kind in a list of referrers, at most [`LOOKS`]. Anybody may add to such a list: what cannot be read
+/// in it is passed over.
+pub fn listed(index: &[u8], artifact_type: &str) -> Result<Vec<Digest>, ArtifactError> {
+    let broken = |problem: String| ArtifactError::Broken(format!("its list of referrers: {problem}"));
+    if index.len() > MANIFEST_LIMIT {
+        return Err(broken(format!("has {} bytes", index.len())));
+    }
+    let index: Index = serde_json::from_slice(index).map_err(|e| broken(e.to_string()))?;
+    let fitting = index.manifests.iter().filter(|entry| entry.artifact_type == artifact_type);
+    Ok(fitting.filter_map(|entry| entry.digest.parse().ok()).take(LOOKS).collect())
+}
+
+/// The list for the tag of the referrers tag schema, with `added` in it; nothing when it is there already. What others
+/// have put into the list stays as it is.
+pub fn with(index: Option<&[u8]>, added: &[(&Referrer, Subject)]) -> Result<Option<Vec<u8>>, ArtifactError> {
+    let broken = |problem: &str| ArtifactError::Broken(format!("its list of referrers {problem}"));
+    let mut list: Value = match index {
+        Some(bytes) if bytes.len() > MANIFEST_LIMIT => return Err(broken("is too long")),
+        Some(bytes) => serde_json::from_slice(bytes).map_err(|_| broken("is no index"))?,
+        None => json!({ "manifests": [], "mediaType": IMAGE_INDEX, "schemaVersion": 2 }),
+    };
+    let manifests = list.get_mut("manifests").and_then(Value::as_array_mut).ok_or_else(|| broken("is no index"))?;
+    let before = manifests.len();
+    for (referrer, descriptor) in added {
+        let digest = json!(descriptor.digest);
+        if manifests.iter().any(|entry| entry.get("digest") == Some(&digest)) {
+            continue;
+        }
+        manifests.push(json!({
+            "artifactType": referrer.artifact_type,
+            "digest": digest,
+            "mediaType": IMAGE_MANIFEST,
+            "size": descriptor.size,
+        }));
+    }
+    Ok((manifests.len() > before).then(|| list.to_string().into_bytes()))
+}

@@ -1,0 +1,247 @@
+//! One repository at one registry, spoken to request by request (distribution-spec 1.1, "Endpoints").
+//!
+//! oci-client 0.18 is not used here: it tells neither the `Location` of an upload, so that a broken one cannot be gone on
+//! with, nor `OCI-Subject`; it sends no second scope for a mount; takes a mount that became an upload for an error; knows
+//! no `Retry-After`; reads a manifest of any length; and panics when a registry answers a manifest without a `Location`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use oci_distribution::Reference;
+use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Response, StatusCode, Url};
+use serde::Deserialize;
+
+use super::session::{Session, short};
+use crate::TransportError;
+use crate::clients::HttpOptions;
+use crate::source::{Attempt, Authorize, Source, next_chunk};
+
+/// Bytes handed to the connection at a time; how finely progress is told and a stall is seen.
+const PIECE: usize = 64 << 10;
+/// How often progress is told and a stall is looked for.
+const TICK: Duration = Duration::from_millis(100);
+/// The most of an error's body that is read.
+const ERROR_LIMIT: usize = 16 << 10;
+/// Bytes a second that a registry takes at least when it checks and stores what it was sent.
+const SETTLED_PER_SECOND: u64 = 8 << 20;
+
+/// A repository and how to log in to it.
+pub(crate) struct Endpoint<'a> {
+    pub options: &'a HttpOptions,
+    pub session: &'a Session,
+    pub reference: &'a Reference,
+    pub authorize: &'a dyn Authorize,
+}
+
+/// A request of the distribution API.
+pub(crate) struct Request {
+    pub method: Method,
+    pub url: Url,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    pub body: Bytes,
+    /// Bytes that the registry has to check and store before it answers, besides the body.
+    pub settles: u64,
+}
+
+impl Request {
+    pub fn new(method: Method, url: Url) -> Self {
+        Self { method, url, headers: Vec::new(), body: Bytes::new(), settles: 0 }
+    }
+
+    /// With a header whose value is text of ours.
+    pub fn header(mut self, name: HeaderName, value: &str) -> Result<Self, TransportError> {
+        let value = HeaderValue::from_str(value).map_err(|_| TransportError::Setting {
+            what: format!("header {name}"),
+            problem: "its value holds characters that no header may have".to_owned(),
+        })?;
+        self.headers.push((name, value));
+        Ok(self)
+    }
+
+    pub fn body(self, body: Bytes) -> Self {
+        Self { body, ..self }
+    }
+}
+
+impl Endpoint<'_> {
+    /// `registry/repository`, for people.
+    pub fn place(&self) -> String {
+        format!("{}/{}", self.reference.registry(), self.reference.repository())
+    }
+
+    /// The address of `/v2/<repository>/<path>`.
+    pub fn url(&self, path: &str) -> Result<Url, TransportError> {
+        let registry = self.reference.resolve_registry();
+        let text = format!("{}://{registry}/v2/{}/{path}", self.session.scheme, self.reference.repository());
+        Url::parse(&text).map_err(|e| TransportError::Setting {
+            what: format!("registry {registry}"),
+            problem: format!("makes no address: {e}"),
+        })
+    }
+
+    /// Sends a request and waits for the head of its answer, whatever its status; logs in again once when it is refused.
+    /// `sent` gets the bytes of the body that have left.
+    pub async fn send(&self, request: &Request, sent: &(dyn Fn(u64) + Send + Sync)) -> Result<Response, Attempt> {
+        // Credentials of the registry are not shown to a store that it sends uploads to.
+        let ours = request.url.origin() == self.url("")?.origin();
+        let mut fresh = false;
+        loop {
+            let authorization = if ours { self.authorize.authorization(fresh).await? } else { None };
+            let response = self.send_once(request, authorization, sent).await?;
+            if response.status() == StatusCode::UNAUTHORIZED && ours && !fresh {
+                fresh = true;
+                continue;
+            }
+            return Ok(response);
+        }
+    }
+
+    async fn send_once(
+        &self,
+        request: &Request,
+        authorization: Option<HeaderValue>,
+        sent: &(dyn Fn(u64) + Send + Sync),
+    ) -> Result<Response, Attempt> {
+        let source = self.source(&request.url);
+        let mut headers = HeaderMap::new();
+        // An encoded body would have another digest.
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers.extend(request.headers.iter().cloned());
+        headers.extend(authorization.map(|value| (header::AUTHORIZATION, value)));
+        let left = Arc::new(AtomicU64::new(0));
+        let mut builder = self.session.http.request(request.method.clone(), request.url.clone()).headers(headers);
+        if request.method != Method::GET && request.method != Method::HEAD {
+            builder = builder.header(header::CONTENT_LENGTH, request.body.len());
+            if !request.body.is_empty() {
+                builder = builder.body(pieces(&request.body, &left));
+            }
+        }
+        let answer = builder.send();
+        tokio::pin!(answer);
+        let length = request.body.len() as u64;
+        let patience = self.options.connect_timeout + self.options.stall_timeout;
+        let settling = patience + Duration::from_secs((length + request.settles) / SETTLED_PER_SECOND);
+        let (mut seen, mut since) = (0, tokio::time::Instant::now());
+        loop {
+            match tokio::time::timeout(TICK, &mut answer).await {
+                Ok(Ok(response)) => {
+                    sent(length);
+                    return Ok(response);
+                }
+                Ok(Err(error)) => return Err(source.failed(&error)),
+                Err(_) => {}
+            }
+            let now = left.load(Ordering::Relaxed);
+            if now != seen {
+                (seen, since) = (now, tokio::time::Instant::now());
+                sent(seen);
+            }
+            let limit = if seen < length { patience } else { settling };
+            if since.elapsed() > limit {
+                let what = if seen < length { "takes no bytes" } else { "no answer" };
+                return Err(source.again(format!("{what} for {:.0} s", limit.as_secs_f64()), None));
+            }
+        }
+    }
+
+    /// The address with what its answers mean.
+    pub fn source(&self, url: &Url) -> Source<'static> {
+        Source::new(self.session.http.clone(), url.clone(), None)
+    }
+
+    /// What an answer means that is not the wanted one; reads what the registry says about it.
+    pub async fn refused(&self, url: &Url, response: Response) -> Attempt {
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = self.error_body(url, response).await;
+        let said = |reason: &mut String| {
+            if let Some(said) = message(&body) {
+                *reason = format!("{reason}: {said}");
+            }
+        };
+        let mut attempt = self.source(url).refused(status, &headers);
+        match &mut attempt {
+            Attempt::Again { error, .. } | Attempt::Fatal(error) => match error {
+                TransportError::Down { reason, .. }
+                | TransportError::Missing { reason, .. }
+                | TransportError::Denied { reason, .. } => said(reason),
+                _ => {}
+            },
+        }
+        attempt
+    }
+
+    async fn error_body(&self, url: &Url, response: Response) -> Vec<u8> {
+        let source = self.source(url);
+        let mut stream = response.bytes_stream();
+        let mut body = Vec::new();
+        while let Ok(Some(chunk)) = next_chunk(&source, self.options, &mut stream).await {
+            body.extend_from_slice(&chunk);
+            if body.len() > ERROR_LIMIT {
+                body.truncate(ERROR_LIMIT);
+                break;
+            }
+        }
+        body
+    }
+
+    /// A body of at most `limit` bytes.
+    pub async fn body(&self, url: &Url, response: Response, limit: u64) -> Result<Vec<u8>, Attempt> {
+        let source = self.source(url);
+        let mut stream = response.bytes_stream();
+        let mut body = Vec::new();
+        while let Some(chunk) = next_chunk(&source, self.options, &mut stream).await? {
+            if (body.len() + chunk.len()) as u64 > limit {
+                let found = format!("more than {limit} bytes");
+                return Err(TransportError::NotTheFile { origin: source.origin(), found }.into());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+}
+
+/// The bytes in pieces that are counted as the connection takes them.
+fn pieces(body: &Bytes, left: &Arc<AtomicU64>) -> reqwest::Body {
+    let (body, left) = (body.clone(), Arc::clone(left));
+    let pieces = (0..body.len()).step_by(PIECE).map(move |at| {
+        let piece = body.slice(at..body.len().min(at + PIECE));
+        left.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        Ok::<_, std::io::Error>(piece)
+    });
+    reqwest::Body::wrap_stream(stream::iter(pieces))
+}
+
+/// Code and message of the first error in a body (distribution-spec, "Error Codes").
+fn message(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Errors {
+        errors: Vec<Told>,
+    }
+    #[derive(Deserialize)]
+    struct Told {
+        #[serde(default)]
+        code: String,
+        #[serde(default)]
+        message: String,
+    }
+    let errors: Errors = serde_json::from_slice(body).ok()?;
+    let first = errors.errors.first()?;
+    Some(short(&format!("{} {}", first.code, first.message)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_registry_says_is_one_line_without_control_characters() {
+        let body = br#"{"errors":[{"code":"DENIED","message":"no\n\u001b[31mway"}]}"#;
+        assert_eq!(message(body).as_deref(), Some("DENIED no [31mway"));
+        assert_eq!(message(b"<html>"), None);
+        assert_eq!(message(br#"{"errors":[]}"#), None);
+    }
+}

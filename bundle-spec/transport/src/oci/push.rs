@@ -1,0 +1,227 @@
+//! Pushing to a registry, and reading back what is no image: blobs, manifests of any kind, referrers.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kubexm_spec::Digest;
+use kubexm_spec::lock::Descriptor;
+use oci_distribution::Reference;
+use reqwest::header::{self, HeaderName};
+use reqwest::{Method, StatusCode};
+use tokio::sync::Mutex;
+
+use super::client::named;
+use super::endpoint::{Endpoint, Request};
+use super::push_login::PushLogin;
+use super::push_upload::Upload;
+use super::session::{Access, Session};
+use super::{ImageCandidate, OciRegistry, RawManifest, image};
+use crate::source::{Attempt, Authorize, retried};
+use crate::{Progress, TransportError};
+
+const DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
+const SUBJECT: HeaderName = HeaderName::from_static("oci-subject");
+
+/// Bytes that can be read from any place on, as often as a transfer has to.
+pub trait Content: Send + Sync {
+    /// What it is, for error messages.
+    fn name(&self) -> String;
+    /// Reads from a byte on. Called on a thread that may wait.
+    fn open(&self, offset: u64) -> io::Result<Box<dyn Read + Send>>;
+}
+
+impl Content for Bytes {
+    fn name(&self) -> String {
+        format!("{} bytes in memory", self.len())
+    }
+
+    fn open(&self, offset: u64) -> io::Result<Box<dyn Read + Send>> {
+        let at = usize::try_from(offset).unwrap_or(usize::MAX).min(self.len());
+        Ok(Box::new(io::Cursor::new(self.slice(at..))))
+    }
+}
+
+/// How a blob came to be in a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was there.
+    Present,
+    /// The registry took it from another repository of its own.
+    Mounted,
+    /// Its bytes were sent.
+    Sent,
+}
+
+/// What a registry made of a pushed manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PushedManifest {
+    /// Of the manifest.
+    pub digest: Digest,
+    /// Whether it keeps the list of referrers itself (`OCI-Subject`). If not, and the manifest has a subject, whoever
+    /// pushes keeps it under the tag of the referrers tag schema.
+    pub keeps_referrers: bool,
+}
+
+/// A repository that is pushed to or read from; one login for all its requests.
+pub struct Repository {
+    registry: OciRegistry,
+    session: Arc<Session>,
+    reference: Reference,
+    mount_from: Vec<String>,
+    /// Shared by all requests, so that one login serves them all.
+    login: Mutex<Option<Option<header::HeaderValue>>>,
+}
+
+impl std::fmt::Debug for Repository {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Repository").field("reference", &self.reference.whole()).finish_non_exhaustive()
+    }
+}
+
+impl OciRegistry {
+    /// A repository to push to. Blobs that it lacks are taken from those of `mount_from` (at the same registry) where
+    /// they have them.
+    pub async fn repository(&self, at: &ImageCandidate, mount_from: &[String]) -> Result<Repository, TransportError> {
+        for from in mount_from {
+            named(&ImageCandidate { repository: from.clone(), ..at.clone() }, "latest")?;
+        }
+        Ok(Repository {
+            registry: self.clone(),
+            session: self.session(at).await?,
+            reference: named(at, "latest")?,
+            mount_from: mount_from.to_vec(),
+            login: Mutex::default(),
+        })
+    }
+}
+
+impl Repository {
+    /// `registry/repository`, for people.
+    pub fn place(&self) -> String {
+        format!("{}/{}", self.reference.registry(), self.reference.repository())
+    }
+
+    /// Sends a blob that the repository does not have. `progress` gets bytes of it, and its size; the count goes back
+    /// where a session was lost.
+    pub async fn push_blob(
+        &self,
+        blob: (Digest, u64),
+        content: Arc<dyn Content>,
+        progress: &Progress<'_>,
+    ) -> Result<Outcome, TransportError> {
+        let _permit = self.registry.http.clients().permit(self.reference.resolve_registry()).await?;
+        let login = self.login();
+        let endpoint = self.endpoint(&login);
+        let sent = |bytes| progress(bytes, Some(blob.1));
+        let outcome = Upload::new(&endpoint, blob, content, &self.mount_from, &sent).run().await;
+        let outcome = outcome?;
+        progress(blob.1, Some(blob.1));
+        Ok(outcome)
+    }
+
+    /// Puts a manifest under a tag, or under its own digest. Every blob it names must be there.
+    pub async fn push_manifest(
+        &self,
+        reference: &str,
+        media_type: &str,
+        bytes: &[u8],
+    ) -> Result<PushedManifest, TransportError> {
+        let login = self.login();
+        let endpoint = self.endpoint(&login);
+        let url = endpoint.url(&format!("manifests/{reference}"))?;
+        let body = Bytes::copy_from_slice(bytes);
+        let request = Request::new(Method::PUT, url.clone()).header(header::CONTENT_TYPE, media_type)?.body(body);
+        let (endpoint, request, url) = (&endpoint, &request, &url);
+        let response = retried(endpoint.options, || async move {
+            let response = endpoint.send(request, &|_| {}).await?;
+            if response.status() == StatusCode::CREATED || response.status() == StatusCode::OK {
+                return Ok(response);
+            }
+            Err(endpoint.refused(url, response).await)
+        })
+        .await?;
+        let expected = Digest::of(bytes);
+        let told = response.headers().get(DIGEST).and_then(|value| value.to_str().ok()?.parse().ok());
+        if let Some(found) = told.filter(|found| *found != expected) {
+            return Err(TransportError::Mismatch { origin: endpoint.place(), expected, found });
+        }
+        Ok(PushedManifest { digest: expected, keeps_referrers: response.headers().contains_key(SUBJECT) })
+    }
+
+    /// The manifest or index of a tag or digest; none when there is none. A digest binds what comes.
+    pub async fn manifest(&self, reference: &str) -> Result<Option<RawManifest>, TransportError> {
+        let access = Access { session: &self.session, reference: &self.reference };
+        let endpoint = self.endpoint(&access);
+        let url = endpoint.url(&format!("manifests/{reference}"))?;
+        let accept = [image::MANIFEST_TYPES[2], image::MANIFEST_TYPES[0]].join(", ");
+        let Some((media_type, bytes)) = self.document(&endpoint, &url, &accept).await? else { return Ok(None) };
+        let digest = Digest::of(&bytes);
+        if let Some(expected) = reference.parse().ok().filter(|expected| *expected != digest) {
+            return Err(TransportError::Mismatch { origin: endpoint.place(), expected, found: digest });
+        }
+        let descriptor = Descriptor { media_type, digest, size: bytes.len() as u64 };
+        Ok(Some(RawManifest { descriptor, bytes }))
+    }
+
+    /// The bytes of the index of what refers to a manifest: from the registry's own list, else from the tag that the
+    /// referrers tag schema names; none when there is neither.
+    pub async fn referrers(&self, subject: &Digest) -> Result<Option<Vec<u8>>, TransportError> {
+        let access = Access { session: &self.session, reference: &self.reference };
+        let endpoint = self.endpoint(&access);
+        let url = endpoint.url(&format!("referrers/{subject}"))?;
+        if let Some((_, bytes)) = self.document(&endpoint, &url, image::MANIFEST_TYPES[0]).await? {
+            return Ok(Some(bytes));
+        }
+        Ok(self.manifest(&referrers_tag(subject)).await?.map(|raw| raw.bytes))
+    }
+
+    /// A small document with its media type; none when the registry has no such thing.
+    async fn document(
+        &self,
+        endpoint: &Endpoint<'_>,
+        url: &reqwest::Url,
+        accept: &str,
+    ) -> Result<Option<(String, Vec<u8>)>, TransportError> {
+        let request = Request::new(Method::GET, url.clone()).header(header::ACCEPT, accept)?;
+        let request = &request;
+        retried(endpoint.options, || async move {
+            let response = endpoint.send(request, &|_| {}).await?;
+            if !response.status().is_success() {
+                return match endpoint.refused(url, response).await {
+                    Attempt::Fatal(TransportError::Missing { .. }) => Ok(None),
+                    other => Err(other),
+                };
+            }
+            let told = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+            let media_type = told.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_owned();
+            Ok(Some((media_type, endpoint.body(url, response, image::MANIFEST_LIMIT).await?)))
+        })
+        .await
+    }
+
+    fn login(&self) -> PushLogin<'_> {
+        PushLogin {
+            options: &self.registry.http.clients().options,
+            session: &self.session,
+            reference: &self.reference,
+            mount_from: &self.mount_from,
+            header: &self.login,
+        }
+    }
+
+    fn endpoint<'a>(&'a self, authorize: &'a dyn Authorize) -> Endpoint<'a> {
+        Endpoint {
+            options: &self.registry.http.clients().options,
+            session: &self.session,
+            reference: &self.reference,
+            authorize,
+        }
+    }
+}
+
+/// The tag that holds the referrers of a manifest where the registry does not list them (distribution-spec 1.1,
+/// "Referrers Tag Schema").
+pub fn referrers_tag(subject: &Digest) -> String {
+    format!("sha256-{}", subject.hex())
+}
