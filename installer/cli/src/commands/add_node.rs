@@ -31,7 +31,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let consent = Consent::from_args(args.change.yes, display)?;
     let home = Home::from_environment()?;
     let shown = Shown(display);
-    let opened = Opened::open(&args.change.bundle, &shown)?;
+    let opened = Opened::open(&args.change.bundle, &home, &shown)?;
     opened.check_closed_world()?;
     opened.verify(&home, &shown)?;
     let again = args.change.again();

@@ -9,6 +9,7 @@ use kubexm_spec::ExitCode;
 use kubexm_terminal::Failure;
 
 use crate::run::again::Again;
+use crate::site::trust::TrustArgs;
 
 /// The bundle, and whose cluster.yaml.
 #[derive(Clone, Debug, clap::Args)]
@@ -19,6 +20,8 @@ pub struct BundleArgs {
     /// cluster.yaml in place of the one that the bundle carries
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub trust: TrustArgs,
 }
 
 /// How hosts are reached.

@@ -38,7 +38,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shown = Shown(display);
     let events: &dyn EventSink = if display.mode() == Mode::Json { &Silent } else { &shown };
     let home = Home::from_environment()?;
-    let opened = Opened::open(&args.bundle, events)?;
+    let opened = Opened::open(&args.bundle, &home, events)?;
     opened.check_closed_world()?;
     let holder = start::holder("preflight", &opened.cluster.name);
     let cancel = CancellationToken::new();

@@ -84,7 +84,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let consent = Consent::from_args(args.yes, display)?;
     let home = Home::from_environment()?;
     let shown = Shown(display);
-    let named = Named::read(&args.cluster, &shown)?;
+    let named = Named::read(&args.cluster, &home, &shown)?;
     let cluster = home.cluster(&named.cluster.name);
     let holder = start::holder("reset", &cluster.name);
     let _lock = ClusterLock::take(&cluster.folder, &cluster.name, &holder).map_err(failures::engine)?;

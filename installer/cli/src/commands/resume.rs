@@ -41,7 +41,7 @@ pub struct Args {
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     let shown = Shown(display);
-    let opened = Opened::open(&args.bundle, &shown)?;
+    let opened = Opened::open(&args.bundle, &home, &shown)?;
     let cluster = home.cluster(&opened.cluster.name);
     let id = chosen::to_resume(&cluster, args.run.as_deref())?;
     let holder = start::holder("resume", &cluster.name);

@@ -45,7 +45,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let consent = Consent::from_args(args.yes, display)?;
     let home = Home::from_environment()?;
     let shown = Shown(display);
-    let opened = Opened::open(&args.bundle, &shown)?;
+    let opened = Opened::open(&args.bundle, &home, &shown)?;
     let cluster = home.cluster(&opened.cluster.name);
     let id = chosen::to_take_back(&cluster, args.run.as_deref(), false)?;
     let holder = start::holder("rollback", &cluster.name);

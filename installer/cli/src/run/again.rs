@@ -43,8 +43,17 @@ impl Again<'_> {
         if let Some(file) = &self.bundle.file {
             option("-f", file);
         }
+        for key in &self.bundle.trust.keys {
+            option("--key", key);
+        }
+        for signature in &self.bundle.trust.signatures {
+            option("--signature", signature);
+        }
         if let Some(known_hosts) = &self.hosts.known_hosts {
             option("--known-hosts", known_hosts);
+        }
+        if self.bundle.trust.require_signature {
+            words.push("--require-signature".to_owned());
         }
         words
     }

@@ -13,4 +13,5 @@ pub mod opened;
 pub mod plan_file;
 pub mod planning;
 pub mod summary;
+pub mod trust;
 mod verified;

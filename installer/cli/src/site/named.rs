@@ -7,7 +7,9 @@ use kubexm_spec::{Cluster, Digest, ExitCode};
 use kubexm_terminal::Failure;
 
 use super::opened::{self, Opened};
+use super::trust::TrustArgs;
 use crate::commands::args::BundleArgs;
+use crate::support::home::Home;
 
 /// cluster.yaml alone, or a bundle that carries one.
 #[derive(Clone, Debug, clap::Args)]
@@ -18,6 +20,8 @@ pub struct NameArgs {
     /// Bundle whose cluster.yaml is meant; also needed for hosts of another architecture than this machine's
     #[arg(long, value_name = "FILE")]
     pub bundle: Option<PathBuf>,
+    #[command(flatten)]
+    pub trust: TrustArgs,
 }
 
 /// The cluster.
@@ -33,9 +37,10 @@ pub struct Named {
 
 impl Named {
     /// Reads it.
-    pub fn read(args: &NameArgs, events: &dyn EventSink) -> Result<Self, Failure> {
+    pub fn read(args: &NameArgs, home: &Home, events: &dyn EventSink) -> Result<Self, Failure> {
         if let Some(bundle) = &args.bundle {
-            let opened = Opened::open(&BundleArgs { bundle: bundle.clone(), file: args.file.clone() }, events)?;
+            let (bundle, file, trust) = (bundle.clone(), args.file.clone(), args.trust.clone());
+            let opened = Opened::open(&BundleArgs { bundle, file, trust }, home, events)?;
             return Ok(Self { cluster: opened.cluster.clone(), digest: opened.cluster_digest, opened: Some(opened) });
         }
         let Some(file) = &args.file else {

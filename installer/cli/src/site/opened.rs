@@ -35,11 +35,12 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens the bundle and reads what it says; tells whether it is signed.
-    pub fn open(args: &BundleArgs, events: &dyn EventSink) -> Result<Self, Failure> {
+    /// Opens the bundle, checks whom it is from before anything else in it is believed, and reads what it says.
+    pub fn open(args: &BundleArgs, home: &Home, events: &dyn EventSink) -> Result<Self, Failure> {
         events::phase(events, "bundle");
         let bundle = Bundle::open(&args.bundle).map_err(failures::archive)?;
-        events::note(events, format!("{}: {}; {}", bundle.manifest().name, about(&bundle), bundle.check_signatures()));
+        let trust = args.trust.judge(&bundle, home)?;
+        events::note(events, format!("{}: {}; {trust}", bundle.manifest().name, about(&bundle)));
         let catalogue = bundle.read("catalogue.json", TEXT_LIMIT).map_err(failures::archive)?;
         let catalogue = Catalogue::from_json(&catalogue).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
         let (name, text) = match &args.file {

@@ -75,6 +75,11 @@ impl Home {
         self.root.join("verified")
     }
 
+    /// Public keys of those whose bundles are taken: with one in it, a valid signature is mandatory.
+    pub fn trusted_keys(&self) -> PathBuf {
+        self.root.join("trusted-keys")
+    }
+
     /// Files of known host keys: ours, where new ones are learnt, then the user's and the machine's.
     pub fn known_hosts(&self) -> Vec<PathBuf> {
         let users = self.user.iter().map(|user| user.join(".ssh/known_hosts"));
