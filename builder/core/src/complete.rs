@@ -1,6 +1,6 @@
 //! Is the bundle complete: does it carry everything its own cluster.yaml needs, by its own catalogue?
 
-use kubexm_archive::Bundle;
+use kubexm_archive::Documents;
 use kubexm_manifests::{Catalogue, Requirement, require};
 use kubexm_spec::{Cluster, Manifest};
 
@@ -18,8 +18,8 @@ pub struct Carried {
 }
 
 /// Reads the two members that requirements are computed from.
-pub fn carried(bundle: &Bundle) -> Result<Carried, BuildError> {
-    let text = bundle.read("cluster.yaml", TEXT_LIMIT)?;
+pub fn carried(bundle: &dyn Documents) -> Result<Carried, BuildError> {
+    let text = bundle.document("cluster.yaml", TEXT_LIMIT)?;
     let bad = |reason: String| BuildError::Member { member: "cluster.yaml", reason };
     let text = String::from_utf8(text).map_err(|e| bad(e.to_string()))?;
     let cluster = kubexm_spec::cluster::parse(&text).map_err(|problems| bad(problems.to_string()))?;
@@ -27,8 +27,8 @@ pub fn carried(bundle: &Bundle) -> Result<Carried, BuildError> {
 }
 
 /// Reads the catalogue that a bundle was built with.
-pub fn catalogue(bundle: &Bundle) -> Result<Catalogue, BuildError> {
-    Ok(Catalogue::from_json(&bundle.read("catalogue.json", TEXT_LIMIT)?)?)
+pub fn catalogue(bundle: &dyn Documents) -> Result<Catalogue, BuildError> {
+    Ok(Catalogue::from_json(&bundle.document("catalogue.json", TEXT_LIMIT)?)?)
 }
 
 /// What the cluster needs and the manifest does not list.

@@ -63,12 +63,27 @@ pub fn bundle(path: &Path) -> Result<Bundle, Failure> {
     if let Some(address) = network::is_address(path) {
         return network::open(address);
     }
-    Bundle::open(path).map_err(|e| {
-        let failure = Failure::from_error(e.exit_code(), &e);
-        let name = path.display().to_string();
-        let text = if failure.text.contains(&name) { failure.text } else { format!("{name}: {}", failure.text) };
-        Failure { text, ..failure }
-    })
+    Bundle::open(path).map_err(|e| named(path, Failure::from_error(e.exit_code(), &e)))
+}
+
+/// Opens a bundle that may lie in several volumes, and puts a delta on its bases.
+pub fn bundle_on(paths: &[PathBuf], bases: &[PathBuf]) -> Result<Bundle, Failure> {
+    let opened = match paths {
+        [one] => bundle(one)?,
+        [first, ..] => Bundle::open_all(paths).map_err(|e| named(first, Failure::from_error(e.exit_code(), &e)))?,
+        [] => return Err(Failure::new(ExitCode::Usage, "no bundle is named")),
+    };
+    if bases.is_empty() {
+        return Ok(opened);
+    }
+    let bases = bases.iter().map(|path| bundle(path)).collect::<Result<_, _>>()?;
+    opened.on_bases(bases).map_err(|e| Failure::from_error(e.exit_code(), &e))
+}
+
+fn named(path: &Path, failure: Failure) -> Failure {
+    let name = path.display().to_string();
+    let text = if failure.text.contains(&name) { failure.text } else { format!("{name}: {}", failure.text) };
+    Failure { text, ..failure }
 }
 
 /// The embedded catalogue with the user's overlays in order.
