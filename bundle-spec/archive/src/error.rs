@@ -51,7 +51,7 @@ pub enum ArchiveError {
         feature: &'static str,
     },
     /// A byte is not what it must be.
-    #[error("{} is damaged in {part}, at byte {offset}: {problem}; copy it again", path.display())]
+    #[error("{} is damaged in {part}, at byte {offset}: {problem}; copy it again{}", path.display(), or_sign(part))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -183,6 +183,11 @@ fn room(source: &io::Error) -> &'static str {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => " (free space there, or write to another folder)",
         _ => "",
     }
+}
+
+/// A signing that was cut off is mended by signing.
+fn or_sign(part: &str) -> &'static str {
+    if part == crate::members::SIGNATURE { ", or sign it again" } else { "" }
 }
 
 fn lacking(bases: &[PathBuf]) -> String {
