@@ -1,10 +1,10 @@
 //! `kubexm-bundle extract`.
 
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kubexm_archive::Bundle;
-use kubexm_builder::extract::{self, Content, ExtractError, Item, Plan};
+use kubexm_builder::extract::{self, Content, ExtractError, Extracted, Item, Plan};
 use kubexm_spec::Platform;
 use kubexm_spec::event::EventKind;
 use kubexm_terminal::{Display, Failure, Mode, bytes};
@@ -86,8 +86,22 @@ fn take_out(args: &Args, bundle: &Bundle, display: &Display) -> Result<(serde_js
     let written = extract::write(bundle, &plan, &args.directory, args.force, &progress)?;
     document["files"] =
         written.iter().map(|file| json!({ "path": file.path, "size": file.size, "digest": file.sha256 })).collect();
-    let lines = written.iter().map(|file| format!("{} ({})", file.path.display(), bytes(file.size)));
-    Ok((document, lines.collect::<Vec<_>>().join("\n")))
+    Ok((document, summary(&written)))
+}
+
+/// For people: a file by its name, a layout by its folder.
+fn summary(written: &[Extracted]) -> String {
+    let is_index = |file: &&Extracted| file.path.ends_with("index.json");
+    let layouts: Vec<&Path> = written.iter().filter(is_index).filter_map(|file| file.path.parent()).collect();
+    let inside = |file: &Extracted, layout: &Path| file.path.starts_with(layout);
+    let files = written.iter().filter(|file| !layouts.iter().any(|layout| inside(file, layout)));
+    let mut lines: Vec<String> = files.map(|file| format!("{} ({})", file.path.display(), bytes(file.size))).collect();
+    lines.extend(layouts.iter().map(|layout| {
+        let files: Vec<_> = written.iter().filter(|file| inside(file, layout)).collect();
+        let size = bytes(files.iter().map(|file| file.size).sum());
+        format!("{} (OCI layout, {} files, {size})", layout.display(), files.len())
+    }));
+    lines.join("\n")
 }
 
 fn plan(args: &Args, bundle: &Bundle) -> Result<Plan, ExtractError> {

@@ -4,16 +4,23 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test dies of what it did not expect")]
 
 mod cluster;
+mod contents;
 mod disk;
 mod events;
+mod extract;
 mod extras;
 mod faults;
+mod http;
 mod images;
 mod input;
 mod kill;
 mod paths;
+mod pull;
+mod push;
 mod registry;
 mod server;
+mod sign;
+mod sign_referees;
 mod site;
 mod verify;
 mod zones;

@@ -1,0 +1,181 @@
+//! `extract`: what comes out is what is inside, nothing that was there is lost, and nothing lands outside the folder.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use kubexm_spec::{Digest, ExitCode};
+use serde_json::Value;
+
+use crate::contents::{rebuild, sample};
+use crate::site::{Site, names, noise, says};
+use crate::verify::rewrite;
+
+fn extract(site: &Site, more: &[&str], code: ExitCode) -> (String, String) {
+    let ended = site.run(&[&["extract", "out.tar.zst"], more].concat()).must(code);
+    (ended.out, ended.err)
+}
+
+#[test]
+fn items_are_found_by_key_reference_digest_and_member_name() {
+    let site = sample();
+    let text = "text ".repeat(2000);
+    let digest = Digest::of(&text);
+    let layer = Digest::of(noise(11, 60_000));
+    let items = ["file/a.txt", "local.test/team/one:2", &layer.to_string(), "lock.yaml"];
+    let document =
+        site.run(&[&["extract", "--json", "out.tar.zst", "-C", "here"], &items[..]].concat()).must(ExitCode::Ok);
+    assert_eq!(names(&site.path("here")), [layer.hex().as_str(), "a.txt", "local.test_team_one_2", "lock.yaml"]);
+    assert_eq!(std::fs::read_to_string(site.path("here/a.txt")).unwrap(), text);
+    assert_eq!(Digest::of(std::fs::read(site.path("here").join(layer.hex())).unwrap()), layer);
+    let document = document.document();
+    assert_eq!(document["schema"], "kubexm.io/extract/v1");
+    let files = document["files"].as_array().unwrap();
+    for file in files {
+        let bytes = std::fs::read(site.path("").join(file["path"].as_str().unwrap())).unwrap();
+        assert_eq!(
+            (file["size"].as_u64(), &file["digest"]),
+            (Some(bytes.len() as u64), &Digest::of(&bytes).to_string().into())
+        );
+    }
+    // Three files, and a layout of eight blobs with its two texts.
+    assert_eq!(files.len(), 13);
+    // A digest of an artifact is the artifact, under its own name.
+    extract(&site, &[&digest.to_string(), "-C", "there"], ExitCode::Ok);
+    assert_eq!(names(&site.path("there")), ["a.txt"]);
+    let mode = std::fs::metadata(site.path("there/a.txt")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o111, 0, "a text is no program");
+    let (said, _) = extract(&site, &["file/a.txt", "local.test/team/one:2", "-C", "said"], ExitCode::Ok);
+    says(&said, &["said/a.txt (9.77 KiB)", "said/local.test_team_one_2 (OCI layout, 10 files"]);
+}
+
+#[test]
+fn what_is_there_stays_unless_force_is_said_and_then_nothing_else_is_written() {
+    let site = sample();
+    site.write("here/a.txt", "mine");
+    let both = ["file/a.txt", "file/big.bin", "-C", "here"];
+    says(&extract(&site, &both, ExitCode::Usage).1, &["here/a.txt is there already", "--force"]);
+    assert_eq!(names(&site.path("here")), ["a.txt"]);
+    assert_eq!(std::fs::read_to_string(site.path("here/a.txt")).unwrap(), "mine");
+    extract(&site, &[&both[..], &["--force"]].concat(), ExitCode::Ok);
+    assert_eq!(std::fs::read_to_string(site.path("here/a.txt")).unwrap(), "text ".repeat(2000));
+    assert_eq!(names(&site.path("here")), ["a.txt", "big.bin"]);
+    // A link is replaced, not followed.
+    site.write("other/mine", "mine");
+    std::fs::create_dir(site.path("links")).unwrap();
+    std::os::unix::fs::symlink(site.path("other/mine"), site.path("links/a.txt")).unwrap();
+    extract(&site, &["file/a.txt", "-C", "links"], ExitCode::Usage);
+    extract(&site, &["file/a.txt", "-C", "links", "--force"], ExitCode::Ok);
+    assert_eq!(std::fs::read_to_string(site.path("other/mine")).unwrap(), "mine");
+    site.write("pause.tar", "mine");
+    let archive = ["local.test/team/one:2", "--oci-archive", "pause.tar"];
+    says(&extract(&site, &archive, ExitCode::Usage).1, &["pause.tar is there already"]);
+    assert_eq!(std::fs::read_to_string(site.path("pause.tar")).unwrap(), "mine");
+}
+
+#[test]
+fn damage_leaves_no_file_under_the_items_name() {
+    let site = sample();
+    let mut bytes = std::fs::read(site.path("out.tar.zst")).unwrap();
+    let listed = site.run(&["list", "--members", "--json", "out.tar.zst"]).document();
+    let is_big = |row: &&Value| row["size"] == 9 << 20;
+    let row = listed["members"].as_array().unwrap().iter().find(is_big).unwrap().clone();
+    // In the second of its frames, so that the first was written already.
+    bytes[(row["offset"].as_u64().unwrap() + row["stored"].as_u64().unwrap()) as usize - 1000] ^= 1;
+    site.write("out.tar.zst", bytes);
+    let (_, text) = extract(&site, &["file/a.txt", "file/big.bin", "-C", "here"], ExitCode::BundleDamaged);
+    says(&text, &["damaged", "blobs/sha256/"]);
+    assert_eq!(names(&site.path("here")), ["a.txt"], "what is whole stays, no partial file does");
+    extract(&site, &["file/big.bin", "--oci-archive", "big.tar"], ExitCode::BundleDamaged);
+    assert!(names(&site.path("")).iter().all(|name| !name.contains("big.tar")), "{:?}", names(&site.path("")));
+}
+
+#[test]
+fn a_bundle_that_calls_a_file_out_of_the_folder_is_refused() {
+    let site = sample();
+    for bad in ["../evil", "/tmp/evil", "..", "sub/evil", "a\nb"] {
+        rewrite(&site, &site.path("bad.tar.zst"), None, |manifest| manifest.artifacts[0].name = bad.to_owned());
+        let ended = site.run(&["extract", "bad.tar.zst", "file/a.txt", "-C", "here"]).must(ExitCode::BundleDamaged);
+        says(&ended.err, &["no name of a file"]);
+        assert!(names(&site.path("here")).is_empty() && !site.path("evil").exists());
+    }
+    // An image's name becomes the name of a folder.
+    rewrite(&site, &site.path("bad.tar.zst"), None, |manifest| {
+        manifest.artifacts.iter_mut().filter(|a| a.manifest.is_some()).for_each(|image| image.name = "..".to_owned());
+    });
+    site.run(&["extract", "bad.tar.zst", "..", "-C", "here"]).must(ExitCode::BundleDamaged);
+}
+
+#[test]
+fn a_link_in_the_folder_leads_nothing_out_of_it() {
+    let site = sample();
+    for folder in ["here", "elsewhere"] {
+        std::fs::create_dir(site.path(folder)).unwrap();
+    }
+    std::os::unix::fs::symlink(site.path("elsewhere"), site.path("here/blobs")).unwrap();
+    for more in [&["--all"][..], &["local.test/team/one:2", "--layout"]] {
+        let (_, text) = extract(&site, &[more, &["-C", "here", "--force"]].concat(), ExitCode::Usage);
+        says(&text, &["here/blobs", "link"]);
+        assert!(names(&site.path("elsewhere")).is_empty());
+    }
+}
+
+#[test]
+fn all_is_what_tar_unpacks() {
+    let site = sample();
+    extract(&site, &["--all", "-C", "ours"], ExitCode::Ok);
+    let theirs = site.unpack(&site.path("out.tar.zst"));
+    let diff = Command::new("diff").arg("-r").arg(site.path("ours")).arg(theirs).output().unwrap();
+    assert!(diff.status.success(), "{}", String::from_utf8_lossy(&diff.stdout));
+}
+
+/// A program of the same name for two platforms, as `kubexm-install` is.
+#[test]
+fn of_several_platforms_one_must_be_chosen_and_programs_can_be_run() {
+    let site = sample();
+    rewrite(&site, &site.path("two.tar.zst"), None, |manifest| {
+        let [a, big] = [0, 1].map(|at| manifest.artifacts[at].clone());
+        let of = |artifact: &kubexm_spec::manifest::Artifact, platform| kubexm_spec::manifest::Artifact {
+            key: kubexm_spec::ArtifactKey::Installer,
+            name: "kubexm-install".into(),
+            platform: Some(platform),
+            ..artifact.clone()
+        };
+        manifest.artifacts.push(of(&a, kubexm_spec::Platform::LINUX_AMD64));
+        manifest.artifacts.push(of(&big, kubexm_spec::Platform::LINUX_ARM64));
+    });
+    let run = |more: &[&str], code| {
+        site.run(&[&["extract", "two.tar.zst", "installer/kubexm-install", "-C", "here"], more].concat()).must(code).err
+    };
+    says(&run(&[], ExitCode::Usage), &["linux/amd64 and linux/arm64", "--platform"]);
+    run(&["--platform", "linux/arm64"], ExitCode::Ok);
+    assert_eq!(Digest::of(std::fs::read(site.path("here/kubexm-install")).unwrap()), Digest::of(noise(5, 9 << 20)));
+    site.run(&["cat", "two.tar.zst", "installer/kubexm-install"]).must(ExitCode::Usage);
+}
+
+#[test]
+fn a_program_comes_out_executable() {
+    let site = sample();
+    site.write("prog", [b"\x7fELF".as_slice(), &noise(3, 100)].concat());
+    rebuild(&site, "extraFiles: [{path: prog}]");
+    rewrite(&site, &site.path("prog.tar.zst"), None, |manifest| {
+        manifest.artifacts[0].key = kubexm_spec::ArtifactKey::Installer;
+    });
+    site.run(&["extract", "prog.tar.zst", "installer/kubexm-install", "-C", "here"]).must(ExitCode::Ok);
+    let mode = std::fs::metadata(site.path("here/prog")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777 & !0o022, 0o755, "{mode:o}");
+}
+
+#[test]
+fn what_is_not_there_is_answered_with_what_is_near() {
+    let site = sample();
+    let (_, text) = extract(&site, &["file/a.text"], ExitCode::BundleIncomplete);
+    says(&text, &["there is no file/a.text", "file/a.txt"]);
+    rebuild(&site, "extraFiles: []");
+    site.extras("platforms: [linux/amd64]\nextraImages: [{name: \"local.test/team/one:2\", from: \"oci:layout\"}]");
+    site.built(&[]);
+    let other = ["local.test/team/one:2", "--platform", "linux/arm64"];
+    says(&extract(&site, &other, ExitCode::BundleIncomplete).1, &["linux/arm64", "it is for: linux/amd64"]);
+    says(&extract(&site, &["lock.yaml", "--layout", "-C", "x"], ExitCode::Usage).1, &["lock.yaml", "as a file only"]);
+    extract(&site, &[], ExitCode::Usage);
+    extract(&site, &["--all", "lock.yaml"], ExitCode::Usage);
+}
