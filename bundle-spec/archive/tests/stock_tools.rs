@@ -1,13 +1,15 @@
-//! Tools that know nothing of us read a bundle: `tar`, `zstd` and `bsdtar` must be installed.
+//! Tools that know nothing of us read a bundle: `tar`, `zstd`, `bsdtar`, `sha256sum` and Python with `zstandard` must be
+//! installed (`scripts/test` does it).
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as it must be")]
 
 mod support;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use support::{blob, noise, small, write_with};
+use kubexm_archive::{Options, write};
+use support::{blob, inputs, manifest, noise, small, write_with};
 
 fn run(dir: &Path, program: &str, arguments: &[&str]) {
     let output = Command::new(program).args(arguments).current_dir(dir).output().unwrap();
@@ -38,6 +40,74 @@ fn tar_unpacks_a_bundle_to_an_image_layout() {
         assert_eq!(fs::read(into.join("manifest.json.sig")).unwrap().len(), kubexm_archive::SIGNATURE_ROOM);
         assert!(into.join("manifest.json").exists() && into.join("layout.json").exists());
     }
+}
+
+/// As a shell does it, which is how people do it.
+fn shell(dir: &Path, script: &str) -> String {
+    let output = Command::new("bash").args(["-c", &format!("set -eu -o pipefail; {script}")]).current_dir(dir).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn zstd_into_bsdtar_unpacks_a_bundle_of_which_sha256sum_finds_every_blob_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let contents = sample(dir.path());
+    shell(dir.path(), "mkdir out; zstd -q -d -c x.tar.zst | bsdtar -xf - -C out");
+    for (name, content) in &contents {
+        assert!(fs::read(dir.path().join("out").join(name)).unwrap() == *content, "{name}");
+    }
+    // A blob's name is its digest: a list of names is a list of checksums.
+    let check = "cd out/blobs/sha256; for blob in *; do echo \"$blob  $blob\"; done | sha256sum -c";
+    let said = shell(dir.path(), check);
+    assert_eq!(said.matches(": OK").count(), contents.iter().filter(|(name, _)| name.starts_with("blobs/")).count());
+}
+
+#[test]
+fn volumes_after_one_another_are_what_tar_and_zstd_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let contents: Vec<_> = small().into_iter().chain([blob(noise(17 << 20, 5))]).collect();
+    let options = Options { level: 1, threads: 2, split: Some(9 << 20) };
+    let target = dir.path().join("x.tar.zst");
+    let written = write(&target, &manifest(&contents), inputs(&contents), &options, &|_, _| {}).unwrap();
+    assert!(written.files.len() > 1, "{:?}", written.files);
+    shell(dir.path(), "mkdir out; cat x.tar.zst.* | tar --zstd -xf - -C out; cat x.tar.zst.* | zstd -q -t");
+    for (name, content) in &contents {
+        assert!(fs::read(dir.path().join("out").join(name)).unwrap() == *content, "{name}");
+    }
+}
+
+/// Python's own tarfile over the `zstandard` of PyPI: names, sizes and contents.
+#[test]
+fn pythons_tarfile_reads_a_bundle() {
+    let dir = tempfile::tempdir().unwrap();
+    let contents = sample(dir.path());
+    let script = "import hashlib, sys, tarfile, zstandard\n\
+        with open('x.tar.zst', 'rb') as file:\n\
+        \x20   stream = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)\n\
+        \x20   for member in (tar := tarfile.open(fileobj=stream, mode='r|')):\n\
+        \x20       assert member.isreg(), member\n\
+        \x20       print(hashlib.sha256(tar.extractfile(member).read()).hexdigest(), member.size, member.name)\n\
+        \x20   assert not stream.read(1)\n";
+    let output = Command::new(python()).args(["-c", script]).current_dir(dir.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let found: Vec<&str> = lines.lines().skip(3).collect();
+    let wanted: Vec<String> = contents
+        .iter()
+        .map(|(name, content)| format!("{} {} {name}", kubexm_spec::Digest::of(content).hex(), content.len()))
+        .collect();
+    assert_eq!(found, wanted);
+}
+
+/// The Python that has what tests need.
+fn python() -> PathBuf {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = || set("XDG_CACHE_HOME").unwrap_or_else(|| set("HOME").unwrap_or_default().join(".cache"));
+    let python = set("KUBEXM_LAB").unwrap_or_else(|| cache().join("kubexm-lab")).join("python/bin/python");
+    assert!(python.exists(), "{} is needed: scripts/test makes it", python.display());
+    python
 }
 
 #[test]
