@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use bytes::{Bytes, BytesMut};
 use kubexm_archive::ReadAt;
+use kubexm_spec::ExitCode;
 use reqwest::header::{self, HeaderName};
 use reqwest::{Response, StatusCode, Url};
 use tokio::runtime::Runtime;
@@ -38,6 +39,8 @@ struct Inner {
     windows: Mutex<VecDeque<(u64, Bytes)>>,
     moved: AtomicU64,
     changed: AtomicBool,
+    /// The last read that failed for good.
+    failed: Mutex<Option<(ExitCode, String)>>,
 }
 
 /// What says that a file is still the same one.
@@ -88,6 +91,7 @@ impl HttpFile {
             windows: Mutex::default(),
             moved: AtomicU64::new(0),
             changed: AtomicBool::new(false),
+            failed: Mutex::default(),
         });
         let asking = Arc::clone(&unopened);
         let opened = wait(&runtime, async move { asking.open().await });
@@ -106,6 +110,7 @@ impl HttpFile {
             url: unopened.url.clone(),
             moved: AtomicU64::new(unopened.moved.load(Ordering::Relaxed)),
             changed: AtomicBool::new(false),
+            failed: Mutex::default(),
         };
         Ok(Self { inner: Arc::new(inner), runtime: Some(runtime) })
     }
@@ -120,10 +125,20 @@ impl HttpFile {
         self.inner.moved.load(Ordering::Relaxed)
     }
 
+    /// Why a read failed that was given up, with the exit code: whoever reads through several layers may have taken it for
+    /// damage of the file.
+    pub fn failure(&self) -> Option<(ExitCode, String)> {
+        self.inner.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn fetch(&self, start: u64, end: u64) -> io::Result<Bytes> {
         let Some(runtime) = &self.runtime else { return Err(io::Error::other("the file is closed")) };
         let inner = Arc::clone(&self.inner);
-        wait(runtime, async move { inner.fetch(start, end).await }).map_err(io::Error::other)
+        wait(runtime, async move { inner.fetch(start, end).await }).map_err(|error| {
+            let told = (error.exit_code(), error.to_string());
+            *self.inner.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+            io::Error::other(error)
+        })
     }
 }
 

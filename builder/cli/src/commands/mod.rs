@@ -79,7 +79,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         return Err(Failure::new(ExitCode::Usage, text));
     }
     cli.network.keep();
-    match cli.verb {
+    network::explained(match cli.verb {
         Verb::Init(args) => init::run(&args, display),
         Verb::Build(args) => build::run(args, display),
         Verb::Verify(args) => verify::run(&args, display),
@@ -94,5 +94,5 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         Verb::Provenance(args) => provenance::run(&args, display),
         Verb::Push(args) => push::run(&args, display),
         Verb::Pull(args) => pull::run(&args, display),
-    }
+    })
 }

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use kubexm_archive::{ArchiveError, Bundle};
+use kubexm_archive::Bundle;
 use kubexm_spec::ExitCode;
 use kubexm_terminal::Failure;
-use kubexm_transport::{Credentials, FileCandidate, HttpFile, HttpOptions, TransportError};
+use kubexm_transport::{Credentials, FileCandidate, HttpFile, HttpOptions};
 
 /// Where a bundle is an address: a registry (push, pull) or a web server (any verb that reads one).
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -97,15 +97,26 @@ pub fn open(address: &str) -> Result<Bundle, Failure> {
     let candidate = FileCandidate { url: whole.to_owned(), plain_http_allowed: plain_http(), ca_file: ca_file() };
     let file =
         HttpFile::open(&candidate, HttpOptions::default()).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    let name = PathBuf::from(file.name());
-    Bundle::open_source(name, Arc::new(file)).map_err(|e| Failure::from_error(exit_code(&e), &e))
+    let (name, file) = (PathBuf::from(file.name()), Arc::new(file));
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&file));
+    Bundle::open_source(name, file).map_err(|e| Failure::from_error(e.exit_code(), &e))
 }
 
-/// The code of an error: of one that came over the network, the network's.
-fn exit_code(error: &ArchiveError) -> ExitCode {
-    let ArchiveError::Io { source, .. } = error else { return error.exit_code() };
-    let inner = source.get_ref().and_then(|inner| inner.downcast_ref::<TransportError>());
-    inner.map_or_else(|| error.exit_code(), TransportError::exit_code)
+/// Bundles that are read over the network in this run.
+static OPEN: Mutex<Vec<Arc<HttpFile>>> = Mutex::new(Vec::new());
+
+/// A verb that failed because a bundle could no longer be read over the network says so, whatever the bytes that did not
+/// come were taken for.
+pub fn explained(result: Result<(), Failure>) -> Result<(), Failure> {
+    let failure = match result {
+        Err(failure) if !failure.text.is_empty() => failure,
+        other => return other,
+    };
+    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    match open.iter().find_map(|file| file.failure()) {
+        Some((code, text)) => Err(Failure { code, text, ..failure }),
+        None => Err(failure),
+    }
 }
 
 /// Docker's own places: `$DOCKER_CONFIG`, then `~/.docker`.

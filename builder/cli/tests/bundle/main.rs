@@ -14,6 +14,7 @@ mod http;
 mod images;
 mod input;
 mod kill;
+mod materials;
 mod paths;
 mod pull;
 mod push;

@@ -1,10 +1,19 @@
-//! Debian's docker-registry on a port of its own choice.
+//! Debian's docker-registry, and distribution 3 as the lab builds it, on a port of its own choice.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 const PROGRAM: &str = "/usr/bin/docker-registry";
+
+/// distribution 3, which `scripts/lab build` makes.
+pub fn distribution_3() -> PathBuf {
+    let lab = std::env::var_os("KUBEXM_LAB").map(PathBuf::from).or_else(|| {
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        Some(cache.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")))?.join("kubexm-lab"))
+    });
+    lab.unwrap().join("bin/registry")
+}
 pub const USER: &str = "builder";
 pub const PASSWORD: &str = "open sesame";
 /// `PASSWORD` by bcrypt, the only kind the registry takes.
@@ -16,6 +25,7 @@ pub struct Registry {
     pub address: String,
     dir: tempfile::TempDir,
     setup: Setup,
+    program: PathBuf,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -26,7 +36,12 @@ pub struct Setup {
 
 impl Registry {
     pub fn start(setup: Setup) -> Self {
-        assert!(Path::new(PROGRAM).exists(), "{PROGRAM} is needed (Debian package docker-registry)");
+        Self::start_program(Path::new(PROGRAM), setup)
+    }
+
+    pub fn start_program(program: &Path, setup: Setup) -> Self {
+        let needed = "is needed (Debian package docker-registry; distribution 3: scripts/lab build)";
+        assert!(program.exists(), "{} {needed}", program.display());
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         let mut config = format!(
@@ -44,25 +59,80 @@ impl Registry {
             config.push_str(&format!("  tls: {{certificate: {}, key: {}}}\n", leaf.display(), key.display()));
         }
         std::fs::write(at("config.yml"), config).unwrap();
-        let mut child = Command::new(PROGRAM)
-            .arg("serve")
-            .arg(at("config.yml"))
-            .env("OTEL_TRACES_EXPORTER", "none")
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let address = lines
-            .by_ref()
-            .map_while(Result::ok)
-            .find_map(|line| Some(line.split_once("listening on ")?.1.split(['"', ',']).next()?.to_owned()))
-            .expect("the registry ended before it listened");
-        // Its log must be read on, or the pipe fills up.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        Self { child, address, dir, setup }
+        let (child, address) = run(program, &at("config.yml"));
+        Self { child, address, dir, setup, program: program.to_owned() }
     }
 
+    /// Kills it as a power cut would.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again after [`Self::kill`], at the same address, with what is on its disk.
+    pub fn revive(&mut self) {
+        let config = self.dir.path().join("config.yml");
+        let text = std::fs::read_to_string(&config).unwrap();
+        std::fs::write(&config, text.replace("addr: 127.0.0.1:0", &format!("addr: {}", self.address))).unwrap();
+        let (child, address) = run(&self.program, &config);
+        assert_eq!(address, self.address);
+        self.child = child;
+    }
+
+    /// `oci://ADDRESS/NAME`.
+    pub fn oci(&self, name: &str) -> String {
+        format!("oci://{}/{name}", self.address)
+    }
+
+    /// The folder that the registry keeps its blobs in.
+    pub fn blobs(&self) -> PathBuf {
+        self.dir.path().join("data/docker/registry/v2/blobs/sha256")
+    }
+
+    /// The file that it serves a blob from.
+    pub fn data(&self, hex: &str) -> PathBuf {
+        self.blobs().join(&hex[..2]).join(hex).join("data")
+    }
+
+    /// What stands under a tag or digest, byte for byte, as skopeo reads it.
+    pub fn raw(&self, name: &str) -> Vec<u8> {
+        let mut command = Command::new("skopeo");
+        command.args(["inspect", "--raw"]);
+        match self.setup.tls {
+            true => command.arg("--cert-dir").arg(self.dir.path().join("ca")),
+            false => command.arg("--tls-verify=false"),
+        };
+        if self.setup.password {
+            command.arg("--creds").arg(format!("{USER}:{PASSWORD}"));
+        }
+        let output = command.arg(format!("docker://{}/{name}", self.address)).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    }
+}
+
+/// Starts the program and waits until it listens; its address.
+fn run(program: &Path, config: &Path) -> (Child, String) {
+    let mut child = Command::new(program)
+        .arg("serve")
+        .arg(config)
+        .env("OTEL_TRACES_EXPORTER", "none")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let address = lines
+        .by_ref()
+        .map_while(Result::ok)
+        .find_map(|line| Some(line.split_once("listening on ")?.1.split(['"', ',']).next()?.to_owned()))
+        .expect("the registry ended before it listened");
+    // Its log must be read on, or the pipe fills up.
+    std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+    (child, address)
+}
+
+impl Registry {
     /// The CA that its certificate is signed by.
     pub fn ca(&self) -> PathBuf {
         self.dir.path().join("ca/ca.crt")

@@ -69,7 +69,7 @@ impl OciError {
             Self::Transport(error) => error.exit_code(),
             Self::Archive(error) => error.exit_code(),
             Self::Missing { .. } => ExitCode::OriginMissing,
-            Self::Encoder { .. } => ExitCode::NotBuiltYet,
+            Self::Encoder { .. } => ExitCode::BundleNewer,
             Self::Encode { .. } | Self::Worker(_) => ExitCode::Internal,
         }
     }

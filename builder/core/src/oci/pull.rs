@@ -158,7 +158,7 @@ async fn signatures(
     let listed = referrer::listed(&index, SIGNATURE_TYPE).unwrap_or_default();
     for digest in listed {
         match room(pull, repository, subject, &digest).await {
-            Ok(room) => rooms.push((digest, room)),
+            Ok(room) => rooms.push(room),
             Err(OciError::Artifact { source, .. }) => report(EventKind::Warning {
                 text: format!("{digest} is listed as a signature and is none ({source}); it is left out"),
             }),
@@ -168,12 +168,12 @@ async fn signatures(
     Ok(together(rooms))
 }
 
-/// The largest room first, then what the others have besides, as far as it fits; the same for the same set.
-fn together(mut rooms: Vec<(Digest, Vec<Signature>)>) -> Vec<Signature> {
-    rooms.sort_by_key(|(digest, room)| (std::cmp::Reverse(room.len()), *digest));
+/// The room that was listed last, as it is; then signatures by keys that only the others have, as far as they fit. Whoever
+/// signs again with the same key replaces what he signed before.
+fn together(rooms: Vec<Vec<Signature>>) -> Vec<Signature> {
     let mut all: Vec<Signature> = Vec::new();
-    for signature in rooms.into_iter().flat_map(|(_, room)| room) {
-        if all.contains(&signature) {
+    for signature in rooms.into_iter().rev().flatten() {
+        if all.iter().any(|known| known.key_id == signature.key_id) {
             continue;
         }
         all.push(signature);
@@ -228,4 +228,28 @@ fn pack(pull: &Pull<'_>, head: &Head, signatures: &[Signature], report: Report<'
         },
         other => other.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signature(key: &str, sig: &str) -> Signature {
+        Signature { key_id: key.to_owned(), alg: "ed25519".to_owned(), sig: sig.to_owned() }
+    }
+
+    #[test]
+    fn the_last_room_comes_as_it_is_and_others_add_only_keys_that_it_lacks() {
+        let [a, again, b, c] = [("a", "1"), ("a", "2"), ("b", "1"), ("c", "1")].map(|(key, sig)| signature(key, sig));
+        let rooms = vec![vec![a.clone()], vec![c.clone()], vec![again.clone(), b.clone()]];
+        assert_eq!(together(rooms), [again, b, c]);
+        assert_eq!(together(vec![vec![a.clone()], vec![]]), [a]);
+    }
+
+    #[test]
+    fn signatures_that_do_not_fit_into_the_room_are_left_out() {
+        let large = |key: &str| signature(key, &"x".repeat(SIGNATURE_ROOM / 2));
+        let all = together(vec![vec![large("a")], vec![large("b")]]);
+        assert_eq!(all.iter().map(|s| s.key_id.as_str()).collect::<Vec<_>>(), ["b"]);
+    }
 }

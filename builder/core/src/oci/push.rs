@@ -10,7 +10,7 @@ use kubexm_archive::{Bundle, SIGNATURE_ROOM, members};
 use kubexm_spec::Digest;
 use kubexm_spec::event::EventKind;
 use kubexm_transport::Repository;
-use kubexm_transport::oci::{Content, Outcome, referrers_tag};
+use kubexm_transport::oci::{Bytes, Content, Outcome, referrers_tag};
 
 use super::address::Wanted;
 use super::artifact::{Artifact, EMPTY, IMAGE_MANIFEST, Layer};
@@ -124,14 +124,14 @@ async fn send(
     report: Report<'_>,
 ) -> Result<Vec<(u64, Outcome)>, OciError> {
     let mut blobs: BTreeMap<Digest, (u64, Arc<dyn Content>)> = BTreeMap::new();
-    let empty: Arc<dyn Content> = Arc::new(bytes::Bytes::from_static(EMPTY));
+    let empty: Arc<dyn Content> = Arc::new(Bytes::from_static(EMPTY));
     blobs.insert(Digest::of(EMPTY), (EMPTY.len() as u64, empty));
     for layer in &artifact.layers {
         let content = MemberContent { bundle: push.bundle.clone(), layer: layer.clone() };
         blobs.entry(layer.digest).or_insert((layer.size, Arc::new(content)));
     }
     for referrer in referrers {
-        let content = bytes::Bytes::from(referrer.content.clone());
+        let content = Bytes::from(referrer.content.clone());
         blobs.entry(Digest::of(&content)).or_insert((content.len() as u64, Arc::new(content)));
     }
     let total = blobs.values().map(|(size, _)| *size).sum();

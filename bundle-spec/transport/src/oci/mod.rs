@@ -16,6 +16,8 @@ use async_trait::async_trait;
 use kubexm_spec::lock::Descriptor;
 use kubexm_spec::{Digest, Platform};
 
+/// What a [`Content`] in memory is.
+pub use bytes::Bytes;
 pub use client::OciRegistry;
 pub use credentials::Credentials;
 pub use push::{Content, Outcome, PushedManifest, Repository, referrers_tag};

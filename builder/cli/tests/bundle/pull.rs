@@ -1,0 +1,201 @@
+//! `pull` of what is stopped, missing, or was put into the registry by somebody else.
+
+use kubexm_archive::members;
+use kubexm_spec::{Digest, ExitCode};
+use kubexm_transport::oci::Repository;
+use kubexm_transport::{Credentials, HttpClient, HttpOptions, ImageCandidate, OciRegistry};
+use serde_json::Value;
+
+use crate::push::{data, site};
+use crate::registry::{Registry, Setup};
+use crate::site::{Site, bundles, digest, says};
+
+const TITLE: &str = "org.opencontainers.image.title";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+
+/// Does something with a repository of the registry, as any client could.
+fn with<T>(registry: &Registry, name: &str, work: impl AsyncFnOnce(&Repository) -> T) -> T {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let http = HttpClient::new(HttpOptions::default()).unwrap();
+        let at = ImageCandidate { plain_http: true, ..ImageCandidate::new(&registry.address, name) };
+        let client = OciRegistry::new(http, Credentials::anonymous());
+        work(&client.repository(&at, &[]).await.unwrap()).await
+    })
+}
+
+/// Puts bytes into the repository; their descriptor without a title.
+async fn blob(to: &Repository, content: &[u8]) -> Value {
+    let (digest, size) = (Digest::of(content), content.len() as u64);
+    let bytes: std::sync::Arc<dyn kubexm_transport::oci::Content> =
+        std::sync::Arc::new(kubexm_transport::oci::Bytes::copy_from_slice(content));
+    to.push_blob((digest, size), bytes, &|_, _| {}).await.unwrap();
+    serde_json::json!({"digest": digest, "size": size, "mediaType": "application/vnd.kubexm.bundle.member.v1"})
+}
+
+/// A registry with a bundle in the repository `a`, and the site it was built in.
+fn pushed() -> (Registry, Site) {
+    let registry = Registry::start(Setup::default());
+    let site = site(2, 300_000);
+    site.run(&["push", "out.tar.zst", &registry.oci("a:v1"), "--plain-http"]).must(ExitCode::Ok);
+    (registry, site)
+}
+
+/// Puts another manifest in the place of the pushed one.
+fn forge(registry: &Registry, change: impl AsyncFnOnce(&Repository, &mut Value)) {
+    with(registry, "a", async |to| {
+        let mut manifest: Value = serde_json::from_slice(&to.manifest("v1").await.unwrap().unwrap().bytes).unwrap();
+        change(to, &mut manifest).await;
+        to.push_manifest("bad", MANIFEST, manifest.to_string().as_bytes()).await.unwrap();
+    });
+}
+
+/// A pull of the forged artifact that must fail, with nothing under the bundle's name nor beside it.
+fn refused(registry: &Registry, site: &Site, code: ExitCode) -> String {
+    let before = bundles(&site.path(""));
+    let ended = site.run(&["pull", &registry.oci("a:bad"), "-o", "back.tar.zst", "--plain-http", "--cache", "c"]);
+    let ended = ended.must(code);
+    assert_eq!(bundles(&site.path("")), before);
+    ended.err
+}
+
+#[test]
+fn an_artifact_that_lies_is_refused_before_its_members_are_fetched() {
+    let (registry, site) = pushed();
+    type Change = fn(&mut Vec<Value>);
+    let changes: [(&str, Change); 6] = [
+        ("is not the one that manifest.json lists", |l| {
+            let at = l.len() - 1;
+            l[at]["size"] = (l[at]["size"].as_u64().unwrap() + 1).into();
+        }),
+        ("is there twice", |l| l.push(l[l.len() - 1].clone())),
+        ("../../lock.yaml", |l| l[2]["annotations"][TITLE] = "../../lock.yaml".into()),
+        ("its layout.json", |l| drop(l.pop())),
+        ("stands where layout.json has", |l| {
+            let at = l.len() - 1;
+            l.swap(at, at - 1);
+        }),
+        ("is not the one that manifest.json lists", |l| {
+            // Another text under the name of this one; both are there.
+            let other = (l[3]["digest"].clone(), l[3]["size"].clone());
+            (l[2]["digest"], l[2]["size"]) = other;
+        }),
+    ];
+    for (says_so, change) in changes {
+        forge(&registry, async |_, manifest| change(manifest["layers"].as_array_mut().unwrap()));
+        says(&refused(&registry, &site, ExitCode::OriginMismatch), &[says_so, "a bad"]);
+    }
+    let fetched = std::fs::read_dir(site.path("c/blobs/sha256")).unwrap().count();
+    assert!(fetched <= 2, "{fetched} blobs were fetched for artifacts that cannot be");
+}
+
+#[test]
+fn what_is_no_bundle_at_all_is_called_so() {
+    let (registry, site) = pushed();
+    forge(&registry, async |_, manifest| manifest["artifactType"] = "application/vnd.example.other".into());
+    says(&refused(&registry, &site, ExitCode::NotABundle), &["application/vnd.example.other", "kubexm-bundle push"]);
+}
+
+#[test]
+fn a_blob_that_the_registry_has_damaged_is_named_and_the_pull_goes_on_when_it_is_mended() {
+    let (registry, site) = pushed();
+    let blob = digest(&site.path("f1.bin"));
+    let good = std::fs::read(registry.data(&blob.hex())).unwrap();
+    let mut bad = good.clone();
+    bad[1000] ^= 1;
+    std::fs::write(registry.data(&blob.hex()), bad).unwrap();
+    let args = ["pull", &registry.oci("a:v1"), "-o", "back.tar.zst", "--plain-http", "--cache", "c"];
+    let ended = site.run(&args).must(ExitCode::OriginMismatch);
+    says(&ended.err, &[&blob.to_string()]);
+    assert!(!site.path("back.tar.zst").exists() && !site.path("c/blobs/sha256").join(blob.hex()).exists());
+    std::fs::write(registry.data(&blob.hex()), good).unwrap();
+    // What is in the cache is not asked for again: it could not come.
+    let other = digest(&site.path("f0.bin"));
+    if site.path("c/blobs/sha256").join(other.hex()).exists() {
+        std::fs::write(registry.data(&other.hex()), "gone").unwrap();
+    }
+    site.run(&args).must(ExitCode::Ok);
+    assert_eq!(digest(&site.path("back.tar.zst")), digest(&site.path("out.tar.zst")));
+}
+
+#[test]
+fn what_is_in_the_cache_is_not_fetched_again() {
+    let (registry, site) = pushed();
+    let args = ["pull", &registry.oci("a:v1"), "-o", "back.tar.zst", "--plain-http", "--cache", "c"];
+    site.run(&args).must(ExitCode::Ok);
+    for name in ["f0.bin", "f1.bin"] {
+        std::fs::remove_file(registry.data(&digest(&site.path(name)).hex())).unwrap();
+    }
+    std::fs::remove_file(site.path("back.tar.zst")).unwrap();
+    site.run(&args).must(ExitCode::Ok);
+    assert_eq!(digest(&site.path("back.tar.zst")), digest(&site.path("out.tar.zst")));
+    let elsewhere = ["pull", &registry.oci("a:v1"), "-o", "b.tar.zst", "--plain-http", "--cache", "empty"];
+    let code = site.run(&elsewhere).code;
+    assert_ne!(code, 0, "the registry still had what was taken away");
+}
+
+#[test]
+fn a_file_of_another_encoder_is_refused_with_its_version_unless_it_is_recoded() {
+    let (registry, site) = pushed();
+    forge(&registry, async |to, manifest| {
+        let bundle = kubexm_archive::Bundle::open(&site.path("out.tar.zst")).unwrap();
+        let layout = String::from_utf8(bundle.read(members::LAYOUT, 1 << 20).unwrap()).unwrap();
+        let other = layout.replace(&bundle.layout().encoder, "zstd 9.9.9");
+        assert_ne!(other, layout);
+        let mut descriptor = blob(to, other.as_bytes()).await;
+        descriptor["annotations"] = manifest["layers"][1]["annotations"].clone();
+        manifest["layers"][1] = descriptor;
+    });
+    let text = refused(&registry, &site, ExitCode::BundleNewer);
+    says(&text, &["zstd 9.9.9", "--recode"]);
+    let args = ["pull", "--json", &registry.oci("a:bad"), "-o", "back.tar.zst", "--plain-http", "--recode"];
+    let pulled = data(&site.run(&args).must(ExitCode::Ok));
+    assert_eq!(pulled["recoded"], true);
+    // Here the program's own encoder wrote the first one too.
+    assert_eq!(digest(&site.path("back.tar.zst")), digest(&site.path("out.tar.zst")));
+}
+
+#[test]
+fn a_signature_that_is_none_is_left_out_with_a_warning() {
+    let (registry, site) = pushed();
+    with(&registry, "a", async |to| {
+        let subject = to.manifest("v1").await.unwrap().unwrap().descriptor;
+        let mut layer = blob(to, &[b'x'; 16 << 10]).await;
+        layer["annotations"] = serde_json::json!({TITLE: members::SIGNATURE});
+        let mut manifest: Value = serde_json::from_slice(&to.manifest("v1").await.unwrap().unwrap().bytes).unwrap();
+        manifest["artifactType"] = "application/vnd.kubexm.signature.v1".into();
+        manifest["layers"] = serde_json::json!([layer]);
+        manifest["subject"] = serde_json::json!({
+            "digest": subject.digest, "size": subject.size, "mediaType": MANIFEST,
+        });
+        let bytes = manifest.to_string();
+        let digest = Digest::of(&bytes);
+        to.push_manifest(&digest.to_string(), MANIFEST, bytes.as_bytes()).await.unwrap();
+        let entry = serde_json::json!({
+            "artifactType": "application/vnd.kubexm.signature.v1",
+            "digest": digest, "size": bytes.len(), "mediaType": MANIFEST,
+        });
+        let index_type = "application/vnd.oci.image.index.v1+json";
+        let list = serde_json::json!({"schemaVersion": 2, "mediaType": index_type, "manifests": [entry]});
+        let tag = kubexm_transport::oci::referrers_tag(&subject.digest);
+        to.push_manifest(&tag, index_type, list.to_string().as_bytes()).await.unwrap();
+    });
+    let ended = site.run(&["pull", &registry.oci("a:v1"), "-o", "back.tar.zst", "--plain-http"]).must(ExitCode::Ok);
+    says(&ended.err, &["warning", "listed as a signature and is none", "unsigned"]);
+    assert_eq!(digest(&site.path("back.tar.zst")), digest(&site.path("out.tar.zst")));
+}
+
+#[test]
+fn a_tag_or_digest_that_is_not_there_is_missing_and_a_file_in_the_way_stays_as_it_is() {
+    let (registry, site) = pushed();
+    site.write("back.tar.zst", "mine");
+    let absent = format!("{}@{}", registry.oci("a"), Digest::of("no such artifact"));
+    for from in [registry.oci("a:v2"), registry.oci("nothing"), absent] {
+        let ended = site.run(&["pull", &from, "-o", "back.tar.zst", "--plain-http"]).must(ExitCode::OriginMissing);
+        says(&ended.err, &["there is no such tag or digest", &registry.address]);
+    }
+    assert_eq!(std::fs::read(site.path("back.tar.zst")).unwrap(), b"mine");
+    let nowhere = site.run(&["pull", &registry.oci("a:v1"), "-o", "no/such/folder/b.tar.zst", "--plain-http"]);
+    says(&nowhere.must(ExitCode::Usage).err, &["folder does not exist"]);
+}
