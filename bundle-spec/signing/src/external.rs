@@ -81,10 +81,11 @@ impl Signer {
         let status = ended(child, deadline).map_err(|e| self.failed(format!("cannot be waited for: {e}"), ""))?;
         match status {
             None => Err(late()),
-            Some(status) if !status.success() => Err(self.failed(format!("failed ({status})"), &shown(&said))),
+            // Told first: the program was cut off, and may have failed on that.
             Some(_) if output.len() as u64 > OUTPUT_LIMIT => {
                 Err(self.failed(format!("gave more than {OUTPUT_LIMIT} bytes; wanted is the signature alone"), ""))
             }
+            Some(status) if !status.success() => Err(self.failed(format!("failed ({status})"), &shown(&said))),
             Some(_) if output.is_empty() => {
                 Err(self.failed("gave nothing on its standard output".to_owned(), &shown(&said)))
             }
