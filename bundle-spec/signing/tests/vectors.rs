@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+use std::slice::from_ref;
+
 use kubexm_archive::Signature;
 use kubexm_signing::{Algorithm, Password, Policy, PrivateKey, PublicKey, SigningError, Trust, check, with_added};
 use kubexm_spec::ExitCode;
@@ -130,12 +132,12 @@ fn a_signature_holds_for_these_bytes_this_key_and_this_algorithm() {
     let trusted = [key.public(), other.public()];
     let state = |signatures: &[Signature], message: &[u8]| check(signatures, message, &trusted);
     assert_eq!(state(&[], b"{}"), Trust::Unsigned);
-    assert_eq!(state(&[signature.clone()], b"{}"), Trust::Valid { by: vec![key.public().id()], others: vec![] });
-    assert!(matches!(state(&[signature.clone()], b"{} "), Trust::Invalid { .. }));
+    assert_eq!(state(from_ref(&signature), b"{}"), Trust::Valid { by: vec![key.public().id()], others: vec![] });
+    assert!(matches!(state(from_ref(&signature), b"{} "), Trust::Invalid { .. }));
     let renamed = Signature { key_id: other.public().id().to_string(), ..signature.clone() };
     assert!(matches!(state(&[renamed], b"{}"), Trust::Invalid { .. }));
     let stranger = PrivateKey::generate(Algorithm::EcdsaP256).unwrap().sign(b"{}");
-    assert_eq!(state(&[stranger.clone()], b"{}"), Trust::NotChecked { by: vec![stranger.key_id.clone()] });
+    assert_eq!(state(from_ref(&stranger), b"{}"), Trust::NotChecked { by: vec![stranger.key_id.clone()] });
     let both = Trust::Valid { by: vec![key.public().id()], others: vec![stranger.key_id.clone()] };
     assert_eq!(state(&[stranger.clone(), signature.clone()], b"{}"), both);
     // One that does not hold spoils the others, in any order.

@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "signer")]
     password_file: Option<PathBuf>,
     /// The public key of what --signer signs with
-    #[arg(long, value_name = "FILE", requires = "signer")]
+    #[arg(long, value_name = "FILE", requires = "signer", conflicts_with_all = ["key", "key_env"])]
     public_key: Option<PathBuf>,
     /// Seconds that the program of --signer may take
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86400))]
@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long)]
     pub json: bool,
     /// Arguments of the program of --signer
-    #[arg(last = true, value_name = "ARGUMENT", requires = "signer")]
+    #[arg(last = true, value_name = "ARGUMENT", requires = "signer", conflicts_with_all = ["key", "key_env"])]
     arguments: Vec<OsString>,
 }
 

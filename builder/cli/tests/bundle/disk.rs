@@ -9,10 +9,10 @@ use crate::server::Server;
 use crate::site::{Site, bundles, noise, says, wanted};
 
 /// A mounted tmpfs; unmounted whatever happens.
-struct Tmpfs(tempfile::TempDir);
+pub struct Tmpfs(tempfile::TempDir);
 
 impl Tmpfs {
-    fn mount(size: &str) -> Self {
+    pub fn mount(size: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(dir.path());
@@ -25,7 +25,11 @@ impl Tmpfs {
         assert!(Command::new("mount").args(["-o", &option]).arg(self.path()).status().unwrap().success());
     }
 
-    fn path(&self) -> &Path {
+    pub fn make_read_only(&self) {
+        assert!(Command::new("mount").args(["-o", "remount,ro"]).arg(self.path()).status().unwrap().success());
+    }
+
+    pub fn path(&self) -> &Path {
         self.0.path()
     }
 }
