@@ -1,14 +1,20 @@
 //! The whole build, as a table of contents.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kubexm_archive::{Options, Written};
 use kubexm_manifests::{Catalogue, Zone, require};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Cluster, Lock};
 
+use tokio::sync::Notify;
+
+use crate::arrivals::Arrivals;
+use crate::base::Base;
 use crate::origins::Origins;
-use crate::{BuildError, Report, fetch, lock, pack, resolve};
+use crate::pack::Packing;
+use crate::{BuildError, Report, Resolution, fetch, lock, pack, resolve};
 
 /// What to build, from where, to where.
 pub struct Request<'a> {
@@ -26,6 +32,8 @@ pub struct Request<'a> {
     pub jobs: usize,
     /// How the archive is written.
     pub options: Options,
+    /// What need not be carried, since it is on the far side already.
+    pub base: Option<&'a Base>,
     /// `kubexm-bundle 0.1.0`.
     pub tool: &'a str,
 }
@@ -39,7 +47,9 @@ pub struct Built {
     pub lock: Lock,
 }
 
-/// require → resolve → lock → fetch → pack.
+/// require → resolve → lock → fetch and pack: what has arrived is packed while the rest is still being fetched.
+///
+/// Wants a runtime of several threads: packing keeps some of its own busy meanwhile.
 pub async fn build(request: &Request<'_>, origins: &Origins, report: Report<'_>) -> Result<Built, BuildError> {
     let phase = |name: &str| report(EventKind::Phase { name: name.to_owned() });
     let requirements = require(request.cluster, request.catalogue)?;
@@ -47,16 +57,72 @@ pub async fn build(request: &Request<'_>, origins: &Origins, report: Report<'_>)
     let resolution = resolve::resolve(&requirements, request.zone);
     lock::check_local(&resolution, origins)?;
     phase("lock");
-    let locked = lock::lock(&resolution, origins, request.jobs, report).await?;
-    phase("fetch");
-    let fetched = fetch::fetch(locked, &resolution, origins, request.jobs, report).await?;
-    phase("pack");
+    let lock = lock::lock(&resolution, origins, request.jobs, report).await?;
     let inputs = pack::Inputs {
         cluster_yaml: request.cluster_yaml,
         catalogue: &used,
         requirements: &requirements,
         tool: request.tool,
     };
-    let written = pack::pack(&fetched, &inputs, request.target, &request.options, report)?;
-    Ok(Built { written, lock: fetched.lock })
+    let packing = pack::plan(&lock, &inputs, request.base)?;
+    phase("fetch");
+    let written = tokio::task::block_in_place(|| {
+        let together = Together { request, origins, report, lock: &lock, resolution: &resolution };
+        together.run(packing, &tokio::runtime::Handle::current())
+    })?;
+    Ok(Built { written, lock })
+}
+
+/// Fetching and packing at once.
+struct Together<'a> {
+    request: &'a Request<'a>,
+    origins: &'a Origins,
+    report: Report<'a>,
+    lock: &'a Lock,
+    resolution: &'a Resolution,
+}
+
+impl Together<'_> {
+    fn run(&self, packing: Packing, runtime: &tokio::runtime::Handle) -> Result<Written, BuildError> {
+        let (arrivals, all_here, stopped) = (Arrivals::default(), AtomicBool::new(false), Notify::new());
+        let progress = |done, total| {
+            // One thing at a time for people: the bytes that are fetched are told first.
+            if all_here.load(Ordering::Relaxed) {
+                let (what, unit) = ("pack".to_owned(), "bytes".to_owned());
+                (self.report)(EventKind::Progress { what, done, total: Some(total), unit });
+            }
+        };
+        let Request { target, options, jobs, base, .. } = self.request;
+        std::thread::scope(|scope| {
+            let packer = scope.spawn(|| {
+                let written = pack::pack(packing, &self.origins.store, &arrivals, target, options, &progress);
+                if written.is_err() {
+                    stopped.notify_one();
+                }
+                written
+            });
+            let fetched = runtime.block_on(async {
+                let fetching =
+                    fetch::fetch(self.lock, self.resolution, *base, self.origins, *jobs, &arrivals, self.report);
+                tokio::select! {
+                    biased;
+                    fetched = fetching => Some(fetched),
+                    // Packing has failed, and tells why below.
+                    () = stopped.notified() => None,
+                }
+            });
+            match &fetched {
+                Some(Ok(())) => {
+                    all_here.store(true, Ordering::Relaxed);
+                    (self.report)(EventKind::Phase { name: "pack".to_owned() });
+                }
+                _ => arrivals.give_up(),
+            }
+            let written = packer.join().unwrap_or_else(|_| Err(BuildError::Worker("packing".to_owned())));
+            match fetched {
+                Some(Err(error)) => Err(error),
+                _ => written,
+            }
+        })
+    }
 }

@@ -1,10 +1,13 @@
 //! The builder's stages, each taking the type that the one before it made:
-//! `Requirements` → [`Resolution`] → `Lock` → [`Fetched`] → a bundle.
+//! `Requirements` → [`Resolution`] → `Lock` → [`pack::Packing`] → a bundle; blobs are fetched and packed side by side.
 //!
 //! Nothing here prints, asks or reads the environment: the program gives paths and takes reports.
 
+mod arrivals;
+pub mod base;
 pub mod build;
 pub mod complete;
+pub mod copy;
 pub mod diff;
 mod error;
 pub mod extract;
@@ -19,7 +22,6 @@ pub mod resolve;
 pub mod sbom;
 
 pub use error::BuildError;
-pub use fetch::Fetched;
 pub use resolve::Resolution;
 
 use kubexm_spec::event::EventKind;

@@ -8,6 +8,7 @@ pub mod depot;
 pub mod digest;
 pub mod event;
 pub mod exit;
+pub mod inventory;
 pub mod lock;
 pub mod manifest;
 pub mod names;

@@ -14,7 +14,7 @@ use kubexm_terminal::{Display, Failure, Mode, bytes};
 use kubexm_transport::{HttpClient, HttpOptions, OciRegistry, Store};
 use serde_json::json;
 
-use super::{input, network};
+use super::{input, network, size, written};
 use crate::home;
 
 /// Resolve, lock, fetch and pack everything a cluster needs into one file
@@ -25,6 +25,8 @@ use crate::home;
 ///   kubexm-bundle build -f cluster.yaml
 ///   kubexm-bundle build --kubernetes v1.34.4 --zone cn
 ///   kubexm-bundle build -f cluster.yaml --dry-run            # what would go in; needs no network
+///   kubexm-bundle build -f cluster.yaml --split 4095M        # for a FAT32 stick
+///   kubexm-bundle build -f cluster.yaml --base inventory.json -o site-delta.tar.zst
 ///   kubexm-bundle build -f cluster.yaml --zone mirror.yaml --catalogue own-builds.yaml -o site.tar.zst
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -53,6 +55,13 @@ pub struct Args {
     /// Level of zstd for what is not compressed yet (1 to 19)
     #[arg(long, value_name = "N", default_value_t = Options::DEFAULT_LEVEL, value_parser = clap::value_parser!(i32).range(1..=19))]
     level: i32,
+    /// Volumes NAME.tar.zst.001 … of at most this size (4095M for FAT32), with NAME.sums; K, M, G are powers of 1024
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    split: Option<u64>,
+    /// A delta: leave out the blobs that are on the far side already, by a bundle, its manifest.json, or the inventory that
+    /// kubexm-install wrote there
+    #[arg(long, value_name = "FILE")]
+    base: Option<PathBuf>,
     /// kubexm-install of a platform, when it does not lie beside this program; may be given several times
     #[arg(long, value_name = "FILE")]
     installer: Vec<PathBuf>,
@@ -74,7 +83,8 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
     }
     warn(warning, display);
     let target = args.output.clone().unwrap_or_else(|| default_name(&cluster, &requirements));
-    writable(&target)?;
+    written::writable(&target)?;
+    let base = args.base.as_deref().map(input::base).transpose()?;
     let origins = origins(&args)?;
     let request = Request {
         cluster: &cluster,
@@ -83,7 +93,8 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         zone: &zone,
         target: &target,
         jobs: args.jobs.into(),
-        options: Options { level: args.level, ..Options::default() },
+        options: Options { level: args.level, split: args.split, ..Options::default() },
+        base: base.as_ref(),
         tool: concat!("kubexm-bundle ", env!("CARGO_PKG_VERSION")),
     };
     let runtime = tokio::runtime::Runtime::new()
@@ -91,42 +102,25 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
     let built = runtime
         .block_on(build(&request, &origins, &|kind| display.emit(kind)))
         .map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+    let mut data = written::data(&built.written);
+    data["artifacts"] = built.lock.items.len().into();
+    let volumes = match built.written.files.len() {
+        1 => String::new(),
+        count => format!("{count} volumes, "),
+    };
     display.emit(EventKind::Result {
         ok: true,
         exit_code: ExitCode::Ok.code(),
         summary: format!(
-            "{} ({}, {} artifacts, manifest {})",
+            "{} ({}, {volumes}{} artifacts, manifest {})",
             target.display(),
             bytes(built.written.size),
             built.lock.items.len(),
             built.written.manifest,
         ),
-        data: Some(json!({
-            "file": target,
-            "size": built.written.size,
-            "manifest": built.written.manifest,
-            "bundleId": built.written.bundle_id,
-            "artifacts": built.lock.items.len(),
-        })),
+        data: Some(data),
     });
     Ok(())
-}
-
-/// What is wrong with the place of the bundle is told before anything is fetched.
-pub fn writable(target: &Path) -> Result<(), Failure> {
-    let refused = |problem: &str| {
-        Err(Failure::new(
-            ExitCode::Usage,
-            format!("{} cannot be written: {problem}; name another with -o", target.display()),
-        ))
-    };
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match target {
-        _ if target.is_dir() => refused("it is a folder"),
-        _ if target.file_name().is_none() => refused("it names no file"),
-        _ if !folder.is_dir() => refused("its folder does not exist"),
-        _ => Ok(()),
-    }
 }
 
 fn origins(args: &Args) -> Result<Origins, Failure> {

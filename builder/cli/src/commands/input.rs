@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::Bundle;
+use kubexm_builder::base::Base;
 use kubexm_manifests::{Catalogue, Zone};
 use kubexm_spec::{Cluster, ExitCode, cluster, names};
 use kubexm_terminal::Failure;
@@ -80,6 +81,25 @@ pub fn bundle_on(paths: &[PathBuf], bases: &[PathBuf]) -> Result<Bundle, Failure
     opened.on_bases(bases).map_err(|e| Failure::from_error(e.exit_code(), &e))
 }
 
+/// What a delta may leave out: a bundle, the manifest of one, or an inventory.
+pub fn base(path: &Path) -> Result<Base, Failure> {
+    if network::is_address(path).is_some() || path.is_dir() || !is_json(path)? {
+        return Ok(Base::of_bundle(&bundle(path)?));
+    }
+    let text = std::fs::read(path).map_err(|e| unreadable(path, &e))?;
+    Base::of_text(&text).map_err(|e| Failure::new(ExitCode::Config, format!("{}: {e}", path.display())))
+}
+
+fn is_json(path: &Path) -> Result<bool, Failure> {
+    let mut first = [0];
+    let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read(&mut file, &mut first));
+    Ok(read.map_err(|e| unreadable(path, &e))? == 1 && first == *b"{")
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(ExitCode::Config, format!("cannot read {}: {error}", path.display()))
+}
+
 fn named(path: &Path, failure: Failure) -> Failure {
     let name = path.display().to_string();
     let text = if failure.text.contains(&name) { failure.text } else { format!("{name}: {}", failure.text) };
@@ -130,6 +150,5 @@ fn read_zone(name: &str) -> Result<Zone, Failure> {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path)
-        .map_err(|e| Failure::new(ExitCode::Config, format!("cannot read {}: {e}", path.display())))
+    std::fs::read_to_string(path).map_err(|e| unreadable(path, &e))
 }

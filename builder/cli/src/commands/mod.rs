@@ -2,21 +2,26 @@
 
 mod build;
 mod cat;
+mod copy;
 mod diff;
 mod extract;
 mod init;
 mod input;
 mod inspect;
+mod join;
 mod keygen;
 mod list;
+mod merge;
 mod network;
 mod provenance;
 mod pull;
 mod push;
 mod sbom;
 mod sign;
+mod size;
 mod trust;
 mod verify;
+mod written;
 
 use clap::{Parser, Subcommand};
 use kubexm_spec::ExitCode;
@@ -44,8 +49,11 @@ pub enum Verb {
     Diff(diff::Args),
     Extract(extract::Args),
     Cat(cat::Args),
+    Copy(copy::Args),
     Sbom(sbom::Args),
     Provenance(provenance::Args),
+    Join(join::Args),
+    Merge(merge::Args),
     Push(push::Args),
     Pull(pull::Args),
 }
@@ -65,6 +73,9 @@ impl Verb {
             Self::List(args) => args.json,
             Self::Diff(args) => args.json,
             Self::Extract(args) => args.json,
+            Self::Copy(args) => args.json,
+            Self::Join(args) => args.json,
+            Self::Merge(args) => args.json,
             Self::Push(args) => args.json,
             Self::Pull(args) => args.json,
         }
@@ -90,8 +101,11 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         Verb::Diff(args) => diff::run(&args, display),
         Verb::Extract(args) => extract::run(&args, display),
         Verb::Cat(args) => cat::run(&args, display),
+        Verb::Copy(args) => copy::run(&args, display),
         Verb::Sbom(args) => sbom::run(&args, display),
         Verb::Provenance(args) => provenance::run(&args, display),
+        Verb::Join(args) => join::run(&args, display),
+        Verb::Merge(args) => merge::run(&args, display),
         Verb::Push(args) => push::run(&args, display),
         Verb::Pull(args) => pull::run(&args, display),
     })

@@ -10,8 +10,8 @@ use kubexm_terminal::{Display, Failure, bytes};
 use kubexm_transport::Store;
 use serde_json::json;
 
-use super::build::writable;
 use super::push::{address, candidate, registry, runtime};
+use super::written::writable;
 use crate::home;
 
 /// Fetch a bundle from an OCI registry: the same file that was pushed, byte for byte, with its signatures

@@ -87,14 +87,18 @@ async fn published(
     Err(BuildError::Fetch { item: wanted.key.to_string(), source: Box::new(source) })
 }
 
-/// Brings the file into the store.
+/// Brings the file into the store, when it is wanted.
 pub async fn fetch(
     item: &LockItem,
     candidates: &[FileCandidate],
+    wanted: &(dyn Fn(&Digest) -> bool + Sync),
     origins: &Origins,
     total: &Total<'_>,
 ) -> Result<(), BuildError> {
     let Content::File { digest, size, .. } = &item.content else { return Ok(()) };
+    if !wanted(digest) {
+        return Ok(());
+    }
     let want = Want { digest: Some(*digest), size: Some(*size), refuse_html: refuse_html(&item.key) };
     let name = digest.hex();
     origins

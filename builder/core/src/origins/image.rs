@@ -71,16 +71,18 @@ pub async fn lock_local(
     Ok(content)
 }
 
-/// Brings the layers into the store.
+/// Brings config and layers into the store, those that are wanted.
 pub async fn fetch(
     item: &LockItem,
     candidates: &[ImageCandidate],
+    wanted: &(dyn Fn(&Digest) -> bool + Sync),
     origins: &Origins,
     total: &Total<'_>,
 ) -> Result<(), BuildError> {
     let Content::Image { blobs, reference, .. } = &item.content else { return Ok(()) };
     let name = format!("{reference} {:?}", item.platform);
-    origins.registry.fetch_blobs(candidates, blobs, &origins.store, &|done, _| total.at(&name, done)).await.map_err(
+    let blobs: Vec<_> = blobs.iter().filter(|blob| wanted(&blob.digest)).cloned().collect();
+    origins.registry.fetch_blobs(candidates, &blobs, &origins.store, &|done, _| total.at(&name, done)).await.map_err(
         |source| BuildError::Fetch { item: format!("{} ({reference})", item.key), source: Box::new(source) },
     )?;
     // From here on the blobs count one by one, so that a layer of two images is not counted twice.

@@ -1,19 +1,17 @@
 //! The members of the archive in order: texts, then blobs: metadata first, then by stage, then by digest.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
 
-use kubexm_archive::{Encoding, Input};
+use kubexm_archive::{Encoding, Input, StoredMember};
 use kubexm_manifests::Requirements;
 use kubexm_spec::lock::Content;
 use kubexm_spec::manifest::Member;
 use kubexm_spec::{Digest, Lock};
 use kubexm_transport::Store;
 
-use crate::BuildError;
-
-/// How many first bytes tell whether data is compressed already.
-const HEAD: u64 = 64;
+use super::encoding;
+use crate::arrivals::Arrivals;
 
 /// One member and where its bytes are.
 pub struct Source {
@@ -25,7 +23,7 @@ pub struct Source {
 
 enum Bytes {
     Memory(Vec<u8>),
-    Store(Store),
+    Store(Encoding),
 }
 
 impl Source {
@@ -38,8 +36,9 @@ impl Source {
         }
     }
 
-    fn stored(digest: Digest, size: u64, store: &Store) -> Self {
-        Self { name: blob_name(&digest), size, sha256: digest, bytes: Bytes::Store(store.clone()) }
+    fn stored(digest: Digest, size: u64, encodings: &HashMap<Digest, Encoding>) -> Self {
+        let encoding = encodings.get(&digest).copied().unwrap_or(Encoding::Zstd);
+        Self { name: blob_name(&digest), size, sha256: digest, bytes: Bytes::Store(encoding) }
     }
 
     /// How the manifest names it.
@@ -47,29 +46,38 @@ impl Source {
         Member { name: self.name.clone(), size: self.size, sha256: self.sha256 }
     }
 
-    /// What the archive writer takes.
-    pub fn input(self) -> Result<Input<'static>, BuildError> {
+    /// How the archive stores it, here or in the full bundle of a delta.
+    pub fn stored_member(&self) -> StoredMember {
+        let encoding = match &self.bytes {
+            Bytes::Store(encoding) => *encoding,
+            // Texts, and JSON that was made here.
+            Bytes::Memory(_) => Encoding::Zstd,
+        };
+        StoredMember { name: self.name.clone(), encoding }
+    }
+
+    /// The digest, where it is a blob.
+    pub fn blob(&self) -> Option<Digest> {
+        self.name.starts_with(kubexm_archive::members::BLOBS).then_some(self.sha256)
+    }
+
+    /// What the archive writer takes: a blob of the store is waited for.
+    pub fn input<'a>(self, store: &Store, arrivals: &'a Arrivals) -> Input<'a> {
+        let encoding = self.stored_member().encoding;
         let Self { name, size, sha256, bytes } = self;
-        match bytes {
+        let open: kubexm_archive::Open<'a> = match bytes {
             Bytes::Memory(bytes) => {
-                let encoding =
-                    if name.starts_with("blobs/") { kubexm_archive::encoding_for(&bytes) } else { Encoding::Zstd };
-                let open = move || Ok(Box::new(std::io::Cursor::new(bytes.clone())) as Box<dyn Read + Send>);
-                Ok(Input { name, size, sha256, encoding, open: Box::new(open) })
+                Box::new(move || Ok(Box::new(std::io::Cursor::new(bytes.clone())) as Box<dyn Read + Send>))
             }
-            Bytes::Store(store) => {
+            Bytes::Store(_) => {
                 let path = store.path(&sha256);
-                let local = |e: std::io::Error| BuildError::Cache {
-                    path: path.clone(),
-                    problem: format!("the cached blob cannot be read: {e}; run the same build again to fetch it anew"),
-                };
-                let mut head = Vec::new();
-                std::fs::File::open(&path).and_then(|file| file.take(HEAD).read_to_end(&mut head)).map_err(local)?;
-                let encoding = kubexm_archive::encoding_for(&head);
-                let open = move || Ok(Box::new(std::fs::File::open(&path)?) as Box<dyn Read + Send>);
-                Ok(Input { name, size, sha256, encoding, open: Box::new(open) })
+                Box::new(move || {
+                    arrivals.wait(&sha256)?;
+                    Ok(Box::new(std::fs::File::open(&path)?) as Box<dyn Read + Send>)
+                })
             }
-        }
+        };
+        Input { name, size, sha256, encoding, open }
     }
 }
 
@@ -81,10 +89,10 @@ fn blob_name(digest: &Digest) -> String {
 pub fn build(
     lock: &Lock,
     requirements: &Requirements,
-    store: &Store,
     texts: Vec<(&str, Vec<u8>)>,
     made: BTreeMap<Digest, Vec<u8>>,
-) -> Result<Vec<Source>, BuildError> {
+) -> Vec<Source> {
+    let encodings = encoding::declared(lock);
     let mut all: Vec<Source> = texts.into_iter().map(|(name, bytes)| Source::memory(name, bytes)).collect();
     let mut metadata: BTreeMap<Digest, Source> =
         made.into_iter().map(|(digest, bytes)| (digest, Source::memory(&blob_name(&digest), bytes))).collect();
@@ -93,7 +101,7 @@ pub fn build(
             for descriptor in [target, manifest] {
                 metadata
                     .entry(descriptor.digest)
-                    .or_insert_with(|| Source::stored(descriptor.digest, descriptor.size, store));
+                    .or_insert_with(|| Source::stored(descriptor.digest, descriptor.size, &encodings));
             }
         }
     }
@@ -113,6 +121,6 @@ pub fn build(
     let ordered: BTreeSet<(u8, Digest, u64)> =
         stages.into_iter().map(|(digest, (stage, size))| (stage, digest, size)).collect();
     all.extend(metadata.into_values());
-    all.extend(ordered.into_iter().map(|(_, digest, size)| Source::stored(digest, size, store)));
-    Ok(all)
+    all.extend(ordered.into_iter().map(|(_, digest, size)| Source::stored(digest, size, &encodings)));
+    all
 }

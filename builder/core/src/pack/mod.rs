@@ -1,5 +1,6 @@
-//! Fetched → bundle: the members of the archive, in the order of the format.
+//! Lock → bundle: the members of the archive, in the order of the format.
 
+mod encoding;
 mod index;
 mod members;
 
@@ -7,14 +8,16 @@ pub(crate) use index::ref_name;
 
 use std::path::Path;
 
-use kubexm_archive::{ArchiveError, Options, Written};
+use kubexm_archive::{ArchiveError, Contents, Delta, Options, Written};
 use kubexm_manifests::{Catalogue, Requirements};
 use kubexm_spec::lock::Content;
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
 use kubexm_spec::{Digest, Lock};
 use kubexm_transport::Store;
 
-use crate::{BuildError, Fetched, Report};
+use crate::BuildError;
+use crate::arrivals::Arrivals;
+use crate::base::Base;
 
 /// What goes into the bundle beside the artifacts.
 pub struct Inputs<'a> {
@@ -28,15 +31,15 @@ pub struct Inputs<'a> {
     pub tool: &'a str,
 }
 
-/// Writes the bundle. Same lock, same bytes: nothing here knows a time, a host or which mirror answered.
-pub fn pack(
-    fetched: &Fetched,
-    inputs: &Inputs<'_>,
-    target: &Path,
-    options: &Options,
-    report: Report<'_>,
-) -> Result<Written, BuildError> {
-    let lock = &fetched.lock;
+/// A bundle that only lacks its bytes: blobs of the store may still be on their way.
+pub struct Packing {
+    manifest: Manifest,
+    sources: Vec<members::Source>,
+    delta: Delta,
+}
+
+/// What the bundle of a lock is. Same lock, same bytes: nothing here knows a time, a host or which mirror answered.
+pub fn plan(lock: &Lock, inputs: &Inputs<'_>, base: Option<&Base>) -> Result<Packing, BuildError> {
     let lock_yaml = lock_yaml(lock)?;
     let catalogue = inputs.catalogue.to_json()?;
     let index = index::build(lock)?;
@@ -47,7 +50,7 @@ pub fn pack(
         ("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#.to_vec()),
         ("index.json", index.json),
     ];
-    let members = members::build(lock, inputs.requirements, &fetched.store, texts, index.blobs)?;
+    let members = members::build(lock, inputs.requirements, texts, index.blobs);
     let manifest = Manifest {
         format: FORMAT,
         name: lock.name.clone(),
@@ -59,16 +62,29 @@ pub fn pack(
         artifacts: artifacts(lock),
         members: members.iter().map(members::Source::member).collect(),
     };
-    let inputs = members.into_iter().map(members::Source::input).collect::<Result<Vec<_>, _>>()?;
-    let progress = |done, total| {
-        report(kubexm_spec::event::EventKind::Progress {
-            what: "pack".to_owned(),
-            done,
-            total: Some(total),
-            unit: "bytes".to_owned(),
-        });
+    let (left_out, sources): (Vec<_>, Vec<_>) = members
+        .into_iter()
+        .partition(|source| source.blob().is_some_and(|blob| base.is_some_and(|base| base.has(&blob))));
+    let delta = Delta {
+        base: base.and_then(|base| base.manifest),
+        left_out: left_out.iter().map(members::Source::stored_member).collect(),
     };
-    kubexm_archive::write(target, &manifest, inputs, options, &progress).map_err(|e| heal(&fetched.store, e))
+    Ok(Packing { manifest, sources, delta })
+}
+
+/// Writes the bundle, blob after blob as they arrive. `progress` gets bytes done and in all.
+pub fn pack(
+    packing: Packing,
+    store: &Store,
+    arrivals: &Arrivals,
+    target: &Path,
+    options: &Options,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> Result<Written, BuildError> {
+    let Packing { manifest, sources, delta } = packing;
+    let inputs = sources.into_iter().map(|source| source.input(store, arrivals)).collect();
+    let contents = Contents { manifest: &manifest, inputs, delta, signatures: &[] };
+    kubexm_archive::write_contents(target, contents, options, progress).map_err(|e| heal(store, e))
 }
 
 /// A blob of the cache that is not what its name says is taken away, so that the same build run again gets it anew.
