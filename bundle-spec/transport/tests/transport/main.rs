@@ -5,9 +5,11 @@
 mod checksums;
 mod concurrent;
 mod disk;
+mod fake_registry;
 mod faults;
 mod images;
 mod kill;
+mod push;
 mod registries;
 mod server;
 mod store;
