@@ -5,11 +5,11 @@
 mod support;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kubexm_archive::{Options, write};
-use support::{blob, inputs, manifest, noise, small, write_with};
+use support::{blob, inputs, manifest, noise, python, small, write_with};
 
 fn run(dir: &Path, program: &str, arguments: &[&str]) {
     let output = Command::new(program).args(arguments).current_dir(dir).output().unwrap();
@@ -99,15 +99,6 @@ fn pythons_tarfile_reads_a_bundle() {
         .map(|(name, content)| format!("{} {} {name}", kubexm_spec::Digest::of(content).hex(), content.len()))
         .collect();
     assert_eq!(found, wanted);
-}
-
-/// The Python that has what tests need.
-fn python() -> PathBuf {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = || set("XDG_CACHE_HOME").unwrap_or_else(|| set("HOME").unwrap_or_default().join(".cache"));
-    let python = set("KUBEXM_LAB").unwrap_or_else(|| cache().join("kubexm-lab")).join("python/bin/python");
-    assert!(python.exists(), "{} is needed: scripts/test makes it", python.display());
-    python
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 pub mod forge;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kubexm_archive::{ArchiveError, Bundle, Input, Options, Written, members, write};
 use kubexm_spec::manifest::{Manifest, Member};
@@ -78,4 +78,13 @@ pub fn is_whole(path: &Path) -> Result<(), String> {
     let bundle = Bundle::open(path).map_err(|e| e.to_string())?;
     kubexm_archive::verify(&bundle, 2, &|_, _| {}).map_err(|e| e.to_string())?;
     Ok(())
+}
+
+/// The Python that has what tests need (`scripts/test` makes it).
+pub fn python() -> PathBuf {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = || set("XDG_CACHE_HOME").unwrap_or_else(|| set("HOME").unwrap_or_default().join(".cache"));
+    let python = set("KUBEXM_LAB").unwrap_or_else(|| cache().join("kubexm-lab")).join("python/bin/python");
+    assert!(python.exists(), "{} is needed: scripts/test makes it", python.display());
+    python
 }
