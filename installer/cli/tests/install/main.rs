@@ -8,3 +8,4 @@ mod home;
 mod hosts;
 mod site;
 mod support;
+mod trust;

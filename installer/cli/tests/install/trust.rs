@@ -1,0 +1,136 @@
+//! Whom a bundle has to be from: asked before anything else in it is believed, on every verb, every time.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+use assert_cmd::Command;
+use kubexm_archive::{Signing, write_detached};
+use kubexm_signing::{Algorithm, PrivateKey, files};
+use predicates::prelude::*;
+use predicates::str::contains;
+
+use crate::site::{Site, closed_port, cluster_yaml};
+
+/// A key of somebody, its public half in `NAME.pub`.
+fn key(site: &Site, name: &str) -> PrivateKey {
+    let key = PrivateKey::generate(Algorithm::EcdsaP256).unwrap();
+    files::write_pair(&site.path(name), &key, None).unwrap();
+    key
+}
+
+fn sign(bundle: &Path, key: &PrivateKey) {
+    let open = Signing::open(bundle).unwrap();
+    let signature = key.sign(open.bundle().manifest_json());
+    open.replace(&[signature], &|_, _| {}).unwrap();
+}
+
+/// `create -y` with the key of this name.
+fn with_key(site: &Site, bundle: &Path, name: &str) -> Command {
+    let mut command = site.create(bundle);
+    command.arg("--key").arg(site.path(&format!("{name}.pub")));
+    command
+}
+
+#[test]
+fn with_a_key_only_a_bundle_signed_by_it_is_taken_and_no_host_is_touched_before() {
+    let site = Site::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let bundle = site.bundle(listener.local_addr().unwrap().port());
+    let (ours, theirs) = (key(&site, "ours"), key(&site, "theirs"));
+    let untrusted = contains("is not to be trusted");
+    with_key(&site, &bundle, "ours").assert().code(34).stderr(untrusted.clone().and(contains("unsigned")));
+    sign(&bundle, &theirs);
+    let foreign = with_key(&site, &bundle, "ours").assert().code(34);
+    foreign.stderr(untrusted.and(contains(theirs.public().id().as_str())).and(contains(ours.public().id().as_str())));
+    site.create(&bundle).arg("--require-signature").assert().code(34).stderr(contains("there is no key to check with"));
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "somebody connected to the host");
+
+    // What is taken goes on to the host, whose key cannot be read here.
+    drop(listener);
+    let bundle = site.bundle(closed_port());
+    sign(&bundle, &ours);
+    with_key(&site, &bundle, "ours")
+        .assert()
+        .code(51)
+        .stderr(contains("signature valid, by").and(contains(ours.public().id().as_str())));
+    site.create(&bundle).assert().code(51).stderr(contains("not checked").and(contains("valid, by").not()));
+}
+
+#[test]
+fn a_bundle_that_was_verified_before_is_still_asked_for_its_signature() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    let ours = key(&site, "ours");
+    key(&site, "theirs");
+    sign(&bundle, &ours);
+    with_key(&site, &bundle, "ours").assert().code(51);
+    with_key(&site, &bundle, "ours").assert().code(51).stderr(contains("was verified before"));
+    with_key(&site, &bundle, "theirs").assert().code(34);
+}
+
+#[test]
+fn keys_kept_in_the_home_count_as_given() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    let (ours, theirs) = (key(&site, "ours"), key(&site, "theirs"));
+    let kept = site.path("home/trusted-keys");
+    fs::create_dir_all(&kept).unwrap();
+    fs::write(kept.join("notes.txt"), "no key").unwrap();
+    site.create(&bundle).assert().code(51);
+    fs::copy(site.path("ours.pub"), kept.join("ours.pub")).unwrap();
+    site.create(&bundle).assert().code(34).stderr(contains("unsigned"));
+    sign(&bundle, &theirs);
+    site.create(&bundle).assert().code(34);
+    with_key(&site, &bundle, "theirs").assert().code(51);
+    sign(&bundle, &ours);
+    site.create(&bundle).assert().code(51).stderr(contains("signature valid, by"));
+    fs::write(kept.join("broken.pub"), "no key").unwrap();
+    site.create(&bundle).assert().code(20).stderr(contains("broken.pub").and(contains("no public key")));
+}
+
+#[test]
+fn a_detached_signature_is_as_good_and_one_that_does_not_hold_is_refused() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    let ours = key(&site, "ours");
+    let good = site.path("site.sig");
+    let manifest = Signing::open(&bundle).unwrap().bundle().manifest_json().to_vec();
+    write_detached(&good, &[ours.sign(&manifest)]).unwrap();
+    with_key(&site, &bundle, "ours").arg("--signature").arg(&good).assert().code(51);
+    let bad = site.path("bad.sig");
+    write_detached(&bad, &[ours.sign(b"{}")]).unwrap();
+    let refused = with_key(&site, &bundle, "ours").arg("--signature").arg(&bad).assert().code(34);
+    refused.stderr(contains("does not hold for this manifest.json"));
+    sign(&bundle, &ours);
+    with_key(&site, &bundle, "ours").arg("--signature").arg(&bad).assert().code(34);
+}
+
+#[test]
+fn every_verb_that_takes_a_bundle_demands_the_signature() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    key(&site, "ours");
+    let (bundle, key) = (bundle.to_str().unwrap().to_owned(), site.path("ours.pub").to_str().unwrap().to_owned());
+    fs::write(site.path("plan.json"), "{}").unwrap();
+    let plan = site.path("plan.json").to_str().unwrap().to_owned();
+    for verb in [
+        &["create", "-y"][..],
+        &["-y"],
+        &["preflight"],
+        &["plan", "create"],
+        &["add-node", "-y"],
+        &["run", &plan, "-y"],
+        &["resume"],
+        &["rollback", "-y"],
+        &["reset", "-y"],
+    ] {
+        let args = [verb, &["--bundle", &bundle, "--key", &key]].concat();
+        site.install(&args).assert().code(34).stdout("").stderr(contains("is not to be trusted"));
+    }
+    let file = site.path("cluster.yaml");
+    fs::write(&file, cluster_yaml(&[("node1", closed_port())])).unwrap();
+    let alone = ["reset", "-y", "-f", file.to_str().unwrap(), "--key", &key];
+    site.install(&alone).assert().code(2).stderr(contains("--bundle"));
+}
