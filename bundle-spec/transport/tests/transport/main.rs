@@ -10,6 +10,7 @@ mod faults;
 mod images;
 mod kill;
 mod push;
+mod range;
 mod registries;
 mod server;
 mod store;
