@@ -14,9 +14,13 @@ use crate::site::trust::TrustArgs;
 /// The bundle, and whose cluster.yaml.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BundleArgs {
-    /// The bundle that `kubexm-bundle build` wrote
-    #[arg(long, value_name = "FILE")]
-    pub bundle: PathBuf,
+    /// The bundle that `kubexm-bundle build` wrote: its file, a folder with it, or its volumes (one of them when they lie side by
+    /// side; given several times, or folder by folder, when they do not)
+    #[arg(long, value_name = "FILE", required = true)]
+    pub bundle: Vec<PathBuf>,
+    /// Of a delta: a bundle that has what it leaves out; may be given several times
+    #[arg(long = "base", value_name = "FILE", requires = "bundle")]
+    pub bases: Vec<PathBuf>,
     /// cluster.yaml in place of the one that the bundle carries
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub file: Option<PathBuf>,

@@ -5,6 +5,7 @@ mod agent;
 pub mod args;
 mod create;
 mod depot;
+mod inventory;
 mod plan;
 mod preflight;
 mod report;
@@ -63,6 +64,7 @@ enum Verb {
     Status(status::Args),
     Report(report::Args),
     SupportBundle(support_bundle::Args),
+    Inventory(inventory::Args),
     Agent(agent::Args),
     Depot(depot::Args),
 }
@@ -96,7 +98,7 @@ impl Cli {
             Some(Verb::Status(args)) => args.json,
             Some(Verb::Report(args)) => args.json,
             Some(Verb::SupportBundle(args)) => args.json,
-            Some(Verb::Agent(_) | Verb::Depot(_)) => false,
+            Some(Verb::Inventory(_) | Verb::Agent(_) | Verb::Depot(_)) => false,
         }
     }
 }
@@ -120,6 +122,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         (Some(Verb::Reset(args)), _) => reset::run(&args, display),
         (Some(Verb::Status(args)), _) => status::run(&args, display),
         (Some(Verb::Report(args)), _) => report::run(&args, display),
+        (Some(Verb::Inventory(args)), _) => inventory::run(&args, display),
         (Some(Verb::SupportBundle(args)), _) => support_bundle::run(&args, display),
         (Some(Verb::Agent(args)), _) => agent::run(&args),
         (Some(Verb::Depot(args)), _) => depot::run(&args),

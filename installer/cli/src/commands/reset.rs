@@ -291,6 +291,7 @@ impl Site<'_> {
         };
         option("-f", &self.args.cluster.file);
         option("--bundle", &self.args.cluster.bundle);
+        self.args.cluster.bases.iter().for_each(|base| option("--base", &Some(base.clone())));
         option("--known-hosts", &self.args.hosts.known_hosts);
         words.join(" ")
     }

@@ -39,7 +39,12 @@ impl Again<'_> {
             let absolute = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
             words.extend([name.to_owned(), shell_word(&absolute.to_string_lossy())]);
         };
-        option("--bundle", &self.bundle.bundle);
+        for bundle in &self.bundle.bundle {
+            option("--bundle", bundle);
+        }
+        for base in &self.bundle.bases {
+            option("--base", base);
+        }
         if let Some(file) = &self.bundle.file {
             option("-f", file);
         }

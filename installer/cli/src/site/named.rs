@@ -20,6 +20,9 @@ pub struct NameArgs {
     /// Bundle whose cluster.yaml is meant; also needed for hosts of another architecture than this machine's
     #[arg(long, value_name = "FILE")]
     pub bundle: Option<PathBuf>,
+    /// Of a delta: a bundle that has what it leaves out; may be given several times
+    #[arg(long = "base", value_name = "FILE", requires = "bundle")]
+    pub bases: Vec<PathBuf>,
     #[command(flatten)]
     pub trust: TrustArgs,
 }
@@ -39,8 +42,9 @@ impl Named {
     /// Reads it.
     pub fn read(args: &NameArgs, home: &Home, events: &dyn EventSink) -> Result<Self, Failure> {
         if let Some(bundle) = &args.bundle {
-            let (bundle, file, trust) = (bundle.clone(), args.file.clone(), args.trust.clone());
-            let opened = Opened::open(&BundleArgs { bundle, file, trust }, home, events)?;
+            let (bundle, bases) = (vec![bundle.clone()], args.bases.clone());
+            let (file, trust) = (args.file.clone(), args.trust.clone());
+            let opened = Opened::open(&BundleArgs { bundle, bases, file, trust }, home, events)?;
             return Ok(Self { cluster: opened.cluster.clone(), digest: opened.cluster_digest, opened: Some(opened) });
         }
         let Some(file) = &args.file else {

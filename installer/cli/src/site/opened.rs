@@ -38,9 +38,14 @@ impl Opened {
     /// Opens the bundle, checks whom it is from before anything else in it is believed, and reads what it says.
     pub fn open(args: &BundleArgs, home: &Home, events: &dyn EventSink) -> Result<Self, Failure> {
         events::phase(events, "bundle");
-        let bundle = Bundle::open(&args.bundle).map_err(failures::archive)?;
+        let bundle = Bundle::open_all(&args.bundle).map_err(failures::archive)?;
         let trust = args.trust.judge(&bundle, home)?;
         events::note(events, format!("{}: {}; {trust}", bundle.manifest().name, about(&bundle)));
+        // What lacks is told now, before anything is changed. The manifest of the delta, which is what is signed, has the
+        // digests of what the bases give.
+        let bases =
+            args.bases.iter().map(|base| Bundle::open(base)).collect::<Result<_, _>>().map_err(failures::archive)?;
+        let bundle = bundle.on_bases(bases).map_err(failures::archive)?;
         let catalogue = bundle.read("catalogue.json", TEXT_LIMIT).map_err(failures::archive)?;
         let catalogue = Catalogue::from_json(&catalogue).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
         let (name, text) = match &args.file {
@@ -68,13 +73,9 @@ impl Opened {
             let (what, unit) = ("verify".to_owned(), "bytes".to_owned());
             events.emit(event(EventKind::Progress { what, done, total: Some(total), unit }));
         };
-        kubexm_archive::verify(&self.bundle, threads, &progress).map_err(|report| {
-            let mut text = report.to_string();
-            for damage in &report.damages {
-                text.push_str(&format!("\n- {damage}"));
-            }
-            Failure::new(report.exit_code(), text)
-        })?;
+        for file in std::iter::once(&self.bundle).chain(self.bundle.bases()) {
+            kubexm_archive::verify(file, threads, &progress).map_err(damaged)?;
+        }
         kubexm_archive::check_references(&self.bundle).map_err(incomplete)?;
         events::note(events, "every byte is right, and everything that is named inside is there");
         seen.keep(&home.verified())
@@ -108,6 +109,15 @@ impl Opened {
     pub fn belongs(&self) -> Belongs {
         Belongs { cluster: self.cluster_digest, bundle: Some(self.bundle.manifest_digest()) }
     }
+}
+
+/// Every place, not only the first.
+fn damaged(report: kubexm_archive::DamageReport) -> Failure {
+    let mut text = report.to_string();
+    for damage in &report.damages {
+        text.push_str(&format!("\n- {damage}"));
+    }
+    Failure::new(report.exit_code(), text)
 }
 
 /// All that is missing, not only how much.

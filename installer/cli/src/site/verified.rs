@@ -1,6 +1,6 @@
 //! A note of which bundle files were read whole and found right, so that later runs need not read them again.
 //!
-//! It is believed only for the very same file: path, device, inode, times, size and the manifest's digest.
+//! It is believed only for the very same files: path, device, inode, times, size and the manifest's digest.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::support::{failures, files};
 
-/// What a bundle file looked like when it was verified.
+/// What the files of a bundle, and of the bases of a delta, looked like when they were verified.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Verified {
+    files: Vec<Seen>,
+    manifest: Digest,
+}
+
+/// One file.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Seen {
     path: PathBuf,
     device: u64,
     inode: u64,
@@ -24,29 +32,17 @@ pub struct Verified {
     /// Last change of content or metadata: this one cannot be set back.
     changed: i128,
     size: u64,
-    manifest: Digest,
 }
 
 impl Verified {
-    /// How the file looks now.
+    /// How the files look now.
     pub fn look(bundle: &Bundle) -> Result<Self, Failure> {
-        let path = bundle.path();
-        let failed = |error: std::io::Error| failures::disk("examine", path, &error);
-        let path = path.canonicalize().map_err(failed)?;
-        let metadata = path.metadata().map_err(failed)?;
-        let nanoseconds = |seconds, rest| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
-        Ok(Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            modified: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
-            changed: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
-            size: metadata.len(),
-            manifest: bundle.manifest_digest(),
-            path,
-        })
+        let all = std::iter::once(bundle).chain(bundle.bases()).flat_map(Bundle::files);
+        let files = all.map(|path| Seen::look(&path)).collect::<Result<_, _>>()?;
+        Ok(Self { files, manifest: bundle.manifest_digest() })
     }
 
-    /// Whether this very file was verified before. A note that cannot be read is none.
+    /// Whether these very files were verified before. A note that cannot be read is none.
     pub fn is_noted(&self, folder: &Path) -> bool {
         let noted = std::fs::read(self.note(folder)).ok().and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
         noted.is_some_and(|noted| noted == *self)
@@ -60,7 +56,24 @@ impl Verified {
     }
 
     fn note(&self, folder: &Path) -> PathBuf {
-        let name = Digest::of(self.path.as_os_str().as_encoded_bytes());
-        folder.join(format!("{}.json", name.hex()))
+        let names: Vec<&[u8]> = self.files.iter().map(|file| file.path.as_os_str().as_encoded_bytes()).collect();
+        folder.join(format!("{}.json", Digest::of(names.join(&b'\n')).hex()))
+    }
+}
+
+impl Seen {
+    fn look(path: &Path) -> Result<Self, Failure> {
+        let failed = |error: std::io::Error| failures::disk("examine", path, &error);
+        let path = path.canonicalize().map_err(failed)?;
+        let metadata = path.metadata().map_err(failed)?;
+        let nanoseconds = |seconds, rest| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        Ok(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            modified: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+            changed: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+            size: metadata.len(),
+            path,
+        })
     }
 }

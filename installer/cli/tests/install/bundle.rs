@@ -3,6 +3,8 @@
 use std::fs;
 use std::net::TcpListener;
 
+use kubexm_archive::{Bundle, Contents, Delta, Input, Options, join, members, write_contents};
+use kubexm_spec::inventory::Inventory;
 use kubexm_spec::{ArtifactKey, Digest, Program};
 use predicates::prelude::*;
 use predicates::str::contains;
@@ -127,4 +129,63 @@ fn a_plan_of_another_bundle_is_refused() {
 fn assert_untouched(listener: &TcpListener) {
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_err(), "somebody connected to the host");
+}
+
+#[test]
+fn volumes_in_two_folders_are_one_bundle_and_a_missing_one_is_named() {
+    let site = Site::new();
+    let bundle = Bundle::open(&site.bundle(closed_port())).unwrap();
+    let sticks = ["stick1", "stick2"].map(|name| site.path(name));
+    for stick in &sticks {
+        fs::create_dir(stick).unwrap();
+    }
+    let largest = bundle.members().map(|member| bundle.stored_size(member)).max().unwrap();
+    let whole = join(&bundle, &sticks[0].join("v.tar.zst"), Some(largest + 4096), &|_, _| {}).unwrap();
+    let last = whole.files.last().unwrap();
+    assert!(whole.files.len() > 1);
+    let moved = sticks[1].join(last.file_name().unwrap());
+    fs::rename(last, &moved).unwrap();
+    let [one, two] = sticks.each_ref().map(|stick| stick.to_str().unwrap());
+    // As far as the host, whose key is nowhere.
+    site.install(&["create", "-y", "--bundle", one, "--bundle", two]).assert().code(51);
+    site.install(&["create", "-y", "--bundle", one]).assert().code(33).stderr(contains("missing"));
+    let mut bytes = fs::read(&moved).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&moved, bytes).unwrap();
+    let said =
+        site.install(&["create", "-y", "--bundle", one, "--bundle", two]).assert().failure().get_output().clone();
+    assert!(String::from_utf8_lossy(&said.stderr).contains(moved.to_str().unwrap()), "{said:?}");
+}
+
+#[test]
+fn a_delta_wants_its_base_before_any_host_is_touched_and_installs_with_it() {
+    let site = Site::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let full = Bundle::open(&site.bundle(closed_port())).unwrap();
+    let is_blob = |name: &str| name.starts_with(members::BLOBS);
+    let inputs = full
+        .manifest()
+        .members
+        .iter()
+        .filter(|member| !is_blob(&member.name))
+        .map(|member| Input::bytes(member.name.clone(), full.read(&member.name, 1 << 20).unwrap()));
+    let left_out = full.layout().members.iter().filter(|stored| is_blob(&stored.name)).cloned().collect();
+    let delta = Delta { base: Some(full.manifest_digest()), left_out };
+    let contents = Contents { manifest: full.manifest(), inputs: inputs.collect(), delta, signatures: &[] };
+    let path = site.path("delta.tar.zst");
+    write_contents(&path, contents, &Options::default(), &|_, _| {}).unwrap();
+
+    let base = full.path().to_str().unwrap();
+    let delta = path.to_str().unwrap();
+    site.create(&path).assert().code(33).stderr(contains("--base").and(contains("blobs/sha256/")));
+    assert_untouched(&listener);
+    site.install(&["create", "-y", "--bundle", delta, "--base", base]).assert().code(51);
+
+    let list = site.path("inventory.json");
+    site.install(&["inventory", base, "-o", list.to_str().unwrap()]).assert().success();
+    let inventory = Inventory::parse(&fs::read(&list).unwrap()).unwrap();
+    assert!(full.manifest().members.iter().filter(|m| is_blob(&m.name)).all(|m| inventory.blobs.contains(&m.sha256)));
+    let said = site.install(&["inventory", delta]).assert().success().get_output().stdout.clone();
+    assert!(Inventory::parse(&said).unwrap().blobs.is_empty(), "a delta has only what lies in it");
 }

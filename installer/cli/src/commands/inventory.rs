@@ -1,0 +1,57 @@
+//! `kubexm-install inventory`.
+
+use std::path::PathBuf;
+
+use kubexm_archive::Bundle;
+use kubexm_spec::event::EventKind;
+use kubexm_spec::inventory::Inventory;
+use kubexm_spec::manifest::Member;
+use kubexm_terminal::{Display, Failure};
+
+use crate::support::{failures, files};
+
+/// Write down which blobs are on this side already, for a smaller bundle next time
+///
+/// The list goes out by whatever way there is (it names digests and nothing else), and `kubexm-bundle build --base
+/// inventory.json` leaves out what it names. Every byte of the bundles is read before they are listed. Keep them: a delta
+/// is installed with `--base` and the bundles that have the rest.
+///
+/// Examples:
+///   kubexm-install inventory january.tar.zst -o inventory.json
+///   kubexm-install inventory january.tar.zst february-delta.tar.zst > inventory.json
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Bundles that are kept here: files, or folders with volumes
+    #[arg(required = true, value_name = "BUNDLE")]
+    bundles: Vec<PathBuf>,
+    /// The file to write [default: standard output]
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let progress = |done, total| {
+        display.emit(EventKind::Progress { what: "verify".into(), done, total: Some(total), unit: "bytes".into() });
+    };
+    let mut blobs = Vec::new();
+    for path in &args.bundles {
+        let bundle = Bundle::open(path).map_err(failures::archive)?;
+        kubexm_archive::verify(&bundle, threads, &progress)
+            .map_err(|report| Failure::from_error(report.exit_code(), &report))?;
+        let left_out: std::collections::HashSet<&str> = bundle.left_out().map(|member| member.name.as_str()).collect();
+        let here = |member: &&Member| {
+            member.name.starts_with(kubexm_archive::members::BLOBS) && !left_out.contains(member.name.as_str())
+        };
+        blobs.extend(bundle.manifest().members.iter().filter(here).map(|member| member.sha256));
+    }
+    let text = Inventory::of_blobs(blobs).to_json();
+    match &args.output {
+        Some(path) => files::write_private(path, text.as_bytes()),
+        None => {
+            display.answer(text.trim_end());
+            Ok(())
+        }
+    }
+}
