@@ -12,6 +12,7 @@ pub mod diff;
 mod error;
 pub mod extract;
 pub mod fetch;
+pub mod hand_over;
 pub mod lock;
 pub mod oci;
 pub mod origins;

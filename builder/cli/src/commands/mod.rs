@@ -5,6 +5,7 @@ mod cat;
 mod copy;
 mod diff;
 mod extract;
+mod hand_over;
 mod init;
 mod input;
 mod inspect;
@@ -18,6 +19,7 @@ mod pull;
 mod push;
 mod sbom;
 mod sign;
+mod signing_key;
 mod size;
 mod trust;
 mod verify;
@@ -50,6 +52,7 @@ pub enum Verb {
     Extract(extract::Args),
     Cat(cat::Args),
     Copy(copy::Args),
+    HandOver(hand_over::Args),
     Sbom(sbom::Args),
     Provenance(provenance::Args),
     Join(join::Args),
@@ -74,6 +77,7 @@ impl Verb {
             Self::Diff(args) => args.json,
             Self::Extract(args) => args.json,
             Self::Copy(args) => args.json,
+            Self::HandOver(args) => args.json,
             Self::Join(args) => args.json,
             Self::Merge(args) => args.json,
             Self::Push(args) => args.json,
@@ -102,6 +106,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         Verb::Extract(args) => extract::run(&args, display),
         Verb::Cat(args) => cat::run(&args, display),
         Verb::Copy(args) => copy::run(&args, display),
+        Verb::HandOver(args) => hand_over::run(&args, display),
         Verb::Sbom(args) => sbom::run(&args, display),
         Verb::Provenance(args) => provenance::run(&args, display),
         Verb::Join(args) => join::run(&args, display),

@@ -1,0 +1,78 @@
+//! `kubexm-bundle copy`.
+
+use std::path::PathBuf;
+
+use kubexm_builder::copy::{Done, ReadBack, copy};
+use kubexm_terminal::{Display, Failure, Mode, bytes};
+use serde_json::json;
+
+use super::input;
+
+/// Copy a bundle to a stick or a disk, and read it back from there
+///
+/// The bundle's file or volumes are copied, with NAME.sums, everything that it lists and the signatures beside it. Each file is
+/// brought to the medium, read back past the page cache and compared before it gets its name, so what is listed as copied
+/// can be read there. Run again, it goes on where it was cut off, and writes only what is missing or damaged.
+///
+/// A FAT32 stick holds no file over 4 GiB: split the bundle first (build --split 4095M, or join --split 4095M).
+///
+/// Examples:
+///   kubexm-bundle copy site.tar.zst /media/stick
+///   kubexm-bundle copy volumes/site.tar.zst.001 /media/stick      # all volumes that lie beside it
+///   kubexm-bundle copy handover /media/stick                      # a hand-over folder, as it is
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The bundle: a file, one of its volumes, or a folder that holds one
+    bundle: PathBuf,
+    /// Folder or mount point to copy into
+    target: PathBuf,
+    /// One JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+    let bundle = input::bundle(&args.bundle)?;
+    let people = display.mode() != Mode::Json;
+    let report = |kind| {
+        if people {
+            display.emit(kind);
+        }
+    };
+    let copied = copy(&bundle, &args.target, &report).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+    if !people {
+        let files: Vec<_> = copied
+            .files
+            .iter()
+            .map(|f| json!({ "path": f.path, "size": f.size, "sha256": f.sha256.hex(), "done": f.done.name() }))
+            .collect();
+        let document = json!({
+            "schema": "kubexm.io/copy/v1",
+            "target": args.target,
+            "files": files,
+            "readBack": copied.read_back.name(),
+            "written": copied.written,
+            "freeBefore": copied.free,
+        });
+        display.answer(&document.to_string());
+        return Ok(());
+    }
+    for file in &copied.files {
+        let done = match file.done {
+            Done::Copied => "copied",
+            Done::Replaced => "replaced what was there",
+            Done::Skipped => "was there already",
+        };
+        display.answer(&format!("{} ({}): {done}", file.path.display(), bytes(file.size)));
+    }
+    let how = match copied.read_back {
+        ReadBack::Direct => "read back from the medium (O_DIRECT)",
+        ReadBack::Dropped => {
+            "read back after it was written out and dropped from the page cache (this file system takes no O_DIRECT)"
+        }
+    };
+    let written = bytes(copied.written);
+    display.answer(&format!("{} files, {written} written; every byte {how} and found right", copied.files.len()));
+    Ok(())
+}

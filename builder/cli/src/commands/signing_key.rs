@@ -1,0 +1,102 @@
+//! `--key`, `--key-env` or `--signer` where a signature may be asked for and need not be.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kubexm_archive::Signature;
+use kubexm_builder::hand_over::Signer;
+use kubexm_signing::external::Signer as Program;
+use kubexm_signing::{PrivateKey, PublicKey, files};
+use kubexm_spec::ExitCode;
+use kubexm_terminal::Failure;
+
+use super::trust::failure;
+
+/// What signs, if anything.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct KeyArgs {
+    /// File with the private key that signs; see sign --help
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key_env", "signer"])]
+    key: Option<PathBuf>,
+    /// Variable of the environment that holds the private key
+    #[arg(long, value_name = "VARIABLE", conflicts_with = "signer")]
+    key_env: Option<String>,
+    /// Program that signs: bytes on standard input, the signature on standard output
+    #[arg(long, value_name = "PROGRAM", requires = "public_key")]
+    signer: Option<PathBuf>,
+    /// Argument of the program of --signer; may be given several times
+    #[arg(long, value_name = "ARGUMENT", requires = "signer", allow_hyphen_values = true)]
+    signer_arg: Vec<OsString>,
+    /// The public key of what --signer signs with
+    #[arg(long, value_name = "FILE", requires = "signer")]
+    public_key: Option<PathBuf>,
+    /// File with the password of the key [default: KUBEXM_KEY_PASSWORD of the environment]
+    #[arg(long, value_name = "FILE", conflicts_with = "signer")]
+    password_file: Option<PathBuf>,
+}
+
+/// Seconds that a program may take to sign.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A key that was opened.
+pub enum Key {
+    /// In memory.
+    Private(Box<PrivateKey>),
+    /// A program has it.
+    Program(Program, Box<PublicKey>),
+}
+
+impl KeyArgs {
+    /// Opens it, if one is named: before any work, so that a wrong password is told at once.
+    pub fn open(&self) -> Result<Option<Key>, Failure> {
+        let password = self.password_file.as_deref();
+        let private = |key| Some(Key::Private(Box::new(key)));
+        match (&self.key, &self.key_env, &self.signer, &self.public_key) {
+            (Some(path), ..) => files::private_key(path, password).map(private),
+            (None, Some(variable), ..) => files::private_key_from_env(variable, password).map(private),
+            (None, None, Some(program), Some(public)) => files::public_key(public).map(|public| {
+                let arguments = self.signer_arg.clone();
+                Some(Key::Program(Program { program: program.clone(), arguments, timeout: TIMEOUT }, Box::new(public)))
+            }),
+            _ => Ok(None),
+        }
+        .map_err(failure)
+    }
+}
+
+impl Key {
+    fn public(&self) -> PublicKey {
+        match self {
+            Self::Private(key) => key.public(),
+            Self::Program(_, public) => (**public).clone(),
+        }
+    }
+
+    /// What signatures by it call it.
+    pub fn id(&self) -> String {
+        self.public().id().to_string()
+    }
+
+    /// sha256 of the public key in DER, as `openssl pkey -pubin -outform DER | sha256sum` prints it.
+    pub fn fingerprint(&self) -> String {
+        kubexm_spec::Digest::of(self.public().to_spki()).hex()
+    }
+
+    /// Signs, with the exit code of what goes wrong.
+    pub fn sign(&self, bytes: &[u8]) -> Result<Signature, (ExitCode, String)> {
+        let signed = match self {
+            Self::Private(key) => Ok(key.sign(bytes)),
+            Self::Program(program, public) => program.sign(bytes, public),
+        };
+        signed.map_err(|error| {
+            let failure = failure(error);
+            (failure.code, failure.text)
+        })
+    }
+
+    /// For [`kubexm_builder::hand_over`].
+    pub fn signer<'a>(&self, sign: &'a kubexm_builder::hand_over::Sign<'a>) -> Signer<'a> {
+        Signer { key_id: self.id(), public_pem: self.public().to_pem(), sign }
+    }
+}

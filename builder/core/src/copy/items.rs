@@ -1,0 +1,97 @@
+//! Which files a copy is made of: the bundle's own, and what its `NAME.sums` and signatures beside it say.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use kubexm_archive::{Bundle, detached_path_of, sums};
+use kubexm_spec::Digest;
+
+use super::CopyError;
+use super::error::io_error;
+
+/// One file to be copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) source: PathBuf,
+    /// In the target folder.
+    pub(crate) name: String,
+    /// In bytes.
+    pub(crate) size: u64,
+    /// What `NAME.sums` says of it, and where that is.
+    pub(crate) sum: Option<(Digest, PathBuf)>,
+}
+
+/// The bundle's files in order, then what lies beside them, sums and signatures last.
+pub(crate) fn items(bundle: &Bundle) -> Result<Vec<Item>, CopyError> {
+    let files = bundle.files();
+    let Some(first) = files.first() else { return Err(CopyError::NoFiles { path: bundle.path().to_owned() }) };
+    let folder = &first.parent().unwrap_or(Path::new("")).to_owned();
+    let name = bundle.path().file_name().unwrap_or_default();
+    let sums_path = sums::path_of(&folder.join(name));
+    let listed = if sums_path.is_file() { sums::read(&sums_path)? } else { Vec::new() };
+
+    let mut sources = files;
+    for (_, name) in &listed {
+        if Path::new(name).file_name().is_none_or(|own| own != name.as_str()) {
+            return Err(CopyError::Name { sums: sums_path, name: name.clone() });
+        }
+        if sources.iter().any(|source| source.file_name().is_some_and(|own| own == name.as_str())) {
+            continue;
+        }
+        let source = folder.join(name);
+        if !source.is_file() {
+            return Err(CopyError::Missing { sums: sums_path, name: name.clone() });
+        }
+        sources.push(source);
+    }
+    let mut sums_signature = sums_path.clone().into_os_string();
+    sums_signature.push(".sig");
+    let last = [detached_path_of(&folder.join(name)), PathBuf::from(sums_signature), sums_path.clone()];
+    for path in last {
+        if path.is_file() && !sources.contains(&path) {
+            sources.push(path);
+        }
+    }
+    let sum = |name: &str| listed.iter().find(|(_, listed)| listed == name).map(|(sum, _)| (*sum, sums_path.clone()));
+    let mut seen = BTreeMap::new();
+    let mut items = Vec::with_capacity(sources.len());
+    for source in sources {
+        let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(one) = seen.insert(name.to_lowercase(), source.clone()) {
+            return Err(CopyError::SameName { one, other: source });
+        }
+        let size = fs::metadata(&source).map_err(io_error("examine", &source))?.len();
+        items.push(Item { sum: sum(&name), source, name, size });
+    }
+    Ok(items)
+}
+
+/// Bundles and volumes in the target that a reader would take for parts of this one.
+pub(crate) fn foreign(items: &[Item], target: &Path) -> Result<Vec<String>, CopyError> {
+    const SUFFIX: &str = ".tar.zst";
+    let stem = |name: &str| {
+        let digits = name.rsplit_once('.').filter(|(_, end)| end.len() == 3 && end.bytes().all(|b| b.is_ascii_digit()));
+        let stem = digits.map_or(name, |(stem, _)| stem).to_lowercase();
+        stem.ends_with(SUFFIX).then_some(stem)
+    };
+    let ours = items.first().and_then(|item| stem(&item.name));
+    let mut names = Vec::new();
+    for entry in fs::read_dir(target).map_err(io_error("look into", target))? {
+        let name = entry.map_err(io_error("look into", target))?.file_name().to_string_lossy().into_owned();
+        let same = ours.is_some() && stem(&name) == ours;
+        if same && !items.iter().any(|item| item.name.eq_ignore_ascii_case(&name)) && is_volume(&target.join(&name)) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Anything but a volume with such a name is none of ours to complain about, but for a whole bundle beside volumes.
+fn is_volume(path: &Path) -> bool {
+    let mut start = [0; 4];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && (start == 0x184D_2A5C_u32.to_le_bytes() || start == 0xFD2F_B528_u32.to_le_bytes())
+}

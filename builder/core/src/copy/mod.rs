@@ -1,0 +1,195 @@
+//! Copying a bundle to a stick or a disk, and reading it back past what the machine remembers of it.
+//!
+//! ```text
+//! bundle ─items→ files ─look→ right | wrong | absent ─one→ .NAME.partial ─fsync, read back→ NAME
+//! ```
+//!
+//! A file that is there and right is not written again, so a copy that was cut off goes on, and of a damaged copy only the
+//! damaged volume is replaced.
+
+mod error;
+mod file;
+mod items;
+mod medium;
+
+use std::cell::Cell;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kubexm_archive::Bundle;
+use kubexm_spec::Digest;
+use kubexm_spec::event::EventKind;
+
+pub use error::CopyError;
+pub use medium::ReadBack;
+
+use crate::Report;
+use error::io_error;
+use file::{Doing, There};
+use items::Item;
+
+/// What was done with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// It was not there.
+    Copied,
+    /// Something else was there under its name.
+    Replaced,
+    /// It was there, byte for byte.
+    Skipped,
+}
+
+impl Done {
+    /// For machines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Copied => "copied",
+            Self::Replaced => "replaced",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// One file in the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopiedFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// In bytes.
+    pub size: u64,
+    /// Of its content, as it was read back.
+    pub sha256: Digest,
+    /// What was done.
+    pub done: Done,
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// All files, in the order in which they were written.
+    pub files: Vec<CopiedFile>,
+    /// How they were read back: the weaker of two where files differ.
+    pub read_back: ReadBack,
+    /// Bytes that were written.
+    pub written: u64,
+    /// Bytes that were free before.
+    pub free: u64,
+}
+
+/// Copies the bundle's files, `NAME.sums`, everything that this lists, and signatures beside it into a folder.
+pub fn copy(bundle: &Bundle, target: &Path, report: Report<'_>) -> Result<Copied, CopyError> {
+    let items = items::items(bundle)?;
+    if !target.is_dir() {
+        return Err(CopyError::NotAFolder { path: target.to_owned() });
+    }
+    apart(&items, target)?;
+    let names = items::foreign(&items, target)?;
+    if !names.is_empty() {
+        return Err(CopyError::Foreign { target: target.to_owned(), names });
+    }
+    fits(&items, target)?;
+    let mut read_back = ReadBack::Direct;
+    let mut weaker = |how: ReadBack| {
+        if how == ReadBack::Dropped {
+            read_back = how;
+        }
+    };
+    let mut found = Vec::with_capacity(items.len());
+    for item in &items {
+        let tell = bar(report, format!("compare {}", item.name), item.size);
+        let (there, how) = file::look(item, &target.join(&item.name), &tell)?;
+        how.into_iter().for_each(&mut weaker);
+        if let (There::Right(digest), Some((wanted, sums))) = (there, &item.sum)
+            && digest != *wanted
+        {
+            return Err(CopyError::SourceDamaged { path: item.source.clone(), sums: sums.clone() });
+        }
+        found.push(there);
+    }
+    let (free, needed) = room(&items, &found, target)?;
+    report(EventKind::Note { text: format!("{}: {free} bytes free, {needed} to be written", target.display()) });
+
+    let mut files = Vec::with_capacity(items.len());
+    for (item, there) in items.iter().zip(&found) {
+        let path = target.join(&item.name);
+        let (sha256, done) = match there {
+            There::Right(digest) => (*digest, Done::Skipped),
+            There::Absent | There::Wrong => {
+                let copying = bar(report, format!("copy {}", item.name), item.size);
+                let reading = bar(report, format!("read back {}", item.name), item.size);
+                let tell = |doing, bytes| match doing {
+                    Doing::Copy => copying(bytes),
+                    Doing::ReadBack => reading(bytes),
+                };
+                let (digest, how) = file::one(item, &path, &tell)?;
+                weaker(how);
+                (digest, if *there == There::Wrong { Done::Replaced } else { Done::Copied })
+            }
+        };
+        files.push(CopiedFile { path, size: item.size, sha256, done });
+    }
+    let written = files.iter().filter(|file| file.done != Done::Skipped).map(|file| file.size).sum();
+    Ok(Copied { files, read_back, written, free })
+}
+
+/// Tells progress when it has moved.
+fn bar(report: Report<'_>, what: String, total: u64) -> impl Fn(u64) {
+    let last = Cell::new(None);
+    move |done| {
+        if last.replace(Some(done)) != Some(done) {
+            let (what, unit) = (what.clone(), "bytes".to_owned());
+            report(EventKind::Progress { what, done, total: Some(total), unit });
+        }
+    }
+}
+
+/// A file is never copied onto itself.
+fn apart(items: &[Item], target: &Path) -> Result<(), CopyError> {
+    let target = target.canonicalize().map_err(io_error("find", target))?;
+    let inside = |item: &&Item| {
+        let folder = item.source.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
+        folder.is_some_and(|folder| folder == target)
+    };
+    items.iter().find(inside).map_or(Ok(()), |item| Err(CopyError::SameFolder { path: item.source.clone() }))
+}
+
+fn fits(items: &[Item], target: &Path) -> Result<(), CopyError> {
+    let Some((system, limit)) = medium::largest_file(target).map_err(io_error("examine", target))? else {
+        return Ok(());
+    };
+    match items.iter().find(|item| item.size > limit) {
+        Some(item) => {
+            let (path, target) = (item.source.clone(), target.to_owned());
+            Err(CopyError::FileTooLarge { path, size: item.size, target, system, limit })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Bytes free and bytes needed; an error when these are more. A wrong file stays until the right one is whole, unless there is
+/// no room for both and it has the very length of the right one: then it is a damaged copy of it, and goes first.
+fn room(items: &[Item], found: &[There], target: &Path) -> Result<(u64, u64), CopyError> {
+    let free = || medium::free(target).map_err(io_error("examine", target));
+    let mut needed = 0;
+    let mut replaced = Vec::new();
+    for (item, _) in items.iter().zip(found).filter(|(_, there)| !matches!(there, There::Right(_))) {
+        let path = target.join(&item.name);
+        let begun = fs::metadata(file::Partial::path_of(&path)).map_or(0, |partial| partial.len());
+        needed += item.size.saturating_sub(begun);
+        if let Ok(wrong) = fs::symlink_metadata(&path) {
+            replaced.push((path, wrong.is_file() && wrong.len() == item.size));
+        }
+    }
+    let mut there = free()?;
+    for (path, damaged_copy) in &replaced {
+        if needed > there && *damaged_copy {
+            fs::remove_file(path).map_err(io_error("remove the damaged", path))?;
+            there = free()?;
+        }
+    }
+    if needed <= there {
+        return Ok((there, needed));
+    }
+    let replaced = replaced.into_iter().map(|(path, _)| path).filter(|path| path.exists()).collect();
+    Err(CopyError::NoRoom { target: target.to_owned(), free: there, needed, replaced })
+}

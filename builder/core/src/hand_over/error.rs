@@ -1,0 +1,107 @@
+//! What can go wrong with a hand-over.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use kubexm_archive::{ArchiveError, DamageReport};
+use kubexm_spec::{ExitCode, Platform};
+
+use crate::BuildError;
+
+/// Why there is no hand-over folder.
+#[derive(Debug, thiserror::Error)]
+pub enum HandOverError {
+    /// The operating system refused something.
+    #[error("cannot {action} {}{}", path.display(), mend(source))]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file or folder.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The folder holds something already.
+    #[error("{} is not empty; name a new folder, or write into it all the same with --force", path.display())]
+    NotEmpty {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Somebody else makes the same folder now.
+    #[error("another program writes {} now; wait for it, or choose another folder", path.display())]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The bundle lies in the folder that is to be written.
+    #[error("{} lies in the folder that would be written, and inputs are never changed; name another folder", path.display())]
+    Inside {
+        /// One of its files.
+        path: PathBuf,
+    },
+    /// Files of this name cannot lie on every stick.
+    #[error("{name:?} is no name for files on a stick: {problem}; give another with --name")]
+    Name {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// Nothing installs the bundle on a platform.
+    #[error("there is no kubexm-install for {platform} in the bundle{}; name one with --installer FILE", of_delta(*.delta))]
+    NoInstaller {
+        /// A platform of the bundle.
+        platform: Platform,
+        /// It is a delta, and its base may have it.
+        delta: bool,
+    },
+    /// What was written is not right.
+    #[error(transparent)]
+    Damaged(#[from] DamageReport),
+    /// Reading or writing the bundle failed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// A file that was given cannot be used.
+    #[error(transparent)]
+    Installer(#[from] BuildError),
+    /// Nothing was signed.
+    #[error("{problem}")]
+    Sign {
+        /// How the program ends on it.
+        code: ExitCode,
+        /// What the signer said.
+        problem: String,
+    },
+}
+
+fn of_delta(is_delta: bool) -> &'static str {
+    if is_delta { ", which is a delta" } else { "" }
+}
+
+fn mend(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => " (free space there, or name another folder)",
+        _ => "",
+    }
+}
+
+impl HandOverError {
+    /// How a program ends on it.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Io { .. } => ExitCode::Disk,
+            Self::NotEmpty { .. } | Self::Inside { .. } | Self::Name { .. } => ExitCode::Usage,
+            Self::Locked { .. } => ExitCode::HostLocked,
+            Self::NoInstaller { .. } => ExitCode::Config,
+            Self::Damaged(report) => report.exit_code(),
+            Self::Archive(error) => error.exit_code(),
+            Self::Installer(error) => error.exit_code(),
+            Self::Sign { code, .. } => *code,
+        }
+    }
+}
+
+/// For `map_err`: what was tried, on what.
+pub(super) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> HandOverError {
+    move |source| HandOverError::Io { action, path: path.to_owned(), source }
+}

@@ -1,0 +1,303 @@
+//! A folder to be carried by hand: bundle, installers, sums, signature, one page of instructions.
+//!
+//! ```text
+//! NAME.tar.zst[.001 …]   kubexm-install-linux-amd64 …   NAME.pub   NAME.sums   NAME.sums.sig   README.txt
+//! ```
+//!
+//! `NAME.sums` covers every other file but its own signature. The page is written last: without it the folder is not whole.
+
+mod error;
+mod folder;
+mod names;
+mod readme;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kubexm_archive::{Bundle, Signature, Signing, join, verify};
+use kubexm_spec::event::EventKind;
+use kubexm_spec::{Arch, ArtifactKey, Digest, ExitCode, Platform, names as spec_names};
+
+pub use error::HandOverError;
+
+use crate::Report;
+use crate::origins::installer::Installers;
+use error::io_error;
+use folder::{Folder, README};
+use readme::Page;
+
+/// What to hand over.
+pub struct HandOver<'a> {
+    /// A file, volumes or an address.
+    pub bundle: &'a Bundle,
+    /// The folder to make.
+    pub folder: &'a Path,
+    /// What file names begin with; the bundle's own when none is given.
+    pub name: Option<&'a str>,
+    /// The most bytes of a volume; without it the bundle stays in one file, or in its volumes.
+    pub split: Option<u64>,
+    /// `kubexm-install` for platforms, in place of those in the bundle.
+    pub installers: &'a [PathBuf],
+    /// Signs the sums, and the bundle in the folder where this key has not signed it yet.
+    pub signer: Option<&'a Signer<'a>>,
+    /// Write into a folder that holds something.
+    pub force: bool,
+    /// Threads that verify.
+    pub threads: usize,
+}
+
+/// Signs exact bytes; gives the signature, or the exit code and the reason.
+pub type Sign<'a> = dyn Fn(&[u8]) -> Result<Signature, (ExitCode, String)> + 'a;
+
+/// A key, wherever it is.
+pub struct Signer<'a> {
+    /// What signatures call it.
+    pub key_id: String,
+    /// `-----BEGIN PUBLIC KEY-----`.
+    pub public_pem: String,
+    /// Signs.
+    pub sign: &'a Sign<'a>,
+}
+
+/// What lies in the folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandedOver {
+    /// Every file but the sums and their signature, with its digest, in the order of the sums.
+    pub files: Vec<(PathBuf, Digest)>,
+    /// `NAME.sums`.
+    pub sums: PathBuf,
+    /// `NAME.sums.sig`.
+    pub signature: Option<PathBuf>,
+    /// Platforms that an installer is there for.
+    pub platforms: Vec<Platform>,
+}
+
+/// Makes the folder, and verifies the bundle in it.
+pub fn hand_over(request: &HandOver<'_>, report: Report<'_>) -> Result<HandedOver, HandOverError> {
+    let bundle = request.bundle;
+    let stem = names::stem(bundle, request.name)?;
+    outside(request)?;
+    let installers = installers(request)?;
+    let folder = Folder::begin(request.folder, request.force)?;
+    let phase = |name: &str| report(EventKind::Phase { name: name.to_owned() });
+
+    phase("write");
+    let written = write_bundle(request, &folder, &stem, report)?;
+    if let Some(signer) = request.signer {
+        sign_bundle(signer, &written)?;
+    }
+    phase("verify");
+    let there = Bundle::open_all(&written)?;
+    verify(&there, request.threads, &progress(report, "verify"))?;
+
+    phase("sums");
+    let mut lines = Vec::new();
+    for path in &written {
+        let name = file_name(path);
+        lines.push((digest(path)?, name));
+    }
+    let files: Vec<String> = lines.iter().map(|(_, name)| name.clone()).collect();
+    for (name, _, source) in &installers {
+        let digest = match source {
+            From::File(path) => {
+                let file = File::open(path).map_err(io_error("open", path))?;
+                folder.put(name, 0o755, file)?
+            }
+            From::Bundle(digest) => folder.put(name, 0o755, bundle.blob(digest, 0)?)?,
+        };
+        lines.push((digest, name.clone()));
+    }
+    let installers: Vec<(String, Platform)> =
+        installers.into_iter().map(|(name, platform, _)| (name, platform)).collect();
+    if let Some(signer) = request.signer {
+        let name = format!("{stem}.pub");
+        lines.push((folder.put(&name, 0o644, signer.public_pem.as_bytes())?, name));
+    }
+    let page = page(request, &there, &stem, &files, &installers);
+    lines.push((Digest::of(&page), README.to_owned()));
+
+    let sums: String = lines.iter().map(|(digest, name)| format!("{}  {name}\n", digest.hex())).collect();
+    let signature = match request.signer {
+        Some(signer) => Some(raw_signature(signer, sums.as_bytes())?),
+        None => None,
+    };
+    let sums_name = format!("{stem}.sums");
+    folder.put(&sums_name, 0o644, sums.as_bytes())?;
+    let signature_name = format!("{sums_name}.sig");
+    match &signature {
+        Some(signature) => drop(folder.put(&signature_name, 0o644, signature.as_slice())?),
+        // That of an earlier hand-over is not of these sums.
+        None => absent(&folder.path().join(&signature_name))?,
+    }
+    folder.put(README, 0o644, page.as_bytes())?;
+    let handed_over = HandedOver {
+        files: lines.into_iter().map(|(digest, name)| (folder.final_path(&name), digest)).collect(),
+        sums: folder.final_path(&sums_name),
+        signature: signature.map(|_| folder.final_path(&signature_name)),
+        platforms: installers.into_iter().map(|(_, platform)| platform).collect(),
+    };
+    folder.finish()?;
+    Ok(handed_over)
+}
+
+/// Files are replaced and signed in the folder: none of the bundle's own may lie there.
+fn outside(request: &HandOver<'_>) -> Result<(), HandOverError> {
+    let Ok(folder) = request.folder.canonicalize() else { return Ok(()) };
+    let inside = |path: &&PathBuf| path.canonicalize().is_ok_and(|path| path.parent() == Some(&folder));
+    match request.bundle.files().iter().find(inside) {
+        Some(path) => Err(HandOverError::Inside { path: path.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// Where an installer comes from.
+enum From {
+    File(PathBuf),
+    Bundle(Digest),
+}
+
+/// One for each platform of the bundle, before anything is written. A bundle of extras needs none.
+fn installers(request: &HandOver<'_>) -> Result<Vec<(String, Platform, From)>, HandOverError> {
+    let manifest = request.bundle.manifest();
+    let given = Installers::look(request.installers, None)?;
+    let mut all = Vec::new();
+    for platform in manifest.platforms.iter().copied() {
+        let carried = manifest.find(&ArtifactKey::Installer, platform).map(|artifact| artifact.digest);
+        let source = match (given.path(platform), carried) {
+            (Ok(path), _) => From::File(path.to_owned()),
+            (Err(_), Some(digest)) if request.bundle.has_blob(&digest) => From::Bundle(digest),
+            (Err(_), None) if manifest.cluster.is_none() => continue,
+            (Err(_), _) => {
+                return Err(HandOverError::NoInstaller { platform, delta: request.bundle.layout().is_delta() });
+            }
+        };
+        all.push((format!("{}-linux-{}", spec_names::INSTALLER, platform.arch), platform, source));
+    }
+    Ok(all)
+}
+
+/// The bundle's files in the folder. Volumes stay as they are, unless another size is asked for.
+fn write_bundle(
+    request: &HandOver<'_>,
+    folder: &Folder,
+    stem: &str,
+    report: Report<'_>,
+) -> Result<Vec<PathBuf>, HandOverError> {
+    let target = names::bundle_file(folder.path(), stem);
+    let files = request.bundle.files();
+    if files.len() < 2 || request.split.is_some() {
+        let written = join(request.bundle, &target, request.split, &progress(report, "write"))?;
+        absent_others(&target, &written.files)?;
+        return Ok(written.files);
+    }
+    let (mut written, mut done) = (Vec::new(), 0);
+    for (path, number) in files.iter().zip(1..) {
+        let name = format!("{stem}.tar.zst.{number:03}");
+        folder.put(&name, 0o644, File::open(path).map_err(io_error("open", path))?)?;
+        let copied = folder.path().join(&name);
+        done += copied.metadata().map_err(io_error("examine", &copied))?.len();
+        progress(report, "write")(done, request.bundle.size());
+        written.push(copied);
+    }
+    absent_others(&target, &written)?;
+    Ok(written)
+}
+
+/// With --force: what an earlier hand-over of the same name has left and this one does not have.
+fn absent_others(target: &Path, written: &[PathBuf]) -> Result<(), HandOverError> {
+    if !written.contains(&target.to_owned()) {
+        absent(target)?;
+    }
+    let volume = |number: usize| PathBuf::from(format!("{}.{number:03}", target.display()));
+    let first = if written.contains(&target.to_owned()) { 1 } else { written.len() + 1 };
+    for path in (first..=999).map(volume) {
+        if !path.exists() {
+            break;
+        }
+        absent(&path)?;
+    }
+    Ok(())
+}
+
+fn sign_bundle(signer: &Signer<'_>, written: &[PathBuf]) -> Result<(), HandOverError> {
+    let Some(first) = written.first() else { return Ok(()) };
+    let open = Signing::open(first)?;
+    let mut all = open.bundle().signatures().to_vec();
+    if all.iter().any(|signature| signature.key_id == signer.key_id) {
+        return Ok(());
+    }
+    all.push(sign(signer, open.bundle().manifest_json())?);
+    open.replace(&all, &|_, _| {})?;
+    Ok(())
+}
+
+fn sign(signer: &Signer<'_>, bytes: &[u8]) -> Result<Signature, HandOverError> {
+    (signer.sign)(bytes).map_err(|(code, problem)| HandOverError::Sign { code, problem })
+}
+
+/// DER of ECDSA, the 64 bytes of Ed25519: what openssl takes.
+fn raw_signature(signer: &Signer<'_>, bytes: &[u8]) -> Result<Vec<u8>, HandOverError> {
+    let signature = sign(signer, bytes)?;
+    STANDARD.decode(&signature.sig).map_err(|e| HandOverError::Sign {
+        code: ExitCode::Internal,
+        problem: format!("the signature is no base64: {e}"),
+    })
+}
+
+fn page(
+    request: &HandOver<'_>,
+    there: &Bundle,
+    stem: &str,
+    files: &[String],
+    installers: &[(String, Platform)],
+) -> String {
+    let manifest = there.manifest();
+    let ascii = |text: &str| text.chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' }).collect();
+    let cluster = manifest.cluster.as_ref();
+    let installers: Vec<(String, Arch)> = installers.iter().map(|(name, p)| (name.clone(), p.arch)).collect();
+    let algorithm = request.signer.and_then(|signer| {
+        there.signatures().iter().find(|signature| signature.key_id == signer.key_id).map(|s| s.alg.clone())
+    });
+    readme::text(&Page {
+        stem,
+        files,
+        cluster: cluster.map(|c| ascii(&format!("Kubernetes {}, {}, {}", c.kubernetes, c.runtime, c.network))),
+        installers: &installers,
+        signed: algorithm.as_deref(),
+        bundle_signed: !there.signatures().is_empty(),
+        delta: there.layout().is_delta(),
+        manifest: there.manifest_digest().hex(),
+    })
+}
+
+fn progress<'r>(report: Report<'r>, what: &'static str) -> impl Fn(u64, u64) + Sync + 'r {
+    move |done, total| {
+        let (what, unit) = (what.to_owned(), "bytes".to_owned());
+        report(EventKind::Progress { what, done, total: Some(total), unit });
+    }
+}
+
+fn digest(path: &Path) -> Result<Digest, HandOverError> {
+    let mut hasher = kubexm_spec::digest::Hasher::default();
+    let mut file = File::open(path).map_err(io_error("open", path))?;
+    let mut piece = vec![0; 1 << 20];
+    loop {
+        match std::io::Read::read(&mut file, &mut piece).map_err(io_error("read", path))? {
+            0 => return Ok(hasher.finish()),
+            read => hasher.update(&piece[..read]),
+        }
+    }
+}
+
+fn absent(path: &Path) -> Result<(), HandOverError> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io_error("remove", path)(e)),
+        _ => Ok(()),
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

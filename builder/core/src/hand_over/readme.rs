@@ -1,0 +1,152 @@
+//! The page of instructions: plain ASCII, short lines, for somebody tired at an old host.
+
+use kubexm_spec::Arch;
+
+/// What the page is about.
+pub(super) struct Page<'a> {
+    pub(super) stem: &'a str,
+    /// The bundle's file, or its volumes.
+    pub(super) files: &'a [String],
+    /// The cluster, in words; none in a bundle of extras.
+    pub(super) cluster: Option<String>,
+    /// Names of the installers and what they are for.
+    pub(super) installers: &'a [(String, Arch)],
+    /// How `NAME.sums` is signed; none when it is not.
+    pub(super) signed: Option<&'a str>,
+    /// Whether the bundle itself is signed.
+    pub(super) bundle_signed: bool,
+    /// It needs another bundle.
+    pub(super) delta: bool,
+    /// sha256 of manifest.json.
+    pub(super) manifest: String,
+}
+
+/// The text. Every line has at most 72 characters, but for those with a long name in them.
+pub(super) fn text(page: &Page<'_>) -> String {
+    let Page { stem, files, .. } = page;
+    let mut text = format!("{stem}\n{}\n\n", "=".repeat(stem.len().min(72)));
+    match &page.cluster {
+        Some(cluster) => text.push_str(&format!("Carries: {cluster}.\n")),
+        None => text.push_str("Carries files and images, and no cluster.\n"),
+    }
+    text.push_str(&format!("Manifest sha256: {}\n\n", page.manifest));
+    if page.delta {
+        text.push_str(
+            "THIS IS A DELTA. It holds only what an earlier bundle does not.\n\
+             Keep that one: give it with --base wherever this one is given.\n\n",
+        );
+    }
+    if files.len() > 1 {
+        text.push_str(&format!(
+            "The bundle lies in {} volumes. They are used as they are, in any\n\
+             folders; nothing has to be joined or unpacked.\n\n",
+            files.len()
+        ));
+    }
+    let mut step = 0;
+    let mut heading = |title: &str| {
+        step += 1;
+        format!("{step}. {title}\n{}\n", "-".repeat(title.len() + 3))
+    };
+    if let Some(algorithm) = page.signed {
+        text.push_str(&heading("Is it from whom you think?"));
+        text.push_str(&format!(
+            "Take release.pub, the sender's public key, from ANOTHER way: you have\n\
+             it already, or it came by another person, or its sum was read to you\n\
+             on the telephone:\n\n    openssl pkey -pubin -in release.pub -outform DER | sha256sum\n\n\
+             {stem}.pub in this folder is a copy for convenience. It proves\n\
+             nothing: who can change the bundle can change it too. Then:\n\n"
+        ));
+        text.push_str(&match algorithm {
+            "ed25519" => format!(
+                "    openssl pkeyutl -verify -pubin -inkey release.pub -rawin \\\n        \
+                 -in {stem}.sums -sigfile {stem}.sums.sig\n\n\
+                 must say: Signature Verified Successfully (needs OpenSSL 3).\n\n"
+            ),
+            _ => format!(
+                "    openssl dgst -sha256 -verify release.pub \\\n        -signature {stem}.sums.sig {stem}.sums\n\n\
+                 must say: Verified OK\n\n"
+            ),
+        });
+    }
+    text.push_str(&heading("Is every byte here?"));
+    text.push_str(&format!(
+        "    sha256sum -c {stem}.sums\n\n\
+         must say OK in every line. If a line says FAILED, bring that one file\n\
+         again; the others are good.\n\n"
+    ));
+    if page.signed.is_none() {
+        text.push_str(
+            "Nobody signed these sums: they find damage, and not somebody who\n\
+             changed the bundle and the sums.\n\n",
+        );
+    }
+    if page.installers.is_empty() {
+        text.push_str("kubexm-bundle list, extract and cat take out what is in it.\n");
+        return text;
+    }
+    install(page, &mut text, &mut heading);
+    text
+}
+
+fn install(page: &Page<'_>, text: &mut String, heading: &mut dyn FnMut(&str) -> String) {
+    let bundle = page.files.first().map_or("", String::as_str);
+    let key = if page.bundle_signed { " --key release.pub" } else { "" };
+    let base = if page.delta { " --base EARLIER-BUNDLE" } else { "" };
+    text.push_str(&heading("Make the installer a program"));
+    text.push_str("Ask the host what it is (uname -m), and take the file for it:\n\n");
+    for (name, arch) in page.installers {
+        text.push_str(&format!("    {:8} {name}\n", arch.uname()));
+    }
+    let name = page.installers.first().map_or("", |(name, _)| name.as_str());
+    text.push_str(&format!(
+        "\nSticks often allow no programs to run, so put it on the disk:\n\n    \
+         cp {name} /usr/local/bin/kubexm-install\n    chmod +x /usr/local/bin/kubexm-install\n\n"
+    ));
+    text.push_str(&heading("Look at the hosts; this changes nothing"));
+    text.push_str(&format!("    kubexm-install preflight --bundle {bundle}{key}{base}\n\n"));
+    text.push_str(
+        "It reads every byte of the bundle, and says which host lacks what.\n\
+         Another cluster.yaml than the one in the bundle: -f cluster.yaml\n\n",
+    );
+    text.push_str(&heading("Install"));
+    text.push_str(&format!("    kubexm-install create --bundle {bundle}{key}{base}\n\n"));
+    text.push_str(
+        "It shows the plan and asks before it changes anything. What was cut off\n\
+         goes on with: kubexm-install resume\n",
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_plain_ascii_in_short_lines_and_names_each_file() {
+        let installers = [("kubexm-install-linux-amd64".to_owned(), Arch::Amd64)];
+        let files = ["site.tar.zst.001".to_owned(), "site.tar.zst.002".to_owned()];
+        for signed in [None, Some("ed25519"), Some("ecdsa-p256-sha256")] {
+            let page = Page {
+                stem: "site",
+                files: &files,
+                cluster: Some("Kubernetes v1.34.4, containerd 2.2.1".into()),
+                installers: &installers,
+                signed,
+                bundle_signed: signed.is_some(),
+                delta: true,
+                manifest: "0".repeat(64),
+            };
+            let text = text(&page);
+            assert!(text.is_ascii() && !text.contains('\t') && !text.contains('\r'));
+            let long: Vec<_> =
+                text.lines().filter(|l| l.len() > 72 && !l.contains("--bundle") && !l.contains("Manifest")).collect();
+            assert!(long.is_empty(), "{long:#?}");
+            for word in
+                ["2 volumes", "DELTA", "kubexm-install-linux-amd64", "sha256sum -c site.sums", "site.tar.zst.001"]
+            {
+                assert!(text.contains(word), "{word}: {text}");
+            }
+            assert_eq!(text.contains("proves"), signed.is_some());
+        }
+    }
+}
