@@ -5,16 +5,19 @@
 
 mod cluster;
 mod contents;
+mod copy;
 mod disk;
 mod events;
 mod extract;
 mod extras;
 mod faults;
+mod handover;
 mod http;
 mod images;
 mod input;
 mod kill;
 mod materials;
+mod parts;
 mod paths;
 mod pull;
 mod push;
@@ -23,5 +26,6 @@ mod server;
 mod sign;
 mod sign_referees;
 mod site;
+mod stock;
 mod verify;
 mod zones;
