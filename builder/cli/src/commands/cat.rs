@@ -38,6 +38,9 @@ pub struct Args {
     /// Where an item is for several platforms: linux/amd64 or linux/arm64
     #[arg(long, value_name = "OS/ARCH")]
     platform: Option<Platform>,
+    /// Of a delta: a bundle that has what it leaves out; may be given several times
+    #[arg(long = "base", value_name = "BUNDLE")]
+    bases: Vec<PathBuf>,
 }
 
 /// A range as HTTP writes it (RFC 9110, 14.1.1).
@@ -66,7 +69,7 @@ impl FromStr for Range {
 }
 
 pub fn run(args: &Args, _: &Display) -> Result<(), Failure> {
-    let bundle = input::bundle(&args.bundle)?;
+    let bundle = input::bundle_on(std::slice::from_ref(&args.bundle), &args.bases)?;
     let failed = |e: &ExtractError| Failure::from_error(e.exit_code(), e);
     // A digest is that of a blob, whatever artifact it belongs to.
     let name = match (args.item.parse(), find(bundle.manifest(), &args.item, args.platform)) {
@@ -85,7 +88,7 @@ pub fn run(args: &Args, _: &Display) -> Result<(), Failure> {
     };
     let reader = reader.map_err(|e| match e {
         ArchiveError::BeyondEnd { .. } => Failure::from_error(ExitCode::Usage, &e),
-        e => Failure::from_error(e.exit_code(), &e),
+        e => failed(&ExtractError::from(e).of_delta(&bundle)),
     })?;
     let length = args.range.and_then(|range| Some((range.end? - range.start).saturating_add(1)));
     copy(reader, length.unwrap_or(u64::MAX))

@@ -49,6 +49,9 @@ pub struct Args {
     /// Where an item is for several platforms: linux/amd64 or linux/arm64
     #[arg(long, value_name = "OS/ARCH")]
     platform: Option<Platform>,
+    /// Of a delta: a bundle that has what it leaves out; may be given several times
+    #[arg(long = "base", value_name = "BUNDLE")]
+    bases: Vec<PathBuf>,
     /// Overwrite files that are there
     #[arg(long)]
     force: bool,
@@ -58,8 +61,11 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let bundle = input::bundle(&args.bundle)?;
-    let (document, summary) = take_out(args, &bundle, display).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+    let bundle = input::bundle_on(std::slice::from_ref(&args.bundle), &args.bases)?;
+    let (document, summary) = take_out(args, &bundle, display).map_err(|e| {
+        let e = e.of_delta(&bundle);
+        Failure::from_error(e.exit_code(), &e)
+    })?;
     match display.mode() {
         Mode::Json => display.answer(&document.to_string()),
         _ => display.answer(&summary),

@@ -23,15 +23,15 @@ fn body(path: &str) -> Vec<u8> {
     }
 }
 
-struct Lab {
-    site: Site,
+pub struct Lab {
+    pub site: Site,
     server: Server,
     _registry: Registry,
 }
 
 impl Lab {
     /// Everything that the dry run names is made: programs pinned by an overlay, images pushed under upstream's tags.
-    fn new() -> Self {
+    pub fn new() -> Self {
         let (site, registry) = (Site::new(), Registry::start(Setup::default()));
         let server = Server::start(|request| file(request, &body(&request.path)));
         let head = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: lab}\nspec:\n";
@@ -67,7 +67,7 @@ impl Lab {
         Self { site, server, _registry: registry }
     }
 
-    fn build(&self) -> Ended {
+    pub fn build(&self) -> Ended {
         self.site.build(&["--zone", "zone.yaml", "--catalogue", "overlay.yaml", "--installer", "kubexm-install"])
     }
 }

@@ -179,3 +179,55 @@ fn what_is_not_there_is_answered_with_what_is_near() {
     extract(&site, &[], ExitCode::Usage);
     extract(&site, &["--all", "lock.yaml"], ExitCode::Usage);
 }
+
+#[test]
+fn what_a_delta_leaves_out_comes_from_its_base_and_is_named_without_it() {
+    let site = sample();
+    std::fs::rename(site.path("out.tar.zst"), site.path("base.tar.zst")).unwrap();
+    site.write("a.txt", "another text");
+    site.built(&[]);
+    std::fs::rename(site.path("out.tar.zst"), site.path("full.tar.zst")).unwrap();
+    site.built(&["--base", "base.tar.zst"]);
+    extract(&site, &["file/a.txt", "-C", "here"], ExitCode::Ok);
+    assert_eq!(std::fs::read_to_string(site.path("here/a.txt")).unwrap(), "another text");
+    for verb in [&["extract", "out.tar.zst", "file/big.bin", "-C", "here"][..], &["cat", "out.tar.zst", "file/big.bin"]]
+    {
+        let text = site.run(verb).must(ExitCode::BundleIncomplete).err;
+        says(&text, &["out.tar.zst is a delta and leaves out blobs/sha256/", "--base"]);
+    }
+    extract(&site, &["file/big.bin", "-C", "here", "--base", "base.tar.zst"], ExitCode::Ok);
+    assert_eq!(std::fs::read(site.path("here/big.bin")).unwrap(), noise(5, 9 << 20));
+    // The whole delta on its base is the full bundle but for what says how the file stores it.
+    extract(&site, &["--all", "-C", "delta", "--base", "base.tar.zst"], ExitCode::Ok);
+    site.run(&["extract", "full.tar.zst", "--all", "-C", "full"]).must(ExitCode::Ok);
+    let diff = Command::new("diff").arg("-rq").args([site.path("delta"), site.path("full")]).output().unwrap();
+    let told = String::from_utf8(diff.stdout).unwrap();
+    assert!(told.lines().count() == 1 && told.contains("layout.json"), "{told}");
+    // Its own members only are what diff says that it carries.
+    let members = |bundle: &str| -> Vec<Value> {
+        let listed = site.run(&["list", "--members", "--json", bundle]).must(ExitCode::Ok).document();
+        listed["members"].as_array().unwrap().clone()
+    };
+    let carried: Vec<Value> = members("out.tar.zst").into_iter().filter(|row| row.get("leftOut").is_none()).collect();
+    let told = site.run(&["diff", "--json", "base.tar.zst", "full.tar.zst"]).must(ExitCode::Ok).document();
+    let head = 3;
+    assert_eq!(told["delta"]["members"], carried.len() - head);
+    let stored: u64 = carried[head..].iter().map(|row| row["stored"].as_u64().unwrap()).sum();
+    assert_eq!(told["delta"]["stored"], stored);
+    assert_eq!(members("out.tar.zst").len(), members("full.tar.zst").len());
+}
+
+#[test]
+fn a_split_bundle_is_taken_apart_like_one_in_a_file() {
+    let site = sample();
+    extract(&site, &["--all", "-C", "one"], ExitCode::Ok);
+    std::fs::remove_file(site.path("out.tar.zst")).unwrap();
+    site.build(&["--split", "9M"]).must(ExitCode::Ok);
+    let first = names(&site.path("")).into_iter().find(|name| name.ends_with(".tar.zst.001")).unwrap();
+    site.run(&["extract", &first, "--all", "-C", "volumes"]).must(ExitCode::Ok);
+    let diff = Command::new("diff").arg("-r").args([site.path("one"), site.path("volumes")]).output().unwrap();
+    assert!(diff.status.success(), "{}", String::from_utf8_lossy(&diff.stdout));
+    site.run(&["cat", &first, "file/a.txt"]).must(ExitCode::Ok);
+    let files = site.run(&["provenance", &first, "--files"]).must(ExitCode::Ok).document()["subject"].clone();
+    assert_eq!(files.as_array().unwrap().len(), 3, "manifest.json and two volumes: {files}");
+}

@@ -27,14 +27,14 @@ impl Maker {
         &self.dir
     }
 
-    fn blob(&self, media_type: &str, content: &[u8]) -> Descriptor {
+    pub fn blob(&self, media_type: &str, content: &[u8]) -> Descriptor {
         let digest = Digest::of(content);
         std::fs::write(self.dir.join("blobs/sha256").join(digest.hex()), content).unwrap();
         Descriptor { media_type: media_type.to_owned(), digest, size: content.len() as u64 }
     }
 
     /// Blanks, as no tool would write them again: only the raw bytes have this digest.
-    fn json(&self, media_type: &str, value: &Value) -> Descriptor {
+    pub fn json(&self, media_type: &str, value: &Value) -> Descriptor {
         self.blob(media_type, serde_json::to_string_pretty(value).unwrap().as_bytes())
     }
 

@@ -7,7 +7,7 @@ mod write;
 
 use std::path::PathBuf;
 
-use kubexm_archive::ArchiveError;
+use kubexm_archive::{ArchiveError, Bundle};
 use kubexm_spec::ExitCode;
 
 pub use archive::oci_archive;
@@ -96,6 +96,14 @@ pub enum ExtractError {
         /// The system's answer.
         source: std::io::Error,
     },
+    /// A delta leaves it out.
+    #[error("{} is a delta and leaves out {name}; give the bundle that has it with --base", path.display())]
+    LeftOut {
+        /// The delta.
+        path: PathBuf,
+        /// The member.
+        name: String,
+    },
     /// Reading the bundle failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -106,10 +114,23 @@ fn more(others: usize) -> String {
 }
 
 impl ExtractError {
+    /// The same, but for a member that is missing since the bundle is a delta: that is told as such.
+    #[must_use]
+    pub fn of_delta(self, bundle: &Bundle) -> Self {
+        match self {
+            Self::Archive(ArchiveError::NoSuchMember { path, name })
+                if bundle.left_out().any(|member| member.name == name) =>
+            {
+                Self::LeftOut { path, name }
+            }
+            other => other,
+        }
+    }
+
     /// How a program ends on it.
     pub const fn exit_code(&self) -> ExitCode {
         match self {
-            Self::NoSuchItem { .. } | Self::NotForPlatform { .. } => ExitCode::BundleIncomplete,
+            Self::NoSuchItem { .. } | Self::NotForPlatform { .. } | Self::LeftOut { .. } => ExitCode::BundleIncomplete,
             Self::Ambiguous { .. }
             | Self::WrongKind { .. }
             | Self::Clash { .. }
