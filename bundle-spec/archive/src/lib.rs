@@ -15,6 +15,8 @@ mod documents;
 mod encoding;
 mod error;
 mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod join;
 mod layout;
 mod member_reader;
@@ -53,7 +55,7 @@ pub use merge::merge;
 pub use read::Bundle;
 pub use references::{Incomplete, Missing, check_references};
 pub use sign::{Signed, Signing, detached_path_of, write_detached};
-pub use signature_room::{SIGNATURE_ROOM, Signature, SignatureState};
+pub use signature_room::{SIGNATURE_ROOM, Signature};
 pub use source::ReadAt;
 pub use stream::{Streamed, verify_stream};
 pub use verify::{verify, verify_quick};

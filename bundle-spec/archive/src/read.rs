@@ -12,7 +12,7 @@ use crate::layout::Layout;
 use crate::member_reader::MemberReader;
 use crate::members::{self, StoredAt};
 use crate::open::{Head, Room};
-use crate::signature_room::{Signature, SignatureState};
+use crate::signature_room::Signature;
 use crate::source::{Origin, ReadAt};
 use crate::tail::Tail;
 use crate::trailer::Trailer;
@@ -172,14 +172,6 @@ impl Bundle {
     /// The signatures that the bundle carries, unchecked.
     pub fn signatures(&self) -> &[Signature] {
         &self.0.head.signatures
-    }
-
-    /// Whether it is signed; that is all that is known without a key.
-    pub fn check_signatures(&self) -> SignatureState {
-        if self.0.head.signatures.is_empty() {
-            return SignatureState::Unsigned;
-        }
-        SignatureState::SignedNotChecked { key_ids: self.0.head.signatures.iter().map(|s| s.key_id.clone()).collect() }
     }
 
     /// Every member in the order of the file, manifest.json first; what a delta leaves out is not among them.

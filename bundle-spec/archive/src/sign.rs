@@ -92,7 +92,7 @@ impl Signing {
             self.file.sync_all().map_err(io_error("write out", &self.path))?;
         }
         let sums = self.mend_sums(progress)?;
-        Ok(Signed { file: self.path, sums })
+        Ok(Signed { file: self.path.clone(), sums })
     }
 
     fn frame(&self, signatures: &[Signature]) -> Result<Vec<u8>, ArchiveError> {
@@ -145,6 +145,14 @@ impl Signing {
                 Err(e) => return Err(failed(e)),
             }
         }
+    }
+}
+
+impl Drop for Signing {
+    /// Closing alone would leave the lock to a child process that another thread has forked and that has not begun yet.
+    fn drop(&mut self) {
+        // What cannot be unlocked is unlocked by the end of the process.
+        let _ = self.file.unlock();
     }
 }
 

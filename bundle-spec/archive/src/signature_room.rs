@@ -86,27 +86,6 @@ pub fn from_json(json: &[u8]) -> Result<Vec<Signature>, String> {
     Ok(all)
 }
 
-/// What is known about who made the bundle, without a key at hand.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SignatureState {
-    /// Nobody signed it.
-    Unsigned,
-    /// Signed by these keys, and **not checked**: never to be shown as verified.
-    SignedNotChecked {
-        /// Their ids.
-        key_ids: Vec<String>,
-    },
-}
-
-impl std::fmt::Display for SignatureState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Unsigned => f.write_str("unsigned"),
-            Self::SignedNotChecked { key_ids } => write!(f, "signed by {}, not checked", key_ids.join(", ")),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::io::Read;
 
-use kubexm_archive::{ArchiveError, Bundle, Encoding, Input, Options, SignatureState, members, verify, write};
+use kubexm_archive::{ArchiveError, Bundle, Encoding, Input, Options, members, verify, write};
 use kubexm_spec::{Digest, ExitCode};
 use proptest::prelude::*;
 use support::forge::Forged;
@@ -127,7 +127,7 @@ fn what_is_asked_for_and_not_there_or_too_large_is_an_error_that_names_it() {
     assert_eq!(missing.exit_code(), ExitCode::BundleIncomplete);
     assert!(missing.to_string().contains("catalogue.json"), "{missing}");
     assert!(matches!(bundle.read("lock.yaml", 7), Err(ArchiveError::TooLarge { size: 8, limit: 7, .. })));
-    assert_eq!(bundle.check_signatures(), SignatureState::Unsigned);
+    assert_eq!(bundle.signatures(), []);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,9 @@ const OUTPUT_LIMIT: u64 = 64 << 10;
 
 /// The last bytes of its standard error that are shown.
 const SHOWN: usize = 2000;
+
+/// How long its last words are waited for when it has ended.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// How often the program is looked at when it has closed its output and not ended.
 const LOOK: Duration = Duration::from_millis(10);
@@ -65,20 +68,19 @@ impl Signer {
             // Not all of it read: the signature shows whether that matters.
             thread::spawn(move || stdin.write_all(&input));
         }
-        let stdout = child.stdout.take().map(|stdout| collected(stdout, OUTPUT_LIMIT));
-        let stderr = child.stderr.take().map(|stderr| collected(stderr, u64::MAX));
+        let stdout = child.stdout.take().map(|stdout| aside(move || first(stdout)));
+        let stderr = child.stderr.take().map(|stderr| aside(move || last(stderr)));
         let late = || self.failed(format!("did not end within {} s and was stopped", self.timeout.as_secs()), "");
-        let take = |from: Option<Receiver<io::Result<Vec<u8>>>>| match from {
-            None => Ok(Vec::new()),
-            Some(from) => match from.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Ok(bytes)) => Ok(bytes),
-                Ok(Err(e)) => Err(self.failed(format!("gave what cannot be read: {e}"), "")),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Err(late()),
-            },
+        let output = match stdout.map(|stdout| stdout.recv_timeout(deadline.saturating_duration_since(Instant::now())))
+        {
+            None => Vec::new(),
+            Some(Ok(Ok(bytes))) => bytes,
+            Some(Ok(Err(e))) => return Err(self.failed(format!("gave what cannot be read: {e}"), "")),
+            Some(Err(_)) => return Err(late()),
         };
-        let output = take(stdout)?;
-        let said = take(stderr)?;
         let status = ended(child, deadline).map_err(|e| self.failed(format!("cannot be waited for: {e}"), ""))?;
+        // What it left running may hold its standard error open for ever.
+        let said = stderr.and_then(|stderr| stderr.recv_timeout(GRACE).ok()?.ok()).unwrap_or_default();
         match status {
             None => Err(late()),
             // Told first: the program was cut off, and may have failed on that.
@@ -103,17 +105,19 @@ impl Signer {
     }
 }
 
-/// Everything up to one byte more than the limit.
-fn collected(from: impl Read + Send + 'static, limit: u64) -> Receiver<io::Result<Vec<u8>>> {
+/// What a read on a thread of its own gives.
+fn aside(read: impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
     let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let result =
-            if limit == u64::MAX { last(from) } else { from.take(limit + 1).read_to_end(&mut bytes).map(|_| bytes) };
-        // Nobody waits any more when the program was too slow.
-        let _ = sender.send(result);
-    });
+    // Nobody waits any more when the program was too slow.
+    thread::spawn(move || drop(sender.send(read())));
     receiver
+}
+
+/// Everything up to one byte more than the limit.
+fn first(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(OUTPUT_LIMIT + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The last bytes of all there is, in bounded memory.
