@@ -17,6 +17,11 @@ COMPARED = [
     ("verify", "sha256sum-file", "verify", "sha256sum of the bundle's file"),
     ("verify", "sha256sum-content", "verify", "sha256sum of its content, unpacked"),
     ("create", "by-hand", "install on one host", "a shell script: ssh, kubeadm, kubectl"),
+    ("archive-write", "archive-tar-zstd", "write about 1 GB", "tar + zstd -1 -T0, still in memory"),
+    ("archive-verify", "archive-limit", "verify it", "read, decompress and sha256 on all cores, nothing else"),
+    ("archive-verify", "archive-unpack-sum", "verify it", "zstd -dc + tar -x, sha256sum on all cores"),
+    ("archive-quick", "archive-verify", "verify --quick", "verify"),
+    ("archive-member", "archive-read-all", "1 MB from the middle of 2 GB", "zstd -dc of all of it"),
     ("fleet-create", "fleet-by-hand", "install on three hosts", "a shell script: ssh, kubeadm, kubectl, hosts in parallel"),
     ("fleet-again", "ansible", "create on three hosts where all holds", "ansible looking at the same files, units and packages"),
 ]
@@ -25,6 +30,11 @@ MEMORY = [
     ("verify", "verify"),
     ("create", "install, where it is called"),
     ("create-again", "install again"),
+    ("archive-write", "write about 1 GB"),
+    ("archive-write-1g", "write 1 GiB"),
+    ("archive-write-8g", "write 8 GiB"),
+    ("archive-verify-1g", "verify 1 GiB"),
+    ("archive-verify-8g", "verify 8 GiB"),
     ("fleet-create", "install on three hosts, where it is called"),
     ("fleet-again", "the same again"),
 ]
@@ -76,6 +86,18 @@ def steps(kind):
     return {step: statistics.median(times) for step, times in found.items()}, sorted(outcomes)
 
 
+def sizes():
+    """What the archive makes of the corpus, beside others."""
+    if not (ours := number("ours.size")):
+        return []
+    corpus, theirs, full, delta = (number(f"{name}.size") for name in ("corpus", "theirs", "next", "delta"))
+    return [
+        {"what": "bundle of the corpus, beside tar + zstd -1 of it", "bytes": ours, "besideBytes": theirs, "ratio": round(ours / theirs, 3)},
+        {"what": "bundle of the corpus, beside its files", "bytes": ours, "besideBytes": corpus, "ratio": round(ours / corpus, 3)},
+        {"what": "delta with all of Kubernetes' programs changed, beside the full bundle", "bytes": delta, "besideBytes": full, "ratio": round(delta / full, 3)},
+    ]
+
+
 def again():
     if not samples["create-again"]:
         return None
@@ -125,6 +147,7 @@ document = {
     "cachedFilesBytes": number("files.size"),
     "tarZstdBytes": number("tar.size"),
     "comparisons": list(comparisons()),
+    "sizes": sizes(),
     "again": again(),
     "peakMemory": memory(),
     "diskOnRegistryHost": disk(),
@@ -159,6 +182,12 @@ def table():
     for c in document["comparisons"]:
         ours, theirs = c["seconds"], c["besideSeconds"]
         row(c["what"], spread(ours), cpu(c["what"], ours), c["beside"], spread(theirs), cpu(c["what"], theirs), f"{c['ratio']:.2f}", str(c["rounds"]))
+    if document["sizes"]:
+        print()
+        row("size", "", "beside", "ratio")
+        row("---", "---:", "---:", "---:")
+        for s in document["sizes"]:
+            row(s["what"], mib(s["bytes"]), mib(s["besideBytes"]), f"{s['ratio']:.3f}")
     if found := document["again"]:
         print(f"\nInstall again, where all holds already: {spread(found['seconds'])}; steps ended {', '.join(found['outcomes'])}.\n")
         row("step", "first time", "again")
