@@ -22,3 +22,16 @@ check "indexes are byte for byte upstream's, with the platform that is not carri
   digest=\$(sed -n 's,.*registry.k8s.io/pause:3.10.1\": sha256:\([0-9a-f]*\).*,\1,p' '$LAB_OVERLAY')
   grep -q arm64 \"$WORK/layout/blobs/sha256/\$digest\""
 rm -rf "$WORK/layout"
+
+# The same bundle in parts, as scenes further on install it.
+check "a key pair is made" "$BUNDLE" keygen -o "$WORK/release"
+mkdir "$WORK/stick"
+check "the same bundle is built in volumes" build --split 100M -o "$WORK/stick/lab.tar.zst"
+check "a volume is signed in place" "$BUNDLE" sign --key "$WORK/release.key" "$WORK/stick/lab.tar.zst.001"
+check "the volumes verify where they lie, by the key" "$BUNDLE" verify --key "$WORK/release.pub" "$WORK/stick"
+check "the sums are still those of the volumes" bash -c "cd '$WORK/stick' && sha256sum --quiet -c lab.sums"
+check "the volumes verify as one stream" bash -c "cat '$WORK'/stick/lab.tar.zst.0* | '$BUNDLE' verify --key '$WORK/release.pub' -"
+check "a delta on the bundle leaves out every blob" bash -c "
+  '$BUNDLE' build -f '$WORK/cluster.yaml' --zone '$LAB_ZONE' --catalogue '$LAB_OVERLAY' --cache '$WORK/cache' --base '$FILE' -o '$WORK/delta.tar.zst' &&
+  [ \$(stat -c %s '$WORK/delta.tar.zst') -lt 200000 ] && '$BUNDLE' merge '$FILE' '$WORK/delta.tar.zst' -o '$WORK/merged.tar.zst' && cmp '$FILE' '$WORK/merged.tar.zst'"
+rm -f "$WORK/merged.tar.zst"

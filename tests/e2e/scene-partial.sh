@@ -3,6 +3,12 @@
 . "$ROOT/tests/e2e/fleet.sh"
 say "one worker with a full disk"
 HOME_NAME=home-partial
+# From volumes, and only because a key that is trusted here has signed them.
+WHOLE=$FILE
+FILE=$WORK/stick
+mkdir -p "$WORK/$HOME_NAME/trusted-keys"
+cp "$WORK/release.pub" "$WORK/$HOME_NAME/trusted-keys/"
+check "an unsigned bundle is refused where a key is trusted" exits 34 install plan create --bundle "$WHOLE" -f "$WORK/cluster.yaml"
 lab host down --all
 fleet_up
 lab host disk n3 /var/lib/containerd full
@@ -32,3 +38,4 @@ check "with room on its disk, resume takes the worker in" fleet_resume
 check "all three are Ready" fleet_becomes_ready 60
 lab host down --all
 HOME_NAME=home
+FILE=$WHOLE
