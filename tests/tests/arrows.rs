@@ -11,6 +11,7 @@ use std::process::Command;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("kubexm-spec", &[]),
     ("kubexm-archive", &["kubexm-spec"]),
+    ("kubexm-fuzz", &["kubexm-spec", "kubexm-archive", "kubexm-signing", "kubexm-builder"]),
     ("kubexm-signing", &["kubexm-spec", "kubexm-archive"]),
     ("kubexm-transport", &["kubexm-spec", "kubexm-archive"]),
     ("kubexm-terminal", &["kubexm-spec"]),

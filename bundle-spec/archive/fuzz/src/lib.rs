@@ -1,0 +1,60 @@
+//! Every parser of bytes that somebody else wrote, as a function of any bytes that must end, without a panic and without
+//! memory that the bytes do not pay for.
+//!
+//! `tests/short.rs` drives them with a small mutator over `corpus/` in every run of the tests; `libfuzzer/` drives the same
+//! functions with coverage: `cargo +nightly fuzz run --fuzz-dir bundle-spec/archive/fuzz/libfuzzer NAME`.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a target dies of what it finds")]
+
+#[path = "../../tests/support/mod.rs"]
+mod support;
+
+mod bundles;
+mod documents;
+mod keys;
+mod memory;
+
+use kubexm_archive::fuzzing;
+
+/// A parser.
+pub struct Target {
+    /// Name of its folder in `corpus/`, and of its libFuzzer program.
+    pub name: &'static str,
+    /// Feeds it.
+    pub run: fn(&[u8]),
+}
+
+const fn target(name: &'static str, run: fn(&[u8])) -> Target {
+    Target { name, run }
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    target("open", bundles::open),
+    target("stream", bundles::stream),
+    target("tail", bundles::tail),
+    target("tar", bundles::tar),
+    target("volumes", bundles::volumes),
+    target("manifest", bundles::manifest),
+    target("references", bundles::references),
+    target("seek_table", fuzzing::seek_table),
+    target("trailer", fuzzing::trailer),
+    target("volume_header", fuzzing::volume_header),
+    target("tar_header", fuzzing::tar_header),
+    target("frame", fuzzing::frame),
+    target("signatures", keys::signatures),
+    target("public_key", keys::public_key),
+    target("inventory", documents::inventory),
+    target("artifact", documents::artifact),
+    target("cluster", documents::cluster),
+];
+
+/// Feeds the target of that name.
+pub fn run(name: &str, bytes: &[u8]) {
+    (TARGETS.iter().find(|target| target.name == name).unwrap().run)(bytes);
+}
+
+/// Honest inputs for the targets whose inputs are whole files; the others begin with what is in `corpus/`.
+pub fn seeds(name: &str) -> Vec<Vec<u8>> {
+    bundles::seeds(name)
+}
