@@ -100,7 +100,7 @@ impl Display {
     /// An answer of the program, on standard output.
     pub fn answer(&self, text: &str) {
         self.clear();
-        let _ = writeln!(std::io::stdout().lock(), "{}", text.trim_end());
+        let _ = writeln!(std::io::stdout().lock(), "{}", text::harmless(text.trim_end()));
     }
 
     /// Takes the progress bar away, before a question or an answer.
@@ -184,7 +184,7 @@ impl Display {
 /// A line for people, above the bar when there is one.
 fn say(state: &State, line: &str) {
     let write = || {
-        let _ = writeln!(std::io::stderr().lock(), "{line}");
+        let _ = writeln!(std::io::stderr().lock(), "{}", text::harmless(line));
     };
     match &state.bar {
         Some((_, bar)) => bar.suspend(write),

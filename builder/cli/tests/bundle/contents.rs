@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::images::two_platforms;
 use crate::site::{Site, noise, says};
+use crate::verify::rewrite;
 
 /// Two files (one of more than one frame) and an image, for both platforms: `out.tar.zst`.
 pub fn sample() -> Site {
@@ -215,4 +216,19 @@ fn a_reader_that_has_enough_ends_cat_without_an_error() {
     let output = Command::new("bash").args(["-c", &shell]).current_dir(site.path("")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "10");
+}
+
+#[test]
+fn a_name_in_a_bundle_cannot_steer_the_terminal_of_who_looks_at_it() {
+    let site = sample();
+    rewrite(&site, &site.path("bad.tar.zst"), None, |manifest| {
+        manifest.artifacts[0].version = "1\u{1b}[2J".to_owned();
+        manifest.artifacts[0].name = "\u{1b}]0;x\u{7}".to_owned();
+    });
+    for verb in [&["list", "bad.tar.zst"][..], &["inspect", "bad.tar.zst"], &["diff", "out.tar.zst", "bad.tar.zst"]] {
+        let ended = site.run(verb).must(ExitCode::Ok);
+        assert!(!ended.out.contains(['\u{1b}', '\u{7}']), "{verb:?}: {:?}", ended.out);
+    }
+    let refused = site.run(&["extract", "bad.tar.zst", "file/a.txt"]).must(ExitCode::BundleDamaged);
+    assert!(!refused.err.contains('\u{1b}'));
 }
