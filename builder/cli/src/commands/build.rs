@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kubexm_archive::Options;
+use kubexm_archive::{Bundle, Options};
 use kubexm_builder::build::{Request, build};
 use kubexm_builder::origins::Origins;
 use kubexm_builder::origins::installer::Installers;
@@ -14,6 +14,8 @@ use kubexm_terminal::{Display, Failure, Mode, bytes};
 use kubexm_transport::{HttpClient, HttpOptions, OciRegistry, Store};
 use serde_json::json;
 
+use super::hand_over::{self, What};
+use super::signing_key::KeyArgs;
 use super::{input, network, size, written};
 use crate::home;
 
@@ -26,6 +28,7 @@ use crate::home;
 ///   kubexm-bundle build --kubernetes v1.34.4 --zone cn
 ///   kubexm-bundle build -f cluster.yaml --dry-run            # what would go in; needs no network
 ///   kubexm-bundle build -f cluster.yaml --split 4095M        # for a FAT32 stick
+///   kubexm-bundle build -f cluster.yaml --split 4095M --hand-over carry --key release.key
 ///   kubexm-bundle build -f cluster.yaml --base inventory.json -o site-delta.tar.zst
 ///   kubexm-bundle build -f cluster.yaml --zone mirror.yaml --catalogue own-builds.yaml -o site.tar.zst
 #[derive(Debug, clap::Args)]
@@ -65,6 +68,11 @@ pub struct Args {
     /// kubexm-install of a platform, when it does not lie beside this program; may be given several times
     #[arg(long, value_name = "FILE")]
     installer: Vec<PathBuf>,
+    /// Then make a folder to be carried by hand (see hand-over --help), with volumes of --split, signed when a key is given
+    #[arg(long, value_name = "DIR")]
+    hand_over: Option<PathBuf>,
+    #[command(flatten)]
+    key: KeyArgs,
     /// Only show what would go in, and from where
     #[arg(long)]
     dry_run: bool,
@@ -84,6 +92,11 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
     warn(warning, display);
     let target = args.output.clone().unwrap_or_else(|| default_name(&cluster, &requirements));
     written::writable(&target)?;
+    let key = args.key.open()?;
+    if key.is_some() && args.hand_over.is_none() {
+        let text = "a key signs what --hand-over makes; give that, or sign the bundle with `kubexm-bundle sign`";
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
     let base = args.base.as_deref().map(input::base).transpose()?;
     let origins = origins(&args)?;
     let request = Request {
@@ -108,6 +121,11 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         1 => String::new(),
         count => format!("{count} volumes, "),
     };
+    if let Some(folder) = &args.hand_over {
+        let bundle = Bundle::open_all(&built.written.files).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+        let what = What { folder, name: None, split: args.split, installers: &args.installer, force: false };
+        data["handOver"] = hand_over::make(&bundle, &what, key.as_ref(), display)?;
+    }
     display.emit(EventKind::Result {
         ok: true,
         exit_code: ExitCode::Ok.code(),

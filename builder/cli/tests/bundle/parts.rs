@@ -134,3 +134,34 @@ fn standard_input_is_verified_in_one_pass_with_the_answers_of_a_file() {
     assert_eq!(pass(b"", &["verify", "-"]).0, 35);
     assert_eq!(pass(&bytes, &["verify", "--quick", "-"]).0, 2);
 }
+
+#[test]
+fn a_build_may_end_in_a_folder_to_be_carried_by_hand() {
+    let site = site("one");
+    site.run(&["keygen", "-o", "release"]).must(ExitCode::Ok);
+    let ended = site.run(&[
+        "build",
+        "--json",
+        "-f",
+        "cluster.yaml",
+        "-o",
+        "out.tar.zst",
+        "--split",
+        "500K",
+        "--hand-over",
+        "carry",
+        "--key",
+        "release.key",
+    ]);
+    let events = ended.must(ExitCode::Ok).out;
+    let last: serde_json::Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
+    let sums = last["data"]["handOver"]["sums"].as_str().unwrap().to_owned();
+    let folder = site.path("carry");
+    let sums = std::path::Path::new(&sums).file_name().unwrap();
+    let checked = std::process::Command::new("sha256sum").arg("-c").arg(sums).current_dir(&folder).output().unwrap();
+    assert!(checked.status.success(), "{checked:?}");
+    assert!(folder.join("README.txt").exists());
+    site.run(&["verify", "--key", "release.pub", "carry"]).must(ExitCode::Ok);
+    // A key that would sign nothing is not taken in silence.
+    site.run(&["build", "-f", "cluster.yaml", "-o", "x.tar.zst", "--key", "release.key"]).must(ExitCode::Usage);
+}
