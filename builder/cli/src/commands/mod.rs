@@ -88,10 +88,8 @@ impl Verb {
 
 /// Runs the verb.
 pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
-    if cli.network.is_said() && matches!(cli.verb, Verb::Init(_) | Verb::Build(_)) {
-        let text =
-            "--plain-http and --ca-file are about a bundle at an address; a build's origins are told in its zone";
-        return Err(Failure::new(ExitCode::Usage, text));
+    if cli.network.is_said() && matches!(cli.verb, Verb::Init(_)) {
+        return Err(Failure::new(ExitCode::Usage, "--plain-http and --ca-file are about a bundle at an address"));
     }
     cli.network.keep();
     network::explained(match cli.verb {

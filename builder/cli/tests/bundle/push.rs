@@ -275,3 +275,35 @@ fn an_address_that_no_registry_can_have_is_refused_before_the_bundle_is_read() {
         assert!(ended.err.contains("oci://HOST/REPO") && !ended.err.contains("sesame"), "{}", ended.err);
     }
 }
+
+/// A program of the lab.
+fn oras(site: &Site, registry: &Registry, args: &[&str]) -> String {
+    let program = distribution_3().with_file_name("oras");
+    assert!(program.exists(), "{} is needed: scripts/lab build makes it", program.display());
+    let mut command = assert_cmd::Command::new(program);
+    command.args(args).arg("--plain-http").arg(format!("{}/site:v1", registry.address));
+    command.current_dir(site.path("")).env("HOME", site.path("home")).env("NO_PROXY", "*");
+    let ended = crate::site::end(&mut command).must(ExitCode::Ok);
+    ended.out
+}
+
+#[test]
+fn oras_sees_the_referrers_and_pulls_what_tar_unpacks() {
+    for program in [Path::new("/usr/bin/docker-registry"), &distribution_3()] {
+        let registry = Registry::start_program(program, Setup::default());
+        let site = site(2, 100_000);
+        site.run(&["keygen", "-o", "release"]).must(ExitCode::Ok);
+        site.run(&["sign", "--key", "release.key", "out.tar.zst"]).must(ExitCode::Ok);
+        let pushed = push(&site, &registry.oci("site:v1"), &[]);
+        let tree = oras(&site, &registry, &["discover", "--format", "tree"]);
+        let kinds = ["application/vnd.kubexm.signature.v1", "application/vnd.cyclonedx+json"];
+        says(&tree, &[pushed["digest"].as_str().unwrap(), kinds[0], kinds[1]]);
+        oras(&site, &registry, &["pull", "-o", "by-oras"]);
+        let unpacked = site.unpack(&site.path("out.tar.zst"));
+        // The signature is a referrer there, and a member here.
+        std::fs::remove_file(unpacked.join("manifest.json.sig")).unwrap();
+        let same =
+            std::process::Command::new("diff").arg("-r").args([unpacked, site.path("by-oras")]).output().unwrap();
+        assert!(same.status.success(), "{}", String::from_utf8_lossy(&same.stdout));
+    }
+}

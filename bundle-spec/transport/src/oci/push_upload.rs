@@ -15,7 +15,7 @@ use crate::TransportError;
 use crate::source::{Attempt, Retries};
 
 /// Bytes of a chunk, held in memory. A blob of no more goes up in one request.
-const CHUNK: u64 = 16 << 20;
+const CHUNK: u64 = 8 << 20;
 /// The smallest chunk that is tried where a proxy before the registry refuses larger bodies.
 const CHUNK_LEAST: u64 = 256 << 10;
 /// The largest chunk that a registry may ask for (`OCI-Chunk-Min-Length`).
@@ -77,6 +77,9 @@ impl<'a> Upload<'a> {
         }
         for from in self.mount_from {
             if self.until(&mut retries, Step::Mount(from)).await? {
+                if let Some(session) = self.state.session.take() {
+                    self.cancel(session).await;
+                }
                 return Ok(Outcome::Mounted);
             }
         }
@@ -129,11 +132,20 @@ impl<'a> Upload<'a> {
             }
             _ => return Ok(false),
         }
-        if self.state.session.is_none() {
-            self.state.session = Some(self.opened(&url, &response)?);
-            self.state.ask = false;
+        let session = self.opened(&url, &response)?;
+        match self.state.session {
+            Some(_) => self.cancel(session).await,
+            None => {
+                self.state.session = Some(session);
+                self.state.ask = false;
+            }
         }
         Ok(false)
+    }
+
+    /// A session that a mount opened and nobody needs. What a registry says to it changes nothing: it drops old ones.
+    async fn cancel(&self, session: Session) {
+        let _ = self.endpoint.send(&Request::new(Method::DELETE, session.url), &|_| {}).await;
     }
 
     /// Sends what is missing, from where the session is.

@@ -189,6 +189,10 @@ fn answer(state: &mut State, seen: &Seen, body: Vec<u8>) -> Answer {
             true => (204, of_upload(state, &last), Vec::new()),
             false => (404, Vec::new(), Vec::new()),
         },
+        ("DELETE", _) => {
+            state.uploads.remove(&last);
+            (204, Vec::new(), Vec::new())
+        }
         ("PATCH", _) => {
             let Some(upload) = state.uploads.get_mut(&last) else { return (404, Vec::new(), Vec::new()) };
             let from = seen.headers.get("content-range").and_then(|text| text.split('-').next()?.parse().ok());

@@ -2,11 +2,13 @@
 //! `builder/cli/tests/bundle/http.rs`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kubexm_archive::ReadAt;
+use kubexm_spec::ExitCode;
 use kubexm_transport::HttpFile;
 
-use crate::server::{Reply, Request, Server};
+use crate::server::{How, Reply, Request, Server};
 use crate::support::{bytes, options, plain, provider};
 
 /// The part that was asked for, of a file that has a date and no entity tag.
@@ -84,4 +86,25 @@ async fn a_file_without_an_entity_tag_is_held_by_its_date() {
     let error = file.read_at(&mut [0; 10], 500_000).unwrap_err();
     assert!(error.to_string().contains("was changed"), "{error}");
     assert!(file.has_changed() && file.failure().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_dies_in_the_middle_is_given_up_by_name_and_may_be_read_again_when_it_is_back() {
+    provider();
+    let body = bytes(4, 1 << 20);
+    let (served, dead) = (body.clone(), Arc::new(AtomicBool::new(false)));
+    let is_dead = Arc::clone(&dead);
+    let server = Server::start(move |request| {
+        let reply = part(request, &served, DATE);
+        if is_dead.load(Ordering::Relaxed) { reply.how(How::Reset(0)) } else { reply }
+    })
+    .await;
+    let file = HttpFile::open(&plain(server.url("site.tar.zst")), options()).unwrap();
+    dead.store(true, Ordering::Relaxed);
+    let mut buffer = vec![0; 1000];
+    let error = file.read_at(&mut buffer, 900_000).unwrap_err();
+    assert!(error.to_string().contains(server.address()), "{error}");
+    assert_eq!(file.failure().unwrap().0, ExitCode::OriginDown);
+    dead.store(false, Ordering::Relaxed);
+    assert!(file.read_at(&mut buffer, 900_000).unwrap() == 1000 && buffer == body[900_000..901_000]);
 }
