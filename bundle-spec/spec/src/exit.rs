@@ -14,7 +14,7 @@ pub enum ExitCode {
     Declined = 10,
     /// A change was asked for without a terminal and without `-y`.
     NeedsYes = 11,
-    /// cluster.yaml, a zone or a catalogue overlay is wrong.
+    /// cluster.yaml, a zone, a catalogue overlay or a key is wrong.
     Config = 20,
     /// A version or component that the catalogue does not know.
     UnknownVersion = 21,
@@ -117,7 +117,7 @@ impl ExitCode {
             Self::Usage => "the command line is wrong",
             Self::Declined => "the operator said no, or interrupted",
             Self::NeedsYes => "a change without a terminal needs -y",
-            Self::Config => "cluster.yaml, zone or catalogue overlay is wrong",
+            Self::Config => "cluster.yaml, zone, catalogue overlay or key is wrong",
             Self::UnknownVersion => "unknown version or component",
             Self::NotBuiltYet => "known, not built yet",
             Self::InlineSecret => "a secret stands where a bundle would carry it",
