@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A second reader of bundles, written from ../SPEC.md alone: pure Python, with `zstandard` for the compressed frames.
 
-    read_bundle.py BUNDLE [--base BUNDLE]
+    read_bundle.py BUNDLE [--base BUNDLE]...
 
-BUNDLE is a file, or a volume of a split bundle (all lie beside it, in one folder). Every byte is held against the format.
+BUNDLE is a file, or a volume of a split bundle (the others lie beside it). Every byte is held against the format.
 What was read is printed as one JSON document; what is wrong ends with code 1 and one line. It reads whole files into memory.
 """
 import argparse
@@ -18,6 +18,7 @@ import zstandard
 
 PIECE = 8 << 20  # of a member's stream, in one frame
 BLOCK = 128 << 10  # of a raw frame
+BOUND = PIECE + (PIECE >> 8)  # ZSTD_compressBound(PIECE)
 ROOM = 16384  # of the signatures
 FORMAT = 1
 FRAME, VOLUME, TRAILER, TABLE = b"\x28\xb5\x2f\xfd", b"\x5c\x2a\x4d\x18", b"\x5d\x2a\x4d\x18", b"\x5e\x2a\x4d\x18"
@@ -122,6 +123,7 @@ def check(frame, content):
 
 def zstd(frame, size):
     """Content of a compressed frame, which must be one whole frame with size and checksum."""
+    demand(len(frame) <= BOUND, "a compressed frame that is too long")
     try:
         told = zstandard.get_frame_parameters(frame)
         demand(told.content_size == size and told.has_checksum and told.dict_id == 0, "a frame of another form")
@@ -250,13 +252,14 @@ def read(data, volume_ends=None):
     demand((volumes == 1 and not headers) or volumes == len(headers), "another number of volumes than the trailer says")
     for number, (offset, stored, _) in enumerate(headers, 1):
         demand(volume_header(data[offset : offset + stored]) == (number, bundle_id, offset), f"the header of volume {number}")
-    if volume_ends is not None and headers:
+    if volume_ends and len(volume_ends) > 1:
         demand([0] + volume_ends[:-1] == [offset for offset, _, _ in headers], "volumes end elsewhere than frames")
 
     names(manifest["members"])
     stored = {member["name"]: member["encoding"] for member in layout["members"]}
     left_out = {member["name"]: member["encoding"] for member in layout.get("leftOut", [])}
     demand(not layout.get("recoded"), "recoded members are not read yet")
+    demand(layout.keys() <= {"base", "encoder", "format", "leftOut", "level", "members", "recoded"}, "a newer layout.json")
     demand(all(encoding in ("raw", "zstd") for encoding in [*stored.values(), *left_out.values()]), "an unknown encoding")
     listed = [member["name"] for member in manifest["members"]]
     demand([name for name in listed if name in stored] == [member["name"] for member in layout["members"]], "order of layout.json")
@@ -286,29 +289,29 @@ def read(data, volume_ends=None):
     }
 
 
-def on_base(delta, base):
-    """The contents of a delta with those that its base has."""
-    if "base" in delta["layout"]:
-        demand(delta["layout"]["base"] == "sha256:" + base["manifestDigest"], "another base than the delta was made on")
+def on_bases(delta, bases):
+    """The contents of a delta with those that its bases have: any bundle that has a member is one."""
     whole = {}
     for member in delta["manifest"]["members"]:
         name = member["name"]
-        whole[name] = delta["contents"].get(name, base["contents"].get(name))
-        demand(whole[name] is not None, f"the base lacks {name}")
-        demand("sha256:" + digest(whole[name]) == member["sha256"], f"the base's {name} is another")
+        holders = [bundle["contents"][name] for bundle in [delta, *bases] if name in bundle["contents"]]
+        right = [content for content in holders if "sha256:" + digest(content) == member["sha256"]]
+        demand(right, f"no base has {name}")
+        whole[name] = right[0]
     return whole
 
 
 def load(path):
     """The bytes of a bundle, and where its volumes end."""
     split = re.fullmatch(r"(.*)\.[0-9]{3}", path)
-    paths = sorted(glob.glob(glob.escape(split[1]) + ".[0-9][0-9][0-9]")) if split else [path]
-    data, ends = b"", []
-    for name in paths:
+    parts = []
+    for name in glob.glob(glob.escape(split[1]) + ".[0-9][0-9][0-9]") if split else [path]:
         with open(name, "rb") as file:
-            data += file.read()
-        ends.append(len(data))
-    return data, ends
+            parts.append(file.read())
+    # A volume says itself which it is, whatever its file is called.
+    parts.sort(key=lambda part: part[20:24][::-1])
+    ends = [sum(map(len, parts[: count + 1])) for count in range(len(parts))]
+    return b"".join(parts), ends
 
 
 def told(bundle, whole):
@@ -329,11 +332,12 @@ def told(bundle, whole):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("bundle")
-    arguments.add_argument("--base", help="of a delta: the bundle that has the rest")
+    arguments.add_argument("--base", action="append", default=[], help="of a delta: a bundle that has what it leaves out")
     chosen = arguments.parse_args()
     try:
         bundle = read(*load(chosen.bundle))
-        whole = on_base(bundle, read(*load(chosen.base))) if chosen.base else bundle["contents"]
+        bases = [read(*load(base)) for base in chosen.base]
+        whole = on_bases(bundle, bases) if bases else bundle["contents"]
     except (Wrong, OSError) as error:
         sys.exit(f"{chosen.bundle}: {error}")
     json.dump(told(bundle, whole), sys.stdout, indent=1, sort_keys=True)

@@ -108,14 +108,20 @@ fn a_reader_in_python_reads_in_every_vector_what_this_program_reads() {
     assert_eq!(told_by_python(&delta, &[]), told_by_us(&open("delta.tar.zst"), 1));
     let whole = open("delta.tar.zst").on_bases(vec![open("base.tar.zst")]).unwrap();
     assert_eq!(told_by_python(&delta, &["--base", base.to_str().unwrap()]), told_by_us(&whole, 1));
-    let other = Command::new(python())
-        .arg(folder().join("read_bundle.py"))
-        .arg(&delta)
-        .arg("--base")
-        .arg(folder().join("full.tar.zst"))
-        .output()
-        .unwrap();
-    assert!(!other.status.success() && String::from_utf8_lossy(&other.stderr).contains("another base"));
+    let script = folder().join("read_bundle.py");
+    let other = Command::new(python()).arg(script).arg(&delta).arg("--base").arg(&delta).output().unwrap();
+    assert!(!other.status.success() && String::from_utf8_lossy(&other.stderr).contains("no base has blobs/"));
+}
+
+#[test]
+fn volumes_one_behind_the_other_are_a_bundle_and_their_sums_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    let joined: Vec<u8> =
+        (1..=3).flat_map(|n| fs::read(folder().join(format!("split.tar.zst.{n:03}"))).unwrap()).collect();
+    let path = dir.path().join("joined.tar.zst");
+    fs::write(&path, joined).unwrap();
+    assert_eq!(told_by_python(&path, &[]), told_by_us(&Bundle::open(&path).unwrap(), 3));
+    run("sha256sum", &["-c", "--strict", "--quiet", "split.sums"], &folder());
 }
 
 /// Raw frames of several blocks, members of several frames: what is too large for a vector.
