@@ -158,12 +158,16 @@ enum From {
     Bundle(Digest),
 }
 
-/// One for each platform of the bundle, before anything is written. A bundle of extras needs none.
+/// One for each platform of the bundle, and for those that one was given for, before anything is written. A bundle of extras
+/// needs none.
 fn installers(request: &HandOver<'_>) -> Result<Vec<(String, Platform, From)>, HandOverError> {
     let manifest = request.bundle.manifest();
     let given = Installers::look(request.installers, None)?;
     let mut all = Vec::new();
-    for platform in manifest.platforms.iter().copied() {
+    for platform in [Platform::LINUX_AMD64, Platform::LINUX_ARM64] {
+        if !manifest.platforms.contains(&platform) && given.path(platform).is_err() {
+            continue;
+        }
         let carried = manifest.find(&ArtifactKey::Installer, platform).map(|artifact| artifact.digest);
         let source = match (given.path(platform), carried) {
             (Ok(path), _) => From::File(path.to_owned()),

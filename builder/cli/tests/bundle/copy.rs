@@ -1,0 +1,205 @@
+//! `copy`: what is told to lie on the medium was read back from there; what is right is not written again.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use kubexm_spec::ExitCode;
+use serde_json::Value;
+
+use crate::disk::Tmpfs;
+use crate::site::{Ended, Site, digest, end, names, noise, says};
+
+/// A site with a bundle in volumes of some megabytes, with sums, in `volumes/`.
+fn split() -> Site {
+    let site = Site::new();
+    site.write("a.bin", noise(3, 9 << 20));
+    site.write("b.bin", noise(4, 9 << 20));
+    site.write("c.bin", noise(5, 9 << 20));
+    site.extras("extraFiles: [{path: a.bin}, {path: b.bin}, {path: c.bin}]");
+    std::fs::create_dir(site.path("volumes")).unwrap();
+    let target = site.path("volumes/site.tar.zst");
+    let args = ["build", "-f", "cluster.yaml", "-o", target.to_str().unwrap(), "--split", "11M"];
+    end(site.program().args(args)).must(ExitCode::Ok);
+    site
+}
+
+fn stick(site: &Site) -> std::path::PathBuf {
+    let stick = site.path("stick");
+    std::fs::create_dir_all(&stick).unwrap();
+    stick
+}
+
+fn copy(site: &Site, target: &Path) -> Ended {
+    site.run(&["copy", "--json", "volumes", target.to_str().unwrap()])
+}
+
+fn done(document: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let files = document["files"].as_array().unwrap();
+    let name = |file: &Value| text(&file["path"]).rsplit('/').next().unwrap().to_owned();
+    files.iter().map(|file| (name(file), text(&file["done"]))).collect()
+}
+
+#[test]
+fn volumes_and_sums_arrive_whole_and_a_second_copy_writes_nothing() {
+    let site = split();
+    let stick = stick(&site);
+    let document = copy(&site, &stick).must(ExitCode::Ok).document();
+    assert_eq!(document["schema"], "kubexm.io/copy/v1");
+    assert!(["direct", "cache-dropped"].contains(&document["readBack"].as_str().unwrap()));
+    assert_eq!(names(&stick), names(&site.path("volumes")));
+    assert!(names(&stick).len() >= 4, "{:?}", names(&stick));
+    for file in document["files"].as_array().unwrap() {
+        let path = Path::new(file["path"].as_str().unwrap());
+        assert_eq!(file["sha256"], digest(path).hex());
+        assert_eq!(digest(path), digest(&site.path("volumes").join(path.file_name().unwrap())));
+        assert_eq!(file["done"], "copied");
+    }
+    site.run(&["verify", stick.to_str().unwrap()]).must(ExitCode::Ok);
+
+    let inode = |name: &str| std::fs::metadata(stick.join(name)).unwrap().ino();
+    let before: Vec<_> = names(&stick).iter().map(|name| inode(name)).collect();
+    let again = copy(&site, &stick).must(ExitCode::Ok).document();
+    assert!(done(&again).iter().all(|(_, done)| done == "skipped"), "{again}");
+    assert_eq!((&again["written"], before), (&0.into(), names(&stick).iter().map(|name| inode(name)).collect()));
+    let text = site.run(&["copy", "volumes", stick.to_str().unwrap()]).must(ExitCode::Ok);
+    says(&text.err, &["bytes free", "to be written"]);
+    says(&text.out, &["was there already", "read back", "found right"]);
+}
+
+#[test]
+fn of_a_damaged_copy_only_the_damaged_volume_is_written_again() {
+    let site = split();
+    let stick = stick(&site);
+    copy(&site, &stick).must(ExitCode::Ok);
+    let victim = stick.join("site.tar.zst.002");
+    let mut bytes = std::fs::read(&victim).unwrap();
+    let place = bytes.len() - 7;
+    bytes[place] ^= 1;
+    std::fs::write(&victim, bytes).unwrap();
+    let document = copy(&site, &stick).must(ExitCode::Ok).document();
+    for (name, done) in done(&document) {
+        assert_eq!(done, if name == "site.tar.zst.002" { "replaced" } else { "skipped" }, "{name}");
+    }
+    assert_eq!(digest(&victim), digest(&site.path("volumes/site.tar.zst.002")));
+}
+
+#[test]
+fn a_copy_that_was_cut_off_goes_on_inside_the_file_and_believes_nothing_that_is_there() {
+    let site = split();
+    let stick = stick(&site);
+    let whole = std::fs::read(site.path("volumes/site.tar.zst.001")).unwrap();
+    let begun = stick.join(".site.tar.zst.001.partial");
+    for (len, flip) in [(5 << 20, None), (9 << 20, Some(100)), (9 << 20, Some(6 << 20)), (whole.len() + 9, None)] {
+        let mut bytes = whole.clone();
+        bytes.resize(len, 7);
+        if let Some(at) = flip {
+            bytes[at] ^= 1;
+        }
+        std::fs::write(&begun, bytes).unwrap();
+        let inode = std::fs::metadata(&begun).unwrap().ino();
+        copy(&site, &stick).must(ExitCode::Ok);
+        let arrived = stick.join("site.tar.zst.001");
+        assert_eq!(std::fs::metadata(&arrived).unwrap().ino(), inode, "what was begun was not used");
+        assert_eq!(std::fs::read(&arrived).unwrap(), whole, "{len} {flip:?}");
+        assert!(!begun.exists());
+        std::fs::remove_file(arrived).unwrap();
+    }
+}
+
+#[test]
+fn a_source_that_is_not_what_its_sums_say_is_not_copied() {
+    let site = split();
+    let stick = stick(&site);
+    let source = site.path("volumes/site.tar.zst.002");
+    let mut bytes = std::fs::read(&source).unwrap();
+    let place = bytes.len() / 2;
+    bytes[place] ^= 1;
+    std::fs::write(&source, &bytes).unwrap();
+    let text = copy(&site, &stick).must(ExitCode::BundleDamaged).out;
+    says(&text, &["site.tar.zst.002", "site.sums"]);
+    assert!(!stick.join("site.tar.zst.002").exists() && !stick.join(".site.tar.zst.002.partial").exists());
+    // The same damage on both sides is no reason to call it right.
+    std::fs::write(stick.join("site.tar.zst.002"), bytes).unwrap();
+    copy(&site, &stick).must(ExitCode::BundleDamaged);
+}
+
+#[test]
+fn no_room_is_told_before_anything_is_written() {
+    let site = split();
+    let disk = Tmpfs::mount("16m");
+    let text = copy(&site, disk.path()).must(ExitCode::Disk).out;
+    says(&text, &["bytes free", "are needed", disk.path().to_str().unwrap()]);
+    assert_eq!(names(disk.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_damaged_volume_on_a_full_stick_makes_room_for_the_right_one() {
+    let site = split();
+    let disk = Tmpfs::mount("32m");
+    copy(&site, disk.path()).must(ExitCode::Ok);
+    let victim = disk.path().join("site.tar.zst.002");
+    let mut bytes = std::fs::read(&victim).unwrap();
+    bytes[99] ^= 1;
+    std::fs::write(&victim, bytes).unwrap();
+    copy(&site, disk.path()).must(ExitCode::Ok);
+    assert_eq!(digest(&victim), digest(&site.path("volumes/site.tar.zst.002")));
+}
+
+#[test]
+fn a_read_only_stick_is_called_so() {
+    let site = split();
+    let disk = Tmpfs::mount("64m");
+    disk.make_read_only();
+    says(&copy(&site, disk.path()).must(ExitCode::Disk).out, &["Read-only file system", "mount it for writing"]);
+}
+
+#[test]
+fn volumes_of_another_bundle_under_the_same_name_are_not_mixed_with_these() {
+    let site = split();
+    let stick = stick(&site);
+    let last = names(&site.path("volumes")).into_iter().rfind(|name| name.contains(".tar.zst.")).unwrap();
+    let longer = "site.tar.zst.009";
+    std::fs::copy(site.path("volumes").join(last), stick.join(longer)).unwrap();
+    std::fs::write(stick.join("site.tar.zst.txt"), "notes").unwrap();
+    let text = copy(&site, &stick).must(ExitCode::Usage).out;
+    says(&text, &[longer, "remove them first"]);
+    assert!(!text.contains("site.tar.zst.txt"), "{text}");
+    assert_eq!(names(&stick).len(), 2);
+}
+
+#[test]
+fn two_copies_to_one_stick_are_kept_apart() {
+    let site = split();
+    let stick = stick(&site);
+    let begun = std::fs::File::create(stick.join(".site.tar.zst.001.partial")).unwrap();
+    begun.lock().unwrap();
+    says(&copy(&site, &stick).must(ExitCode::HostLocked).out, &["another program writes", "site.tar.zst.001"]);
+    drop(begun);
+    copy(&site, &stick).must(ExitCode::Ok);
+}
+
+#[test]
+fn what_cannot_be_copied_or_copied_to_is_told_with_the_way_out() {
+    let site = split();
+    says(&copy(&site, &site.path("none")).must(ExitCode::Usage).out, &["none", "no folder"]);
+    says(&copy(&site, &site.path("volumes")).must(ExitCode::Usage).out, &["lies in the target itself"]);
+    let stick = stick(&site);
+    std::fs::remove_file(site.path("volumes/site.tar.zst.002")).unwrap();
+    copy(&site, &stick).must(ExitCode::BundleIncomplete);
+    assert_eq!(names(&stick), Vec::<String>::new());
+}
+
+#[test]
+fn sums_that_name_files_elsewhere_lead_nowhere() {
+    let site = split();
+    let stick = stick(&site);
+    site.write("secret", "s");
+    let sums = site.path("volumes/site.sums");
+    let good = std::fs::read_to_string(&sums).unwrap();
+    for name in ["../secret", "/etc/passwd", "..", "x/../../secret"] {
+        std::fs::write(&sums, format!("{good}{}  {name}\n", "0".repeat(64))).unwrap();
+        says(&copy(&site, &stick).must(ExitCode::BundleDamaged).out, &["no name of a file beside it"]);
+        assert_eq!(names(&stick), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,273 @@
+//! `hand-over`: a folder that is checked with sha256sum and openssl alone, and that is whole or not there.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+use kubexm_archive::{Bundle, Input, Options, write};
+use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, Member};
+use kubexm_spec::{ArtifactKey, Digest, ExitCode, Platform, Trust};
+
+use crate::disk::Tmpfs;
+use crate::site::{Ended, Site, digest, names, noise, says};
+
+/// A 64-bit ELF header for a machine, and something behind it.
+fn program(machine: u8) -> Vec<u8> {
+    let mut bytes = b"\x7fELF\x02\x01".to_vec();
+    bytes.resize(18, 0);
+    bytes.extend([machine, 0]);
+    bytes.extend(noise(machine.into(), 5000));
+    bytes
+}
+
+/// A bundle of a cluster that carries kubexm-install for both platforms, and keys `a` (ECDSA) and `b` (Ed25519).
+fn built() -> Site {
+    let site = Site::new();
+    site.write("a.bin", noise(7, 20_000_000));
+    site.extras("extraFiles: [{path: a.bin}]");
+    site.built(&[]);
+    let bundle = Bundle::open(&site.path("out.tar.zst")).unwrap();
+    let mut manifest = bundle.manifest().clone();
+    let mut contents: Vec<(String, Vec<u8>)> =
+        manifest.members.iter().map(|m| (m.name.clone(), bundle.read(&m.name, 1 << 30).unwrap())).collect();
+    for (platform, machine) in [(Platform::LINUX_AMD64, 62), (Platform::LINUX_ARM64, 183)] {
+        let content = program(machine);
+        let digest = Digest::of(&content);
+        manifest.artifacts.push(Artifact {
+            key: ArtifactKey::Installer,
+            version: "0.1.0".into(),
+            platform: Some(platform),
+            name: "kubexm-install".into(),
+            digest,
+            manifest: None,
+            blobs: vec![Blob { digest, size: content.len() as u64 }],
+            trust: Trust::SelfBuilt,
+            sources: vec![],
+        });
+        contents.push((kubexm_archive::members::blob_name(&digest), content));
+    }
+    manifest.platforms = vec![Platform::LINUX_AMD64, Platform::LINUX_ARM64];
+    manifest.cluster = Some(ClusterSummary {
+        kubernetes: "v1.34.4".into(),
+        runtime: "containerd 2.2.1".into(),
+        network: "flannel v0.28.4".into(),
+    });
+    manifest.members = contents
+        .iter()
+        .map(|(name, content)| Member { name: name.clone(), size: content.len() as u64, sha256: Digest::of(content) })
+        .collect();
+    let inputs = contents.into_iter().map(|(name, content)| Input::bytes(name, content)).collect();
+    write(&site.path("site.tar.zst"), &manifest, inputs, &Options::default(), &|_, _| {}).unwrap();
+    site.run(&["keygen", "-o", "a"]).must(ExitCode::Ok);
+    site.run(&["keygen", "--algorithm", "ed25519", "-o", "b"]).must(ExitCode::Ok);
+    site
+}
+
+fn hand_over(site: &Site, more: &[&str]) -> Ended {
+    site.run(&[&["hand-over", "site.tar.zst", "folder"], more].concat())
+}
+
+fn in_folder(site: &Site, program: &str, args: &[&str]) -> Output {
+    Command::new(program).args(args).current_dir(site.path("folder")).output().unwrap()
+}
+
+/// Every line of the sums holds, and every file but the sums and their signature is in them.
+fn sums_hold(site: &Site) {
+    let checked = in_folder(site, "sha256sum", &["--strict", "-c", "site.sums"]);
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    let sums = std::fs::read_to_string(site.path("folder/site.sums")).unwrap();
+    let mut listed: Vec<_> = sums.lines().map(|line| line.split_once("  ").unwrap().1.to_owned()).collect();
+    listed.sort();
+    let there: Vec<_> = names(&site.path("folder")).into_iter().filter(|name| !name.starts_with("site.sums")).collect();
+    assert_eq!(listed, there);
+}
+
+/// The command of the page that begins so, with its continuation lines.
+fn command(page: &str, begin: &str) -> String {
+    let start = page.find(begin).unwrap_or_else(|| panic!("{begin:?} is not in: {page}"));
+    let mut command = String::new();
+    for line in page[start..].lines() {
+        command.push_str(line.trim_end_matches('\\'));
+        if !line.ends_with('\\') {
+            break;
+        }
+    }
+    command
+}
+
+#[test]
+fn the_page_leads_through_with_stock_tools_for_both_kinds_of_key() {
+    for (key, check) in [("a", "openssl dgst"), ("b", "openssl pkeyutl")] {
+        let site = built();
+        let before = digest(&site.path("site.tar.zst"));
+        let private = format!("{key}.key");
+        let document = hand_over(&site, &["--key", &private, "--json"]).must(ExitCode::Ok).document();
+        assert_eq!(document["schema"], "kubexm.io/hand-over/v1");
+        assert_eq!(digest(&site.path("site.tar.zst")), before, "the bundle that is read is never changed");
+        sums_hold(&site);
+        let folder = site.path("folder");
+        let wanted = [
+            "README.txt",
+            "kubexm-install-linux-amd64",
+            "kubexm-install-linux-arm64",
+            "site.pub",
+            "site.sums",
+            "site.sums.sig",
+            "site.tar.zst",
+        ];
+        assert_eq!(names(&folder), wanted);
+        for (name, machine) in [("amd64", 62), ("arm64", 183)] {
+            let path = folder.join(format!("kubexm-install-linux-{name}"));
+            assert_eq!(std::fs::read(&path).unwrap(), program(machine));
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
+        }
+        let page = std::fs::read_to_string(folder.join("README.txt")).unwrap();
+        assert!(page.is_ascii(), "{page}");
+        says(
+            &page,
+            &["Kubernetes v1.34.4", "ANOTHER way", "proves", "chmod +x", "preflight --bundle site.tar.zst --key"],
+        );
+
+        // The key that came another way.
+        std::fs::copy(site.path(&format!("{key}.pub")), folder.join("release.pub")).unwrap();
+        let verify = command(&page, check);
+        let verified = in_folder(&site, "sh", &["-c", &verify]);
+        assert!(verified.status.success(), "{verify}: {}", String::from_utf8_lossy(&verified.stderr));
+        let told = in_folder(&site, "sh", &["-c", &command(&page, "openssl pkey ")]);
+        says(&String::from_utf8(told.stdout).unwrap(), &[document["publicKeySha256"].as_str().unwrap()]);
+        let other = if key == "a" { "b.pub" } else { "a.pub" };
+        std::fs::copy(site.path(other), folder.join("release.pub")).unwrap();
+        assert!(!in_folder(&site, "sh", &["-c", &verify]).status.success(), "another key's signature holds");
+        let public = format!("{key}.pub");
+        site.run(&["verify", "--key", &public, "folder"]).must(ExitCode::Ok);
+    }
+}
+
+#[test]
+fn sums_that_were_changed_no_longer_have_the_signature() {
+    let site = built();
+    hand_over(&site, &["--key", "a.key"]).must(ExitCode::Ok);
+    let page = std::fs::read_to_string(site.path("folder/README.txt")).unwrap();
+    std::fs::copy(site.path("a.pub"), site.path("folder/release.pub")).unwrap();
+    let sums = site.path("folder/site.sums");
+    let text = std::fs::read_to_string(&sums).unwrap().replacen('a', "b", 1);
+    std::fs::write(&sums, text).unwrap();
+    assert!(!in_folder(&site, "sh", &["-c", &command(&page, "openssl dgst")]).status.success());
+}
+
+#[test]
+fn an_unsigned_folder_says_what_its_sums_are_worth() {
+    let site = built();
+    says(&hand_over(&site, &[]).must(ExitCode::Ok).out, &["not signed"]);
+    sums_hold(&site);
+    let page = std::fs::read_to_string(site.path("folder/README.txt")).unwrap();
+    says(&page, &["Nobody signed"]);
+    assert!(!page.contains("openssl") && !page.contains("--key"), "{page}");
+    assert!(!names(&site.path("folder")).iter().any(|name| name.ends_with(".sig") || name.ends_with(".pub")));
+}
+
+#[test]
+fn volumes_are_made_kept_and_signed_and_the_folder_copies_to_a_stick_as_it_is() {
+    let site = built();
+    hand_over(&site, &["--key", "a.key", "--split", "11M"]).must(ExitCode::Ok);
+    sums_hold(&site);
+    let volumes = |folder: &str| -> Vec<String> {
+        names(&site.path(folder)).into_iter().filter(|name| name.contains(".tar.zst.")).collect()
+    };
+    assert!(volumes("folder").len() >= 2, "{:?}", volumes("folder"));
+    says(&std::fs::read_to_string(site.path("folder/README.txt")).unwrap(), &["volumes", "site.tar.zst.001"]);
+    site.run(&["verify", "--key", "a.pub", "folder"]).must(ExitCode::Ok);
+    site.run(&["hand-over", "folder", "second", "--name", "other"]).must(ExitCode::Ok);
+    assert_eq!(volumes("second").len(), volumes("folder").len(), "volumes stay volumes");
+    site.run(&["verify", "--key", "a.pub", "second"]).must(ExitCode::Ok);
+
+    std::fs::create_dir(site.path("stick")).unwrap();
+    site.run(&["copy", "folder", "stick"]).must(ExitCode::Ok);
+    assert_eq!(names(&site.path("stick")), names(&site.path("folder")));
+    for name in names(&site.path("stick")) {
+        assert_eq!(digest(&site.path("stick").join(&name)), digest(&site.path("folder").join(&name)), "{name}");
+    }
+}
+
+#[test]
+fn a_folder_that_holds_something_is_left_alone_without_force() {
+    let site = built();
+    site.write("folder/mine.txt", "mine");
+    says(&hand_over(&site, &[]).must(ExitCode::Usage).err, &["not empty", "--force"]);
+    assert_eq!(names(&site.path("folder")), ["mine.txt"]);
+    hand_over(&site, &["--force", "--key", "a.key", "--split", "11M"]).must(ExitCode::Ok);
+    hand_over(&site, &["--force"]).must(ExitCode::Ok);
+    assert_eq!(std::fs::read_to_string(site.path("folder/mine.txt")).unwrap(), "mine");
+    let left: Vec<_> =
+        names(&site.path("folder")).into_iter().filter(|n| n.contains(".sig") || n.contains(".001")).collect();
+    assert!(left.is_empty(), "{left:?} is of the hand-over before");
+    site.run(&["verify", "folder"]).must(ExitCode::Ok);
+    says(
+        &site.run(&["hand-over", "folder", "folder", "--force"]).must(ExitCode::Usage).err,
+        &["inputs are never changed"],
+    );
+}
+
+#[test]
+fn what_fails_leaves_no_folder() {
+    let site = built();
+    let good = std::fs::read(site.path("site.tar.zst")).unwrap();
+    let mut bad = good.clone();
+    let place = bad.len() / 2;
+    bad[place] ^= 1;
+    site.write("site.tar.zst", bad);
+    says(&hand_over(&site, &[]).must(ExitCode::BundleDamaged).err, &["blobs/sha256/"]);
+    site.write("site.tar.zst", good);
+    hand_over(&site, &["--key", "none.key"]);
+    hand_over(&site, &["--name", "a b"]).must(ExitCode::Usage);
+    hand_over(&site, &["--split", "1000"]).must(ExitCode::Usage);
+    let left: Vec<_> = names(&site.path("")).into_iter().filter(|name| name.contains("folder")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_full_disk_and_a_read_only_one_are_told_and_no_folder_appears() {
+    let site = built();
+    let disk = Tmpfs::mount("8m");
+    let target = disk.path().join("folder");
+    let run = || site.run(&["hand-over", "site.tar.zst", target.to_str().unwrap()]);
+    says(&run().must(ExitCode::Disk).err, &["No space left", "free space"]);
+    assert_eq!(names(disk.path()), Vec::<String>::new());
+    disk.make_read_only();
+    says(&run().must(ExitCode::Disk).err, &["Read-only file system"]);
+}
+
+#[test]
+fn two_that_make_one_folder_are_kept_apart_and_what_a_dead_one_left_is_taken_over() {
+    let site = built();
+    site.write(".folder.partial/junk", "junk");
+    let other = std::fs::File::open(site.path(".folder.partial")).unwrap();
+    other.lock().unwrap();
+    hand_over(&site, &[]).must(ExitCode::HostLocked);
+    drop(other);
+    hand_over(&site, &[]).must(ExitCode::Ok);
+    assert!(!names(&site.path("folder")).contains(&"junk".to_owned()));
+    assert!(!Path::new(&site.path(".folder.partial")).exists());
+}
+
+#[test]
+fn an_installer_that_is_given_comes_before_the_one_in_the_bundle_and_one_that_lacks_is_named() {
+    let site = built();
+    let own = program(62).into_iter().chain(*b"own").collect::<Vec<_>>();
+    site.write("own", &own);
+    hand_over(&site, &["--installer", "own"]).must(ExitCode::Ok);
+    assert_eq!(std::fs::read(site.path("folder/kubexm-install-linux-amd64")).unwrap(), own);
+    assert_eq!(std::fs::read(site.path("folder/kubexm-install-linux-arm64")).unwrap(), program(183));
+
+    let bundle = Bundle::open(&site.path("site.tar.zst")).unwrap();
+    let mut manifest = bundle.manifest().clone();
+    manifest.artifacts.retain(|artifact| artifact.key != ArtifactKey::Installer);
+    let inputs = manifest.members.iter().map(|m| Input::bytes(m.name.clone(), bundle.read(&m.name, 1 << 30).unwrap()));
+    write(&site.path("none.tar.zst"), &manifest, inputs.collect(), &Options::default(), &|_, _| {}).unwrap();
+    let text = site.run(&["hand-over", "none.tar.zst", "other"]).must(ExitCode::Config).err;
+    says(&text, &["no kubexm-install for linux/amd64", "--installer FILE"]);
+    // A bundle of extras is handed over without one.
+    site.run(&["hand-over", "out.tar.zst", "extras"]).must(ExitCode::Ok);
+    says(&std::fs::read_to_string(site.path("extras/README.txt")).unwrap(), &["no cluster"]);
+}
