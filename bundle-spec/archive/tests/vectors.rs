@@ -142,15 +142,15 @@ fn a_reader_in_python_reads_a_bundle_of_many_frames_and_blocks() {
     assert_eq!(told_by_python(&path, &[]), told_by_us(&Bundle::open(&path).unwrap(), 1));
 }
 
-/// One process flips a byte, reads, and flips it back, all over each vector; then it cuts them.
+/// One process flips a byte, reads, and flips it back, all over each vector (every byte of one); then it cuts them.
 #[test]
 fn the_reader_in_python_refuses_changed_and_cut_vectors() {
     let script = r"
 import read_bundle as reader
-for name in ['full.tar.zst', 'split.tar.zst.001', 'signed.tar.zst', 'delta.tar.zst']:
+for name, step in [('split.tar.zst.001', 1), ('full.tar.zst', 97), ('signed.tar.zst', 97), ('delta.tar.zst', 97)]:
     data, ends = reader.load(name)
     whole, tried = bytearray(data), 0
-    for at in [*range(0, len(data), 97), *range(len(data) - 9, len(data))]:
+    for at in [*range(0, len(data), step), *range(len(data) - 9, len(data))]:
         whole[at] ^= 4
         try:
             reader.read(bytes(whole), ends)
