@@ -64,8 +64,10 @@ pub fn to_json(signatures: &[Signature]) -> Vec<u8> {
 
 /// The signatures of an array. What they say is unchecked, but none of it can do harm to a terminal or a log.
 pub fn from_json(json: &[u8]) -> Result<Vec<Signature>, String> {
-    let all: Vec<Signature> =
-        serde_json::from_slice(json).map_err(|e| format!("is no JSON array of signatures: {e}"))?;
+    let wrong = |e: serde_json::Error| format!("is no JSON array of signatures: {e}");
+    // Read twice: a struct would also be taken from an array of its values, which other readers do not know.
+    let _: Vec<serde_json::Map<String, serde_json::Value>> = serde_json::from_slice(json).map_err(wrong)?;
+    let all: Vec<Signature> = serde_json::from_slice(json).map_err(wrong)?;
     for (at, signature) in all.iter().enumerate() {
         let hex = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
         if signature.key_id.len() != KEY_ID || !signature.key_id.bytes().all(hex) {
@@ -144,6 +146,7 @@ mod tests {
         ] {
             assert!(room(&format!("[{}]", one(id, alg, sig))).is_err(), "{id} {alg} {sig}");
         }
+        assert!(room(&format!(r#"[["{id}","ed25519","AA=="]]"#)).is_err());
         let twice = format!("[{0},{0}]", one(id, "ed25519", "AA=="));
         assert!(room(&twice).is_err());
         assert!(room(&format!(r#"[{{"keyId":"{id}","alg":"ed25519","sig":"AA==","more":1}}]"#)).is_err());
