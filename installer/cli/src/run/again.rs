@@ -87,7 +87,27 @@ pub fn shell_word(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::shell_word;
+    use std::path::PathBuf;
+
+    use super::{Again, shell_word};
+    use crate::commands::args::{BundleArgs, FailureArgs, HostArgs};
+    use crate::site::trust::TrustArgs;
+
+    #[test]
+    fn whom_to_trust_is_demanded_again_when_a_run_goes_on_or_back() {
+        let trust = TrustArgs {
+            keys: vec!["/keys/a.pub".into(), "/keys/b.pub".into()],
+            signatures: vec!["/media/x.sig".into()],
+            require_signature: true,
+        };
+        let bundle = BundleArgs { bundle: vec![PathBuf::from("/media/x.tar.zst")], bases: vec![], file: None, trust };
+        let hosts = HostArgs { accept_new_host_keys: false, known_hosts: None };
+        let again = Again { bundle: &bundle, hosts: &hosts, failure: &FailureArgs::default() };
+        for command in [again.resume("run"), again.rollback("run")] {
+            let wanted = " --key /keys/a.pub --key /keys/b.pub --signature /media/x.sig --require-signature";
+            assert!(command.ends_with(wanted), "{command}");
+        }
+    }
 
     #[test]
     fn a_path_with_blanks_can_be_pasted_into_a_shell() {
