@@ -14,6 +14,12 @@ use crate::clients::HttpOptions;
 use crate::error::chain;
 use crate::http::shown;
 
+/// What rustls says of an answer that is no TLS.
+pub(crate) const NOT_TLS: &str = "InvalidContentType";
+/// The same for people.
+pub(crate) const NOT_TLS_TEXT: &str =
+    "it does not speak https there; where plain http is meant, allow it (--plain-http; plainHttp in a zone)";
+
 /// How one try failed.
 pub(crate) enum Attempt {
     /// Another try may help, not before `after`.
@@ -105,6 +111,10 @@ impl<'a> Source<'a> {
         if text.contains("invalid peer certificate") {
             let reason = format!("{text}; give its CA (caFile), if it is meant to have one of its own");
             return Attempt::Fatal(TransportError::Down { origin: self.origin(), reason });
+        }
+        // Nor does a port that answers TLS with something else.
+        if text.contains(NOT_TLS) {
+            return Attempt::Fatal(TransportError::Down { origin: self.origin(), reason: NOT_TLS_TEXT.to_owned() });
         }
         if error.is_builder() || error.is_redirect() {
             return Attempt::Fatal(TransportError::Down { origin: self.origin(), reason: text });

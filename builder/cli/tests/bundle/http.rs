@@ -136,10 +136,6 @@ fn plain_http_is_spoken_only_when_it_is_said_so() {
     says(&ended.err, &["--plain-http", "https"]);
     assert!(!ended.err.contains("sesame") && server.requests().is_empty());
     site.run(&["init", "--plain-http"]).must(ExitCode::Usage);
-    // Of a bundle at an address only: where a build fetches from is told in its zone.
-    let elsewhere = Site::new();
-    elsewhere.extras(&format!("extraFiles:\n{}", crate::site::wanted(&server.url("x"), b"x")));
-    says(&elsewhere.refused(ExitCode::Config, &["--plain-http"]), &["plain http is not allowed", "zone"]);
 }
 
 #[test]

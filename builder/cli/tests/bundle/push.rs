@@ -248,7 +248,10 @@ fn a_registry_that_does_not_let_us_in_is_named_and_the_password_is_not() {
     says(&stranger.err, &["certificate"]);
     // Over plain http, only when it is said so.
     let plain = Registry::start(Setup::default());
-    site.run(&["push", "out.tar.zst", &plain.oci("a:v1")]).must(ExitCode::OriginDown);
+    let ended = site.run(&["push", "out.tar.zst", &plain.oci("a:v1")]).must(ExitCode::OriginDown);
+    says(&ended.err, &["does not speak https", "--plain-http"]);
+    let ended = site.run(&["pull", &plain.oci("a:v1"), "-o", "back.tar.zst"]).must(ExitCode::OriginDown);
+    says(&ended.err, &["does not speak https", "--plain-http"]);
     assert!(!plain.blobs().exists(), "something was sent");
 }
 

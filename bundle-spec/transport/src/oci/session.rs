@@ -21,7 +21,7 @@ use super::{Credentials, ImageCandidate};
 use crate::TransportError;
 use crate::clients::{Clients, Trusts};
 use crate::error::chain;
-use crate::source::{Attempt, Authorize, Source};
+use crate::source::{Attempt, Authorize, NOT_TLS, NOT_TLS_TEXT, Source};
 
 /// A registry that was spoken to, with its login.
 pub(crate) struct Session {
@@ -193,7 +193,9 @@ fn meaning(origin: &str, error: OciDistributionError) -> Attempt {
         }
         OciDistributionError::RequestError(error) => {
             let reason = chain(&error.without_url());
-            if reason.contains("invalid peer certificate") {
+            if reason.contains(NOT_TLS) {
+                down(NOT_TLS_TEXT.to_owned())
+            } else if reason.contains("invalid peer certificate") {
                 down(format!("{reason}; give its CA (caFile), if it is meant to have one of its own"))
             } else {
                 return again(reason);
