@@ -262,6 +262,7 @@ impl Opening<'_> {
         match self.known.map(|(frames, _)| (frames, frames.get(end..))) {
             None => Ok(()),
             Some((_, Some([last]))) if last.size == members::END && last.len == frame::raw_len(members::END) => Ok(()),
+            Some((_, Some([_]))) => Err(self.table_damaged(members::END_PART)),
             Some((frames, _)) => {
                 let offset = frames.get(end).or(frames.last()).map_or(0, |place| place.offset);
                 Err(self.damaged_at(members::END_PART, offset, "the seek table has other frames than the members"))

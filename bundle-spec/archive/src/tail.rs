@@ -37,7 +37,10 @@ impl Tail {
             return Err(table_damaged("is longer than the file"));
         };
         let table = origin.read(table_at, table_len)?;
-        let table_damaged = |problem: &str| origin.damaged("seek table", table_at, problem);
+        // A count that lies leads to a place where no table begins: what is wrong then stands in the footer.
+        let begins = table.first_chunk().is_some_and(|magic| seek_table::is_magic(*magic));
+        let problem_at = if begins { table_at } else { footer_at };
+        let table_damaged = |problem: &str| origin.damaged("seek table", problem_at, problem);
         let mut places = seek_table::decode(&table).ok_or_else(|| table_damaged("is not well formed"))?;
         let Some(last) = places.pop() else { return Err(table_damaged("is empty")) };
         if last.offset + u64::from(last.len) != table_at || last.size != 0 || last.len > TRAILER_MAX {
