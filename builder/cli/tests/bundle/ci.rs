@@ -1,0 +1,274 @@
+//! What pipelines use: the shell of the GitHub Action and of the GitLab template, run as their runners run it, and the table of
+//! exit codes that they rely on.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use kubexm_spec::{Digest, ExitCode};
+use serde::Deserialize;
+
+use crate::server::{Server, file};
+use crate::sign;
+use crate::site::{Ended, Site, end, says};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn program() -> String {
+    assert_cmd::cargo::cargo_bin("kubexm-bundle").to_str().unwrap().to_owned()
+}
+
+#[derive(Deserialize)]
+struct Action {
+    inputs: BTreeMap<String, ActionInput>,
+    outputs: BTreeMap<String, ActionOutput>,
+    runs: Runs,
+}
+
+#[derive(Deserialize)]
+struct ActionInput {
+    #[serde(default)]
+    default: String,
+    #[serde(default)]
+    required: bool,
+}
+
+#[derive(Deserialize)]
+struct ActionOutput {
+    value: String,
+}
+
+#[derive(Deserialize)]
+struct Runs {
+    using: String,
+    steps: Vec<ActionStep>,
+}
+
+#[derive(Deserialize)]
+struct ActionStep {
+    id: String,
+    shell: String,
+    env: BTreeMap<String, String>,
+    run: String,
+}
+
+fn read<T: serde::de::DeserializeOwned>(name: &str) -> T {
+    serde_saphyr::from_str(&std::fs::read_to_string(root().join(name)).unwrap()).unwrap()
+}
+
+/// What the expression `${{ NAME }}` names.
+fn expression(text: &str) -> &str {
+    text.trim().strip_prefix("${{").and_then(|rest| rest.strip_suffix("}}")).unwrap().trim()
+}
+
+/// Runs the action with these inputs; how it ended, and its outputs.
+fn action(site: &Site, given: &[(&str, &str)]) -> (Ended, BTreeMap<String, String>) {
+    let action: Action = read("scripts/ci/action.yml");
+    assert_eq!(action.runs.using, "composite");
+    let [step] = &action.runs.steps[..] else { panic!("one step") };
+    assert_eq!(step.shell, "bash");
+    assert!(!step.run.contains("${{"), "text of inputs is run: {}", step.run);
+    assert!(given.iter().all(|(name, _)| action.inputs.contains_key(*name)), "{given:?}");
+    let value = |name: &str| match given.iter().find(|(given, _)| *given == name) {
+        Some((_, value)) => (*value).to_owned(),
+        None => {
+            let input = &action.inputs[name];
+            assert!(!input.required || name == "bundle");
+            input.default.clone()
+        }
+    };
+    let output = site.write("outputs", "");
+    let mut command = Command::new("bash");
+    // As GitHub's runner starts a step with `shell: bash`.
+    command.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", &step.run]).current_dir(site.path(""));
+    command.env("GITHUB_ACTION_PATH", root().join("scripts/ci")).env("GITHUB_OUTPUT", &output);
+    command.env("RUNNER_TEMP", site.path("home")).env_remove("GITHUB_TOKEN");
+    for (name, text) in &step.env {
+        let from = expression(text);
+        match from.strip_prefix("inputs.") {
+            Some(input) => command.env(name, value(input)),
+            None => {
+                assert_eq!(from, "github.action_repository");
+                command.env(name, "example/kubexm")
+            }
+        };
+    }
+    let ended = end(&mut command);
+    let text = std::fs::read_to_string(output).unwrap();
+    let outputs: BTreeMap<_, _> =
+        text.lines().map(|line| line.split_once('=').unwrap()).map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
+    if !outputs.is_empty() {
+        for (name, ActionOutput { value }) in &action.outputs {
+            assert_eq!(expression(value), format!("steps.{}.outputs.{name}", step.id));
+            assert!(outputs.contains_key(name), "{name} is not in {outputs:?}");
+        }
+    }
+    (ended, outputs)
+}
+
+#[test]
+fn the_action_passes_a_good_bundle_and_stops_at_a_damaged_and_at_an_unsigned_one() {
+    let site = sign::built();
+    let program = program();
+    let base = [("program", program.as_str()), ("bundle", "out.tar.zst")];
+    let (ended, outputs) = action(&site, &base);
+    says(&ended.must(ExitCode::Ok).out, &["all well", "unsigned"]);
+    assert_eq!((outputs["exit-code"].as_str(), outputs["signature"].as_str()), ("0", "unsigned"));
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&outputs["report"]).unwrap()).unwrap();
+    assert_eq!(report["manifest"], outputs["manifest"].as_str());
+
+    let demanded = [&base[..], &[("require-signature", "true")]].concat();
+    let (ended, outputs) = action(&site, &demanded);
+    says(&ended.must(ExitCode::BundleUntrusted).out, &["::error title=kubexm-bundle verify: exit 34::", "unsigned"]);
+    assert_eq!(outputs["exit-code"], "34");
+
+    site.run(&["sign", "--key", "a.key", "out.tar.zst"]).must(ExitCode::Ok);
+    let pem = std::fs::read_to_string(site.path("a.pub")).unwrap();
+    for key in ["a.pub", "b.pub\na.pub\n", pem.as_str()] {
+        let (ended, outputs) = action(&site, &[&demanded[..], &[("key", key)]].concat());
+        ended.must(ExitCode::Ok);
+        assert_eq!(outputs["signature"], "valid", "{key}");
+    }
+    action(&site, &[&base[..], &[("key", "b.pub")]].concat()).0.must(ExitCode::BundleUntrusted);
+
+    let mut bytes = std::fs::read(site.path("out.tar.zst")).unwrap();
+    let place = bytes.len() - 10_000;
+    bytes[place] ^= 1;
+    site.write("out.tar.zst", &bytes);
+    let (ended, outputs) = action(&site, &base);
+    let text = ended.must(ExitCode::BundleDamaged).out;
+    says(&text, &["exit 30", "blobs/sha256/", "bytes "]);
+    assert_eq!(text.lines().filter(|line| line.starts_with("::")).count(), 1, "{text}");
+    assert_eq!(outputs["exit-code"], "30");
+    site.write("out.tar.zst", &bytes[..5000]);
+    action(&site, &base).0.must(ExitCode::BundleTruncated);
+    site.write("out.tar.zst", "text");
+    action(&site, &base).0.must(ExitCode::NotABundle);
+}
+
+#[test]
+fn the_action_is_asked_wrongly_with_code_2_and_runs_nothing_of_its_inputs() {
+    let site = sign::built();
+    let program = program();
+    let wrong = |more: &[(&str, &str)]| action(&site, more).0.must(ExitCode::Usage).out;
+    says(&wrong(&[("program", &program), ("bundle", "")]), &["no bundle is named"]);
+    says(&wrong(&[("program", "./none"), ("bundle", "x")]), &["there is no ./none"]);
+    says(&wrong(&[("program", &program), ("bundle", "x"), ("require-signature", "yes")]), &["true or false"]);
+    says(&wrong(&[("version", "1.2.3"), ("bundle", "x")]), &["give sha256 too"]);
+    let trick = "$(touch tricked)`touch tricked`; touch tricked\n--help";
+    action(&site, &[("program", &program), ("bundle", trick)]);
+    assert!(!site.path("tricked").exists());
+}
+
+#[test]
+fn the_action_fetches_a_program_by_version_and_runs_it_only_with_the_right_digest() {
+    let site = sign::built();
+    let body = std::fs::read(program()).unwrap();
+    let sha256 = Digest::of(&body).hex();
+    let server = Server::start(move |request| file(request, &body));
+    let url = server.url("v1.2.3");
+    let base = [("bundle", "out.tar.zst"), ("version", "1.2.3"), ("download-url", url.as_str())];
+    action(&site, &[&base[..], &[("sha256", sha256.as_str())]].concat()).0.must(ExitCode::Ok);
+    let asked = server.requests();
+    assert!(asked.iter().any(|request| request.path.starts_with("v1.2.3/kubexm-bundle-1.2.3-linux-")), "{asked:?}");
+    let other = "0".repeat(64);
+    let (ended, outputs) = action(&site, &[&base[..], &[("sha256", other.as_str())]].concat());
+    says(&ended.must(ExitCode::Usage).out, &["does not have the digest"]);
+    assert!(outputs.is_empty(), "it was run: {outputs:?}");
+}
+
+#[derive(Deserialize)]
+struct Gitlab {
+    #[serde(rename = ".kubexm-verify")]
+    job: Job,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    variables: BTreeMap<String, String>,
+    script: Vec<String>,
+    artifacts: Artifacts,
+}
+
+#[derive(Deserialize)]
+struct Artifacts {
+    when: String,
+    paths: Vec<String>,
+}
+
+fn gitlab(site: &Site, shell: &str, given: &[(&str, &str)]) -> Ended {
+    let Gitlab { job } = read("scripts/ci/gitlab.yml");
+    assert!(given.iter().all(|(name, _)| job.variables.contains_key(*name)), "{given:?}");
+    let mut command = Command::new(shell);
+    command.args(["-e", "-c", &job.script.join("\n")]).current_dir(site.path(""));
+    command.envs(&job.variables).envs(given.iter().copied());
+    let _ = std::fs::remove_file(site.path("kubexm-verify.json"));
+    end(&mut command)
+}
+
+#[test]
+fn the_gitlab_template_ends_with_the_codes_of_verify_and_keeps_its_report() {
+    let site = sign::built();
+    let program = program();
+    for shell in ["sh", "bash"] {
+        site.built(&[]);
+        let base = [("KUBEXM_PROGRAM", program.as_str()), ("KUBEXM_BUNDLE", "out.tar.zst")];
+        let run = |more: &[(&str, &str)]| gitlab(&site, shell, &[&base[..], more].concat());
+        let document = run(&[]).must(ExitCode::Ok).document();
+        assert_eq!(document["signature"]["state"], "unsigned");
+        run(&[("KUBEXM_REQUIRE_SIGNATURE", "true")]).must(ExitCode::BundleUntrusted);
+        site.run(&["sign", "--key", "a.key", "out.tar.zst"]).must(ExitCode::Ok);
+        run(&[("KUBEXM_REQUIRE_SIGNATURE", "true"), ("KUBEXM_KEY", "a.pub")]).must(ExitCode::Ok);
+        run(&[("KUBEXM_KEY", "b.pub")]).must(ExitCode::BundleUntrusted);
+        run(&[("KUBEXM_REQUIRE_SIGNATURE", "1")]).must(ExitCode::Usage);
+        run(&[("KUBEXM_BUNDLE", "")]).must(ExitCode::Usage);
+        let mut bytes = std::fs::read(site.path("out.tar.zst")).unwrap();
+        let place = bytes.len() / 2;
+        bytes[place] ^= 1;
+        site.write("out.tar.zst", bytes);
+        run(&[]).must(ExitCode::BundleDamaged);
+        let kept = std::fs::read(site.path("kubexm-verify.json")).unwrap();
+        assert_eq!(serde_json::from_slice::<serde_json::Value>(&kept).unwrap()["exitCode"], 30);
+    }
+    let Gitlab { job } = read("scripts/ci/gitlab.yml");
+    assert_eq!((job.artifacts.when.as_str(), job.artifacts.paths), ("always", vec!["kubexm-verify.json".to_owned()]));
+}
+
+#[test]
+fn the_gitlab_template_runs_a_fetched_program_only_with_the_right_digest() {
+    let site = sign::built();
+    let body = std::fs::read(program()).unwrap();
+    let sha256 = Digest::of(&body).hex();
+    let server = Server::start(move |request| file(request, &body));
+    let url = server.url("v1");
+    let base = [("KUBEXM_BUNDLE", "out.tar.zst"), ("KUBEXM_VERSION", "1.2.3"), ("KUBEXM_DOWNLOAD_URL", url.as_str())];
+    let run = |sha256: &str| gitlab(&site, "sh", &[&base[..], &[("KUBEXM_SHA256", sha256)]].concat());
+    run(&sha256).must(ExitCode::Ok);
+    run(&"0".repeat(64)).must(ExitCode::Usage);
+    assert!(!site.path("kubexm-verify.json").exists());
+}
+
+#[test]
+fn the_shell_of_both_is_without_findings() {
+    let Gitlab { job } = read("scripts/ci/gitlab.yml");
+    let inline = job.script.join("\n");
+    Command::new("shellcheck").args(["-s", "sh", "-"]).write_stdin(inline).assert().success();
+    Command::new("shellcheck").arg(root().join("scripts/ci/verify-bundle")).assert().success();
+}
+
+#[test]
+fn exit_codes_in_the_page_are_those_of_the_programs() {
+    let page = std::fs::read_to_string(root().join("docs/exit-codes.md")).unwrap();
+    let table: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    let (table, ci) = table.split_at(ExitCode::ALL.len());
+    let wanted: Vec<String> = ExitCode::ALL.iter().map(|c| format!("| {} | {} |", c.code(), c.meaning())).collect();
+    assert_eq!(table, wanted, "mend docs/exit-codes.md");
+    for row in &ci[1..] {
+        for code in row.split('|').nth(1).unwrap().split(',') {
+            let code: u8 = code.trim().parse().unwrap();
+            assert!(ExitCode::ALL.iter().any(|known| known.code() == code), "{row}");
+        }
+    }
+}
