@@ -16,14 +16,15 @@ const PIECE: usize = 1 << 20;
 
 /// Write the bytes of one item to standard output, verified on the way
 ///
-/// ITEM is an artifact key of a file (binary/kubeadm), a digest (sha256:…) or a member's name (lock.yaml, cluster.yaml,
-/// manifest.json). Nothing else of the bundle is read. A whole item is held against its digest: damage ends with an exit
-/// code, after bytes may have been written. Of a range, each frame is held against the trailer's digest before it is written.
+/// ITEM is an artifact key of a file (binary/kubeadm), a digest (sha256:…) or a member's name
+/// (lock.yaml, cluster.yaml, manifest.json). Nothing else of the bundle is read. A whole item is
+/// held against its digest: damage ends with an exit code, after bytes may have been written. Of a
+/// range, each frame is held against the trailer's digest before it is written.
 ///
 /// Examples:
 ///   kubexm-bundle cat site.tar.zst cluster.yaml
 ///   kubexm-bundle cat site.tar.zst binary/containerd --platform linux/arm64 | tar -tz
-///   kubexm-bundle cat site.tar.zst sha256:5891… --range 1048576-2097151    # the second MiB; both ends are included
+///   kubexm-bundle cat site.tar.zst sha256:5891… --range 1048576-2097151   # the second MiB
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

@@ -18,8 +18,9 @@ const MANIFEST_LIMIT: u64 = 64 << 20;
 
 /// Show what is different between two bundles: artifacts, bytes, and what a delta would carry
 ///
-/// Each side is a bundle or a manifest.json that was taken out of one; only the manifests are read. Differences are no
-/// error: the exit code is 0, or with --exit-code, as git diff has it, 0 when nothing is different and 1 otherwise.
+/// Each side is a bundle or a manifest.json that was taken out of one; only the manifests are read.
+/// Differences are no error: the exit code is 0, or with --exit-code, as git diff has it, 0 when
+/// nothing is different and 1 otherwise.
 ///
 /// Examples:
 ///   kubexm-bundle diff old.tar.zst new.tar.zst

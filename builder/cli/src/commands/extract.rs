@@ -14,18 +14,19 @@ use super::input;
 
 /// Take artifacts or members out of a bundle, verified while they are written
 ///
-/// ITEM is an artifact key (binary/kubeadm, image/pause), an image's reference, a digest (sha256:…) or a member's name
-/// (cluster.yaml). A file gets upstream's name; an image becomes an OCI layout in a folder of its own, named after its
-/// reference with _ for / and :, which skopeo, oras and umoci read. Without --platform an image stays what its tag names
-/// upstream, with every platform that the bundle carries; with it, the manifest for that platform stands for the image.
+/// ITEM is an artifact key (binary/kubeadm, image/pause), an image's reference, a digest (sha256:…)
+/// or a member's name (cluster.yaml). A file gets upstream's name; an image becomes an OCI layout
+/// in a folder of its own, named after its reference with _ for / and :, which skopeo, oras and
+/// umoci read. Without --platform an image stays what its tag names upstream, with every platform
+/// that the bundle carries; with it, the manifest for that platform stands for the image.
 ///
 /// Examples:
 ///   kubexm-bundle extract site.tar.zst binary/kubeadm -C bin
 ///   kubexm-bundle extract site.tar.zst image/pause -C images
 ///   skopeo copy oci:images/registry.k8s.io_pause_3.10.1 docker://registry.lan/pause:3.10.1
 ///   kubexm-bundle extract site.tar.zst image/pause --oci-archive pause.tar
-///   kubexm-bundle extract site.tar.zst binary/kubeadm image/pause --layout -C layout   # one layout with both
-///   kubexm-bundle extract site.tar.zst --all -C layout       # every member as it is: an OCI layout and our own files
+///   kubexm-bundle extract site.tar.zst binary/kubeadm image/pause --layout -C both   # in one layout
+///   kubexm-bundle extract site.tar.zst --all -C all    # every member as it is
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

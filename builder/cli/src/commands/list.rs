@@ -79,7 +79,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
 fn artifact_line(artifact: &Artifact) -> String {
     let platform = artifact.platform.map_or_else(|| "any".to_owned(), |platform| platform.to_string());
     format!(
-        "{:32} {:14} {:12} {:>10}  {}  {}",
+        "{:32} {:16} {:12} {:>10}  {}  {}",
         artifact.key.to_string(),
         if artifact.version.is_empty() { "-" } else { &artifact.version },
         platform,

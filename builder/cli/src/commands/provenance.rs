@@ -12,14 +12,16 @@ use super::{input, sbom};
 
 /// Print what a bundle was built from, as an in-toto statement (v1) with SLSA provenance (v1)
 ///
-/// Its subject is manifest.json by digest, which names every byte and stays the same when the bundle is signed, split or
-/// sent as a delta. Its dependencies are all artifacts with origin and digest; its parameters the digests of cluster.yaml
-/// and of the catalogue, and the zone. There is no clock in it. It is a statement to be signed, not a proof: cosign attest
-/// and others take it as it is.
+/// Its subject is manifest.json by digest, which names every byte and stays the same when the
+/// bundle is signed, split or sent as a delta. Its dependencies are all artifacts with origin and
+/// digest; its parameters the digests of cluster.yaml and of the catalogue, and the zone. There is
+/// no clock in it. It is a statement to be signed, not a proof.
 ///
 /// Examples:
 ///   kubexm-bundle provenance site.tar.zst -o site.intoto.json
-///   kubexm-bundle provenance site.tar.zst --files            # the file's own digest too; reads all of it
+///   cosign attest-blob --statement site.intoto.json --key cosign.key --tlog-upload=false \
+///       --output-signature site.attestation --yes
+///   kubexm-bundle provenance site.tar.zst --files   # the file's own digest too; reads all of it
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

@@ -14,8 +14,9 @@ use super::input;
 
 /// Print a bill of materials: every artifact with version, licence where upstream's is known, digest and origin
 ///
-/// CycloneDX 1.6 or SPDX 2.3, as JSON. The same bundle gives the same document: identifiers come from its manifest's digest,
-/// and there is no clock. Only the bundle's head and its catalogue are read.
+/// CycloneDX 1.6 or SPDX 2.3, as JSON. The same bundle gives the same document: identifiers come
+/// from its manifest's digest, and there is no clock. Only the bundle's head and its catalogue are
+/// read.
 ///
 /// Examples:
 ///   kubexm-bundle sbom site.tar.zst --format cyclonedx -o site.cdx.json

@@ -142,6 +142,31 @@ fn provenance_names_manifest_and_file_by_digest() {
     assert_eq!(without["subject"].as_array().unwrap().len(), 1);
 }
 
+/// cosign takes the statement as it is, and finds manifest.json, and no other file, to be its subject. It runs without a network.
+#[test]
+fn cosign_attests_the_provenance_of_a_bundle() {
+    let site = sample();
+    site.run(&["provenance", "out.tar.zst", "-o", "statement.json"]).must(ExitCode::Ok);
+    site.write("manifest.json", site.run(&["cat", "out.tar.zst", "manifest.json"]).must(ExitCode::Ok).out);
+    site.write("other.json", "{}");
+    let program = lab().join("bin/cosign");
+    assert!(program.exists(), "{} is needed: scripts/lab build makes it", program.display());
+    let cosign = |line: &str| {
+        let mut unshare = Command::new("unshare");
+        unshare.arg("-n").arg(&program).args(line.split(' ')).current_dir(site.path(""));
+        let output = unshare.env("COSIGN_PASSWORD", "").env("HOME", site.path("home")).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let must = |line: &str| assert!(cosign(line).0, "cosign {line}: {}", cosign(line).1);
+    must("generate-key-pair --output-key-prefix key");
+    must("attest-blob --key key.key --statement statement.json --tlog-upload=false --output-signature attested --yes");
+    let verify =
+        "verify-blob-attestation --key key.pub --insecure-ignore-tlog --type slsaprovenance1 --signature attested";
+    must(&format!("{verify} manifest.json"));
+    let (taken, said) = cosign(&format!("{verify} other.json"));
+    assert!(!taken && said.contains("no matching subject digest"), "{said}");
+}
+
 #[test]
 fn what_users_add_has_no_licence_that_nobody_said() {
     let site = sample();
