@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kubexm_archive::{ArchiveError, Signature, Signing, detached_path_of, write_detached};
-use kubexm_signing::external::Signer;
 use kubexm_signing::{files, with_added};
 use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
@@ -13,6 +12,7 @@ use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
 use super::input;
+use super::signing_key::{Key, KeyArgs};
 use super::trust::failure;
 
 /// Sign a bundle: its manifest.json, which has the digest of every byte in it
@@ -32,18 +32,12 @@ use super::trust::failure;
 ///       --sign --id 01 --mechanism ECDSA-SHA256 --signature-format openssl --pin env:PIN
 ///   kubexm-bundle sign --key release.key --detached site.tar.zst
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, group = clap::ArgGroup::new("what_signs").args(["key", "key_env", "signer"]).required(true))]
 pub struct Args {
     /// The bundle, or one volume of a split one
     bundle: PathBuf,
     #[command(flatten)]
-    source: Source,
-    /// File with the password of the key [default: KUBEXM_KEY_PASSWORD of the environment]
-    #[arg(long, value_name = "FILE", conflicts_with = "signer")]
-    password_file: Option<PathBuf>,
-    /// The public key of what --signer signs with
-    #[arg(long, value_name = "FILE", requires = "signer", conflicts_with_all = ["key", "key_env"])]
-    public_key: Option<PathBuf>,
+    key: KeyArgs,
     /// Seconds that the program of --signer may take
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86400))]
     timeout: u64,
@@ -56,24 +50,9 @@ pub struct Args {
     /// One JSON document
     #[arg(long)]
     pub json: bool,
-    /// Arguments of the program of --signer
+    /// Arguments of the program of --signer, behind those of --signer-arg
     #[arg(last = true, value_name = "ARGUMENT", requires = "signer", conflicts_with_all = ["key", "key_env"])]
     arguments: Vec<OsString>,
-}
-
-/// What signs.
-#[derive(Debug, clap::Args)]
-#[group(required = true, multiple = false)]
-struct Source {
-    /// File with the private key: PKCS#8 (also encrypted), "EC PRIVATE KEY", or a key of cosign
-    #[arg(long, value_name = "FILE")]
-    key: Option<PathBuf>,
-    /// Variable of the environment that holds the private key
-    #[arg(long, value_name = "VARIABLE")]
-    key_env: Option<String>,
-    /// Program that signs
-    #[arg(long, value_name = "PROGRAM", requires = "public_key")]
-    signer: Option<PathBuf>,
 }
 
 /// What was signed, and where it is.
@@ -109,26 +88,18 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The signature that is asked for. Nothing is changed before it is there.
-fn signature(args: &Args, manifest_json: &[u8]) -> Result<Signature, Failure> {
-    let password = args.password_file.as_deref();
-    let Source { key, key_env, signer } = &args.source;
-    match (key, key_env, signer, &args.public_key) {
-        (Some(path), ..) => files::private_key(path, password).map(|key| key.sign(manifest_json)),
-        (None, Some(variable), ..) => {
-            files::private_key_from_env(variable, password).map(|key| key.sign(manifest_json))
-        }
-        (None, None, Some(program), Some(public_key)) => files::public_key(public_key).and_then(|public_key| {
-            let timeout = Duration::from_secs(args.timeout);
-            let signer = Signer { program: program.clone(), arguments: args.arguments.clone(), timeout };
-            signer.sign(manifest_json, &public_key)
-        }),
-        _ => return Err(Failure::new(ExitCode::Usage, "give --key, --key-env, or --signer with --public-key")),
-    }
-    .map_err(failure)
+/// What is to sign: opened before anything else, so that a wrong password is told at once.
+fn key(args: &Args) -> Result<Key, Failure> {
+    let key = args.key.open_with(&args.arguments, Duration::from_secs(args.timeout))?;
+    key.ok_or_else(|| Failure::new(ExitCode::Usage, "give --key, --key-env, or --signer with --public-key"))
+}
+
+fn signature(key: &Key, manifest_json: &[u8]) -> Result<Signature, Failure> {
+    key.sign(manifest_json).map_err(|(code, text)| Failure::new(code, text))
 }
 
 fn in_place(args: &Args, display: &Display) -> Result<Done, Failure> {
+    let key = key(args)?;
     let open = Signing::open(&args.bundle).map_err(archive)?;
     if let Some(problem) = open.torn() {
         let file = args.bundle.display();
@@ -136,7 +107,7 @@ fn in_place(args: &Args, display: &Display) -> Result<Done, Failure> {
             format!("{file}: the signatures that were in it cannot be read ({problem}); only the new one is kept");
         display.emit(EventKind::Warning { text });
     }
-    let signature = signature(args, open.bundle().manifest_json())?;
+    let signature = signature(&key, open.bundle().manifest_json())?;
     let all = with_added(open.bundle().signatures().to_vec(), signature.clone());
     let people = display.mode() != Mode::Json;
     let progress = |done, total| {
@@ -149,13 +120,14 @@ fn in_place(args: &Args, display: &Display) -> Result<Done, Failure> {
 }
 
 fn beside(args: &Args) -> Result<Done, Failure> {
+    let key = key(args)?;
     let bundle = input::bundle(&args.bundle)?;
     let file = args.output.clone().unwrap_or_else(|| detached_path_of(bundle.path()));
     let old = match file.symlink_metadata() {
         Ok(_) => files::signatures(&file).map_err(failure)?,
         Err(_) => Vec::new(),
     };
-    let signature = signature(args, bundle.manifest_json())?;
+    let signature = signature(&key, bundle.manifest_json())?;
     let all = with_added(old, signature.clone());
     write_detached(&file, &all).map_err(archive)?;
     Ok(Done { signature, count: all.len(), file, sums: None })

@@ -16,20 +16,20 @@ use super::trust::failure;
 /// What signs, if anything.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct KeyArgs {
-    /// File with the private key that signs; see sign --help
+    /// File with the private key that signs: PKCS#8 (also encrypted), "EC PRIVATE KEY", or a key of cosign
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key_env", "signer"])]
     key: Option<PathBuf>,
     /// Variable of the environment that holds the private key
     #[arg(long, value_name = "VARIABLE", conflicts_with = "signer")]
     key_env: Option<String>,
-    /// Program that signs: bytes on standard input, the signature on standard output
+    /// Program that signs: the bytes of manifest.json on standard input, the signature on standard output
     #[arg(long, value_name = "PROGRAM", requires = "public_key")]
     signer: Option<PathBuf>,
     /// Argument of the program of --signer; may be given several times
-    #[arg(long, value_name = "ARGUMENT", requires = "signer", allow_hyphen_values = true)]
+    #[arg(long, value_name = "ARGUMENT", requires = "signer", conflicts_with_all = ["key", "key_env"], allow_hyphen_values = true)]
     signer_arg: Vec<OsString>,
     /// The public key of what --signer signs with
-    #[arg(long, value_name = "FILE", requires = "signer")]
+    #[arg(long, value_name = "FILE", requires = "signer", conflicts_with_all = ["key", "key_env"])]
     public_key: Option<PathBuf>,
     /// File with the password of the key [default: KUBEXM_KEY_PASSWORD of the environment]
     #[arg(long, value_name = "FILE", conflicts_with = "signer")]
@@ -50,14 +50,19 @@ pub enum Key {
 impl KeyArgs {
     /// Opens it, if one is named: before any work, so that a wrong password is told at once.
     pub fn open(&self) -> Result<Option<Key>, Failure> {
+        self.open_with(&[], TIMEOUT)
+    }
+
+    /// The same, with more arguments for the program, and the time that it may take.
+    pub fn open_with(&self, more: &[OsString], timeout: Duration) -> Result<Option<Key>, Failure> {
         let password = self.password_file.as_deref();
         let private = |key| Some(Key::Private(Box::new(key)));
         match (&self.key, &self.key_env, &self.signer, &self.public_key) {
             (Some(path), ..) => files::private_key(path, password).map(private),
             (None, Some(variable), ..) => files::private_key_from_env(variable, password).map(private),
             (None, None, Some(program), Some(public)) => files::public_key(public).map(|public| {
-                let arguments = self.signer_arg.clone();
-                Some(Key::Program(Program { program: program.clone(), arguments, timeout: TIMEOUT }, Box::new(public)))
+                let arguments = [&self.signer_arg, more].concat();
+                Some(Key::Program(Program { program: program.clone(), arguments, timeout }, Box::new(public)))
             }),
             _ => Ok(None),
         }
