@@ -1,6 +1,8 @@
 //! Documents that come from elsewhere.
 
 use kubexm_builder::oci::artifact::Artifact;
+use kubexm_builder::oci::referrer::{self, LOOKS, Referrer, SIGNATURE_TYPE, Subject};
+use kubexm_spec::Digest;
 use kubexm_spec::cluster;
 use kubexm_spec::inventory::Inventory;
 
@@ -16,6 +18,22 @@ pub(crate) fn artifact(bytes: &[u8]) {
     if let Ok(artifact) = Artifact::parse(bytes) {
         assert_eq!(Artifact::parse(&artifact.to_json().unwrap()).unwrap(), artifact);
         let _ = artifact.size();
+    }
+}
+
+/// A list of what refers to a bundle in a registry, and the manifest of such a thing.
+pub(crate) fn referrers(bytes: &[u8]) {
+    let signature = Referrer::signature(Vec::new());
+    let subject = Subject { digest: Digest::of(b"a bundle"), size: 8 };
+    let own = Subject { digest: Digest::of(signature.to_json(subject)), size: 1 };
+    let _ = referrer::parse(bytes, SIGNATURE_TYPE, &subject.digest);
+    let Ok(known) = referrer::listed(bytes, SIGNATURE_TYPE) else { return };
+    assert!(known.len() <= LOOKS);
+    // What is added to a list that can be read is in it, and is added once.
+    if let Ok(Some(list)) = referrer::with(Some(bytes), &[(&signature, own)]) {
+        let now = referrer::listed(&list, SIGNATURE_TYPE).unwrap();
+        assert!(now.contains(&own.digest) || known.len() == LOOKS);
+        assert_eq!(referrer::with(Some(&list), &[(&signature, own)]), Ok(None));
     }
 }
 

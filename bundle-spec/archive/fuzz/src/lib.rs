@@ -46,6 +46,7 @@ pub const TARGETS: &[Target] = &[
     target("public_key", keys::public_key),
     target("inventory", documents::inventory),
     target("artifact", documents::artifact),
+    target("referrers", documents::referrers),
     target("cluster", documents::cluster),
 ];
 
