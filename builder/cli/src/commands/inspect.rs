@@ -16,17 +16,18 @@ use super::{input, trust};
 /// Show what is inside a bundle: artifacts, versions, sizes, digests, where they came from and why they are trusted
 ///
 /// Reads only the bundle's head and tail. `verify` is what checks the bytes.
-/// Signatures are checked without this program as well:
-///   kubexm-bundle inspect --manifest site.tar.zst > manifest.json
-///   kubexm-bundle inspect --signature 1 site.tar.zst > manifest.sig
-///   openssl dgst -sha256 -verify release.pub -signature manifest.sig manifest.json                        (ECDSA)
-///   openssl pkeyutl -verify -rawin -pubin -inkey release.pub -sigfile manifest.sig -in manifest.json      (Ed25519)
-///   kubexm-bundle inspect --signature 1 --form base64 site.tar.zst > manifest.b64
-///   cosign verify-blob --key release.pub --insecure-ignore-tlog --signature manifest.b64 manifest.json
 ///
 /// Examples:
 ///   kubexm-bundle inspect site.tar.zst
 ///   kubexm-bundle inspect --json site.tar.zst | jq '.artifacts[].key'
+///
+/// A signature is checked without this program as well, of an ECDSA key, of an Ed25519 key, by cosign:
+///   kubexm-bundle inspect --manifest site.tar.zst > m.json
+///   kubexm-bundle inspect --signature 1 site.tar.zst > m.sig
+///   openssl dgst -sha256 -verify release.pub -signature m.sig m.json
+///   openssl pkeyutl -verify -rawin -pubin -inkey release.pub -sigfile m.sig -in m.json
+///   kubexm-bundle inspect --signature 1 --form base64 site.tar.zst > m.b64
+///   cosign verify-blob --key release.pub --insecure-ignore-tlog --signature m.b64 m.json
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

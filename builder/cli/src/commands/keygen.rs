@@ -10,9 +10,10 @@ use super::trust::failure;
 
 /// Make a key pair that bundles are signed with
 ///
-/// Writes NAME.key (the private key, readable by its owner only) and NAME.pub, both PEM as OpenSSL has them. Nothing is
-/// overwritten. The private key is encrypted when a password is given: in KUBEXM_KEY_PASSWORD, or in a file.
-/// ECDSA P-256 signatures are checked by OpenSSL of any age and by cosign; Ed25519 needs OpenSSL 3 there.
+/// Writes NAME.key (the private key, readable by its owner only) and NAME.pub, both PEM as OpenSSL
+/// has them. Nothing is overwritten. The private key is encrypted when a password is given: in
+/// KUBEXM_KEY_PASSWORD, or in a file. ECDSA P-256 signatures are checked by OpenSSL of any age;
+/// those of Ed25519 by OpenSSL 3. cosign takes both.
 ///
 /// Examples:
 ///   kubexm-bundle keygen -o release

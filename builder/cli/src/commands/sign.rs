@@ -17,13 +17,15 @@ use super::trust::failure;
 
 /// Sign a bundle: its manifest.json, which has the digest of every byte in it
 ///
-/// The signature goes into the room that every bundle keeps for it; no other byte of the file changes, and NAME.sums beside it
-/// gets the new sum. A signature by another key is added, one by the same key is replaced. So one signature also holds for
-/// deltas and volumes of the bundle. With --detached the bundle stays as it is, and NAME.sig beside it holds the signatures.
+/// The signature goes into the room that every bundle keeps for it; no other byte of the file changes,
+/// and NAME.sums beside it gets the new sum. It also holds for volumes and deltas of the bundle.
+/// A signature by another key is added, one by the same key is replaced. With --detached the bundle
+/// stays as it is, and NAME.sig beside it holds the signatures.
 ///
-/// A key that cannot be read is used through a program: it gets the bytes of manifest.json on standard input and writes the
-/// signature to standard output (ECDSA: DER, or the two numbers; Ed25519: 64 bytes; base64 of either will do). What
-/// it gives is held against --public-key before it is stored.
+/// A key that cannot be read is used through a program: it gets the bytes of manifest.json on
+/// standard input and writes the signature to standard output (ECDSA: DER, or the two numbers;
+/// Ed25519: 64 bytes; base64 of either will do). What it gives is held against --public-key before
+/// it is stored.
 ///
 /// Examples:
 ///   kubexm-bundle sign --key release.key site.tar.zst
