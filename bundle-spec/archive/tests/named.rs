@@ -97,7 +97,7 @@ fn every_flip_is_named(signed: bool, split: Option<u64>, delta: bool) {
             let mut byte = [0];
             file.read_exact_at(&mut byte, at).unwrap();
             file.write_all_at(&[byte[0] ^ (1 << (at % 8))], at).unwrap();
-            let found = told(&files).expect_err("a changed byte passes");
+            let found = told(&files).unwrap_err();
             let hits = found.iter().any(|(file, part, offset, length)| {
                 let inside = file == path && (*offset..=offset + length.max(&0)).contains(&at);
                 let same_frame = file == path && (*start..start + len).contains(offset);

@@ -9,6 +9,7 @@ use kubexm_spec::event::{Event, EventKind, SCHEMA, StepOutcome};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::pace::Pace;
 use crate::text;
 
 /// Plain lines of progress come no more often than this.
@@ -66,6 +67,8 @@ struct State {
     bar: Option<(String, ProgressBar)>,
     /// When progress was last told as a line.
     last_told: Option<Instant>,
+    /// Of what is told as lines.
+    pace: Option<Pace>,
 }
 
 impl Display {
@@ -156,6 +159,9 @@ impl Display {
             }
             return;
         }
+        let pace = Pace::of(state.pace.take(), &what, done);
+        let rate = if unit == "bytes" { pace.text(done, total) } else { String::new() };
+        state.pace = Some(pace);
         let finished = total == Some(done);
         if !finished && state.last_told.is_some_and(|last| last.elapsed() < PLAIN_INTERVAL) {
             return;
@@ -163,7 +169,7 @@ impl Display {
         state.last_told = Some(Instant::now());
         let amount = |n: u64| if unit == "bytes" { text::bytes(n) } else { n.to_string() };
         let of = total.map(|t| format!(" of {}", amount(t))).unwrap_or_default();
-        say(state, &format!("   {what}: {}{of}", amount(done)));
+        say(state, &format!("   {what}: {}{of}{rate}", amount(done)));
     }
 
     fn spin(&self, state: &mut State, message: String) {

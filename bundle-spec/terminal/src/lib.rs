@@ -6,6 +6,7 @@
 mod display;
 mod failure;
 mod help;
+mod pace;
 mod text;
 
 pub use display::{Display, Mode};

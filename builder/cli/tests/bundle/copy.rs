@@ -63,7 +63,7 @@ fn volumes_and_sums_arrive_whole_and_a_second_copy_writes_nothing() {
     assert!(done(&again).iter().all(|(_, done)| done == "skipped"), "{again}");
     assert_eq!((&again["written"], before), (&0.into(), names(&stick).iter().map(|name| inode(name)).collect()));
     let text = site.run(&["copy", "volumes", stick.to_str().unwrap()]).must(ExitCode::Ok);
-    says(&text.err, &["bytes free", "to be written"]);
+    says(&text.err, &["MiB free", "0.0 MiB to be written"]);
     says(&text.out, &["was there already", "read back", "found right"]);
 }
 

@@ -95,9 +95,10 @@ pub fn copy(bundle: &Bundle, target: &Path, report: Report<'_>) -> Result<Copied
         }
     };
     let mut found = Vec::with_capacity(items.len());
+    let compared = Bar::new(report, "compare", items.iter().map(|item| item.size).sum());
     for item in &items {
-        let tell = bar(report, format!("compare {}", item.name), item.size);
-        let (there, how) = file::look(item, &target.join(&item.name), &tell)?;
+        let (there, how) = file::look(item, &target.join(&item.name), &|bytes| compared.at(bytes))?;
+        compared.past(item.size);
         how.into_iter().for_each(&mut weaker);
         if let (There::Right(digest), Some((wanted, sums))) = (there, &item.sum)
             && digest != *wanted
@@ -107,21 +108,24 @@ pub fn copy(bundle: &Bundle, target: &Path, report: Report<'_>) -> Result<Copied
         found.push(there);
     }
     let (free, needed) = room(&items, &found, target)?;
-    report(EventKind::Note { text: format!("{}: {free} bytes free, {needed} to be written", target.display()) });
+    let text = format!("{}: {} free, {} to be written", target.display(), mebibytes(free), mebibytes(needed));
+    report(EventKind::Note { text });
 
     let mut files = Vec::with_capacity(items.len());
+    // Each byte is written and read.
+    let moving = items.iter().zip(&found).filter(|(_, there)| !matches!(there, There::Right(_)));
+    let moved = Bar::new(report, "copy and read back", moving.map(|(item, _)| 2 * item.size).sum());
     for (item, there) in items.iter().zip(&found) {
         let path = target.join(&item.name);
         let (sha256, done) = match there {
             There::Right(digest) => (*digest, Done::Skipped),
             There::Absent | There::Wrong => {
-                let copying = bar(report, format!("copy {}", item.name), item.size);
-                let reading = bar(report, format!("read back {}", item.name), item.size);
                 let tell = |doing, bytes| match doing {
-                    Doing::Copy => copying(bytes),
-                    Doing::ReadBack => reading(bytes),
+                    Doing::Copy => moved.at(bytes),
+                    Doing::ReadBack => moved.at(item.size + bytes),
                 };
                 let (digest, how) = file::one(item, &path, &tell)?;
+                moved.past(2 * item.size);
                 weaker(how);
                 (digest, if *there == There::Wrong { Done::Replaced } else { Done::Copied })
             }
@@ -132,15 +136,37 @@ pub fn copy(bundle: &Bundle, target: &Path, report: Report<'_>) -> Result<Copied
     Ok(Copied { files, read_back, written, free })
 }
 
-/// Tells progress when it has moved.
-fn bar(report: Report<'_>, what: String, total: u64) -> impl Fn(u64) {
-    let last = Cell::new(None);
-    move |done| {
-        if last.replace(Some(done)) != Some(done) {
-            let (what, unit) = (what.clone(), "bytes".to_owned());
-            report(EventKind::Progress { what, done, total: Some(total), unit });
+/// Progress over several files.
+struct Bar<'a> {
+    report: Report<'a>,
+    what: &'static str,
+    total: u64,
+    before: Cell<u64>,
+    last: Cell<u64>,
+}
+
+impl<'a> Bar<'a> {
+    fn new(report: Report<'a>, what: &'static str, total: u64) -> Self {
+        Self { report, what, total, before: Cell::new(0), last: Cell::new(0) }
+    }
+
+    /// So many bytes of the file that is under way.
+    fn at(&self, bytes: u64) {
+        let done = self.before.get() + bytes;
+        if self.last.replace(done) != done {
+            let (what, unit) = (self.what.to_owned(), "bytes".to_owned());
+            (self.report)(EventKind::Progress { what, done, total: Some(self.total), unit });
         }
     }
+
+    /// A file is done with.
+    fn past(&self, bytes: u64) {
+        self.before.set(self.before.get() + bytes);
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{}.{} MiB", bytes >> 20, ((bytes & 0xf_ffff) * 10) >> 20)
 }
 
 /// A file is never copied onto itself.
