@@ -49,15 +49,20 @@ pub struct Built {
 
 /// require → resolve → lock → fetch and pack: what has arrived is packed while the rest is still being fetched.
 ///
-/// Wants a runtime of several threads: packing keeps some of its own busy meanwhile.
-pub async fn build(request: &Request<'_>, origins: &Origins, report: Report<'_>) -> Result<Built, BuildError> {
+/// Blocks; `runtime` drives what goes over the network. Not to be called from one of its tasks.
+pub fn build(
+    request: &Request<'_>,
+    origins: &Origins,
+    runtime: &tokio::runtime::Handle,
+    report: Report<'_>,
+) -> Result<Built, BuildError> {
     let phase = |name: &str| report(EventKind::Phase { name: name.to_owned() });
     let requirements = require(request.cluster, request.catalogue)?;
     let used = request.catalogue.used_by(&requirements);
     let resolution = resolve::resolve(&requirements, request.zone);
     lock::check_local(&resolution, origins)?;
     phase("lock");
-    let lock = lock::lock(&resolution, origins, request.jobs, report).await?;
+    let lock = runtime.block_on(lock::lock(&resolution, origins, request.jobs, report))?;
     let inputs = pack::Inputs {
         cluster_yaml: request.cluster_yaml,
         catalogue: &used,
@@ -66,10 +71,8 @@ pub async fn build(request: &Request<'_>, origins: &Origins, report: Report<'_>)
     };
     let packing = pack::plan(&lock, &inputs, request.base)?;
     phase("fetch");
-    let written = tokio::task::block_in_place(|| {
-        let together = Together { request, origins, report, lock: &lock, resolution: &resolution };
-        together.run(packing, &tokio::runtime::Handle::current())
-    })?;
+    let together = Together { request, origins, report, lock: &lock, resolution: &resolution };
+    let written = together.run(packing, runtime)?;
     Ok(Built { written, lock })
 }
 

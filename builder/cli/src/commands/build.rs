@@ -112,8 +112,7 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
     };
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|e| Failure::new(ExitCode::Internal, format!("cannot start worker threads: {e}")))?;
-    let built = runtime
-        .block_on(build(&request, &origins, &|kind| display.emit(kind)))
+    let built = build(&request, &origins, runtime.handle(), &|kind| display.emit(kind))
         .map_err(|e| Failure::from_error(e.exit_code(), &e))?;
     let mut data = written::data(&built.written);
     data["artifacts"] = built.lock.items.len().into();
