@@ -11,12 +11,28 @@ use serde_json::Value;
 use crate::registry::{PASSWORD, Registry, Setup, USER, distribution_3};
 use crate::site::{Ended, Site, digest, noise, says};
 
-/// A site with a built bundle of so many files of so many bytes.
+/// A site with a built bundle of so many files of so many bytes, which no compressor makes smaller.
 pub fn site(files: u64, size: usize) -> Site {
+    site_of(files, |n| noise(n + 1, size))
+}
+
+/// The same where only what is sent has to be large: quickly made, each file another.
+fn large_site(files: u64, size: usize) -> Site {
+    let block = noise(1, 64 << 10);
+    site_of(files, |n| {
+        let mut bytes = block.repeat(size.div_ceil(block.len()));
+        for (at, place) in bytes.chunks_mut(block.len()).enumerate() {
+            place[..8].copy_from_slice(&(n << 32 | at as u64).to_le_bytes());
+        }
+        bytes
+    })
+}
+
+fn site_of(files: u64, content: impl Fn(u64) -> Vec<u8>) -> Site {
     let site = Site::new();
     let names: Vec<String> = (0..files).map(|n| format!("{{path: f{n}.bin}}")).collect();
     for n in 0..files {
-        site.write(&format!("f{n}.bin"), noise(n + 1, size));
+        site.write(&format!("f{n}.bin"), content(n));
     }
     site.extras(&format!("extraFiles: [{}]", names.join(", ")));
     site.built(&[]);
@@ -55,7 +71,7 @@ fn push(site: &Site, to: &str, more: &[&str]) -> Value {
 /// Pushes a signed bundle and pulls it on another machine.
 fn there_and_back(program: &Path, setup: Setup) {
     let registry = Registry::start_program(program, setup);
-    let site = site(2, 20 << 20);
+    let site = large_site(2, 20 << 20);
     site.write("empty.bin", "");
     site.extras("extraFiles: [{path: f0.bin}, {path: f1.bin}, {path: empty.bin}]");
     site.built(&[]);
@@ -206,7 +222,7 @@ fn ended(child: Child) -> Ended {
 #[test]
 fn a_push_outlives_a_registry_that_is_killed_and_comes_back() {
     let mut registry = Registry::start(Setup::default());
-    let site = site(30, 4 << 20);
+    let site = large_site(30, 4 << 20);
     let mut child = start(&site, &registry);
     some_are_there(&registry, &mut child);
     registry.kill();
@@ -220,7 +236,7 @@ fn a_push_outlives_a_registry_that_is_killed_and_comes_back() {
 #[test]
 fn a_push_that_was_killed_sends_only_what_is_missing_when_it_is_run_again() {
     let registry = Registry::start(Setup::default());
-    let site = site(30, 4 << 20);
+    let site = large_site(30, 4 << 20);
     let mut child = start(&site, &registry);
     some_are_there(&registry, &mut child);
     child.kill().unwrap();
