@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
-use kubexm_archive::{Bundle, Input, Options, write};
+use kubexm_archive::{Bundle, Contents, Delta, Input, Options, write, write_contents};
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, Member};
 use kubexm_spec::{ArtifactKey, Digest, ExitCode, Platform, Trust};
 
@@ -219,7 +219,7 @@ fn what_fails_leaves_no_folder() {
     site.write("site.tar.zst", bad);
     says(&hand_over(&site, &[]).must(ExitCode::BundleDamaged).err, &["blobs/sha256/"]);
     site.write("site.tar.zst", good);
-    hand_over(&site, &["--key", "none.key"]);
+    says(&hand_over(&site, &["--key", "none.key"]).must(ExitCode::Config).err, &["none.key"]);
     hand_over(&site, &["--name", "a b"]).must(ExitCode::Usage);
     hand_over(&site, &["--split", "1000"]).must(ExitCode::Usage);
     let left: Vec<_> = names(&site.path("")).into_iter().filter(|name| name.contains("folder")).collect();
@@ -267,6 +267,20 @@ fn an_installer_that_is_given_comes_before_the_one_in_the_bundle_and_one_that_la
     write(&site.path("none.tar.zst"), &manifest, inputs.collect(), &Options::default(), &|_, _| {}).unwrap();
     let text = site.run(&["hand-over", "none.tar.zst", "other"]).must(ExitCode::Config).err;
     says(&text, &["no kubexm-install for linux/amd64", "--installer FILE"]);
+    // Of a delta, the far side has what it leaves out.
+    let mut delta = bundle.manifest().clone();
+    let installers: Vec<Digest> =
+        delta.artifacts.iter().filter(|a| a.key == ArtifactKey::Installer).map(|a| a.digest).collect();
+    let is_left_out = |name: &str| installers.iter().any(|digest| kubexm_archive::members::blob_name(digest) == name);
+    let read = |m: &Member| Input::bytes(m.name.clone(), bundle.read(&m.name, 1 << 30).unwrap());
+    let inputs = delta.members.iter().filter(|m| !is_left_out(&m.name)).map(read).collect();
+    let left_out = bundle.layout().members.iter().filter(|stored| is_left_out(&stored.name)).cloned().collect();
+    delta.name = "delta".into();
+    let contents = Contents { manifest: &delta, inputs, delta: Delta { base: None, left_out }, signatures: &[] };
+    write_contents(&site.path("delta.tar.zst"), contents, &Options::default(), &|_, _| {}).unwrap();
+    site.run(&["hand-over", "delta.tar.zst", "delta"]).must(ExitCode::Ok);
+    let page = std::fs::read_to_string(site.path("delta/README.txt")).unwrap();
+    says(&page, &["THIS IS A DELTA", "that you have already", "--base EARLIER-BUNDLE"]);
     // A bundle of extras is handed over without one.
     site.run(&["hand-over", "out.tar.zst", "extras"]).must(ExitCode::Ok);
     says(&std::fs::read_to_string(site.path("extras/README.txt")).unwrap(), &["no cluster"]);

@@ -48,12 +48,10 @@ pub enum HandOverError {
         problem: &'static str,
     },
     /// Nothing installs the bundle on a platform.
-    #[error("there is no kubexm-install for {platform} in the bundle{}; name one with --installer FILE", of_delta(*.delta))]
+    #[error("there is no kubexm-install for {platform} in the bundle; name one with --installer FILE")]
     NoInstaller {
         /// A platform of the bundle.
         platform: Platform,
-        /// It is a delta, and its base may have it.
-        delta: bool,
     },
     /// What was written is not right.
     #[error(transparent)]
@@ -72,10 +70,6 @@ pub enum HandOverError {
         /// What the signer said.
         problem: String,
     },
-}
-
-fn of_delta(is_delta: bool) -> &'static str {
-    if is_delta { ", which is a delta" } else { "" }
 }
 
 fn mend(source: &io::Error) -> &'static str {

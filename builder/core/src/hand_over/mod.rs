@@ -159,7 +159,7 @@ enum From {
 }
 
 /// One for each platform of the bundle, and for those that one was given for, before anything is written. A bundle of extras
-/// needs none.
+/// needs none, and of a delta the far side has those that it leaves out.
 fn installers(request: &HandOver<'_>) -> Result<Vec<(String, Platform, From)>, HandOverError> {
     let manifest = request.bundle.manifest();
     let given = Installers::look(request.installers, None)?;
@@ -173,9 +173,9 @@ fn installers(request: &HandOver<'_>) -> Result<Vec<(String, Platform, From)>, H
             (Ok(path), _) => From::File(path.to_owned()),
             (Err(_), Some(digest)) if request.bundle.has_blob(&digest) => From::Bundle(digest),
             (Err(_), None) if manifest.cluster.is_none() => continue,
-            (Err(_), _) => {
-                return Err(HandOverError::NoInstaller { platform, delta: request.bundle.layout().is_delta() });
-            }
+            // It is where the base is.
+            (Err(_), Some(_)) => continue,
+            (Err(_), None) => return Err(HandOverError::NoInstaller { platform }),
         };
         all.push((format!("{}-linux-{}", spec_names::INSTALLER, platform.arch), platform, source));
     }

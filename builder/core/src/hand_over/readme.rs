@@ -81,7 +81,7 @@ pub(super) fn text(page: &Page<'_>) -> String {
              changed the bundle and the sums.\n\n",
         );
     }
-    if page.installers.is_empty() {
+    if page.cluster.is_none() && page.installers.is_empty() {
         text.push_str("kubexm-bundle list, extract and cat take out what is in it.\n");
         return text;
     }
@@ -93,16 +93,11 @@ fn install(page: &Page<'_>, text: &mut String, heading: &mut dyn FnMut(&str) -> 
     let bundle = page.files.first().map_or("", String::as_str);
     let key = if page.bundle_signed { " --key release.pub" } else { "" };
     let base = if page.delta { " --base EARLIER-BUNDLE" } else { "" };
-    text.push_str(&heading("Make the installer a program"));
-    text.push_str("Ask the host what it is (uname -m), and take the file for it:\n\n");
-    for (name, arch) in page.installers {
-        text.push_str(&format!("    {:8} {name}\n", arch.uname()));
+    if page.installers.is_empty() {
+        text.push_str("The kubexm-install that you have already installs this one too.\n\n");
+    } else {
+        make_a_program(page, text, heading);
     }
-    let name = page.installers.first().map_or("", |(name, _)| name.as_str());
-    text.push_str(&format!(
-        "\nSticks often allow no programs to run, so put it on the disk:\n\n    \
-         cp {name} /usr/local/bin/kubexm-install\n    chmod +x /usr/local/bin/kubexm-install\n\n"
-    ));
     text.push_str(&heading("Look at the hosts; this changes nothing"));
     text.push_str(&format!("    kubexm-install preflight --bundle {bundle}{key}{base}\n\n"));
     text.push_str(
@@ -115,6 +110,19 @@ fn install(page: &Page<'_>, text: &mut String, heading: &mut dyn FnMut(&str) -> 
         "It shows the plan and asks before it changes anything. What was cut off\n\
          goes on with: kubexm-install resume\n",
     );
+}
+
+fn make_a_program(page: &Page<'_>, text: &mut String, heading: &mut dyn FnMut(&str) -> String) {
+    text.push_str(&heading("Make the installer a program"));
+    text.push_str("Ask the host what it is (uname -m), and take the file for it:\n\n");
+    for (name, arch) in page.installers {
+        text.push_str(&format!("    {:8} {name}\n", arch.uname()));
+    }
+    let name = page.installers.first().map_or("", |(name, _)| name.as_str());
+    text.push_str(&format!(
+        "\nSticks often allow no programs to run, so put it on the disk:\n\n    \
+         cp {name} /usr/local/bin/kubexm-install\n    chmod +x /usr/local/bin/kubexm-install\n\n"
+    ));
 }
 
 #[cfg(test)]
@@ -147,6 +155,8 @@ mod tests {
                 assert!(text.contains(word), "{word}: {text}");
             }
             assert_eq!(text.contains("proves"), signed.is_some());
+            let without = super::text(&Page { installers: &[], ..page });
+            assert!(without.contains("that you have already") && without.contains("create --bundle"), "{without}");
         }
     }
 }
