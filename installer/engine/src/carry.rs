@@ -12,6 +12,7 @@ use crate::journal::Record;
 use crate::link::{BlobSource, Change, Found, Link, LinkError, SlotValues};
 use crate::options::{Drill, ExecuteOptions};
 use crate::replay::StepState;
+use crate::seen::Seen;
 use crate::slots::{Slots, Used};
 use crate::status;
 
@@ -68,6 +69,7 @@ pub(crate) struct Carrier<'c, 'a> {
     pub(crate) attempt: &'c Attempt<'a>,
     pub(crate) slots: Slots<'a>,
     pub(crate) blobs: &'a dyn BlobSource,
+    pub(crate) seen: Seen,
 }
 
 impl Carrier<'_, '_> {
@@ -76,6 +78,7 @@ impl Carrier<'_, '_> {
         let options = self.attempt.options;
         let link = self.attempt.link(step)?;
         self.attempt.emit_begin(step);
+        self.seen.begin(step);
         let began = Instant::now();
         let mut pauses = pauses(options, step);
         let mut used = Used::new();
@@ -111,6 +114,9 @@ impl Carrier<'_, '_> {
 
     /// One try.
     async fn try_once(&self, step: &Step, link: &dyn Link, used: &mut Used) -> Result<(), Trouble> {
+        if self.seen.holds(step) {
+            return Ok(());
+        }
         let mut given = self.slots.kept(step).await.map_err(of_slot)?;
         let found = self.observe(step, link, &given.values).await?;
         if found.iter().all(|f| f.satisfied) {
@@ -120,11 +126,14 @@ impl Carrier<'_, '_> {
             return Err(Trouble::Interrupted);
         }
         self.slots.complete(step, &mut given, used).await.map_err(of_slot)?;
+        self.seen.change();
         let (sequence, before) = self.prepare(step, &found).map_err(Trouble::Run)?;
         self.deliver(step, link, &found).await?;
         let run = self.attempt.lock().id().to_string();
         let change = Change { run: &run, sequence, before: &before };
-        link.converge(self.attempt.plan, step, &given.values, change).await?;
+        let converged = link.converge(self.attempt.plan, step, &given.values, change).await;
+        self.seen.change();
+        converged?;
         let found = self.observe(step, link, &given.values).await?;
         if let Some((op, _)) = step.ops.iter().zip(&found).find(|(_, f)| !f.satisfied) {
             let text = format!(

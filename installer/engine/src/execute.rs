@@ -18,6 +18,7 @@ use crate::link::BlobSource;
 pub use crate::options::{Drill, ExecuteOptions, Hook, OnFailure, Outcome};
 use crate::replay::RunState;
 use crate::schedule::Schedule;
+use crate::seen::Seen;
 use crate::slots::{SlotSource, Slots};
 use crate::undo::UndoResult;
 use crate::{EngineError, Run};
@@ -47,7 +48,10 @@ pub async fn execute(
         RunState::Succeeded => return Ok(Outcome::Succeeded),
         RunState::RolledBack => return Err(EngineError::RolledBack { run: id }),
         state if state.goes_back() => attempt.take_back("it was begun before").await?,
-        _ => forward(&Carrier { attempt: &attempt, slots: Slots::new(plan, links, slots), blobs }).await?,
+        _ => {
+            let (slots, seen) = (Slots::new(plan, links, slots), Seen::nothing());
+            forward(Carrier { attempt: &attempt, slots, blobs, seen }).await?
+        }
     };
     attempt.lock().write_report(plan)?;
     Ok(outcome)
@@ -88,13 +92,18 @@ enum Done<'p> {
     Host(&'p str, UndoResult),
 }
 
-async fn forward(carrier: &Carrier<'_, '_>) -> Result<Outcome, EngineError> {
+async fn forward(mut carrier: Carrier<'_, '_>) -> Result<Outcome, EngineError> {
     let attempt = carrier.attempt;
     attempt.emit(EventKind::Phase { name: "run".to_owned() });
     begin(attempt)?;
+    carrier.seen = Seen::look(attempt, &carrier.slots).await;
+    let carrier = &carrier;
     let mut schedule = Schedule::of(attempt.plan, attempt.options.max_failed_hosts)?;
     let first = carrier.run_steps(&mut schedule).await?;
     let outcome = end(attempt, &schedule)?;
+    if outcome == Outcome::Succeeded {
+        carrier.seen.remember(attempt).await;
+    }
     if outcome != Outcome::Failed {
         return Ok(outcome);
     }
@@ -183,6 +192,7 @@ impl<'p> Carrier<'_, 'p> {
         match job {
             Job::Step(index) => Ok(Done::Step(index, self.carry(&self.attempt.plan.steps[index]).await?)),
             Job::Host(host) => {
+                self.seen.change();
                 self.attempt.collect_evidence(host).await;
                 let why = self.attempt.lock().replay().first_failure_of(self.attempt.plan, host);
                 let scope = Scope::Host { host: host.to_owned() };

@@ -28,6 +28,7 @@ pub mod report;
 pub mod resume;
 pub mod run;
 mod schedule;
+mod seen;
 pub mod sim;
 pub mod slots;
 pub mod status;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kubexm_ops::Machine;
 use kubexm_plan::op::Depots;
-use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, SlotProvider, Step, Wave, ledger, mesh};
+use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, SlotProvider, Step, Survey, Wave, ledger, mesh};
 use kubexm_spec::Digest;
 use kubexm_transport::{Store, TransportError};
 use tokio::io::AsyncReadExt;
@@ -158,6 +158,12 @@ impl<W: Work> Link for LocalLink<W> {
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
         let (step, texts, slots) = (step.clone(), plan.texts.clone(), slots.clone());
         self.block(move |work| work.observe(&step, texts, slots)).await
+    }
+
+    async fn survey(&self, plan: &Plan, steps: &[&Step], slots: &SlotValues) -> Result<Survey, LinkError> {
+        let steps: Vec<Step> = steps.iter().copied().cloned().collect();
+        let (texts, slots) = (plan.texts.clone(), slots.clone());
+        self.block(move |work| work.survey(&steps, texts, slots)).await
     }
 
     async fn converge(

@@ -1,5 +1,6 @@
 //! How a plan is carried out, beside what the plan says itself, and how that may end.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +59,9 @@ pub struct ExecuteOptions {
     pub poll: Duration,
     /// Pause before the second try of a step; doubled for each further one, up to a minute.
     pub backoff: Duration,
+    /// A file of the cluster's where it is remembered when the networks of pods were seen to work from inside; without it
+    /// every run checks them so.
+    pub remembered: Option<PathBuf>,
     /// For tests.
     pub hook: Option<Arc<dyn Hook>>,
 }
@@ -75,6 +79,7 @@ impl ExecuteOptions {
             cancel: CancellationToken::new(),
             poll: Duration::from_secs(1),
             backoff: Duration::from_secs(2),
+            remembered: None,
             hook: None,
         }
     }

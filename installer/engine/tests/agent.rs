@@ -14,7 +14,7 @@ use kubexm_engine::link::wire::frame::{MAX_DATA, MAX_MESSAGE, data_header, magic
 use kubexm_engine::link::wire::frame::{next_frame, read_frame, skip_to_magic, write_message};
 use kubexm_engine::link::wire::{Answer, Ask, Frame, PROTOCOL, Request, Response, Secrets, WireError};
 use kubexm_engine::link::{Change, SlotValues};
-use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, SlotName, SlotProvider, Step, Texts, Undo, Wave, ledger};
+use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, SlotName, SlotProvider, Step, Survey, Texts, Undo, Wave, ledger};
 use proptest::prelude::*;
 
 /// A converge says that it began, and ends when it is told to.
@@ -32,6 +32,10 @@ impl Work for Steered {
 
     fn observe(&self, _: &Step, _: Texts, _: SlotValues) -> Result<Vec<Found>, String> {
         Ok(Vec::new())
+    }
+
+    fn survey(&self, _: &[Step], _: Texts, _: SlotValues) -> Result<Survey, String> {
+        Ok(Survey::default())
     }
 
     fn converge(&self, _: &Step, _: Texts, _: SlotValues, change: Change<'_>) -> Result<(), String> {

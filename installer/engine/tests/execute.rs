@@ -4,10 +4,12 @@
 
 mod common;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use common::{OneBlob, Site, StopAt, checked, plan};
 use kubexm_engine::events::{Recorder, Silent};
+use kubexm_engine::execute::Hook;
+use kubexm_engine::journal::Record;
 use kubexm_engine::replay::{RunState, StepState};
 use kubexm_engine::sim::Failure;
 use kubexm_engine::{EngineError, EventSink, Outcome, execute, run};
@@ -53,6 +55,50 @@ async fn a_second_run_finds_every_step_satisfied_and_changes_nothing() {
     site.execute(&plan, &mut second, &events).await.expect("second run");
     assert!(outcomes(&events).iter().all(|(_, outcome)| *outcome == StepOutcome::Satisfied), "{:?}", outcomes(&events));
     assert_eq!((site.fleet.snapshot(), site.fleet.converges()), before);
+}
+
+#[tokio::test]
+async fn a_second_run_looks_at_each_host_once_and_at_no_step_alone() {
+    let (site, plan) = (Site::new(), plan());
+    site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("first run");
+    let before = site.fleet.looks();
+    let mut second = run::Run::create(&site.runs(), run::RunId::named("two"), &plan).expect("a run folder");
+    site.execute(&plan, &mut second, &Silent).await.expect("second run");
+    assert_eq!(site.fleet.looks(), before);
+}
+
+/// What a change on a host takes along: when the step is done, a file of another step is another one.
+struct TakesAlong(kubexm_engine::sim::SimFleet);
+
+impl Hook for TakesAlong {
+    fn before_record(&self, _: usize, _: &Record) -> bool {
+        true
+    }
+
+    fn after_record(&self, _: usize, record: &Record) -> bool {
+        if matches!(record, Record::StepDone { step, .. } if step.0 == "a/os.swap") {
+            self.0.meddle("a", "path:/etc/containerd/config.toml", "file 0644 of somebody else");
+        }
+        true
+    }
+}
+
+#[tokio::test]
+async fn what_was_seen_before_the_first_change_of_a_run_is_not_believed_after_it() {
+    let (mut site, plan) = (Site::new(), plan());
+    site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("first run");
+    let whole = site.fleet.snapshot();
+    site.fleet.meddle("a", "swap", "on");
+    site.options.hook = Some(Arc::new(TakesAlong(site.fleet.clone())));
+    let mut second = run::Run::create(&site.runs(), run::RunId::named("two"), &plan).expect("a run folder");
+    let events = Recorder::default();
+    assert_eq!(site.execute(&plan, &mut second, &events).await.expect("second run"), Outcome::Succeeded);
+    let done = |step: &str| outcomes(&events).contains(&(step.to_owned(), StepOutcome::Done));
+    assert!(done("a/os.swap") && done("a/containerd.run"), "{:?}", outcomes(&events));
+    assert_eq!(
+        site.fleet.snapshot()["a"]["path:/etc/containerd/config.toml"],
+        whole["a"]["path:/etc/containerd/config.toml"]
+    );
 }
 
 #[tokio::test]

@@ -54,10 +54,15 @@ pub(crate) fn to_bytes(text: &str) -> Vec<u8> {
 /// The digest of a file, read in pieces.
 pub(crate) fn digest(path: &Path) -> Result<Digest, OpError> {
     let mut file = File::open(path).map_err(OpError::path("open", path))?;
+    digest_of(&mut file).map_err(OpError::path("read", path))
+}
+
+/// The digest of what is left of a file.
+pub(crate) fn digest_of(file: &mut File) -> std::io::Result<Digest> {
     let mut hasher = Hasher::default();
     let mut buffer = vec![0; 1 << 17];
     loop {
-        let count = file.read(&mut buffer).map_err(OpError::path("read", path))?;
+        let count = file.read(&mut buffer)?;
         if count == 0 {
             return Ok(hasher.finish());
         }

@@ -1,4 +1,6 @@
-//! kubectl with the admin kubeconfig.
+//! kubectl with the admin kubeconfig; in a survey the API server is asked without it.
+
+pub(crate) mod api;
 
 use serde_json::Value;
 
@@ -29,6 +31,9 @@ pub(crate) fn has_control_plane(machine: &Machine) -> bool {
 
 /// A node object, none when the cluster does not know it; no answer is an error.
 pub(crate) fn find_node(machine: &Machine, name: &str) -> Result<Option<Value>, OpError> {
+    if let Some(node) = asked_in_a_moment(machine, name) {
+        return Ok(Some(node));
+    }
     let output = machine.run(&kubectl(["get", "-o", "json", "--ignore-not-found", "node", name]))?;
     if output.stdout.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
@@ -36,6 +41,15 @@ pub(crate) fn find_node(machine: &Machine, name: &str) -> Result<Option<Value>, 
     serde_json::from_slice(&output.stdout)
         .map(Some)
         .map_err(|error| OpError::other(format!("`kubectl get node {name}` did not answer JSON: {error}")))
+}
+
+/// The pods of a namespace.
+pub(crate) fn pods(machine: &Machine, namespace: &str) -> Result<Value, OpError> {
+    let path = format!("/api/v1/namespaces/{namespace}/pods");
+    match machine.moment().and_then(|moment| moment.object(machine, &path)) {
+        Some(list) => Ok(list),
+        None => get(machine, ["pods", "--namespace", namespace]),
+    }
 }
 
 /// `kubectl get … -o json`.
@@ -51,6 +65,14 @@ pub(crate) fn node(machine: &Machine, name: &str) -> Result<Option<Value>, OpErr
     if !has_admin_conf(machine) {
         return Ok(None);
     }
+    if let Some(node) = asked_in_a_moment(machine, name) {
+        return Ok(Some(node));
+    }
     let output = machine.try_run(&kubectl(["get", "-o", "json", "node", name]))?;
     Ok(if output.code == 0 { serde_json::from_slice(&output.stdout).ok() } else { None })
+}
+
+/// A node object, in a survey; none says nothing.
+pub(crate) fn asked_in_a_moment(machine: &Machine, node: &str) -> Option<Value> {
+    machine.moment()?.object(machine, &format!("/api/v1/nodes/{node}"))
 }

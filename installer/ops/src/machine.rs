@@ -13,6 +13,8 @@ use crate::OpError;
 use crate::double::RootedSystem;
 use crate::fault::Faults;
 use crate::ledger::Ledger;
+use crate::moment::Moment;
+use crate::noted::Noted;
 use crate::paths;
 use crate::real::RealSystem;
 use crate::system::{ActContext, Output, Program, System};
@@ -26,6 +28,8 @@ pub struct Machine {
     slots: Arc<BTreeMap<SlotName, Vec<u8>>>,
     act: Option<ActContext>,
     faults: Option<Arc<Faults>>,
+    noted: Arc<Noted>,
+    moment: Option<Arc<Moment>>,
 }
 
 // Slot values are secrets: only their names may be shown.
@@ -55,7 +59,10 @@ impl Machine {
 
     /// Any system over any root.
     pub fn with_system(root: impl Into<PathBuf>, system: Arc<dyn System>) -> Self {
-        Self { root: root.into(), system, texts: Arc::default(), slots: Arc::default(), act: None, faults: None }
+        let root = root.into();
+        let noted = Arc::new(Noted::below(&root));
+        let (texts, slots) = (Arc::default(), Arc::default());
+        Self { root, system, texts, slots, act: None, faults: None, noted, moment: None }
     }
 
     /// The same machine with the texts that ops name by digest.
@@ -80,6 +87,23 @@ impl Machine {
     #[must_use]
     pub fn with_faults(&self, faults: Arc<Faults>) -> Self {
         Self { faults: Some(faults), ..self.clone() }
+    }
+
+    /// The same machine, looked at in one moment: looks share what they ask of it, and digests that were noted are
+    /// believed of files that nobody has touched since. Not for anything that changes the machine.
+    #[must_use]
+    pub(crate) fn in_a_moment(&self, moment: Moment) -> Self {
+        Self { moment: Some(Arc::new(moment)), ..self.clone() }
+    }
+
+    /// The moment that is shared, when there is one.
+    pub(crate) fn moment(&self) -> Option<&Moment> {
+        self.moment.as_deref()
+    }
+
+    /// What was noted of files.
+    pub(crate) fn noted(&self) -> &Noted {
+        &self.noted
     }
 
     /// Where an absolute path of the machine lies for this process.

@@ -16,6 +16,8 @@ pub const APPLIED: &str = "/var/lib/kubexm/applied";
 pub const RUNS: &str = "/var/lib/kubexm/runs";
 /// What each unit was started with, and in which boot.
 pub const UNITS: &str = "/var/lib/kubexm/units";
+/// Digests of large files as they were last read; gone with the next boot.
+pub const DIGESTS: &str = "/run/kubexm/digests.json";
 /// kubeadm's own admin kubeconfig.
 pub const ADMIN_CONF: &str = "/etc/kubernetes/admin.conf";
 /// Where programs are looked for, on every distribution (EL's sudo lacks /usr/local/bin).

@@ -71,7 +71,12 @@ impl Entry {
         };
         let mode = found.mode() & 0o7777;
         if found.is_file() {
-            Ok(Self::File { digest: fsio::digest(&real)?, mode, uid: found.uid(), gid: found.gid() })
+            Ok(Self::File {
+                digest: machine.noted().digest(&real, machine.moment().is_some())?,
+                mode,
+                uid: found.uid(),
+                gid: found.gid(),
+            })
         } else if found.is_dir() {
             Ok(Self::Directory { mode })
         } else if found.is_symlink() {

@@ -4,16 +4,17 @@ use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use kubexm_plan::facts::Interface;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::OpError;
 use crate::paths;
-use crate::system::{ActContext, Head, HttpsPost, Kernel, Output, Program, Space, System};
+use crate::system::{ActContext, Head, HttpsRequest, Kernel, Output, Program, Space, System};
 
 /// A program that writes more than this is broken; the rest is dropped.
 const OUTPUT_LIMIT: u64 = 64 << 20;
@@ -106,12 +107,16 @@ impl System for RealSystem {
         crate::probe::https::heads(url, ca, paths)
     }
 
-    fn https_post(&self, request: &HttpsPost<'_>) -> Result<(u16, Vec<u8>), OpError> {
-        crate::probe::https::post(request)
+    fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
+        crate::probe::https::request(request)
     }
 
     fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
         crate::probe::netns::check(pid, name, dns, service)
+    }
+
+    fn host_network(&self, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
+        crate::probe::netns::check_here(name, dns, service)
     }
 
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {
@@ -199,9 +204,11 @@ fn drain<R: Read + Send + 'static>(pipe: Option<R>) -> Receiver<Vec<u8>> {
     receiver
 }
 
-/// Waits with growing pauses: short programs cost no more than a millisecond, long ones no processor.
+/// Waits until the program ends or its time is over: by a file descriptor of the process (Linux 5.3), else with growing
+/// pauses.
 fn wait(child: &mut Child, deadline: Instant) -> Result<Option<ExitStatus>, OpError> {
-    let (_keep, never) = channel::<()>();
+    let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let ended = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let mut pause = Duration::from_micros(500);
     loop {
         let status = child.try_wait().map_err(|source| OpError::Path {
@@ -212,14 +219,21 @@ fn wait(child: &mut Child, deadline: Instant) -> Result<Option<ExitStatus>, OpEr
         if status.is_some() {
             return Ok(status);
         }
-        let now = Instant::now();
-        if now >= deadline {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
             return Ok(None);
         }
-        if never.recv_timeout(pause.min(deadline - now)) == Err(RecvTimeoutError::Disconnected) {
-            return Ok(None);
+        match &ended {
+            Some(ended) => {
+                let limit = Timespec::try_from(left.min(Duration::from_secs(1))).ok();
+                // A signal of ours may cut it short: it is looked again.
+                let _ = poll(&mut [PollFd::new(ended, PollFlags::IN)], limit.as_ref());
+            }
+            None => {
+                thread::sleep(pause.min(left));
+                pause = (pause * 2).min(Duration::from_millis(50));
+            }
         }
-        pause = (pause * 2).min(Duration::from_millis(50));
     }
 }
 

@@ -9,7 +9,9 @@ use crate::{Machine, OpError, Wave, dispatch, paths};
 
 /// Observes every op of a step; changes nothing.
 pub fn observe(step: &Step, machine: &Machine) -> Result<Vec<Found>, OpError> {
-    step.ops.iter().map(|op| dispatch::observe(op, machine)).collect()
+    let found = step.ops.iter().map(|op| dispatch::observe(op, machine)).collect();
+    machine.noted().save();
+    found
 }
 
 /// Observes, writes old bytes and before-states to the ledger (fsynced), then converges in order what is not

@@ -203,9 +203,11 @@ pub struct Kernel {
     pub cpus: u32,
 }
 
-/// A POST of JSON to a server that wants a client certificate: etcd.
+/// A request to a server that wants a client certificate and talks JSON: etcd, the API server.
 #[derive(Clone, Copy)]
-pub struct HttpsPost<'a> {
+pub struct HttpsRequest<'a> {
+    /// `GET` or `POST`.
+    pub method: &'a str,
     /// `https://10.0.0.5:2379/v3/cluster/member/list`.
     pub url: &'a str,
     /// PEM of the CAs that the server is trusted by, and no others.
@@ -214,14 +216,18 @@ pub struct HttpsPost<'a> {
     pub certificate: &'a [u8],
     /// PEM of its key; secret.
     pub key: &'a [u8],
-    /// JSON.
+    /// JSON; empty for none.
     pub body: &'a str,
 }
 
 // The key is a secret.
-impl fmt::Debug for HttpsPost<'_> {
+impl fmt::Debug for HttpsRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpsPost").field("url", &self.url).field("body", &self.body).finish_non_exhaustive()
+        f.debug_struct("HttpsRequest")
+            .field("method", &self.method)
+            .field("url", &self.url)
+            .field("body", &self.body)
+            .finish_non_exhaustive()
     }
 }
 
@@ -255,12 +261,16 @@ pub trait System: Send + Sync + fmt::Debug {
     /// What an OCI registry at `url` (`https://host:port`) says of these paths, over one connection.
     fn https_heads(&self, url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<Head>, OpError>;
 
-    /// Status and body of an HTTPS POST.
-    fn https_post(&self, request: &HttpsPost<'_>) -> Result<(u16, Vec<u8>), OpError>;
+    /// Status and body of what an HTTPS server answers.
+    fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError>;
 
     /// From inside the network namespace of a process: asks the DNS server `dns` for `name`, and connects to `service`
     /// (`address:port`). Returns what was seen.
     fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError>;
+
+    /// The same from the network of the host itself: what a service's rules do to the host's own packets, they do to a
+    /// pod's.
+    fn host_network(&self, name: &str, dns: &str, service: &str) -> Result<String, OpError>;
 
     /// Asks a process to end (SIGTERM), or ends it (SIGKILL). One that is gone already is no error.
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError>;

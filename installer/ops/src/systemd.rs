@@ -47,14 +47,29 @@ impl Shown {
     }
 }
 
+const PROPERTIES: &str = "--property=LoadState,ActiveState,SubState,UnitFileState,NeedDaemonReload,InvocationID,NRestarts,\
+                          ExecMainStatus,Result,MainPID";
+
 pub(crate) fn show(machine: &Machine, unit: &str) -> Result<Shown, OpError> {
-    let properties = "LoadState,ActiveState,SubState,UnitFileState,NeedDaemonReload,InvocationID,NRestarts,\
-                      ExecMainStatus,Result,MainPID";
-    let output = machine.run(&systemctl(["show", unit, &format!("--property={properties}")]))?;
-    let text = output.stdout();
+    Ok(shown(&machine.run(&systemctl(["show", unit, PROPERTIES]))?.stdout()))
+}
+
+/// Several units with one question, in their order.
+pub(crate) fn show_all(machine: &Machine, units: &[&str]) -> Result<Vec<Shown>, OpError> {
+    let program = Program::new("systemctl").arg("show").args(units.iter().copied()).arg(PROPERTIES).within(150);
+    let text = machine.run(&program)?.stdout();
+    // An empty line is between two units.
+    let found: Vec<Shown> = text.trim_end().split("\n\n").map(shown).collect();
+    if found.len() == units.len() {
+        return Ok(found);
+    }
+    Err(OpError::other(format!("`{program}` tells of {} units and not of {}", found.len(), units.len())))
+}
+
+fn shown(text: &str) -> Shown {
     let values: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
     let get = |name: &str| values.get(name).copied().unwrap_or_default();
-    Ok(Shown {
+    Shown {
         load: get("LoadState").to_owned(),
         state: get("ActiveState").to_owned(),
         sub_state: get("SubState").to_owned(),
@@ -65,7 +80,7 @@ pub(crate) fn show(machine: &Machine, unit: &str) -> Result<Shown, OpError> {
         exit_code: get("ExecMainStatus").parse().unwrap_or(0),
         result: get("Result").to_owned(),
         pid: get("MainPID").parse().unwrap_or(0),
-    })
+    }
 }
 
 pub(crate) fn systemctl<const N: usize>(args: [&str; N]) -> Program {

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use kubexm_ops::real::RealSystem;
-use kubexm_ops::system::{HttpsPost, System};
+use kubexm_ops::system::{HttpsRequest, System};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -61,18 +61,31 @@ fn the_status_is_what_the_server_answers() {
     assert_eq!(RealSystem.https_get(&server.url, server.ca.as_bytes()).expect("a status"), 503);
 }
 
-/// A POST with an identity that the server does not ask for.
-fn post(server: &Server) -> Result<(u16, Vec<u8>), String> {
+/// A request with an identity that the server does not ask for.
+fn request(server: &Server, method: &str, body: &str) -> Result<(u16, Vec<u8>), String> {
     let own = rcgen::generate_simple_self_signed(vec!["node".to_owned()]).expect("a certificate");
     let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
-    let request = HttpsPost {
+    let request = HttpsRequest {
+        method,
         url: &server.url,
         ca: server.ca.as_bytes(),
         certificate: certificate.as_bytes(),
         key: key.as_bytes(),
-        body: "{}",
+        body,
     };
-    RealSystem.https_post(&request).map_err(|error| error.full())
+    RealSystem.https_request(&request).map_err(|error| error.full())
+}
+
+fn post(server: &Server) -> Result<(u16, Vec<u8>), String> {
+    request(server, "POST", "{}")
+}
+
+#[test]
+fn an_object_comes_with_its_status() {
+    let there = serve("HTTP/1.0 200 OK\r\nContent-Length: 15\r\n\r\n{\"kind\":\"Node\"}");
+    assert_eq!(request(&there, "GET", ""), Ok((200, b"{\"kind\":\"Node\"}".to_vec())));
+    let absent = serve("HTTP/1.0 404 Not Found\r\nContent-Length: 2\r\n\r\n{}");
+    assert_eq!(request(&absent, "GET", ""), Ok((404, b"{}".to_vec())));
 }
 
 #[test]

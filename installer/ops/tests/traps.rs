@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use common::{Host, archive};
 use kubexm_ops::ledger::Outcome;
-use kubexm_ops::system::{HttpsPost, Kernel, Output, Program, Space, System};
+use kubexm_ops::system::{HttpsRequest, Kernel, Output, Program, Space, System};
 use kubexm_ops::{ActContext, FaultPoint, Faults, Machine, OpError, dispatch, probe, step};
 use kubexm_plan::op::{
     Act, Binary, Content, File, Hostname, HostsBlock, Op, Resolver, Stamp, SwapOff, Sysctl, Unit, Unpacked,
@@ -285,11 +285,14 @@ impl System for Busy {
     fn https_heads(&self, url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<kubexm_ops::system::Head>, OpError> {
         self.inner.system().https_heads(url, ca, paths)
     }
-    fn https_post(&self, request: &HttpsPost<'_>) -> Result<(u16, Vec<u8>), OpError> {
-        self.inner.system().https_post(request)
+    fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
+        self.inner.system().https_request(request)
     }
     fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
         self.inner.system().pod_network(pid, name, dns, service)
+    }
+    fn host_network(&self, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
+        self.inner.system().host_network(name, dns, service)
     }
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {
         self.inner.system().signal(pid, kill)

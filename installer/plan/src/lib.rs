@@ -23,7 +23,7 @@ use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 pub use facts::Facts;
-pub use found::{Found, ProbeAnswer};
+pub use found::{Found, ProbeAnswer, Survey};
 pub use lint::{CheckedPlan, Problem, Severity};
 pub use op::{Act, Op, Probe};
 pub use reset::Reset;

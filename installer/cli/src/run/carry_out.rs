@@ -95,6 +95,7 @@ impl Site<'_> {
             max_failed_hosts: self.again.failure.max_failed_workers,
             drill: self.again.failure.drill.clone(),
             cancel: self.cancel.clone(),
+            remembered: Some(self.home.network()),
             ..ExecuteOptions::new(start::TOOL, self.again.resume(id))
         }
     }

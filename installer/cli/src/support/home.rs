@@ -123,6 +123,11 @@ impl ClusterHome {
         self.folder.join("pki")
     }
 
+    /// Where it is remembered when the networks of pods were seen to work.
+    pub fn network(&self) -> PathBuf {
+        self.folder.join("network.json")
+    }
+
     /// The operator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")

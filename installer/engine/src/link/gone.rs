@@ -7,7 +7,7 @@ use kubexm_plan::op::Depots;
 use kubexm_plan::{Facts, Plan, Probe, SlotProvider, Step, Wave, ledger, mesh};
 use kubexm_spec::Digest;
 
-use super::{BlobSource, Change, DeliverProgress, Fetched, Found, Link, LinkError, ProbeAnswer, SlotValues};
+use super::{BlobSource, Change, DeliverProgress, Fetched, Found, Link, LinkError, ProbeAnswer, SlotValues, Survey};
 
 /// The link to a host that was not reached.
 #[derive(Clone, Debug)]
@@ -41,6 +41,10 @@ impl Link for Gone {
     }
 
     async fn observe(&self, _: &Plan, _: &Step, _: &SlotValues) -> Result<Vec<Found>, LinkError> {
+        self.why()
+    }
+
+    async fn survey(&self, _: &Plan, _: &[&Step], _: &SlotValues) -> Result<Survey, LinkError> {
         self.why()
     }
 

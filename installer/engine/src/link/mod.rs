@@ -10,7 +10,7 @@ use async_trait::async_trait;
 pub use gone::Gone;
 use kubexm_plan::op::Depots;
 use kubexm_plan::{Facts, Plan, Probe, SlotProvider, Step, Wave, ledger, mesh};
-pub use kubexm_plan::{Found, ProbeAnswer};
+pub use kubexm_plan::{Found, ProbeAnswer, Survey};
 use kubexm_spec::Digest;
 
 /// Values of slots for one step, sent with the request that needs them and forgotten afterwards.
@@ -54,6 +54,10 @@ pub trait Link: Send + Sync {
 
     /// Observes every op of a step.
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError>;
+
+    /// Looks at many steps of the host in one moment, probes included; changes nothing. With no steps it tells what the
+    /// host has been through.
+    async fn survey(&self, plan: &Plan, steps: &[&Step], slots: &SlotValues) -> Result<Survey, LinkError>;
 
     /// Writes the before-states and old bytes to the node's ledger (fsynced), then converges every op that is not
     /// satisfied, in order.

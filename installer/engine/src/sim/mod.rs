@@ -25,7 +25,9 @@ use kubexm_spec::{Arch, Digest};
 use tokio::io::AsyncReadExt;
 
 use crate::execute::Links;
-use crate::link::{BlobSource, Change, DeliverProgress, Fetched, Found, Link, LinkError, ProbeAnswer, SlotValues};
+use crate::link::{
+    BlobSource, Change, DeliverProgress, Fetched, Found, Link, LinkError, ProbeAnswer, SlotValues, Survey,
+};
 pub use invariants::Invariant;
 use world::World;
 
@@ -86,6 +88,11 @@ impl SimFleet {
         self.lock().converges
     }
 
+    /// Looks at single steps so far, and probes.
+    pub fn looks(&self) -> u64 {
+        self.lock().looks
+    }
+
     /// Sets one entry of a host's state, as a person or a foreign program would: `path:/etc/x` → `file 0644 …`. The
     /// host `(cluster)` is the cluster's own state.
     pub fn meddle(&self, host: &str, key: &str, value: &str) {
@@ -135,6 +142,24 @@ impl SimLink {
         LinkError::Op { host: self.host.clone(), text }
     }
 
+    async fn look(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
+        // A real host lets others run while it answers.
+        tokio::task::yield_now().await;
+        self.reach()?;
+        let world = self.fleet.lock();
+        let found = step.ops.iter().map(|op| world.observe(&self.host, op, plan, slots));
+        let found: Vec<Found> = found.collect::<Result<_, _>>().map_err(|text| self.refused(text))?;
+        shows_no_secret(plan, slots, &found).map_err(|text| self.refused(text))?;
+        Ok(found)
+    }
+
+    async fn ask(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError> {
+        tokio::task::yield_now().await;
+        self.reach()?;
+        let missing = self.fleet.lock().probe(&self.host, probe);
+        Ok(ProbeAnswer { holds: missing.is_none(), seen: missing.unwrap_or_else(|| "holds".to_owned()) })
+    }
+
     async fn converge_ops(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<(), LinkError> {
         for op in &step.ops {
             tokio::task::yield_now().await;
@@ -172,14 +197,27 @@ impl Link for SimLink {
     }
 
     async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
-        // A real host lets others run while it answers.
-        tokio::task::yield_now().await;
+        self.fleet.lock().looks += 1;
+        self.look(plan, step, slots).await
+    }
+
+    async fn survey(&self, plan: &Plan, steps: &[&Step], slots: &SlotValues) -> Result<Survey, LinkError> {
+        let mut holding = BTreeSet::new();
+        for step in steps {
+            // What cannot be looked at does not hold.
+            let ops = self.look(plan, step, slots).await;
+            let probe = match &step.probe {
+                Some(timed) => self.ask(&timed.probe).await?.holds,
+                None => true,
+            };
+            if probe && ops.is_ok_and(|found| found.iter().all(|found| found.satisfied)) {
+                holding.insert(step.id.clone());
+            }
+        }
         self.reach()?;
         let world = self.fleet.lock();
-        let found = step.ops.iter().map(|op| world.observe(&self.host, op, plan, slots));
-        let found: Vec<Found> = found.collect::<Result<_, _>>().map_err(|text| self.refused(text))?;
-        shows_no_secret(plan, slots, &found).map_err(|text| self.refused(text))?;
-        Ok(found)
+        let records = world.host(&self.host).map_err(|text| self.refused(text))?.ledger.len();
+        Ok(Survey { holding, past: records.to_string() })
     }
 
     async fn converge(
@@ -257,10 +295,8 @@ impl Link for SimLink {
     }
 
     async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError> {
-        tokio::task::yield_now().await;
-        self.reach()?;
-        let missing = self.fleet.lock().probe(&self.host, probe);
-        Ok(ProbeAnswer { holds: missing.is_none(), seen: missing.unwrap_or_else(|| "holds".to_owned()) })
+        self.fleet.lock().looks += 1;
+        self.ask(probe).await
     }
 
     async fn deliver(

@@ -40,6 +40,8 @@ pub(super) struct World {
     /// `initialised`, `object:flannel` …
     pub(super) cluster: BTreeMap<String, String>,
     pub(super) converges: u64,
+    /// Looks at one step so far, and probes; none of a survey.
+    pub(super) looks: u64,
     pub(super) undos: u64,
     pub(super) failure: Option<Failure>,
     /// Blobs that the depots of the cluster have.

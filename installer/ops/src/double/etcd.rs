@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use super::RootedSystem;
 use super::state::{Member, State};
 use crate::OpError;
-use crate::system::HttpsPost;
+use crate::system::HttpsRequest;
 
 /// The member that is asked answers when it is up; a change wants a quorum.
 pub(super) fn answer(
     system: &RootedSystem,
     state: &mut State,
-    request: &HttpsPost<'_>,
+    request: &HttpsRequest<'_>,
 ) -> Result<(u16, Vec<u8>), OpError> {
     let away = || OpError::other(format!("{}: Connection refused", request.url));
     let (host, path) = request.url.trim_start_matches("https://").split_once(":2379/").ok_or_else(away)?;

@@ -16,15 +16,21 @@ pub(super) fn ctr(system: &RootedSystem, state: &mut State, args: &[&str], archi
     if !state.units.get("containerd.service").is_some_and(|unit| unit.active) {
         return Output::failed(1, "ctr: failed to dial \"/run/containerd/containerd.sock\": connection refused");
     }
+    if args == ["plugins", "list", "id==cri"] {
+        let line = "io.containerd.grpc.v1    cri    -            ok";
+        return Output::text(format!("TYPE                     ID     PLATFORMS    STATUS\n{line}\n"));
+    }
     let args = args.strip_prefix(&["--namespace", "k8s.io"]).unwrap_or(args);
     match args {
-        ["version"] => Output::text("Server:\n  Version:  v2.2.9\n"),
         ["images", "import", "--local", "--platform", _, "-"] => import(state, archive),
         ["images", "pull", rest @ ..] => pull(system, state, rest),
-        ["images", "list", filter] => Output::text(list(state, filter.trim_start_matches("name=="))),
-        ["images", "check", "--quiet", filter] => {
-            let name = filter.trim_start_matches("name==");
-            Output::text(if state.images.contains_key(name) { format!("{name}\n") } else { String::new() })
+        ["images", "list"] => Output::text(list(state, |_| true)),
+        ["images", "list", filter] => Output::text(list(state, |name| filter.strip_prefix("name==") == Some(name))),
+        ["images", "check", "--quiet", filters @ ..] => {
+            let wanted = |name: &String| filters.iter().any(|filter| filter.strip_prefix("name==") == Some(name));
+            Output::text(
+                state.images.keys().filter(|name| wanted(name)).map(|name| format!("{name}\n")).collect::<String>(),
+            )
         }
         ["images", "tag", "--force", from, to] => match state.images.get(*from) {
             Some(image) => {
@@ -108,9 +114,9 @@ fn images_of(archive: &[Piece]) -> std::io::Result<Vec<(String, String)>> {
         .collect()
 }
 
-fn list(state: &State, name: &str) -> String {
+fn list(state: &State, wanted: impl Fn(&str) -> bool) -> String {
     let mut text = String::from("REF TYPE DIGEST SIZE PLATFORMS LABELS\n");
-    if let Some(image) = state.images.get(name) {
+    for (name, image) in state.images.iter().filter(|(name, _)| wanted(name)) {
         let labels: Vec<String> = image.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let labels = if labels.is_empty() { "-".to_owned() } else { labels.join(",") };
         text.push_str(&format!(

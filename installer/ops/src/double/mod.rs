@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 pub use furnish::furnish;
 use state::State;
 
-use crate::system::{ActContext, Head, HttpsPost, Kernel, Output, Program, Space, System};
+use crate::system::{ActContext, Head, HttpsRequest, Kernel, Output, Program, Space, System};
 use crate::{OpError, paths};
 
 /// Where the double keeps what it must remember.
@@ -230,7 +230,7 @@ impl System for RootedSystem {
         }
     }
 
-    fn https_post(&self, request: &HttpsPost<'_>) -> Result<(u16, Vec<u8>), OpError> {
+    fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
         let _turn = self.turn()?;
         let mut state = State::load(self)?;
         let answer = etcd::answer(self, &mut state, request)?;
@@ -250,6 +250,10 @@ impl System for RootedSystem {
         Ok(format!("{name} resolves and {service} accepts"))
     }
 
+    fn host_network(&self, name: &str, _dns: &str, service: &str) -> Result<String, OpError> {
+        Ok(format!("{name} resolves and {service} accepts"))
+    }
+
     fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {
         teardown::signal(self, pid, kill)
     }
@@ -266,6 +270,11 @@ impl RootedSystem {
         };
         let module = name.replace('-', "_");
         let missing: Vec<String> = self.setting("missing-modules.json").unwrap_or_default();
+        if args.contains(&"--dry-run") {
+            let lacks = |arg: &&str| missing.contains(&arg.replace('-', "_"));
+            let code = i32::from(args.iter().any(lacks));
+            return Ok(Output { code, ..Output::default() });
+        }
         let folder = self.at(&format!("/sys/module/{module}"));
         if missing.contains(&module) {
             return Ok(Output::failed(
@@ -279,9 +288,6 @@ impl RootedSystem {
             if module == "br_netfilter" {
                 let _ = std::fs::remove_dir_all(self.at("/proc/sys/net/bridge"));
             }
-            return Ok(Output::default());
-        }
-        if args.contains(&"--dry-run") {
             return Ok(Output::default());
         }
         std::fs::create_dir_all(&folder).map_err(OpError::path("make the folder", &folder))?;

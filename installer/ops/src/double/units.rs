@@ -64,7 +64,11 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
             state.known = files(system);
             Ok(Output::default())
         }
-        "show" => Ok(show(system, state, unit)),
+        "show" => {
+            let units = args.iter().skip(1).filter(|arg| !arg.starts_with("--"));
+            let shown: Vec<String> = units.map(|unit| show(system, state, unit)).collect();
+            Ok(Output::text(shown.join("\n")))
+        }
         "list-units" => {
             let (start, end) = args.last().and_then(|pattern| pattern.split_once('*')).unwrap_or_default();
             let known = state.units.keys().filter(|name| name.starts_with(start) && name.ends_with(end));
@@ -100,7 +104,7 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
     }
 }
 
-fn show(system: &RootedSystem, state: &State, unit: &str) -> Output {
+fn show(system: &RootedSystem, state: &State, unit: &str) -> String {
     let now = text(system, unit);
     let known = state.known.get(unit);
     let load = match known {
@@ -119,7 +123,7 @@ fn show(system: &RootedSystem, state: &State, unit: &str) -> Output {
         _ if !now.contains("[Install]") => "static",
         _ => "disabled",
     };
-    Output::text(format!(
+    format!(
         "LoadState={load}\nActiveState={}\nSubState={}\nUnitFileState={file_state}\nNeedDaemonReload={}\n\
          InvocationID={}\nNRestarts=0\nExecMainStatus=0\nResult=success\nMainPID={}\n",
         if found.active { "active" } else { "inactive" },
@@ -127,7 +131,7 @@ fn show(system: &RootedSystem, state: &State, unit: &str) -> Output {
         if reload { "yes" } else { "no" },
         found.invocation,
         if found.active { 1000 } else { 0 },
-    ))
+    )
 }
 
 fn masked(system: &RootedSystem, unit: &str) -> bool {

@@ -59,6 +59,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
     let ours = Ours::read(machine, stamp.is_some())?;
     let joined = stamp.is_some() && machine.path(KUBELET_CONF).is_file();
     let processes = listeners::processes(machine);
+    let services = services::look(machine)?;
     Ok(Facts {
         host: host.to_owned(),
         hostname_addresses: network::addresses_in_hosts(machine, &hostname)?,
@@ -82,10 +83,10 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         swaps: swap_off::devices(machine)?,
         fstab_swaps: swap_off::fstab_lines(&fstab),
         selinux: os::selinux(machine)?,
-        fapolicyd: services::fapolicyd(machine)?,
+        fapolicyd: services.fapolicyd,
         fips: os::line(machine, "/proc/sys/crypto/fips_enabled")? == "1",
-        firewalls: services::firewalls(machine)?,
-        time_services: services::time(machine)?,
+        firewalls: services.firewalls,
+        time_services: services.time,
         clock_offset_ms: 0,
         round_trip_ms: 0,
         listeners: listeners::look(machine, &processes, &ours)?,
@@ -132,14 +133,22 @@ impl Ours {
 fn modules(machine: &Machine) -> Result<BTreeMap<String, ModuleState>, OpError> {
     let mut found = BTreeMap::new();
     for name in MODULES {
-        let state = if kernel_module::present(machine, name)? {
-            ModuleState::Present
-        } else {
-            // Without modprobe nothing can be loaded.
-            let dry = machine.try_run(&Program::new("modprobe").args(["--dry-run", "--quiet", name]).within(20));
-            if dry.is_ok_and(|output| output.code == 0) { ModuleState::Loadable } else { ModuleState::Missing }
-        };
-        found.insert(name.to_owned(), state);
+        let present = kernel_module::present(machine, name)?;
+        found.insert(name.to_owned(), if present { ModuleState::Present } else { ModuleState::Missing });
+    }
+    let absent = || MODULES.into_iter().filter(|name| found[*name] == ModuleState::Missing);
+    // Without modprobe nothing can be loaded.
+    let loadable = |names: &[&str]| {
+        let dry =
+            Program::new("modprobe").args(["--dry-run", "--quiet", "--all"]).args(names.iter().copied()).within(20);
+        machine.try_run(&dry).is_ok_and(|output| output.code == 0)
+    };
+    let absent: Vec<&str> = absent().collect();
+    let all = !absent.is_empty() && loadable(&absent);
+    for name in absent {
+        if all || loadable(&[name]) {
+            found.insert(name.to_owned(), ModuleState::Loadable);
+        }
     }
     Ok(found)
 }

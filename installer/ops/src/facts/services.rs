@@ -3,6 +3,7 @@
 use crate::{Machine, OpError, fsio, systemd};
 
 const FIREWALLS: [&str; 4] = ["firewalld.service", "ufw.service", "nftables.service", "iptables.service"];
+/// chronyd.service and ntp.service can be other names of a unit; each name that is active is listed.
 const TIME: [&str; 7] = [
     "chrony.service",
     "chronyd.service",
@@ -12,32 +13,28 @@ const TIME: [&str; 7] = [
     "openntpd.service",
     "systemd-timesyncd.service",
 ];
+const FAPOLICYD: &str = "fapolicyd.service";
 
-pub(super) fn firewalls(machine: &Machine) -> Result<Vec<String>, OpError> {
-    let mut found = active(machine, &FIREWALLS)?;
+/// What is active of the services that matter, by the name of its unit.
+pub(super) struct Services {
+    pub firewalls: Vec<String>,
+    pub time: Vec<String>,
+    pub fapolicyd: bool,
+}
+
+/// One question for all of them.
+pub(super) fn look(machine: &Machine) -> Result<Services, OpError> {
+    let units: Vec<&str> = FIREWALLS.into_iter().chain(TIME).chain([FAPOLICYD]).collect();
+    let shown = systemd::show_all(machine, &units)?;
+    let active: Vec<&str> = units.iter().zip(&shown).filter(|(_, s)| s.active()).map(|(unit, _)| *unit).collect();
+    let of = |wanted: &[&str]| -> Vec<String> {
+        wanted.iter().filter(|unit| active.contains(*unit)).map(|unit| (*unit).to_owned()).collect()
+    };
+    let mut firewalls = of(&FIREWALLS);
     // Ubuntu runs ufw.service at every boot; it does something only when this says so.
     let ufw = fsio::read_text(&machine.path("/etc/ufw/ufw.conf"))?.unwrap_or_default();
     if !ufw.lines().any(|line| line.trim().eq_ignore_ascii_case("ENABLED=yes")) {
-        found.retain(|unit| unit != "ufw.service");
+        firewalls.retain(|unit| unit != "ufw.service");
     }
-    Ok(found)
-}
-
-pub(super) fn fapolicyd(machine: &Machine) -> Result<bool, OpError> {
-    Ok(!active(machine, &["fapolicyd.service"])?.is_empty())
-}
-
-pub(super) fn time(machine: &Machine) -> Result<Vec<String>, OpError> {
-    active(machine, &TIME)
-}
-
-/// chronyd.service and ntp.service can be other names of a unit; each name that is active is listed.
-fn active(machine: &Machine, units: &[&str]) -> Result<Vec<String>, OpError> {
-    let mut found = Vec::new();
-    for unit in units {
-        if systemd::show(machine, unit)?.active() {
-            found.push((*unit).to_owned());
-        }
-    }
-    Ok(found)
+    Ok(Services { firewalls, time: of(&TIME), fapolicyd: active.contains(&FAPOLICYD) })
 }

@@ -7,6 +7,8 @@
 //! pulls by itself (`--local`). An import goes by `--local` in both: the archive is made while it is read.
 //! The labels are those that the CRI plugin and kubelet's image GC look at.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use kubexm_plan::op::{ImageLoaded, ImageSource};
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
@@ -41,6 +43,11 @@ impl Converge for ImageLoaded {
     type State = Loaded;
 
     fn observe(&self, machine: &Machine) -> Result<Loaded, OpError> {
+        if let Some(loaded) = machine.moment().and_then(|moment| moment.images(machine)).map(|all| all.of(self))
+            && self.satisfied(&loaded, machine)
+        {
+            return Ok(loaded);
+        }
         let by_tag = list(machine, &self.reference)?;
         let by_digest = list(machine, &by_digest(self))?;
         let complete = by_tag.is_some() && complete(machine, &self.reference)?;
@@ -131,20 +138,53 @@ fn by_digest(op: &ImageLoaded) -> String {
     format!("{name}@{}", op.digest)
 }
 
-/// One image by name. Columns: REF TYPE DIGEST SIZE UNIT PLATFORMS LABELS.
+/// Images that containerd has, asked for with two programs in all.
+#[derive(Debug)]
+pub(crate) struct Images {
+    listed: BTreeMap<String, Listed>,
+    complete: BTreeSet<String>,
+}
+
+impl Images {
+    /// Of the images with these references, by their tags and by their digests, side by side.
+    pub(crate) fn ask(machine: &Machine, references: &[String]) -> Result<Self, OpError> {
+        let (listed, complete) = std::thread::scope(|scope| {
+            let listed = scope.spawn(|| machine.run(&ctr(["images", "list"])));
+            let names = references.iter().map(|reference| format!("name=={reference}"));
+            // It fails when any of them is not whole, and prints those that are all the same.
+            let complete = machine.try_run(&ctr(["images", "check", "--quiet"]).args(names));
+            (listed.join(), complete)
+        });
+        let listed = listed.unwrap_or_else(|_| Err(OpError::other("a look at the images ended abnormally")))?.stdout();
+        let listed = listed.lines().filter_map(of_line).map(|(name, image)| (name.to_owned(), image)).collect();
+        Ok(Self { listed, complete: complete?.stdout().lines().map(|line| line.trim().to_owned()).collect() })
+    }
+
+    fn of(&self, op: &ImageLoaded) -> Loaded {
+        let (by_tag, by_digest) = (self.listed.get(&op.reference), self.listed.get(&by_digest(op)));
+        let complete = by_tag.is_some() && self.complete.contains(&op.reference);
+        Loaded { by_tag: by_tag.cloned(), by_digest: by_digest.cloned(), complete }
+    }
+}
+
+/// One image by name.
 fn list(machine: &Machine, name: &str) -> Result<Option<Listed>, OpError> {
     let output = machine.try_run(&ctr(["images", "list", &format!("name=={name}")]))?;
     if output.code != 0 {
         return Ok(None);
     }
     let text = output.stdout();
-    let line = text.lines().find(|line| line.split_whitespace().next() == Some(name));
-    Ok(line.and_then(|line| {
-        let digest = line.split_whitespace().find(|word| word.parse::<Digest>().is_ok())?;
-        let labels = line.split_whitespace().next_back().unwrap_or_default();
-        let has = |label: &str| labels.split(',').any(|found| found == label);
-        Some(Listed { digest: digest.to_owned(), managed: has(LABELS[0]), pinned: has(LABELS[1]) })
-    }))
+    let found = text.lines().find(|line| line.split_whitespace().next() == Some(name));
+    Ok(found.and_then(of_line).map(|(_, image)| image))
+}
+
+/// A line of `ctr images list`: REF TYPE DIGEST SIZE UNIT PLATFORMS LABELS.
+fn of_line(line: &str) -> Option<(&str, Listed)> {
+    let name = line.split_whitespace().next()?;
+    let digest = line.split_whitespace().find(|word| word.parse::<Digest>().is_ok())?;
+    let labels = line.split_whitespace().next_back().unwrap_or_default();
+    let has = |label: &str| labels.split(',').any(|found| found == label);
+    Some((name, Listed { digest: digest.to_owned(), managed: has(LABELS[0]), pinned: has(LABELS[1]) }))
 }
 
 /// `ctr images check --quiet` prints the names that are complete and unpacked.

@@ -7,7 +7,7 @@ mod dir;
 mod file;
 mod hostname;
 pub(crate) mod hosts_block;
-mod image_loaded;
+pub(crate) mod image_loaded;
 pub(crate) mod kernel_module;
 mod kube_object;
 mod kubeconfig;

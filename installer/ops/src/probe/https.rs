@@ -10,13 +10,13 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::OpError;
-use crate::system::{Head, HttpsPost};
+use crate::system::{Head, HttpsRequest};
 
 const LIMIT: Duration = Duration::from_secs(10);
 /// More than any status line.
 const HEAD_LIMIT: u64 = 4096;
-/// More than any list of etcd members.
-const ANSWER_LIMIT: u64 = 1 << 20;
+/// More than any list of etcd members, and than the pods of the namespaces that are looked at.
+const ANSWER_LIMIT: u64 = 64 << 20;
 
 /// The status of a GET.
 pub(crate) fn get(url: &str, ca: &[u8]) -> Result<u16, OpError> {
@@ -40,20 +40,24 @@ pub(crate) fn get(url: &str, ca: &[u8]) -> Result<u16, OpError> {
     status(&head).ok_or_else(|| bad(&not_http(&head)))
 }
 
-/// Status and body of a POST of JSON with a client certificate. HTTP/1.0, so that the answer comes in one piece.
-pub(crate) fn post(request: &HttpsPost<'_>) -> Result<(u16, Vec<u8>), OpError> {
+/// Status and body of what a server answers who comes with a client certificate. HTTP/1.0, so that the answer comes in one
+/// piece.
+pub(crate) fn request(request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
     let url = request.url;
     let bad = |what: &dyn std::fmt::Display| OpError::other(format!("{url}: {what}"));
     let at = Address::parse(url)?;
     let mut stream = connect(url, &at, request.ca, Some((request.certificate, request.key)))?;
-    let head = format!(
-        "POST /{} HTTP/1.0\r\nHost: {}\r\nUser-Agent: kubexm-install\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n\r\n",
-        at.path,
-        at.authority,
-        request.body.len()
+    let mut text = format!(
+        "{} /{} HTTP/1.0\r\nHost: {}\r\nUser-Agent: kubexm-install\r\nAccept: application/json\r\n",
+        request.method, at.path, at.authority
     );
-    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(request.body.as_bytes())).map_err(|e| bad(&e))?;
+    if !request.body.is_empty() {
+        let length = request.body.len();
+        text.push_str(&format!("Content-Type: application/json\r\nContent-Length: {length}\r\n"));
+    }
+    text.push_str("\r\n");
+    text.push_str(request.body);
+    stream.write_all(text.as_bytes()).map_err(|e| bad(&e))?;
     let mut answer = Vec::new();
     match stream.take(ANSWER_LIMIT).read_to_end(&mut answer) {
         // A server may hang up without TLS's goodbye: whether that is the end is for the announced length to say.

@@ -17,25 +17,49 @@ const TYPES: [u16; 2] = [1, 28];
 pub(crate) fn check(pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
     let path = format!("/proc/{pid}/ns/net");
     let namespace = File::open(&path).map_err(OpError::path("open", &path))?;
-    let dns: IpAddr = dns.parse().map_err(|_| OpError::other(format!("{dns:?} is not an address of a DNS server")))?;
-    let service: SocketAddr =
-        service.parse().map_err(|_| OpError::other(format!("{service:?} is not an address and port")))?;
-    let name = name.to_owned();
+    let asked = Asked::parse(name, dns, service)?;
     let inside = std::thread::spawn(move || -> Result<String, OpError> {
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(|error| OpError::Path { action: "enter the network namespace", path, source: error.into() })?;
-        let count = resolve(&name, SocketAddr::new(dns, 53))?;
-        TcpStream::connect_timeout(&service, LIMIT).map_err(|error| {
-            OpError::other(format!("a pod cannot connect to the service {service}: {error}; look at kube-proxy"))
-        })?;
-        Ok(format!("from inside a pod {name} has {count} addresses and {service} accepts a connection"))
+        asked.from("a pod", "from inside a pod")
     });
     inside.join().unwrap_or_else(|_| Err(OpError::other("the check inside the pod's network ended unexpectedly")))
 }
 
-fn resolve(name: &str, server: SocketAddr) -> Result<u16, OpError> {
+/// The same from the network that this program is in.
+pub(crate) fn check_here(name: &str, dns: &str, service: &str) -> Result<String, OpError> {
+    Asked::parse(name, dns, service)?.from("the host", "from the host")
+}
+
+struct Asked {
+    name: String,
+    dns: IpAddr,
+    service: SocketAddr,
+}
+
+impl Asked {
+    fn parse(name: &str, dns: &str, service: &str) -> Result<Self, OpError> {
+        Ok(Self {
+            name: name.to_owned(),
+            dns: dns.parse().map_err(|_| OpError::other(format!("{dns:?} is not an address of a DNS server")))?,
+            service: service.parse().map_err(|_| OpError::other(format!("{service:?} is not an address and port")))?,
+        })
+    }
+
+    /// From the network that the calling thread is in; Both texts are for people.
+    fn from(&self, who: &str, whence: &str) -> Result<String, OpError> {
+        let Self { name, dns, service } = self;
+        let count = resolve(who, name, SocketAddr::new(*dns, 53))?;
+        TcpStream::connect_timeout(service, LIMIT).map_err(|error| {
+            OpError::other(format!("{who} cannot connect to the service {service}: {error}; look at kube-proxy"))
+        })?;
+        Ok(format!("{whence} {name} has {count} addresses and {service} accepts a connection"))
+    }
+}
+
+fn resolve(who: &str, name: &str, server: SocketAddr) -> Result<u16, OpError> {
     let failed = |what: &dyn std::fmt::Display| {
-        OpError::other(format!("a pod cannot resolve {name} at the cluster DNS {server}: {what}; look at CoreDNS"))
+        OpError::other(format!("{who} cannot resolve {name} at the cluster DNS {server}: {what}; look at CoreDNS"))
     };
     let any = if server.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
     let socket = UdpSocket::bind((any, 0)).map_err(|error| failed(&error))?;

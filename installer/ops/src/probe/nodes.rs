@@ -7,7 +7,10 @@ use super::{no, yes};
 use crate::{Machine, OpError, kube};
 
 pub(super) fn look(machine: &Machine, name: &str) -> Result<ProbeAnswer, OpError> {
-    let node = kube::get(machine, ["node", name])?;
+    let node = match kube::asked_in_a_moment(machine, name) {
+        Some(node) => node,
+        None => kube::get(machine, ["node", name])?,
+    };
     let Some(condition) = ready_condition(&node) else {
         return Ok(no(format!("node {name} has no Ready condition yet")));
     };

@@ -11,7 +11,7 @@ pub(super) fn look(machine: &Machine, namespaces: &[String], images: &[String]) 
     let mut problems = Vec::new();
     let mut count = 0;
     for namespace in namespaces {
-        let list = kube::get(machine, ["pods", "--namespace", namespace])?;
+        let list = kube::pods(machine, namespace)?;
         let pods = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
         if pods.is_empty() {
             problems.push(format!("no pod in namespace {namespace} yet"));

@@ -127,6 +127,15 @@ impl<W: Work> Agent<W> {
                 Err(locked) => return locked,
                 Ok(()) => self.work.observe(&step, texts, slots.into_values()).map(|found| Answer::Observed { found }),
             },
+            Ask::Survey { steps, texts, slots } => {
+                match self.hold(steps.iter().map(|step| step.timeout_s).max().unwrap_or_default()) {
+                    Err(locked) => return locked,
+                    Ok(()) => {
+                        let surveyed = self.work.survey(&steps, texts, slots.into_values());
+                        surveyed.map(|survey| Answer::Surveyed { survey })
+                    }
+                }
+            }
             Ask::Converge { step, texts, slots, run, sequence, before } => match self.hold(step.timeout_s) {
                 Err(locked) => return locked,
                 Ok(()) => {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use kubexm_ops::paths::ADMIN_CONF;
-use kubexm_ops::{Machine, OpError, evidence, facts, probe, provide, step};
-use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, SlotProvider, Step, Texts, Wave, ledger};
+use kubexm_ops::{Machine, OpError, evidence, facts, probe, provide, step, survey};
+use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, SlotProvider, Step, Survey, Texts, Wave, ledger};
 
 use crate::link::{Change, SlotValues};
 
@@ -17,6 +17,8 @@ pub trait Work: Send + Sync + 'static {
     fn facts(&self, host: &str) -> Result<Facts, String>;
     /// Observes every op of a step.
     fn observe(&self, step: &Step, texts: Texts, slots: SlotValues) -> Result<Vec<Found>, String>;
+    /// Looks at many steps in one moment.
+    fn survey(&self, steps: &[Step], texts: Texts, slots: SlotValues) -> Result<Survey, String>;
     /// Converges a step and keeps the ledger.
     fn converge(&self, step: &Step, texts: Texts, slots: SlotValues, change: Change<'_>) -> Result<(), String>;
     /// Takes a step back in one wave and keeps the ledger.
@@ -46,6 +48,10 @@ impl Work for Machine {
 
     fn observe(&self, step: &Step, texts: Texts, slots: SlotValues) -> Result<Vec<Found>, String> {
         said(step::observe(step, &self.with_texts(texts).with_slots(slots)))
+    }
+
+    fn survey(&self, steps: &[Step], texts: Texts, slots: SlotValues) -> Result<Survey, String> {
+        said(survey::survey(steps, &self.with_texts(texts).with_slots(slots)))
     }
 
     fn converge(&self, step: &Step, texts: Texts, slots: SlotValues, change: Change<'_>) -> Result<(), String> {

@@ -9,7 +9,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use kubexm_ops::paths::STAMP;
-use kubexm_spec::digest::Hasher;
 use kubexm_spec::{Arch, Digest};
 use russh::Channel;
 use russh::client::Msg;
@@ -18,11 +17,15 @@ use tokio::io::AsyncRead;
 use super::SshTarget;
 use super::connection::{Connection, denied, unreachable};
 use super::session::{MARK, Output, said};
+use super::shared::Shared;
 use crate::link::agent::LOCK_PATH;
 use crate::link::{BlobSource, LinkError};
 
 /// Where the agent is put on a node.
 pub const AGENT_PATH: &str = "/usr/local/bin/kubexm-install";
+
+/// What the agent's program was when it was hashed last; gone with the next boot.
+const NOTE: &str = "/run/kubexm/agent";
 
 /// The agent's program, one for each architecture of the fleet.
 #[derive(Clone)]
@@ -57,22 +60,13 @@ impl std::fmt::Debug for AgentSource {
 }
 
 impl AgentSource {
-    async fn digest(&self, target: &SshTarget) -> Result<Digest, LinkError> {
+    async fn digest(&self, target: &SshTarget, shared: &Shared) -> Result<Digest, LinkError> {
         match self {
             Self::Blob { digest, .. } => Ok(*digest),
-            Self::File(path) => {
-                let file = path.clone();
-                let hash = move || {
-                    let mut hasher = Hasher::default();
-                    std::io::copy(&mut std::fs::File::open(file)?, &mut hasher)?;
-                    Ok::<_, std::io::Error>(hasher.finish())
-                };
-                let hashed = tokio::task::spawn_blocking(hash).await.map_err(std::io::Error::other);
-                hashed.and_then(|hashed| hashed).map_err(|error| LinkError::Op {
-                    host: target.name.clone(),
-                    text: format!("cannot read the agent's program {}: {error}", path.display()),
-                })
-            }
+            Self::File(path) => shared.program(path).await.map_err(|error| LinkError::Op {
+                host: target.name.clone(),
+                text: format!("cannot read the agent's program {}: {error}", path.display()),
+            }),
         }
     }
 
@@ -96,7 +90,12 @@ pub enum Installed {
 }
 
 /// Finds out what the node is, checks that we can become root, and puts the agent there when it is not.
-pub async fn prepare(connection: &Connection, target: &SshTarget, agent: &AgentBinary) -> Result<Installed, LinkError> {
+pub async fn prepare(
+    connection: &Connection,
+    target: &SshTarget,
+    agent: &AgentBinary,
+    shared: &Shared,
+) -> Result<Installed, LinkError> {
     let seen = look(connection, target, agent).await?;
     let source = agent.sources.get(&seen.arch).ok_or_else(|| LinkError::Op {
         host: target.name.clone(),
@@ -106,7 +105,7 @@ pub async fn prepare(connection: &Connection, target: &SshTarget, agent: &AgentB
             seen.arch
         ),
     })?;
-    let wanted = source.digest(target).await?;
+    let wanted = source.digest(target, shared).await?;
     if seen.agent == Some(wanted) {
         return Ok(Installed::Present);
     }
@@ -193,8 +192,8 @@ struct Seen {
 
 async fn look(connection: &Connection, target: &SshTarget, agent: &AgentBinary) -> Result<Seen, LinkError> {
     let script = format!(
-        "echo; echo {MARK}; uname -m; d=$(sha256sum 2> /dev/null < {path}); echo \"digest ${{d%% *}}\"",
-        path = quote(&agent.path),
+        "echo; echo {MARK}; uname -m; {}; echo \"digest ${{d%% *}}\"",
+        if agent.path == AGENT_PATH { digest_once(&quote(&agent.path), NOTE) } else { digest_of(&quote(&agent.path)) },
     );
     let output = as_root(connection, target, &script, tokio::io::empty()).await?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -215,6 +214,28 @@ async fn look(connection: &Connection, target: &SshTarget, agent: &AgentBinary) 
         denied(target, format!("its architecture {machine:?} is none that Kubernetes is packed for (amd64, arm64)"))
     })?;
     Ok(Seen { arch, agent: Digest::from_hex(digest).ok() })
+}
+
+/// Sets `$d` to what `sha256sum` says of the program (one word of the shell).
+fn digest_of(path: &str) -> String {
+    format!("d=$(sha256sum 2> /dev/null < {path})")
+}
+
+/// The same, and notes it where only root can: a program of which nothing has changed since, not even its ctime, is not
+/// hashed again for a day. Nothing is noted on a host where no agent has worked since it was booted, nor of a program that
+/// has changed just now, nor without GNU's `stat`.
+fn digest_once(path: &str, note: &str) -> String {
+    let stat = format!("stat -c '%d %i %s %f %u %g %y %z' {path} 2> /dev/null");
+    format!(
+        "s=$({stat}); d=; \
+         if [ -n \"$s\" ] && [ -n \"$(find {note} -user \"$(id -u)\" -mmin -1440 2> /dev/null)\" ]; then \
+         {{ read -r was && read -r d; }} < {note}; [ \"$was\" = \"$s\" ] || d=; fi; \
+         if [ -z \"$d\" ]; then old=$(( $(date +%s) - $(stat -c %Z {path} 2> /dev/null || echo 0) )); {hash}; d=${{d%% *}}; \
+         if [ -n \"$s\" ] && [ \"$old\" -gt 5 ] && [ -d {folder} ] && [ \"$({stat})\" = \"$s\" ]; then \
+         (umask 077; printf '%s\\n%s\\n' \"$s\" \"$d\" > {note}.$$ && mv -f {note}.$$ {note}) 2> /dev/null; fi; fi",
+        hash = digest_of(path),
+        folder = note.rsplit_once('/').map_or("/", |(folder, _)| folder),
+    )
 }
 
 async fn run(connection: &Connection, target: &SshTarget, script: &str, what: &str) -> Result<(), LinkError> {
@@ -305,6 +326,35 @@ mod tests {
         held.unlock().unwrap();
         std::fs::write(&stamp, "{}").unwrap();
         assert!(stays_after_removal(), "the node of a cluster lost its agent");
+    }
+
+    #[test]
+    fn a_program_is_hashed_again_when_a_byte_of_it_changed_though_its_size_and_mtime_are_as_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let [program, note] = ["agent's", "noted"].map(|name| folder.path().join(name));
+        let text = |path: &std::path::Path| path.display().to_string();
+        let digest = || {
+            let script = format!("{}; echo $d", digest_once(&quote(&text(&program)), &text(&note)));
+            let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        };
+        assert_eq!(digest(), "", "there is none");
+        std::fs::write(&program, "program").unwrap();
+        assert_eq!(digest(), Digest::of("program").hex());
+        assert!(!note.exists(), "it was written just now, and may be written again with the same times");
+        // What was noted of it is believed, so that a belief is seen: the note lies.
+        let noted = |text: &str| std::fs::write(&note, text).unwrap();
+        let stat = std::process::Command::new("stat").args(["-c", "%d %i %s %f %u %g %y %z"]).arg(&program).output();
+        let stat = String::from_utf8(stat.unwrap().stdout).unwrap();
+        noted(&format!("{}\nbelieved\n", stat.trim()));
+        assert_eq!(digest(), "believed");
+        let was = program.metadata().unwrap().modified().unwrap();
+        std::fs::write(&program, "pr0gram").unwrap();
+        std::fs::File::options().write(true).open(&program).unwrap().set_modified(was).unwrap();
+        assert_eq!(digest(), Digest::of("pr0gram").hex());
+        noted("torn");
+        assert_eq!(digest(), Digest::of("pr0gram").hex());
     }
 
     proptest::proptest! {

@@ -24,7 +24,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use kubexm_plan::op::Depots;
-use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, SlotProvider, Step, Wave, ledger, mesh};
+use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, SlotProvider, Step, Survey, Wave, ledger, mesh};
 use kubexm_spec::Digest;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -78,7 +78,7 @@ impl SshLink {
     /// Connects, puts the agent there when it is not, and starts it. Tries once: the caller is still at the keyboard.
     pub async fn connect(target: SshTarget, options: SshOptions, agent: AgentBinary) -> Result<Self, LinkError> {
         let connection = Connection::open(&target, &options).await?;
-        let installed = install::prepare(&connection, &target, &agent).await?;
+        let installed = install::prepare(&connection, &target, &agent, &options.shared).await?;
         let session = connection.only_session().await?;
         match open_agent((&connection, session), &target, &agent, &options, &["agent"]).await {
             Ok((channel, hello)) => {
@@ -181,7 +181,7 @@ impl SshLink {
     async fn reconnect(&self) -> Result<Live, LinkError> {
         let connection = Connection::open(&self.target, &self.options).await?;
         // The host may have been set back meanwhile.
-        install::prepare(&connection, &self.target, &self.agent).await?;
+        install::prepare(&connection, &self.target, &self.agent, &self.options.shared).await?;
         let session = connection.only_session().await?;
         let place = (&connection, session);
         let (channel, _) = open_agent(place, &self.target, &self.agent, &self.options, &["agent"]).await?;
@@ -305,6 +305,16 @@ impl Link for SshLink {
         let answer = self.ask(&ask, step_limit(step)).await?;
         let Answer::Observed { found } = answer else { return Err(self.misfit()) };
         if found.len() == step.ops.len() { Ok(found) } else { Err(self.misfit()) }
+    }
+
+    async fn survey(&self, plan: &Plan, steps: &[&Step], slots: &SlotValues) -> Result<Survey, LinkError> {
+        let texts = steps.iter().flat_map(|step| texts_of(plan, step)).collect();
+        let steps = steps.iter().copied().cloned().collect();
+        let ask = Ask::Survey { steps, texts, slots: Secrets::new(slots) };
+        match self.ask(&ask, LOOK).await? {
+            Answer::Surveyed { survey } => Ok(survey),
+            _ => Err(self.misfit()),
+        }
     }
 
     async fn converge(

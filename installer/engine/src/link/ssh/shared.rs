@@ -1,9 +1,11 @@
-//! What the links of one run share: keys whose passphrase was asked once, and turns at a host's door.
+//! What the links of one run share: keys whose passphrase was asked once, what programs hash to, and turns at a host's door.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
+use kubexm_spec::Digest;
+use kubexm_spec::digest::Hasher;
 use russh::keys::PrivateKey;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
@@ -20,6 +22,7 @@ const TRIES: usize = 3;
 #[derive(Default)]
 pub struct Shared {
     unlocked: Mutex<HashMap<PathBuf, Arc<PrivateKey>>>,
+    programs: Mutex<HashMap<PathBuf, Digest>>,
     doors: StdMutex<HashMap<(String, u16), Arc<Semaphore>>>,
     /// Held while a host key is learnt, so that links through one bastion learn it once.
     pub(super) learning: Mutex<()>,
@@ -62,6 +65,23 @@ impl Shared {
             }
         }
         Err(format!("the passphrase of the key {shown} was wrong {TRIES} times"))
+    }
+
+    /// The digest of a program of this machine; it is read once in a run.
+    pub(super) async fn program(&self, path: &Path) -> std::io::Result<Digest> {
+        let mut programs = self.programs.lock().await;
+        if let Some(digest) = programs.get(path) {
+            return Ok(*digest);
+        }
+        let file = path.to_owned();
+        let hash = move || {
+            let mut hasher = Hasher::default();
+            std::io::copy(&mut std::fs::File::open(file)?, &mut hasher)?;
+            Ok::<_, std::io::Error>(hasher.finish())
+        };
+        let digest = tokio::task::spawn_blocking(hash).await.map_err(std::io::Error::other)??;
+        programs.insert(path.to_owned(), digest);
+        Ok(digest)
     }
 
     /// Waits for a turn to log in at an address.

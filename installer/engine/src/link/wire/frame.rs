@@ -1,12 +1,17 @@
 //! Frames: `u32` big-endian length, one byte for the kind, the body. The length counts kind and body.
 //!
-//! A length is checked before anything is allocated, and memory grows with the bytes that really came.
+//! A length is checked before anything is allocated, and memory grows with the bytes that really came. A message that gets
+//! shorter by it goes as a zlib stream (RFC 1950), under a kind of its own; what it unpacks to has the same limit.
 
 use std::io::{Read, Write};
 
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _};
+use zeroize::Zeroize as _;
 
 use super::PROTOCOL;
 
@@ -19,6 +24,9 @@ pub const MAX_NOISE: usize = 256 << 10;
 
 const MESSAGE: u8 = 0;
 const DATA: u8 = 1;
+const PACKED: u8 = 2;
+/// Messages below this length in bytes gain nothing.
+const WORTH_PACKING: usize = 400;
 const MAGIC: &str = "KUBEXM-AGENT/";
 
 /// One frame.
@@ -60,6 +68,9 @@ pub enum WireError {
     /// No such kind of frame, or an empty one.
     #[error("a frame of unknown kind {0}")]
     Kind(u8),
+    /// A packed message is no zlib stream.
+    #[error("a packed message that cannot be unpacked")]
+    Packed,
     /// The JSON is not a message. serde's text is left out: it may quote a secret.
     #[error("a message that is not understood (line {line}, column {column})")]
     Message {
@@ -88,7 +99,18 @@ pub fn magic_line() -> String {
 pub fn message_frame(message: &impl Serialize) -> Result<Vec<u8>, WireError> {
     let mut bytes = vec![0; 5];
     serde_json::to_writer(&mut bytes, message).map_err(not_understood)?;
-    let header = header(MESSAGE, bytes.len() - 5, MAX_MESSAGE)?;
+    let mut header = header(MESSAGE, bytes.len() - 5, MAX_MESSAGE)?;
+    if bytes.len() >= WORTH_PACKING {
+        let mut packed = ZlibEncoder::new(vec![0; 5], Compression::default());
+        packed.write_all(&bytes[5..])?;
+        let packed = packed.finish()?;
+        if packed.len() < bytes.len() {
+            // It may hold slot values.
+            bytes.zeroize();
+            bytes = packed;
+            header = self::header(PACKED, bytes.len() - 5, MAX_MESSAGE)?;
+        }
+    }
     bytes.splice(..5, header);
     Ok(bytes)
 }
@@ -108,7 +130,7 @@ fn header(kind: u8, length: usize, most: usize) -> Result<[u8; 5], WireError> {
 fn body_length(header: [u8; 5]) -> Result<usize, WireError> {
     let [a, b, c, d, kind] = header;
     let most = match kind {
-        MESSAGE => MAX_MESSAGE,
+        MESSAGE | PACKED => MAX_MESSAGE,
         DATA => MAX_DATA,
         other => return Err(WireError::Kind(other)),
     };
@@ -124,7 +146,22 @@ fn frame(header: [u8; 5], body: Vec<u8>, length: usize) -> Result<Frame, WireErr
     if body.len() != length {
         return Err(WireError::Cut);
     }
-    Ok(if header[4] == DATA { Frame::Data(body) } else { Frame::Message(body) })
+    Ok(match header[4] {
+        DATA => Frame::Data(body),
+        PACKED => Frame::Message(unpack(&body)?),
+        _ => Frame::Message(body),
+    })
+}
+
+/// The message of a packed body.
+fn unpack(body: &[u8]) -> Result<Vec<u8>, WireError> {
+    let mut message = Vec::new();
+    let most = MAX_MESSAGE as u64;
+    ZlibDecoder::new(body).take(most + 1).read_to_end(&mut message).map_err(|_| WireError::Packed)?;
+    if message.len() > MAX_MESSAGE {
+        return Err(WireError::TooLong { length: message.len(), most: MAX_MESSAGE });
+    }
+    Ok(message)
 }
 
 /// Reads a message's JSON.
@@ -190,5 +227,33 @@ pub async fn skip_to_magic(reader: &mut (impl AsyncBufRead + Unpin)) -> Result<(
         if noise.len() < 400 {
             noise.extend(text.chars().take(400));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_message_goes_packed_and_comes_whole_and_a_short_one_as_it_is() {
+        let long = vec!["the same again"; 1000];
+        let bytes = message_frame(&long).unwrap();
+        assert_eq!(bytes[4], PACKED);
+        assert!(bytes.len() < 500, "{} bytes", bytes.len());
+        let Some(Frame::Message(body)) = read_frame(&mut bytes.as_slice()).unwrap() else { panic!("no message") };
+        assert_eq!(parse::<Vec<String>>(&body).unwrap(), long);
+        assert_eq!(message_frame(&["short"]).unwrap()[4], MESSAGE);
+    }
+
+    #[test]
+    fn a_packed_message_that_unpacks_to_more_than_a_message_may_have_is_refused_and_so_is_a_broken_one() {
+        let mut packed = ZlibEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(&vec![b' '; MAX_MESSAGE + 1]).unwrap();
+        let packed = packed.finish().unwrap();
+        let frame = |body: &[u8]| [&header(PACKED, body.len(), MAX_MESSAGE).unwrap(), body].concat();
+        let refused = read_frame(&mut frame(&packed).as_slice()).unwrap_err();
+        assert!(matches!(refused, WireError::TooLong { .. }), "{refused}");
+        let cut = read_frame(&mut frame(&packed[..packed.len() / 2]).as_slice()).unwrap_err();
+        assert!(matches!(cut, WireError::Packed), "{cut}");
     }
 }

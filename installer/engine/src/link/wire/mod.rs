@@ -12,14 +12,14 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::op::Depots;
-use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, SlotName, SlotProvider, Step, Texts, Wave, ledger, mesh};
+use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, SlotName, SlotProvider, Step, Survey, Texts, Wave, ledger, mesh};
 use kubexm_spec::{Arch, Digest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use frame::{Frame, WireError};
 
 /// Version of these messages. Both sides must have the same.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// A request of the controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -66,6 +66,15 @@ pub enum Ask {
         /// The texts its ops name.
         texts: Texts,
         /// The slots its ops read.
+        slots: Secrets,
+    },
+    /// Look at many steps in one moment.
+    Survey {
+        /// Which.
+        steps: Vec<Step>,
+        /// The texts their ops name.
+        texts: Texts,
+        /// The slots their ops read.
         slots: Secrets,
     },
     /// Converge every op of a step that is not satisfied.
@@ -182,6 +191,11 @@ pub enum Answer {
     Observed {
         /// One for each op.
         found: Vec<Found>,
+    },
+    /// To `Survey`.
+    Surveyed {
+        /// Which of them hold.
+        survey: Survey,
     },
     /// To `Converge`.
     Converged,

@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use crate::kube::{self, kubectl};
-use crate::system::HttpsPost;
+use crate::system::HttpsRequest;
 use crate::{Machine, OpError, fsio};
 
 const MANIFEST: &str = "/etc/kubernetes/manifests/etcd.yaml";
@@ -128,8 +128,9 @@ impl Client {
 
     fn call(&self, machine: &Machine, endpoint: &str, verb: &str, body: &str) -> Result<Value, OpError> {
         let url = format!("{endpoint}/v3/cluster/member/{verb}");
-        let request = HttpsPost { url: &url, ca: &self.ca, certificate: &self.certificate, key: &self.key, body };
-        let (status, answer) = machine.system().https_post(&request)?;
+        let (ca, certificate, key) = (&*self.ca, &*self.certificate, &*self.key);
+        let request = HttpsRequest { method: "POST", url: &url, ca, certificate, key, body };
+        let (status, answer) = machine.system().https_request(&request)?;
         let value: Value = serde_json::from_slice(&answer).unwrap_or_default();
         if status == 200 {
             return Ok(value);

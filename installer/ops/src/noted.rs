@@ -1,0 +1,271 @@
+//! Digests of large files that were read before, so that a look at a host need not read hundreds of megabytes of programs again.
+//!
+//! A note is taken by every look that reads a file, and believed only by a survey, of the very same file: path, device,
+//! inode, size, mode, owner and both times, of which that of the last change of content or metadata (ctime) is set by the
+//! kernel alone and cannot be set back by who writes the file. It lies below /run: after a boot everything is read anew, and
+//! after a day too, since a disk may rot without a trace. Before anything is changed, files are read.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Metadata};
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::{OpError, fsio, paths};
+
+/// Files below this size in bytes are read each time.
+const LARGE: u64 = 64 << 10;
+/// How long a note is believed.
+const BELIEVED: Duration = Duration::from_secs(24 * 60 * 60);
+/// The kernel's clock for ctime stands still for up to 10 ms (HZ=100), and some file systems know whole seconds only: a file
+/// that was changed within so long before it was read may have been changed again without a new ctime.
+const TICK: Duration = Duration::from_millis(50);
+const WHOLE_SECONDS: Duration = Duration::from_secs(3);
+
+/// A file as it was when it was read, and what it held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Note {
+    file: Identity,
+    digest: Digest,
+    /// Milliseconds since 1970.
+    read_ms: u64,
+}
+
+/// What changes whenever a file is written to, replaced or touched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    size: u64,
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    /// Seconds and nanoseconds since 1970.
+    modified: (i64, i64),
+    /// The same, of the last change of content or metadata.
+    changed: (i64, i64),
+}
+
+impl Identity {
+    fn of(found: &Metadata) -> Self {
+        Self {
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.len(),
+            mode: found.mode(),
+            uid: found.uid(),
+            gid: found.gid(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        }
+    }
+
+    /// Whether a write from `now` on would surely show in the times.
+    fn is_settled(&self, now: Duration) -> bool {
+        let (seconds, nanoseconds) = self.changed;
+        let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds)) else { return false };
+        let tick = if nanoseconds == 0 { WHOLE_SECONDS } else { TICK };
+        now.checked_sub(Duration::new(seconds, nanoseconds)).is_some_and(|age| age > tick)
+    }
+}
+
+/// The notes of a machine. Shared by the clones of a [`crate::Machine`].
+#[derive(Debug)]
+pub(crate) struct Noted {
+    path: PathBuf,
+    notes: Mutex<Option<Notes>>,
+}
+
+#[derive(Debug, Default)]
+struct Notes {
+    by_path: BTreeMap<PathBuf, Note>,
+    unsaved: bool,
+}
+
+impl Noted {
+    /// Those of the machine with this root; read when they are first asked for.
+    pub(crate) fn below(root: &Path) -> Self {
+        Self { path: root.join(paths::DIGESTS.trim_start_matches('/')), notes: Mutex::default() }
+    }
+
+    /// The digest of a file: as noted, when that may be believed, else read and noted.
+    pub(crate) fn digest(&self, path: &Path, believe: bool) -> Result<Digest, OpError> {
+        let mut file = File::open(path).map_err(OpError::path("open", path))?;
+        let look = |file: &File| file.metadata().map_err(OpError::path("look at", path));
+        let before = Identity::of(&look(&file)?);
+        let now = now();
+        if before.size >= LARGE && believe {
+            let notes = self.notes();
+            let note = notes.as_ref().and_then(|notes| notes.by_path.get(path));
+            if let Some(note) = note.filter(|note| note.file == before && is_fresh(note, now)) {
+                return Ok(note.digest);
+            }
+        }
+        let digest = fsio::digest_of(&mut file).map_err(OpError::path("read", path))?;
+        if before.size >= LARGE && before.is_settled(now) && Identity::of(&look(&file)?) == before {
+            let mut notes = self.notes();
+            let notes = notes.get_or_insert_default();
+            notes.unsaved = true;
+            notes.by_path.insert(path.to_owned(), Note { file: before, digest, read_ms: millis(now) });
+        }
+        Ok(digest)
+    }
+
+    /// Brings new notes to the disk. One that is lost costs a reading.
+    pub(crate) fn save(&self) {
+        let mut notes = self.notes();
+        let Some(notes) = notes.as_mut().filter(|notes| notes.unsaved) else { return };
+        let now = now();
+        notes.by_path.retain(|_, note| is_fresh(note, now));
+        if self.write(&notes.by_path).is_ok() {
+            notes.unsaved = false;
+        }
+    }
+
+    fn write(&self, notes: &BTreeMap<PathBuf, Note>) -> std::io::Result<()> {
+        let folder = fsio::make_parent(&self.path).map_err(std::io::Error::other)?;
+        // Readable and writable by this user alone.
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(&serde_json::to_vec(notes)?)?;
+        file.persist(&self.path).map(drop).map_err(|error| error.error)
+    }
+
+    /// The notes, read from the disk the first time. What another user could have written is none.
+    fn notes(&self) -> MutexGuard<'_, Option<Notes>> {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.is_none() {
+            let ours = fs::symlink_metadata(&self.path).is_ok_and(|found| {
+                let own = rustix::process::geteuid().as_raw();
+                found.is_file() && found.uid() == own && found.permissions().mode() & 0o022 == 0
+            });
+            let bytes = if ours { fs::read(&self.path).unwrap_or_default() } else { Vec::new() };
+            let by_path = serde_json::from_slice(&bytes).unwrap_or_default();
+            *notes = Some(Notes { by_path, unsaved: false });
+        }
+        notes
+    }
+}
+
+/// A note from the future is of a clock that was set back since: not to be believed.
+fn is_fresh(note: &Note, now: Duration) -> bool {
+    now.checked_sub(Duration::from_millis(note.read_ms)).is_some_and(|age| age < BELIEVED)
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::FileTimes;
+
+    use super::*;
+
+    /// A file that was written long enough ago to be noted.
+    fn program(folder: &Path, bytes: &[u8]) -> PathBuf {
+        let path = folder.join("program");
+        fs::write(&path, bytes).unwrap();
+        while !Identity::of(&path.metadata().unwrap()).is_settled(now()) {
+            std::thread::sleep(TICK / 10);
+        }
+        path
+    }
+
+    fn large(byte: u8) -> Vec<u8> {
+        vec![byte; 100 << 10]
+    }
+
+    /// What a survey of another run would take the file for.
+    fn believed(folder: &Path, path: &Path) -> Digest {
+        Noted::below(folder).digest(path, true).unwrap()
+    }
+
+    /// Makes the note say something else of the file, so that a belief in it is seen.
+    fn forge(folder: &Path, digest: Digest) {
+        let noted = Noted::below(folder);
+        noted.notes().as_mut().unwrap().by_path.values_mut().for_each(|note| note.digest = digest);
+        noted.notes().as_mut().unwrap().unsaved = true;
+        noted.save();
+    }
+
+    #[test]
+    fn a_changed_byte_is_found_though_size_and_mtime_are_set_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = program(folder.path(), &large(1));
+        let noted = Noted::below(folder.path());
+        noted.digest(&path, false).unwrap();
+        noted.save();
+        let was = path.metadata().unwrap();
+        let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all(&[2]).unwrap();
+        file.set_times(FileTimes::new().set_modified(was.modified().unwrap())).unwrap();
+        drop(file);
+        let is = path.metadata().unwrap();
+        assert_eq!((is.len(), is.mtime(), is.mtime_nsec()), (was.len(), was.mtime(), was.mtime_nsec()));
+        let mut bytes = large(1);
+        bytes[0] = 2;
+        assert_eq!(noted.digest(&path, true).unwrap(), Digest::of(&bytes));
+        assert_eq!(believed(folder.path(), &path), Digest::of(&bytes));
+    }
+
+    #[test]
+    fn only_a_survey_believes_a_note_and_only_of_the_very_file_for_a_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = program(folder.path(), &large(1));
+        let noted = Noted::below(folder.path());
+        noted.digest(&path, false).unwrap();
+        noted.save();
+        let forged = Digest::of("forged");
+        forge(folder.path(), forged);
+        assert_eq!(believed(folder.path(), &path), forged, "it was read again");
+        assert_eq!(Noted::below(folder.path()).digest(&path, false).unwrap(), Digest::of(large(1)));
+        let old = Noted::below(folder.path());
+        for note in old.notes().as_mut().unwrap().by_path.values_mut() {
+            note.read_ms -= millis(BELIEVED);
+        }
+        assert_eq!(old.digest(&path, true).unwrap(), Digest::of(large(1)), "a note of yesterday was believed");
+        // The same content under another inode.
+        let copy = folder.path().join("copy");
+        fs::copy(&path, &copy).unwrap();
+        fs::rename(&copy, &path).unwrap();
+        assert_eq!(believed(folder.path(), &path), Digest::of(large(1)), "a note of another file was believed");
+    }
+
+    #[test]
+    fn notes_that_others_may_write_to_are_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = program(folder.path(), &large(1));
+        let noted = Noted::below(folder.path());
+        noted.digest(&path, false).unwrap();
+        noted.save();
+        forge(folder.path(), Digest::of("forged"));
+        fs::set_permissions(&noted.path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(believed(folder.path(), &path), Digest::of(large(1)));
+    }
+
+    #[test]
+    fn a_file_that_was_just_written_is_not_noted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        fs::write(&path, large(1)).unwrap();
+        let fresh = Identity::of(&path.metadata().unwrap());
+        let (seconds, nanoseconds) = fresh.changed;
+        let changed = Duration::new(u64::try_from(seconds).unwrap(), u32::try_from(nanoseconds).unwrap());
+        assert!(!fresh.is_settled(changed), "a second write in the same tick would not show");
+        assert!(!fresh.is_settled(changed - TICK), "the clock was set back");
+        assert!(fresh.is_settled(changed + TICK * 2));
+        let whole = Identity { changed: (seconds, 0), ..fresh };
+        assert!(!whole.is_settled(Duration::from_secs(u64::try_from(seconds).unwrap()) + TICK * 2));
+    }
+}
