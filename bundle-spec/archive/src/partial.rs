@@ -77,6 +77,8 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
+        // Said, not left to closing: a child that another thread has just forked may hold the file open a moment longer.
+        let _ = self.file.unlock();
         if !self.whole {
             // Nothing better can be done with an error here: the file has no name that anybody takes for a bundle.
             let _ = fs::remove_file(&self.path);
