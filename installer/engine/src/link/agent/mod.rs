@@ -26,7 +26,7 @@ use super::wire::{Answer, Ask, Frame, PROTOCOL, Request, Response, Secret, WireE
 use super::{Change, Fetched};
 use lock::{HostLock, Patience};
 pub use store::serve_store;
-use under_way::UnderWay;
+use under_way::{Place, UnderWay};
 pub use work::{LOCK_PATH, Work};
 
 /// A controller that is there pings every few seconds. When nothing came for this long it is gone, even if the
@@ -86,7 +86,16 @@ pub fn serve(
             ask if running.len() < MOST_AT_ONCE => {
                 let agent = Arc::clone(&agent);
                 let thread = std::thread::Builder::new().name("request".into());
-                let work = move || agent.out.answer(request.id, agent.answer(ask));
+                let place = match ask {
+                    Ask::Converge { .. } | Ask::Fetch { .. } => agent.under_way.change(),
+                    _ => agent.under_way.other(),
+                };
+                let work = move || {
+                    let answer = agent.answer(ask, &place);
+                    // Ended before it is told: who hears of it may ask for the next thing at once.
+                    drop(place);
+                    agent.out.answer(request.id, answer);
+                };
                 running.push(thread.spawn(work).map_err(AgentError::Thread)?);
             }
             _ => {
@@ -120,7 +129,7 @@ struct Agent<W> {
 }
 
 impl<W: Work> Agent<W> {
-    fn answer(&self, ask: Ask) -> Answer {
+    fn answer(&self, ask: Ask, place: &Place) -> Answer {
         let answered = match ask {
             Ask::Facts { host } => self.work.facts(&host).map(|facts| Answer::Facts { facts: Box::new(facts) }),
             Ask::Observe { step, texts, slots } => match self.hold(step.timeout_s) {
@@ -141,7 +150,7 @@ impl<W: Work> Agent<W> {
                 Ok(()) => {
                     let change = Change { run: &run, sequence, before: &before };
                     let work = || self.work.converge(&step, texts, slots.into_values(), change);
-                    self.under_way.change(&step.id, work).map(|()| Answer::Converged)
+                    self.under_way.alone(&step.id, work).map(|()| Answer::Converged)
                 }
             },
             Ask::Undo { step, texts, run, sequence, before, wave } => match self.hold(step.timeout_s) {
@@ -149,7 +158,8 @@ impl<W: Work> Agent<W> {
                 Ok(()) => {
                     let change = Change { run: &run, sequence, before: &before };
                     let work = || self.work.undo(&step, texts, change, wave);
-                    self.under_way.undo(&step.id, work).map(|()| Answer::Undone)
+                    place.wait_for_earlier();
+                    self.under_way.alone(&step.id, work).map(|()| Answer::Undone)
                 }
             },
             Ask::Provide { provider } => match self.hold(OTHER_RUN.as_secs()) {
@@ -158,7 +168,6 @@ impl<W: Work> Agent<W> {
             },
             Ask::Ledger => self.work.ledger().map(|records| Answer::Ledger { records }),
             Ask::Fetch { blobs, depots } => {
-                let _some = self.under_way.some();
                 let gone = || self.gone.load(Ordering::SeqCst);
                 let bytes = blobs.values().fold(0_u64, |sum, size| sum.saturating_add(*size));
                 let fetched =
