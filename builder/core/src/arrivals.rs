@@ -32,6 +32,11 @@ impl Arrivals {
         self.changed.notify_all();
     }
 
+    /// Nothing more will come once this is dropped: however fetching ends, whoever waits is told.
+    pub fn until_dropped(&self) -> UntilDropped<'_> {
+        UntilDropped(self)
+    }
+
     /// Blocks until the blob is there; an error when it will not come.
     pub fn wait(&self, blob: &Digest) -> io::Result<()> {
         let mut state = self.lock();
@@ -48,5 +53,41 @@ impl Arrivals {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Of [`Arrivals::until_dropped`].
+#[derive(Debug)]
+pub struct UntilDropped<'a>(&'a Arrivals);
+
+impl Drop for UntilDropped<'_> {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use kubexm_spec::Digest;
+
+    use super::Arrivals;
+
+    #[test]
+    fn who_waits_for_a_blob_is_told_when_fetching_panics() {
+        let arrivals = std::sync::Arc::new(Arrivals::default());
+        let (here, lost) = (Digest::of(b"here"), Digest::of(b"lost"));
+        let (tell, told) = mpsc::channel();
+        let waiting = std::sync::Arc::clone(&arrivals);
+        std::thread::spawn(move || tell.send((waiting.wait(&here).is_ok(), waiting.wait(&lost).is_ok())));
+        let fetching = std::thread::spawn(move || {
+            let _ending = arrivals.until_dropped();
+            arrivals.arrived([here]);
+            std::panic::resume_unwind(Box::new("a fault of fetching"));
+        });
+        assert!(fetching.join().is_err());
+        assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok((true, false)));
     }
 }

@@ -104,6 +104,8 @@ impl Together<'_> {
                 }
                 written
             });
+            // Also when fetching panics: the packer would wait for ever, and this scope for the packer.
+            let ending = arrivals.until_dropped();
             let fetched = runtime.block_on(async {
                 let fetching =
                     fetch::fetch(self.lock, self.resolution, *base, self.origins, *jobs, &arrivals, self.report);
@@ -114,13 +116,11 @@ impl Together<'_> {
                     () = stopped.notified() => None,
                 }
             });
-            match &fetched {
-                Some(Ok(())) => {
-                    all_here.store(true, Ordering::Relaxed);
-                    (self.report)(EventKind::Phase { name: "pack".to_owned() });
-                }
-                _ => arrivals.give_up(),
+            if let Some(Ok(())) = &fetched {
+                all_here.store(true, Ordering::Relaxed);
+                (self.report)(EventKind::Phase { name: "pack".to_owned() });
             }
+            drop(ending);
             let written = packer.join().unwrap_or_else(|_| Err(BuildError::Worker("packing".to_owned())));
             match fetched {
                 Some(Err(error)) => Err(error),

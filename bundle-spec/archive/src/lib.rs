@@ -10,6 +10,7 @@
 //!
 //! Recoded members are named by the format and refused here.
 
+mod beside;
 mod damage;
 mod documents;
 mod encoding;
@@ -43,6 +44,7 @@ mod volumes;
 mod walk;
 mod write;
 
+pub use beside::{foreign_sums, taken_by};
 pub use damage::{Damage, DamageReport, Verified};
 pub use documents::Documents;
 pub use encoding::{Encoding, MAGIC_BYTES, encoding_for};

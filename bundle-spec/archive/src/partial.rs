@@ -7,6 +7,27 @@ use std::path::{Path, PathBuf};
 use crate::ArchiveError;
 use crate::source::io_error;
 
+/// How the names of such files end.
+pub(crate) const SUFFIX: &str = ".partial";
+
+/// Removes one that a killed writer has left; one that somebody writes now stays.
+pub(crate) fn remove_stale(path: &Path) -> Result<(), ArchiveError> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let opened = OpenOptions::new().write(true).custom_flags(flags.bits().cast_signed()).open(path);
+    // What is a link, a folder or gone is none of ours.
+    let Ok(file) = opened else { return Ok(()) };
+    if !file.metadata().is_ok_and(|there| there.is_file()) || file.try_lock().is_err() {
+        return Ok(());
+    }
+    let removed = match fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io_error("remove", path)(e)),
+        _ => Ok(()),
+    };
+    // For the reason that `drop` gives.
+    let _ = file.unlock();
+    removed
+}
+
 /// `.NAME.partial` beside the target, locked; removed when dropped without [`Partial::commit`].
 ///
 /// After a kill the file stays, without a lock, and the next writer takes it over.
@@ -25,7 +46,7 @@ impl Partial {
             .ok_or_else(|| ArchiveError::Unwritable { problem: format!("{} names no file", target.display()) })?;
         let mut partial = std::ffi::OsString::from(".");
         partial.push(name);
-        partial.push(".partial");
+        partial.push(SUFFIX);
         let path = target.with_file_name(partial);
         loop {
             let file = OpenOptions::new()

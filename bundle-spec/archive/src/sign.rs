@@ -41,6 +41,16 @@ pub struct Signed {
     pub file: PathBuf,
     /// `NAME.sums` with the file's new sum, where there was one that lists it.
     pub sums: Option<PathBuf>,
+    /// `NAME.sums` that was left as it is, since it cannot be read as one, and why.
+    pub left: Option<(PathBuf, String)>,
+}
+
+/// `NAME.sums` beside a bundle.
+struct Beside {
+    path: PathBuf,
+    lines: Vec<(Digest, String)>,
+    /// The line of the file that has the room.
+    line: usize,
 }
 
 impl Signing {
@@ -85,14 +95,19 @@ impl Signing {
     /// file. `progress` gets bytes read for that, and in all.
     pub fn replace(self, signatures: &[Signature], progress: &dyn Fn(u64, u64)) -> Result<Signed, ArchiveError> {
         let frame = self.frame(signatures)?;
+        // Judged before anything is written, so that what is wrong there cannot end a signing half-way.
+        let (beside, left) = match self.sums() {
+            Ok(beside) => (beside, None),
+            Err((path, problem)) => (None, Some((path, problem))),
+        };
         let mut old = vec![0; frame.len()];
         self.file.read_exact_at(&mut old, self.offset).map_err(io_error("read", &self.path))?;
         if old != frame {
             self.file.write_all_at(&frame, self.offset).map_err(io_error("write", &self.path))?;
             self.file.sync_all().map_err(io_error("write out", &self.path))?;
         }
-        let sums = self.mend_sums(progress)?;
-        Ok(Signed { file: self.path.clone(), sums })
+        let sums = beside.map(|beside| self.mend(beside, progress)).transpose()?;
+        Ok(Signed { file: self.path.clone(), sums, left })
     }
 
     fn frame(&self, signatures: &[Signature]) -> Result<Vec<u8>, ArchiveError> {
@@ -109,23 +124,38 @@ impl Signing {
         Err(ArchiveError::Unwritable { problem })
     }
 
-    /// The sums file, if there is one that lists the file, gets the file's new sum.
-    fn mend_sums(&self, progress: &dyn Fn(u64, u64)) -> Result<Option<PathBuf>, ArchiveError> {
+    /// The sums file, if there is one that lists the file; its path and the reason when it is of another form.
+    fn sums(&self) -> Result<Option<Beside>, (PathBuf, String)> {
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let name = self.bundle.path().file_name().unwrap_or_default();
         let path = sums::path_of(&folder.join(name));
         if !path.is_file() {
             return Ok(None);
         }
-        let mut lines = sums::read(&path)?;
+        let lines = match sums::read(&path) {
+            Ok(lines) => lines,
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                let problem = match error {
+                    ArchiveError::Damaged { part, problem, .. } => format!("{part}: {problem}"),
+                    other => format!("{other}{cause}"),
+                };
+                return Err((path, problem));
+            }
+        };
         let ours = self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let Some(line) = lines.iter_mut().find(|(_, name)| *name == ours) else { return Ok(None) };
+        let line = lines.iter().position(|(_, name)| *name == ours);
+        Ok(line.map(|line| Beside { path, lines, line }))
+    }
+
+    /// Gives the file its new sum there.
+    fn mend(&self, mut beside: Beside, progress: &dyn Fn(u64, u64)) -> Result<PathBuf, ArchiveError> {
         let now = self.sum(progress)?;
-        if line.0 != now {
+        if let Some(line) = beside.lines.get_mut(beside.line).filter(|line| line.0 != now) {
             line.0 = now;
-            sums::write(&path, &lines)?;
+            sums::write(&beside.path, &beside.lines)?;
         }
-        Ok(Some(path))
+        Ok(beside.path)
     }
 
     fn sum(&self, progress: &dyn Fn(u64, u64)) -> Result<Digest, ArchiveError> {

@@ -1,7 +1,7 @@
 //! Where frames go: one file, or volumes that are cut between frames.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use kubexm_spec::Digest;
@@ -9,11 +9,11 @@ use kubexm_spec::digest::Hasher;
 
 use crate::frame::Place;
 use crate::partial::Partial;
-use crate::source::io_error;
+use crate::source::{self, io_error};
 use crate::trailer::{self, Trailer};
 use crate::volume_header::{self, VolumeHeader};
 use crate::volumes::volume_name;
-use crate::{ArchiveError, seek_table, sums};
+use crate::{ArchiveError, beside, seek_table, sums};
 
 /// A bundle that is being written. Nothing has a final name before [`Target::finish`].
 pub(crate) struct Target<'t> {
@@ -43,6 +43,9 @@ impl<'t> Target<'t> {
         split: Option<u64>,
         fits: u64,
     ) -> Result<Self, ArchiveError> {
+        if split.is_some() {
+            beside::may_write_sums(path)?;
+        }
         let first = if split.is_some() { volume_name(path, 1) } else { path.to_owned() };
         let current = Volume::create(&first)?;
         let (whole, places) = (Vec::new(), Vec::new());
@@ -103,12 +106,12 @@ impl<'t> Target<'t> {
 
     fn commit(self) -> Result<Vec<PathBuf>, ArchiveError> {
         let Self { path, split, current, mut whole, .. } = self;
-        let sums = sums::path_of(path);
         if split.is_none() {
             current.partial.commit()?;
-            // It was that of the file that stood here before.
-            return absent(fs::remove_file(&sums), &sums).map(|()| vec![path.to_owned()]);
+            return beside::tidy_after_one(path).map(|()| vec![path.to_owned()]);
         }
+        // Somebody may have put one there in the meantime.
+        beside::may_write_sums(path)?;
         whole.push(current);
         for volume in &whole {
             volume.partial.sync()?;
@@ -122,7 +125,8 @@ impl<'t> Target<'t> {
             files.push(file);
         }
         remove_stale(path, files.len() as u32)?;
-        sums::write(&sums, &lines)?;
+        beside::remove_partials(path, files.len() as u32)?;
+        sums::write(&sums::path_of(path), &lines)?;
         Ok(files)
     }
 }
@@ -147,17 +151,10 @@ fn remove_stale(path: &Path, last: u32) -> Result<(), ArchiveError> {
     for number in last + 1..=volume_header::MAX {
         let stale = volume_name(path, number);
         let mut start = [0; 4];
-        match fs::File::open(&stale).and_then(|mut file| file.read_exact(&mut start)) {
+        match source::open(&stale).and_then(|mut file| file.read_exact(&mut start)) {
             Ok(()) if start == volume_header::MAGIC => fs::remove_file(&stale).map_err(io_error("remove", &stale))?,
             _ => break,
         }
     }
     Ok(())
-}
-
-fn absent(result: io::Result<()>, path: &Path) -> Result<(), ArchiveError> {
-    match result {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(io_error("remove", path)(e)),
-        _ => Ok(()),
-    }
 }

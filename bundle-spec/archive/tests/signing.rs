@@ -165,6 +165,18 @@ fn the_sums_beside_it_get_the_new_sum_of_this_file_alone() {
 }
 
 #[test]
+fn sums_of_another_form_are_left_and_told_and_the_bundle_is_signed() {
+    let (_dir, path) = unsigned();
+    for foreign in [&b"SHA256 (x.tar.zst) = 00\n"[..], b"\xff\xfe"] {
+        fs::write(sums::path_of(&path), foreign).unwrap();
+        let signed = Signing::open(&path).unwrap().replace(&[signature(1)], &|_, _| {}).unwrap();
+        assert_eq!((signed.sums, signed.left.map(|(path, _)| path)), (None, Some(sums::path_of(&path))));
+        assert_eq!(fs::read(sums::path_of(&path)).unwrap(), foreign);
+        assert_eq!(is_whole(&path).unwrap(), [signature(1)]);
+    }
+}
+
+#[test]
 fn of_a_split_bundle_the_first_volume_is_signed_whichever_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.tar.zst");

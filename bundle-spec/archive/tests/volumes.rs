@@ -96,6 +96,83 @@ fn the_sums_are_those_of_the_volumes_and_a_shorter_bundle_leaves_none_of_the_lon
 }
 
 #[test]
+fn one_file_in_place_of_volumes_leaves_none_of_them_and_nothing_of_others_is_touched() {
+    let dir = tempfile::tempdir().unwrap();
+    let (target, sums) = (dir.path().join("x.tar.zst"), dir.path().join("x.sums"));
+    let names = || -> Vec<String> {
+        let mut all: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        all.sort();
+        all
+    };
+    split(&target, &sample(), SPLIT);
+    write_with(&target, &sample(), 1).unwrap();
+    assert_eq!(names(), ["x.tar.zst"]);
+    reads_as(&Bundle::open(dir.path()).unwrap(), &sample());
+
+    // A volume that the sums do not list, and one that is none, stay, and then the sums do.
+    let files = split(&target, &sample(), SPLIT);
+    fs::copy(&files[0], dir.path().join("x.tar.zst.900")).unwrap();
+    write_with(&target, &sample(), 1).unwrap();
+    assert_eq!(names(), ["x.sums", "x.tar.zst", "x.tar.zst.900"]);
+    fs::remove_file(dir.path().join("x.tar.zst.900")).unwrap();
+    let files = split(&target, &sample(), SPLIT);
+    fs::write(&files[1], "mine").unwrap();
+    write_with(&target, &sample(), 1).unwrap();
+    assert_eq!(names().len(), files.len() + 2);
+    files.iter().for_each(|file| fs::remove_file(file).unwrap());
+
+    // Sums of something else.
+    let digest = Digest::of(b"x").hex();
+    for foreign in ["mine", "", &format!("{digest}  x.tar.zst.001\n{digest}  photo.jpg\n")] {
+        fs::write(&sums, foreign).unwrap();
+        write_with(&target, &sample(), 1).unwrap();
+        assert_eq!(fs::read_to_string(&sums).unwrap(), foreign);
+        let options = Options { level: 1, threads: 2, split: Some(SPLIT) };
+        let contents = sample();
+        let refused = write(&target, &manifest(&contents), inputs(&contents), &options, &|_, _| {}).unwrap_err();
+        assert!(refused.to_string().contains("x.sums"), "{refused}");
+        assert_eq!(names(), ["x.sums", "x.tar.zst"]);
+        assert_eq!(fs::read_to_string(&sums).unwrap(), foreign);
+    }
+}
+
+#[test]
+fn what_a_killed_split_has_begun_goes_with_the_next_one_unless_somebody_writes_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("x.tar.zst");
+    let begun = |name: &str| dir.path().join(name);
+    for name in [".x.tar.zst.700.partial", ".x.tar.zst.701.partial", ".y.tar.zst.700.partial", ".x.tar.zst.7.partial"] {
+        fs::write(begun(name), "begun").unwrap();
+    }
+    let other = fs::File::open(begun(".x.tar.zst.701.partial")).unwrap();
+    other.lock().unwrap();
+    split(&target, &sample(), SPLIT);
+    assert!(!begun(".x.tar.zst.700.partial").exists());
+    for name in [".x.tar.zst.701.partial", ".y.tar.zst.700.partial", ".x.tar.zst.7.partial"] {
+        assert!(begun(name).exists(), "{name}");
+    }
+    drop(other);
+    write_with(&target, &sample(), 1).unwrap();
+    assert!(!begun(".x.tar.zst.701.partial").exists());
+}
+
+#[test]
+fn a_file_that_would_be_replaced_is_known_under_every_name_that_it_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("x.tar.zst");
+    for name in ["x.tar.zst.007", "x.sums", "y.tar.zst.007"] {
+        fs::write(dir.path().join(name), name).unwrap();
+    }
+    std::os::unix::fs::symlink(dir.path().join("x.tar.zst.007"), dir.path().join("link")).unwrap();
+    for (name, taken) in
+        [("x.tar.zst.007", true), ("x.sums", true), ("link", true), ("y.tar.zst.007", false), ("none", false)]
+    {
+        assert_eq!(kubexm_archive::taken_by(&target, &[dir.path().join(name)]).is_some(), taken, "{name}");
+    }
+}
+
+#[test]
 fn volumes_that_are_missing_doubled_cut_or_foreign_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("x.tar.zst");

@@ -91,7 +91,8 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
     }
     warn(warning, display);
     let target = args.output.clone().unwrap_or_else(|| default_name(&cluster, &requirements));
-    written::writable(&target)?;
+    written::writable_as(&target, args.split)?;
+    written::apart(&target, &inputs(&args))?;
     let key = args.key.open()?;
     if key.is_some() && args.hand_over.is_none() {
         let text = "a key signs what --hand-over makes; give that, or sign the bundle with `kubexm-bundle sign`";
@@ -138,6 +139,17 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         data: Some(data),
     });
     Ok(())
+}
+
+/// Files on this machine that are read: a base above all, whose default name may be that of what is built.
+fn inputs(args: &Args) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = args.file.iter().chain(&args.catalogue).chain(&args.installer).cloned().collect();
+    if let Some(base) = args.base.as_ref().filter(|base| network::is_address(base).is_none()) {
+        files.push(base.clone());
+        // What is no bundle is a text, and read as that; what cannot be read is told then.
+        files.extend(Bundle::open(base).map(|base| base.files()).unwrap_or_default());
+    }
+    files
 }
 
 fn origins(args: &Args) -> Result<Origins, Failure> {

@@ -12,7 +12,8 @@ use super::input;
 ///
 /// The bundle's file or volumes are copied, with NAME.sums, everything that it lists and the signatures beside it. Each file is
 /// brought to the medium, read back past the page cache and compared before it gets its name, so what is listed as copied
-/// can be read there. Run again, it goes on where it was cut off, and writes only what is missing or damaged.
+/// can be read there. Run again, it goes on where it was cut off, and writes only what is missing or damaged. Other files
+/// that have these names there, such as a README.txt of yours, are replaced with --force only.
 ///
 /// A FAT32 stick holds no file over 4 GiB: split the bundle first (build --split 4095M, or join --split 4095M).
 ///
@@ -27,6 +28,9 @@ pub struct Args {
     bundle: PathBuf,
     /// Folder or mount point to copy into
     target: PathBuf,
+    /// Replace files of the same names there that are no earlier copy
+    #[arg(long)]
+    force: bool,
     /// One JSON document
     #[arg(long)]
     pub json: bool,
@@ -40,7 +44,8 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             display.emit(kind);
         }
     };
-    let copied = copy(&bundle, &args.target, &report).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+    let copied =
+        copy(&bundle, &args.target, args.force, &report).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
     if !people {
         let files: Vec<_> = copied
             .files

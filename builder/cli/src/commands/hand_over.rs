@@ -14,8 +14,7 @@ use super::{input, size};
 ///
 /// The folder holds the bundle (with --split in volumes), kubexm-install for each of its platforms, NAME.sums over every file,
 /// and README.txt, which tells how to check it with sha256sum and openssl alone and how to install. With a key, NAME.sums is
-/// signed (NAME.sums.sig), and so is the bundle in the folder where this key has not signed it yet; the bundle that is read
-/// is never changed. NAME.pub in the folder is a convenience and proves nothing: bring the public key another way.
+/// signed (NAME.sums.sig), and so is the bundle in the folder; the bundle that is read is never changed. NAME.pub in the folder is a convenience and proves nothing: bring the public key another way.
 ///
 /// A new folder appears when it is whole. Into one that is there, files come one by one, and README.txt last.
 ///

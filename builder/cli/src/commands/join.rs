@@ -35,7 +35,7 @@ pub struct Args {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let bundle = input::bundle_on(&args.bundles, &[])?;
-    written::free(&args.output, &bundle)?;
+    written::free(&args.output, args.split, &bundle)?;
     let progress = |done, total| {
         display.emit(EventKind::Progress { what: "join".into(), done, total: Some(total), unit: "bytes".into() });
     };

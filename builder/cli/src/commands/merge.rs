@@ -41,7 +41,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         // What a delta leaves out may lie in any of those before it.
         whole = input::bundle(delta)?.on_bases(vec![whole]).map_err(failure)?;
     }
-    written::free(&args.output, &whole)?;
+    written::free(&args.output, None, &whole)?;
     let progress = |done, total| {
         display.emit(EventKind::Progress { what: "merge".into(), done, total: Some(total), unit: "bytes".into() });
     };

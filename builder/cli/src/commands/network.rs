@@ -105,17 +105,21 @@ pub fn open(address: &str) -> Result<Bundle, Failure> {
 /// Bundles that are read over the network in this run.
 static OPEN: Mutex<Vec<Arc<HttpFile>>> = Mutex::new(Vec::new());
 
+/// Why a bundle could no longer be read over the network, if one was given up.
+pub fn failure() -> Option<(ExitCode, String)> {
+    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.iter().find_map(|file| file.failure())
+}
+
 /// A verb that failed because a bundle could no longer be read over the network says so, whatever the bytes that did not
 /// come were taken for.
 pub fn explained(result: Result<(), Failure>) -> Result<(), Failure> {
-    let failure = match result {
-        Err(failure) if !failure.text.is_empty() => failure,
-        other => return other,
-    };
-    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    match open.iter().find_map(|file| file.failure()) {
-        Some((code, text)) => Err(Failure { code, text, ..failure }),
-        None => Err(failure),
+    let Err(found) = result else { return Ok(()) };
+    match failure() {
+        // What was answered already keeps its words.
+        Some((code, _)) if found.text.is_empty() => Err(Failure { code, ..found }),
+        Some((code, text)) => Err(Failure { code, text, ..found }),
+        None => Err(found),
     }
 }
 

@@ -118,6 +118,13 @@ fn in_place(args: &Args, display: &Display) -> Result<Done, Failure> {
         }
     };
     let signed = open.replace(&all, &progress).map_err(archive)?;
+    if let Some((sums, problem)) = &signed.left {
+        let text = format!(
+            "{} is no list of sums as sha256sum writes it ({problem}); it stays as it is, and does not hold the new sum",
+            sums.display()
+        );
+        display.emit(EventKind::Warning { text });
+    }
     Ok(Done { signature, count: all.len(), file: signed.file, sums: signed.sums })
 }
 

@@ -1,6 +1,6 @@
 //! What verbs that write a bundle share: a look at the place before, and the last event after.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kubexm_archive::{Bundle, Written};
 use kubexm_spec::ExitCode;
@@ -25,24 +25,50 @@ pub fn writable(target: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The same, and the place is none of the files that are read: inputs are never replaced.
-pub fn free(target: &Path, read: &Bundle) -> Result<(), Failure> {
+/// The same for volumes where `split`: their sums may not be in the way of a file of somebody else.
+pub fn writable_as(target: &Path, split: Option<u64>) -> Result<(), Failure> {
     writable(target)?;
+    if split.is_none() {
+        return Ok(());
+    }
+    match kubexm_archive::foreign_sums(target).map_err(|e| Failure::from_error(e.exit_code(), &e))? {
+        None => Ok(()),
+        Some(path) => {
+            let text = format!(
+                "{} is there, and is not of volumes of {}: it would be replaced; move it away, or name another with -o",
+                path.display(),
+                target.display()
+            );
+            Err(Failure::new(ExitCode::Usage, text))
+        }
+    }
+}
+
+/// The place, its volumes and its sums are none of these files: inputs are never replaced.
+pub fn apart(target: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
+    match kubexm_archive::taken_by(target, inputs) {
+        None => Ok(()),
+        Some(input) => {
+            let text = format!(
+                "{} is one of the files that are read, and writing {} could replace it; name another with -o",
+                input.display(),
+                target.display()
+            );
+            Err(Failure::new(ExitCode::Usage, text))
+        }
+    }
+}
+
+/// All of that, for a verb that reads a bundle and writes one.
+pub fn free(target: &Path, split: Option<u64>, read: &Bundle) -> Result<(), Failure> {
+    writable_as(target, split)?;
     let mut inputs = read.files();
     let mut bases: Vec<&Bundle> = read.bases().iter().collect();
     while let Some(base) = bases.pop() {
         inputs.extend(base.files());
         bases.extend(base.bases());
     }
-    let same = |input: &Path| {
-        let (one, other) = (target.canonicalize(), input.canonicalize());
-        one.is_ok() && one.ok() == other.ok()
-    };
-    if inputs.iter().any(|input| same(input)) {
-        let text = format!("{} is one of the files that are read; name another with -o", target.display());
-        return Err(Failure::new(ExitCode::Usage, text));
-    }
-    Ok(())
+    apart(target, &inputs)
 }
 
 /// The end of a stream of events.

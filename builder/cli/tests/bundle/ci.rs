@@ -157,6 +157,10 @@ fn the_action_is_asked_wrongly_with_code_2_and_runs_nothing_of_its_inputs() {
     says(&wrong(&[("program", "./none"), ("bundle", "x")]), &["there is no ./none"]);
     says(&wrong(&[("program", &program), ("bundle", "x"), ("require-signature", "yes")]), &["true or false"]);
     says(&wrong(&[("version", "1.2.3"), ("bundle", "x")]), &["give sha256 too"]);
+    // What `key: ${{ secrets.RELEASE_PUB }}` gives where there is no such secret.
+    for empty in ["", "\n", " \n "] {
+        says(&wrong(&[("program", &program), ("bundle", "out.tar.zst"), ("key", empty)]), &["key is given and empty"]);
+    }
     let trick = "$(touch tricked)`touch tricked`; touch tricked\n--help";
     action(&site, &[("program", &program), ("bundle", trick)]);
     assert!(!site.path("tricked").exists());
@@ -224,6 +228,9 @@ fn the_gitlab_template_ends_with_the_codes_of_verify_and_keeps_its_report() {
         run(&[("KUBEXM_KEY", "b.pub")]).must(ExitCode::BundleUntrusted);
         run(&[("KUBEXM_REQUIRE_SIGNATURE", "1")]).must(ExitCode::Usage);
         run(&[("KUBEXM_BUNDLE", "")]).must(ExitCode::Usage);
+        for empty in ["", " "] {
+            says(&run(&[("KUBEXM_KEY", empty)]).must(ExitCode::Usage).out, &["KUBEXM_KEY is given and empty"]);
+        }
         let mut bytes = std::fs::read(site.path("out.tar.zst")).unwrap();
         let place = bytes.len() / 2;
         bytes[place] ^= 1;

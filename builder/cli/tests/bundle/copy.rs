@@ -169,6 +169,40 @@ fn volumes_of_another_bundle_under_the_same_name_are_not_mixed_with_these() {
 }
 
 #[test]
+fn a_file_of_somebody_else_is_not_replaced_without_force_and_one_of_an_earlier_copy_is() {
+    let site = split();
+    let stick = stick(&site);
+    let listed = |text: &str| {
+        site.write("volumes/README.txt", text);
+        let sums = site.path("volumes/site.sums");
+        let old = std::fs::read_to_string(&sums).unwrap();
+        let mut lines: Vec<&str> = old.lines().filter(|line| !line.ends_with("README.txt")).collect();
+        let own = format!("{}  README.txt", kubexm_spec::Digest::of(text).hex());
+        lines.push(&own);
+        std::fs::write(sums, lines.join("\n") + "\n").unwrap();
+    };
+    listed("ours");
+    for (name, foreign) in [("README.txt", "mine"), ("site.sums", "my sums"), ("site.tar.zst.001", "my volume")] {
+        std::fs::write(stick.join(name), foreign).unwrap();
+        says(&copy(&site, &stick).must(ExitCode::Usage).out, &[name, "--force"]);
+        assert_eq!(names(&stick), [name]);
+        assert_eq!(std::fs::read_to_string(stick.join(name)).unwrap(), foreign);
+        std::fs::remove_file(stick.join(name)).unwrap();
+    }
+    // The very bytes are in nobody's way.
+    std::fs::write(stick.join("README.txt"), "ours").unwrap();
+    copy(&site, &stick).must(ExitCode::Ok);
+    listed("ours, newer");
+    copy(&site, &stick).must(ExitCode::Ok);
+    assert_eq!(std::fs::read_to_string(stick.join("README.txt")).unwrap(), "ours, newer");
+    std::fs::remove_file(stick.join("site.sums")).unwrap();
+    std::fs::write(stick.join("README.txt"), "mine").unwrap();
+    copy(&site, &stick).must(ExitCode::Usage);
+    site.run(&["copy", "--force", "volumes", stick.to_str().unwrap()]).must(ExitCode::Ok);
+    assert_eq!(std::fs::read_to_string(stick.join("README.txt")).unwrap(), "ours, newer");
+}
+
+#[test]
 fn two_copies_to_one_stick_are_kept_apart() {
     let site = split();
     let stick = stick(&site);

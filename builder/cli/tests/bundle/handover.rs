@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
-use kubexm_archive::{Bundle, Contents, Delta, Input, Options, write, write_contents};
+use kubexm_archive::{Bundle, Contents, Delta, Input, Options, Signature, Signing, write, write_contents};
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, Member};
 use kubexm_spec::{ArtifactKey, Digest, ExitCode, Platform, Trust};
 
@@ -154,6 +154,28 @@ fn sums_that_were_changed_no_longer_have_the_signature() {
     let text = std::fs::read_to_string(&sums).unwrap().replacen('a', "b", 1);
     std::fs::write(&sums, text).unwrap();
     assert!(!in_folder(&site, "sh", &["-c", &command(&page, "openssl dgst")]).status.success());
+}
+
+#[test]
+fn a_signature_by_the_key_that_does_not_hold_is_replaced_by_one_that_does() {
+    let site = built();
+    let id = kubexm_signing::files::public_key(&site.path("a.pub")).unwrap().id().to_string();
+    let forged = Signature { key_id: id, alg: "ecdsa-p256-sha256".into(), sig: "AAAA".into() };
+    Signing::open(&site.path("site.tar.zst")).unwrap().replace(&[forged], &|_, _| {}).unwrap();
+    site.run(&["verify", "--key", "a.pub", "site.tar.zst"]).must(ExitCode::BundleUntrusted);
+    says(&hand_over(&site, &["--key", "a.key"]).must(ExitCode::Ok).out, &["signed by key"]);
+    site.run(&["verify", "--key", "a.pub", "folder"]).must(ExitCode::Ok);
+    assert_eq!(Bundle::open(&site.path("folder")).unwrap().signatures().len(), 1);
+}
+
+#[test]
+fn a_link_in_place_of_the_folder_under_way_leads_nowhere() {
+    let site = built();
+    site.write("precious/keep", "keep");
+    std::os::unix::fs::symlink(site.path("precious"), site.path(".folder.partial")).unwrap();
+    says(&hand_over(&site, &[]).must(ExitCode::Usage).err, &[".folder.partial", "move it away"]);
+    assert_eq!(names(&site.path("precious")), ["keep"]);
+    assert!(!site.path("folder").exists());
 }
 
 #[test]

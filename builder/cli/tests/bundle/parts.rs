@@ -59,6 +59,76 @@ fn a_join_never_replaces_what_it_reads() {
     assert!(read(&site, "out.tar.zst") == before);
 }
 
+/// All files in the site with what is in them.
+fn files(site: &Site) -> Vec<(String, kubexm_spec::Digest)> {
+    let names = crate::site::names(&site.path("")).into_iter().filter(|name| site.path(name).is_file());
+    names.map(|name| (name.clone(), crate::site::digest(&site.path(&name)))).collect()
+}
+
+#[test]
+fn a_build_never_replaces_its_own_base() {
+    let site = site("one");
+    site.built(&[]);
+    site.run(&["build", "-f", "cluster.yaml", "--split", "500K", "-o", "parts.tar.zst"]).must(ExitCode::Ok);
+    let manifest = site.run(&["cat", "out.tar.zst", "manifest.json"]).must(ExitCode::Ok).out;
+    site.write("text.tar.zst", manifest.trim_end());
+    site.write("volume.tar.zst.002", manifest.trim_end());
+    std::os::unix::fs::symlink("out.tar.zst", site.path("link")).unwrap();
+    let before = files(&site);
+    for (base, target) in [
+        ("out.tar.zst", "out.tar.zst"),
+        ("link", "./out.tar.zst"),
+        ("text.tar.zst", "text.tar.zst"),
+        ("volume.tar.zst.002", "volume.tar.zst"),
+        ("parts.tar.zst.001", "parts.tar.zst"),
+        ("parts.tar.zst.001", "parts.tar.zst.002"),
+    ] {
+        for more in [&[][..], &["--split", "500K"]] {
+            let args = [&["build", "-f", "cluster.yaml", "--base", base, "-o", target], more].concat();
+            says(&site.run(&args).must(ExitCode::Usage).err, &["one of the files that are read", "-o"]);
+            assert_eq!(files(&site), before, "{base} {target}");
+        }
+    }
+}
+
+#[test]
+fn volumes_are_never_made_over_those_that_are_read() {
+    let site = site("one");
+    site.run(&["build", "-f", "cluster.yaml", "--split", "500K", "-o", "parts.tar.zst"]).must(ExitCode::Ok);
+    let before = files(&site);
+    for more in [&["--split", "2M"][..], &["--split", "500K"], &[]] {
+        let args = [&["join", "parts.tar.zst.002", "-o", "parts.tar.zst"], more].concat();
+        says(&site.run(&args).must(ExitCode::Usage).err, &["parts.tar.zst.001 is one of the files that are read"]);
+        assert_eq!(files(&site), before);
+    }
+    site.run(&["merge", "parts.tar.zst.001", "parts.tar.zst.001", "-o", "parts.tar.zst"]);
+    assert_eq!(files(&site), before);
+}
+
+#[test]
+fn a_sums_file_of_somebody_else_is_neither_removed_nor_replaced() {
+    let site = site("one");
+    site.write("out.sums", "my own sums\n");
+    site.built(&[]);
+    assert_eq!(read(&site, "out.sums"), b"my own sums\n");
+    let before = files(&site);
+    says(&site.build(&["--split", "500K"]).must(ExitCode::Usage).err, &["out.sums", "-o"]);
+    assert_eq!(files(&site), before);
+}
+
+#[test]
+fn a_bundle_in_one_file_after_one_in_volumes_leaves_a_folder_that_can_be_used() {
+    let site = site("one");
+    std::fs::create_dir(site.path("made")).unwrap();
+    let build = |more: &[&str]| {
+        site.run(&[&["build", "-f", "cluster.yaml", "-o", "made/out.tar.zst"], more].concat()).must(ExitCode::Ok)
+    };
+    build(&["--split", "500K"]);
+    build(&[]);
+    assert_eq!(crate::site::names(&site.path("made")), ["out.tar.zst"]);
+    site.run(&["verify", "made"]).must(ExitCode::Ok);
+}
+
 #[test]
 fn a_split_that_is_too_small_names_one_that_is_not_and_leaves_nothing() {
     let site = site("one");
@@ -97,6 +167,16 @@ fn a_delta_carries_what_changed_and_merges_to_the_full_bundle() {
             "{base}: other bytes than a build in full"
         );
     }
+    let mut bad = read(&site, "old.tar.zst");
+    bad[400_000] ^= 1;
+    site.write("bad.tar.zst", bad);
+    let args = ["verify", "--json", "--base", "bad.tar.zst", "delta.tar.zst"];
+    let document = site.run(&args).must(ExitCode::BundleDamaged).document();
+    says(document["bytes"]["damage"][0].as_str().unwrap(), &["bad.tar.zst"]);
+    let ended = site.run(&[args[0], args[2], args[3], args[4]]).must(ExitCode::BundleDamaged);
+    says(&ended.err, &["bad.tar.zst, a base of delta.tar.zst, is not whole", "- bad.tar.zst, blobs/"]);
+    site.run(&["merge", "bad.tar.zst", "delta.tar.zst", "-o", "wrong.tar.zst"]).must(ExitCode::BundleDamaged);
+
     site.write("empty.txt", "x");
     site.extras("extraFiles: [{path: empty.txt}]");
     site.run(&["build", "-f", "cluster.yaml", "-o", "other.tar.zst"]).must(ExitCode::Ok);
@@ -109,6 +189,18 @@ fn a_delta_carries_what_changed_and_merges_to_the_full_bundle() {
         let ended = site.run(&["build", "-f", "cluster.yaml", "--base", "no-base.json", "-o", "x.tar.zst"]);
         assert!([20, 35].contains(&ended.code), "{text}: {}", ended.code);
     }
+    let other = ["verify", "--json", "--base", "other.tar.zst", "delta.tar.zst"];
+    let document = site.run(&other).must(ExitCode::BundleIncomplete).document();
+    assert_eq!(document["bytes"]["ok"], serde_json::Value::Null, "another base says nothing of the bytes");
+    // What would take far more memory than any base does.
+    let base = |name: &str| site.run(&["build", "-f", "cluster.yaml", "--base", name, "-o", "x.tar.zst"]);
+    site.write("many.json", format!("[{}]", vec!["\"\""; 1_000_001].join(",")).replacen('[', "{\"x\":[", 1) + "}");
+    says(&base("many.json").must(ExitCode::Config).err, &["many.json", "million values"]);
+    says(&site.run(&["diff", "many.json", "many.json"]).must(ExitCode::NotABundle).err, &["million values"]);
+    let large = site.write("large.json", "{");
+    std::fs::File::options().write(true).open(large).unwrap().set_len((64 << 20) + 1).unwrap();
+    says(&base("large.json").must(ExitCode::Config).err, &["large.json", "has more than"]);
+    says(&site.run(&["diff", "large.json", "large.json"]).must(ExitCode::NotABundle).err, &["has more than"]);
 }
 
 #[test]
@@ -127,7 +219,8 @@ fn standard_input_is_verified_in_one_pass_with_the_answers_of_a_file() {
     for key in ["manifest", "bundleId", "complete", "signature"] {
         assert_eq!(streamed[key], file[key], "{key}");
     }
-    assert_eq!(pass(&bytes[..bytes.len() - 7], &["verify", "-"]).0, 30);
+    assert_eq!(pass(&bytes[..bytes.len() - 7], &["verify", "-"]).0, 31);
+    assert_eq!(pass(&bytes[..bytes.len() / 2], &["verify", "-"]).0, 31);
     let mut bad = bytes.clone();
     bad[bytes.len() / 2] ^= 1;
     assert_eq!(pass(&bad, &["verify", "--json", "-"]).0, 30);

@@ -326,6 +326,16 @@ fn a_signing_that_was_cut_off_is_told_and_mended_by_signing() {
 }
 
 #[test]
+fn sums_of_another_form_beside_it_are_told_and_the_bundle_is_signed() {
+    let site = built();
+    site.write("out.sums", "my own notes\n");
+    let signed = site.run(&["sign", "--key", "a.key", "out.tar.zst"]).must(ExitCode::Ok);
+    says(&signed.err, &["out.sums", "stays as it is"]);
+    assert_eq!(std::fs::read_to_string(site.path("out.sums")).unwrap(), "my own notes\n");
+    assert_eq!(answer(&site, ExitCode::Ok, &["--key", "a.pub"])["state"], "valid");
+}
+
+#[test]
 fn a_second_signer_waits_for_nobody_and_loses_nothing() {
     let site = built();
     let first = Signing::open(&site.path("out.tar.zst")).unwrap();

@@ -107,6 +107,14 @@ pub enum CopyError {
         /// The files.
         names: Vec<String>,
     },
+    /// Other files lie there under names that the copy brings.
+    #[error("{} holds {}, which would be replaced and is no earlier copy of this bundle; move it away, name another folder, or give --force", target.display(), names.join(", "))]
+    Occupied {
+        /// The target folder.
+        target: PathBuf,
+        /// The files.
+        names: Vec<String>,
+    },
     /// What was read back is not what was written.
     #[error(
         "{} gives back other bytes than were written to it, at byte {offset}: the medium, its reader or the cable is bad; \
@@ -151,13 +159,13 @@ fn rooms(replaced: &[PathBuf]) -> String {
 
 impl CopyError {
     /// How a program ends on it.
-    pub const fn exit_code(&self) -> ExitCode {
+    pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Io { .. } | Self::NoRoom { .. } | Self::FileTooLarge { .. } | Self::Medium { .. } => ExitCode::Disk,
             Self::NoFiles { .. } | Self::NotAFolder { .. } | Self::SameFolder { .. } | Self::SameName { .. } => {
                 ExitCode::Usage
             }
-            Self::Foreign { .. } => ExitCode::Usage,
+            Self::Foreign { .. } | Self::Occupied { .. } => ExitCode::Usage,
             Self::Missing { .. } => ExitCode::BundleIncomplete,
             Self::Name { .. } | Self::SourceDamaged { .. } => ExitCode::BundleDamaged,
             Self::Locked { .. } => ExitCode::HostLocked,

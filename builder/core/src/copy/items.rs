@@ -10,6 +10,7 @@ use kubexm_spec::Digest;
 
 use super::CopyError;
 use super::error::io_error;
+use super::file::There;
 
 /// One file to be copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,12 +71,6 @@ pub(crate) fn items(bundle: &Bundle) -> Result<Vec<Item>, CopyError> {
 
 /// Bundles and volumes in the target that a reader would take for parts of this one.
 pub(crate) fn foreign(items: &[Item], target: &Path) -> Result<Vec<String>, CopyError> {
-    const SUFFIX: &str = ".tar.zst";
-    let stem = |name: &str| {
-        let digits = name.rsplit_once('.').filter(|(_, end)| end.len() == 3 && end.bytes().all(|b| b.is_ascii_digit()));
-        let stem = digits.map_or(name, |(stem, _)| stem).to_lowercase();
-        stem.ends_with(SUFFIX).then_some(stem)
-    };
     let ours = items.first().and_then(|item| stem(&item.name));
     let mut names = Vec::new();
     for entry in fs::read_dir(target).map_err(io_error("look into", target))? {
@@ -87,6 +82,38 @@ pub(crate) fn foreign(items: &[Item], target: &Path) -> Result<Vec<String>, Copy
     }
     names.sort();
     Ok(names)
+}
+
+/// Files in the target under names that are brought and with other bytes, which are no earlier copy: those that an earlier
+/// copy's `NAME.sums` does not list. Of the bundle's own files, one of the very length of the right one is a damaged copy.
+pub(crate) fn occupied(items: &[Item], found: &[There], target: &Path) -> Vec<String> {
+    let own = |name: &str| stem(name).is_some() && items.first().is_some_and(|first| stem(name) == stem(&first.name));
+    let sums_there = items.iter().find(|item| item.name.ends_with(".sums")).map(|item| item.name.as_str());
+    let listed = sums_there.and_then(|name| {
+        let path = target.join(name);
+        fs::symlink_metadata(&path).is_ok_and(|there| there.is_file()).then(|| sums::read(&path).ok()).flatten()
+    });
+    let listed: Vec<String> = listed.unwrap_or_default().into_iter().map(|(_, name)| name).collect();
+    // Sums that list nothing of this name are another's.
+    let listed = if listed.iter().any(|name| own(name)) { listed } else { Vec::new() };
+    let is_earlier = |item: &Item| {
+        let damaged = own(&item.name)
+            && fs::symlink_metadata(target.join(&item.name))
+                .is_ok_and(|there| there.is_file() && there.len() == item.size);
+        // Sums and signatures are in no sums.
+        let beside = !listed.is_empty() && (item.name.ends_with(".sums") || item.name.ends_with(".sig"));
+        damaged || beside || listed.contains(&item.name)
+    };
+    let wrong = items.iter().zip(found).filter(|(_, there)| **there == There::Wrong);
+    wrong.filter(|(item, _)| !is_earlier(item)).map(|(item, _)| item.name.clone()).collect()
+}
+
+/// The bundle that a file is of by its name, in small letters.
+fn stem(name: &str) -> Option<String> {
+    const SUFFIX: &str = ".tar.zst";
+    let digits = name.rsplit_once('.').filter(|(_, end)| end.len() == 3 && end.bytes().all(|b| b.is_ascii_digit()));
+    let stem = digits.map_or(name, |(stem, _)| stem).to_lowercase();
+    stem.ends_with(SUFFIX).then_some(stem)
 }
 
 /// Anything but a volume with such a name is none of ours to complain about, but for a whole bundle beside volumes.

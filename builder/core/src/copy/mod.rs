@@ -77,7 +77,9 @@ pub struct Copied {
 }
 
 /// Copies the bundle's files, `NAME.sums`, everything that this lists, and signatures beside it into a folder.
-pub fn copy(bundle: &Bundle, target: &Path, report: Report<'_>) -> Result<Copied, CopyError> {
+///
+/// A file there that is no earlier copy is replaced with `force` only.
+pub fn copy(bundle: &Bundle, target: &Path, force: bool, report: Report<'_>) -> Result<Copied, CopyError> {
     let items = items::items(bundle)?;
     if !target.is_dir() {
         return Err(CopyError::NotAFolder { path: target.to_owned() });
@@ -106,6 +108,12 @@ pub fn copy(bundle: &Bundle, target: &Path, report: Report<'_>) -> Result<Copied
             return Err(CopyError::SourceDamaged { path: item.source.clone(), sums: sums.clone() });
         }
         found.push(there);
+    }
+    if !force {
+        let names = items::occupied(&items, &found, target);
+        if !names.is_empty() {
+            return Err(CopyError::Occupied { target: target.to_owned(), names });
+        }
     }
     let (free, needed) = room(&items, &found, target)?;
     let text = format!("{}: {} free, {} to be written", target.display(), mebibytes(free), mebibytes(needed));

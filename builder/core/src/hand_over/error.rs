@@ -33,6 +33,12 @@ pub enum HandOverError {
         /// The folder.
         path: PathBuf,
     },
+    /// What stands where the folder is to be made is another's.
+    #[error("{} is no folder that a hand-over began; move it away, or choose another folder", path.display())]
+    InTheWay {
+        /// Where the folder is made before it has its name.
+        path: PathBuf,
+    },
     /// The bundle lies in the folder that is to be written.
     #[error("{} lies in the folder that would be written, and inputs are never changed; name another folder", path.display())]
     Inside {
@@ -84,7 +90,7 @@ impl HandOverError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Io { .. } => ExitCode::Disk,
-            Self::NotEmpty { .. } | Self::Inside { .. } | Self::Name { .. } => ExitCode::Usage,
+            Self::NotEmpty { .. } | Self::InTheWay { .. } | Self::Inside { .. } | Self::Name { .. } => ExitCode::Usage,
             Self::Locked { .. } => ExitCode::HostLocked,
             Self::NoInstaller { .. } => ExitCode::Config,
             Self::Damaged(report) => report.exit_code(),

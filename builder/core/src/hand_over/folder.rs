@@ -41,6 +41,10 @@ impl Folder {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 made => made.map_err(io_error("create", &work))?,
             }
+            // It is emptied below: a link would lead to somebody's own folder.
+            if !fs::symlink_metadata(&work).is_ok_and(|there| there.is_dir()) {
+                return Err(HandOverError::InTheWay { path: work });
+            }
         }
         let lock = File::open(&work).map_err(io_error("open", &work))?;
         match lock.try_lock() {

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kubexm_archive::{Bundle, Signature, Signing, join, verify};
+use kubexm_signing::with_added;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Arch, ArtifactKey, Digest, ExitCode, Platform, names as spec_names};
 
@@ -40,7 +41,7 @@ pub struct HandOver<'a> {
     pub split: Option<u64>,
     /// `kubexm-install` for platforms, in place of those in the bundle.
     pub installers: &'a [PathBuf],
-    /// Signs the sums, and the bundle in the folder where this key has not signed it yet.
+    /// Signs the sums, and the bundle in the folder.
     pub signer: Option<&'a Signer<'a>>,
     /// Write into a folder that holds something.
     pub force: bool,
@@ -81,6 +82,8 @@ pub fn hand_over(request: &HandOver<'_>, report: Report<'_>) -> Result<HandedOve
     outside(request)?;
     let installers = installers(request)?;
     let folder = Folder::begin(request.folder, request.force)?;
+    // Those of an earlier hand-over list more than volumes, and are not replaced by what writes these.
+    absent(&folder.path().join(format!("{stem}.sums")))?;
     let phase = |name: &str| report(EventKind::Phase { name: name.to_owned() });
 
     phase("write");
@@ -145,7 +148,12 @@ pub fn hand_over(request: &HandOver<'_>, report: Report<'_>) -> Result<HandedOve
 /// Files are replaced and signed in the folder: none of the bundle's own may lie there.
 fn outside(request: &HandOver<'_>) -> Result<(), HandOverError> {
     let Ok(folder) = request.folder.canonicalize() else { return Ok(()) };
-    let inside = |path: &&PathBuf| path.canonicalize().is_ok_and(|path| path.parent() == Some(&folder));
+    let lies_in = |path: &Path| path.parent().is_some_and(|parent| parent.canonicalize().is_ok_and(|p| p == folder));
+    // A link in the folder, or to a file in it, counts too.
+    let inside = |path: &&PathBuf| {
+        std::path::absolute(path).is_ok_and(|path| lies_in(&path))
+            || path.canonicalize().is_ok_and(|path| lies_in(&path))
+    };
     match request.bundle.files().iter().find(inside) {
         Some(path) => Err(HandOverError::Inside { path: path.clone() }),
         None => Ok(()),
@@ -228,11 +236,9 @@ fn absent_others(target: &Path, written: &[PathBuf]) -> Result<(), HandOverError
 fn sign_bundle(signer: &Signer<'_>, written: &[PathBuf]) -> Result<(), HandOverError> {
     let Some(first) = written.first() else { return Ok(()) };
     let open = Signing::open(first)?;
-    let mut all = open.bundle().signatures().to_vec();
-    if all.iter().any(|signature| signature.key_id == signer.key_id) {
-        return Ok(());
-    }
-    all.push(sign(signer, open.bundle().manifest_json())?);
+    // One that is there already by this key may not hold: it is replaced.
+    let new = sign(signer, open.bundle().manifest_json())?;
+    let all = with_added(open.bundle().signatures().to_vec(), new);
     open.replace(&all, &|_, _| {})?;
     Ok(())
 }

@@ -18,8 +18,9 @@ use crate::source::{Attempt, Retries};
 const CHUNK: u64 = 8 << 20;
 /// The smallest chunk that is tried where a proxy before the registry refuses larger bodies.
 const CHUNK_LEAST: u64 = 256 << 10;
-/// The largest chunk that a registry may ask for (`OCI-Chunk-Min-Length`).
-const CHUNK_MOST: u64 = 256 << 20;
+/// The largest chunk that a registry may ask for (`OCI-Chunk-Min-Length`): several blobs are on their way at once, each with
+/// a chunk in memory.
+const CHUNK_MOST: u64 = 32 << 20;
 const CHUNK_MIN_LENGTH: HeaderName = HeaderName::from_static("oci-chunk-min-length");
 
 /// Called with the bytes of the blob that the registry has, or is being sent.
@@ -200,6 +201,16 @@ impl<'a> Upload<'a> {
 
     fn opened(&mut self, url: &Url, response: &Response) -> Result<Session, TransportError> {
         if let Some(least) = text(response, CHUNK_MIN_LENGTH).and_then(|text| text.parse::<u64>().ok()) {
+            // What goes up in one request needs no chunks.
+            if least > CHUNK_MOST && self.size > self.state.chunk {
+                return Err(TransportError::Down {
+                    origin: self.endpoint.place(),
+                    reason: format!(
+                        "it wants chunks of at least {least} bytes (OCI-Chunk-Min-Length), and {CHUNK_MOST} are the most \
+                         that are held in memory"
+                    ),
+                });
+            }
             self.state.chunk = self.state.chunk.max(least.min(CHUNK_MOST));
         }
         Ok(Session { url: location(self.endpoint, url, response)?, offset: 0 })

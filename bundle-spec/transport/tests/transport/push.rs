@@ -158,6 +158,26 @@ async fn a_proxy_that_takes_no_large_bodies_gets_smaller_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_wants_huge_chunks_gets_no_more_than_is_held_in_memory() {
+    let registry = |least: u64| async move {
+        let registry = FakeRegistry::start(nothing).await;
+        let wish = ("oci-chunk-min-length".to_owned(), least.to_string());
+        registry.state.lock().unwrap().headers.push(wish);
+        registry
+    };
+    let modest = registry(12 << 20).await;
+    arrives(&modest, &bytes(14, SIZE)).await;
+    assert!(modest.state.lock().unwrap().seen.iter().any(|seen| seen.method == "PATCH" && seen.body == 12 << 20));
+    let greedy = registry(1 << 40).await;
+    let error = push(&greedy, &bytes(14, SIZE)).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("OCI-Chunk-Min-Length") && text.contains(&(1_u64 << 40).to_string()), "{text}");
+    assert_eq!(greedy.state.lock().unwrap().count("PATCH", ""), 0);
+    // What goes up in one request is not concerned.
+    arrives(&greedy, &bytes(15, 1000)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_registry_that_forgets_every_upload_is_given_up_and_not_sent_to_for_ever() {
     let registry = FakeRegistry::start(|seen, number| match seen.method.as_str() {
         // The first chunk of each session arrives, the second never does.

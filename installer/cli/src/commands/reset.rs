@@ -1,7 +1,6 @@
 //! `kubexm-install reset`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use kubexm_engine::execute::take_back;
 use kubexm_engine::link::LinkError;
@@ -15,7 +14,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{HostArgs, OnFailure};
-use crate::run::again::{program, shell_word};
+use crate::run::again::on_cluster;
 use crate::run::consent::Consent;
 use crate::run::{chosen, told};
 use crate::site::blobs::NoBlobs;
@@ -282,17 +281,6 @@ impl Site<'_> {
     }
 
     fn command(&self) -> String {
-        let mut words = vec![program(), "reset".to_owned()];
-        let mut option = |name: &str, path: &Option<std::path::PathBuf>| {
-            if let Some(path) = path {
-                let absolute = std::path::absolute(path).unwrap_or_else(|_| Path::new(path).to_owned());
-                words.extend([name.to_owned(), shell_word(&absolute.to_string_lossy())]);
-            }
-        };
-        option("-f", &self.args.cluster.file);
-        option("--bundle", &self.args.cluster.bundle);
-        self.args.cluster.bases.iter().for_each(|base| option("--base", &Some(base.clone())));
-        option("--known-hosts", &self.args.hosts.known_hosts);
-        words.join(" ")
+        on_cluster("reset", &self.args.cluster, &self.args.hosts)
     }
 }

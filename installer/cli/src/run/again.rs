@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::commands::args::{BundleArgs, FailureArgs, HostArgs, OnFailure};
+use crate::site::named::NameArgs;
+use crate::site::trust::TrustArgs;
 
 /// How the program was called for a run.
 #[derive(Clone, Copy, Debug)]
@@ -35,10 +37,7 @@ impl Again<'_> {
 
     fn words(&self, verb: &str, run: &str) -> Vec<String> {
         let mut words = vec![program(), verb.to_owned(), run.to_owned()];
-        let mut option = |name: &str, path: &Path| {
-            let absolute = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
-            words.extend([name.to_owned(), shell_word(&absolute.to_string_lossy())]);
-        };
+        let mut option = |name: &str, path: &Path| words.extend(path_words(name, path));
         for bundle in &self.bundle.bundle {
             option("--bundle", bundle);
         }
@@ -48,20 +47,40 @@ impl Again<'_> {
         if let Some(file) = &self.bundle.file {
             option("-f", file);
         }
-        for key in &self.bundle.trust.keys {
-            option("--key", key);
-        }
-        for signature in &self.bundle.trust.signatures {
-            option("--signature", signature);
-        }
         if let Some(known_hosts) = &self.hosts.known_hosts {
             option("--known-hosts", known_hosts);
         }
-        if self.bundle.trust.require_signature {
-            words.push("--require-signature".to_owned());
-        }
+        words.extend(trust_words(&self.bundle.trust));
         words
     }
+}
+
+/// The command of a verb that works on a cluster by its cluster.yaml or a bundle.
+pub fn on_cluster(verb: &str, cluster: &NameArgs, hosts: &HostArgs) -> String {
+    let mut words = vec![program(), verb.to_owned()];
+    let mut option = |name: &str, path: &Path| words.extend(path_words(name, path));
+    cluster.file.iter().for_each(|file| option("-f", file));
+    cluster.bundle.iter().for_each(|bundle| option("--bundle", bundle));
+    cluster.bases.iter().for_each(|base| option("--base", base));
+    hosts.known_hosts.iter().for_each(|known_hosts| option("--known-hosts", known_hosts));
+    words.extend(trust_words(&cluster.trust));
+    words.join(" ")
+}
+
+/// Whom to trust, as it was said: a command that leaves it out would take any bundle.
+fn trust_words(trust: &TrustArgs) -> Vec<String> {
+    let mut words: Vec<String> = trust.keys.iter().flat_map(|key| path_words("--key", key)).collect();
+    words.extend(trust.signatures.iter().flat_map(|signature| path_words("--signature", signature)));
+    if trust.require_signature {
+        words.push("--require-signature".to_owned());
+    }
+    words
+}
+
+/// An option with a path that holds in any folder.
+fn path_words(name: &str, path: &Path) -> [String; 2] {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
+    [name.to_owned(), shell_word(&absolute.to_string_lossy())]
 }
 
 /// This program as the operator called it.
@@ -89,9 +108,26 @@ pub fn shell_word(text: &str) -> String {
 mod tests {
     use std::path::PathBuf;
 
-    use super::{Again, shell_word};
+    use super::{Again, on_cluster, shell_word};
     use crate::commands::args::{BundleArgs, FailureArgs, HostArgs};
+    use crate::site::named::NameArgs;
     use crate::site::trust::TrustArgs;
+
+    #[test]
+    fn a_reset_that_is_printed_trusts_nobody_whom_the_one_that_ran_did_not() {
+        let trust = TrustArgs {
+            keys: vec!["/keys/a.pub".into()],
+            signatures: vec!["/media/x.sig".into()],
+            require_signature: true,
+        };
+        let bundle = Some("/media/x.tar.zst".into());
+        let cluster = NameArgs { file: None, bundle, bases: vec!["/media/old.tar.zst".into()], trust };
+        let hosts = HostArgs { accept_new_host_keys: false, known_hosts: Some("/etc/known".into()) };
+        let command = on_cluster("reset", &cluster, &hosts);
+        let wanted = " reset --bundle /media/x.tar.zst --base /media/old.tar.zst --known-hosts /etc/known --key /keys/a.pub \
+                      --signature /media/x.sig --require-signature";
+        assert!(command.ends_with(wanted), "{command}");
+    }
 
     #[test]
     fn whom_to_trust_is_demanded_again_when_a_run_goes_on_or_back() {

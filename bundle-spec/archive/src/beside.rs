@@ -1,0 +1,138 @@
+//! What lies beside a bundle under its name, and whose it is: nothing is replaced or removed that another has put there.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::source::io_error;
+use crate::volume_header::{LEN, MAX, VolumeHeader};
+use crate::volumes::{split_name, volume_name};
+use crate::{ArchiveError, partial, sums};
+
+/// More than the lines of 999 volumes.
+const SUMS_LIMIT: u64 = 1 << 20;
+
+/// `NAME.sums` beside a bundle that is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Sums {
+    Absent,
+    /// Each line is of `NAME.tar.zst` or `NAME.tar.zst.NNN`: the names.
+    Ours(Vec<String>),
+    Foreign,
+}
+
+/// Which of these files a bundle that is written as `target` would replace or remove: those that have its name, the name of one
+/// of its volumes, or that of its sums.
+pub fn taken_by<'f>(target: &Path, files: &'f [PathBuf]) -> Option<&'f PathBuf> {
+    // By identity: names may differ in case, links and folders.
+    let identity = |path: &Path| fs::metadata(path).map(|there| (there.dev(), there.ino())).ok();
+    let own = [target.to_owned(), sums::path_of(target)].into_iter();
+    let taken: Vec<_> =
+        own.chain((0..=MAX).map(|number| volume_name(target, number))).filter_map(|path| identity(&path)).collect();
+    files.iter().find(|file| identity(file).is_some_and(|file| taken.contains(&file)))
+}
+
+/// `NAME.sums` of a bundle that would be written in volumes, where it is not ours to replace.
+pub fn foreign_sums(target: &Path) -> Result<Option<PathBuf>, ArchiveError> {
+    Ok((sums_of(target)? == Sums::Foreign).then(|| sums::path_of(target)))
+}
+
+/// The same, for who is about to write volumes.
+pub(crate) fn may_write_sums(target: &Path) -> Result<(), ArchiveError> {
+    match foreign_sums(target)? {
+        None => Ok(()),
+        Some(path) => {
+            let text = "it is not of volumes of this name; move it away, or choose another name for the bundle";
+            Err(io_error("replace", &path)(io::Error::new(io::ErrorKind::AlreadyExists, text)))
+        }
+    }
+}
+
+/// After a bundle was written in one file: what an earlier split one has left under its name goes, as far as it is ours.
+pub(crate) fn tidy_after_one(target: &Path) -> Result<(), ArchiveError> {
+    if let Sums::Ours(listed) = sums_of(target)? {
+        let there = volumes_of(target)?;
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let ours: Vec<_> = there.values().filter(|path| listed.contains(&name(path))).collect();
+        let mut ids: Vec<_> = ours.iter().map(|path| header_of(path).map(|header| header.bundle_id)).collect();
+        ids.dedup();
+        if matches!(ids[..], [Some(_)]) {
+            for path in &ours {
+                fs::remove_file(path).map_err(io_error("remove", path))?;
+            }
+        }
+        if volumes_of(target)?.is_empty() {
+            let sums = sums::path_of(target);
+            fs::remove_file(&sums).map_err(io_error("remove", &sums))?;
+        }
+    }
+    remove_partials(target, 0)
+}
+
+/// Removes what killed writers have left of volumes with higher numbers, unless somebody writes them now.
+pub(crate) fn remove_partials(target: &Path, last: u32) -> Result<(), ArchiveError> {
+    for (path, name) in names_beside(target)? {
+        let whole = name.strip_prefix('.').and_then(|name| name.strip_suffix(partial::SUFFIX)).unwrap_or_default();
+        if number_of(target, whole).is_some_and(|number| number > last) {
+            partial::remove_stale(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn sums_of(target: &Path) -> Result<Sums, ArchiveError> {
+    let path = sums::path_of(target);
+    match fs::symlink_metadata(&path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Sums::Absent),
+        Err(e) => return Err(io_error("examine", &path)(e)),
+        Ok(there) if !there.is_file() || there.len() > SUMS_LIMIT => return Ok(Sums::Foreign),
+        Ok(_) => {}
+    }
+    let names: Vec<String> = match sums::read(&path) {
+        Ok(lines) => lines.into_iter().map(|(_, name)| name).collect(),
+        Err(ArchiveError::Damaged { .. }) => return Ok(Sums::Foreign),
+        Err(ArchiveError::Io { source, .. }) if source.kind() == io::ErrorKind::InvalidData => {
+            return Ok(Sums::Foreign);
+        }
+        Err(error) => return Err(error),
+    };
+    let own = target.file_name().unwrap_or_default().to_string_lossy();
+    let ours = |name: &String| *name == own || number_of(target, name).is_some();
+    let all = !names.is_empty() && names.iter().all(ours);
+    Ok(if all { Sums::Ours(names) } else { Sums::Foreign })
+}
+
+/// Files with the names of volumes.
+fn volumes_of(target: &Path) -> Result<BTreeMap<u32, PathBuf>, ArchiveError> {
+    let volumes = names_beside(target)?.into_iter();
+    Ok(volumes.filter_map(|(path, name)| Some((number_of(target, &name)?, path))).collect())
+}
+
+/// The number of a volume of the target, of its name.
+fn number_of(target: &Path, name: &str) -> Option<u32> {
+    let (own, number) = split_name(Path::new(name))?;
+    (Some(own.as_os_str()) == target.file_name()).then_some(number)
+}
+
+fn names_beside(target: &Path) -> Result<Vec<(PathBuf, String)>, ArchiveError> {
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let failed = |e: io::Error| io_error("look into", folder)(e);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        names.push((target.with_file_name(&name), name.to_string_lossy().into_owned()));
+    }
+    Ok(names)
+}
+
+/// What a volume says of itself; nothing of what is no volume.
+fn header_of(path: &Path) -> Option<VolumeHeader> {
+    if !fs::symlink_metadata(path).is_ok_and(|there| there.is_file()) {
+        return None;
+    }
+    let mut start = [0; LEN];
+    File::open(path).and_then(|mut file| file.read_exact(&mut start)).ok()?;
+    VolumeHeader::decode(&start).ok()
+}
