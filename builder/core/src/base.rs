@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use kubexm_archive::Bundle;
+use kubexm_archive::{Bundle, TooManyValues, check_values};
 use kubexm_spec::inventory::{Inventory, InventoryError};
 use kubexm_spec::{Digest, Manifest};
 
@@ -23,6 +23,9 @@ pub enum BaseError {
     /// It says it is an inventory.
     #[error(transparent)]
     Inventory(#[from] InventoryError),
+    /// It would take far more memory than any manifest or inventory does.
+    #[error("it {0}")]
+    Values(#[from] TooManyValues),
 }
 
 impl Base {
@@ -31,8 +34,9 @@ impl Base {
         Self::of_manifest(bundle.manifest(), bundle.manifest_digest())
     }
 
-    /// A manifest.json, or an inventory.
+    /// A manifest.json, or an inventory. The caller has held the size against a limit.
     pub fn of_text(text: &[u8]) -> Result<Self, BaseError> {
+        check_values(text)?;
         if let Ok(manifest) = serde_json::from_slice::<Manifest>(text) {
             return Ok(Self::of_manifest(&manifest, Digest::of(text)));
         }

@@ -1,6 +1,6 @@
 //! Is the bundle complete: does it carry everything its own cluster.yaml needs, by its own catalogue?
 
-use kubexm_archive::Documents;
+use kubexm_archive::{Documents, check_values};
 use kubexm_manifests::{Catalogue, Requirement, require};
 use kubexm_spec::{Cluster, Manifest};
 
@@ -28,7 +28,10 @@ pub fn carried(bundle: &dyn Documents) -> Result<Carried, BuildError> {
 
 /// Reads the catalogue that a bundle was built with.
 pub fn catalogue(bundle: &dyn Documents) -> Result<Catalogue, BuildError> {
-    Ok(Catalogue::from_json(&bundle.document("catalogue.json", TEXT_LIMIT)?)?)
+    let json = bundle.document("catalogue.json", TEXT_LIMIT)?;
+    let bad = |reason: String| BuildError::Member { member: "catalogue.json", reason };
+    check_values(&json).map_err(|e| bad(format!("it {e}")))?;
+    Ok(Catalogue::from_json(&json)?)
 }
 
 /// What the cluster needs and the manifest does not list.

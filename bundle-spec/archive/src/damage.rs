@@ -1,6 +1,6 @@
 //! The answers of [`crate::verify`].
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kubexm_spec::ExitCode;
 
@@ -28,19 +28,22 @@ pub struct Damage {
     pub problem: String,
 }
 
-impl std::fmt::Display for Damage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Damage {
+    /// One line about it. The file is named unless it is `bundle`, of which whoever reads the line has heard.
+    pub fn told_of(&self, bundle: &Path) -> String {
         let Self { part, offset, length, problem, file } = self;
-        if let Some((_, number)) = crate::volumes::split_name(file) {
-            write!(f, "volume {number:03} ({}), ", file.display())?;
-        }
-        write!(f, "{part}, bytes {offset} to {}: {problem}", offset.saturating_add(*length))
+        let place = match crate::volumes::split_name(file) {
+            Some((_, number)) => format!("volume {number:03} ({}), ", file.display()),
+            None if file != bundle => format!("{}, ", file.display()),
+            None => String::new(),
+        };
+        format!("{place}{part}, bytes {offset} to {}: {problem}", offset.saturating_add(*length))
     }
 }
 
 /// Everything that is damaged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{} is damaged in {count} places, the first in {}; copy it again", path.display(), damages.first().map_or_else(String::new, ToString::to_string))]
+#[error("{} is damaged in {count} places, the first in {}; copy it again", path.display(), damages.first().map_or_else(String::new, |damage| damage.told_of(path)))]
 pub struct DamageReport {
     /// The file.
     pub path: PathBuf,
@@ -48,11 +51,13 @@ pub struct DamageReport {
     pub damages: Vec<Damage>,
     /// How many there are in all.
     pub count: u64,
+    /// Whether the bytes end too early; a file that does is not even opened, of a stream it is told in the end.
+    pub truncated: bool,
 }
 
 impl DamageReport {
     /// How a program ends on it.
     pub const fn exit_code(&self) -> ExitCode {
-        ExitCode::BundleDamaged
+        if self.truncated { ExitCode::BundleTruncated } else { ExitCode::BundleDamaged }
     }
 }

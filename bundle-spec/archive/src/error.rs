@@ -112,6 +112,18 @@ pub enum ArchiveError {
         /// The most that was allowed, in bytes.
         limit: u64,
     },
+    /// A document passed with a stream, and is gone.
+    #[error("{name} in {} ({size} bytes) was not kept: of a stream, only {kept} bytes of JSON documents of one frame each are; give the bundle as a file", path.display())]
+    NotKept {
+        /// What the stream is called.
+        path: PathBuf,
+        /// The member.
+        name: String,
+        /// Its size in bytes.
+        size: u64,
+        /// The most that is kept, in bytes.
+        kept: u64,
+    },
     /// A blob was asked for from beyond its end.
     #[error("{name} has {size} bytes, none at offset {offset}")]
     BeyondEnd {
@@ -200,21 +212,29 @@ fn lacking(bases: &[PathBuf]) -> String {
 
 impl ArchiveError {
     /// How a program ends on it.
-    pub const fn exit_code(&self) -> ExitCode {
+    pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Io { .. } | Self::InputMismatch { .. } | Self::InputUnreadable { .. } => ExitCode::Disk,
+            Self::InputUnreadable { source, .. } => Self::inside(source).map_or(ExitCode::Disk, Self::exit_code),
+            Self::Io { .. } | Self::InputMismatch { .. } => ExitCode::Disk,
             Self::NotABundle { .. } => ExitCode::NotABundle,
             Self::Truncated { .. } => ExitCode::BundleTruncated,
             Self::Newer { .. } | Self::OtherEncoder { .. } => ExitCode::BundleNewer,
             Self::NotBuiltYet { .. } => ExitCode::NotBuiltYet,
             Self::Damaged { .. } | Self::TooLarge { .. } => ExitCode::BundleDamaged,
-            Self::NoSuchMember { .. } | Self::Volumes { .. } | Self::BaseLacks { .. } => ExitCode::BundleIncomplete,
+            Self::NoSuchMember { .. } | Self::Volumes { .. } | Self::BaseLacks { .. } | Self::NotKept { .. } => {
+                ExitCode::BundleIncomplete
+            }
             Self::BeyondEnd { .. } | Self::Unwritable { .. } => ExitCode::Internal,
             Self::Locked { .. } | Self::BeingSigned { .. } => ExitCode::HostLocked,
             Self::RoomFull(_) => ExitCode::Usage,
             Self::NotWritable { .. } => ExitCode::Disk,
             Self::SplitTooSmall { .. } => ExitCode::Usage,
         }
+    }
+
+    /// The error of a bundle that was read as an input, out of what its reader gave.
+    fn inside(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
     }
 
     /// Readers of members are [`std::io::Read`]: the error travels inside, and comes out with `into_inner`.

@@ -1,5 +1,7 @@
 //! `layout.json`: how this file stores what the manifest lists. Not signed, and nothing in it must be trusted.
 
+use std::ops::RangeInclusive;
+
 use kubexm_spec::Digest;
 use kubexm_spec::manifest::{FORMAT, Member};
 use serde::{Deserialize, Serialize};
@@ -40,6 +42,9 @@ pub struct StoredMember {
 }
 
 impl Layout {
+    /// Levels that a bundle is compressed with: those of zstd that need no memory beyond the usual.
+    pub(crate) const LEVELS: RangeInclusive<i32> = 1..=19;
+
     /// The compressor of this program, as layouts name it.
     pub fn own_encoder() -> String {
         format!("zstd {}", zstd::zstd_safe::version_string())
@@ -61,8 +66,11 @@ impl Layout {
     }
 
     /// Members that are here and members that are left out are those of the manifest, each once, in its order; only blobs
-    /// may be left out.
+    /// may be left out. The level is one that there is.
     pub(crate) fn check(&self, listed: &[Member]) -> Result<(), String> {
+        if !Self::LEVELS.contains(&self.level) {
+            return Err(format!("tells level {}, which is not one of 1 to 19", self.level));
+        }
         let (mut here, mut left_out) = (self.members.iter().peekable(), self.left_out.iter().peekable());
         for member in listed {
             if here.next_if(|stored| stored.name == member.name).is_some() {

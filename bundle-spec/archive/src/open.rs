@@ -13,14 +13,11 @@ use crate::members::{self, StoredAt};
 use crate::signature_room::{self, SIGNATURE_ROOM, Signature};
 use crate::source::{Origin, io_error};
 use crate::trailer::Trailer;
+use crate::values::check_values;
 use crate::{ArchiveError, Encoding, tar_header, trailer};
 
 /// The most bytes that manifest.json or layout.json may have: a bundle of 100 000 members needs a quarter of it.
 const DOCUMENT_LIMIT: u64 = 64 << 20;
-
-/// The most values that one of them may have: a small value takes ten times its bytes when it is read, and a bundle of
-/// 100 000 members has some 700 000.
-const VALUES_LIMIT: usize = 1_000_000;
 
 /// What the first three members say.
 #[derive(Clone, Debug)]
@@ -281,9 +278,7 @@ impl Opening<'_> {
         struct Format {
             format: u32,
         }
-        if values_in(json) > VALUES_LIMIT {
-            return Err(self.damaged(name, "has more than a million values, which no bundle needs"));
-        }
+        check_values(json).map_err(|e| self.damaged(name, &e.to_string()))?;
         let newer = |what: String| ArchiveError::Newer { path: self.name.to_owned(), what: format!("{name}: {what}") };
         let Format { format } =
             serde_json::from_slice(json).map_err(|e| self.damaged(name, &format!("tells no format: {e}")))?;
@@ -300,33 +295,5 @@ impl Opening<'_> {
     fn damaged_at(&self, part: &str, offset: u64, problem: &str) -> ArchiveError {
         let (path, offset) = self.feed.at(offset);
         ArchiveError::Damaged { path, part: part.to_owned(), offset, problem: problem.to_owned() }
-    }
-}
-
-/// At least as many as there are values in a JSON text, well formed or not: what stands before or between them, outside of
-/// strings.
-fn values_in(json: &[u8]) -> usize {
-    let (mut count, mut in_string, mut escaped) = (1, false, false);
-    for byte in json {
-        match (in_string, byte) {
-            (true, _) if escaped => escaped = false,
-            (true, b'\\') => escaped = true,
-            (_, b'"') => in_string = !in_string,
-            (false, b',' | b'[' | b'{') => count += 1,
-            _ => {}
-        }
-    }
-    count
-}
-
-#[cfg(test)]
-mod tests {
-    use super::values_in;
-
-    #[test]
-    fn values_are_counted_and_what_stands_in_strings_is_not() {
-        assert_eq!(values_in(b"1"), 1);
-        assert_eq!(values_in(br#"[1,"a,[{\"",{"b":2}]"#), 5);
-        assert_eq!(values_in(format!("[{}]", vec!["\"\""; 1000].join(",")).as_bytes()), 1001);
     }
 }

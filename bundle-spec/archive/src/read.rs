@@ -216,13 +216,15 @@ impl Bundle {
     }
 
     /// Reads a blob from a byte on; only the frames from there on are read. From 0 the content's digest is verified at
-    /// the end, from elsewhere each frame against the trailer.
+    /// the end. From elsewhere each frame is held against the trailer, which is not signed: that finds damage, not forgery;
+    /// [`crate::verify`] first where the file is not trusted.
     pub fn blob(&self, digest: &Digest, offset: u64) -> Result<MemberReader, ArchiveError> {
         let (bundle, member) = self.wanted(&members::blob_name(digest))?;
         MemberReader::new(bundle.clone(), member.clone(), offset)
     }
 
     /// Reads a member from a byte on, to stop anywhere: each frame is held against the trailer before any of it is given.
+    /// The trailer is not signed: that finds damage, not forgery; [`crate::verify`] first where the file is not trusted.
     pub fn part(&self, name: &str, offset: u64) -> Result<MemberReader, ArchiveError> {
         let (bundle, member) = self.wanted(name)?;
         MemberReader::of_part(bundle.clone(), member.clone(), offset)

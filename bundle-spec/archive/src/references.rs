@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use kubexm_spec::{Digest, ExitCode, Platform};
 use serde::Deserialize;
 
-use crate::{ArchiveError, Documents, members};
+use crate::{ArchiveError, Documents, check_values, members};
 
 /// The most bytes that index.json may have.
 const INDEX_LIMIT: u64 = 64 << 20;
@@ -47,7 +47,7 @@ pub enum Incomplete {
 
 impl Incomplete {
     /// How a program ends on it.
-    pub const fn exit_code(&self) -> ExitCode {
+    pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Missing { .. } => ExitCode::BundleIncomplete,
             Self::Unreadable(error) => error.exit_code(),
@@ -199,8 +199,10 @@ impl Walk<'_> {
     }
 
     fn parse(&mut self, json: &[u8], name: &str) -> Option<Document> {
-        let parsed = serde_json::from_slice(json);
-        parsed.map_err(|e| self.lacks(&format!("an OCI document that can be read ({e})"), name)).ok()
+        let parsed = check_values(json)
+            .map_err(|e| format!("it {e}"))
+            .and_then(|()| serde_json::from_slice(json).map_err(|e| e.to_string()));
+        parsed.map_err(|problem| self.lacks(&format!("an OCI document that can be read ({problem})"), name)).ok()
     }
 
     fn has(&mut self, digest: &Digest, size: Option<u64>, named_by: &str) -> bool {

@@ -3,9 +3,11 @@
 use std::fmt::Debug;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::fs::OFlags;
 
 use crate::ArchiveError;
 
@@ -50,14 +52,20 @@ pub(crate) struct FileSource {
 impl FileSource {
     /// Opens a regular file.
     pub(crate) fn open(path: &Path) -> Result<Self, ArchiveError> {
-        let file = File::open(path).map_err(io_error("open", path))?;
+        let file = open(path).map_err(io_error("open", path))?;
         let metadata = file.metadata().map_err(io_error("examine", path))?;
         if !metadata.is_file() {
-            let reason = if metadata.is_dir() { "it is a folder" } else { "it is no regular file" };
+            let reason =
+                if metadata.is_dir() { "it is a folder" } else { "it is no regular file (a pipe is verified as -)" };
             return Err(ArchiveError::NotABundle { path: path.to_owned(), reason: reason.into() });
         }
         Ok(Self { file, path: path.to_owned(), len: metadata.len() })
     }
+}
+
+/// Opens for reading. A pipe that nobody writes to is opened as well, and is not waited for.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)
 }
 
 impl ReadAt for FileSource {

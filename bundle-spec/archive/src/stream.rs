@@ -15,7 +15,7 @@ use crate::source::io_error;
 use crate::trailer::Trailer;
 use crate::verify::{Check, Depth, Feed, Taken, lock};
 use crate::volume_header::{self, VolumeHeader};
-use crate::{ArchiveError, DamageReport, Documents, Layout, Signature, Verified, tar_header, walk};
+use crate::{ArchiveError, DamageReport, Documents, Layout, Signature, Verified, seek_table, tar_header, walk};
 
 const BUFFER: usize = 1 << 20;
 /// The most bytes of documents (index.json, manifests, texts) that are kept for questions asked after the last byte.
@@ -102,16 +102,19 @@ impl Documents for Streamed {
     }
 
     fn document(&self, name: &str, limit: u64) -> Result<Vec<u8>, ArchiveError> {
-        let path = || self.name.clone();
-        let size =
-            self.size_of(name).ok_or_else(|| ArchiveError::NoSuchMember { path: path(), name: name.to_owned() })?;
-        match self.documents.get(name) {
-            Some(content) if size <= limit => Ok(content.clone()),
-            _ => {
-                Err(ArchiveError::TooLarge { path: path(), name: name.to_owned(), size, limit: limit.min(KEPT as u64) })
-            }
+        let (path, named) = (self.name.clone(), name.to_owned());
+        match (self.size_of(name), self.documents.get(name)) {
+            (None, _) => Err(ArchiveError::NoSuchMember { path, name: named }),
+            (Some(size), _) if size > limit => Err(ArchiveError::TooLarge { path, name: named, size, limit }),
+            (Some(_), Some(content)) => Ok(content.clone()),
+            (Some(size), None) => Err(ArchiveError::NotKept { path, name: named, size, kept: KEPT as u64 }),
         }
     }
+}
+
+/// Whether the last bytes are those of a seek table.
+fn ends_as_a_bundle(bytes: &[u8]) -> bool {
+    bytes.last_chunk::<{ seek_table::FOOTER }>().is_some_and(|footer| seek_table::frames_in(footer).is_some())
 }
 
 /// Frames in the order they come.
@@ -152,8 +155,14 @@ impl<R: Read> FrameReader<'_, R> {
             if *magic == volume_header::MAGIC {
                 self.take(&mut spare, volume_header::LEN - 4)?;
                 let place = self.place(&spare, 0);
-                if VolumeHeader::decode(&spare).is_err() {
+                let Ok(header) = VolumeHeader::decode(&spare) else {
                     return Err(self.damaged("volume header", place.offset, "it is not that of a volume"));
+                };
+                // Numbers end at 999, so no stream can fill the memory with headers.
+                if header.number as usize != self.seen.volumes.len() + 1 {
+                    let problem =
+                        format!("it is that of volume {}, not of {}", header.number, self.seen.volumes.len() + 1);
+                    return Err(self.damaged("volume header", place.offset, &problem));
                 }
                 self.seen.volumes.push((place, spare.clone()));
                 continue;
@@ -198,6 +207,10 @@ impl<R: Read> FrameReader<'_, R> {
         let found = (&mut self.reader).take(len as u64).read_to_end(frame).map_err(io_error("read", self.name))?;
         if found < len {
             let at = self.offset + frame.len() as u64;
+            // The very end has come: what runs past it does so because it tells another length than it has.
+            if ends_as_a_bundle(frame) {
+                return Err(self.damaged("frames", self.offset, "no frame of a bundle stands here"));
+            }
             return Err(ArchiveError::Truncated { path: self.name.to_owned(), at });
         }
         Ok(&frame[start..])
@@ -270,7 +283,9 @@ impl<R: Read + Send> Feed for Stream<'_, R> {
 
     fn keep(&self, member: &StoredAt, decoded: &Decoded) {
         let blob = member.name.starts_with(crate::members::BLOBS);
-        if blob && decoded.from(tar_header::BLOCK as usize).first() != Some(&b'{') {
+        let mut content = decoded.pieces().flatten().skip(tar_header::BLOCK as usize);
+        // White space may stand before a JSON text (RFC 8259, 2).
+        if blob && content.find(|byte| !b" \t\r\n".contains(byte)) != Some(&b'{') {
             return;
         }
         let size = member.size as usize;
@@ -302,14 +317,17 @@ impl<R: Read + Send> Stream<'_, R> {
         if let Some(error) = state.failed.take() {
             let at = state.frames.offset;
             drop(state);
-            check.report("frames", at, 0, error.to_string());
+            match error {
+                ArchiveError::Truncated { .. } => check.report_cut("frames", at, error.to_string()),
+                _ => check.report("frames", at, 0, error.to_string()),
+            }
             return check.finish(name, at);
         }
         let (trailer, table) = state.expected(self.signature_frame);
         let mut wrong = Vec::new();
         for ((place, found), number) in state.frames.seen.volumes.iter().zip(1..) {
             let wanted = VolumeHeader { bundle_id, number, offset: place.offset };
-            if wanted.encode() != found[..] {
+            if number > volume_header::MAX || wanted.encode() != found[..] {
                 wrong.push(("volume header", place.offset, place.len as usize));
             }
         }
@@ -324,8 +342,12 @@ impl<R: Read + Send> Stream<'_, R> {
         drop(state);
         match read {
             Err(e) => return self.failed(check, name, at, &e),
+            Ok(_) if found.len() < wanted && ends_as_a_bundle(&found) => {
+                wrong.push(("trailer", at, found.len()));
+            }
             Ok(_) if found.len() < wanted => {
-                check.report("end of file", at + found.len() as u64, 0, "it ends before its seek table".to_owned());
+                let problem = "it is truncated: it ends before its seek table; copy it again".to_owned();
+                check.report_cut("end of file", at + found.len() as u64, problem);
             }
             Ok(_) => {
                 if found[..trailer.len()] != trailer {

@@ -52,6 +52,9 @@ impl Tail {
         {
             return Err(table_damaged("has a frame of a size that no frame has"));
         }
+        if volumes.len() > volume_header::MAX as usize {
+            return Err(table_damaged("tells more volumes than any bundle has"));
+        }
         let bytes = origin.read(last.offset, last.len as usize)?;
         let trailer = Trailer::decode(&bytes).map_err(|refusal| match refusal {
             Refusal::Foreign if !begins_like_a_bundle(origin) => {

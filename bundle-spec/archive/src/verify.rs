@@ -144,6 +144,8 @@ struct Turn {
 struct Found {
     damages: Vec<(u64, Damage)>,
     count: u64,
+    /// The bytes end too early.
+    truncated: bool,
 }
 
 /// One member under way.
@@ -297,6 +299,8 @@ impl<'a> Check<'a> {
             content.first = place.offset;
         }
         content.stored += u64::from(place.len);
+        // Frames are of one length but for the last, so the place is known whatever became of those before.
+        content.at = index as u64 * u64::from(frame::INPUT);
         let Some(decoded) = decoded else {
             content.spoiled = true;
             return;
@@ -386,8 +390,14 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// Notes that the bytes end too early, at `offset` of the whole.
+    pub(crate) fn report_cut(&self, part: &str, offset: u64, problem: String) {
+        lock(&self.found).truncated = true;
+        self.report(part, offset, 0, problem);
+    }
+
     pub(crate) fn finish(self, path: &Path, bytes: u64) -> Result<Verified, DamageReport> {
-        let Found { mut damages, count } = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Found { mut damages, count, truncated } = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
         if count == 0 {
             let members = match self.depth {
                 Depth::Content => self.head.members.iter().filter(|m| m.sha256.is_some()).count(),
@@ -397,7 +407,7 @@ impl<'a> Check<'a> {
         }
         damages.sort_by_key(|(offset, _)| *offset);
         let damages = damages.into_iter().map(|(_, damage)| damage).collect();
-        Err(DamageReport { path: path.to_owned(), damages, count })
+        Err(DamageReport { path: path.to_owned(), damages, count, truncated })
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use kubexm_spec::Digest;
 
 use crate::ArchiveError;
-use crate::source::{FileSource, Origin, ReadAt, io_error, read_some};
+use crate::source::{self, FileSource, Origin, ReadAt, io_error, read_some};
 use crate::volume_header::{self, LEN, Refusal, VolumeHeader};
 
 /// How the names of bundles end.
@@ -182,7 +182,7 @@ fn joined(paths: &[PathBuf]) -> Result<Origin, ArchiveError> {
             let wanted = start.saturating_sub(end - there.min(end));
             return Err(wrong(cut, format!("it has {there} bytes where {wanted} belong; copy this one volume again")));
         }
-        let file = fs::File::open(&path).map_err(io_error("open", &path))?;
+        let file = source::open(&path).map_err(io_error("open", &path))?;
         end = end.saturating_add(len);
         parts.push(Part { file, path, start, len });
     }

@@ -190,7 +190,7 @@ pub(crate) fn bundle_id(manifest_json: &[u8], layout_json: &[u8]) -> Digest {
 /// Inputs are the manifest's members, one for one, but for those that the layout leaves out.
 fn check(manifest: &Manifest, layout: &Layout, inputs: &[Input<'_>], options: &Options) -> Result<(), ArchiveError> {
     let unwritable = |problem: String| Err(ArchiveError::Unwritable { problem });
-    if !(1..=19).contains(&options.level) {
+    if !Layout::LEVELS.contains(&options.level) {
         return unwritable(format!("level {} is not one of 1 to 19", options.level));
     }
     if manifest.format != kubexm_spec::manifest::FORMAT {

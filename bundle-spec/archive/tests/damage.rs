@@ -5,8 +5,9 @@ mod support;
 
 use std::fs;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
-use kubexm_archive::{ArchiveError, Bundle, Damage, verify};
+use kubexm_archive::{ArchiveError, Bundle, Damage, verify, verify_stream};
 use kubexm_spec::ExitCode;
 use support::forge::Forged;
 use support::{blob, is_whole, noise, small, write_with};
@@ -108,5 +109,24 @@ fn padding_and_tar_headers_that_agree_with_the_trailer_are_still_held_to_the_let
     for forged in [padding, header] {
         fs::write(&path, forged.bytes()).unwrap();
         assert!(is_whole(&path).is_err());
+    }
+}
+
+#[test]
+fn a_bad_first_frame_of_a_member_does_not_accuse_those_behind_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.tar.zst");
+    let large = blob([b"\x1f\x8b".to_vec(), noise(30 << 20, 1)].concat());
+    write_with(&path, &[large.clone(), blob(b"text ".repeat(300))], 2).unwrap();
+    let bundle = Bundle::open(&path).unwrap();
+    let hit = bundle.stored_offset(bundle.find(&large.0).unwrap()) + 100_000;
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[hit as usize] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let streamed = verify_stream(Path::new("-"), &bytes[..], 2, &|_, _| {}).unwrap();
+    for report in [verify(&bundle, 2, &|_, _| {}).unwrap_err(), streamed.bytes.unwrap_err()] {
+        let in_member: Vec<_> = report.damages.iter().filter(|damage| damage.part == large.0).collect();
+        assert_eq!(in_member.len(), 1, "{report:?}");
+        assert!((in_member[0].offset..in_member[0].offset + in_member[0].length).contains(&hit), "{report:?}");
     }
 }

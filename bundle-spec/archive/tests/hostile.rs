@@ -189,3 +189,42 @@ fn a_damaged_beginning_is_damage_as_long_as_the_end_is_a_bundles() {
     bytes[0] ^= 1;
     assert_eq!(open(dir.path(), &bytes).unwrap_err().exit_code(), ExitCode::BundleDamaged);
 }
+
+#[test]
+fn a_level_that_no_bundle_has_is_refused_when_the_bundle_is_opened() {
+    for level in ["0", "-5", "20", "2147483647"] {
+        let forged = honest().edit_layout("\"level\":1", &format!("\"level\":{level}"));
+        assert_eq!(exit_of(&forged), ExitCode::BundleDamaged, "{level}");
+    }
+}
+
+#[test]
+fn a_file_of_more_volumes_than_there_are_numbers_is_refused() {
+    let skippable = |magic: u8, payload: &[u8]| {
+        [&[magic, 0x2a, 0x4d, 0x18][..], &(payload.len() as u32).to_le_bytes(), payload].concat()
+    };
+    let headers = skippable(0x5c, &[0; 88]).repeat(1000);
+    let trailer = skippable(0x5d, &[0; 60]);
+    let mut table: Vec<u8> = [96_u32, 0].iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>().repeat(1000);
+    table.extend([trailer.len() as u32, 0, 1001].iter().flat_map(|word| word.to_le_bytes()));
+    table.extend([0, 0xb1, 0xea, 0x92, 0x8f]);
+    let dir = tempfile::tempdir().unwrap();
+    let error = open(dir.path(), &[headers, trailer, skippable(0x5e, &table)].concat()).unwrap_err();
+    assert!(error.to_string().contains("more volumes than any bundle has"), "{error}");
+}
+
+#[test]
+fn a_pipe_is_refused_and_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["x.tar.zst", "x.tar.zst.001", "x.tar.zst.002"] {
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, dir.path().join(name), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    }
+    let at = |names: &[&str]| names.iter().map(|name| dir.path().join(name)).collect::<Vec<_>>();
+    for paths in [at(&["x.tar.zst"]), at(&["x.tar.zst.001"]), at(&["x.tar.zst.001", "x.tar.zst.002"])] {
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || tell.send(Bundle::open_all(&paths).map(drop).map_err(|e| e.to_string())));
+        let ended = told.recv_timeout(std::time::Duration::from_secs(20)).expect("it waits for somebody to write");
+        assert!(ended.unwrap_err().contains("no regular file"));
+    }
+}

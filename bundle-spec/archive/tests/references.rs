@@ -132,3 +132,14 @@ fn a_bundle_without_lock_index_and_layout_is_incomplete() {
     let found = missing(check_references(&Bundle::open(&path).unwrap()));
     assert_eq!(found.len(), 3, "{found:?}");
 }
+
+#[test]
+fn an_index_of_millions_of_values_is_refused_before_it_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.tar.zst");
+    let mut contents = support::small();
+    contents[2].1 = format!("{{\"manifests\":[],\"x\":[{}]}}", vec!["\"\""; 1_000_001].join(",")).into_bytes();
+    support::write_with(&path, &contents, 1).unwrap();
+    let error = check_references(&Bundle::open(&path).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("million values"), "{error}");
+}

@@ -18,9 +18,18 @@ fn stream(bytes: &[u8]) -> Result<Streamed, String> {
     Ok(streamed)
 }
 
+/// How a program ends on it.
+fn code_of(bytes: &[u8]) -> ExitCode {
+    match verify_stream(Path::new("-"), bytes, 1, &|_, _| {}) {
+        Err(error) => error.exit_code(),
+        Ok(streamed) => streamed.bytes.map_or_else(|report| report.exit_code(), |_| ExitCode::Ok),
+    }
+}
+
 fn sample() -> Vec<(String, Vec<u8>)> {
     let mut contents = small();
     contents.extend([blob(noise(20 << 20, 41)), blob(br#"{"schemaVersion":2}"#.to_vec()), blob(vec![b'a'; 9 << 20])]);
+    contents.push(blob(b"\n \t\r{\"schemaVersion\":2}".to_vec()));
     contents
 }
 
@@ -52,6 +61,9 @@ fn what_a_stream_tells_is_what_the_file_tells() {
         assert_eq!(streamed.document(name, 1 << 20).unwrap(), file.read(name, 1 << 20).unwrap());
     }
     assert!(streamed.document(&sample()[6].0, 1 << 20).is_err(), "a large blob is not kept");
+    let told = streamed.document(&sample()[6].0, 1 << 30).unwrap_err().to_string();
+    assert!(told.contains("give the bundle as a file"), "{told}");
+    assert_eq!(streamed.document(&sample()[9].0, 1 << 20).unwrap(), sample()[9].1, "blanks may stand before JSON");
 }
 
 #[test]
@@ -80,11 +92,13 @@ fn every_changed_byte_of_a_stream_is_found() {
     stream(&bytes).unwrap();
     for at in 0..bytes.len() {
         bytes[at] ^= 1 << (at % 8);
-        assert!(stream(&bytes).is_err(), "byte {at} of {}", bytes.len());
+        let code = code_of(&bytes);
+        assert_ne!(code, ExitCode::Ok, "byte {at} of {}", bytes.len());
+        assert_ne!(code, ExitCode::BundleTruncated, "byte {at}: nothing was cut");
         bytes[at] ^= 1 << (at % 8);
     }
-    for at in 0..bytes.len() {
-        assert!(stream(&bytes[..at]).is_err(), "cut at {at}");
+    for at in 1..bytes.len() {
+        assert_eq!(code_of(&bytes[..at]), ExitCode::BundleTruncated, "cut at {at}");
     }
     bytes.push(0);
     assert!(stream(&bytes).is_err(), "a byte too many");
@@ -120,4 +134,36 @@ fn what_is_no_bundle_and_what_lies_is_refused_as_a_stream_too() {
         code(&Forged::honest(&small()).edit_manifest("\"format\":1", "\"format\":2").bytes()),
         ExitCode::BundleNewer
     );
+}
+
+/// The header of volume 1 of some bundle, by the format's description.
+fn volume_header() -> Vec<u8> {
+    let mut payload = b"KUBEXMV\n\x01\0\0\0\x01\0\0\0".to_vec();
+    payload.extend([0; 40]);
+    let own = kubexm_spec::Digest::of(&payload);
+    [&[0x5c, 0x2a, 0x4d, 0x18, 88, 0, 0, 0][..], &payload, own.as_bytes()].concat()
+}
+
+/// The same bytes for ever, counted.
+struct Again {
+    bytes: Vec<u8>,
+    given: u64,
+}
+
+impl Read for &mut Again {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let from = (self.given % self.bytes.len() as u64) as usize;
+        let len = buffer.len().min(self.bytes.len() - from);
+        buffer[..len].copy_from_slice(&self.bytes[from..from + len]);
+        self.given += len as u64;
+        Ok(len)
+    }
+}
+
+#[test]
+fn headers_of_volumes_without_end_are_refused_at_the_second() {
+    let mut again = Again { bytes: volume_header(), given: 0 };
+    let ended = verify_stream(Path::new("-"), (&mut again).take(64 << 20), 1, &|_, _| {});
+    assert_eq!(ended.unwrap_err().exit_code(), ExitCode::BundleDamaged);
+    assert!(again.given <= 4 << 20, "{} bytes were read", again.given);
 }

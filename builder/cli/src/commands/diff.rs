@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use kubexm_archive::Bundle;
+use kubexm_archive::{Bundle, check_values};
 use kubexm_builder::diff::{Change, Changed, Diff, diff};
 use kubexm_spec::manifest::{Artifact, FORMAT};
 use kubexm_spec::{Digest, ExitCode, Manifest};
@@ -69,6 +69,10 @@ fn side(path: &Path) -> Result<Side, Failure> {
         file.by_ref().take(1).read_to_end(&mut json).map_err(unreadable)?;
         if json == b"{" {
             file.take(MANIFEST_LIMIT).read_to_end(&mut json).map_err(unreadable)?;
+            if json.len() as u64 > MANIFEST_LIMIT {
+                let text = format!("{} has more than the {MANIFEST_LIMIT} bytes of a manifest.json", path.display());
+                return Err(Failure::new(ExitCode::NotABundle, text));
+            }
             return bare(path, &json);
         }
     }
@@ -77,6 +81,9 @@ fn side(path: &Path) -> Result<Side, Failure> {
 }
 
 fn bare(path: &Path, json: &[u8]) -> Result<Side, Failure> {
+    check_values(json).map_err(|e| {
+        Failure::new(ExitCode::NotABundle, format!("{} is no manifest.json of a bundle: it {e}", path.display()))
+    })?;
     let value: Value = serde_json::from_slice(json).map_err(|e| {
         Failure::new(ExitCode::NotABundle, format!("{} is neither a bundle nor a manifest.json: {e}", path.display()))
     })?;

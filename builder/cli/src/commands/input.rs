@@ -1,10 +1,12 @@
 //! What a user hands in: cluster.yaml, overlays, zones.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::Bundle;
 use kubexm_builder::base::Base;
 use kubexm_manifests::{Catalogue, Zone};
+use kubexm_spec::inventory::LIMIT;
 use kubexm_spec::{Cluster, ExitCode, cluster, names};
 use kubexm_terminal::Failure;
 
@@ -83,16 +85,24 @@ pub fn bundle_on(paths: &[PathBuf], bases: &[PathBuf]) -> Result<Bundle, Failure
 
 /// What a delta may leave out: a bundle, the manifest of one, or an inventory.
 pub fn base(path: &Path) -> Result<Base, Failure> {
-    if network::is_address(path).is_some() || path.is_dir() || !is_json(path)? {
+    // A folder, a pipe: whoever opens bundles says what is wrong with it.
+    let other = || path.exists() && !path.is_file();
+    if network::is_address(path).is_some() || other() || !is_json(path)? {
         return Ok(Base::of_bundle(&bundle(path)?));
     }
-    let text = std::fs::read(path).map_err(|e| unreadable(path, &e))?;
+    let mut text = Vec::new();
+    let file = std::fs::File::open(path).map_err(|e| unreadable(path, &e))?;
+    file.take(LIMIT + 1).read_to_end(&mut text).map_err(|e| unreadable(path, &e))?;
+    if text.len() as u64 > LIMIT {
+        let problem = format!("{} has more than the {LIMIT} bytes of a manifest or an inventory", path.display());
+        return Err(Failure::new(ExitCode::Config, problem));
+    }
     Base::of_text(&text).map_err(|e| Failure::new(ExitCode::Config, format!("{}: {e}", path.display())))
 }
 
 fn is_json(path: &Path) -> Result<bool, Failure> {
     let mut first = [0];
-    let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read(&mut file, &mut first));
+    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut first));
     Ok(read.map_err(|e| unreadable(path, &e))? == 1 && first == *b"{")
 }
 

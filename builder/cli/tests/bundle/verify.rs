@@ -24,9 +24,11 @@ fn verify(site: &Site, name: &str, code: ExitCode) -> (String, Value) {
     let document = site.run(&["verify", "--json", name]).must(code).document();
     assert_eq!(document["schema"], "kubexm.io/verify/v1");
     assert_eq!(document["exitCode"], code.code());
-    for key in ["file", "manifest", "bundleId", "bytes", "signature", "complete"] {
-        assert!(document.get(key).is_some(), "{key} is not in {document}");
-    }
+    let mut keys: Vec<&str> = document.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    let (bundle, answers) = (["bundleId", "bytes", "complete", "delta", "exitCode", "file", "files"], ["manifest"]);
+    let rest = ["problem", "quick", "schema", "signature"];
+    assert_eq!(keys, [&bundle[..], &answers, &rest].concat());
     (text.err, document)
 }
 
@@ -74,8 +76,17 @@ fn what_is_no_bundle_at_all_is_called_so() {
     site.write("empty.tar.zst", "");
     let ended = site.run(&["verify", "empty.tar.zst"]);
     assert!([31, 35].contains(&ended.code), "{}", ended.code);
-    let none = site.run(&["verify", "none.tar.zst"]);
-    says(&none.err, &["none.tar.zst", "No such file"]);
+    let (text, document) = verify(&site, "none.tar.zst", ExitCode::Disk);
+    says(&text, &["none.tar.zst", "No such file"]);
+    assert_eq!(document["bytes"]["ok"], Value::Null, "bytes that nobody saw are not damaged");
+    says(document["problem"].as_str().unwrap(), &["none.tar.zst", "No such file"]);
+    let made = std::process::Command::new("mkfifo").arg(site.path("pipe")).status().unwrap();
+    assert!(made.success());
+    for args in [&["verify", "pipe"][..], &["verify", "--base", "pipe", "pipe"], &["diff", "pipe", "pipe"]] {
+        let output = site.program().args(args).timeout(std::time::Duration::from_secs(20)).output().unwrap();
+        assert_eq!(output.status.code(), Some(35), "{args:?}: {output:?}");
+        says(&String::from_utf8(output.stderr).unwrap(), &["no regular file"]);
+    }
 }
 
 #[test]
@@ -132,4 +143,7 @@ fn a_cluster_yaml_inside_that_cannot_be_read_is_told_in_the_same_form() {
     let (text, document) = verify(&site, "odd.tar.zst", ExitCode::BundleDamaged);
     says(&text, &["cluster.yaml"]);
     assert_eq!((&document["bytes"]["ok"], &document["complete"]["ok"]), (&true.into(), &false.into()));
+    // The other two answers are given all the same, and the worst is how it ends.
+    let ended = site.run(&["verify", "--require-signature", "odd.tar.zst"]).must(ExitCode::BundleUntrusted);
+    says(&ended.err, &["every byte is right", "- signature: ", "- completeness: ", "cluster.yaml"]);
 }

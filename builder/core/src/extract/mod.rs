@@ -128,7 +128,7 @@ impl ExtractError {
     }
 
     /// How a program ends on it.
-    pub const fn exit_code(&self) -> ExitCode {
+    pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::NoSuchItem { .. } | Self::NotForPlatform { .. } | Self::LeftOut { .. } => ExitCode::BundleIncomplete,
             Self::Ambiguous { .. }

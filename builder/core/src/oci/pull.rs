@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{ArchiveError, Contents, Delta, Input, Layout, Options, SIGNATURE_ROOM, Signature, Written};
-use kubexm_archive::{members, signature_room, write_contents};
+use kubexm_archive::{check_values, members, signature_room, write_contents};
 use kubexm_spec::digest::Hasher;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::lock::Descriptor;
@@ -134,10 +134,12 @@ fn document<T: DeserializeOwned>(name: &str, json: &[u8], place: &str) -> Result
     struct Format {
         format: u32,
     }
-    let Format { format } = serde_json::from_slice(json).map_err(|e| OciError::Artifact {
-        place: place.to_owned(),
-        source: ArtifactError::Broken(format!("its {name} tells no format: {e}")),
-    })?;
+    let broken = |problem: String| {
+        let source = ArtifactError::Broken(format!("its {name} {problem}"));
+        OciError::Artifact { place: place.to_owned(), source }
+    };
+    check_values(json).map_err(|e| broken(e.to_string()))?;
+    let Format { format } = serde_json::from_slice(json).map_err(|e| broken(format!("tells no format: {e}")))?;
     let newer = |what: String| ArchiveError::Newer { path: PathBuf::from(place), what: format!("{name}: {what}") };
     if format > FORMAT {
         return Err(newer(format!("format {format}")).into());
@@ -244,6 +246,13 @@ mod tests {
         let rooms = vec![vec![a.clone()], vec![c.clone()], vec![again.clone(), b.clone()]];
         assert_eq!(together(rooms), [again, b, c]);
         assert_eq!(together(vec![vec![a.clone()], vec![]]), [a]);
+    }
+
+    #[test]
+    fn a_document_of_millions_of_values_is_refused_before_it_is_read() {
+        let json = format!("{{\"format\":1,\"x\":[{}]}}", vec!["\"\""; 1_000_001].join(","));
+        let error = document::<serde_json::Value>(members::MANIFEST, json.as_bytes(), "registry").unwrap_err();
+        assert!(error.to_string().contains("million values"), "{error}");
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Opened {
 fn damaged(report: kubexm_archive::DamageReport) -> Failure {
     let mut text = report.to_string();
     for damage in &report.damages {
-        text.push_str(&format!("\n- {damage}"));
+        text.push_str(&format!("\n- {}", damage.told_of(&report.path)));
     }
     Failure::new(report.exit_code(), text)
 }

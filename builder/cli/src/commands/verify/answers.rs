@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kubexm_archive::{Damage, Incomplete};
+use kubexm_archive::{DamageReport, Incomplete};
 use kubexm_builder::complete;
 use kubexm_spec::ExitCode;
 use kubexm_terminal::Failure;
@@ -27,16 +27,12 @@ pub enum Completeness {
 }
 
 impl Completeness {
-    /// Asks; for people, what cannot be read is the failure itself.
-    pub fn of(subject: &Subject, people: bool) -> Result<Self, Failure> {
+    /// Asks.
+    pub fn of(subject: &Subject) -> Self {
         if subject.lacks_its_base() {
-            return Ok(Self::Unknown);
+            return Self::Unknown;
         }
-        match missing(subject) {
-            Ok(missing) => Ok(Self::Asked(missing)),
-            Err(failure) if people => Err(failure),
-            Err(failure) => Ok(Self::Unreadable(failure)),
-        }
+        missing(subject).map_or_else(Self::Unreadable, Self::Asked)
     }
 
     fn code(&self) -> ExitCode {
@@ -79,7 +75,7 @@ pub struct Answers<'a> {
     pub name: &'a Path,
     pub quick: bool,
     pub subject: &'a Subject,
-    pub damage: Vec<Damage>,
+    pub damage: Option<DamageReport>,
     pub trust: trust::Answer,
     pub complete: Completeness,
 }
@@ -87,12 +83,8 @@ pub struct Answers<'a> {
 impl Answers<'_> {
     /// The most severe of the three.
     pub fn code(&self) -> ExitCode {
-        let bytes = if self.damage.is_empty() { ExitCode::Ok } else { ExitCode::BundleDamaged };
-        if self.damage.is_empty() {
-            self.trust.code().worst(self.complete.code())
-        } else {
-            bytes.worst(self.trust.code())
-        }
+        let bytes = self.damage.as_ref().map_or(ExitCode::Ok, DamageReport::exit_code);
+        bytes.worst(self.trust.code()).worst(self.complete.code())
     }
 
     /// All is well, in words.
@@ -117,8 +109,8 @@ impl Answers<'_> {
     /// What is not, line by line.
     pub fn bad(&self) -> String {
         let name = self.name.display();
-        let mut text = match (&self.complete, self.damage.is_empty()) {
-            (Completeness::Unknown, true) => format!(
+        let mut text = match (&self.complete, &self.damage) {
+            (Completeness::Unknown, None) => format!(
                 "{name} is a delta: every byte of it is right, and whether it is complete cannot be told without its base; \
                  give that with --base\n- left out: {} blobs{}",
                 self.subject.layout().left_out.len(),
@@ -128,30 +120,44 @@ impl Answers<'_> {
                     .map(|base| format!(" that the bundle with manifest {base} has"))
                     .unwrap_or_default(),
             ),
-            (Completeness::Asked(missing), true) if missing.is_empty() => {
+            (Completeness::Asked(missing), None) if missing.is_empty() => {
                 format!("{name}: every byte is right, nothing is missing, and it is not to be trusted")
             }
-            (Completeness::NotAsked, true) => format!("{name} is not to be trusted"),
+            (Completeness::NotAsked, None) => format!("{name} is not to be trusted"),
+            (Completeness::Unreadable(_), None) => {
+                format!("{name}: every byte is right, and whether it is complete cannot be told")
+            }
+            (_, Some(report)) if report.path != self.subject.documents().path() => {
+                format!("{}, a base of {name}, is not whole; copy or build it again", report.path.display())
+            }
             _ => format!("{name} is not whole; copy or build it again"),
         };
         if self.trust.code() != ExitCode::Ok {
             text.push_str(&format!("\n- signature: {}", self.trust.text()));
         }
-        for damage in &self.damage {
-            text.push_str(&format!("\n- {damage}"));
-        }
-        if let Completeness::Asked(missing) = &self.complete {
-            text.extend(missing.iter().map(|missing| format!("\n- missing: {missing}")));
+        text.extend(self.damages().iter().map(|damage| format!("\n- {damage}")));
+        match &self.complete {
+            Completeness::Asked(missing) => {
+                text.extend(missing.iter().map(|missing| format!("\n- missing: {missing}")))
+            }
+            Completeness::Unreadable(failure) => text.push_str(&format!("\n- completeness: {}", failure.text)),
+            Completeness::NotAsked | Completeness::Unknown => {}
         }
         text
     }
 
+    /// One line for each place.
+    fn damages(&self) -> Vec<String> {
+        let damages = self.damage.iter().flat_map(|report| &report.damages);
+        damages.map(|damage| damage.told_of(self.name)).collect()
+    }
+
     /// For `--json`. `complete.ok` is null when it was not asked.
     pub fn document(&self) -> Value {
-        let damage: Vec<String> = self.damage.iter().map(ToString::to_string).collect();
         let places: Vec<Value> = self
             .damage
             .iter()
+            .flat_map(|report| &report.damages)
             .map(|d| {
                 json!({ "file": d.file, "part": d.part, "offset": d.offset, "length": d.length, "problem": d.problem })
             })
@@ -163,27 +169,38 @@ impl Answers<'_> {
             "quick": self.quick,
             "manifest": self.subject.manifest_digest(),
             "bundleId": self.subject.bundle_id(),
-            "bytes": { "ok": self.damage.is_empty(), "damage": damage, "places": places },
+            "bytes": { "ok": self.damage.is_none(), "damage": self.damages(), "places": places },
             "signature": self.trust.document(),
             "complete": self.complete.document(),
             "delta": self.subject.layout().is_delta().then(|| json!({
                 "base": self.subject.layout().base, "leftOut": self.subject.layout().left_out.len(),
             })),
+            "problem": null,
             "exitCode": self.code().code(),
         })
     }
 }
 
-/// The document of what cannot be opened.
-pub fn unopened(name: &Path, failure: &Failure) -> Value {
+/// The document of what cannot be opened, with the keys of one that can. `bytes.ok` is false where the bytes were seen and
+/// are to blame, and null where a path, a server or a base is; `problem` says what then.
+pub fn unopened(name: &Path, quick: bool, failure: &Failure) -> Value {
+    let blamed = matches!(
+        failure.code,
+        ExitCode::BundleDamaged | ExitCode::BundleTruncated | ExitCode::BundleNewer | ExitCode::NotABundle
+    );
+    let (ok, damage) = if blamed { (Value::Bool(false), vec![&failure.text]) } else { (Value::Null, Vec::new()) };
     json!({
         "schema": SCHEMA,
         "file": name,
+        "files": [],
+        "quick": quick,
         "manifest": null,
         "bundleId": null,
-        "bytes": { "ok": false, "damage": [failure.text], "places": [] },
+        "bytes": { "ok": ok, "damage": damage, "places": [] },
         "signature": null,
         "complete": { "ok": null, "checked": false, "missing": [] },
+        "delta": null,
+        "problem": (!blamed).then_some(&failure.text),
         "exitCode": failure.code.code(),
     })
 }

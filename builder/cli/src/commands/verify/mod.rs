@@ -65,16 +65,16 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         Ok(subject) => subject,
         // What cannot even be opened gets the same document as what can, so that a script reads one form.
         Err(failure) if !people && failure.code != ExitCode::Usage => {
-            display.answer(&answers::unopened(args.name(), &failure).to_string());
+            display.answer(&answers::unopened(args.name(), args.quick, &failure).to_string());
             return Err(Failure::silent(failure.code));
         }
         Err(failure) => return Err(failure),
     };
     let trust = args.trust.answer(args.name(), subject.signatures(), subject.manifest_json())?;
-    let damage = subject.check(args.quick, threads, &progress).err().map(|report| report.damages).unwrap_or_default();
+    let damage = subject.check(args.quick, threads, &progress).err();
     // Completeness is read from the content, so it is asked only of content that is right.
-    let complete = match damage.is_empty() && !args.quick {
-        true => Completeness::of(&subject, people)?,
+    let complete = match damage.is_none() && !args.quick {
+        true => Completeness::of(&subject),
         false => Completeness::NotAsked,
     };
     let answers = Answers { name: args.name(), quick: args.quick, subject: &subject, damage, trust, complete };
