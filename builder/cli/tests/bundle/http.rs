@@ -252,6 +252,14 @@ fn a_server_that_dies_in_the_middle_is_named_and_not_taken_for_damage() {
     });
     let ended = read(&site, "verify", &server, &[]).must(ExitCode::OriginMismatch);
     says(&ended.err, &["was changed or removed"]);
+    for more in [&["--json"][..], &["--json", "--quick"]] {
+        let server = serve(&site.path("out.tar.zst"), |request, reply| match request.number {
+            0..2 => reply,
+            _ => Reply::new(404, ""),
+        });
+        let ended = read(&site, "verify", &server, more).must(ExitCode::OriginMismatch);
+        says(&ended.out, &["was changed or removed"]);
+    }
     let gone = format!("http://{}/site.tar.zst", nobody());
     // Five tries with waits between them.
     let ended = site.run(&["inspect", &gone, "--plain-http"]).must(ExitCode::OriginDown);
