@@ -259,6 +259,9 @@ fn a_server_that_dies_in_the_middle_is_named_and_not_taken_for_damage() {
         });
         let ended = read(&site, "verify", &server, more).must(ExitCode::OriginMismatch);
         says(&ended.out, &["was changed or removed"]);
+        let document = ended.document();
+        assert_eq!(document["exitCode"], ExitCode::OriginMismatch.code());
+        assert!(document["bytes"]["ok"].is_null(), "bytes that did not come are not damaged: {document}");
     }
     let gone = format!("http://{}/site.tar.zst", nobody());
     // Five tries with waits between them.

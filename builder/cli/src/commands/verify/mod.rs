@@ -12,6 +12,7 @@ use kubexm_terminal::{Display, Failure, Mode};
 use answers::{Answers, Completeness};
 use subject::Subject;
 
+use super::network;
 use super::trust::TrustArgs;
 
 /// Check every byte of a bundle, and that nothing it needs is missing
@@ -72,6 +73,15 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     };
     let trust = args.trust.answer(args.name(), subject.signatures(), subject.manifest_json())?;
     let damage = subject.check(args.quick, threads, &progress).err();
+    // Bytes that did not come are the network's fault, not the bundle's.
+    if let Some((code, text)) = network::failure() {
+        let failure = Failure::new(code, text);
+        if people {
+            return Err(failure);
+        }
+        display.answer(&answers::unopened(args.name(), args.quick, &failure).to_string());
+        return Err(Failure::silent(code));
+    }
     // Completeness is read from the content, so it is asked only of content that is right.
     let complete = match damage.is_none() && !args.quick {
         true => Completeness::of(&subject),
