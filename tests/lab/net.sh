@@ -22,8 +22,16 @@ net_cut() {
   sleep "$2"
 }
 
+# Hosts share the machine's count of inotify instances: two fleets of three take most of the 128 that root has, and then
+# containerd's CRI plugin does not load. Only ever raised.
+more_inotify() {
+  local file=/proc/sys/fs/inotify/max_user_instances
+  [ "$(cat $file)" -ge 512 ] || echo 512 > $file
+}
+
 net_up() {
   mkdir -p "$NETRUN"
+  more_inotify
   net_is_up || ip netns add "$LAB_NET"
   in_net ip link set lo up
   in_net ip link show br0 > /dev/null 2>&1 || in_net ip link add br0 type bridge
