@@ -130,8 +130,7 @@ fn memory_and_time_grow_no_faster_than_the_number_of_hosts_and_fifty_fit() {
     let [(small, quick), (middle, _), (large, slow)] = [10, 25, 50].map(measure);
     println!("10 hosts: {small} KiB, {quick} ms; 25: {middle} KiB; 50: {large} KiB, {slow} ms");
     assert!(large <= MOST_KIB, "{large} KiB");
-    // What a host costs between 25 and 50 is at most twice what it costs between 10 and 25; 4 MiB are noise.
-    let (first, second) = (middle.saturating_sub(small) / 15, large.saturating_sub(middle) / 25);
-    assert!(second <= 2 * first + (4 << 10) / 25, "{first} KiB a host, then {second}");
+    // No faster than the hosts, from what ten of them need: what lies between depends on which answers are in memory at once.
+    assert!(middle <= small * 5 / 2 && large <= small * 5, "10 hosts: {small} KiB, 25: {middle} KiB, 50: {large} KiB");
     assert!(slow <= quick * 5 * 3, "{quick} ms, then {slow}");
 }
