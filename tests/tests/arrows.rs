@@ -16,7 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kubexm-transport", &["kubexm-spec", "kubexm-archive"]),
     ("kubexm-terminal", &["kubexm-spec"]),
     ("kubexm-manifests", &["kubexm-spec"]),
-    ("kubexm-builder", &["kubexm-spec", "kubexm-archive", "kubexm-transport", "kubexm-manifests"]),
+    ("kubexm-builder", &["kubexm-spec", "kubexm-archive", "kubexm-signing", "kubexm-transport", "kubexm-manifests"]),
     (
         "kubexm-bundle",
         &[
