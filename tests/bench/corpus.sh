@@ -31,13 +31,14 @@ corpus_programs() {
 corpus_images() {
   local number
   (cd "$ROOT/tests/bench" && CGO_ENABLED=0 go build -o "$WORK/gogzip" gogzip.go)
-  tar c -C "$LAB/base" usr/share usr/lib 2> /dev/null | head -c 100000000 | "$WORK/gogzip" > "$WORK/base.tar.gz"
+  # head closes the pipe when it has enough
+  (tar c -C "$LAB/base" usr/share usr/lib 2> /dev/null || true) | head -c 100000000 | "$WORK/gogzip" > "$WORK/base.tar.gz"
   for number in 1 2 3 4 5 6; do
     mkdir "$CORPUS.tmp/images/$number"
     cp "$WORK/base.tar.gz" "$CORPUS.tmp/images/$number/base.tar.gz"
   done
   number=0
-  find "$LAB/oci" -type f -size +5M | sort | head -n 6 | while read -r path; do
+  find "$LAB/oci" -type f -size +5M | sort | sed -n '1,6p' | while read -r path; do
     number=$((number + 1))
     cp "$path" "$CORPUS.tmp/images/$number/layer.tar.gz"
   done
@@ -48,5 +49,5 @@ corpus_debs() {
 }
 
 corpus_text() {
-  tar c -C / usr/share/doc usr/share/perl usr/include 2> /dev/null | head -c 51000000 | split -b 10000000 - "$CORPUS.tmp/text/part-"
+  (tar c -C / usr/share/doc usr/share/perl usr/include 2> /dev/null || true) | head -c 51000000 | split -b 10000000 - "$CORPUS.tmp/text/part-"
 }
