@@ -91,10 +91,9 @@ pub fn serve(
                     _ => agent.under_way.other(),
                 };
                 let work = move || {
-                    let answer = agent.answer(ask, &place);
-                    // Ended before it is told: who hears of it may ask for the next thing at once.
+                    agent.out.answer(request.id, agent.answer(ask, &place));
+                    // Told before what waits for it goes on, so that answers come in that order too.
                     drop(place);
-                    agent.out.answer(request.id, answer);
                 };
                 running.push(thread.spawn(work).map_err(AgentError::Thread)?);
             }
