@@ -55,6 +55,7 @@ pub use layout::{Layout, StoredMember};
 pub use member_reader::MemberReader;
 pub use members::StoredAt;
 pub use merge::merge;
+pub use partial::{open_locked, partial_path};
 pub use read::Bundle;
 pub use references::{Incomplete, Missing, check_references};
 pub use sign::{Signed, Signing, detached_path_of, write_detached};

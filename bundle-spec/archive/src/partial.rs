@@ -1,6 +1,8 @@
 //! A file that gets its final name only when it is whole.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -20,12 +22,45 @@ pub(crate) fn remove_stale(path: &Path) -> Result<(), ArchiveError> {
         return Ok(());
     }
     let removed = match fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io_error("remove", path)(e)),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(io_error("remove", path)(e)),
         _ => Ok(()),
     };
     // For the reason that `drop` gives.
     let _ = file.unlock();
     removed
+}
+
+/// `.NAME.partial` beside a target; nothing when the target names no file.
+pub fn partial_path(target: &Path) -> Option<PathBuf> {
+    let mut partial = OsString::from(".");
+    partial.push(target.file_name()?);
+    partial.push(SUFFIX);
+    Some(target.with_file_name(partial))
+}
+
+/// Opens such a file, as an earlier writer may have left it, and locks it; nothing when another writer holds it. An error comes with
+/// what was tried.
+pub fn open_locked(path: &Path) -> Result<Option<File>, (&'static str, io::Error)> {
+    loop {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+            .open(path)
+            .map_err(|e| ("create", e))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(source)) => return Err(("lock", source)),
+        }
+        // Between opening and locking, the writer before us may have renamed or removed what we opened.
+        let ours = file.metadata().map_err(|e| ("examine", e))?;
+        if fs::symlink_metadata(path).is_ok_and(|m| (m.dev(), m.ino()) == (ours.dev(), ours.ino())) {
+            return Ok(Some(file));
+        }
+    }
 }
 
 /// `.NAME.partial` beside the target, locked; removed when dropped without [`Partial::commit`].
@@ -41,34 +76,12 @@ pub(crate) struct Partial {
 impl Partial {
     /// Creates and locks it, empty. A second writer of the same target gets [`ArchiveError::Locked`].
     pub(crate) fn create(target: &Path) -> Result<Self, ArchiveError> {
-        let name = target
-            .file_name()
+        let path = partial_path(target)
             .ok_or_else(|| ArchiveError::Unwritable { problem: format!("{} names no file", target.display()) })?;
-        let mut partial = std::ffi::OsString::from(".");
-        partial.push(name);
-        partial.push(SUFFIX);
-        let path = target.with_file_name(partial);
-        loop {
-            let file = OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-                .open(&path)
-                .map_err(io_error("create", &path))?;
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(ArchiveError::Locked { target: target.to_owned() }),
-                Err(TryLockError::Error(source)) => return Err(io_error("lock", &path)(source)),
-            }
-            // Between opening and locking, the writer before us may have renamed or removed what we opened.
-            let ours = file.metadata().map_err(io_error("examine", &path))?;
-            let still = fs::symlink_metadata(&path).is_ok_and(|m| (m.dev(), m.ino()) == (ours.dev(), ours.ino()));
-            if still {
-                file.set_len(0).map_err(io_error("empty", &path))?;
-                return Ok(Self { file, path, target: target.to_owned(), whole: false });
-            }
-        }
+        let opened = open_locked(&path).map_err(|(action, source)| io_error(action, &path)(source))?;
+        let file = opened.ok_or_else(|| ArchiveError::Locked { target: target.to_owned() })?;
+        file.set_len(0).map_err(io_error("empty", &path))?;
+        Ok(Self { file, path, target: target.to_owned(), whole: false })
     }
 
     /// Where it is, for error messages.
@@ -98,11 +111,12 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // Said, not left to closing: a child that another thread has just forked may hold the file open a moment longer.
-        let _ = self.file.unlock();
         if !self.whole {
-            // Nothing better can be done with an error here: the file has no name that anybody takes for a bundle.
+            // Nothing better can be done with an error here: the file has no name that anybody takes for a bundle. Removed while it is
+            // locked: behind that, it may be the next writer's.
             let _ = fs::remove_file(&self.path);
         }
+        // Said, not left to closing: a child that another thread has just forked may hold the file open a moment longer.
+        let _ = self.file.unlock();
     }
 }

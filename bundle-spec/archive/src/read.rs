@@ -157,13 +157,6 @@ impl Bundle {
         self.0.origin.len()
     }
 
-    /// Where the frame of the signatures lies: the file, the byte in it, and the frame's length.
-    pub fn signature_place(&self) -> Option<(PathBuf, u64, usize)> {
-        let place = self.0.frames.get(self.0.head.signature_frame)?;
-        let (path, offset) = self.0.origin.at(place.offset);
-        Some((path, offset, place.len as usize))
-    }
-
     /// Why the room of the signatures cannot be read, when it was opened with [`Self::open_to_sign`].
     pub fn torn_room(&self) -> Option<&str> {
         self.0.head.torn_room.as_deref()

@@ -242,7 +242,7 @@ impl<'a> Check<'a> {
         turn.in_memory += 1;
     }
 
-    /// Hashes and decodes one frame; reports it and gives nothing when it is damaged.
+    /// Hashes and decodes one frame; gives nothing when it is damaged, which is reported, or when its content is not asked for.
     fn frame(&self, taken: Taken, member: Option<&StoredAt>, decoder: &mut Decoder) -> Option<Decoded> {
         let Taken { number, place, bytes } = taken;
         let index = number_in(member, number);
@@ -254,17 +254,19 @@ impl<'a> Check<'a> {
             }
             self.feed.tell(number, digest);
             if self.depth == Depth::Frames && number != self.head.signature_frame {
-                return Ok(Decoded::Zstd(bytes));
+                lock(&self.spare).push(bytes);
+                return Ok(None);
             }
             let encoding = member.map_or(Encoding::Raw, |member| member.encoding);
             let spare = match encoding {
                 Encoding::Raw => Vec::new(),
                 Encoding::Zstd => lock(&self.spare).pop().unwrap_or_default(),
             };
-            decoder.decode(encoding, bytes, size, spare)
+            decoder.decode(encoding, bytes, size, spare).map(Some)
         });
         self.count(u64::from(place.len));
-        result.map_err(|problem| self.report(part(member), place.offset, u64::from(place.len), problem)).ok()
+        let told = |problem| self.report(part(member), place.offset, u64::from(place.len), problem);
+        result.map_err(told).ok().flatten()
     }
 
     /// Hashes the frame when it is its turn, and those after it that waited for it.

@@ -1,10 +1,10 @@
 //! One file: compared with what is there, copied, read back, named.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use kubexm_archive::{open_locked, partial_path};
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
@@ -95,36 +95,11 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    /// Where it is for a target.
-    pub(crate) fn path_of(target: &Path) -> PathBuf {
-        let mut name = std::ffi::OsString::from(".");
-        name.push(target.file_name().unwrap_or_default());
-        name.push(".partial");
-        target.with_file_name(name)
-    }
-
     fn open(target: &Path) -> Result<Self, CopyError> {
-        let path = Self::path_of(target);
-        loop {
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-                .open(&path)
-                .map_err(io_error("create", &path))?;
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(CopyError::Locked { path: target.to_owned() }),
-                Err(TryLockError::Error(source)) => return Err(io_error("lock", &path)(source)),
-            }
-            // Between opening and locking, the one before us may have named or removed what we opened.
-            let ours = file.metadata().map_err(io_error("examine", &path))?;
-            if fs::symlink_metadata(&path).is_ok_and(|m| (m.dev(), m.ino()) == (ours.dev(), ours.ino())) {
-                return Ok(Self { file, path });
-            }
-        }
+        let path = partial_path(target).unwrap_or_default();
+        let opened = open_locked(&path).map_err(|(action, source)| io_error(action, &path)(source))?;
+        let file = opened.ok_or_else(|| CopyError::Locked { path: target.to_owned() })?;
+        Ok(Self { file, path })
     }
 
     fn remove(self) {

@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kubexm_archive::Bundle;
+use kubexm_archive::{Bundle, partial_path};
 use kubexm_spec::Digest;
 use kubexm_spec::event::EventKind;
 
@@ -208,7 +208,7 @@ fn room(items: &[Item], found: &[There], target: &Path) -> Result<(u64, u64), Co
     let mut replaced = Vec::new();
     for (item, _) in items.iter().zip(found).filter(|(_, there)| !matches!(there, There::Right(_))) {
         let path = target.join(&item.name);
-        let begun = fs::metadata(file::Partial::path_of(&path)).map_or(0, |partial| partial.len());
+        let begun = partial_path(&path).and_then(|path| fs::metadata(path).ok()).map_or(0, |partial| partial.len());
         needed += item.size.saturating_sub(begun);
         if let Ok(wrong) = fs::symlink_metadata(&path) {
             replaced.push((path, wrong.is_file() && wrong.len() == item.size));

@@ -144,9 +144,5 @@ fn parent(path: &Path) -> &Path {
 }
 
 fn beside(target: &Path) -> Result<PathBuf, HandOverError> {
-    let name = target.file_name().ok_or_else(|| HandOverError::NotEmpty { path: target.to_owned() })?;
-    let mut partial = std::ffi::OsString::from(".");
-    partial.push(name);
-    partial.push(".partial");
-    Ok(target.with_file_name(partial))
+    kubexm_archive::partial_path(target).ok_or_else(|| HandOverError::NotEmpty { path: target.to_owned() })
 }
