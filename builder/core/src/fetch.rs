@@ -3,6 +3,7 @@
 use futures::{StreamExt, stream};
 use kubexm_spec::Lock;
 use kubexm_spec::event::EventKind;
+use kubexm_spec::lock::Content;
 
 use crate::arrivals::Arrivals;
 use crate::base::Base;
@@ -25,6 +26,12 @@ pub async fn fetch(
     let blobs: std::collections::BTreeMap<_, _> = lock.items.iter().flat_map(|item| item.blobs()).collect();
     let total = blobs.iter().filter(|(digest, _)| wanted(digest)).map(|(_, size)| size).sum();
     let progress = crate::progress::Total::new("fetch", total, report);
+    // Indexes and manifests were kept when they were locked; they stand before every layer and program, which need not wait for
+    // the last image to be whole.
+    arrivals.arrived(lock.items.iter().flat_map(|item| match &item.content {
+        Content::Image { target, manifest, .. } => vec![target.digest, manifest.digest],
+        Content::File { .. } => Vec::new(),
+    }));
     let mut pairs: Vec<_> = lock.items.iter().zip(&resolution.items).collect();
     // In the order in which they are packed.
     pairs.sort_by_key(|(_, resolved)| resolved.requirement.stage);

@@ -46,7 +46,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         encoder: (&bundle.layout().encoder, bundle.layout().level),
         files,
     };
-    sbom::give(&provenance(&built), args.output.as_deref(), display)
+    sbom::give(&provenance(&built), &bundle, args.output.as_deref(), display)
 }
 
 /// A file's name without its folders, and its digest.

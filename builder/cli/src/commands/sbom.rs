@@ -10,7 +10,7 @@ use kubexm_spec::names;
 use kubexm_terminal::{Display, Failure};
 use serde_json::Value;
 
-use super::input;
+use super::{input, written};
 
 /// Print a bill of materials: every artifact with version, licence where upstream's is known, digest and origin
 ///
@@ -50,7 +50,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         Format::Cyclonedx => sbom::cyclonedx(&subject),
         Format::Spdx => sbom::spdx(&subject),
     };
-    give(&document, args.output.as_deref(), display)
+    give(&document, &bundle, args.output.as_deref(), display)
 }
 
 /// The catalogue that the bundle carries.
@@ -69,11 +69,19 @@ pub fn subject<'a>(bundle: &'a Bundle, catalogue: &'a Catalogue) -> Subject<'a> 
     }
 }
 
-/// A document for a file, or for standard output.
-pub fn give(document: &Value, output: Option<&std::path::Path>, display: &Display) -> Result<(), Failure> {
+/// A document about a bundle, for a file other than its own, or for standard output.
+pub fn give(
+    document: &Value,
+    bundle: &Bundle,
+    output: Option<&std::path::Path>,
+    display: &Display,
+) -> Result<(), Failure> {
     let text = format!("{document:#}\n");
     match output {
-        Some(path) => extract::save(path, text.as_bytes()).map_err(|e| Failure::from_error(e.exit_code(), &e)),
+        Some(path) => {
+            written::apart(path, &bundle.files())?;
+            extract::save(path, text.as_bytes()).map_err(|e| Failure::from_error(e.exit_code(), &e))
+        }
         None => {
             display.answer(&text);
             Ok(())

@@ -258,3 +258,17 @@ fn a_build_may_end_in_a_folder_to_be_carried_by_hand() {
     // A key that would sign nothing is not taken in silence.
     site.run(&["build", "-f", "cluster.yaml", "-o", "x.tar.zst", "--key", "release.key"]).must(ExitCode::Usage);
 }
+
+#[test]
+fn a_document_about_a_bundle_never_replaces_the_bundle() {
+    let site = site("one");
+    site.built(&[]);
+    let before = read(&site, "out.tar.zst");
+    for verb in [
+        &["sbom", "out.tar.zst", "--format", "spdx", "-o", "out.tar.zst"][..],
+        &["provenance", "out.tar.zst", "-o", "./out.tar.zst"],
+    ] {
+        site.run(verb).must(ExitCode::Usage);
+        assert!(read(&site, "out.tar.zst") == before, "{verb:?}");
+    }
+}

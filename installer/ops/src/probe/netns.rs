@@ -46,7 +46,7 @@ impl Asked {
         })
     }
 
-    /// From the network that the calling thread is in; Both texts are for people.
+    /// From the network that the calling thread is in; both texts are for people.
     fn from(&self, who: &str, whence: &str) -> Result<String, OpError> {
         let Self { name, dns, service } = self;
         let count = resolve(who, name, SocketAddr::new(*dns, 53))?;
