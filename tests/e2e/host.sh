@@ -22,6 +22,22 @@ all_running() {
   ! echo "$pods" | grep -vE ' Running '
 }
 
+# all_running_since HOST TIME: every container was started after TIME. After a reboot the API tells what was true before it until
+# each kubelet has spoken again.
+all_running_since() {
+  all_running "$1" > /dev/null || return 1
+  kubectl_on "$1" get pods -A -o json > "$WORK/pods.json" || return 1
+  python3 - "$2" "$WORK/pods.json" << 'PY'
+import json, sys
+since = sys.argv[1]
+for pod in json.load(open(sys.argv[2]))["items"]:
+    for container in pod["status"]["containerStatuses"]:
+        started = container["state"].get("running", {}).get("startedAt", "")
+        if started < since or not container["ready"]:
+            sys.exit(f"{pod['metadata']['name']}: {container['name']} runs since {started or 'never'}, not since {since}")
+PY
+}
+
 no_way_out() {
   lab watch report > "$WORK/watch.json"
   python3 - "$WORK/watch.json" << 'PY'

@@ -2,7 +2,7 @@
 """API objects from `kubectl get -o json` on standard input, as text that two installs can be compared by.
 
 Left out, because it is random by nature: uids, resource versions, times, addresses of pods, managed fields, names of pods made by
-a controller, status of all but phases, certificates and tokens (bootstrap secrets are not listed at all), checksums of those, the hardware address of flannel's interface."""
+a controller, the node that the scheduler chose (not that of a DaemonSet's or static pod), status of all but phases, certificates and tokens (bootstrap secrets are not listed at all), checksums of those, the hardware address of flannel's interface."""
 import json
 import re
 import sys
@@ -27,8 +27,9 @@ def pod(item):
     meta, spec, status = item["metadata"], item["spec"], item.get("status", {})
     owner = (meta.get("ownerReferences") or [{"kind": "", "name": meta["name"]}])[0]
     name = re.sub(r"-[0-9a-f]{8,10}$", "", owner["name"]) if owner["kind"] != "Node" else meta["name"]
+    node = "chosen" if owner["kind"] == "ReplicaSet" else spec.get("nodeName")
     return {"kind": "Pod", "namespace": meta["namespace"], "owner": owner["kind"], "name": name, "phase": status.get("phase"),
-            "images": sorted(c["image"] for c in spec["containers"] + spec.get("initContainers", [])), "node": spec.get("nodeName")}
+            "images": sorted(c["image"] for c in spec["containers"] + spec.get("initContainers", [])), "node": node}
 
 
 def main():

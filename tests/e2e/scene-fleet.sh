@@ -22,7 +22,8 @@ check "pods reach pods of other hosts, and a service by its name" across_hosts
 check "the comparison of hosts sees a cluster, in every kind" sees_a_cluster
 check "a second create changes nothing on any host" fleet_changes_nothing
 check "the sudo password is nowhere on the controller or a host" no_password
+REBOOTED=$(date -u +%FT%TZ)
 check "all hosts are rebooted at once" lab host reboot --all
 check "the fleet is Ready again, untouched" fleet_becomes_ready
-check "every pod runs again" within 120 all_running n1
+check "every pod runs again" within 180 all_running_since n1 "$REBOOTED"
 check "a create after the reboot changes nothing on any host" fleet_changes_nothing

@@ -16,8 +16,10 @@ check "a second create changes nothing" changes_nothing
 sed 's,network: {plugin: flannel},network: {plugin: flannel\, podCidr: 10.244.64.0/18},' "$WORK/cluster.yaml" > "$WORK/other-network.yaml"
 check "a running cluster is not half changed by another pod network" \
   says 53 "made with another version, network" install --bundle "$FILE" -f "$WORK/other-network.yaml" -y
+REBOOTED=$(date -u +%FT%TZ)
 check "the cluster survives a reboot" bash -c "'$ROOT/scripts/lab' host reboot n1"
 check "the depot is back after the reboot" depot_back n1
 check "the node is Ready again after the reboot" becomes_ready n1
+check "every pod was started again after the reboot" within 180 all_running_since n1 "$REBOOTED"
 check "a create after the reboot changes nothing" changes_nothing
 lab host down --all

@@ -2,6 +2,7 @@
 # Runs on a host: every file of its root file system. What is left out, and why:
 #   logs, journals, caches and /run            times and sizes of events
 #   containerd's state, pods, etcd's data      ids made by chance; what is in the content store is listed by name
+#   /var/lib/cni                             there where a pod of the cluster's network has been: the scheduler's choice
 #   our own ledger, runs, marks and stamp      names of runs
 # Keys, certificates and what holds them (the host's own SSH keys and its salted passwords too) are listed without their digest:
 # they are made anew for each cluster or host.
@@ -12,7 +13,7 @@ find . -xdev \
   -o -path ./var/cache -o -path ./var/lib/etcd -o -path ./var/lib/apt -o -path ./var/lib/systemd \
   -o -path './var/lib/containerd/*' -o -path './var/lib/kubelet/pods/*' -o -path './var/lib/kubelet/pki/*' \
   -o -path './var/lib/kubelet/plugins*' -o -path './var/lib/kubelet/device-plugins/*' -o -path './var/lib/kubelet/checkpoints/*' \
-  -o -path './var/lib/cni/*' -o -path './var/lib/kubexm/ledger/*' -o -path './var/lib/kubexm/runs/*' \
+  -o -path ./var/lib/cni -o -path './var/lib/kubexm/ledger/*' -o -path './var/lib/kubexm/runs/*' \
   -o -path './etc/kubernetes/tmp/*' -o -path './home/*/.cache' -o -path './root/.cache' -o -path './root/.kube/cache' \) -prune -o -printf '%y\t%m\t%p\t%l\n' \
   | LC_ALL=C sort -t "$(printf '\t')" -k3 > /run/tree.list
 # What is random by nature is named, not hashed.
