@@ -126,14 +126,13 @@ impl Carrier<'_, '_> {
             return Err(Trouble::Interrupted);
         }
         self.slots.complete(step, &mut given, used).await.map_err(of_slot)?;
-        self.seen.change();
+        // Dropped however this try ends, also when its time is over while the host is still at it.
+        let _changing = self.seen.changing();
         let (sequence, before) = self.prepare(step, &found).map_err(Trouble::Run)?;
         self.deliver(step, link, &found).await?;
         let run = self.attempt.lock().id().to_string();
         let change = Change { run: &run, sequence, before: &before };
-        let converged = link.converge(self.attempt.plan, step, &given.values, change).await;
-        self.seen.change();
-        converged?;
+        link.converge(self.attempt.plan, step, &given.values, change).await?;
         let found = self.observe(step, link, &given.values).await?;
         if let Some((op, _)) = step.ops.iter().zip(&found).find(|(_, f)| !f.satisfied) {
             let text = format!(

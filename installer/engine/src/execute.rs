@@ -192,7 +192,7 @@ impl<'p> Carrier<'_, 'p> {
         match job {
             Job::Step(index) => Ok(Done::Step(index, self.carry(&self.attempt.plan.steps[index]).await?)),
             Job::Host(host) => {
-                self.seen.change();
+                let _changing = self.seen.changing();
                 self.attempt.collect_evidence(host).await;
                 let why = self.attempt.lock().replay().first_failure_of(self.attempt.plan, host);
                 let scope = Scope::Host { host: host.to_owned() };

@@ -1,7 +1,8 @@
 //! The journal of a run: one JSON record a line, each on disk before its append returns.
 //!
 //! A crash while appending leaves a last line without its newline; it was never acted upon, so the reader cuts
-//! it off. Everything else that cannot be read is an error: a journal is never guessed at.
+//! it off. When the power went, pages of what was not synced yet may be zeros before others that are whole: such a tail
+//! is cut off, too. Everything else that cannot be read is an error: a journal is never guessed at.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -59,14 +60,33 @@ pub enum ParseError {
     },
 }
 
-/// Reads a journal's bytes. A last line without newline is cut off.
+/// Reads a journal's bytes. A last line without newline is cut off, and a tail that never came to the disk.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
-    let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+    let mut whole = 0;
     let mut entries = Vec::new();
-    for (index, line) in bytes[..whole].split_inclusive(|b| *b == b'\n').enumerate() {
-        entries.push(parse_line(line, index + 1)?);
+    let mut lines = bytes.split_inclusive(|b| *b == b'\n').enumerate();
+    while let Some((index, line)) = lines.next().filter(|(_, line)| line.ends_with(b"\n")) {
+        match parse_line(line, index + 1) {
+            Ok(entry) => entries.push(entry),
+            Err(_) if never_synced(line, lines.map(|(_, line)| line)) => break,
+            Err(error) => return Err(error),
+        }
+        whole += line.len() as u64;
     }
-    Ok(Parsed { entries, whole: whole as u64 })
+    Ok(Parsed { entries, whole })
+}
+
+/// Whether a line with zeros in it begins a tail that was never synced. Syncing a record syncs all before it, so nothing of
+/// such a tail but its last line can be a record that is synced on its own.
+fn never_synced<'a>(line: &[u8], rest: impl Iterator<Item = &'a [u8]>) -> bool {
+    let zeros = |line: &[u8]| line.contains(&0);
+    let unsynced = |line: &[u8]| {
+        zeros(line) || parse_line(line, 0).is_ok_and(|entry| matches!(entry.record, Record::StepSatisfied { .. }))
+    };
+    let mut rest = rest.peekable();
+    zeros(line)
+        && std::iter::from_fn(|| rest.next().map(|line| (line, rest.peek().is_none())))
+            .all(|(line, last)| last || unsynced(line))
 }
 
 fn parse_line(line: &[u8], number: usize) -> Result<Entry, ParseError> {

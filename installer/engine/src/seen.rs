@@ -83,8 +83,14 @@ impl Seen {
         self.changes.load(Ordering::SeqCst) == 0 && self.at.elapsed() < GOOD_FOR && self.holding.contains(&step.id)
     }
 
-    /// The run is about to change something, or has just done so.
-    pub(crate) fn change(&self) {
+    /// The run is about to change something; it counts once more when the guard is dropped, since what was looked at in
+    /// between may have been seen before the change or after it.
+    pub(crate) fn changing(&self) -> Changing<'_> {
+        self.change();
+        Changing(self)
+    }
+
+    fn change(&self) {
         self.changes.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -117,6 +123,15 @@ impl Seen {
         if let Ok(Err(error)) = written {
             tracing::debug!(%error, "the check of the network is not remembered");
         }
+    }
+}
+
+/// While it lives, something is being changed.
+pub(crate) struct Changing<'s>(&'s Seen);
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.change();
     }
 }
 
@@ -219,6 +234,15 @@ mod tests {
         assert!(!seen.checked_last(), "what was under way ended after it had begun");
         seen.begin(&check());
         assert!(!seen.checked_last(), "the first of the checks was too early");
+    }
+
+    #[test]
+    fn a_check_that_ran_while_a_change_was_given_up_is_worth_nothing() {
+        let seen = Seen::nothing();
+        let changing = seen.changing();
+        seen.begin(&check());
+        drop(changing);
+        assert!(!seen.checked_last());
     }
 
     #[test]

@@ -201,3 +201,19 @@ fn a_later_before_state_never_replaces_the_first() {
     let replay = Replay::of(&entries).expect("legal");
     assert_eq!(replay.step(&step("x")).before, Some((1, vec![found("original")])));
 }
+
+#[test]
+fn a_tail_of_which_pages_never_came_to_the_disk_is_cut_off_and_zeros_before_a_synced_record_are_not() {
+    let held = |n: u32| entry(Record::StepSatisfied { step: StepId(format!("n1/step-{n}")), duration_ms: 1 });
+    // The power went before the last record was synced: of what came before it since the last sync, some pages are zeros.
+    let (first, last) = (started(), Record::Interrupted);
+    let mut text = bytes(&[entry(first.clone()), held(1), held(2), held(3), entry(last)]);
+    let synced = bytes(&[entry(first.clone())]).len();
+    text[synced + 10..synced + 50].fill(0);
+    let parsed = parse(&text).expect("cut off");
+    assert_eq!((parsed.entries, parsed.whole), (vec![entry(first.clone())], synced as u64));
+    // A record that is synced on its own comes after the zeros and is not the last: the disk is damaged.
+    let mut text = bytes(&[entry(first), held(1), entry(Record::Interrupted), held(2)]);
+    text[synced + 10..synced + 50].fill(0);
+    assert!(matches!(parse(&text), Err(ParseError::Damaged { line: 2, .. })));
+}
