@@ -70,7 +70,13 @@ impl Catalogue {
         match key {
             ArtifactKey::Binary(program) => self.component(*program)?.licence.as_deref(),
             ArtifactKey::Image(image) => self.images.iter().find(|rule| rule.name == image.name())?.licence.as_deref(),
-            ArtifactKey::Installer | ArtifactKey::ExtraFile(_) | ArtifactKey::ExtraImage(_) => None,
+            ArtifactKey::FeatureImage(name) => self.images.iter().find(|rule| rule.name == *name)?.licence.as_deref(),
+            ArtifactKey::Installer
+            | ArtifactKey::ExtraFile(_)
+            | ArtifactKey::ExtraImage(_)
+            | ArtifactKey::Chart(_)
+            | ArtifactKey::Yaml(_)
+            | ArtifactKey::ChartImage(_) => None,
         }
     }
 

@@ -29,7 +29,7 @@ pub fn check(catalogue: &Catalogue) -> Vec<String> {
 fn programs(catalogue: &Catalogue, gaps: &mut Vec<String>) {
     let wanted: BTreeSet<&str> = Program::ALL.iter().map(|program| program.name()).collect();
     let found: BTreeSet<&str> = catalogue.components.keys().map(String::as_str).collect();
-    gaps.extend(wanted.symmetric_difference(&found).map(|name| format!("component {name}: known to one side only")));
+    gaps.extend(found.difference(&wanted).map(|name| format!("component {name}: known to one side only")));
     for component in catalogue.components.values() {
         for (version, pins) in &component.versions {
             if pins.is_empty() && component.digest_source.is_some() {
@@ -135,7 +135,8 @@ fn closed(catalogue: &Catalogue, gaps: &mut Vec<String>) {
                 continue;
             }
         };
-        let programs = Program::ALL.into_iter().map(ArtifactKey::Binary);
+        let programs = Program::ALL.into_iter().filter(|program| catalogue.component(*program).is_some());
+        let programs = programs.map(ArtifactKey::Binary);
         let images = ClusterImage::ALL.into_iter().map(ArtifactKey::Image);
         for key in programs.chain(images).chain([ArtifactKey::Installer]) {
             for platform in Platform::ALL {

@@ -145,6 +145,19 @@ impl Versions {
             Program::Crictl => self.crictl.as_deref(),
             Program::Helm => self.helm.as_deref(),
             Program::Registry => self.registry.as_deref(),
+            Program::KubeApiserver
+            | Program::KubeControllerManager
+            | Program::KubeScheduler
+            | Program::KubeProxy
+            | Program::Nerdctl
+            | Program::Docker
+            | Program::CriDockerd
+            | Program::CriO
+            | Program::Crun
+            | Program::Calicoctl
+            | Program::CalicoCrds
+            | Program::DockerCompose
+            | Program::Harbor => None,
         }
     }
 

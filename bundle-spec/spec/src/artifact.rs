@@ -29,19 +29,58 @@ pub enum Program {
     Etcd,
     /// The distribution registry, where `spec.registry.type` is `registry`.
     Registry,
+    /// `kube-apiserver`, where `spec.kubernetes.type` is `kubexm` (components as systemd services).
+    KubeApiserver,
+    /// `kube-controller-manager`, likewise.
+    KubeControllerManager,
+    /// `kube-scheduler`, likewise.
+    KubeScheduler,
+    /// `kube-proxy`, likewise.
+    KubeProxy,
+    /// `nerdctl`, an optional tool.
+    Nerdctl,
+    /// Docker's static build: `dockerd`, `docker` and the containerd it comes with.
+    Docker,
+    /// `cri-dockerd`: the CRI before Docker.
+    CriDockerd,
+    /// CRI-O's own archive, with the programs it needs.
+    CriO,
+    /// `crun`, an OCI runtime that CRI-O prefers.
+    Crun,
+    /// `calicoctl`, an optional tool of calico.
+    Calicoctl,
+    /// Calico's custom resource definitions, as upstream's archive.
+    CalicoCrds,
+    /// `docker-compose`, which starts Harbor.
+    DockerCompose,
+    /// Harbor's offline installer.
+    Harbor,
 }
 
 impl Program {
-    /// Every program, in the order of names.
-    pub const ALL: [Self; 10] = [
+    /// Every program, in the order of names. (isulad is not among them: it comes as packages of the distribution.)
+    pub const ALL: [Self; 23] = [
+        Self::CalicoCrds,
+        Self::Calicoctl,
         Self::CniPlugins,
         Self::Containerd,
+        Self::CriDockerd,
+        Self::CriO,
         Self::Crictl,
+        Self::Crun,
+        Self::Docker,
+        Self::DockerCompose,
         Self::Etcd,
+        Self::Harbor,
         Self::Helm,
+        Self::KubeApiserver,
+        Self::KubeControllerManager,
+        Self::KubeProxy,
+        Self::KubeScheduler,
         Self::Kubeadm,
         Self::Kubectl,
         Self::Kubelet,
+        Self::Nerdctl,
         Self::Registry,
         Self::Runc,
     ];
@@ -59,6 +98,19 @@ impl Program {
             Self::Helm => "helm",
             Self::Etcd => "etcd",
             Self::Registry => "registry",
+            Self::KubeApiserver => "kube-apiserver",
+            Self::KubeControllerManager => "kube-controller-manager",
+            Self::KubeScheduler => "kube-scheduler",
+            Self::KubeProxy => "kube-proxy",
+            Self::Nerdctl => "nerdctl",
+            Self::Docker => "docker",
+            Self::CriDockerd => "cri-dockerd",
+            Self::CriO => "cri-o",
+            Self::Crun => "crun",
+            Self::Calicoctl => "calicoctl",
+            Self::CalicoCrds => "calico-crds",
+            Self::DockerCompose => "docker-compose",
+            Self::Harbor => "harbor",
         }
     }
 }
@@ -117,7 +169,8 @@ impl ClusterImage {
 }
 
 /// The name of one artifact, the same in requirements, lock, manifest and plan.
-/// Text form: `binary/kubeadm`, `image/pause`, `installer/kubexm-install`, `file/NAME`, `extra-image/REFERENCE`.
+/// Text form: `binary/kubeadm`, `image/pause`, `installer/kubexm-install`, `file/NAME`, `extra-image/REFERENCE`,
+/// `feature-image/NAME`, `chart/NAME`, `yaml/NAME`, `chart-image/REFERENCE`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ArtifactKey {
     /// A program of the catalogue.
@@ -130,6 +183,15 @@ pub enum ArtifactKey {
     ExtraFile(String),
     /// An image from `spec.bundle.extraImages`, by its full reference.
     ExtraImage(String),
+    /// An image that a feature of the catalogue brings (calico, nodelocaldns, kube-vip …) and that no recipe names by type,
+    /// by the name of its rule.
+    FeatureImage(String),
+    /// A helm chart, by the name of its add-on.
+    Chart(String),
+    /// A plain YAML add-on, by its name.
+    Yaml(String),
+    /// An image found in the rendering of a chart or in a YAML add-on, by its full reference.
+    ChartImage(String),
 }
 
 impl ArtifactKey {
@@ -137,9 +199,11 @@ impl ArtifactKey {
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Binary(_) => Kind::Binary,
-            Self::Image(_) | Self::ExtraImage(_) => Kind::Image,
+            Self::Image(_) | Self::ExtraImage(_) | Self::FeatureImage(_) | Self::ChartImage(_) => Kind::Image,
             Self::Installer => Kind::Installer,
             Self::ExtraFile(_) => Kind::File,
+            Self::Chart(_) => Kind::Chart,
+            Self::Yaml(_) => Kind::Yaml,
         }
     }
 
@@ -149,7 +213,12 @@ impl ArtifactKey {
             Self::Binary(program) => program.name(),
             Self::Image(image) => image.name(),
             Self::Installer => crate::names::INSTALLER,
-            Self::ExtraFile(name) | Self::ExtraImage(name) => name,
+            Self::ExtraFile(name)
+            | Self::ExtraImage(name)
+            | Self::FeatureImage(name)
+            | Self::Chart(name)
+            | Self::Yaml(name)
+            | Self::ChartImage(name) => name,
         }
     }
 
@@ -160,6 +229,10 @@ impl ArtifactKey {
             Self::Installer => "installer",
             Self::ExtraFile(_) => "file",
             Self::ExtraImage(_) => "extra-image",
+            Self::FeatureImage(_) => "feature-image",
+            Self::Chart(_) => "chart",
+            Self::Yaml(_) => "yaml",
+            Self::ChartImage(_) => "chart-image",
         }
     }
 }
@@ -187,6 +260,10 @@ impl FromStr for ArtifactKey {
             "installer" => (name == crate::names::INSTALLER).then_some(Self::Installer),
             "file" => Some(Self::ExtraFile(name.to_owned())),
             "extra-image" => Some(Self::ExtraImage(name.to_owned())),
+            "feature-image" => Some(Self::FeatureImage(name.to_owned())),
+            "chart" => Some(Self::Chart(name.to_owned())),
+            "yaml" => Some(Self::Yaml(name.to_owned())),
+            "chart-image" => Some(Self::ChartImage(name.to_owned())),
             _ => None,
         }
         .ok_or_else(unknown)
@@ -217,16 +294,22 @@ pub enum Kind {
     Installer,
     /// Any file the user added.
     File,
+    /// A helm chart.
+    Chart,
+    /// A plain YAML add-on.
+    Yaml,
 }
 
 impl Kind {
-    /// `binary`, `image`, `installer` or `file`.
+    /// `binary`, `image`, `installer`, `file`, `chart` or `yaml`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Binary => "binary",
             Self::Image => "image",
             Self::Installer => "installer",
             Self::File => "file",
+            Self::Chart => "chart",
+            Self::Yaml => "yaml",
         }
     }
 
@@ -254,6 +337,10 @@ pub enum Trust {
     User,
     /// This very program, or one given on the command line.
     SelfBuilt,
+    /// Metadata that a key of the distribution has signed lists the digest.
+    Gpg,
+    /// The user gave the sha256 of a repository's metadata, which lists the digest.
+    PinnedSha256,
 }
 
 impl fmt::Display for Trust {
@@ -266,6 +353,8 @@ impl fmt::Display for Trust {
             Self::OciDigest => "oci-digest",
             Self::User => "user",
             Self::SelfBuilt => "self-built",
+            Self::Gpg => "gpg",
+            Self::PinnedSha256 => "pinned-sha256",
         })
     }
 }
@@ -280,8 +369,29 @@ mod tests {
         keys.extend(ClusterImage::ALL.into_iter().map(ArtifactKey::Image));
         keys.push(ArtifactKey::Installer);
         keys.push(ArtifactKey::ExtraImage("docker.io/library/busybox:1".into()));
+        keys.push(ArtifactKey::FeatureImage("calico-node".into()));
+        keys.push(ArtifactKey::Chart("cilium".into()));
+        keys.push(ArtifactKey::Yaml("gateway-crds".into()));
+        keys.push(ArtifactKey::ChartImage("quay.io/cilium/cilium:v1.18.4".into()));
         for key in keys {
             assert_eq!(key.to_string().parse(), Ok(key));
+        }
+    }
+
+    #[test]
+    fn every_trust_is_written_in_json_as_it_is_shown() {
+        for trust in [
+            Trust::Pinned,
+            Trust::UpstreamChecksum,
+            Trust::Overlay,
+            Trust::Mirror,
+            Trust::OciDigest,
+            Trust::User,
+            Trust::SelfBuilt,
+            Trust::Gpg,
+            Trust::PinnedSha256,
+        ] {
+            assert_eq!(serde_json::to_string(&trust).ok(), Some(format!("\"{trust}\"")));
         }
     }
 

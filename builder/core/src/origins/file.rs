@@ -109,7 +109,7 @@ pub async fn fetch(
         .map_err(|source| BuildError::Fetch { item: item.key.to_string(), source: Box::new(source) })
 }
 
-/// An extra file may well be a page or JSON; a program never is.
+/// An extra file or a YAML add-on may well be a page or JSON; a program or a chart never is.
 fn refuse_html(key: &ArtifactKey) -> bool {
-    !matches!(key, ArtifactKey::ExtraFile(_))
+    !matches!(key, ArtifactKey::ExtraFile(_) | ArtifactKey::Yaml(_))
 }

@@ -77,7 +77,9 @@ fn component<'a>(subject: &Subject<'a>, artifact: &'a Artifact) -> Component<'a>
 /// Where upstream has it. The candidates of the manifest begin with the zone's mirrors and end with the origin.
 fn origin(catalogue: &Catalogue, artifact: &Artifact) -> Option<String> {
     match (&artifact.key, artifact.platform) {
-        (ArtifactKey::Image(_), _) => Some(format!("oci://{}", artifact.name)),
+        (ArtifactKey::Image(_) | ArtifactKey::FeatureImage(_) | ArtifactKey::ChartImage(_), _) => {
+            Some(format!("oci://{}", artifact.name))
+        }
         (ArtifactKey::ExtraImage(_), _) => artifact.sources.last().map(|_| format!("oci://{}", artifact.name)),
         (ArtifactKey::Binary(program), Some(platform)) => match catalogue.component(*program) {
             Some(component) => Some(component.url(&artifact.version, platform.arch)),

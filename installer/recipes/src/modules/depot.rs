@@ -43,8 +43,12 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>) -> Step {
                 ArtifactKey::Binary(Program::Registry) => node.registry,
                 ArtifactKey::Binary(_) => true,
                 ArtifactKey::Image(image) => without_registry && images::of_roles(node).any(|needed| needed == image),
-                ArtifactKey::ExtraImage(_) => without_registry && node.in_cluster(),
-                ArtifactKey::Installer | ArtifactKey::ExtraFile(_) => false,
+                ArtifactKey::ExtraImage(_) | ArtifactKey::FeatureImage(_) | ArtifactKey::ChartImage(_) => {
+                    without_registry && node.in_cluster()
+                }
+                ArtifactKey::Installer | ArtifactKey::ExtraFile(_) | ArtifactKey::Chart(_) | ArtifactKey::Yaml(_) => {
+                    false
+                }
             };
         if node.registry || own {
             blobs.extend(artifact.blobs.iter().map(|b| (b.digest, b.size)));

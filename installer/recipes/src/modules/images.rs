@@ -44,13 +44,16 @@ pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError>
     Ok(steps)
 }
 
-/// Images that the user added, but for those that are the cluster's own: without a registry they can be had nowhere else.
+/// Images that no module names by type (the user's, an add-on's, a chart's), but for those that are the cluster's own:
+/// without a registry they can be had nowhere else.
 fn extra<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> impl Iterator<Item = &'a Artifact> {
     let platform = node.platform;
     let artifacts = &cx.manifest.artifacts;
     let of_cluster = |name: &str| artifacts.iter().any(|a| a.name == name && matches!(a.key, ArtifactKey::Image(_)));
     artifacts.iter().filter(move |a| {
-        matches!(a.key, ArtifactKey::ExtraImage(_)) && a.platform.is_none_or(|p| p == platform) && !of_cluster(&a.name)
+        matches!(a.key, ArtifactKey::ExtraImage(_) | ArtifactKey::FeatureImage(_) | ArtifactKey::ChartImage(_))
+            && a.platform.is_none_or(|p| p == platform)
+            && !of_cluster(&a.name)
     })
 }
 

@@ -69,7 +69,7 @@ fn wanted<'a>(site: &Site<'a>, seen: &Seen<'_>) -> Vec<(&'a str, u64)> {
     let imported = registry.kind == RegistryKind::None;
     let images = own().filter(|a| match a.key {
         ArtifactKey::Image(_) => true,
-        ArtifactKey::ExtraImage(_) => imported,
+        ArtifactKey::ExtraImage(_) | ArtifactKey::FeatureImage(_) | ArtifactKey::ChartImage(_) => imported,
         _ => false,
     });
     let images: Vec<&Artifact> = images.collect();
