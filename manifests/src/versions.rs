@@ -45,7 +45,7 @@ pub(crate) fn choose(cluster: &Cluster, asked: &Kubernetes, catalogue: &Catalogu
         helm: tool(Program::Helm)?,
         registry: match cluster.registry.kind {
             RegistryKind::Registry => Some(chooser.default(Program::Registry)?),
-            RegistryKind::Embedded | RegistryKind::None => None,
+            RegistryKind::Embedded | RegistryKind::Harbor | RegistryKind::External | RegistryKind::None => None,
         },
         pause: chooser.image(ClusterImage::Pause)?,
         coredns: chooser.image(ClusterImage::Coredns)?,

@@ -13,6 +13,7 @@ pub mod lock;
 pub mod manifest;
 pub mod names;
 pub mod platform;
+pub mod words;
 pub mod yaml;
 
 pub use artifact::{ArtifactKey, ClusterImage, Kind, Program, Trust};

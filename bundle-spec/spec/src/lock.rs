@@ -1,6 +1,10 @@
 //! The lock: every artifact a build carries, by digest. Same lock, same bundle.
 
+mod text;
+
 use serde::{Deserialize, Serialize};
+
+pub use self::text::LockError;
 
 use crate::{ArtifactKey, Digest, Platform, Trust};
 
@@ -80,6 +84,18 @@ pub struct Descriptor {
     pub digest: Digest,
     /// Size in bytes.
     pub size: u64,
+}
+
+impl Lock {
+    /// The item of a key for a platform; `None` for what is the same on every platform.
+    pub fn find(&self, key: &ArtifactKey, platform: Option<Platform>) -> Option<&LockItem> {
+        self.items.iter().find(|item| item.key == *key && item.platform == platform)
+    }
+
+    /// Every blob once, with its size in bytes: what a full bundle carries of upstream's.
+    pub fn blobs(&self) -> std::collections::BTreeMap<Digest, u64> {
+        self.items.iter().flat_map(LockItem::blobs).collect()
+    }
 }
 
 impl LockItem {

@@ -141,7 +141,7 @@ fn an_address_before_the_control_planes_is_read_and_half_a_one_is_refused() {
     let read = |load_balancer: &str| {
         parse(&file(&format!("  loadBalancer: {load_balancer}\n"))).unwrap_or_else(|p| panic!("{p}")).load_balancer
     };
-    let at = |port| LoadBalancerMode::External { vip: IpAddr::from([10, 0, 0, 9]), port };
+    let at = |port| LoadBalancerMode::at(IpAddr::from([10, 0, 0, 9]), port);
     assert_eq!(read("{mode: none}"), LoadBalancer::default());
     assert_eq!(read("{domain: api.example.com}").domain.as_deref(), Some("api.example.com"));
     assert_eq!(read("{mode: external, vip: 10.0.0.9}").mode, at(6443));
@@ -168,7 +168,7 @@ fn an_address_before_the_control_planes_is_read_and_half_a_one_is_refused() {
 fn a_registry_has_the_port_and_folder_of_its_type_and_no_others() {
     let read =
         |registry: &str| parse(&file(&format!("  registry: {registry}\n"))).unwrap_or_else(|p| panic!("{p}")).registry;
-    let of = |kind, port, data_dir: &str| Registry { kind, port, data_dir: data_dir.to_owned() };
+    let of = |kind, port, data_dir: &str| Registry { port, data_dir: data_dir.to_owned(), ..Registry::of(kind) };
     assert_eq!(read("{port: 6000}"), of(RegistryKind::Embedded, 6000, "/mnt/registry"));
     assert_eq!(read("{type: registry}"), of(RegistryKind::Registry, 5000, "/mnt/registry"));
     assert_eq!(read("{type: registry, port: 443, dataDir: /srv/r/}"), of(RegistryKind::Registry, 443, "/srv/r"));

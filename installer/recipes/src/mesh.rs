@@ -53,7 +53,7 @@ pub fn mesh(cx: &PlanCx<'_>) -> Mesh {
             }
         }
     }
-    if let LoadBalancerMode::External { vip, port } = cx.cluster.load_balancer.mode {
+    if let LoadBalancerMode::External { vip, port, .. } = cx.cluster.load_balancer.mode {
         for control_plane in hosts.iter().filter(|host| host.control_plane) {
             listen.entry(control_plane.name).or_default().insert(tcp(API_SERVER));
         }

@@ -8,12 +8,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use kubexm_manifests::{Catalogue, RequireError, Source, require};
 use kubexm_plan::Facts;
 use kubexm_plan::facts::{Disk, Interface, ModuleState, SelinuxState};
-use kubexm_spec::cluster::{
-    Bundle, Cluster, Extra, Firewall, Host, Kubernetes, Network, ProxyMode, Registry, RegistryKind, RoleGroups,
-    Runtime, Selinux, System,
-};
+use kubexm_spec::cluster::{Cluster, Host, Kubernetes, RoleGroups, Runtime};
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
-use kubexm_spec::{Arch, Digest, Platform};
+use kubexm_spec::{Arch, Digest};
 
 const GIB: u64 = 1 << 30;
 
@@ -21,41 +18,17 @@ const GIB: u64 = 1 << 30;
 pub fn cluster() -> Cluster {
     let only = vec!["node1".to_owned()];
     Cluster {
-        name: "demo".to_owned(),
         hosts: vec![host("node1", 11)],
         role_groups: RoleGroups {
             etcd: only.clone(),
             control_plane: only.clone(),
             worker: only.clone(),
             registry: only,
+            ..RoleGroups::default()
         },
-        system: System { firewall: Firewall::Keep, selinux: Selinux::Keep },
-        extra: Extra::default(),
-        kubernetes: Some(Kubernetes {
-            version: Some("v1.34.4".to_owned()),
-            cluster_name: "demo".to_owned(),
-            dns_domain: "cluster.local".to_owned(),
-            proxy_mode: ProxyMode::Iptables,
-            max_pods: 110,
-            cert_sans: Vec::new(),
-            kubelet: serde_json::Map::new(),
-            kube_proxy: serde_json::Map::new(),
-        }),
-        runtime: Runtime { version: Some("2.2.7".to_owned()) },
-        network: Network {
-            pod_cidr: "10.233.64.0/18".to_owned(),
-            service_cidr: "10.233.0.0/18".to_owned(),
-            interface: None,
-        },
-        load_balancer: Default::default(),
-        registry: Registry { kind: RegistryKind::Embedded, port: 5443, data_dir: "/mnt/registry".to_owned() },
-        bundle: Bundle {
-            platforms: vec![Platform::LINUX_AMD64],
-            zone: None,
-            extra_images: Vec::new(),
-            extra_files: Vec::new(),
-            exclude: Vec::new(),
-        },
+        kubernetes: Some(Kubernetes { version: Some("v1.34.4".to_owned()), ..Kubernetes::named("demo") }),
+        runtime: Runtime { version: Some("2.2.7".to_owned()), ..Runtime::default() },
+        ..Cluster::named("demo")
     }
 }
 
@@ -74,19 +47,7 @@ pub fn fleet(control_planes: u8, workers: u8) -> Cluster {
 
 /// A host at 10.77.0.`last`, reached as `operator`.
 pub fn host(name: &str, last: u8) -> Host {
-    Host {
-        name: name.to_owned(),
-        address: Ipv4Addr::new(10, 77, 0, last).to_string(),
-        internal_address: None,
-        port: 22,
-        user: "operator".to_owned(),
-        private_key_path: None,
-        password: None,
-        agent: false,
-        sudo_password: None,
-        via: Vec::new(),
-        labels: BTreeMap::new(),
-    }
+    Host { user: "operator".to_owned(), ..Host::new(name, Ipv4Addr::new(10, 77, 0, last).to_string()) }
 }
 
 /// A Debian 12 machine of [`host`] with nothing to complain of.

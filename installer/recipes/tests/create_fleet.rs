@@ -151,7 +151,7 @@ fn without_a_load_balancer_the_control_planes_name_has_all_their_addresses_the_f
 
 fn behind_a_balancer(port: u16) -> Plan {
     let mut cluster = sample::fleet(2, 1);
-    cluster.load_balancer.mode = LoadBalancerMode::External { vip: IpAddr::from([10, 77, 0, 100]), port };
+    cluster.load_balancer.mode = LoadBalancerMode::at(IpAddr::from([10, 77, 0, 100]), port);
     cluster.load_balancer.domain = Some("api.example".to_owned());
     plan(&Site::of(cluster))
 }

@@ -84,7 +84,7 @@ fn the_kernels_own_vxlan_socket_is_not_dialed_since_it_does_not_echo() {
 #[test]
 fn all_hosts_dial_the_load_balancer_while_the_control_planes_listen() {
     let mut site = Site::new();
-    site.cluster.load_balancer.mode = LoadBalancerMode::External { vip: [10, 77, 0, 100].into(), port: 8443 };
+    site.cluster.load_balancer.mode = LoadBalancerMode::at([10, 77, 0, 100].into(), 8443);
     let mesh = mesh(&site);
     assert_eq!(between(&mesh, "node1", LOAD_BALANCER), "8443/tcp");
     assert_eq!(mesh.listen["node1"].len(), 1);

@@ -18,7 +18,7 @@ const DEPOT: &str = "/etc/kubexm/depot/config.json";
 fn with(kind: RegistryKind, change: impl FnOnce(&mut Cluster)) -> Plan {
     let mut cluster = sample::fleet(1, 1);
     let port = if kind == RegistryKind::Registry { 5000 } else { 5443 };
-    cluster.registry = Registry { kind, port, data_dir: "/srv/registry".to_owned() };
+    cluster.registry = Registry { port, data_dir: "/srv/registry".to_owned(), ..Registry::of(kind) };
     change(&mut cluster);
     let plan = Site::of(cluster).create().unwrap();
     lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));

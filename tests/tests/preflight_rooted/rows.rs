@@ -215,7 +215,7 @@ pub const ROWS: &[Row] = rows! {
         => "3 control planes and no load balancer", "one address that leads to those of them that answer", "loadBalancer.mode: external";
     "control-planes" Warn None, "two members of etcd", |s| {
             s.cluster.role_groups.control_plane.push("a".to_owned());
-            s.cluster.load_balancer.mode = LoadBalancerMode::External { vip: [10, 77, 0, 100].into(), port: 6443 };
+            s.cluster.load_balancer.mode = LoadBalancerMode::at([10, 77, 0, 100].into(), 6443);
         } => "2 control planes", "odd number", "bears the loss";
 
     "noexec" Fail NODE1, "programs that cannot be run", |s| mounts(s.node1(), "26 25 8:2 / /usr/local rw,noexec - ext4 /dev/sdb1 rw\n")

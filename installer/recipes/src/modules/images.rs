@@ -61,7 +61,9 @@ fn extra<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> impl Iterator<Item = &'a Artif
 fn source(cx: &PlanCx<'_>, artifact: &Artifact) -> ImageSource {
     match cx.cluster.registry.kind {
         RegistryKind::None => ImageSource::Store { blobs: artifact.blobs.iter().map(|blob| blob.digest).collect() },
-        RegistryKind::Embedded | RegistryKind::Registry => ImageSource::Registry,
+        RegistryKind::Embedded | RegistryKind::Registry | RegistryKind::Harbor | RegistryKind::External => {
+            ImageSource::Registry
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use kubexm_plan::Act;
-use kubexm_spec::cluster::{API_PORT, LoadBalancerMode, ProxyMode};
+use kubexm_spec::cluster::{API_PORT, ProxyMode};
 use kubexm_spec::{ClusterImage, depot};
 use serde_json::{Value, json};
 
@@ -122,7 +122,7 @@ fn tag<'a>(cx: &PlanCx<'a>, node: &Node<'_>, image: ClusterImage) -> Result<&'a 
 /// made with stays the same when one is added.
 fn cert_sans(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<String>, RecipeError> {
     let mut sans = vec![cx.control_plane_name(), "localhost".to_owned(), "127.0.0.1".to_owned()];
-    if let LoadBalancerMode::External { vip, .. } = cx.cluster.load_balancer.mode {
+    if let Some(vip) = cx.cluster.load_balancer.mode.vip() {
         sans.push(vip.to_string());
     }
     sans.extend([node.name().to_owned(), node.ip.to_string(), node.host.address.clone()]);
@@ -156,6 +156,7 @@ fn kube_proxy(cx: &PlanCx<'_>) -> Result<Value, RecipeError> {
     let mode = match kubernetes.proxy_mode {
         ProxyMode::Iptables => "iptables",
         ProxyMode::Nftables => "nftables",
+        ProxyMode::Ipvs => "ipvs",
     };
     let mut config = json!({
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",

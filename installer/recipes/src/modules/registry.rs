@@ -32,7 +32,9 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
 /// (OCI distribution-spec, "Pulling manifests"), and no host has an underscore.
 pub fn folder(cx: &PlanCx<'_>, host: &str) -> String {
     match cx.cluster.registry.kind {
-        RegistryKind::Registry => host.to_ascii_lowercase().replace(':', "_"),
+        RegistryKind::Registry | RegistryKind::Harbor | RegistryKind::External => {
+            host.to_ascii_lowercase().replace(':', "_")
+        }
         RegistryKind::Embedded | RegistryKind::None => host.to_owned(),
     }
 }

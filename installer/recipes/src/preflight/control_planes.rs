@@ -22,7 +22,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             "one more bears the loss of one more; one less bears the loss of just as many",
         );
     }
-    match cluster.load_balancer.mode {
+    match &cluster.load_balancer.mode {
         LoadBalancerMode::None if number > 1 => say(
             Severity::Warn,
             format!("{number} control planes and no load balancer"),
@@ -30,8 +30,10 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             "each host's /etc/hosts has all of them under one name, so clients wait for one that is down before they \
              ask the next: set `loadBalancer.mode: external` if there is a load balancer",
         ),
-        LoadBalancerMode::None => (),
-        LoadBalancerMode::External { vip, port } => {
+        // What stands on the nodes themselves is none of the operator's addresses to be wrong about.
+        LoadBalancerMode::None | LoadBalancerMode::Internal { .. } => (),
+        LoadBalancerMode::External { vip, port, .. } => {
+            let (vip, port) = (*vip, *port);
             let seen = site.hosts.iter().find(|seen| seen.ip == Some(vip));
             if let Some(seen) = seen.filter(|seen| seen.control_plane && port == API_SERVER) {
                 say(

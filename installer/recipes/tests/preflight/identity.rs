@@ -73,7 +73,7 @@ fn control_planes(site: &mut Site, number: u8) {
 }
 
 fn behind(vip: [u8; 4], port: u16) -> LoadBalancerMode {
-    LoadBalancerMode::External { vip: vip.into(), port }
+    LoadBalancerMode::at(vip.into(), port)
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn what_the_bundle_holds_counts_as_needed_space() {
 fn a_registrys_own_disk_needs_room_for_every_image() {
     let full = |path: &str| {
         let mut cluster = sample::cluster();
-        cluster.registry = Registry { kind: RegistryKind::Registry, port: 5000, data_dir: path.to_owned() };
+        cluster.registry = Registry { data_dir: path.to_owned(), ..Registry::of(RegistryKind::Registry) };
         let mut site = Site::of(cluster);
         let mut data = site.facts().disks[0].clone();
         (data.mount, data.paths, data.free) = ("/data".to_owned(), Vec::new(), 1 << 20);

@@ -12,19 +12,9 @@ const BUNDLE: Keys =
 const IMAGE: Keys = Keys::all(&["name", "from"]);
 const FILE: Keys = Keys::all(&["url", "sha256", "path"]);
 
-pub(super) fn defaults() -> Bundle {
-    Bundle {
-        platforms: vec![Platform::LINUX_AMD64],
-        zone: None,
-        extra_images: Vec::new(),
-        extra_files: Vec::new(),
-        exclude: Vec::new(),
-    }
-}
-
 pub(super) fn bundle(at: &At<'_>) -> Option<Bundle> {
     let map = at.mapping(&BUNDLE)?;
-    let default = defaults();
+    let default = Bundle::default();
     let platforms = or(map.get("platforms"), default.platforms, platforms);
     let zone = maybe(map.get("zone"), |at| at.text().map(str::to_owned));
     let extra_images = or(map.get("extraImages"), Vec::new(), |at| each(at, image));
@@ -36,6 +26,7 @@ pub(super) fn bundle(at: &At<'_>) -> Option<Bundle> {
         extra_images: extra_images?,
         extra_files: extra_files?,
         exclude: exclude?,
+        ..Bundle::default()
     })
 }
 

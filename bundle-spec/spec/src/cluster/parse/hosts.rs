@@ -78,6 +78,9 @@ fn host(at: &At<'_>) -> Option<Host> {
         sudo_password: sudo_password?,
         via: via?,
         labels: labels?,
+        arch: None,
+        more_addresses: Vec::new(),
+        more_internal_addresses: Vec::new(),
     })
 }
 
@@ -164,7 +167,8 @@ pub(super) fn role_groups(spec: &Mapping<'_>) -> Option<RoleGroups> {
     }
     let (etcd, worker, registry) = (group("etcd"), group("worker"), group("registry"));
     let control_plane = if map.has("master") { master? } else { alias? };
-    let mut roles = RoleGroups { etcd: etcd?, control_plane, worker: worker?, registry: registry? };
+    let mut roles =
+        RoleGroups { etcd: etcd?, control_plane, worker: worker?, registry: registry?, load_balancer: Vec::new() };
     if hosts.is_empty() {
         return Some(roles);
     }

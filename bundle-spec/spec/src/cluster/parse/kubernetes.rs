@@ -26,26 +26,15 @@ const NETWORK: Keys = Keys {
     later: &["options", "flannel", "calico", "cilium", "kube-ovn", "hybridnet", "multus"],
 };
 
-const POD_CIDR: &str = "10.233.64.0/18";
-const SERVICE_CIDR: &str = "10.233.0.0/18";
 /// kubeadm gives each node a /24 of the pod network: 254 addresses.
 const MOST_PODS: u32 = 254;
 
 pub(super) fn defaults(name: &str) -> Kubernetes {
-    Kubernetes {
-        version: None,
-        cluster_name: name.to_owned(),
-        dns_domain: "cluster.local".to_owned(),
-        proxy_mode: ProxyMode::Iptables,
-        max_pods: 110,
-        cert_sans: Vec::new(),
-        kubelet: serde_json::Map::new(),
-        kube_proxy: serde_json::Map::new(),
-    }
+    Kubernetes::named(name)
 }
 
 pub(super) fn default_network() -> Network {
-    Network { pod_cidr: POD_CIDR.to_owned(), service_cidr: SERVICE_CIDR.to_owned(), interface: None }
+    Network::default()
 }
 
 pub(super) fn kubernetes(at: &At<'_>, name: &str) -> Option<Kubernetes> {
@@ -72,6 +61,7 @@ pub(super) fn kubernetes(at: &At<'_>, name: &str) -> Option<Kubernetes> {
         cert_sans: cert_sans?,
         kubelet: kubelet?,
         kube_proxy: kube_proxy?,
+        ..defaults(name)
     })
 }
 
@@ -97,7 +87,7 @@ pub(super) fn runtime(at: &At<'_>) -> Option<Runtime> {
     let kind = or(map.get("type"), (), |at| at.one_of(&[("containerd", ())], &["docker", "cri-o", "isulad"]));
     let version = maybe(map.get("version"), |at| at.parsed(values::version));
     kind?;
-    Some(Runtime { version: version? })
+    Some(Runtime { version: version?, ..Runtime::default() })
 }
 
 pub(super) fn network(spec: &Mapping<'_>, hosts: &[Host]) -> Option<Network> {
@@ -132,7 +122,7 @@ pub(super) fn network(spec: &Mapping<'_>, hosts: &[Host]) -> Option<Network> {
         }
     }
     plugin?;
-    Some(Network { pod_cidr, service_cidr, interface: interface? })
+    Some(Network { pod_cidr, service_cidr, interface: interface?, ..default })
 }
 
 fn cidr(found: Option<At<'_>>, default: &str, bits: std::ops::RangeInclusive<u32>) -> Option<(String, Cidr)> {

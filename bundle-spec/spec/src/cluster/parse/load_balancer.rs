@@ -47,5 +47,5 @@ fn external(map: &Mapping<'_>) -> Option<LoadBalancerMode> {
     let vip = map.need("vip").and_then(|at| hosts::ipv4(&at));
     let port = or(map.get("port"), API_PORT, super::kubernetes::port);
     kind?;
-    Some(LoadBalancerMode::External { vip: vip?, port: port? })
+    Some(LoadBalancerMode::at(vip?, port?))
 }

@@ -10,7 +10,7 @@ mod node;
 mod registry;
 mod values;
 
-use super::{Bundle, Cluster, Extra, Network, Registry, RoleGroups, Runtime, System};
+use super::{Bundle, Cluster, Extra, Network, Registry, Runtime, System};
 use crate::names;
 use crate::yaml::{self, At, Keys, Mapping, Problems, Sink};
 
@@ -49,19 +49,7 @@ pub fn for_version(version: Option<&str>) -> Cluster {
     let name = "kubernetes".to_owned();
     let mut kubernetes = kubernetes::defaults(&name);
     kubernetes.version = version.map(|text| format!("v{}", text.strip_prefix('v').unwrap_or(text)));
-    Cluster {
-        name,
-        hosts: Vec::new(),
-        role_groups: RoleGroups::default(),
-        system: node::default_system(),
-        extra: Extra::default(),
-        kubernetes: Some(kubernetes),
-        runtime: Runtime::default(),
-        network: kubernetes::default_network(),
-        load_balancer: Default::default(),
-        registry: registry::default_registry(),
-        bundle: bundle::defaults(),
-    }
+    Cluster { kubernetes: Some(kubernetes), ..Cluster::named(name) }
 }
 
 /// The commented file that `kubexm-bundle init` writes.
@@ -99,7 +87,7 @@ fn file(at: &At<'_>) -> Option<Cluster> {
     let network: Option<Network> = kubernetes::network(&spec, hosts.as_deref().unwrap_or_default());
     let registry: Option<Registry> =
         part("registry").map_or_else(|| Some(registry::default_registry()), |at| registry::registry(&at));
-    let bundle: Option<Bundle> = part("bundle").map_or_else(|| Some(bundle::defaults()), |at| bundle::bundle(&at));
+    let bundle: Option<Bundle> = part("bundle").map_or_else(|| Some(Bundle::default()), |at| bundle::bundle(&at));
     let system: Option<System> = system;
     Some(Cluster {
         name: name?,
@@ -108,10 +96,13 @@ fn file(at: &At<'_>) -> Option<Cluster> {
         system: system?,
         extra: extra?,
         kubernetes: kubernetes?,
+        etcd: Default::default(),
         runtime: runtime?,
         network: network?,
         load_balancer: load_balancer?,
         registry: registry?,
+        addons: Vec::new(),
+        storage: Default::default(),
         bundle: bundle?,
     })
 }

@@ -12,8 +12,8 @@ const EXTRA: Keys = Keys::all(&["hosts", "resolves"]);
 const EXTRA_HOST: Keys = Keys::all(&["domain", "address"]);
 const RESOLVE: Keys = Keys::all(&["address"]);
 
-pub(super) const fn default_system() -> System {
-    System { firewall: Firewall::Keep, selinux: Selinux::Keep }
+pub(super) fn default_system() -> System {
+    System::default()
 }
 
 pub(super) fn system(at: &At<'_>) -> Option<System> {
@@ -28,7 +28,7 @@ pub(super) fn system(at: &At<'_>) -> Option<System> {
     // until packages are built, `auto` acts as `none` (cluster-config)
     let packages = or(map.get("osPackages"), (), |at| at.one_of(&[("auto", ()), ("none", ())], &["full"]));
     packages?;
-    Some(System { firewall: firewall?, selinux: selinux? })
+    Some(System { firewall: firewall?, selinux: selinux?, ..default })
 }
 
 pub(super) fn extra(at: &At<'_>) -> Option<Extra> {

@@ -11,10 +11,9 @@ const REGISTRY: Keys = Keys {
 };
 /// What the distribution registry listens on by itself, and the format's own default for it.
 const REGISTRY_PORT: u16 = 5000;
-const DATA_DIR: &str = "/mnt/registry";
 
 pub(super) fn default_registry() -> Registry {
-    Registry { kind: RegistryKind::Embedded, port: names::DEPOT_PORT, data_dir: DATA_DIR.to_owned() }
+    Registry::default()
 }
 
 pub(super) fn registry(at: &At<'_>) -> Option<Registry> {
@@ -39,10 +38,10 @@ pub(super) fn registry(at: &At<'_>) -> Option<Registry> {
     let useless = match kind {
         RegistryKind::Embedded => ["dataDir"].as_slice(),
         RegistryKind::Registry => &[],
-        RegistryKind::None => &["port", "dataDir"],
+        RegistryKind::None | RegistryKind::Harbor | RegistryKind::External => &["port", "dataDir"],
     };
     for at in useless.iter().filter_map(|key| map.get(key)) {
         at.bad("the registry of this type has none".to_owned(), "leave it out");
     }
-    Some(Registry { kind, port: port?, data_dir: data_dir? })
+    Some(Registry { port: port?, data_dir: data_dir?, ..Registry::of(kind) })
 }

@@ -1,0 +1,70 @@
+//! `spec.network`.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::words::words;
+
+/// `spec.network`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Network {
+    /// The main plugin.
+    #[serde(skip_serializing_if = "is_default")]
+    pub plugin: NetworkPlugin,
+    /// Whether multus stands before it, so that pods can have further interfaces.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub multus: bool,
+    /// Network of pods, `10.233.64.0/18`.
+    pub pod_cidr: String,
+    /// The network of the other family, for dual-stack.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub more_pod_cidrs: Vec<String>,
+    /// Network of services, `10.233.0.0/18`.
+    pub service_cidr: String,
+    /// The network of the other family, for dual-stack.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub more_service_cidrs: Vec<String>,
+    /// Interface of the pod network; by the node's internal address when none.
+    pub interface: Option<String>,
+    /// Options of the plugin, in its own words (values of its chart).
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub options: Map<String, Value>,
+}
+
+fn is_default(plugin: &NetworkPlugin) -> bool {
+    *plugin == NetworkPlugin::default()
+}
+
+words! {
+    /// `spec.network.plugin`.
+    pub enum NetworkPlugin {
+        /// flannel with VXLAN.
+        Flannel = "flannel",
+        /// Calico.
+        Calico = "calico",
+        /// Cilium.
+        Cilium = "cilium",
+        /// Kube-OVN.
+        KubeOvn = "kube-ovn",
+        /// Hybridnet.
+        Hybridnet = "hybridnet",
+        /// None: nodes are not Ready until the user puts one in.
+        None = "none",
+    }
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            plugin: NetworkPlugin::default(),
+            multus: false,
+            pod_cidr: "10.233.64.0/18".to_owned(),
+            more_pod_cidrs: Vec::new(),
+            service_cidr: "10.233.0.0/18".to_owned(),
+            more_service_cidrs: Vec::new(),
+            interface: None,
+            options: Map::new(),
+        }
+    }
+}

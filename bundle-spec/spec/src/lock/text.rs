@@ -1,0 +1,186 @@
+//! A lock as a file that people review: JSON, one field a line, one descriptor a line, items in their order. The same lock
+//! is always the same text, so that a change of one item is one hunk of a diff.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Lock, LockItem, SCHEMA};
+
+/// The order of an item's fields; what is not named here comes behind them by name.
+const FIELDS: [&str; 13] = [
+    "key",
+    "platform",
+    "version",
+    "trust",
+    "type",
+    "fileName",
+    "reference",
+    "digest",
+    "size",
+    "target",
+    "manifest",
+    "blobs",
+    "sources",
+];
+
+/// Why a text is no lock.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another schema, most likely of a newer program.
+    #[error(
+        "it is of schema {found:?}, and this program reads {SCHEMA}: use the kubexm-bundle that made it, or lock again"
+    )]
+    Schema {
+        /// What it says it is.
+        found: String,
+    },
+    /// No JSON, or not the fields of a lock.
+    #[error("it is no lock of kubexm-bundle: {0}")]
+    Form(#[from] serde_json::Error),
+    /// Merged by hand, perhaps.
+    #[error("{item} is in it twice, or out of order: a merge may have left both sides; lock that item again")]
+    Order {
+        /// Key and platform.
+        item: String,
+    },
+}
+
+impl Lock {
+    /// Reads the text of [`Lock::to_text`], or any JSON of the same fields.
+    pub fn parse(text: &[u8]) -> Result<Self, LockError> {
+        let value: Value = serde_json::from_slice(text)?;
+        if let Some(found) = value.get("schema").and_then(Value::as_str).filter(|found| *found != SCHEMA) {
+            return Err(LockError::Schema { found: found.to_owned() });
+        }
+        let lock: Self = serde_json::from_value(value)?;
+        let order = |item: &LockItem| (item.key.clone(), item.platform);
+        match lock.items.windows(2).find(|pair| order(&pair[0]) >= order(&pair[1])) {
+            None => Ok(lock),
+            Some(pair) => Err(LockError::Order { item: pair[1].name() }),
+        }
+    }
+
+    /// The text of a lock file, with a line end.
+    pub fn to_text(&self) -> Result<String, serde_json::Error> {
+        let Self { schema, name, kubernetes, zone, items } = self;
+        let mut lines =
+            vec![format!("  \"schema\": {}", one_line(schema)?), format!("  \"name\": {}", one_line(name)?)];
+        if let Some(kubernetes) = kubernetes {
+            lines.push(format!("  \"kubernetes\": {}", one_line(kubernetes)?));
+        }
+        lines.push(format!("  \"zone\": {}", one_line(zone)?));
+        let items = items.iter().map(item_text).collect::<Result<Vec<_>, _>>()?;
+        lines.push(format!("  \"items\": {}", list(&items, "  ")));
+        Ok(format!("{{\n{}\n}}\n", lines.join(",\n")))
+    }
+}
+
+impl LockItem {
+    /// Key and platform, for people.
+    pub fn name(&self) -> String {
+        match self.platform {
+            Some(platform) => format!("{} {platform}", self.key),
+            None => self.key.to_string(),
+        }
+    }
+}
+
+fn item_text(item: &LockItem) -> Result<String, serde_json::Error> {
+    let Value::Object(mut fields) = serde_json::to_value(item)? else { return one_line(item) };
+    let mut ordered: Vec<(String, Value)> =
+        FIELDS.iter().filter_map(|name| Some(((*name).to_owned(), fields.remove(*name)?))).collect();
+    ordered.extend(fields);
+    let mut lines = Vec::new();
+    for (name, value) in ordered {
+        let text = match &value {
+            Value::Array(values) => list(&values.iter().map(one_line).collect::<Result<Vec<_>, _>>()?, "      "),
+            other => one_line(other)?,
+        };
+        lines.push(format!("      {}: {text}", one_line(&name)?));
+    }
+    Ok(format!("{{\n{}\n    }}", lines.join(",\n")))
+}
+
+fn list(values: &[String], indent: &str) -> String {
+    if values.is_empty() {
+        return "[]".to_owned();
+    }
+    let lines: Vec<String> = values.iter().map(|value| format!("{indent}  {value}")).collect();
+    format!("[\n{}\n{indent}]", lines.join(",\n"))
+}
+
+fn one_line(value: &(impl Serialize + ?Sized)) -> Result<String, serde_json::Error> {
+    serde_json::to_string(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Content, Descriptor};
+    use super::*;
+    use crate::{ArtifactKey, Digest, Platform, Program, Trust};
+
+    fn lock() -> Lock {
+        let part = |text: &str| Descriptor { media_type: "a/b".into(), digest: Digest::of(text), size: 3 };
+        let file = LockItem {
+            key: ArtifactKey::Binary(Program::Kubeadm),
+            version: "1.34.4".into(),
+            platform: Some(Platform::LINUX_AMD64),
+            trust: Trust::Pinned,
+            sources: vec!["https://mirror.test/kubeadm".into(), "https://dl.k8s.io/kubeadm".into()],
+            content: Content::File { file_name: "kubeadm".into(), digest: Digest::of("kubeadm"), size: 7 },
+        };
+        let image = LockItem {
+            key: ArtifactKey::ExtraImage("a.test/b:1".into()),
+            version: "1".into(),
+            platform: Some(Platform::LINUX_ARM64),
+            trust: Trust::OciDigest,
+            sources: Vec::new(),
+            content: Content::Image {
+                reference: "a.test/b:1".into(),
+                target: part("index"),
+                manifest: part("manifest"),
+                blobs: vec![part("config"), part("layer")],
+            },
+        };
+        let (name, zone) = ("prod".into(), "global".into());
+        Lock { schema: SCHEMA.into(), name, kubernetes: Some("v1.34.4".into()), zone, items: vec![file, image] }
+    }
+
+    #[test]
+    fn a_lock_reads_back_from_its_text_and_is_the_same_text_again() {
+        let text = lock().to_text().unwrap();
+        let read = Lock::parse(text.as_bytes()).unwrap();
+        assert_eq!(read, lock());
+        assert_eq!(read.to_text().unwrap(), text);
+    }
+
+    #[test]
+    fn a_reviewer_sees_the_key_first_and_one_field_or_descriptor_a_line() {
+        let text = lock().to_text().unwrap();
+        let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
+        let at = |start: &str| {
+            lines.iter().position(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start}\n{text}"))
+        };
+        assert_eq!(at("\"key\": \"binary/kubeadm\""), at("\"items\"") + 2);
+        assert_eq!(at("\"platform\""), at("\"key\"") + 1);
+        assert_eq!(at("\"digest\"") + 1, at("\"size\": 7"), "{text}");
+        assert_eq!(lines.iter().filter(|line| line.starts_with("{\"digest\":\"sha256:")).count(), 2, "{text}");
+    }
+
+    #[test]
+    fn what_is_no_lock_of_this_program_is_refused_by_name() {
+        let text = lock().to_text().unwrap();
+        let newer = text.replace("lock/v1", "lock/v2");
+        assert!(Lock::parse(newer.as_bytes()).unwrap_err().to_string().contains("kubexm.io/lock/v2"));
+        assert!(Lock::parse(b"{}").unwrap_err().to_string().contains("schema"));
+        assert!(Lock::parse(b"items: []").is_err());
+    }
+
+    #[test]
+    fn an_item_that_a_merge_left_twice_is_refused() {
+        let mut twice = lock();
+        twice.items.insert(0, twice.items[0].clone());
+        let error = Lock::parse(twice.to_text().unwrap().as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("binary/kubeadm linux/amd64"), "{error}");
+    }
+}
