@@ -1,23 +1,21 @@
 //! `kubexm-bundle build`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use kubexm_archive::{Bundle, Options};
 use kubexm_builder::build::{Request, build};
-use kubexm_builder::origins::Origins;
-use kubexm_builder::origins::installer::Installers;
 use kubexm_builder::resolve;
-use kubexm_manifests::{Requirements, Source, Zone, require};
+use kubexm_manifests::{Requirements, Source, Zone};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Cluster, ExitCode, names};
 use kubexm_terminal::{Display, Failure, Mode, bytes};
-use kubexm_transport::{HttpClient, HttpOptions, OciRegistry, Store};
 use serde_json::json;
 
-use super::hand_over::{self, What};
+use super::fetching::{self, Fetching};
+use super::hand_over;
 use super::signing_key::KeyArgs;
+use super::what::{Needed, What};
 use super::{input, network, size, written};
-use crate::home;
 
 /// Resolve, lock, fetch and pack everything a cluster needs into one file
 ///
@@ -34,27 +32,13 @@ use crate::home;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// cluster.yaml; without it, the defaults for --kubernetes
-    #[arg(short = 'f', long = "file", value_name = "FILE")]
-    file: Option<PathBuf>,
-    /// Kubernetes version for a bundle from defaults (v1.34.4, or v1.34 for its newest known patch)
-    #[arg(long, value_name = "VERSION", conflicts_with = "file")]
-    kubernetes: Option<String>,
+    #[command(flatten)]
+    what: What,
     /// The bundle's file [default: NAME-VERSION-ARCHES.tar.zst]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Zone name (global, cn) or a zone file; comes before KMZONE and spec.bundle.zone
-    #[arg(long, value_name = "NAME|FILE")]
-    zone: Option<String>,
-    /// Catalogue overlay with own versions, builds and digests; may be given several times
-    #[arg(long, value_name = "FILE")]
-    catalogue: Vec<PathBuf>,
-    /// Folder of the cache [default: $KUBEXM_HOME/cache]
-    #[arg(long, value_name = "DIR")]
-    cache: Option<PathBuf>,
-    /// How many artifacts are fetched at once
-    #[arg(short = 'j', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
-    jobs: u16,
+    #[command(flatten)]
+    fetching: Fetching,
     /// Level of zstd for what is not compressed yet (1 to 19)
     #[arg(long, value_name = "N", default_value_t = Options::DEFAULT_LEVEL, value_parser = clap::value_parser!(i32).range(1..=19))]
     level: i32,
@@ -65,9 +49,6 @@ pub struct Args {
     /// kubexm-install wrote there
     #[arg(long, value_name = "FILE")]
     base: Option<PathBuf>,
-    /// kubexm-install of a platform, when it does not lie beside this program; may be given several times
-    #[arg(long, value_name = "FILE")]
-    installer: Vec<PathBuf>,
     /// Then make a folder to be carried by hand (see hand-over --help), with volumes of --split, signed when a key is given
     #[arg(long, value_name = "DIR")]
     hand_over: Option<PathBuf>,
@@ -82,10 +63,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
-    let (cluster_yaml, cluster) = input::cluster(args.file.as_deref(), args.kubernetes.as_deref())?;
-    let catalogue = input::catalogue(&args.catalogue)?;
-    let (zone, warning) = input::zone(args.zone.as_deref(), &cluster)?;
-    let requirements = require(&cluster, &catalogue).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+    let Needed { cluster_yaml, cluster, catalogue, zone, warning, requirements } = args.what.read()?;
     if args.dry_run {
         return dry_run(&requirements, &zone, warning, display);
     }
@@ -99,20 +77,19 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         return Err(Failure::new(ExitCode::Usage, text));
     }
     let base = args.base.as_deref().map(input::base).transpose()?;
-    let origins = origins(&args)?;
+    let origins = args.fetching.origins()?;
     let request = Request {
         cluster: &cluster,
         cluster_yaml: &cluster_yaml,
         catalogue: &catalogue,
         zone: &zone,
         target: &target,
-        jobs: args.jobs.into(),
+        jobs: args.fetching.jobs.into(),
         options: Options { level: args.level, split: args.split, ..Options::default() },
         base: base.as_ref(),
         tool: concat!("kubexm-bundle ", env!("CARGO_PKG_VERSION")),
     };
-    let runtime = tokio::runtime::Runtime::new()
-        .map_err(|e| Failure::new(ExitCode::Internal, format!("cannot start worker threads: {e}")))?;
+    let runtime = fetching::runtime()?;
     let built = build(&request, &origins, runtime.handle(), &|kind| display.emit(kind))
         .map_err(|e| Failure::from_error(e.exit_code(), &e))?;
     let mut data = written::data(&built.written);
@@ -123,7 +100,13 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
     };
     if let Some(folder) = &args.hand_over {
         let bundle = Bundle::open_all(&built.written.files).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-        let what = What { folder, name: None, split: args.split, installers: &args.installer, force: false };
+        let what = hand_over::What {
+            folder,
+            name: None,
+            split: args.split,
+            installers: &args.fetching.installer,
+            force: false,
+        };
         data["handOver"] = hand_over::make(&bundle, &what, key.as_ref(), display)?;
     }
     display.emit(EventKind::Result {
@@ -143,27 +126,13 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
 
 /// Files on this machine that are read: a base above all, whose default name may be that of what is built.
 fn inputs(args: &Args) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = args.file.iter().chain(&args.catalogue).chain(&args.installer).cloned().collect();
+    let mut files: Vec<PathBuf> = args.what.files().chain(&args.fetching.installer).cloned().collect();
     if let Some(base) = args.base.as_ref().filter(|base| network::is_address(base).is_none()) {
         files.push(base.clone());
         // What is no bundle is a text, and read as that; what cannot be read is told then.
         files.extend(Bundle::open(base).map(|base| base.files()).unwrap_or_default());
     }
     files
-}
-
-fn origins(args: &Args) -> Result<Origins, Failure> {
-    let cache = match &args.cache {
-        Some(cache) => cache.clone(),
-        None => home::kubexm_home()?.join("cache"),
-    };
-    let transport = |e: kubexm_transport::TransportError| Failure::from_error(e.exit_code(), &e);
-    let http = HttpClient::new(HttpOptions::default()).map_err(transport)?;
-    let registry = OciRegistry::new(http.clone(), network::credentials());
-    let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
-    let installers =
-        Installers::look(&args.installer, beside.as_deref()).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    Ok(Origins { http, registry, store: Store::open(cache).map_err(transport)?, installers })
 }
 
 fn warn(warning: Option<String>, display: &Display) {

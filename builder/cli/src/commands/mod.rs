@@ -5,6 +5,7 @@ mod cat;
 mod copy;
 mod diff;
 mod extract;
+mod fetching;
 mod hand_over;
 mod init;
 mod input;
@@ -23,6 +24,7 @@ mod signing_key;
 mod size;
 mod trust;
 mod verify;
+mod what;
 mod written;
 
 use clap::{Parser, Subcommand};
