@@ -2,7 +2,8 @@
 """API objects from `kubectl get -o json` on standard input, as text that two installs can be compared by.
 
 Left out, because it is random by nature: uids, resource versions, times, addresses of pods, managed fields, names of pods made by
-a controller, the node that the scheduler chose (not that of a DaemonSet's or static pod), status of all but phases, certificates and tokens (bootstrap secrets are not listed at all), checksums of those, the hardware address of flannel's interface."""
+a controller, the node that the scheduler chose (not that of a DaemonSet's or static pod),
+which of the pod network's parts a node got, status of all but phases, certificates and tokens (bootstrap secrets are not listed at all), checksums of those, the hardware address of flannel's interface."""
 import json
 import re
 import sys
@@ -41,6 +42,10 @@ def main():
         # The digest of the JWS key and the list of signers change with the cluster's own keys.
         if item["kind"] == "ConfigMap" and item["metadata"]["name"] in ("cluster-info",):
             item["data"] = {k: v for k, v in item["data"].items() if not k.startswith("jws-")}
+        # The controller manager deals them out as nodes come, also to one that joins once more.
+        if item["kind"] == "Node":
+            item["spec"].pop("podCIDR", None)
+            item["spec"]["podCIDRs"] = [cidr.split("/")[1] for cidr in item["spec"].get("podCIDRs", [])]
         item.pop("status", None)
         lines.append(clean(item))
     for line in sorted(json.dumps(line, sort_keys=True, indent=1) for line in lines):
