@@ -28,9 +28,9 @@ pub struct Lock {
     pub items: Vec<LockItem>,
 }
 
-/// One artifact for one platform.
+/// One artifact for one platform. (serde knows no unknown fields beside a flattened one: [`Lock::parse`] finds them.)
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct LockItem {
     /// Which artifact.
     pub key: ArtifactKey,

@@ -37,9 +37,17 @@ pub enum LockError {
     /// No JSON, or not the fields of a lock.
     #[error("it is no lock of kubexm-bundle: {0}")]
     Form(#[from] serde_json::Error),
+    /// A field that no lock of this schema has: what it says would be lost.
+    #[error(
+        "it has a field that this program does not know: {path}; use the kubexm-bundle that made it, or lock again"
+    )]
+    Field {
+        /// `/items/3/color`, as JSON pointers are written (RFC 6901).
+        path: String,
+    },
     /// Merged by hand, perhaps.
-    #[error("{item} is in it twice, or out of order: a merge may have left both sides; lock that item again")]
-    Order {
+    #[error("{item} is in it twice: a merge may have left both sides; take one of them out, or lock again")]
+    Twice {
         /// Key and platform.
         item: String,
     },
@@ -52,11 +60,15 @@ impl Lock {
         if let Some(found) = value.get("schema").and_then(Value::as_str).filter(|found| *found != SCHEMA) {
             return Err(LockError::Schema { found: found.to_owned() });
         }
-        let lock: Self = serde_json::from_value(value)?;
-        let order = |item: &LockItem| (item.key.clone(), item.platform);
-        match lock.items.windows(2).find(|pair| order(&pair[0]) >= order(&pair[1])) {
+        let mut lock: Self = serde_json::from_value(value.clone())?;
+        if let Some(path) = unknown(&value, &serde_json::to_value(&lock)?) {
+            return Err(LockError::Field { path });
+        }
+        // A program that knows more keys may order them otherwise.
+        lock.items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
+        match lock.items.windows(2).find(|pair| pair[0].key == pair[1].key && pair[0].platform == pair[1].platform) {
             None => Ok(lock),
-            Some(pair) => Err(LockError::Order { item: pair[1].name() }),
+            Some(pair) => Err(LockError::Twice { item: pair[1].name() }),
         }
     }
 
@@ -82,6 +94,24 @@ impl LockItem {
             Some(platform) => format!("{} {platform}", self.key),
             None => self.key.to_string(),
         }
+    }
+}
+
+/// The first field of a value that was not understood: what was is written again.
+fn unknown(value: &Value, known: &Value) -> Option<String> {
+    match (value, known) {
+        (Value::Object(fields), Value::Object(known)) => {
+            fields.iter().find_map(|(name, value)| match known.get(name) {
+                Some(known) => unknown(value, known).map(|rest| format!("/{name}{rest}")),
+                None => (!value.is_null()).then(|| format!("/{name}")),
+            })
+        }
+        (Value::Array(values), Value::Array(known)) => values
+            .iter()
+            .zip(known)
+            .enumerate()
+            .find_map(|(index, (value, known))| Some(format!("/{index}{}", unknown(value, known)?))),
+        _ => None,
     }
 }
 
@@ -174,6 +204,13 @@ mod tests {
         assert!(Lock::parse(newer.as_bytes()).unwrap_err().to_string().contains("kubexm.io/lock/v2"));
         assert!(Lock::parse(b"{}").unwrap_err().to_string().contains("schema"));
         assert!(Lock::parse(b"items: []").is_err());
+    }
+
+    #[test]
+    fn a_field_that_would_be_lost_is_refused_with_its_place() {
+        let text = lock().to_text().unwrap().replacen("\"version\"", "\"color\": \"red\", \"version\"", 1);
+        let error = Lock::parse(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("/items/0/color"), "{error}");
     }
 
     #[test]
