@@ -22,6 +22,12 @@ pub enum ExitCode {
     NotBuiltYet = 22,
     /// cluster.yaml holds a secret where a bundle would carry it.
     InlineSecret = 23,
+    /// What is needed now is not what the lock says.
+    LockDrift = 24,
+    /// What a chart's rendering seems to name is neither carried nor ignored.
+    ChartImages = 25,
+    /// A chart cannot be rendered with these values.
+    ChartRender = 26,
     /// A byte of the bundle is not what the manifest says.
     BundleDamaged = 30,
     /// The bundle ends too early.
@@ -44,6 +50,8 @@ pub enum ExitCode {
     OriginDenied = 43,
     /// The disk of this machine is full or fails.
     Disk = 44,
+    /// `zone check`: something that is needed can be had nowhere.
+    NoSource = 45,
     /// A host cannot be reached.
     HostUnreachable = 50,
     /// A host refuses our key, or shows a key of its own that we do not know.
@@ -70,7 +78,7 @@ pub enum ExitCode {
 
 impl ExitCode {
     /// Every code, in order.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 35] = [
         Self::Ok,
         Self::Differs,
         Self::Usage,
@@ -80,6 +88,9 @@ impl ExitCode {
         Self::UnknownVersion,
         Self::NotBuiltYet,
         Self::InlineSecret,
+        Self::LockDrift,
+        Self::ChartImages,
+        Self::ChartRender,
         Self::BundleDamaged,
         Self::BundleTruncated,
         Self::BundleNewer,
@@ -91,6 +102,7 @@ impl ExitCode {
         Self::OriginMissing,
         Self::OriginDenied,
         Self::Disk,
+        Self::NoSource,
         Self::HostUnreachable,
         Self::HostDenied,
         Self::HostNoSudo,
@@ -121,6 +133,9 @@ impl ExitCode {
             Self::UnknownVersion => "unknown version or component",
             Self::NotBuiltYet => "known, not built yet",
             Self::InlineSecret => "a secret stands where a bundle would carry it",
+            Self::LockDrift => "what is needed is not what the lock says",
+            Self::ChartImages => "what a chart seems to name is neither carried nor ignored",
+            Self::ChartRender => "a chart cannot be rendered",
             Self::BundleDamaged => "the bundle is damaged",
             Self::BundleTruncated => "the bundle is truncated",
             Self::BundleNewer => "the bundle is of a newer format",
@@ -132,6 +147,7 @@ impl ExitCode {
             Self::OriginMissing => "an origin has no such thing",
             Self::OriginDenied => "an origin wants other credentials",
             Self::Disk => "this machine's disk is full or fails",
+            Self::NoSource => "something that is needed can be had nowhere",
             Self::HostUnreachable => "a host cannot be reached",
             Self::HostDenied => "a host's key or ours is refused",
             Self::HostNoSudo => "the user cannot become root on a host",

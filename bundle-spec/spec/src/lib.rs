@@ -13,6 +13,8 @@ pub mod lock;
 pub mod manifest;
 pub mod names;
 pub mod platform;
+pub mod reference;
+pub mod rendering;
 pub mod words;
 pub mod yaml;
 
@@ -23,3 +25,5 @@ pub use exit::ExitCode;
 pub use lock::Lock;
 pub use manifest::Manifest;
 pub use platform::{Arch, Platform};
+pub use reference::Reference;
+pub use rendering::Rendering;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::text::LockError;
 
-use crate::{ArtifactKey, Digest, Platform, Trust};
+use crate::{ArtifactKey, Digest, Platform, Rendering, Trust};
 
 /// The schema this program writes and reads.
 pub const SCHEMA: &str = "kubexm.io/lock/v1";
@@ -26,6 +26,9 @@ pub struct Lock {
     pub zone: String,
     /// Sorted.
     pub items: Vec<LockItem>,
+    /// What charts and YAML add-ons were rendered to, sorted by key; their images are items.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub renderings: Vec<Rendering>,
 }
 
 /// One artifact for one platform. (serde knows no unknown fields beside a flattened one: [`Lock::parse`] finds them.)

@@ -25,6 +25,9 @@ pub struct Bundle {
     /// Charts that are carried with their images, and installed by nobody but the user.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra_charts: Vec<Addon>,
+    /// What looks like an image in a chart's rendering and is none, or is never pulled: as the error of a build names it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignore_images: Vec<String>,
     /// Optional tools left out (`crictl`, `helm`).
     pub exclude: Vec<String>,
 }
@@ -38,6 +41,7 @@ impl Default for Bundle {
             extra_images: Vec::new(),
             extra_files: Vec::new(),
             extra_charts: Vec::new(),
+            ignore_images: Vec::new(),
             exclude: Vec::new(),
         }
     }

@@ -65,6 +65,7 @@ impl Lock {
             return Err(LockError::Field { path });
         }
         // A program that knows more keys may order them otherwise.
+        lock.renderings.sort_by(|a, b| a.key.cmp(&b.key));
         lock.items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
         match lock.items.windows(2).find(|pair| pair[0].key == pair[1].key && pair[0].platform == pair[1].platform) {
             None => Ok(lock),
@@ -74,7 +75,7 @@ impl Lock {
 
     /// The text of a lock file, with a line end.
     pub fn to_text(&self) -> Result<String, serde_json::Error> {
-        let Self { schema, name, kubernetes, zone, items } = self;
+        let Self { schema, name, kubernetes, zone, items, renderings } = self;
         let mut lines =
             vec![format!("  \"schema\": {}", one_line(schema)?), format!("  \"name\": {}", one_line(name)?)];
         if let Some(kubernetes) = kubernetes {
@@ -83,6 +84,10 @@ impl Lock {
         lines.push(format!("  \"zone\": {}", one_line(zone)?));
         let items = items.iter().map(item_text).collect::<Result<Vec<_>, _>>()?;
         lines.push(format!("  \"items\": {}", list(&items, "  ")));
+        if !renderings.is_empty() {
+            let renderings = renderings.iter().map(item_text).collect::<Result<Vec<_>, _>>()?;
+            lines.push(format!("  \"renderings\": {}", list(&renderings, "  ")));
+        }
         Ok(format!("{{\n{}\n}}\n", lines.join(",\n")))
     }
 }
@@ -115,7 +120,7 @@ fn unknown(value: &Value, known: &Value) -> Option<String> {
     }
 }
 
-fn item_text(item: &LockItem) -> Result<String, serde_json::Error> {
+fn item_text(item: &impl Serialize) -> Result<String, serde_json::Error> {
     let Value::Object(mut fields) = serde_json::to_value(item)? else { return one_line(item) };
     let mut ordered: Vec<(String, Value)> =
         FIELDS.iter().filter_map(|name| Some(((*name).to_owned(), fields.remove(*name)?))).collect();
@@ -173,7 +178,14 @@ mod tests {
             },
         };
         let (name, zone) = ("prod".into(), "global".into());
-        Lock { schema: SCHEMA.into(), name, kubernetes: Some("v1.34.4".into()), zone, items: vec![file, image] }
+        Lock {
+            schema: SCHEMA.into(),
+            name,
+            kubernetes: Some("v1.34.4".into()),
+            zone,
+            items: vec![file, image],
+            renderings: Vec::new(),
+        }
     }
 
     #[test]
@@ -195,6 +207,26 @@ mod tests {
         assert_eq!(at("\"platform\""), at("\"key\"") + 1);
         assert_eq!(at("\"digest\"") + 1, at("\"size\": 7"), "{text}");
         assert_eq!(lines.iter().filter(|line| line.starts_with("{\"digest\":\"sha256:")).count(), 2, "{text}");
+    }
+
+    #[test]
+    fn what_charts_were_rendered_to_reads_back_and_changes_no_lock_without_charts() {
+        assert!(!lock().to_text().unwrap().contains("renderings"));
+        let values = serde_json::json!({"image": {"tag": "1"}}).as_object().cloned().unwrap();
+        let mut with = lock();
+        with.renderings.push(crate::Rendering {
+            key: ArtifactKey::Chart("web".into()),
+            source: Digest::of("chart"),
+            values_digest: crate::rendering::digest(&values),
+            namespace: "default".into(),
+            kubernetes: None,
+            values,
+            images: vec!["docker.io/library/a:1".into(), "docker.io/library/b:1".into()],
+        });
+        let text = with.to_text().unwrap();
+        assert_eq!(Lock::parse(text.as_bytes()).unwrap(), with);
+        let images = text.lines().filter(|line| line.trim_start().starts_with("\"docker.io/library/")).count();
+        assert_eq!(images, 2, "one image a line: {text}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::yaml::{At, Keys, ProblemKind};
 use crate::{Digest, Platform};
 
 const BUNDLE: Keys =
-    Keys { known: &["platforms", "zone", "extraImages", "extraFiles", "exclude"], later: &["os", "extraCharts"] };
+    Keys { known: &["platforms", "zone", "extraImages", "extraFiles", "ignoreImages", "exclude"], later: &["os", "extraCharts"] };
 const IMAGE: Keys = Keys::all(&["name", "from"]);
 const FILE: Keys = Keys::all(&["url", "sha256", "path"]);
 
@@ -19,12 +19,14 @@ pub(super) fn bundle(at: &At<'_>) -> Option<Bundle> {
     let zone = maybe(map.get("zone"), |at| at.text().map(str::to_owned));
     let extra_images = or(map.get("extraImages"), Vec::new(), |at| each(at, image));
     let extra_files = or(map.get("extraFiles"), Vec::new(), |at| each(at, file));
+    let ignore_images = or(map.get("ignoreImages"), Vec::new(), |at| each(at, |item| item.text().map(str::to_owned)));
     let exclude = or(map.get("exclude"), Vec::new(), |at| each(at, |item| item.text().map(str::to_owned)));
     Some(Bundle {
         platforms: platforms?,
         zone: zone?,
         extra_images: extra_images?,
         extra_files: extra_files?,
+        ignore_images: ignore_images?,
         exclude: exclude?,
         ..Bundle::default()
     })

@@ -1,0 +1,127 @@
+//! Names of images (distribution-spec 1.1, "Pulling manifests"; the grammar of distribution's `reference` package), and how
+//! docker, containerd and CRI-O complete short ones.
+
+use crate::Digest;
+
+/// The longest tag (distribution-spec, "Pulling manifests").
+const TAG_LENGTH: usize = 128;
+
+/// The parts of an image's name, completed: `busybox` is `docker.io/library/busybox`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reference {
+    /// Host (and port) with the repository, `registry.k8s.io/coredns/coredns`.
+    pub repository: String,
+    /// Tag.
+    pub tag: Option<String>,
+    /// Digest of an index or a manifest.
+    pub digest: Option<Digest>,
+}
+
+impl Reference {
+    /// Reads a name, short or full; none when it is no name of an image.
+    pub fn read(text: &str) -> Option<Self> {
+        let (name, digest) = match text.split_once('@') {
+            Some((name, digest)) => (name, Some(digest.parse::<Digest>().ok()?)),
+            None => (text, None),
+        };
+        let slash = name.rfind('/').map_or(0, |at| at + 1);
+        let tag = name[slash..].split_once(':').map(|(_, tag)| tag);
+        if tag.is_some_and(|tag| !is_tag(tag)) {
+            return None;
+        }
+        let short = &name[..name.len() - tag.map_or(0, |tag| tag.len() + 1)];
+        let (host, path) = match short.split_once('/') {
+            Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => (host, path.to_owned()),
+            Some(_) => ("docker.io", short.to_owned()),
+            None => ("docker.io", format!("library/{short}")),
+        };
+        // Docker Hub has two names, and short names of its `library`.
+        let host = if host == "index.docker.io" { "docker.io" } else { host };
+        let path = if host == "docker.io" && !path.contains('/') { format!("library/{path}") } else { path };
+        if !is_host(host) || path.len() > 255 || !path.split('/').all(is_part) {
+            return None;
+        }
+        Some(Self { repository: format!("{host}/{path}"), tag: tag.map(str::to_owned), digest })
+    }
+
+    /// Whether something says which image of the repository is meant.
+    pub const fn is_exact(&self) -> bool {
+        self.tag.is_some() || self.digest.is_some()
+    }
+}
+
+impl std::fmt::Display for Reference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.repository)?;
+        if let Some(tag) = &self.tag {
+            write!(f, ":{tag}")?;
+        }
+        match &self.digest {
+            Some(digest) => write!(f, "@{digest}"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_tag(tag: &str) -> bool {
+    tag.len() <= TAG_LENGTH
+        && tag.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_')
+        && tag.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+}
+
+fn is_host(host: &str) -> bool {
+    let (name, port) = host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port)));
+    let label = |label: &str| {
+        let edge = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
+        edge(label.bytes().next())
+            && edge(label.bytes().last())
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+    };
+    name.split('.').all(label) && port.is_none_or(|port| port.parse::<u16>().is_ok())
+}
+
+/// Lower-case letters and digits, with `.`, `_` and `-` between them.
+fn is_part(part: &str) -> bool {
+    let edge = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    edge(part.bytes().next())
+        && edge(part.bytes().last())
+        && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full(text: &str) -> Option<String> {
+        Reference::read(text).map(|reference| reference.to_string())
+    }
+
+    #[test]
+    fn a_short_name_is_the_one_that_a_node_would_pull() {
+        for (short, name) in [
+            ("busybox:1", "docker.io/library/busybox:1"),
+            ("index.docker.io/busybox:1", "docker.io/library/busybox:1"),
+            ("docker.io/busybox", "docker.io/library/busybox"),
+            ("calico/node:v3", "docker.io/calico/node:v3"),
+            ("localhost/x:1", "localhost/x:1"),
+            ("10.0.0.1:5000/x/y:1", "10.0.0.1:5000/x/y:1"),
+            ("quay.io/calico/node:v3.30.1", "quay.io/calico/node:v3.30.1"),
+        ] {
+            assert_eq!(full(short).as_deref(), Some(name), "{short}");
+        }
+        let digest = Digest::of("x");
+        let both = format!("quay.io/x/y:1@{digest}");
+        assert_eq!(full(&both), Some(both));
+    }
+
+    #[test]
+    fn what_no_registry_could_have_is_no_name() {
+        let long = format!("x/y:{}", "1".repeat(129));
+        for text in [
+            "", ":", "/", "a//b:1", "A/b:1", "a.b/-c:1", "https://a.b/c:1", "a.b/c:1:2", "a b:1", "a.b/c@sha256:12",
+            "a.b:port/c:1", "-a.b/c:1", "a/b:", "a.b/c:-x", "äpfel:1", "{{ .Values.x }}:1", &long,
+        ] {
+            assert_eq!(full(text), None, "{text}");
+        }
+    }
+}
