@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::redirect;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
-use tokio::sync::Semaphore;
 
 use crate::TransportError;
 use crate::error::chain;
+use crate::schedule::Schedule;
 
 /// How to talk to origins. The defaults suit the internet.
 #[derive(Clone, Debug)]
@@ -32,6 +32,15 @@ pub struct HttpOptions {
     pub parallel: usize,
     /// Transfers at the same time from one host.
     pub parallel_per_host: usize,
+    /// Bytes that are asked for and not here yet, over all transfers; one transfer counts for at most 8 MiB. What makes
+    /// many small files run at once, and few large ones.
+    pub bytes_in_flight: u64,
+    /// Bytes a second over all transfers of files and blobs, at most.
+    pub limit_rate: Option<u64>,
+    /// Bytes a second below which, over [`HttpOptions::stall_timeout`] twice, a connection counts as stalled.
+    pub slowest: u64,
+    /// Nothing goes over the network: what the store does not hold cannot be had.
+    pub offline: bool,
     /// What we call ourselves.
     pub user_agent: String,
     /// Whether the environment's proxies are used (`HTTPS_PROXY` and its kin). Not between the hosts of a cluster.
@@ -47,8 +56,12 @@ impl Default for HttpOptions {
             retries: 5,
             backoff_min: Duration::from_millis(500),
             backoff_max: Duration::from_secs(60),
-            parallel: 8,
-            parallel_per_host: 4,
+            parallel: 32,
+            parallel_per_host: 16,
+            bytes_in_flight: 64 << 20,
+            limit_rate: None,
+            slowest: 512,
+            offline: false,
             user_agent: concat!("kubexm/", env!("CARGO_PKG_VERSION")).to_owned(),
             proxies: true,
         }
@@ -68,9 +81,8 @@ pub(crate) struct Trusts {
 #[derive(Debug)]
 pub(crate) struct Clients {
     pub options: HttpOptions,
+    pub schedule: Schedule,
     clients: Mutex<HashMap<Trusts, reqwest::Client>>,
-    all: Arc<Semaphore>,
-    hosts: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
 impl Clients {
@@ -79,8 +91,8 @@ impl Clients {
         for (index, pem) in options.ca_pem.iter().enumerate() {
             certificates(pem, &format!("CA certificate {}", index + 1))?;
         }
-        let all = Arc::new(Semaphore::new(options.parallel.max(1)));
-        Ok(Self { options, clients: Mutex::default(), all, hosts: Mutex::default() })
+        let schedule = Schedule::new(&options);
+        Ok(Self { options, schedule, clients: Mutex::default() })
     }
 
     /// Every extra root of a client, as DER.
@@ -126,20 +138,6 @@ impl Clients {
             .map_err(failed)?;
         clients.insert(trusts.clone(), client.clone());
         Ok(client)
-    }
-
-    /// Leave for one transfer from a host; given back when dropped.
-    pub async fn permit(&self, host: &str) -> Result<impl Sized + Send + use<>, TransportError> {
-        let of_host = {
-            let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-            let limit = self.options.parallel_per_host.max(1);
-            Arc::clone(hosts.entry(host.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(limit))))
-        };
-        // The host's first: who waits for a slow host must not hold what others could use.
-        let closed = |e: tokio::sync::AcquireError| TransportError::Worker(e.to_string());
-        let host = of_host.acquire_owned().await.map_err(closed)?;
-        let all = Arc::clone(&self.all).acquire_owned().await.map_err(closed)?;
-        Ok((host, all))
     }
 }
 

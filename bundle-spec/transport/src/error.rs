@@ -143,6 +143,12 @@ pub enum TransportError {
         /// Why.
         source: io::Error,
     },
+    /// Nothing may be asked over the network, and the store does not have it.
+    #[error("{what} is not in the cache, and nothing is fetched offline; run once without --offline")]
+    NotCached {
+        /// What was wanted.
+        what: String,
+    },
     /// Every candidate failed; each with its own reason.
     #[error("{what} cannot be had from any origin:{}", list(tried))]
     AllFailed {
@@ -179,7 +185,7 @@ impl TransportError {
             | Self::NoRanges { .. }
             | Self::NotHeld { .. }
             | Self::Changed { .. } => ExitCode::OriginMismatch,
-            Self::Missing { .. } | Self::NoPlatform { .. } => ExitCode::OriginMissing,
+            Self::Missing { .. } | Self::NoPlatform { .. } | Self::NotCached { .. } => ExitCode::OriginMissing,
             Self::Denied { .. } => ExitCode::OriginDenied,
             Self::Setting { .. } => ExitCode::Config,
             Self::DiskFull { .. } | Self::Disk { .. } | Self::Unreadable { .. } => ExitCode::Disk,

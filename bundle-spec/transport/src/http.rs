@@ -7,7 +7,8 @@ use kubexm_spec::Digest;
 use reqwest::Url;
 
 use crate::clients::{Clients, HttpOptions, Trusts};
-use crate::source::{Attempt, Source, next_chunk, retried};
+use crate::schedule::Chance;
+use crate::source::{Attempt, Source, host_of, next_chunk, retried};
 use crate::transfer;
 use crate::{Progress, Store, TransportError};
 
@@ -26,6 +27,11 @@ impl FileCandidate {
     /// An address over https with the usual roots.
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: url.into(), plain_http_allowed: false, ca_file: None }
+    }
+
+    /// Host and port; none of what is no address.
+    fn host(&self) -> Option<String> {
+        Url::parse(&self.url).ok().map(|url| host_of(&url))
     }
 
     pub(crate) fn parse(&self) -> Result<(Url, Trusts), TransportError> {
@@ -71,6 +77,8 @@ pub struct Head {
     pub size: Option<u64>,
     /// The entity tag, when told.
     pub etag: Option<String>,
+    /// The media type, when told.
+    pub content_type: Option<String>,
 }
 
 /// Fetches files. Cheap to clone; clones share connections and limits.
@@ -103,9 +111,13 @@ impl HttpClient {
             progress(fetched.size, Some(fetched.size));
             return Ok(fetched);
         }
+        if self.clients.options.offline {
+            return Err(TransportError::NotCached { what: what(candidates, want) });
+        }
         let mut tried = Vec::new();
-        for candidate in candidates {
-            match self.fetch_one(candidate, want, store, progress).await {
+        let mut left: Vec<&FileCandidate> = candidates.iter().collect();
+        while let Some((candidate, chance)) = self.clients.schedule.next(&mut left, |candidate| candidate.host()) {
+            match self.fetch_one(candidate, chance, want, store, progress).await {
                 Ok(fetched) => return Ok(fetched),
                 Err(error) if error.is_ours() => return Err(error),
                 Err(error) => {
@@ -120,34 +132,52 @@ impl HttpClient {
     async fn fetch_one(
         &self,
         candidate: &FileCandidate,
+        chance: Chance,
         want: &Want,
         store: &Store,
         progress: &Progress<'_>,
     ) -> Result<Fetched, TransportError> {
-        let (url, trusts) = candidate.parse()?;
-        let source = Source::new(self.clients.get(&trusts)?, url, None);
+        let source = self.source(candidate, chance)?;
         transfer::fetch(&self.clients, &source, want, store, progress).await
+    }
+
+    fn source(&self, candidate: &FileCandidate, chance: Chance) -> Result<Source<'static>, TransportError> {
+        let (url, trusts) = candidate.parse()?;
+        Ok(Source::new(self.clients.get(&trusts)?, url, None).known(&self.clients, chance))
+    }
+
+    /// The source of what is asked of one address alone; one whose host is down is tried once.
+    fn only(&self, candidate: &FileCandidate) -> Result<Source<'static>, TransportError> {
+        if self.clients.options.offline {
+            return Err(TransportError::NotCached { what: shown(&candidate.url) });
+        }
+        let once = candidate.host().is_some_and(|host| self.clients.schedule.host(&host).is_down());
+        self.source(candidate, Chance { once, others: false })
+    }
+
+    /// Whether nothing goes over the network.
+    pub fn is_offline(&self) -> bool {
+        self.clients.options.offline
     }
 
     /// A small body (a checksum file, a version list), at most `limit` bytes, kept nowhere.
     pub async fn get_small(&self, candidate: &FileCandidate, limit: u64) -> Result<Vec<u8>, TransportError> {
-        let (url, trusts) = candidate.parse()?;
-        let source = Source::new(self.clients.get(&trusts)?, url, None);
+        let source = self.only(candidate)?;
         read_small(&self.clients, &source, limit).await
     }
 
     /// Asks about a file without fetching it.
     pub async fn head(&self, candidate: &FileCandidate) -> Result<Head, TransportError> {
-        let (url, trusts) = candidate.parse()?;
-        let source = Source::new(self.clients.get(&trusts)?, url, None);
-        let source = &source;
+        let source = &self.only(candidate)?;
         let options = &self.clients.options;
-        retried(options, || async move {
+        let _permit = self.clients.schedule.permit(&source.host(), Some(0)).await?;
+        retried(source.retries(options), || async move {
             let response = source.answered(source.send(options, reqwest::Method::HEAD, None).await?)?;
             let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
             Ok(Head {
                 size: text(reqwest::header::CONTENT_LENGTH).and_then(|length| length.parse().ok()),
                 etag: text(reqwest::header::ETAG).map(str::to_owned),
+                content_type: text(reqwest::header::CONTENT_TYPE).map(str::to_owned),
             })
         })
         .await
@@ -156,9 +186,8 @@ impl HttpClient {
 
 /// A body of at most `limit` bytes, tried as often as the options say.
 pub(crate) async fn read_small(clients: &Clients, source: &Source<'_>, limit: u64) -> Result<Vec<u8>, TransportError> {
-    let host = source.host();
-    let _permit = clients.permit(&host).await?;
-    retried(&clients.options, || read_small_once(&clients.options, source, limit)).await
+    let _permit = clients.schedule.permit(&source.host(), Some(0)).await?;
+    retried(source.retries(&clients.options), || read_small_once(&clients.options, source, limit)).await
 }
 
 async fn read_small_once(options: &HttpOptions, source: &Source<'_>, limit: u64) -> Result<Vec<u8>, Attempt> {

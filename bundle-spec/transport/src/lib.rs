@@ -8,14 +8,17 @@
 //! provider first: `rustls::crypto::ring::default_provider().install_default()`. Proxies are `reqwest`'s business, which
 //! honours `HTTPS_PROXY` and its kin: the operator's choice.
 
+pub mod care;
 pub mod checksum;
 mod clients;
 mod error;
 pub mod http;
 pub mod layout;
+mod lease;
 pub mod oci;
 pub mod partial;
 pub mod range;
+mod schedule;
 mod sniff;
 mod source;
 pub mod store;
@@ -25,8 +28,10 @@ pub use clients::HttpOptions;
 pub use error::TransportError;
 pub use http::{Fetched, FileCandidate, Head, HttpClient, Want};
 pub use layout::Layout;
-pub use oci::{Credentials, ImageCandidate, OciRegistry, Registry, Repository, ResolvedImage};
+pub use lease::Lease;
+pub use oci::{Credentials, ImageCandidate, OciRegistry, RegistriesConf, Registry, Repository, ResolvedImage};
 pub use range::HttpFile;
+pub use sniff::by_content_type as page_by_content_type;
 pub use store::Store;
 
 /// Told as bytes arrive: bytes so far, and in all when known. Called often; it must be quick.

@@ -1,9 +1,10 @@
 //! An unfinished blob: a `.part` file that one writer at a time holds, and that the next one goes on with.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, FileTimes, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
@@ -113,13 +114,16 @@ impl Partial {
     pub fn note_came(&self, came: &Came) -> Result<(), TransportError> {
         let side = self.side();
         let json = serde_json::to_vec(came).map_err(|e| TransportError::disk("write", &side, None, e.into()))?;
-        self.store.write_whole(&side, &json)
+        // Not synced: after a power cut, where the bytes came from is simply not known.
+        self.store.write_loose(&side, &json)
     }
 
     /// Makes a blob of it. The bytes are on disk before the name is.
     pub fn commit(mut self) -> Result<(Digest, u64), TransportError> {
         let digest = self.digest();
         let target = self.store.path(&digest);
+        // It may have been whole since an earlier run; it is used from now on.
+        let _ = self.file.set_times(FileTimes::new().set_modified(SystemTime::now()));
         self.file.sync_all().map_err(|e| TransportError::disk("sync", &self.path, None, e))?;
         fs::rename(&self.path, &target).map_err(|e| TransportError::disk("rename to", &target, None, e))?;
         self.finished = true;

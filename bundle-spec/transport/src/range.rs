@@ -209,7 +209,7 @@ impl Inner {
     }
 
     async fn open(&self) -> Result<(Held, Bytes), TransportError> {
-        crate::source::retried(&self.options, || self.open_once()).await
+        crate::source::retried(Retries::new(&self.options), || self.open_once()).await
     }
 
     async fn open_once(&self) -> Result<(Held, Bytes), Attempt> {

@@ -5,8 +5,8 @@ pub(crate) const HEAD: usize = 512;
 /// What login pages and error pages are.
 pub(crate) const PAGE: &str = "an HTML page";
 
-/// What a content type says that no program or archive is.
-pub(crate) fn by_content_type(content_type: &str) -> Option<&'static str> {
+/// What a content type says that no program or archive is: a page, JSON or XML.
+pub fn by_content_type(content_type: &str) -> Option<&'static str> {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match essence.as_str() {
         "text/html" | "application/xhtml+xml" => Some(PAGE),

@@ -1,6 +1,7 @@
 //! One address, and what its answers mean: which may be tried again, when, and which may not.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use backon::BackoffBuilder;
@@ -13,6 +14,7 @@ use crate::TransportError;
 use crate::clients::HttpOptions;
 use crate::error::chain;
 use crate::http::shown;
+use crate::schedule::{Chance, Host};
 
 /// What rustls says of an answer that is no TLS.
 pub(crate) const NOT_TLS: &str = "InvalidContentType";
@@ -37,8 +39,8 @@ impl From<TransportError> for Attempt {
 /// Gives the `Authorization` header of a request.
 #[async_trait]
 pub(crate) trait Authorize: Send + Sync {
-    /// The header; none for an open origin. `fresh` after a 401: what was given before is no longer good.
-    async fn authorization(&self, fresh: bool) -> Result<Option<HeaderValue>, Attempt>;
+    /// The header; none for an open origin. `refused` after a 401: what was shown is no longer good.
+    async fn authorization(&self, refused: Option<&Option<HeaderValue>>) -> Result<Option<HeaderValue>, Attempt>;
 }
 
 /// An address to fetch from.
@@ -46,11 +48,34 @@ pub(crate) struct Source<'a> {
     client: reqwest::Client,
     url: Url,
     authorize: Option<&'a dyn Authorize>,
+    accept: Option<String>,
+    host: Option<Arc<Host>>,
+    chance: Chance,
 }
 
 impl<'a> Source<'a> {
     pub fn new(client: reqwest::Client, url: Url, authorize: Option<&'a dyn Authorize>) -> Self {
-        Self { client, url, authorize }
+        Self { client, url, authorize, accept: None, host: None, chance: Chance::default() }
+    }
+
+    /// With what all transfers of a run know of its host, and how much patience is had with it.
+    pub fn known(self, clients: &crate::clients::Clients, chance: Chance) -> Self {
+        let host = Some(clients.schedule.host(&self.host()));
+        Self { host, chance, ..self }
+    }
+
+    /// With the media types that are understood.
+    pub fn accepting(self, types: &str) -> Self {
+        Self { accept: Some(types.to_owned()), ..self }
+    }
+
+    /// The waits between tries at this address.
+    pub fn retries(&self, options: &HttpOptions) -> Retries {
+        Retries {
+            host: self.host.clone().map(|host| (host.answers(), host)),
+            chance: self.chance,
+            ..Retries::new(options)
+        }
     }
 
     /// The address for people, without credentials.
@@ -60,7 +85,7 @@ impl<'a> Source<'a> {
 
     /// Host and port, for the limit of transfers from one host.
     pub fn host(&self) -> String {
-        format!("{}:{}", self.url.host_str().unwrap_or_default(), self.url.port_or_known_default().unwrap_or(0))
+        host_of(&self.url)
     }
 
     pub fn again(&self, reason: impl Into<String>, after: Option<Duration>) -> Attempt {
@@ -74,7 +99,7 @@ impl<'a> Source<'a> {
         method: Method,
         range: Option<(u64, Option<&str>)>,
     ) -> Result<Response, Attempt> {
-        let mut fresh = false;
+        let mut refused: Option<Option<HeaderValue>> = None;
         loop {
             // An encoded body would have other offsets and another digest than the file.
             let mut request =
@@ -85,22 +110,56 @@ impl<'a> Source<'a> {
                     request = request.header(header::IF_RANGE, etag);
                 }
             }
-            if let Some(authorize) = self.authorize
-                && let Some(value) = authorize.authorization(fresh).await?
-            {
+            if let Some(accept) = &self.accept {
+                request = request.header(header::ACCEPT, accept);
+            }
+            let shown = match self.authorize {
+                Some(authorize) => authorize.authorization(refused.as_ref()).await?,
+                None => None,
+            };
+            if let Some(value) = &shown {
                 request = request.header(header::AUTHORIZATION, value);
+            }
+            if let Some(host) = &self.host {
+                host.rested().await;
             }
             let waited = options.connect_timeout + options.stall_timeout;
             let response = match tokio::time::timeout(waited, request.send()).await {
                 Ok(Ok(response)) => response,
-                Ok(Err(error)) => return Err(self.failed(&error)),
-                Err(_) => return Err(self.again(format!("no answer for {} s", waited.as_secs()), None)),
+                Ok(Err(error)) => {
+                    self.no_connection();
+                    return Err(self.failed(&error));
+                }
+                Err(_) => {
+                    self.no_connection();
+                    return Err(self.again(format!("no answer for {} s", waited.as_secs()), None));
+                }
             };
-            if response.status() == StatusCode::UNAUTHORIZED && self.authorize.is_some() && !fresh {
-                fresh = true;
+            self.note(options, &response);
+            if response.status() == StatusCode::UNAUTHORIZED && self.authorize.is_some() && refused.is_none() {
+                refused = Some(shown);
                 continue;
             }
             return Ok(response);
+        }
+    }
+
+    fn no_connection(&self) {
+        if let Some(host) = &self.host {
+            host.failed();
+        }
+    }
+
+    /// Keeps what an answer says of its host.
+    fn note(&self, options: &HttpOptions, response: &Response) {
+        let Some(host) = &self.host else { return };
+        let status = response.status();
+        match retry_after(response.headers()) {
+            Some(after) if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE => {
+                host.rest(after.min(options.backoff_max));
+            }
+            _ if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {}
+            _ => host.answered(),
         }
     }
 
@@ -168,10 +227,18 @@ impl std::error::Error for WithoutUrl<'_> {
     }
 }
 
-/// `Retry-After` in seconds (RFC 9110, 10.2.3); a date is left to our own backoff.
+/// Host and port of an address.
+pub(crate) fn host_of(url: &Url) -> String {
+    format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or(0))
+}
+
+/// `Retry-After`, in seconds or as a date (RFC 9110, 10.2.3).
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    match text.parse() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::now()).ok(),
+    }
 }
 
 /// The next bytes of a body; an error when none come for the stall time or the connection breaks.
@@ -198,6 +265,9 @@ pub(crate) struct Retries {
     builder: backon::ExponentialBuilder,
     waits: backon::ExponentialBackoff,
     longest: Duration,
+    /// Whom it is about, and how often that had answered when it began.
+    host: Option<(u64, Arc<Host>)>,
+    chance: Chance,
 }
 
 impl Retries {
@@ -207,12 +277,17 @@ impl Retries {
             .with_min_delay(options.backoff_min)
             .with_max_delay(options.backoff_max)
             .with_max_times(options.retries);
-        Self { builder, waits: builder.build(), longest: options.backoff_max }
+        Self { builder, waits: builder.build(), longest: options.backoff_max, host: None, chance: Chance::default() }
     }
 
     /// Bytes came: the origin is alive.
     pub fn progress(&mut self) {
         self.waits = self.builder.build();
+        self.chance.once = false;
+        if let Some((before, host)) = &mut self.host {
+            host.answered();
+            *before = host.answers();
+        }
     }
 
     /// Waits before the next try, or gives the error back when there is none.
@@ -221,21 +296,35 @@ impl Retries {
             Attempt::Fatal(error) => return Err(error),
             Attempt::Again { error, after } => (error, after),
         };
-        let Some(wait) = self.waits.next() else { return Err(error) };
+        let next = self.waits.next().filter(|_| !self.chance.once);
+        let Some(wait) = next else {
+            // Where others were served meanwhile, it is about this file and not about the host.
+            if let Some((before, host)) = &self.host
+                && host.answers() == *before
+            {
+                host.give_up();
+            }
+            return Err(error);
+        };
         let wait = wait.max(after.unwrap_or_default().min(self.longest));
         tracing::debug!(%error, wait_ms = wait.as_millis(), "trying again");
-        tokio::time::sleep(wait).await;
-        Ok(())
+        match &self.host {
+            Some((_, host)) if !host.wait(wait, self.chance.others).await => Err(error),
+            Some(_) => Ok(()),
+            None => {
+                tokio::time::sleep(wait).await;
+                Ok(())
+            }
+        }
     }
 }
 
 /// Tries until it succeeds, fails for good, or the tries are used up.
-pub(crate) async fn retried<T, F, Fut>(options: &HttpOptions, mut once: F) -> Result<T, TransportError>
+pub(crate) async fn retried<T, F, Fut>(mut retries: Retries, mut once: F) -> Result<T, TransportError>
 where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<T, Attempt>>,
 {
-    let mut retries = Retries::new(options);
     loop {
         match once().await {
             Ok(value) => return Ok(value),

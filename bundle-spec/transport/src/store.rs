@@ -9,15 +9,20 @@
 //! partial/<key>.part     unfinished, locked by whoever writes it; <key>.json says where it came from
 //! partial/insert-*       unfinished copies from a reader, small files on their way; swept when a day old
 //! facts/<hex>            small things noted under a key
+//! leases/run-*           locked as long as a program uses the store, see `lease.rs`
+//! turn                   locked while blobs are looked at (shared) or removed (exclusive)
 //! ```
+//!
+//! The date of a blob is when it was last used.
 
-use std::fs::{self, File};
+use std::fs::{self, File, FileTimes};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
+use rustix::fs::FlockOperation;
 
 use crate::TransportError;
 use crate::partial::Partial;
@@ -37,7 +42,7 @@ impl Store {
     /// Opens the store in `root`, making the folders that are missing.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, TransportError> {
         let store = Self { root: root.into() };
-        for dir in [store.blobs(), store.partials(), store.facts()] {
+        for dir in [store.blobs(), store.partials(), store.facts(), store.leases()] {
             fs::create_dir_all(&dir).map_err(|e| TransportError::disk("make the folder", &dir, None, e))?;
         }
         store.sweep();
@@ -56,7 +61,19 @@ impl Store {
 
     /// Whether the blob is here. Its content was checked when it was put here; see [`Store::holds`] and [`Store::verify`].
     pub fn contains(&self, digest: &Digest) -> bool {
-        self.path(digest).is_file()
+        self.used(digest).is_some()
+    }
+
+    /// Size of a blob that is used from now on: no garbage collection takes it before this run ends (see [`Store::lease`]).
+    fn used(&self, digest: &Digest) -> Option<u64> {
+        let path = self.path(digest);
+        let size = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?.len();
+        // A store that cannot be written is nobody's garbage.
+        let Ok(_turn) = self.turn(FlockOperation::LockShared) else { return Some(size) };
+        // It may have gone while we waited for our turn.
+        let file = File::open(&path).ok()?;
+        let _ = file.set_times(FileTimes::new().set_modified(SystemTime::now()));
+        Some(size)
     }
 
     /// Size of a blob in bytes; none when it is not here.
@@ -66,7 +83,7 @@ impl Store {
 
     /// Whether the blob is here with this size. A blob of another size on disk is hashed again, and removed when damaged.
     pub fn holds(&self, digest: &Digest, size: u64) -> Result<bool, TransportError> {
-        match self.size(digest) {
+        match self.used(digest) {
             Some(found) if found == size => Ok(true),
             Some(_) => {
                 self.verify(digest)?;
@@ -162,10 +179,13 @@ impl Store {
         Partial::try_lock(self, key)
     }
 
-    /// Notes a small fact under a key, replacing what was noted before. Only what never changes belongs here (the size of
-    /// a digest, the checksum of a released version); what a tag points at does change.
+    /// Notes a small fact under a key, replacing what was noted before. What may change (what a tag points at, a published
+    /// checksum) is read again in a run without a network only. Not synced: what a power cut takes is asked for again.
     pub fn note(&self, key: &str, value: &str) -> Result<(), TransportError> {
-        self.write_whole(&self.fact(key), value.as_bytes())
+        if self.noted(key)?.as_deref() == Some(value) {
+            return Ok(());
+        }
+        self.write_loose(&self.fact(key), value.as_bytes())
     }
 
     /// What was noted under a key.
@@ -178,15 +198,13 @@ impl Store {
         }
     }
 
-    /// Writes a small file of the store whole or not at all: temporary file, fsync, rename, fsync of the folder. What a
-    /// kill leaves is in `partial/`, where it is swept.
-    pub(crate) fn write_whole(&self, path: &Path, bytes: &[u8]) -> Result<(), TransportError> {
+    /// Writes a small file of the store by a temporary file and a rename, without fsync: a kill leaves it whole or as it was, a
+    /// power cut may leave it empty. What a kill leaves is in `partial/`, where it is swept.
+    pub(crate) fn write_loose(&self, path: &Path, bytes: &[u8]) -> Result<(), TransportError> {
         let failed = |e| TransportError::disk("write", path, Some(bytes.len() as u64), e);
         let mut temporary = tempfile::Builder::new().prefix("insert-").tempfile_in(self.partials()).map_err(failed)?;
         temporary.write_all(bytes).map_err(failed)?;
-        temporary.as_file().sync_all().map_err(failed)?;
-        temporary.persist(path).map_err(|e| failed(e.error))?;
-        sync_dir(path.parent().unwrap_or(&self.root))
+        temporary.persist(path).map(drop).map_err(|e| failed(e.error))
     }
 
     pub(crate) fn blobs(&self) -> PathBuf {

@@ -1,6 +1,6 @@
 //! The one way bytes get from an address into the store: resumed, watched, verified. Files and image layers alike.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kubexm_spec::Digest;
@@ -10,11 +10,13 @@ use crate::clients::{Clients, HttpOptions};
 use crate::http::{Fetched, Want};
 use crate::partial::{Came, Partial};
 use crate::sniff;
-use crate::source::{Attempt, Retries, Source, next_chunk};
+use crate::source::{Attempt, Source, next_chunk};
 use crate::{Progress, Store, TransportError};
 
 /// Bytes gathered before they are hashed and written; also what a kill can lose of a transfer.
-const GATHER: usize = 1 << 20;
+const GATHER: usize = 64 << 10;
+/// Below this many bytes, where a file came from is not noted: going on with it would save less than the note costs.
+const SMALL: u64 = 1 << 20;
 /// Between two looks whether another writer of the same blob has finished.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -47,9 +49,10 @@ pub(crate) async fn fetch(
         progress(fetched.size, Some(fetched.size));
         return Ok(fetched);
     }
-    let host = source.host();
-    let _permit = clients.permit(&host).await?;
+    let left = want.size.map(|size| size.saturating_sub(partial.length()));
+    let _permit = clients.schedule.permit(&source.host(), left).await?;
     let mut download = Download {
+        clients,
         options: &clients.options,
         source,
         want,
@@ -58,6 +61,7 @@ pub(crate) async fn fetch(
         fresh: false,
         total: None,
         looks_like: None,
+        crawls: false,
     };
     download.run().await?;
     let Download { partial, .. } = download;
@@ -83,6 +87,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 struct Download<'a> {
+    clients: &'a Clients,
     options: &'a HttpOptions,
     source: &'a Source<'a>,
     want: &'a Want,
@@ -94,11 +99,13 @@ struct Download<'a> {
     total: Option<u64>,
     /// What the head or the first bytes say that a program or archive is not; tells why a digest does not fit.
     looks_like: Option<&'static str>,
+    /// The last try was given up since hardly anything came.
+    crawls: bool,
 }
 
 impl Download<'_> {
     async fn run(&mut self) -> Result<(), TransportError> {
-        let mut retries = Retries::new(self.options);
+        let mut retries = self.source.retries(self.options);
         loop {
             let before = self.partial.length();
             match self.attempt().await {
@@ -106,7 +113,8 @@ impl Download<'_> {
                 // Bytes of an earlier run or of another origin were in it: once more from the first byte.
                 Ok(()) => self.partial.clear()?,
                 Err(attempt) => {
-                    if self.partial.length() > before {
+                    // What crawls would otherwise be tried for ever.
+                    if self.partial.length() > before && !std::mem::take(&mut self.crawls) {
                         retries.progress();
                     }
                     retries.wait(attempt).await?;
@@ -170,7 +178,8 @@ impl Download<'_> {
             })?,
         };
         self.check_head(&response)?;
-        if self.partial.length() == 0 {
+        let small = self.want.digest.is_some() && self.want.size.or(self.total).is_some_and(|size| size < SMALL);
+        if self.partial.length() == 0 && !small {
             self.partial.note_came(&Came { url: self.source.origin(), etag: strong_etag(&response) })?;
         }
         self.body(response).await
@@ -240,9 +249,18 @@ impl Download<'_> {
     async fn body(&mut self, response: Response) -> Result<(), Attempt> {
         let mut stream = response.bytes_stream();
         let mut gathered = Gathered { bytes: Vec::with_capacity(GATHER), begun: self.partial.length() > 0 };
+        let mut crawl = Crawl::default();
         let end = loop {
+            let asked = Instant::now();
             match next_chunk(self.source, self.options, &mut stream).await {
-                Ok(Some(chunk)) => self.take(&mut gathered, &chunk).await?,
+                Ok(Some(chunk)) => {
+                    self.take(&mut gathered, &chunk).await?;
+                    if let Some(rate) = crawl.came(chunk.len(), asked.elapsed(), self.options) {
+                        self.crawls = true;
+                        break Err(self.source.again(format!("only {rate} bytes a second"), None));
+                    }
+                    self.clients.schedule.pace(chunk.len()).await;
+                }
                 Ok(None) => break Ok(()),
                 Err(attempt) => break Err(attempt),
             }
@@ -296,9 +314,31 @@ impl Download<'_> {
         }
         self.partial.write(&gathered.bytes, self.want.size.or(self.total))?;
         gathered.bytes.clear();
-        // A mebibyte is hashed in well under a millisecond; the other transfers get their turn here.
+        // So much is hashed and written in well under a millisecond; the other transfers get their turn here.
         tokio::task::yield_now().await;
         Ok(())
+    }
+}
+
+/// Tells a connection that crawls from one that works: by the time that was spent waiting for it, not by what we took our
+/// time for ourselves.
+#[derive(Default)]
+struct Crawl {
+    waited: Duration,
+    bytes: u64,
+}
+
+impl Crawl {
+    /// Bytes a second, when that is too few.
+    fn came(&mut self, bytes: usize, waited: Duration, options: &HttpOptions) -> Option<u64> {
+        self.bytes += bytes as u64;
+        self.waited += waited;
+        if self.waited < 2 * options.stall_timeout {
+            return None;
+        }
+        let rate = (self.bytes as f64 / self.waited.as_secs_f64()) as u64;
+        *self = Self::default();
+        (rate < options.slowest).then_some(rate)
     }
 }
 

@@ -10,12 +10,13 @@ use futures::{TryStreamExt, stream};
 use kubexm_spec::lock::Descriptor;
 use kubexm_spec::{Digest, Platform};
 use oci_distribution::Reference;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 
 use super::session::{Access, Session};
-use super::{Credentials, ImageCandidate, Registry, ResolvedImage, image, resolve};
+use super::{Credentials, ImageCandidate, RegistriesConf, Registry, ResolvedImage, image, resolve};
 use crate::http::{HttpClient, Want, read_small};
-use crate::source::retried;
+use crate::schedule::Chance;
+use crate::source::host_of;
 use crate::{Progress, Store, TransportError, transfer};
 
 /// Registries over the network. Cheap to clone; clones share logins, connections and limits.
@@ -23,11 +24,14 @@ use crate::{Progress, Store, TransportError, transfer};
 pub struct OciRegistry {
     pub(super) http: HttpClient,
     credentials: Credentials,
-    sessions: Arc<Mutex<HashMap<SessionKey, Arc<Session>>>>,
+    registries: Arc<RegistriesConf>,
+    store: Option<Store>,
+    sessions: Arc<Mutex<HashMap<SessionKey, Opened>>>,
 }
 
-/// Registry, whether plain http, CA file.
+/// Registry, or the namespace of it that has credentials of its own; whether plain http; CA file.
 type SessionKey = (String, bool, Option<PathBuf>);
+type Opened = Arc<OnceCell<Arc<Session>>>;
 
 impl std::fmt::Debug for OciRegistry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -38,41 +42,131 @@ impl std::fmt::Debug for OciRegistry {
 impl OciRegistry {
     /// Shares connections and limits with `http`.
     pub fn new(http: HttpClient, credentials: Credentials) -> Self {
-        Self { http, credentials, sessions: Arc::default() }
+        Self { http, credentials, registries: Arc::default(), store: None, sessions: Arc::default() }
+    }
+
+    /// Asks the mirrors of `registries.conf` before the registries themselves, and none that it blocks.
+    #[must_use]
+    pub fn with_registries(self, registries: RegistriesConf) -> Self {
+        Self { registries: Arc::new(registries), ..self }
+    }
+
+    /// Manifests and configs that the store holds are not asked for again, and what tags point at is noted there, for a
+    /// time without a network.
+    #[must_use]
+    pub fn with_store(self, store: Store) -> Self {
+        Self { store: Some(store), ..self }
     }
 
     pub(super) async fn session(&self, candidate: &ImageCandidate) -> Result<Arc<Session>, TransportError> {
-        let key = (candidate.registry.clone(), candidate.plain_http, candidate.ca_file.clone());
-        let mut sessions = self.sessions.lock().await;
-        if let Some(session) = sessions.get(&key) {
-            return Ok(Arc::clone(session));
+        let scope = self.credentials.scope(&candidate.registry, &candidate.repository);
+        let key = (scope.clone(), candidate.plain_http, candidate.ca_file.clone());
+        let opened = Arc::clone(self.sessions.lock().await.entry(key).or_default());
+        let open =
+            || async { Session::open(self.http.clients(), &self.credentials, candidate, &scope).await.map(Arc::new) };
+        opened.get_or_try_init(open).await.cloned()
+    }
+
+    /// What `registries.conf` makes of candidates. The error of one that it blocks stands in its place.
+    fn expand(&self, candidates: &[ImageCandidate], asked: &str) -> Vec<Result<ImageCandidate, TransportError>> {
+        let by_digest = asked.starts_with("sha256:");
+        let of_one = |candidate| match self.registries.candidates(candidate, by_digest) {
+            Ok(all) => all.into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(error)],
+        };
+        candidates.iter().flat_map(of_one).collect()
+    }
+
+    /// Asks one candidate after the other until one answers, those whose host is down last and once.
+    pub(super) async fn first<T, F, Fut>(
+        &self,
+        candidates: &[ImageCandidate],
+        asked: &str,
+        once: F,
+    ) -> Result<T, Vec<TransportError>>
+    where
+        F: Fn(ImageCandidate, Chance) -> Fut,
+        Fut: Future<Output = Result<T, TransportError>>,
+    {
+        let mut tried = Vec::new();
+        let mut left = Vec::new();
+        for candidate in self.expand(candidates, asked) {
+            match candidate {
+                Ok(candidate) => left.push(candidate),
+                Err(error) => tried.push(error),
+            }
         }
-        let session = Arc::new(Session::open(self.http.clients(), &self.credentials, candidate).await?);
-        sessions.insert(key, Arc::clone(&session));
-        Ok(session)
+        let schedule = &self.http.clients().schedule;
+        while let Some((candidate, chance)) = schedule.next(&mut left, |candidate| Some(host(candidate))) {
+            match once(candidate, chance).await {
+                Ok(done) => return Ok(done),
+                Err(error) if error.is_ours() => return Err(vec![error]),
+                Err(error) => {
+                    tracing::warn!(%error, "a candidate is passed over");
+                    tried.push(error);
+                }
+            }
+        }
+        Err(tried)
     }
 
     async fn resolve_one(
         &self,
         candidate: &ImageCandidate,
-        reference: &str,
+        asked: &str,
         want: Option<Digest>,
         platform: Platform,
+        chance: Chance,
     ) -> Result<ResolvedImage, TransportError> {
-        let asked = match want {
-            Some(digest) => digest.to_string(),
-            None => reference.to_owned(),
-        };
-        let reference = named(candidate, &asked)?;
+        let reference = named(candidate, asked)?;
         let session = self.session(candidate).await?;
-        let remote = Remote { http: &self.http, session: &session, reference };
-        let target = remote.read(&remote.reference).await?;
+        let remote =
+            Remote { http: &self.http, session: Some(&session), reference, store: self.store.as_ref(), chance };
         // A digest in place of a tag binds as much as one that is wanted.
         let want = want.or_else(|| asked.parse().ok());
-        resolve::resolve(&remote, target, want, platform).await
+        let target = match want.and_then(|digest| remote.kept(&digest, image::MANIFEST_LIMIT)) {
+            Some(kept) => kept,
+            None => remote.read(&remote.reference).await?,
+        };
+        let image = resolve::resolve(&remote, target, want, platform).await?;
+        if let Some(store) = self.store.as_ref().filter(|_| asked.parse::<Digest>().is_err()) {
+            store.note(&tag_key(candidate, asked), &image.target.digest.to_string())?;
+        }
+        Ok(image)
     }
 
-    async fn fetch_blob(
+    /// From the store alone: what the tag pointed at when it was last asked.
+    async fn resolve_kept(
+        &self,
+        candidates: &[ImageCandidate],
+        asked: &str,
+        platform: Platform,
+    ) -> Result<ResolvedImage, TransportError> {
+        let name = candidates.first().map(|c| format!("{}/{}", c.registry, c.repository)).unwrap_or_default();
+        let absent = || TransportError::NotCached { what: format!("image {name} {asked} for {platform}") };
+        let store = self.store.as_ref().ok_or_else(absent)?;
+        for candidate in self.expand(candidates, asked).into_iter().flatten() {
+            let digest = match asked.parse::<Digest>() {
+                Ok(digest) => digest,
+                Err(_) => match store.noted(&tag_key(&candidate, asked))?.and_then(|noted| noted.parse().ok()) {
+                    Some(digest) => digest,
+                    None => continue,
+                },
+            };
+            let reference = named(&candidate, asked)?;
+            let remote =
+                Remote { http: &self.http, session: None, reference, store: Some(store), chance: Chance::default() };
+            let Some(target) = remote.kept(&digest, image::MANIFEST_LIMIT) else { continue };
+            match resolve::resolve(&remote, target, Some(digest), platform).await {
+                Err(TransportError::NotCached { .. }) => {}
+                other => return other,
+            }
+        }
+        Err(absent())
+    }
+
+    /// Brings one blob into the store from the first candidate that gives it.
+    pub async fn fetch_blob(
         &self,
         candidates: &[ImageCandidate],
         blob: &Descriptor,
@@ -86,23 +180,53 @@ impl OciRegistry {
             progress(blob.size, Some(blob.size));
             return Ok(());
         }
-        let mut tried = Vec::new();
-        for candidate in candidates {
-            match self.fetch_blob_from(candidate, &want, store, progress).await {
-                Ok(()) => return Ok(()),
-                Err(error) if error.is_ours() => return Err(error),
-                Err(error) => {
-                    tracing::warn!(%error, "a candidate is passed over");
-                    tried.push(error);
+        let what = || format!("blob {} ({})", blob.digest, blob.media_type);
+        if self.http.is_offline() {
+            return Err(TransportError::NotCached { what: what() });
+        }
+        let asked = blob.digest.to_string();
+        let want = &want;
+        self.first(candidates, &asked, |candidate, chance| async move {
+            self.fetch_blob_from(&candidate, chance, want, store, progress).await
+        })
+        .await
+        .map_err(|tried| failed(what(), tried))
+    }
+
+    /// Brings a manifest or index into the store, by its digest.
+    pub async fn fetch_manifest(
+        &self,
+        candidates: &[ImageCandidate],
+        manifest: &Descriptor,
+        store: &Store,
+    ) -> Result<(), TransportError> {
+        if store.holds(&manifest.digest, manifest.size)? {
+            return Ok(());
+        }
+        let what = || format!("manifest {}", manifest.digest);
+        if self.http.is_offline() {
+            return Err(TransportError::NotCached { what: what() });
+        }
+        let asked = &manifest.digest.to_string();
+        let bytes = self.first(candidates, asked, |candidate, chance| async move {
+            let reference = named(&candidate, asked)?;
+            let bytes = self.session(&candidate).await?.manifest(&reference, chance).await?;
+            match Digest::of(&bytes) {
+                found if found == manifest.digest => Ok(bytes),
+                found => {
+                    let origin = reference.whole();
+                    Err(TransportError::Mismatch { origin, expected: manifest.digest, found })
                 }
             }
-        }
-        Err(TransportError::AllFailed { what: format!("blob {} ({})", blob.digest, blob.media_type), tried })
+        });
+        let bytes = bytes.await.map_err(|tried| failed(what(), tried))?;
+        store.insert(bytes.as_slice(), Some(manifest.digest)).map(drop)
     }
 
     async fn fetch_blob_from(
         &self,
         candidate: &ImageCandidate,
+        chance: Chance,
         want: &Want,
         store: &Store,
         progress: &Progress<'_>,
@@ -111,9 +235,30 @@ impl OciRegistry {
         let session = self.session(candidate).await?;
         let reference = named(candidate, &digest.to_string())?;
         let access = Access { session: &session, reference: &reference };
-        let source = session.blob(&reference, &digest, &access)?;
+        let source = session.blob(&reference, &digest, &access, chance)?;
         transfer::fetch(self.http.clients(), &source, want, store, progress).await.map(drop)
     }
+}
+
+/// The one error of this machine, or what every candidate did.
+pub(super) fn failed(what: String, mut tried: Vec<TransportError>) -> TransportError {
+    match tried.iter().position(TransportError::is_ours) {
+        Some(at) => tried.swap_remove(at),
+        None => TransportError::AllFailed { what, tried },
+    }
+}
+
+/// Under which key the store notes what a tag points at.
+fn tag_key(candidate: &ImageCandidate, tag: &str) -> String {
+    format!("tag {}/{}:{tag}", candidate.registry, candidate.repository)
+}
+
+/// As [`Source::host`](crate::source::Source::host) has it.
+pub(super) fn host(candidate: &ImageCandidate) -> String {
+    let scheme = if candidate.plain_http { "http" } else { "https" };
+    let registry = Reference::with_tag(candidate.registry.clone(), String::new(), String::new());
+    let address = format!("{scheme}://{}/", registry.resolve_registry());
+    reqwest::Url::parse(&address).map(|url| host_of(&url)).unwrap_or(address)
 }
 
 #[async_trait]
@@ -125,19 +270,17 @@ impl Registry for OciRegistry {
         want: Option<Digest>,
         platform: Platform,
     ) -> Result<ResolvedImage, TransportError> {
-        let mut tried = Vec::new();
-        for candidate in candidates {
-            match self.resolve_one(candidate, reference, want, platform).await {
-                Ok(image) => return Ok(image),
-                Err(error) if error.is_ours() => return Err(error),
-                Err(error) => {
-                    tracing::warn!(%error, "a candidate is passed over");
-                    tried.push(error);
-                }
-            }
+        let asked = want.map_or_else(|| reference.to_owned(), |digest| digest.to_string());
+        if self.http.is_offline() {
+            return self.resolve_kept(candidates, &asked, platform).await;
         }
         let name = candidates.first().map(|c| c.repository.as_str()).unwrap_or("an image");
-        Err(TransportError::AllFailed { what: format!("{name} {reference} for {platform}"), tried })
+        let asked = &asked;
+        self.first(candidates, asked, |candidate, chance| async move {
+            self.resolve_one(&candidate, asked, want, platform, chance).await
+        })
+        .await
+        .map_err(|tried| failed(format!("{name} {reference} for {platform}"), tried))
     }
 
     async fn fetch_blobs(
@@ -167,18 +310,31 @@ impl Registry for OciRegistry {
     }
 }
 
-/// One image at one registry.
+/// One image at one registry; without a session, what the store holds of it.
 struct Remote<'a> {
     http: &'a HttpClient,
-    session: &'a Session,
+    session: Option<&'a Session>,
     reference: Reference,
+    store: Option<&'a Store>,
+    chance: Chance,
 }
 
 impl Remote<'_> {
+    /// A small blob of the store. One that was damaged there is as good as none.
+    fn kept(&self, digest: &Digest, limit: u64) -> Option<Vec<u8>> {
+        let store = self.store?;
+        store.size(digest)?;
+        store.read(digest, limit).ok().filter(|bytes| Digest::of(bytes) == *digest)
+    }
+
+    fn session(&self, digest: Option<Digest>) -> Result<&Session, TransportError> {
+        let what = || format!("{} ({})", self.reference.whole(), digest.map(|d| d.to_string()).unwrap_or_default());
+        self.session.ok_or_else(|| TransportError::NotCached { what: what() })
+    }
+
     async fn read(&self, reference: &Reference) -> Result<Vec<u8>, TransportError> {
-        let clients = self.http.clients();
-        let _permit = clients.permit(reference.resolve_registry()).await?;
-        retried(&clients.options, || self.session.manifest(reference)).await
+        let digest = reference.digest().and_then(|digest| digest.parse().ok());
+        self.session(digest)?.manifest(reference, self.chance).await
     }
 }
 
@@ -193,12 +349,19 @@ impl resolve::Content for Remote<'_> {
     }
 
     async fn manifest(&self, descriptor: &Descriptor) -> Result<Vec<u8>, TransportError> {
-        self.read(&self.reference.clone_with_digest(descriptor.digest.to_string())).await
+        match self.kept(&descriptor.digest, image::MANIFEST_LIMIT) {
+            Some(kept) => Ok(kept),
+            None => self.read(&self.reference.clone_with_digest(descriptor.digest.to_string())).await,
+        }
     }
 
     async fn config(&self, descriptor: &Descriptor) -> Result<Vec<u8>, TransportError> {
-        let access = Access { session: self.session, reference: &self.reference };
-        let source = self.session.blob(&self.reference, &descriptor.digest, &access)?;
+        if let Some(kept) = self.kept(&descriptor.digest, image::CONFIG_LIMIT) {
+            return Ok(kept);
+        }
+        let session = self.session(Some(descriptor.digest))?;
+        let access = Access { session, reference: &self.reference };
+        let source = session.blob(&self.reference, &descriptor.digest, &access, self.chance)?;
         read_small(self.http.clients(), &source, image::CONFIG_LIMIT).await
     }
 }

@@ -75,12 +75,7 @@ impl Endpoint<'_> {
 
     /// The address of `/v2/<repository>/<path>`.
     pub fn url(&self, path: &str) -> Result<Url, TransportError> {
-        let registry = self.reference.resolve_registry();
-        let text = format!("{}://{registry}/v2/{}/{path}", self.session.scheme, self.reference.repository());
-        Url::parse(&text).map_err(|e| TransportError::Setting {
-            what: format!("registry {registry}"),
-            problem: format!("makes no address: {e}"),
-        })
+        self.session.url(self.reference, path)
     }
 
     /// Sends a request and waits for the head of its answer, whatever its status; logs in again once when it is refused.
@@ -88,12 +83,12 @@ impl Endpoint<'_> {
     pub async fn send(&self, request: &Request, sent: &(dyn Fn(u64) + Send + Sync)) -> Result<Response, Attempt> {
         // Credentials of the registry are not shown to a store that it sends uploads to.
         let ours = request.url.origin() == self.url("")?.origin();
-        let mut fresh = false;
+        let mut refused = None;
         loop {
-            let authorization = if ours { self.authorize.authorization(fresh).await? } else { None };
-            let response = self.send_once(request, authorization, sent).await?;
-            if response.status() == StatusCode::UNAUTHORIZED && ours && !fresh {
-                fresh = true;
+            let authorization = if ours { self.authorize.authorization(refused.as_ref()).await? } else { None };
+            let response = self.send_once(request, authorization.clone(), sent).await?;
+            if response.status() == StatusCode::UNAUTHORIZED && ours && refused.is_none() {
+                refused = Some(authorization);
                 continue;
             }
             return Ok(response);

@@ -181,8 +181,12 @@ pub(crate) fn offered(entries: &[Entry]) -> String {
 pub(crate) fn check_config(bytes: &[u8], platform: Platform) -> Result<(), String> {
     let config: Platformed =
         serde_json::from_slice(bytes).map_err(|e| format!("a config that cannot be read ({e})"))?;
-    if config.os == platform.os() && config.architecture == platform.arch.as_str() {
-        return Ok(());
-    }
-    Err(config.text())
+    let variant = config.variant.as_deref().unwrap_or_default();
+    // The baseline of each: what is made for more (amd64/v3, arm64/v9) does not start on every host.
+    let baseline = match platform.arch {
+        kubexm_spec::Arch::Amd64 => ["", "v1"],
+        kubexm_spec::Arch::Arm64 => ["", "v8"],
+    };
+    let fits = config.os == platform.os() && config.architecture == platform.arch.as_str();
+    if fits && baseline.contains(&variant) { Ok(()) } else { Err(config.text()) }
 }

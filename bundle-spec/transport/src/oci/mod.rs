@@ -2,11 +2,14 @@
 
 mod client;
 mod credentials;
+mod digest_of;
 mod endpoint;
 pub(crate) mod image;
+mod login;
 mod push;
-mod push_login;
 mod push_upload;
+mod referrers;
+mod registries;
 pub(crate) mod resolve;
 mod session;
 
@@ -20,11 +23,18 @@ use kubexm_spec::{Digest, Platform};
 pub use bytes::Bytes;
 pub use client::OciRegistry;
 pub use credentials::Credentials;
-pub use push::{Content, Outcome, PushedManifest, Repository, referrers_tag};
+pub use push::{Content, Outcome, PushedManifest, Repository};
+pub use referrers::{Referrers, referrers_tag};
+pub use registries::RegistriesConf;
 
 pub(crate) use session::short;
 
 use crate::{Progress, Store, TransportError};
+
+/// Whether registries keep things of this type among their manifests, not among their blobs.
+pub fn is_manifest(media_type: &str) -> bool {
+    image::MANIFEST_TYPES.contains(&media_type)
+}
 
 /// A repository an image may come from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

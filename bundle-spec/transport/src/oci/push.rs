@@ -13,11 +13,12 @@ use tokio::sync::Mutex;
 
 use super::client::named;
 use super::endpoint::{Endpoint, Request};
-use super::push_login::PushLogin;
+use super::login::Login;
 use super::push_upload::Upload;
+use super::referrers::{self, Referrers, referrers_tag};
 use super::session::{Access, Session};
 use super::{ImageCandidate, OciRegistry, RawManifest, image};
-use crate::source::{Attempt, Authorize, retried};
+use crate::source::{Attempt, Authorize, Retries, retried};
 use crate::{Progress, TransportError};
 
 const DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
@@ -61,6 +62,14 @@ pub struct PushedManifest {
     /// Whether it keeps the list of referrers itself (`OCI-Subject`). If not, and the manifest has a subject, whoever
     /// pushes keeps it under the tag of the referrers tag schema.
     pub keeps_referrers: bool,
+}
+
+/// What a registry answered.
+struct Document {
+    media_type: String,
+    /// Where it goes on.
+    link: Option<String>,
+    bytes: Vec<u8>,
 }
 
 /// A repository that is pushed to or read from; one login for all its requests.
@@ -110,7 +119,8 @@ impl Repository {
         content: Arc<dyn Content>,
         progress: &Progress<'_>,
     ) -> Result<Outcome, TransportError> {
-        let _permit = self.registry.http.clients().permit(self.reference.resolve_registry()).await?;
+        let schedule = &self.registry.http.clients().schedule;
+        let _permit = schedule.permit(self.reference.resolve_registry(), Some(blob.1)).await?;
         let login = self.login();
         let endpoint = self.endpoint(&login);
         let sent = |bytes| progress(bytes, Some(blob.1));
@@ -133,7 +143,7 @@ impl Repository {
         let body = Bytes::copy_from_slice(bytes);
         let request = Request::new(Method::PUT, url.clone()).header(header::CONTENT_TYPE, media_type)?.body(body);
         let (endpoint, request, url) = (&endpoint, &request, &url);
-        let response = retried(endpoint.options, || async move {
+        let response = retried(Retries::new(endpoint.options), || async move {
             let response = endpoint.send(request, &|_| {}).await?;
             if response.status() == StatusCode::CREATED || response.status() == StatusCode::OK {
                 return Ok(response);
@@ -155,7 +165,8 @@ impl Repository {
         let endpoint = self.endpoint(&access);
         let url = endpoint.url(&format!("manifests/{reference}"))?;
         let accept = [image::MANIFEST_TYPES[2], image::MANIFEST_TYPES[0]].join(", ");
-        let Some((media_type, bytes)) = self.document(&endpoint, &url, &accept).await? else { return Ok(None) };
+        let Some(document) = self.document(&endpoint, &url, &accept).await? else { return Ok(None) };
+        let Document { media_type, bytes, .. } = document;
         let digest = Digest::of(&bytes);
         if let Some(expected) = reference.parse().ok().filter(|expected| *expected != digest) {
             return Err(TransportError::Mismatch { origin: endpoint.place(), expected, found: digest });
@@ -164,28 +175,37 @@ impl Repository {
         Ok(Some(RawManifest { descriptor, bytes }))
     }
 
-    /// The bytes of the index of what refers to a manifest: from the registry's own list, else from the tag that the
-    /// referrers tag schema names; none when there is neither.
-    pub async fn referrers(&self, subject: &Digest) -> Result<Option<Vec<u8>>, TransportError> {
+    /// What refers to a manifest, of one artifact type where the registry tells them apart: its own list, page by page, else
+    /// the one under the tag that the referrers tag schema names; an empty list when there is neither.
+    pub async fn referrers(&self, subject: &Digest, artifact_type: &str) -> Result<Referrers, TransportError> {
         let access = Access { session: &self.session, reference: &self.reference };
         let endpoint = self.endpoint(&access);
-        let url = endpoint.url(&format!("referrers/{subject}"))?;
-        if let Some((_, bytes)) = self.document(&endpoint, &url, image::MANIFEST_TYPES[0]).await? {
-            return Ok(Some(bytes));
+        let mut url = endpoint.url(&format!("referrers/{subject}"))?;
+        url.query_pairs_mut().append_pair("artifactType", artifact_type);
+        let (mut next, mut pages, mut bytes) = (Some(url), Vec::new(), 0);
+        while let Some(url) = next.take_if(|_| pages.len() < referrers::PAGES && bytes < referrers::BYTES) {
+            let Some(page) = self.document(&endpoint, &url, image::MANIFEST_TYPES[0]).await? else { break };
+            next = page.link.and_then(|link| referrers::next_page(&url, &link));
+            bytes += page.bytes.len();
+            pages.push(page.bytes);
         }
-        Ok(self.manifest(&referrers_tag(subject)).await?.map(|raw| raw.bytes))
+        if !pages.is_empty() {
+            return Ok(Referrers { pages, whole: next.is_none(), ordered: false });
+        }
+        let tag = self.manifest(&referrers_tag(subject)).await?;
+        Ok(Referrers { pages: tag.into_iter().map(|raw| raw.bytes).collect(), whole: true, ordered: true })
     }
 
-    /// A small document with its media type; none when the registry has no such thing.
+    /// A small document; none when the registry has no such thing.
     async fn document(
         &self,
         endpoint: &Endpoint<'_>,
         url: &reqwest::Url,
         accept: &str,
-    ) -> Result<Option<(String, Vec<u8>)>, TransportError> {
+    ) -> Result<Option<Document>, TransportError> {
         let request = Request::new(Method::GET, url.clone()).header(header::ACCEPT, accept)?;
         let request = &request;
-        retried(endpoint.options, || async move {
+        retried(Retries::new(endpoint.options), || async move {
             let response = endpoint.send(request, &|_| {}).await?;
             if !response.status().is_success() {
                 return match endpoint.refused(url, response).await {
@@ -195,18 +215,21 @@ impl Repository {
             }
             let told = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
             let media_type = told.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_owned();
-            Ok(Some((media_type, endpoint.body(url, response, image::MANIFEST_LIMIT).await?)))
+            let link = response.headers().get(header::LINK).and_then(|value| value.to_str().ok()).map(str::to_owned);
+            let bytes = endpoint.body(url, response, image::MANIFEST_LIMIT).await?;
+            Ok(Some(Document { media_type, link, bytes }))
         })
         .await
     }
 
-    fn login(&self) -> PushLogin<'_> {
-        PushLogin {
+    fn login(&self) -> Login<'_> {
+        Login {
             options: &self.registry.http.clients().options,
             session: &self.session,
             reference: &self.reference,
+            actions: "pull,push",
             mount_from: &self.mount_from,
-            header: &self.login,
+            shown: &self.login,
         }
     }
 
@@ -218,10 +241,4 @@ impl Repository {
             authorize,
         }
     }
-}
-
-/// The tag that holds the referrers of a manifest where the registry does not list them (distribution-spec 1.1,
-/// "Referrers Tag Schema").
-pub fn referrers_tag(subject: &Digest) -> String {
-    format!("sha256-{}", subject.hex())
 }

@@ -50,10 +50,14 @@ impl Maker {
     pub fn manifest(&self, media_type: &str, architecture: &str, layers: &[Descriptor]) -> Descriptor {
         let docker = media_type == DOCKER_MANIFEST;
         let diffs: Vec<String> = layers.iter().map(|layer| layer.digest.to_string()).collect();
-        let config = json!({
+        let (architecture, variant) = architecture.split_once('/').unwrap_or((architecture, ""));
+        let mut config = json!({
             "architecture": architecture, "os": "linux", "config": {},
             "rootfs": {"type": "layers", "diff_ids": diffs},
         });
+        if !variant.is_empty() {
+            config["variant"] = variant.into();
+        }
         let config_type = match docker {
             true => "application/vnd.docker.container.image.v1+json",
             false => "application/vnd.oci.image.config.v1+json",
@@ -73,7 +77,11 @@ impl Maker {
             .map(|(platform, descriptor)| {
                 let mut entry = serde_json::to_value(descriptor).unwrap();
                 if let Some((os, arch)) = platform.and_then(|platform| platform.split_once('/')) {
+                    let (arch, variant) = arch.split_once('/').unwrap_or((arch, ""));
                     entry["platform"] = json!({"os": os, "architecture": arch});
+                    if !variant.is_empty() {
+                        entry["platform"]["variant"] = variant.into();
+                    }
                 }
                 entry
             })
@@ -146,7 +154,7 @@ async fn a_nested_index_is_walked_and_its_middle_is_kept() {
 #[tokio::test]
 async fn images_that_cannot_be_carried_are_refused_with_the_reason() {
     type Make = fn(&Maker) -> Descriptor;
-    let table: [(&str, Make, ExitCode, &str); 9] = [
+    let table: [(&str, Make, ExitCode, &str); 11] = [
         (
             "an index entry that lies about its platform",
             |m| {
@@ -161,6 +169,21 @@ async fn images_that_cannot_be_carried_are_refused_with_the_reason() {
             |m| m.manifest(MANIFEST, "s390x", &[m.layer(1, 10)]),
             ExitCode::OriginMissing,
             "linux/s390x",
+        ),
+        (
+            "an image for newer processors only",
+            |m| m.manifest(MANIFEST, "amd64/v3", &[m.layer(1, 10)]),
+            ExitCode::OriginMissing,
+            "nothing for linux/amd64; it has linux/amd64/v3, as its config says",
+        ),
+        (
+            "an index of newer processors only",
+            |m| {
+                let v3 = m.manifest(MANIFEST, "amd64/v3", &[m.layer(1, 10)]);
+                m.index(INDEX, &[(Some("linux/amd64/v3"), v3)])
+            },
+            ExitCode::OriginMissing,
+            "nothing for linux/amd64; it has linux/amd64/v3",
         ),
         (
             "an index without the platform",
@@ -230,6 +253,21 @@ async fn images_that_cannot_be_carried_are_refused_with_the_reason() {
         let error = layout.resolve(None, None, Platform::LINUX_AMD64).await.expect_err(name);
         assert_eq!(error.exit_code(), code, "{name}: {error}");
         assert!(error.to_string().contains(text), "{name}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn arm64_v8_is_arm64_and_the_plain_entry_comes_first() {
+    let maker = Maker::new();
+    let spelled = maker.manifest(MANIFEST, "arm64/v8", &[maker.layer(1, 10)]);
+    let plain = maker.manifest(MANIFEST, "arm64", &[maker.layer(2, 10)]);
+    let only = maker.index(INDEX, &[(Some("linux/arm64/v8"), spelled.clone())]);
+    let both = maker.index(INDEX, &[(Some("linux/arm64/v8"), spelled.clone()), (Some("linux/arm64"), plain.clone())]);
+    maker.finish(&[("only", &only), ("both", &both), ("single", &spelled)]);
+    let layout = Layout::open(maker.path()).unwrap();
+    for (name, manifest) in [("only", &spelled), ("both", &plain), ("single", &spelled)] {
+        let image = layout.resolve(Some(name), None, Platform::LINUX_ARM64).await.unwrap();
+        assert_eq!(image.manifest.digest, manifest.digest, "{name}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test dies of what it did not expect")]
 
+mod care;
 mod checksums;
 mod concurrent;
 mod disk;
@@ -9,9 +10,12 @@ mod fake_registry;
 mod faults;
 mod images;
 mod kill;
+mod limits;
+mod mirrors;
 mod push;
 mod range;
 mod registries;
+mod registry_files;
 mod server;
 mod store;
 mod support;

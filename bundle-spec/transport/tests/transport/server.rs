@@ -12,6 +12,8 @@ pub struct Request {
     pub method: String,
     pub path: String,
     pub headers: Vec<(String, String)>,
+    /// What was sent with it.
+    pub body: String,
     /// How many came before it.
     pub number: usize,
 }
@@ -134,10 +136,14 @@ async fn answer(
     let headers = lines
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().to_owned()))
-        .collect();
+        .collect::<Vec<(String, String)>>();
+    let length = headers.iter().find(|(name, _)| name == "content-length").and_then(|(_, value)| value.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    stream.read_exact(&mut body).await?;
     let request = {
         let mut seen = seen.lock().unwrap();
-        let request = Request { method, path, headers, number: seen.len() };
+        let body = String::from_utf8_lossy(&body).into_owned();
+        let request = Request { method, path, headers, body, number: seen.len() };
         seen.push(request.clone());
         request
     };

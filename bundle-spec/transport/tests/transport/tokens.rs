@@ -104,17 +104,73 @@ async fn a_failed_login_is_denied_and_not_taken_for_an_anonymous_one() {
     assert!(!server.requests().iter().any(|request| request.path.contains("/manifests/")));
 }
 
+/// Distribution, "OAuth2 token authentication": the identity token is sent in a body, never in an address.
 #[tokio::test]
-async fn an_identity_token_is_refused_in_words_before_anything_is_asked() {
-    let server = Server::start(|_| Reply::new(500, "")).await;
+async fn an_identity_token_is_changed_into_one_that_opens_the_repository() {
+    let maker = Maker::new();
+    let manifest = maker.manifest(MANIFEST, "amd64", &[maker.layer(1, 100)]);
+    let (bytes, root) = (std::fs::read(maker.blob_path(&manifest.digest)).unwrap(), maker.path().join("blobs/sha256"));
+    let server = Server::start(move |request| {
+        let host = request.header("host").unwrap_or_default();
+        if request.path == "/token" {
+            let fits = request.body.contains("grant_type=refresh_token")
+                && request.body.contains("refresh_token=secret-token")
+                && request.body.contains("scope=repository%3Ateam%2Fapp%3Apull");
+            return if fits { Reply::new(200, "{\"access_token\": \"open\"}") } else { Reply::new(400, "") };
+        }
+        if request.header("authorization") != Some("Bearer open") {
+            let challenge = format!("Bearer realm=\"http://{host}/token\",service=\"test\"");
+            return Reply::new(401, "{}").header("www-authenticate", challenge);
+        }
+        match request.path.rsplit_once("sha256:").filter(|_| request.path.contains("/blobs/")) {
+            Some((_, hex)) => Reply::new(200, std::fs::read(root.join(hex)).unwrap_or_default()),
+            None => Reply::new(200, bytes.clone()).header("content-type", MANIFEST),
+        }
+    })
+    .await;
+    let dir = tempfile::tempdir().unwrap();
+    let entry = serde_json::json!({"identitytoken": "secret-token"});
+    let registry = OciRegistry::new(client(), credentials(dir.path(), server.address(), entry));
+    let image = registry.resolve(&candidate(&server), "v1", None, Platform::LINUX_AMD64).await.unwrap();
+    assert_eq!(image.manifest.digest, manifest.digest);
+    assert!(!server.requests().iter().any(|request| request.path.contains("secret-token")));
+}
+
+#[tokio::test]
+async fn an_identity_token_where_names_are_wanted_is_denied_and_never_told() {
+    let server = Server::start(|_| Reply::new(401, "").header("www-authenticate", "Basic realm=\"r\"")).await;
     let dir = tempfile::tempdir().unwrap();
     let entry = serde_json::json!({"identitytoken": "secret-token"});
     let registry = OciRegistry::new(client(), credentials(dir.path(), server.address(), entry));
     let error = registry.resolve(&candidate(&server), "v1", None, Platform::LINUX_AMD64).await.unwrap_err();
     assert_eq!(error.exit_code(), ExitCode::OriginDenied, "{error}");
     assert!(error.to_string().contains("identity token"), "{error}");
-    assert!(!error.to_string().contains("secret-token"));
-    assert!(server.requests().is_empty());
+    assert!(!format!("{error} {error:?}").contains("secret-token"));
+}
+
+/// What a registry says in `Retry-After` about a manifest is waited for, but not longer than our own limit.
+#[tokio::test]
+async fn a_registry_that_wants_rest_gets_it_up_to_a_limit() {
+    let maker = Maker::new();
+    let manifest = maker.manifest(MANIFEST, "amd64", &[maker.layer(1, 100)]);
+    let (bytes, root) = (std::fs::read(maker.blob_path(&manifest.digest)).unwrap(), maker.path().join("blobs/sha256"));
+    let manifests = AtomicUsize::new(0);
+    let server = Server::start(move |request| {
+        if !request.path.contains("/manifests/") {
+            let hex = request.path.rsplit(':').next().unwrap_or_default();
+            return Reply::new(200, std::fs::read(root.join(hex)).unwrap_or_default());
+        }
+        match manifests.fetch_add(1, Ordering::SeqCst) {
+            0 => Reply::new(429, "{}").header("retry-after", "3600"),
+            _ => Reply::new(200, bytes.clone()).header("content-type", MANIFEST),
+        }
+    })
+    .await;
+    let registry = OciRegistry::new(client(), Credentials::anonymous());
+    let begun = std::time::Instant::now();
+    registry.resolve(&candidate(&server), "v1", None, Platform::LINUX_AMD64).await.unwrap();
+    let took = begun.elapsed();
+    assert!(took >= crate::support::options().backoff_max && took.as_secs() < 60, "{took:?}");
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
-//! The login for a push: one token for the repository that is written and for those that blobs are mounted from.
+//! Logins: how a registry wants to be asked, and the token or name that it is then shown.
 //!
-//! oci-client asks for one repository at a time, and a registry mounts only from what the token may read (distribution,
-//! "Token Scope"): its token would turn every mount into an upload.
+//! For a push one token is for the repository that is written and for those that blobs are mounted from: a registry mounts
+//! only from what the token may read (distribution, "Token Scope"). oci-client asks for one repository at a time, takes a
+//! failed login for an anonymous one, and knows no identity tokens.
 
 use std::time::Duration;
 
@@ -9,48 +10,66 @@ use async_trait::async_trait;
 use base64::Engine;
 use http_auth::parser::ChallengeParser;
 use oci_distribution::Reference;
-use oci_distribution::secrets::RegistryAuth;
 use reqwest::header::{self, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
+use super::credentials::Auth;
 use super::session::Session;
 use crate::TransportError;
 use crate::clients::HttpOptions;
+use crate::schedule::Chance;
 use crate::source::{Attempt, Authorize, Source, next_chunk};
 
 /// The largest answer of a token service that is read, in bytes.
 const TOKEN_LIMIT: usize = 1 << 20;
 
-/// A login that may write one repository and read others.
-pub(crate) struct PushLogin<'a> {
+/// What was given last; none before the first login, and nothing in it where the registry is open.
+pub(crate) type Shown = Mutex<Option<Option<HeaderValue>>>;
+
+/// A login for one repository, and to read others.
+pub(crate) struct Login<'a> {
     pub options: &'a HttpOptions,
     pub session: &'a Session,
     pub reference: &'a Reference,
+    /// `pull`, or `pull,push`.
+    pub actions: &'static str,
     /// Repositories that blobs are mounted from.
     pub mount_from: &'a [String],
-    /// What was given last; none before the first login.
-    pub header: &'a Mutex<Option<Option<HeaderValue>>>,
+    pub shown: &'a Shown,
 }
 
 /// How a registry wants to be asked.
-enum Challenge {
+#[derive(Clone)]
+pub(crate) enum Challenge {
     Open,
     Basic,
     Bearer { realm: Url, service: Option<String> },
 }
 
 #[async_trait]
-impl Authorize for PushLogin<'_> {
-    async fn authorization(&self, fresh: bool) -> Result<Option<HeaderValue>, Attempt> {
-        let mut header = self.header.lock().await;
-        if let Some(header) = header.as_ref().filter(|_| !fresh) {
-            return Ok(header.clone());
+impl Authorize for Login<'_> {
+    async fn authorization(&self, refused: Option<&Option<HeaderValue>>) -> Result<Option<HeaderValue>, Attempt> {
+        let known = |shown: &Option<Option<HeaderValue>>| shown.clone().filter(|header| refused != Some(header));
+        if let Some(header) = known(&*self.shown.lock().await) {
+            return Ok(header);
         }
-        let text = match (self.challenge().await?, &self.session.auth) {
+        // Without the lock: at a registry that does not answer, nobody is to wait for the tries of the others.
+        let challenge = self.challenge(refused.is_some()).await?;
+        let mut shown = self.shown.lock().await;
+        // Of many transfers whose token has run out, the first asks for a new one.
+        if let Some(header) = known(&shown) {
+            return Ok(header);
+        }
+        let text = match (challenge, &self.session.auth) {
             (Challenge::Bearer { realm, service }, _) => Some(format!("Bearer {}", self.token(realm, service).await?)),
-            (Challenge::Basic, RegistryAuth::Basic(user, password)) => Some(basic(user, password)),
+            (Challenge::Basic, Auth::Basic(user, password)) => Some(basic(user, password)),
+            (Challenge::Basic, Auth::IdentityToken(_)) => {
+                let reason =
+                    "it has no token service, and we have an identity token for it; log in with name and password";
+                return Err(self.denied(reason.to_owned()).into());
+            }
             _ => None,
         };
         let value = text.map(HeaderValue::try_from).transpose().map_err(|_| {
@@ -60,24 +79,36 @@ impl Authorize for PushLogin<'_> {
             value.set_sensitive(true);
             value
         });
-        *header = Some(value.clone());
+        *shown = Some(value.clone());
         Ok(value)
     }
 }
 
-impl PushLogin<'_> {
+impl Login<'_> {
     fn denied(&self, reason: String) -> TransportError {
         TransportError::Denied { origin: self.reference.resolve_registry().to_owned(), reason }
     }
 
-    /// Asks for `/v2/`, where every registry says how it wants to be asked (distribution-spec, "Determining Support").
-    async fn challenge(&self) -> Result<Challenge, Attempt> {
+    /// Asks for `/v2/`, where every registry says how it wants to be asked (distribution-spec, "Determining Support"); once
+    /// for all its repositories, unless `anew`.
+    async fn challenge(&self, anew: bool) -> Result<Challenge, Attempt> {
+        let known = self.session.challenge.lock().await.clone();
+        if let Some(challenge) = known.filter(|_| !anew) {
+            return Ok(challenge);
+        }
+        let challenge = self.ask().await?;
+        *self.session.challenge.lock().await = Some(challenge.clone());
+        Ok(challenge)
+    }
+
+    async fn ask(&self) -> Result<Challenge, Attempt> {
         let text = format!("{}://{}/v2/", self.session.scheme, self.reference.resolve_registry());
         let url = Url::parse(&text).map_err(|e| TransportError::Setting {
             what: format!("registry {}", self.reference.resolve_registry()),
             problem: format!("makes no address: {e}"),
         })?;
         let source = Source::new(self.session.http.clone(), url.clone(), None);
+        let source = source.known(&self.session.clients, Chance::default());
         let response = source.send(self.options, Method::GET, None).await?;
         if response.status() != StatusCode::UNAUTHORIZED {
             if response.status().is_server_error() || response.status() == StatusCode::TOO_MANY_REQUESTS {
@@ -90,20 +121,43 @@ impl PushLogin<'_> {
         challenge.ok_or_else(|| self.denied("it wants a login of a kind that is not known".to_owned()).into())
     }
 
-    async fn token(&self, mut realm: Url, service: Option<String>) -> Result<String, Attempt> {
-        let scopes = std::iter::once(format!("repository:{}:pull,push", self.reference.repository()))
+    async fn token(&self, realm: Url, service: Option<String>) -> Result<String, Attempt> {
+        let scopes = std::iter::once(format!("repository:{}:{}", self.reference.repository(), self.actions))
             .chain(self.mount_from.iter().map(|from| format!("repository:{from}:pull")));
-        for scope in scopes {
-            realm.query_pairs_mut().append_pair("scope", &scope);
-        }
-        if let Some(service) = service {
-            realm.query_pairs_mut().append_pair("service", &service);
-        }
-        let source = Source::new(self.session.http.clone(), realm.clone(), None);
-        let mut request = self.session.http.get(realm);
-        if let RegistryAuth::Basic(user, password) = &self.session.auth {
-            request = request.basic_auth(user, Some(password));
-        }
+        let request = match &self.session.auth {
+            Auth::IdentityToken(token) => {
+                let scopes: Vec<String> = scopes.collect();
+                let mut form = realm.clone();
+                form.query_pairs_mut()
+                    .clear()
+                    .append_pair("grant_type", "refresh_token")
+                    .append_pair("client_id", "kubexm")
+                    .append_pair("service", service.as_deref().unwrap_or_default())
+                    .append_pair("scope", &scopes.join(" "))
+                    .append_pair("refresh_token", token);
+                let body = form.query().unwrap_or_default().to_owned();
+                self.session
+                    .http
+                    .post(realm.clone())
+                    .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+                    .body(body)
+            }
+            auth => {
+                let mut address = realm.clone();
+                for scope in scopes {
+                    address.query_pairs_mut().append_pair("scope", &scope);
+                }
+                if let Some(service) = service {
+                    address.query_pairs_mut().append_pair("service", &service);
+                }
+                let request = self.session.http.get(address);
+                match auth {
+                    Auth::Basic(user, password) => request.basic_auth(user, Some(password)),
+                    _ => request,
+                }
+            }
+        };
+        let source = Source::new(self.session.http.clone(), realm, None);
         let waited: Duration = self.options.connect_timeout + self.options.stall_timeout;
         let response = match tokio::time::timeout(waited, request.send()).await {
             Ok(Ok(response)) => response,

@@ -1,0 +1,33 @@
+//! What a name is at one registry, without fetching it: for those who compare, and for those who look for holes.
+
+use kubexm_spec::Digest;
+use reqwest::Method;
+
+use super::client::{host, named};
+use super::{ImageCandidate, OciRegistry, image};
+use crate::TransportError;
+use crate::schedule::Chance;
+
+impl OciRegistry {
+    /// The digest of what a tag (or `sha256:…`) points at, by a HEAD of its manifest; the manifest is read where a registry
+    /// tells none. Only this candidate is asked.
+    pub async fn digest_of(&self, candidate: &ImageCandidate, asked: &str) -> Result<Digest, TransportError> {
+        let reference = named(candidate, asked)?;
+        if self.http.is_offline() {
+            return Err(TransportError::NotCached { what: reference.whole() });
+        }
+        let once = self.http.clients().schedule.host(&host(candidate)).is_down();
+        let chance = Chance { once, others: false };
+        let session = self.session(candidate).await?;
+        let url = session.url(&reference, &format!("manifests/{asked}"))?;
+        let accept = image::MANIFEST_TYPES.join(", ");
+        let (told, _) = session.document(&reference, url, Method::HEAD, &accept, chance).await?;
+        if let Some(digest) = told {
+            return Ok(digest);
+        }
+        // What answers everything, a login page say, tells no digest either.
+        let bytes = session.manifest(&reference, chance).await?;
+        image::parse(&bytes).map_err(|problem| TransportError::Image { reference: reference.whole(), problem })?;
+        Ok(Digest::of(&bytes))
+    }
+}

@@ -1,0 +1,167 @@
+//! How fast, how much at once, and nothing at all.
+
+use std::time::{Duration, Instant};
+
+use kubexm_spec::{ExitCode, Platform};
+use kubexm_transport::{
+    Credentials, HttpClient, HttpOptions, ImageCandidate, OciRegistry, Registry, TransportError, Want,
+};
+
+use crate::images::{MANIFEST, Maker};
+use crate::server::{How, Reply, Server, file};
+use crate::support::{bytes, client, options, plain, provider, quiet, store, want};
+
+fn with(options: HttpOptions) -> HttpClient {
+    provider();
+    HttpClient::new(options).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_transfers_together_keep_to_the_rate() {
+    let server = Server::start(|request| {
+        let seed = request.path.trim_start_matches('/').parse().unwrap();
+        file(request, &bytes(seed, 1 << 20), "\"t\"")
+    })
+    .await;
+    let client = with(HttpOptions { limit_rate: Some(4 << 20), ..options() });
+    let (_dir, store) = store();
+    let begun = Instant::now();
+    let all = (1..=8u64).map(|seed| {
+        let (client, store, url) = (&client, &store, server.url(&seed.to_string()));
+        async move { client.fetch(&[plain(url)], &want(&bytes(seed, 1 << 20)), store, &quiet).await.unwrap() }
+    });
+    futures::future::join_all(all).await;
+    let took = begun.elapsed().as_secs_f64();
+    assert!((1.6..10.0).contains(&took), "8 MiB at 4 MiB a second took {took} s");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_small_files_run_at_once_where_few_large_ones_would() {
+    let server = Server::start(|request| {
+        std::thread::sleep(Duration::from_millis(100));
+        let seed = request.path.trim_start_matches('/').parse().unwrap();
+        file(request, &bytes(seed, 2000), "\"t\"")
+    })
+    .await;
+    // One large transfer would fill this budget.
+    let client = with(HttpOptions { bytes_in_flight: 8 << 20, ..options() });
+    let (_dir, store) = store();
+    let begun = Instant::now();
+    let all = (1..=64u64).map(|seed| {
+        let (client, store, url) = (&client, &store, server.url(&seed.to_string()));
+        async move { client.fetch(&[plain(url)], &want(&bytes(seed, 2000)), store, &quiet).await.unwrap() }
+    });
+    futures::future::join_all(all).await;
+    // One after the other they would wait for 6.4 s.
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_transfer_that_is_told_to_wait_makes_the_others_of_its_host_wait_too() {
+    let server = Server::start(|request| match request.number {
+        0 => Reply::new(503, "").header("retry-after", "1"),
+        _ => file(request, &bytes(7, 1000), "\"t\""),
+    })
+    .await;
+    let (_dir, store) = store();
+    let client = client();
+    let one = Want { refuse_html: true, ..Want::default() };
+    let (first, second) = (plain(server.url("first")), plain(server.url("second")));
+    let begun = Instant::now();
+    let late = async {
+        while server.requests().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        client.fetch(std::slice::from_ref(&second), &one, &store, &quiet).await.unwrap();
+        begun.elapsed()
+    };
+    let (first, late) = tokio::join!(client.fetch(std::slice::from_ref(&first), &one, &store, &quiet), late);
+    first.unwrap();
+    assert!(late >= Duration::from_secs(1), "{late:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_after_that_is_a_date_is_kept() {
+    let server = Server::start(|request| match request.number {
+        0 => {
+            let date = std::time::SystemTime::now() + Duration::from_secs(2);
+            Reply::new(429, "").header("retry-after", httpdate::fmt_http_date(date))
+        }
+        _ => file(request, &bytes(7, 1000), "\"t\""),
+    })
+    .await;
+    let (_dir, store) = store();
+    let begun = Instant::now();
+    client().fetch(&[plain(server.url("f"))], &want(&bytes(7, 1000)), &store, &quiet).await.unwrap();
+    // Dates have whole seconds.
+    assert!(begun.elapsed() >= Duration::from_millis(900), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn offline_nothing_is_asked_and_what_lacks_is_named() {
+    let body = bytes(5, 5000);
+    let served = body.clone();
+    let server = Server::start(move |request| file(request, &served, "\"t\"")).await;
+    let (_dir, store) = store();
+    let candidates = [plain(server.url("kubeadm"))];
+    let offline = with(HttpOptions { offline: true, ..options() });
+    let error = offline.fetch(&candidates, &want(&body), &store, &quiet).await.unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::OriginMissing);
+    assert!(error.to_string().contains("kubeadm") && error.to_string().contains("--offline"), "{error}");
+    assert!(matches!(offline.get_small(&candidates[0], 10).await, Err(TransportError::NotCached { .. })));
+    assert!(matches!(offline.head(&candidates[0]).await, Err(TransportError::NotCached { .. })));
+    assert!(server.requests().is_empty());
+    client().fetch(&candidates, &want(&body), &store, &quiet).await.unwrap();
+    offline.fetch(&candidates, &want(&body), &store, &quiet).await.unwrap();
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn offline_a_tag_is_what_it_was_when_it_was_last_asked() {
+    let maker = Maker::new();
+    let manifest = maker.manifest(MANIFEST, "amd64", &[maker.layer(1, 1000)]);
+    let bytes = std::fs::read(maker.blob_path(&manifest.digest)).unwrap();
+    let root = maker.path().join("blobs/sha256");
+    let server = Server::start(move |request| match request.path.rsplit_once("/blobs/sha256:") {
+        Some((_, hex)) => Reply::new(200, std::fs::read(root.join(hex)).unwrap_or_default()),
+        None => Reply::new(200, bytes.clone()).header("content-type", MANIFEST),
+    })
+    .await;
+    let candidates = [ImageCandidate { plain_http: true, ..ImageCandidate::new(server.address(), "team/app") }];
+    let (_dir, store) = store();
+    let online = OciRegistry::new(client(), Credentials::anonymous()).with_store(store.clone());
+    let offline = with(HttpOptions { offline: true, ..options() });
+    let offline = OciRegistry::new(offline, Credentials::anonymous()).with_store(store.clone());
+    let amd64 = Platform::LINUX_AMD64;
+    let error = offline.resolve(&candidates, "v1", None, amd64).await.unwrap_err();
+    assert!(matches!(error, TransportError::NotCached { .. }), "{error}");
+    let image = online.resolve(&candidates, "v1", None, amd64).await.unwrap();
+    image.keep(&store).unwrap();
+    let asked = server.requests().len();
+    assert_eq!(offline.resolve(&candidates, "v1", None, amd64).await.unwrap(), image);
+    assert_eq!(offline.resolve(&candidates, "v2", Some(manifest.digest), amd64).await.unwrap().target, image.target);
+    let error = offline.fetch_blobs(&candidates, &image.blobs(), &store, &quiet).await.unwrap_err();
+    assert!(error.to_string().contains(&image.layers[0].digest.to_string()), "{error}");
+    assert_eq!(server.requests().len(), asked);
+    // With a network the tag is asked again, and only the tag: the rest is known by digest.
+    online.resolve(&candidates, "v1", None, amd64).await.unwrap();
+    let more: Vec<String> = server.requests()[asked..].iter().map(|request| request.path.clone()).collect();
+    assert_eq!(more, ["/v2/team/app/manifests/v1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blob_that_is_cut_again_and_again_comes_without_a_byte_twice() {
+    let body = bytes(8, 2 << 20);
+    let served = body.clone();
+    let server = Server::start(move |request| {
+        let left = served.len() - request.offset().unwrap_or(0);
+        file(request, &served, "\"t\"").how(How::Cut(left.min(200_001)))
+    })
+    .await;
+    let (_dir, store) = store();
+    client().fetch(&[plain(server.url("f"))], &want(&body), &store, &quiet).await.unwrap();
+    let offsets: Vec<usize> = server.requests().iter().map(|request| request.offset().unwrap_or(0)).collect();
+    let expected: Vec<usize> = (0..body.len()).step_by(200_001).collect();
+    assert_eq!(offsets, expected);
+}

@@ -1,0 +1,108 @@
+//! Files of this machine that say how registries are spoken to: helpers, registries.conf.
+
+use std::os::unix::fs::PermissionsExt;
+
+use kubexm_spec::{ExitCode, Platform};
+use kubexm_transport::{Credentials, ImageCandidate, OciRegistry, RegistriesConf, Registry};
+
+use crate::images::{MANIFEST, Maker};
+use crate::server::{Reply, Request, Server};
+use crate::support::{client, quiet, store};
+
+/// An image behind `builder:sesame`.
+fn guarded(maker: &Maker) -> impl Fn(&Request) -> Reply + Send + Sync + 'static {
+    let manifest = maker.manifest(MANIFEST, "amd64", &[maker.layer(1, 1000)]);
+    let bytes = std::fs::read(maker.blob_path(&manifest.digest)).unwrap();
+    let root = maker.path().join("blobs/sha256");
+    move |request| {
+        if request.header("authorization") != Some("Basic YnVpbGRlcjpzZXNhbWU=") {
+            return Reply::new(401, "{}").header("www-authenticate", "Basic realm=\"test\"");
+        }
+        match request.path.rsplit_once("/blobs/sha256:") {
+            Some((_, hex)) => Reply::new(200, std::fs::read(root.join(hex)).unwrap_or_default()),
+            None => Reply::new(200, bytes.clone()).header("content-type", MANIFEST),
+        }
+    }
+}
+
+fn candidate(registry: &str) -> [ImageCandidate; 1] {
+    [ImageCandidate { plain_http: true, ..ImageCandidate::new(registry, "team/app") }]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_helper_opens_its_registry_and_is_asked_once() {
+    let maker = Maker::new();
+    let server = Server::start(guarded(&maker)).await;
+    let dir = tempfile::tempdir().unwrap();
+    let helper = dir.path().join("docker-credential-kubexm-test");
+    let log = dir.path().join("asked");
+    let script = format!(
+        "#!/bin/sh\nread -r server\necho \"$1 $server\" >> {}\necho '{{\"Username\": \"builder\", \"Secret\": \"sesame\"}}'\n",
+        log.display()
+    );
+    std::fs::write(&helper, script).unwrap();
+    std::fs::set_permissions(&helper, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap());
+    let config = serde_json::json!({"credHelpers": {server.address(): "kubexm-test"}});
+    std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+    let test = std::env::current_exe().unwrap();
+    // The program under test runs in a process of its own, so that `PATH` is its own.
+    let output = tokio::process::Command::new(test)
+        .args(["--exact", "registry_files::a_child_that_asks_a_registry", "--nocapture"])
+        .env("PATH", path)
+        .env("KUBEXM_TRANSPORT_TEST_REGISTRY", format!("{} {}", dir.path().display(), server.address()))
+        .output()
+        .await
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::read_to_string(log).unwrap(), format!("get {}\n", server.address()));
+}
+
+/// Run by the test above; without its variable there is nothing to do.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_asks_a_registry() {
+    let Ok(arguments) = std::env::var("KUBEXM_TRANSPORT_TEST_REGISTRY") else { return };
+    let (dir, registry) = arguments.split_once(' ').unwrap();
+    let client = OciRegistry::new(client(), Credentials::docker_config_dir(dir));
+    let candidates = candidate(registry);
+    let image = client.resolve(&candidates, "v1", None, Platform::LINUX_AMD64).await.unwrap();
+    let (_dir, store) = store();
+    client.fetch_blobs(&candidates, &image.blobs(), &store, &quiet).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mirror_of_registries_conf_is_asked_first_with_its_own_credentials_and_upstream_when_it_has_nothing() {
+    let maker = Maker::new();
+    let (full, empty) = (Server::start(guarded(&maker)).await, Server::start(|_| Reply::new(404, "{}")).await);
+    let dir = tempfile::tempdir().unwrap();
+    let conf = dir.path().join("registries.conf");
+    let mirror =
+        |server: &Server| format!("[[registry.mirror]]\nlocation = \"{}\"\ninsecure = true\n", server.address());
+    let text = format!("[[registry]]\nprefix = \"upstream.invalid\"\n{}{}", mirror(&empty), mirror(&full));
+    std::fs::write(&conf, text).unwrap();
+    let auths = serde_json::json!({"auths": {full.address(): {"username": "builder", "password": "sesame"}}});
+    std::fs::write(dir.path().join("auth.json"), auths.to_string()).unwrap();
+    let client = OciRegistry::new(client(), Credentials::file(dir.path().join("auth.json")))
+        .with_registries(RegistriesConf::read(&[conf], true).unwrap());
+    let candidates = [ImageCandidate::new("upstream.invalid", "team/app")];
+    let image = client.resolve(&candidates, "v1", None, Platform::LINUX_AMD64).await.unwrap();
+    assert_eq!(image.answered_by, format!("{}/team/app", full.address()));
+    let (_dir, store) = store();
+    client.fetch_blobs(&candidates, &image.blobs(), &store, &quiet).await.unwrap();
+    assert!(empty.requests().iter().any(|request| request.path == "/v2/team/app/manifests/v1"));
+    assert!(!empty.requests().iter().any(|request| request.header("authorization").is_some()));
+}
+
+#[tokio::test]
+async fn what_registries_conf_blocks_is_not_asked() {
+    let server = Server::start(|_| Reply::new(500, "")).await;
+    let dir = tempfile::tempdir().unwrap();
+    let conf = dir.path().join("registries.conf");
+    std::fs::write(&conf, format!("[[registry]]\nlocation = \"{}\"\nblocked = true\n", server.address())).unwrap();
+    let registries = RegistriesConf::read(&[conf], true).unwrap();
+    let client = OciRegistry::new(client(), Credentials::anonymous()).with_registries(registries);
+    let error = client.resolve(&candidate(server.address()), "v1", None, Platform::LINUX_AMD64).await.unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::OriginDenied, "{error}");
+    assert!(error.to_string().contains("registries.conf"), "{error}");
+    assert!(server.requests().is_empty());
+}
