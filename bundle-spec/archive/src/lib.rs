@@ -64,4 +64,4 @@ pub use source::ReadAt;
 pub use stream::{Streamed, verify_stream};
 pub use values::{TooManyValues, check_values};
 pub use verify::{verify, verify_quick};
-pub use write::{Contents, Delta, Input, Open, Options, Written, write, write_contents};
+pub use write::{Contents, Delta, Input, Open, Options, Written, bundle_id_of, write, write_contents};

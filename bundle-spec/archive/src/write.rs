@@ -121,13 +121,8 @@ pub fn write_contents(
     options: &Options,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Written, ArchiveError> {
-    let Contents { manifest, inputs, delta, signatures } = contents;
-    let stored = inputs.iter().map(|i| StoredMember { name: i.name.clone(), encoding: i.encoding }).collect();
-    let layout = Layout::new(options.level, stored, delta.base, delta.left_out);
-    check(manifest, &layout, &inputs, options)?;
-    let unwritable = |e: serde_json::Error| ArchiveError::Unwritable { problem: format!("its manifest: {e}") };
-    let manifest_json = manifest.canonical_json().map_err(unwritable)?;
-    let layout_json = layout.canonical_json().map_err(unwritable)?;
+    let (manifest_json, layout_json) = documents(&contents, options)?;
+    let Contents { inputs, signatures, .. } = contents;
     let manifest_digest = Digest::of(&manifest_json);
     let bundle_id = bundle_id(&manifest_json, &layout_json);
     let room = signature_room::encode(signatures)
@@ -163,6 +158,21 @@ pub fn write_contents(
     })?;
     let (size, files) = file.finish(digests)?;
     Ok(Written { size, manifest: manifest_digest, bundle_id, files })
+}
+
+/// What would name the bytes of a bundle that is written of these contents; refused as [`write_contents`] refuses them.
+pub fn bundle_id_of(contents: &Contents<'_>, options: &Options) -> Result<Digest, ArchiveError> {
+    documents(contents, options).map(|(manifest_json, layout_json)| bundle_id(&manifest_json, &layout_json))
+}
+
+/// manifest.json and layout.json.
+fn documents(contents: &Contents<'_>, options: &Options) -> Result<(Vec<u8>, Vec<u8>), ArchiveError> {
+    let Contents { manifest, inputs, delta, .. } = contents;
+    let stored = inputs.iter().map(|i| StoredMember { name: i.name.clone(), encoding: i.encoding }).collect();
+    let layout = Layout::new(options.level, stored, delta.base, delta.left_out.clone());
+    check(manifest, &layout, inputs, options)?;
+    let unwritable = |e: serde_json::Error| ArchiveError::Unwritable { problem: format!("its manifest: {e}") };
+    Ok((manifest.canonical_json().map_err(unwritable)?, layout.canonical_json().map_err(unwritable)?))
 }
 
 /// The split in bytes (whole MiB) that is certain to hold so many frames of so many bytes in all.

@@ -10,7 +10,8 @@ use kubexm_terminal::{Display, Failure, bytes};
 use kubexm_transport::Store;
 use serde_json::json;
 
-use super::push::{address, candidate, registry, runtime};
+use super::fetching::runtime;
+use super::push::{address, candidate, registry};
 use super::written::writable;
 use crate::home;
 

@@ -10,6 +10,7 @@ use kubexm_terminal::{Display, Failure, bytes};
 use kubexm_transport::{HttpClient, HttpOptions, ImageCandidate, OciRegistry};
 use serde_json::json;
 
+use super::fetching::runtime;
 use super::{input, network, sbom};
 
 /// Put a bundle into an OCI registry, as one artifact
@@ -130,10 +131,4 @@ pub fn registry(jobs: u16) -> Result<OciRegistry, Failure> {
     let options = HttpOptions { parallel: jobs, parallel_per_host: jobs, ..HttpOptions::default() };
     let http = HttpClient::new(options).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
     Ok(OciRegistry::new(http, network::credentials()))
-}
-
-/// Threads for what waits.
-pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Runtime::new()
-        .map_err(|e| Failure::new(ExitCode::Internal, format!("cannot start worker threads: {e}")))
 }

@@ -1,6 +1,7 @@
 //! `pull` of what is stopped, missing, or was put into the registry by somebody else.
 
-use kubexm_archive::members;
+use kubexm_archive::{Signature, members, signature_room};
+use kubexm_builder::oci::referrer::{LOOKS, Referrer, SIGNATURE_TYPE, Subject};
 use kubexm_spec::{Digest, ExitCode};
 use kubexm_transport::oci::Repository;
 use kubexm_transport::{Credentials, HttpClient, HttpOptions, ImageCandidate, OciRegistry};
@@ -8,9 +9,11 @@ use serde_json::Value;
 
 use crate::push::{data, site};
 use crate::registry::{Registry, Setup};
+use crate::server::{Reply, Server};
 use crate::site::{Site, bundles, digest, says};
 
 const TITLE: &str = "org.opencontainers.image.title";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// Does something with a repository of the registry, as any client could.
@@ -184,6 +187,127 @@ fn a_signature_that_is_none_is_left_out_with_a_warning() {
     let ended = site.run(&["pull", &registry.oci("a:v1"), "-o", "back.tar.zst", "--plain-http"]).must(ExitCode::Ok);
     says(&ended.err, &["warning", "listed as a signature and is none", "unsigned"]);
     assert_eq!(digest(&site.path("back.tar.zst")), digest(&site.path("out.tar.zst")));
+}
+
+/// A referrer with one signature by a key of that number, and its layer.
+fn signed(subject: Subject, key: usize) -> (Vec<u8>, Vec<u8>) {
+    let signature = Signature { key_id: format!("{key:032x}"), alg: "ed25519".to_owned(), sig: "AAAA".to_owned() };
+    let referrer = Referrer::signature(signature_room::encode(&[signature]).unwrap());
+    (referrer.to_json(subject), referrer.content)
+}
+
+fn entry(manifest: &[u8]) -> Value {
+    serde_json::json!({
+        "artifactType": SIGNATURE_TYPE, "digest": Digest::of(manifest), "size": manifest.len(), "mediaType": MANIFEST,
+    })
+}
+
+/// Whose signatures are in a bundle, by number.
+fn keys(bundle: &std::path::Path) -> Vec<usize> {
+    let bundle = kubexm_archive::Bundle::open(bundle).unwrap();
+    let number = |signature: &Signature| usize::from_str_radix(&signature.key_id, 16).unwrap();
+    let mut keys: Vec<_> = bundle.signatures().iter().map(number).collect();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn of_more_signatures_than_are_looked_at_the_newest_come_and_it_is_said_that_some_do_not() {
+    let (registry, site) = pushed();
+    with(&registry, "a", async |to| {
+        let subject = to.manifest("v1").await.unwrap().unwrap().descriptor;
+        blob(to, b"{}").await;
+        let mut entries = Vec::new();
+        for n in 0..LOOKS + 3 {
+            let (manifest, layer) = signed(Subject { digest: subject.digest, size: subject.size }, n);
+            blob(to, &layer).await;
+            to.push_manifest(&Digest::of(&manifest).to_string(), MANIFEST, &manifest).await.unwrap();
+            entries.push(entry(&manifest));
+        }
+        let list = serde_json::json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": entries});
+        let tag = kubexm_transport::oci::referrers_tag(&subject.digest);
+        to.push_manifest(&tag, INDEX, list.to_string().as_bytes()).await.unwrap();
+    });
+    let ended = site.run(&["pull", &registry.oci("a:v1"), "-o", "back.tar.zst", "--plain-http"]).must(ExitCode::Ok);
+    says(&ended.err, &["warning: 3 listed signatures are left out: the newest 32"]);
+    assert_eq!(keys(&site.path("back.tar.zst")), (3..LOOKS + 3).collect::<Vec<_>>());
+}
+
+/// A registry that lists referrers itself, one a page, as no registry of Debian does. Answers `GET` only.
+fn paging(files: Vec<(String, Vec<u8>)>, pages: Vec<Value>, endless: bool) -> Server {
+    Server::start(move |request| {
+        let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
+        if path.starts_with("v2/a/referrers/") {
+            let filter = format!("artifactType={}", SIGNATURE_TYPE.replace('/', "%2F"));
+            assert!(query.contains(&filter), "{query}");
+            let number: usize = query.split("page=").nth(1).map_or(0, |page| page.parse().unwrap());
+            let list = serde_json::json!({
+                "schemaVersion": 2, "mediaType": INDEX, "manifests": [pages[number % pages.len()]],
+            });
+            let reply = Reply::new(200, list.to_string()).header("content-type", INDEX);
+            return match number + 1 {
+                next if next < pages.len() || endless => {
+                    reply.header("link", format!("</{path}?{filter}&page={next}>; rel=\"next\""))
+                }
+                _ => reply,
+            };
+        }
+        if path == "v2/" {
+            return Reply::new(200, "{}");
+        }
+        match files.iter().find(|(name, _)| *name == path) {
+            Some((_, bytes)) => crate::server::file(request, bytes).header("content-type", MANIFEST),
+            None => Reply::new(404, ""),
+        }
+    })
+}
+
+#[test]
+fn signatures_on_every_page_of_a_registrys_own_list_come_and_a_list_without_end_is_given_up() {
+    let (registry, site) = pushed();
+    let subject = registry.raw("a:v1");
+    let at = Subject { digest: Digest::of(&subject), size: subject.len() as u64 };
+    let mut files = vec![("v2/a/manifests/v1".to_owned(), subject.clone())];
+    let document: Value = serde_json::from_slice(&subject).unwrap();
+    for layer in document["layers"].as_array().unwrap() {
+        let digest: Digest = layer["digest"].as_str().unwrap().parse().unwrap();
+        files.push((format!("v2/a/blobs/{digest}"), std::fs::read(registry.data(&digest.hex())).unwrap()));
+    }
+    let mut pages = Vec::new();
+    for n in 0..5 {
+        let (manifest, layer) = signed(at, n);
+        pages.push(entry(&manifest));
+        files.push((format!("v2/a/blobs/{}", Digest::of(&layer)), layer));
+        files.push((format!("v2/a/manifests/{}", Digest::of(&manifest)), manifest));
+    }
+    for (endless, warning) in [(false, ""), (true, "warning: the registry lists more than is asked for")] {
+        let server = paging(files.clone(), pages.clone(), endless);
+        let address = format!("oci://{}/a:v1", server.address());
+        let ended = site.run(&["pull", &address, "-o", "back.tar.zst", "--plain-http"]).must(ExitCode::Ok);
+        says(&ended.err, &["5 signatures, not checked", warning]);
+        assert_eq!(ended.err.contains("warning"), endless, "{}", ended.err);
+        assert_eq!(keys(&site.path("back.tar.zst")), [0, 1, 2, 3, 4]);
+        assert!(server.requests().len() < 100, "{}", server.requests().len());
+    }
+}
+
+#[test]
+fn a_file_that_is_there_stays_where_the_artifact_would_make_another_than_its_layout_says() {
+    let (registry, site) = pushed();
+    forge(&registry, async |to, manifest| {
+        let bundle = kubexm_archive::Bundle::open(&site.path("out.tar.zst")).unwrap();
+        let mut layout = bundle.read(members::LAYOUT, 1 << 20).unwrap();
+        // The same document, and other bytes than those that this program writes.
+        layout.push(b'\n');
+        let mut descriptor = blob(to, &layout).await;
+        descriptor["annotations"] = manifest["layers"][1]["annotations"].clone();
+        manifest["layers"][1] = descriptor;
+    });
+    site.write("back.tar.zst", "mine");
+    says(&refused(&registry, &site, ExitCode::OriginMismatch), &["layout.json"]);
+    assert_eq!(std::fs::read(site.path("back.tar.zst")).unwrap(), b"mine");
+    let fetched = std::fs::read_dir(site.path("c/blobs/sha256")).unwrap().count();
+    assert!(fetched <= 2, "{fetched} blobs were fetched for a file that cannot be");
 }
 
 #[test]

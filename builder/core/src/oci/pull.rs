@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{ArchiveError, Contents, Delta, Input, Layout, Options, SIGNATURE_ROOM, Signature, Written};
-use kubexm_archive::{check_values, members, signature_room, write_contents};
+use kubexm_archive::{bundle_id_of, check_values, members, signature_room, write_contents};
 use kubexm_spec::digest::Hasher;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::lock::Descriptor;
@@ -80,13 +80,20 @@ pub async fn pull(pull: &Pull<'_>, report: Report<'_>) -> Result<Pulled, OciErro
         return Err(OciError::Encoder { place, theirs: head.layout.encoder });
     }
     let signatures = signatures(pull, &repository, &raw.descriptor.digest, report).await?;
-    fetch(pull, rest, Some("pull"), report).await?;
-    report(EventKind::Phase { name: "pack".to_owned() });
-    let written = pack(pull, &head, &signatures, report)?;
-    if !recoded && written.bundle_id != head.bundle_id {
+    let contents = contents(pull, &head, &signatures);
+    let options = Options { level: head.layout.level, threads: pull.threads, ..Options::default() };
+    let id = bundle_id_of(&contents, &options).map_err(|e| unwritable(e, &place))?;
+    if !recoded && id != head.bundle_id {
         let problem = "the file that its layout.json describes has another layout.json".to_owned();
         return Err(wrong(ArtifactError::Broken(problem)));
     }
+    fetch(pull, rest, Some("pull"), report).await?;
+    report(EventKind::Phase { name: "pack".to_owned() });
+    let progress = |done, total| {
+        let (what, unit) = ("pack".to_owned(), "bytes".to_owned());
+        report(EventKind::Progress { what, done, total: Some(total), unit });
+    };
+    let written = write_contents(pull.target, contents, &options, &progress).map_err(|e| unwritable(e, &place))?;
     let delta = head.layout.is_delta();
     Ok(Pulled { digest: raw.descriptor.digest, written, signatures: signatures.len(), delta, recoded })
 }
@@ -155,15 +162,30 @@ async fn signatures(
     subject: &Digest,
     report: Report<'_>,
 ) -> Result<Vec<Signature>, OciError> {
-    let Some(index) = repository.referrers(subject).await? else { return Ok(Vec::new()) };
+    let referrers = repository.referrers(subject, SIGNATURE_TYPE).await?;
+    let warn = |text| report(EventKind::Warning { text });
+    let mut listed = Vec::new();
+    for page in &referrers.pages {
+        match referrer::listed(page, SIGNATURE_TYPE) {
+            Ok(more) => listed.extend(more),
+            Err(error) => warn(format!("{error}; signatures in it are left out")),
+        }
+    }
+    let (chosen, left_out) = referrer::looked_at(listed, referrers.ordered);
+    if left_out > 0 {
+        let which = if referrers.ordered { "the newest" } else { "always the same" };
+        warn(format!("{left_out} listed signatures are left out: {which} {} are taken", referrer::LOOKS));
+    }
+    if !referrers.whole {
+        warn("the registry lists more than is asked for; signatures beyond that are left out".to_owned());
+    }
     let mut rooms = Vec::new();
-    let listed = referrer::listed(&index, SIGNATURE_TYPE).unwrap_or_default();
-    for digest in listed {
+    for digest in chosen {
         match room(pull, repository, subject, &digest).await {
             Ok(room) => rooms.push(room),
-            Err(OciError::Artifact { source, .. }) => report(EventKind::Warning {
-                text: format!("{digest} is listed as a signature and is none ({source}); it is left out"),
-            }),
+            Err(OciError::Artifact { source, .. }) => {
+                warn(format!("{digest} is listed as a signature and is none ({source}); it is left out"));
+            }
             Err(error) => return Err(error),
         }
     }
@@ -204,8 +226,8 @@ async fn room(
     signature_room::decode(&pull.store.read(&layer.digest, layer.size)?).map_err(broken)
 }
 
-/// Writes the file with the level and encodings of its layout.json.
-fn pack(pull: &Pull<'_>, head: &Head, signatures: &[Signature], report: Report<'_>) -> Result<Written, OciError> {
+/// What the file is made of, with the encodings of its layout.json.
+fn contents<'a>(pull: &Pull<'_>, head: &'a Head, signatures: &'a [Signature]) -> Contents<'a> {
     let mut listed = head.manifest.members.iter();
     let mut inputs = Vec::with_capacity(head.layout.members.len());
     for stored in &head.layout.members {
@@ -216,20 +238,17 @@ fn pack(pull: &Pull<'_>, head: &Head, signatures: &[Signature], report: Report<'
         inputs.push(Input { name, size, sha256, encoding, open: Box::new(open) });
     }
     let delta = Delta { base: head.layout.base, left_out: head.layout.left_out.clone() };
-    let contents = Contents { manifest: &head.manifest, inputs, delta, signatures };
-    let options = Options { level: head.layout.level, threads: pull.threads, ..Options::default() };
-    let progress = |done, total| {
-        let (what, unit) = ("pack".to_owned(), "bytes".to_owned());
-        report(EventKind::Progress { what, done, total: Some(total), unit });
-    };
-    write_contents(pull.target, contents, &options, &progress).map_err(|error| match error {
-        // What the registry had contradicts itself; nothing of ours is at fault.
-        ArchiveError::Unwritable { problem } => OciError::Artifact {
-            place: format!("{}/{} {}", pull.from.registry, pull.from.repository, pull.wanted),
-            source: ArtifactError::Broken(problem),
-        },
+    Contents { manifest: &head.manifest, inputs, delta, signatures }
+}
+
+/// What the registry had contradicts itself; nothing of ours is at fault.
+fn unwritable(error: ArchiveError, place: &str) -> OciError {
+    match error {
+        ArchiveError::Unwritable { problem } => {
+            OciError::Artifact { place: place.to_owned(), source: ArtifactError::Broken(problem) }
+        }
         other => other.into(),
-    })
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What refers to a bundle in a registry: its signatures, its bill of materials (image-spec 1.1, "subject").
 
+use std::collections::HashSet;
+
 use kubexm_archive::members;
 use kubexm_spec::Digest;
 use serde::Deserialize;
@@ -93,8 +95,8 @@ struct Entry {
     artifact_type: String,
 }
 
-/// The digests of one kind in a list of referrers, at most [`LOOKS`]. Anybody may add to such a list: what cannot be read
-/// in it is passed over.
+/// The digests of one kind in a list of referrers, in its order. Anybody may add to such a list: what cannot be read in it
+/// is passed over.
 pub fn listed(index: &[u8], artifact_type: &str) -> Result<Vec<Digest>, ArtifactError> {
     let broken = |problem: String| ArtifactError::Broken(format!("its list of referrers: {problem}"));
     if index.len() > MANIFEST_LIMIT {
@@ -102,7 +104,23 @@ pub fn listed(index: &[u8], artifact_type: &str) -> Result<Vec<Digest>, Artifact
     }
     let index: Index = serde_json::from_slice(index).map_err(|e| broken(e.to_string()))?;
     let fitting = index.manifests.iter().filter(|entry| entry.artifact_type == artifact_type);
-    Ok(fitting.filter_map(|entry| entry.digest.parse().ok()).take(LOOKS).collect())
+    Ok(fitting.filter_map(|entry| entry.digest.parse().ok()).collect())
+}
+
+/// Those that are looked at, at most [`LOOKS`], and how many are left out: the last ones of a list that is in the order in
+/// which it grew, which are the newest; of another the last by digest, so that every pull takes the same.
+pub fn looked_at(mut listed: Vec<Digest>, ordered: bool) -> (Vec<Digest>, usize) {
+    if !ordered {
+        listed.sort_unstable();
+    }
+    let mut seen = HashSet::new();
+    // Of one that is listed twice, the later place counts.
+    listed.reverse();
+    listed.retain(|digest| seen.insert(*digest));
+    let left_out = listed.len().saturating_sub(LOOKS);
+    listed.truncate(LOOKS);
+    listed.reverse();
+    (listed, left_out)
 }
 
 /// The list for the tag of the referrers tag schema, with `added` in it; nothing when it is there already. What others
@@ -129,4 +147,23 @@ pub fn with(index: Option<&[u8]>, added: &[(&Referrer, Subject)]) -> Result<Opti
         }));
     }
     Ok((manifests.len() > before).then(|| list.to_string().into_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_are_looked_at_and_of_a_list_in_any_order_always_the_same() {
+        let all: Vec<Digest> = (0..40).map(|n: u32| Digest::of(n.to_string())).collect();
+        assert_eq!(looked_at(all.clone(), true), (all[8..].to_vec(), 8));
+        let mut turned = all.clone();
+        turned.rotate_left(17);
+        let (some, left_out) = looked_at(turned, false);
+        assert_eq!((some.len(), left_out), (LOOKS, 8));
+        assert_eq!(looked_at(all.clone(), false), (some, 8));
+        // Listed again is listed anew, and counts once.
+        let again = [&all[..32], &all[..1]].concat();
+        assert_eq!(looked_at(again, true), ([&all[1..32], &all[..1]].concat(), 0));
+    }
 }
