@@ -9,6 +9,7 @@ pub mod build;
 pub mod complete;
 pub mod copy;
 pub mod diff;
+pub mod disk;
 mod error;
 pub mod extract;
 pub mod fetch;

@@ -19,12 +19,13 @@ pub fn path_of(bundle: &Path) -> PathBuf {
 /// Writes them, for files that lie beside.
 pub fn write(sums: &Path, files: &[(Digest, String)]) -> Result<(), ArchiveError> {
     let partial = Partial::create(sums)?;
-    let mut text = String::new();
-    for (digest, name) in files {
-        text.push_str(&format!("{}  {name}\n", digest.hex()));
-    }
-    partial.file().write_all(text.as_bytes()).map_err(io_error("write", partial.path()))?;
+    partial.file().write_all(text(files).as_bytes()).map_err(io_error("write", partial.path()))?;
     partial.commit()
+}
+
+/// The lines, as `sha256sum` writes them.
+pub fn text(files: &[(Digest, String)]) -> String {
+    files.iter().map(|(digest, name)| format!("{}  {name}\n", digest.hex())).collect()
 }
 
 /// Reads them; lines of another form are an error.

@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -46,6 +47,24 @@ impl Signer {
             algorithm: key.algorithm().name(),
             key_id: key.id().to_string(),
         })
+    }
+
+    /// Whether there is such a program to start: told before other work is done for it.
+    pub fn check(&self) -> Result<(), SigningError> {
+        let is_program =
+            |path: &Path| path.metadata().is_ok_and(|there| there.is_file() && there.permissions().mode() & 0o111 != 0);
+        // A name without a slash is looked for, as execvp(3) does.
+        let found = match self.program.as_os_str().as_encoded_bytes().contains(&b'/') {
+            true => is_program(&self.program),
+            false => {
+                let path = std::env::var_os("PATH").unwrap_or_default();
+                std::env::split_paths(&path).any(|folder| is_program(&folder.join(&self.program)))
+            }
+        };
+        match found {
+            true => Ok(()),
+            false => Err(self.failed("cannot be started: No such file, or none that can be run".to_owned(), "")),
+        }
     }
 
     fn run(&self, input: &[u8]) -> Result<Vec<u8>, SigningError> {

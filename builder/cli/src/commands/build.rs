@@ -78,6 +78,16 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
     }
     let base = args.base.as_deref().map(input::base).transpose()?;
     let origins = args.fetching.origins()?;
+    let hand_over = args.hand_over.as_deref().map(|folder| hand_over::What {
+        folder,
+        name: None,
+        split: args.split,
+        installers: &args.fetching.installer,
+        force: false,
+    });
+    if let Some(what) = &hand_over {
+        hand_over::check_ahead(&target, what)?;
+    }
     let request = Request {
         cluster: &cluster,
         cluster_yaml: &cluster_yaml,
@@ -98,16 +108,8 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         1 => String::new(),
         count => format!("{count} volumes, "),
     };
-    if let Some(folder) = &args.hand_over {
-        let bundle = Bundle::open_all(&built.written.files).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-        let what = hand_over::What {
-            folder,
-            name: None,
-            split: args.split,
-            installers: &args.fetching.installer,
-            force: false,
-        };
-        data["handOver"] = hand_over::make(&bundle, &what, key.as_ref(), display)?;
+    if let Some(what) = &hand_over {
+        data["handOver"] = hand_over::after_build(&built.written.files, what, key.as_ref(), display)?;
     }
     display.emit(EventKind::Result {
         ok: true,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{Bundle, Options};
-use kubexm_builder::hand_over::{HandOver, HandedOver, hand_over};
+use kubexm_builder::hand_over::{self as core, HandOver, HandedOver, hand_over};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::{Value, json};
 
@@ -79,8 +79,28 @@ pub struct What<'a> {
     pub force: bool,
 }
 
-/// Makes the folder and tells people; the document is for machines. Also what `build --hand-over` ends with.
-pub fn make(bundle: &Bundle, what: &What<'_>, key: Option<&Key>, display: &Display) -> Result<Value, Failure> {
+/// What `build --hand-over` is refused for before anything is fetched.
+pub fn check_ahead(bundle: &Path, what: &What<'_>) -> Result<(), Failure> {
+    core::check_ahead(bundle, what.folder, what.installers, what.force)
+        .map_err(|e| Failure::from_error(e.exit_code(), &e))
+}
+
+/// What `build --hand-over` ends with. The bundle is whole by then, and an error says so.
+pub fn after_build(files: &[PathBuf], what: &What<'_>, key: Option<&Key>, display: &Display) -> Result<Value, Failure> {
+    let bundle = Bundle::open_all(files).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+    make(&bundle, what, key, display).map_err(|failure| {
+        let (file, folder) = (files.first().map(|file| file.display().to_string()), what.folder.display());
+        let file = file.unwrap_or_default();
+        let text = format!(
+            "{}\n{file} is whole; when that is mended, go on with: kubexm-bundle hand-over {file} {folder}",
+            failure.text
+        );
+        Failure { text, ..failure }
+    })
+}
+
+/// Makes the folder and tells people; the document is for machines.
+fn make(bundle: &Bundle, what: &What<'_>, key: Option<&Key>, display: &Display) -> Result<Value, Failure> {
     let people = display.mode() != Mode::Json;
     let report = |kind| {
         if people {

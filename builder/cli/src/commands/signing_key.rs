@@ -60,9 +60,11 @@ impl KeyArgs {
         match (&self.key, &self.key_env, &self.signer, &self.public_key) {
             (Some(path), ..) => files::private_key(path, password).map(private),
             (None, Some(variable), ..) => files::private_key_from_env(variable, password).map(private),
-            (None, None, Some(program), Some(public)) => files::public_key(public).map(|public| {
+            (None, None, Some(program), Some(public)) => files::public_key(public).and_then(|public| {
                 let arguments = [&self.signer_arg, more].concat();
-                Some(Key::Program(Program { program: program.clone(), arguments, timeout }, Box::new(public)))
+                let program = Program { program: program.clone(), arguments, timeout };
+                program.check()?;
+                Ok(Some(Key::Program(program, Box::new(public))))
             }),
             _ => Ok(None),
         }

@@ -147,6 +147,21 @@ fn a_damaged_volume_on_a_full_stick_makes_room_for_the_right_one() {
 }
 
 #[test]
+fn damaged_volumes_stay_where_the_right_ones_would_not_fit_even_without_them() {
+    let site = split();
+    let disk = Tmpfs::mount("22m");
+    // One damaged volume, and of the others none: all of them together do not fit, whatever is removed.
+    let victim = disk.path().join("site.tar.zst.001");
+    let mut bytes = std::fs::read(site.path("volumes/site.tar.zst.001")).unwrap();
+    bytes[99] ^= 1;
+    std::fs::write(&victim, &bytes).unwrap();
+    let text = copy(&site, disk.path()).must(ExitCode::Disk).out;
+    says(&text, &["bytes free", "are needed", "site.tar.zst.001"]);
+    assert_eq!(names(disk.path()), ["site.tar.zst.001"], "it was removed, and nothing came of it");
+    assert_eq!(std::fs::read(&victim).unwrap(), bytes);
+}
+
+#[test]
 fn a_read_only_stick_is_called_so() {
     let site = split();
     let disk = Tmpfs::mount("64m");

@@ -2,7 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use kubexm_archive::{Bundle, Contents, Delta, Input, Options, Signature, Signing, write, write_contents};
@@ -254,23 +255,120 @@ fn a_full_disk_and_a_read_only_one_are_told_and_no_folder_appears() {
     let disk = Tmpfs::mount("8m");
     let target = disk.path().join("folder");
     let run = || site.run(&["hand-over", "site.tar.zst", target.to_str().unwrap()]);
-    says(&run().must(ExitCode::Disk).err, &["No space left", "free space"]);
+    let text = run().must(ExitCode::Disk).err;
+    says(&text, &["bytes free", "needs", "free space"]);
+    assert!(!text.contains("== write"), "it was begun: {text}");
     assert_eq!(names(disk.path()), Vec::<String>::new());
     disk.make_read_only();
     says(&run().must(ExitCode::Disk).err, &["Read-only file system"]);
 }
 
+/// A hand-over that ends while it writes: the folder under way, as it was left.
+fn killed(site: &Site) {
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("kubexm-bundle"));
+    command.args(["hand-over", "site.tar.zst", "folder"]).current_dir(site.path(""));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while names(&site.path(".folder.partial")).len() < 2 {
+        assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "it ended too early");
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 #[test]
 fn two_that_make_one_folder_are_kept_apart_and_what_a_dead_one_left_is_taken_over() {
     let site = built();
-    site.write(".folder.partial/junk", "junk");
+    killed(&site);
     let other = std::fs::File::open(site.path(".folder.partial")).unwrap();
     other.lock().unwrap();
     hand_over(&site, &[]).must(ExitCode::HostLocked);
     drop(other);
-    hand_over(&site, &[]).must(ExitCode::Ok);
-    assert!(!names(&site.path("folder")).contains(&"junk".to_owned()));
+    hand_over(&site, &["--name", "other"]).must(ExitCode::Ok);
+    let left: Vec<_> =
+        names(&site.path("folder")).into_iter().filter(|n| n.contains("site") || n.starts_with('.')).collect();
+    assert!(left.is_empty(), "{left:?} is of the one that was killed");
     assert!(!Path::new(&site.path(".folder.partial")).exists());
+}
+
+#[test]
+fn files_of_somebody_else_in_a_folder_of_the_name_under_way_stay() {
+    let site = built();
+    site.write(".folder.partial/mine.txt", "mine");
+    says(&hand_over(&site, &[]).must(ExitCode::Usage).err, &[".folder.partial", "move it away"]);
+    assert_eq!(std::fs::read_to_string(site.path(".folder.partial/mine.txt")).unwrap(), "mine");
+    assert!(!site.path("folder").exists());
+}
+
+#[test]
+fn a_bundle_that_was_signed_before_says_how_that_is_checked_where_the_sums_are_not_signed() {
+    let site = built();
+    site.run(&["sign", "--key", "a.key", "site.tar.zst"]).must(ExitCode::Ok);
+    hand_over(&site, &[]).must(ExitCode::Ok);
+    sums_hold(&site);
+    let page = std::fs::read_to_string(site.path("folder/README.txt")).unwrap();
+    says(&page, &["Nobody signed these sums", "ANOTHER way", "every byte in the bundle"]);
+    std::fs::copy(site.path("a.pub"), site.path("folder/release.pub")).unwrap();
+    let check = command(&page, "kubexm-bundle verify");
+    let check = check.replacen("kubexm-bundle", assert_cmd::cargo::cargo_bin("kubexm-bundle").to_str().unwrap(), 1);
+    let checked = in_folder(&site, "sh", &["-c", &check]);
+    says(&String::from_utf8(checked.stdout).unwrap(), &["signature valid"]);
+    std::fs::copy(site.path("b.pub"), site.path("folder/release.pub")).unwrap();
+    assert!(!in_folder(&site, "sh", &["-c", &check]).status.success(), "another key's signature holds");
+}
+
+/// A build of extras whose hand-over cannot be made, and that has an origin which says whether it was asked.
+#[test]
+fn what_a_hand_over_after_a_build_is_refused_for_is_told_before_anything_is_fetched() {
+    let body = noise(1, 1000);
+    let server = crate::server::Server::files(vec![("tool", body.clone())]);
+    let site = Site::new();
+    site.extras(&format!("extraFiles:\n{}", crate::site::wanted(&server.url("tool"), &body)));
+    site.write("full/mine.txt", "mine");
+    site.write(".begun.partial/mine.txt", "mine");
+    site.write("no-program", "text");
+    site.write("a b/x", "");
+    let disk = Tmpfs::mount("1m");
+    disk.make_read_only();
+    let read_only = disk.path().join("folder").to_str().unwrap().to_owned();
+    let inside = site.path("inside");
+    std::fs::create_dir(&inside).unwrap();
+    let refused = |args: &[&str], code: ExitCode, words: &[&str]| {
+        let ended = site.run(&[&["build", "-f", "cluster.yaml"], args].concat()).must(code);
+        says(&ended.err, words);
+        assert_eq!(server.requests().len(), 0, "{args:?}: something was fetched");
+    };
+    let out = ["-o", "out.tar.zst", "--hand-over"];
+    refused(&[&out[..], &["full"]].concat(), ExitCode::Usage, &["full", "not empty"]);
+    refused(&[&out[..], &["begun"]].concat(), ExitCode::Usage, &[".begun.partial", "move it away"]);
+    refused(&[&out[..], &["none/folder"]].concat(), ExitCode::Disk, &["none", "No such file"]);
+    refused(&[&out[..], &[read_only.as_str()]].concat(), ExitCode::Disk, &["Read-only file system"]);
+    refused(&[&out[..], &["new", "--key", "none.key"]].concat(), ExitCode::Config, &["none.key"]);
+    let signer = ["new", "--signer", "./none", "--public-key", "none.pub"];
+    refused(&[&out[..], &signer].concat(), ExitCode::Config, &["none.pub"]);
+    refused(&[&out[..], &["new", "--installer", "no-program"]].concat(), ExitCode::Config, &["no-program"]);
+    refused(&["-o", "a b.tar.zst", "--hand-over", "new"], ExitCode::Usage, &["a b", "no name"]);
+    refused(
+        &["-o", "inside/out.tar.zst", "--hand-over", "inside"],
+        ExitCode::Usage,
+        &["inside/out.tar.zst", "name another"],
+    );
+    site.run(&["keygen", "-o", "a"]).must(ExitCode::Ok);
+    let signer = ["new", "--signer", "./none", "--public-key", "a.pub"];
+    refused(&[&out[..], &signer].concat(), ExitCode::Config, &["./none", "cannot be started"]);
+    assert!(!site.path("new").exists() && !site.path(".new.partial").exists());
+    assert_eq!(names(&site.path("full")), ["mine.txt"]);
+
+    // What can be told only when there is a bundle says where that is, and how to go on.
+    let small = Tmpfs::mount("64k");
+    let folder = small.path().join("folder");
+    site.write("big.bin", noise(2, 300_000));
+    site.extras("extraFiles: [{path: big.bin}]");
+    let ended =
+        site.run(&["build", "-f", "cluster.yaml", "-o", "out.tar.zst", "--hand-over", folder.to_str().unwrap()]);
+    says(&ended.must(ExitCode::Disk).err, &["bytes free", "out.tar.zst is whole", "kubexm-bundle hand-over"]);
+    site.run(&["verify", "out.tar.zst"]).must(ExitCode::Ok);
 }
 
 #[test]

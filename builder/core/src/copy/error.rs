@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use kubexm_archive::ArchiveError;
 use kubexm_spec::ExitCode;
 
+use crate::disk::mend;
+
 /// Why a bundle was not copied.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// The operating system refused something.
-    #[error("cannot {action} {}{}", path.display(), mend(source))]
+    #[error("cannot {action} {}{}", path.display(), mend(source, FULL))]
     Io {
         /// What was tried.
         action: &'static str,
@@ -138,16 +140,8 @@ pub enum CopyError {
     Archive(#[from] ArchiveError),
 }
 
-fn mend(source: &io::Error) -> &'static str {
-    match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => " (free space there, then copy again: it goes on)",
-        io::ErrorKind::ReadOnlyFilesystem => " (mount it for writing, or unlock the medium's switch)",
-        io::ErrorKind::FileTooLarge => {
-            " (its file system holds no file that large; split the bundle with join --split)"
-        }
-        _ => "",
-    }
-}
+/// Said of a full medium.
+const FULL: &str = " (free space there, then copy again: it goes on)";
 
 fn rooms(replaced: &[PathBuf]) -> String {
     if replaced.is_empty() {

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{Advice, OFlags, fadvise, statfs, statvfs};
+use rustix::fs::{Advice, OFlags, fadvise, statfs};
 
 /// Pieces that are read, written and compared at a time, in bytes.
 pub(crate) const PIECE: usize = 4 << 20;
@@ -31,12 +31,6 @@ impl ReadBack {
             Self::Dropped => "cache-dropped",
         }
     }
-}
-
-/// Bytes that an ordinary user can still write below a folder.
-pub(crate) fn free(folder: &Path) -> io::Result<u64> {
-    let stat = statvfs(folder)?;
-    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 /// The file system's name and the most bytes of one file, where that is less than bundles have.

@@ -14,6 +14,7 @@ mod medium;
 
 use std::cell::Cell;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{Bundle, partial_path};
@@ -23,7 +24,7 @@ use kubexm_spec::event::EventKind;
 pub use error::CopyError;
 pub use medium::ReadBack;
 
-use crate::Report;
+use crate::{Report, disk};
 use error::io_error;
 use file::{Doing, There};
 use items::Item;
@@ -200,10 +201,17 @@ fn fits(items: &[Item], target: &Path) -> Result<(), CopyError> {
     }
 }
 
+/// Bytes on the medium that go free with a file: its blocks, and none where it has another name.
+fn freed_by(file: &fs::Metadata) -> u64 {
+    // stat(2): st_blocks counts units of 512 bytes.
+    if file.nlink() == 1 { file.blocks().saturating_mul(512) } else { 0 }
+}
+
 /// Bytes free and bytes needed; an error when these are more. A wrong file stays until the right one is whole, unless there is
-/// no room for both and it has the very length of the right one: then it is a damaged copy of it, and goes first.
+/// no room for both and it has the very length of the right one: then it is a damaged copy of it, and goes first. None goes
+/// where the right ones would not fit even then.
 fn room(items: &[Item], found: &[There], target: &Path) -> Result<(u64, u64), CopyError> {
-    let free = || medium::free(target).map_err(io_error("examine", target));
+    let free = || disk::free(target).map_err(io_error("examine", target));
     let mut needed = 0;
     let mut replaced = Vec::new();
     for (item, _) in items.iter().zip(found).filter(|(_, there)| !matches!(there, There::Right(_))) {
@@ -211,14 +219,18 @@ fn room(items: &[Item], found: &[There], target: &Path) -> Result<(u64, u64), Co
         let begun = partial_path(&path).and_then(|path| fs::metadata(path).ok()).map_or(0, |partial| partial.len());
         needed += item.size.saturating_sub(begun);
         if let Ok(wrong) = fs::symlink_metadata(&path) {
-            replaced.push((path, wrong.is_file() && wrong.len() == item.size));
+            let damaged_copy = wrong.is_file() && wrong.len() == item.size;
+            replaced.push((path, if damaged_copy { freed_by(&wrong) } else { 0 }));
         }
     }
     let mut there = free()?;
-    for (path, damaged_copy) in &replaced {
-        if needed > there && *damaged_copy {
-            fs::remove_file(path).map_err(io_error("remove the damaged", path))?;
-            there = free()?;
+    let freed = replaced.iter().fold(0, |sum: u64, (_, freed)| sum.saturating_add(*freed));
+    if needed <= there.saturating_add(freed) {
+        for (path, freed) in &replaced {
+            if needed > there && *freed > 0 {
+                fs::remove_file(path).map_err(io_error("remove the damaged", path))?;
+                there = free()?;
+            }
         }
     }
     if needed <= there {

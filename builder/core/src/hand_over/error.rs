@@ -7,12 +7,13 @@ use kubexm_archive::{ArchiveError, DamageReport};
 use kubexm_spec::{ExitCode, Platform};
 
 use crate::BuildError;
+use crate::disk::mend;
 
 /// Why there is no hand-over folder.
 #[derive(Debug, thiserror::Error)]
 pub enum HandOverError {
     /// The operating system refused something.
-    #[error("cannot {action} {}{}", path.display(), mend(source))]
+    #[error("cannot {action} {}{}", path.display(), mend(source, FULL))]
     Io {
         /// What was tried.
         action: &'static str,
@@ -53,6 +54,16 @@ pub enum HandOverError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// There is not enough room.
+    #[error("{} has {free} bytes free, and the hand-over needs {needed}; free space there, or name another folder", path.display())]
+    NoRoom {
+        /// Where the folder is to be.
+        path: PathBuf,
+        /// Free bytes.
+        free: u64,
+        /// Bytes to be written.
+        needed: u64,
+    },
     /// Nothing installs the bundle on a platform.
     #[error("there is no kubexm-install for {platform} in the bundle; name one with --installer FILE")]
     NoInstaller {
@@ -78,18 +89,14 @@ pub enum HandOverError {
     },
 }
 
-fn mend(source: &io::Error) -> &'static str {
-    match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => " (free space there, or name another folder)",
-        _ => "",
-    }
-}
+/// Said of a full disk.
+const FULL: &str = " (free space there, or name another folder)";
 
 impl HandOverError {
     /// How a program ends on it.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Io { .. } => ExitCode::Disk,
+            Self::Io { .. } | Self::NoRoom { .. } => ExitCode::Disk,
             Self::NotEmpty { .. } | Self::InTheWay { .. } | Self::Inside { .. } | Self::Name { .. } => ExitCode::Usage,
             Self::Locked { .. } => ExitCode::HostLocked,
             Self::NoInstaller { .. } => ExitCode::Config,

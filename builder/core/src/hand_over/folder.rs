@@ -13,6 +13,9 @@ use super::{HandOverError, io_error};
 /// The last file that is written: without it a folder is not whole.
 pub(super) const README: &str = "README.txt";
 
+/// Lies in a folder under way that we have made: only what is beside it is ours to remove.
+const MARK: &str = ".kubexm-hand-over";
+
 /// A folder under way, locked.
 pub(super) struct Folder {
     /// Where files are written now.
@@ -25,16 +28,7 @@ pub(super) struct Folder {
 impl Folder {
     /// A new folder gets its name when it is whole. One that is there must be empty, unless `force`.
     pub(super) fn begin(target: &Path, force: bool) -> Result<Self, HandOverError> {
-        let is_new = match fs::read_dir(target) {
-            Ok(mut entries) => {
-                if entries.next().is_some() && !force {
-                    return Err(HandOverError::NotEmpty { path: target.to_owned() });
-                }
-                false
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => true,
-            Err(source) => return Err(io_error("look into", target)(source)),
-        };
+        let is_new = is_new(target, force)?;
         let work = if is_new { beside(target)? } else { target.to_owned() };
         if is_new {
             match fs::create_dir(&work) {
@@ -52,13 +46,23 @@ impl Folder {
             Err(TryLockError::WouldBlock) => return Err(HandOverError::Locked { path: target.to_owned() }),
             Err(TryLockError::Error(source)) => return Err(io_error("lock", &work)(source)),
         }
-        let folder = Self { work, target: target.to_owned(), lock, whole: false };
         if is_new {
-            folder.empty()?
-        } else {
-            folder.no_longer_whole()?
+            take_over(&work)?;
+        }
+        let folder = Self { work, target: target.to_owned(), lock, whole: false };
+        if !is_new {
+            folder.no_longer_whole()?;
         }
         Ok(folder)
+    }
+
+    /// What [`Folder::begin`] and writing there would be refused for. Leaves everything as it was.
+    pub(super) fn try_out(target: &Path, force: bool) -> Result<(), HandOverError> {
+        if is_new(target, force)? {
+            return Self::begin(target, force).map(drop);
+        }
+        let tried = tempfile::Builder::new().suffix(".partial").tempfile_in(target);
+        tried.map(drop).map_err(io_error("create a file in", target))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -72,15 +76,6 @@ impl Folder {
 
     fn is_new(&self) -> bool {
         self.work != self.target
-    }
-
-    /// What a run that was killed has left.
-    fn empty(&self) -> Result<(), HandOverError> {
-        for entry in fs::read_dir(&self.work).map_err(io_error("look into", &self.work))? {
-            let path = entry.map_err(io_error("look into", &self.work))?.path();
-            fs::remove_file(&path).map_err(io_error("remove", &path))?;
-        }
-        Ok(())
     }
 
     fn no_longer_whole(&self) -> Result<(), HandOverError> {
@@ -123,6 +118,9 @@ impl Folder {
         if self.is_new() {
             fs::rename(&self.work, &self.target).map_err(io_error("name", &self.target))?;
             let parent = parent(&self.target);
+            // Behind the name: a folder that is killed in between is whole all the same.
+            let mark = self.target.join(MARK);
+            fs::remove_file(&mark).map_err(io_error("remove", &mark))?;
             File::open(parent).and_then(|open| open.sync_all()).map_err(io_error("write out", parent))?;
         }
         self.whole = true;
@@ -137,6 +135,33 @@ impl Drop for Folder {
             let _ = fs::remove_dir_all(&self.work);
         }
     }
+}
+
+/// Whether the folder is to be made; one that is there must be empty, unless `force`.
+fn is_new(target: &Path, force: bool) -> Result<bool, HandOverError> {
+    match fs::read_dir(target).map(|mut entries| entries.next().is_some()) {
+        Ok(true) if !force => Err(HandOverError::NotEmpty { path: target.to_owned() }),
+        Ok(_) => Ok(false),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(source) => Err(io_error("look into", target)(source)),
+    }
+}
+
+/// Marks the folder as ours, and empties it of what a run that was killed has left. What lies in one without the mark is
+/// somebody else's.
+fn take_over(work: &Path) -> Result<(), HandOverError> {
+    let there: Vec<PathBuf> = fs::read_dir(work)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+        .map_err(io_error("look into", work))?;
+    let mark = work.join(MARK);
+    if !there.is_empty() && !there.contains(&mark) {
+        return Err(HandOverError::InTheWay { path: work.to_owned() });
+    }
+    for path in there.iter().filter(|path| **path != mark) {
+        fs::remove_file(path).map_err(io_error("remove", path))?;
+    }
+    // It must not be on the disk later than what it stands for.
+    File::create(&mark).and_then(|open| open.sync_all()).map_err(io_error("create", &mark))
 }
 
 fn parent(path: &Path) -> &Path {

@@ -16,15 +16,15 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kubexm_archive::{Bundle, Signature, Signing, join, verify};
+use kubexm_archive::{Bundle, Signature, Signing, join, members, sums, verify};
 use kubexm_signing::with_added;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Arch, ArtifactKey, Digest, ExitCode, Platform, names as spec_names};
 
 pub use error::HandOverError;
 
-use crate::Report;
 use crate::origins::installer::Installers;
+use crate::{Report, disk};
 use error::io_error;
 use folder::{Folder, README};
 use readme::Page;
@@ -75,13 +75,23 @@ pub struct HandedOver {
     pub platforms: Vec<Platform>,
 }
 
+/// What a hand-over is refused for before there is a bundle: the one that will be built as `bundle`. Leaves everything as it
+/// was.
+pub fn check_ahead(bundle: &Path, folder: &Path, installers: &[PathBuf], force: bool) -> Result<(), HandOverError> {
+    names::stem(bundle, None)?;
+    outside(folder, &[bundle.to_owned()])?;
+    Installers::look(installers, None)?;
+    Folder::try_out(folder, force)
+}
+
 /// Makes the folder, and verifies the bundle in it.
 pub fn hand_over(request: &HandOver<'_>, report: Report<'_>) -> Result<HandedOver, HandOverError> {
     let bundle = request.bundle;
-    let stem = names::stem(bundle, request.name)?;
-    outside(request)?;
+    let stem = names::stem(bundle.path(), request.name)?;
+    outside(request.folder, &bundle.files())?;
     let installers = installers(request)?;
     let folder = Folder::begin(request.folder, request.force)?;
+    room(request, &installers, &folder)?;
     // Those of an earlier hand-over list more than volumes, and are not replaced by what writes these.
     absent(&folder.path().join(format!("{stem}.sums")))?;
     let phase = |name: &str| report(EventKind::Phase { name: name.to_owned() });
@@ -99,7 +109,7 @@ pub fn hand_over(request: &HandOver<'_>, report: Report<'_>) -> Result<HandedOve
     let mut lines = Vec::new();
     for path in &written {
         let name = file_name(path);
-        lines.push((digest(path)?, name));
+        lines.push((disk::digest(path).map_err(io_error("read", path))?, name));
     }
     let files: Vec<String> = lines.iter().map(|(_, name)| name.clone()).collect();
     for (name, _, source) in &installers {
@@ -121,7 +131,7 @@ pub fn hand_over(request: &HandOver<'_>, report: Report<'_>) -> Result<HandedOve
     let page = page(request, &there, &stem, &files, &installers);
     lines.push((Digest::of(&page), README.to_owned()));
 
-    let sums: String = lines.iter().map(|(digest, name)| format!("{}  {name}\n", digest.hex())).collect();
+    let sums = sums::text(&lines);
     let signature = match request.signer {
         Some(signer) => Some(raw_signature(signer, sums.as_bytes())?),
         None => None,
@@ -146,17 +156,33 @@ pub fn hand_over(request: &HandOver<'_>, report: Report<'_>) -> Result<HandedOve
 }
 
 /// Files are replaced and signed in the folder: none of the bundle's own may lie there.
-fn outside(request: &HandOver<'_>) -> Result<(), HandOverError> {
-    let Ok(folder) = request.folder.canonicalize() else { return Ok(()) };
+fn outside(folder: &Path, files: &[PathBuf]) -> Result<(), HandOverError> {
+    let Ok(folder) = folder.canonicalize() else { return Ok(()) };
     let lies_in = |path: &Path| path.parent().is_some_and(|parent| parent.canonicalize().is_ok_and(|p| p == folder));
     // A link in the folder, or to a file in it, counts too.
     let inside = |path: &&PathBuf| {
         std::path::absolute(path).is_ok_and(|path| lies_in(&path))
             || path.canonicalize().is_ok_and(|path| lies_in(&path))
     };
-    match request.bundle.files().iter().find(inside) {
+    match files.iter().find(inside) {
         Some(path) => Err(HandOverError::Inside { path: path.clone() }),
         None => Ok(()),
+    }
+}
+
+/// The bundle and the installers fit, as far as that can be told: others may write there too.
+fn room(request: &HandOver<'_>, installers: &[(String, Platform, From)], folder: &Folder) -> Result<(), HandOverError> {
+    let mut needed = request.bundle.size();
+    for (_, _, source) in installers {
+        needed = needed.saturating_add(match source {
+            From::File(path) => path.metadata().map_err(io_error("examine", path))?.len(),
+            From::Bundle(digest) => request.bundle.find(&members::blob_name(digest)).map_or(0, |blob| blob.size),
+        });
+    }
+    let free = disk::free(folder.path()).map_err(io_error("examine", folder.path()))?;
+    match needed > free {
+        true => Err(HandOverError::NoRoom { path: request.folder.to_owned(), free, needed }),
+        false => Ok(()),
     }
 }
 
@@ -286,18 +312,6 @@ fn progress<'r>(report: Report<'r>, what: &'static str) -> impl Fn(u64, u64) + S
     move |done, total| {
         let (what, unit) = (what.to_owned(), "bytes".to_owned());
         report(EventKind::Progress { what, done, total: Some(total), unit });
-    }
-}
-
-fn digest(path: &Path) -> Result<Digest, HandOverError> {
-    let mut hasher = kubexm_spec::digest::Hasher::default();
-    let mut file = File::open(path).map_err(io_error("open", path))?;
-    let mut piece = vec![0; 1 << 20];
-    loop {
-        match std::io::Read::read(&mut file, &mut piece).map_err(io_error("read", path))? {
-            0 => return Ok(hasher.finish()),
-            read => hasher.update(&piece[..read]),
-        }
     }
 }
 

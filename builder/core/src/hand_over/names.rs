@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use kubexm_archive::Bundle;
-
 use super::HandOverError;
 
 const SUFFIX: &str = ".tar.zst";
@@ -11,8 +9,8 @@ const SUFFIX: &str = ".tar.zst";
 const LONGEST: usize = 200;
 
 /// What the files of the folder begin with: what was asked for, or the bundle's own name without `.tar.zst`.
-pub(super) fn stem(bundle: &Bundle, asked: Option<&str>) -> Result<String, HandOverError> {
-    let own = bundle.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+pub(super) fn stem(bundle: &Path, asked: Option<&str>) -> Result<String, HandOverError> {
+    let own = bundle.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let name = asked.map_or(own, str::to_owned);
     let stem = name.strip_suffix(SUFFIX).unwrap_or(&name).to_owned();
     match problem(&stem) {

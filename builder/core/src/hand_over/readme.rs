@@ -81,11 +81,40 @@ pub(super) fn text(page: &Page<'_>) -> String {
              changed the bundle and the sums.\n\n",
         );
     }
+    if page.signed.is_none() && page.bundle_signed {
+        text.push_str(&heading("Is the bundle from whom you think?"));
+        text.push_str(&own_signature(page));
+    }
     if page.cluster.is_none() && page.installers.is_empty() {
         text.push_str("kubexm-bundle list, extract and cat take out what is in it.\n");
         return text;
     }
     install(page, &mut text, &mut heading);
+    text
+}
+
+/// What a signature in the bundle is good for where the sums have none.
+fn own_signature(page: &Page<'_>) -> String {
+    let bundle = page.files.first().map_or("", String::as_str);
+    let mut text = format!(
+        "The bundle itself was signed before it came here. Its signature holds\n\
+         for every byte in the bundle{}.\n\
+         Take release.pub, the signer's public key, from ANOTHER way: you have\n\
+         it already, or it came by another person, or its sum was read to you\n\
+         on the telephone:\n\n    openssl pkey -pubin -in release.pub -outform DER | sha256sum\n\n\
+         Where you have a kubexm-bundle that you trust:\n\n    \
+         kubexm-bundle verify --key release.pub {bundle}\n\n\
+         must say: signature valid. ",
+        if page.installers.is_empty() { "" } else { ", and not for the\nprograms beside it" },
+    );
+    if !page.installers.is_empty() {
+        text.push_str(
+            "kubexm-install below checks it too; but one\n\
+             that was changed on its way checks nothing: take the program from the\n\
+             bundle, with kubexm-bundle extract, or from another way.",
+        );
+    }
+    text.push_str("\n\n");
     text
 }
 
@@ -155,8 +184,34 @@ mod tests {
                 assert!(text.contains(word), "{word}: {text}");
             }
             assert_eq!(text.contains("proves"), signed.is_some());
+            assert!(!text.contains("the bundle from whom"), "{text}");
             let without = super::text(&Page { installers: &[], ..page });
             assert!(without.contains("that you have already") && without.contains("create --bundle"), "{without}");
         }
+    }
+
+    #[test]
+    fn a_bundle_that_is_signed_where_the_sums_are_not_says_what_can_be_checked_and_with_what() {
+        let (installers, files) = ([("kubexm-install-linux-amd64".to_owned(), Arch::Amd64)], ["s.tar.zst".to_owned()]);
+        let mut page = Page {
+            stem: "s",
+            files: &files,
+            cluster: Some("Kubernetes v1.34.4".into()),
+            installers: &installers,
+            signed: None,
+            bundle_signed: true,
+            delta: false,
+            manifest: "0".repeat(64),
+        };
+        let text = super::text(&page);
+        let words =
+            ["Nobody signed these sums", "ANOTHER way", "verify --key release.pub s.tar.zst", "programs beside it"];
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+        let key = text.find("Take release.pub").unwrap();
+        assert!(key < text.find("preflight --bundle s.tar.zst --key release.pub").unwrap(), "{text}");
+        let long = |line: &&str| line.len() > 72 && !line.contains("--bundle") && !line.contains("Manifest");
+        assert!(text.is_ascii() && text.lines().find(long).is_none(), "{text}");
+        page.bundle_signed = false;
+        assert!(!super::text(&page).contains("release.pub"));
     }
 }
