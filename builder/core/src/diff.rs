@@ -76,7 +76,7 @@ impl Diff<'_> {
 
     /// Content of a delta in bytes, before compression.
     pub fn delta_bytes(&self) -> u64 {
-        self.delta.iter().map(|member| member.size).sum()
+        summed(self.delta.iter().map(|member| member.size))
     }
 }
 
@@ -88,7 +88,7 @@ pub fn diff<'a>(old: &'a Manifest, new: &'a Manifest) -> Diff<'a> {
     let (artifacts, same): (Vec<_>, Vec<_>) = pairs.partition(differs);
     let (had, has) = (blobs(old), blobs(new));
     let bytes = |of: &BTreeMap<Digest, u64>, other: &BTreeMap<Digest, u64>, there: bool| -> u64 {
-        of.iter().filter(|(digest, _)| other.contains_key(digest) == there).map(|(_, size)| size).sum()
+        summed(of.iter().filter(|(digest, _)| other.contains_key(digest) == there).map(|(_, size)| *size))
     };
     Diff {
         artifacts,
@@ -99,6 +99,11 @@ pub fn diff<'a>(old: &'a Manifest, new: &'a Manifest) -> Diff<'a> {
         kept_bytes: bytes(&has, &had, true),
         delta: new.members.iter().filter(|member| !is_blob(member) || !had.contains_key(&member.sha256)).collect(),
     }
+}
+
+/// A bare manifest may tell any sizes.
+fn summed(sizes: impl Iterator<Item = u64>) -> u64 {
+    sizes.fold(0, u64::saturating_add)
 }
 
 fn by_key(manifest: &Manifest) -> BTreeMap<(&ArtifactKey, Option<Platform>), &Artifact> {
@@ -200,6 +205,14 @@ mod tests {
         assert_eq!(diff.texts, [("lock.yaml", Change::Changed)]);
         assert_eq!(diff.delta.iter().map(|m| m.size).collect::<Vec<_>>(), [3, 5, 1], "lock.yaml and two new blobs");
         assert!(!diff.is_empty());
+    }
+
+    #[test]
+    fn sizes_beyond_all_numbers_do_not_bring_the_comparison_down() {
+        let (old, mut new) = (manifest(&[]), manifest(&[(Program::Kubeadm, "1", b"aa"), (Program::Runc, "1", b"b")]));
+        new.members.iter_mut().for_each(|member| member.size = u64::MAX);
+        let diff = diff(&old, &new);
+        assert_eq!((diff.added_bytes, diff.delta_bytes()), (u64::MAX, u64::MAX));
     }
 
     #[test]

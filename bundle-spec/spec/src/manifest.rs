@@ -95,7 +95,7 @@ pub struct Blob {
 impl Artifact {
     /// Size of all its blobs in bytes (shared blobs counted here as in every artifact that uses them).
     pub fn size(&self) -> u64 {
-        self.blobs.iter().map(|b| b.size).sum()
+        self.blobs.iter().fold(0, |sum: u64, blob| sum.saturating_add(blob.size))
     }
 }
 

@@ -69,6 +69,8 @@ struct State {
     last_told: Option<Instant>,
     /// Of what is told as lines.
     pace: Option<Pace>,
+    /// Why an answer is not where standard output leads.
+    unanswered: Option<std::io::Error>,
 }
 
 impl Display {
@@ -103,7 +105,23 @@ impl Display {
     /// An answer of the program, on standard output.
     pub fn answer(&self, text: &str) {
         self.clear();
-        let _ = writeln!(std::io::stdout().lock(), "{}", text::harmless(text.trim_end()));
+        self.give(format!("{}\n", text::harmless(text.trim_end())).as_bytes());
+    }
+
+    /// Bytes as they are, on standard output; whether somebody still reads. What cannot be written is told at the end of
+    /// the program ([`crate::finish`]), but for a reader that has gone away: it has enough.
+    pub fn give(&self, bytes: &[u8]) -> bool {
+        let mut out = std::io::stdout().lock();
+        let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) else { return true };
+        if error.kind() != std::io::ErrorKind::BrokenPipe {
+            self.state.lock().unwrap_or_else(PoisonError::into_inner).unanswered.get_or_insert(error);
+        }
+        false
+    }
+
+    /// Why an answer was not written, if one was not.
+    pub(crate) fn unanswered(&self) -> Option<std::io::Error> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).unanswered.take()
     }
 
     /// Takes the progress bar away, before a question or an answer.

@@ -1,6 +1,7 @@
 //! How a program ends badly: one exit code, and a text that says what, where and how to mend it.
 
 use std::error::Error;
+use std::io::Write;
 
 use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
@@ -55,6 +56,12 @@ impl Failure {
 
 /// Shows the last event of the program and gives the code for the shell.
 pub fn finish(display: &Display, result: Result<(), Failure>) -> std::process::ExitCode {
+    let told = result.as_ref().is_err_and(|failure| !failure.text.is_empty());
+    // Of a verb that says no more, its answer was all there is to say. Told on standard error, whoever reads.
+    if let Some(error) = display.unanswered().filter(|_| !told) {
+        let _ = writeln!(std::io::stderr().lock(), "error: cannot write to standard output: {error}");
+        return std::process::ExitCode::from(ExitCode::Disk.code());
+    }
     let Err(failure) = result else { return std::process::ExitCode::SUCCESS };
     if failure.text.is_empty() {
         return std::process::ExitCode::from(failure.code.code());

@@ -1,6 +1,6 @@
 //! `kubexm-bundle cat`.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -70,7 +70,7 @@ impl FromStr for Range {
     }
 }
 
-pub fn run(args: &Args, _: &Display) -> Result<(), Failure> {
+pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let bundle = input::bundle_on(std::slice::from_ref(&args.bundle), &args.bases)?;
     let failed = |e: &ExtractError| Failure::from_error(e.exit_code(), e);
     // A digest is that of a blob, whatever artifact it belongs to.
@@ -93,25 +93,18 @@ pub fn run(args: &Args, _: &Display) -> Result<(), Failure> {
         e => failed(&ExtractError::from(e).of_delta(&bundle)),
     })?;
     let length = args.range.and_then(|range| Some((range.end? - range.start).saturating_add(1)));
-    copy(reader, length.unwrap_or(u64::MAX))
+    copy(reader, length.unwrap_or(u64::MAX), display)
 }
 
-fn copy(reader: MemberReader, length: u64) -> Result<(), Failure> {
+fn copy(reader: MemberReader, length: u64, display: &Display) -> Result<(), Failure> {
     let mut reader = reader.take(length);
-    let mut out = io::stdout().lock();
     let mut piece = vec![0; PIECE];
     loop {
         let len = reader.read(&mut piece).map_err(unreadable)?;
-        let Some(piece) = piece.get(..len).filter(|piece| !piece.is_empty()) else { break };
-        match out.write_all(piece) {
-            // Whoever reads has enough.
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            result => result.map_err(unwritable)?,
+        let Some(piece) = piece.get(..len).filter(|piece| !piece.is_empty()) else { return Ok(()) };
+        if !display.give(piece) {
+            return Ok(());
         }
-    }
-    match out.flush() {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(unwritable(e)),
-        _ => Ok(()),
     }
 }
 
@@ -120,10 +113,6 @@ fn unreadable(error: io::Error) -> Failure {
         Ok(error) => Failure::from_error(error.exit_code(), &error),
         Err(error) => Failure::new(ExitCode::Disk, format!("cannot read the bundle: {error}")),
     }
-}
-
-fn unwritable(error: io::Error) -> Failure {
-    Failure::new(ExitCode::Disk, format!("cannot write to standard output: {error}"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! `kubexm-bundle inspect`.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use base64::Engine;
@@ -60,10 +59,12 @@ enum Form {
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let bundle = input::bundle(&args.bundle)?;
     if args.manifest {
-        return put_out(bundle.manifest_json());
+        display.give(bundle.manifest_json());
+        return Ok(());
     }
     if let Some(wanted) = &args.signature {
-        return one_signature(args, &bundle, wanted);
+        display.give(&one_signature(args, &bundle, wanted)?);
+        return Ok(());
     }
     if display.mode() == Mode::Json {
         display.answer(&document(args, &bundle).to_string());
@@ -126,7 +127,8 @@ fn line(artifact: &Artifact) -> String {
     )
 }
 
-fn one_signature(args: &Args, bundle: &Bundle, wanted: &str) -> Result<(), Failure> {
+/// The bytes of one signature, in the form that was asked for.
+fn one_signature(args: &Args, bundle: &Bundle, wanted: &str) -> Result<Vec<u8>, Failure> {
     let all = bundle.signatures();
     let number = wanted.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
     let found = all.iter().find(|signature| signature.key_id == wanted).or_else(|| all.get(number?));
@@ -139,21 +141,10 @@ fn one_signature(args: &Args, bundle: &Bundle, wanted: &str) -> Result<(), Failu
         return Err(Failure::new(ExitCode::BundleUntrusted, text));
     };
     match args.form {
-        Form::Base64 => put_out(format!("{}\n", signature.sig).as_bytes()),
-        Form::Der => match STANDARD.decode(&signature.sig) {
-            Ok(bytes) => put_out(&bytes),
-            Err(_) => {
-                let text = format!("the signature of key {} in {file} is no base64", signature.key_id);
-                Err(Failure::new(ExitCode::BundleUntrusted, text))
-            }
-        },
+        Form::Base64 => Ok(format!("{}\n", signature.sig).into_bytes()),
+        Form::Der => STANDARD.decode(&signature.sig).map_err(|_| {
+            let text = format!("the signature of key {} in {file} is no base64", signature.key_id);
+            Failure::new(ExitCode::BundleUntrusted, text)
+        }),
     }
-}
-
-/// Bytes as they are, to standard output.
-fn put_out(bytes: &[u8]) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(bytes)
-        .and_then(|()| out.flush())
-        .map_err(|e| Failure::new(ExitCode::Disk, format!("cannot write to standard output: {e}")))
 }

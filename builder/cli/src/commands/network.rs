@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use kubexm_archive::Bundle;
-use kubexm_spec::ExitCode;
+use kubexm_archive::{Bundle, ReadAt};
+use kubexm_spec::digest::Hasher;
+use kubexm_spec::{Digest, ExitCode};
 use kubexm_terminal::Failure;
 use kubexm_transport::{Credentials, FileCandidate, HttpFile, HttpOptions};
 
@@ -24,8 +25,8 @@ pub struct Network {
 /// What was said of an address and is not to be shown: by the address as it is shown, the whole of it.
 static WHOLE: OnceLock<HashMap<String, String>> = OnceLock::new();
 
-/// The arguments with addresses as they may be shown: without a name, a password and a query, which may be a key. The
-/// whole address is known here only.
+/// The arguments with addresses as they may be shown: without a name, a password and a query, which may be a key; with a
+/// number where two are then alike. The whole address is known here only.
 pub fn without_secrets(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut whole = HashMap::new();
     let shown = arguments
@@ -35,20 +36,29 @@ pub fn without_secrets(arguments: impl Iterator<Item = OsString>) -> Vec<OsStrin
                 Some((option, address)) if option.starts_with("--") => (format!("{option}="), address),
                 _ => (String::new(), text),
             };
+            if let Some(shown) = registry_without_login(address) {
+                return format!("{option}{shown}").into();
+            }
             if is_address(Path::new(address)).is_none() {
                 return argument;
             }
-            let shown = kubexm_transport::http::shown(address);
-            // Two files that only the query tells apart.
-            if whole.get(&shown).is_some_and(|known| known != address) {
-                return argument;
-            }
+            let plain = kubexm_transport::http::shown(address);
+            // `shown` leaves no fragment, so these are names of nothing else.
+            let names = std::iter::once(plain.clone()).chain((2..).map(|number: usize| format!("{plain}#{number}")));
+            let is_free = |name: &String| whole.get(name).is_none_or(|known: &String| known == address);
+            let shown = names.into_iter().find(is_free).unwrap_or(plain);
             whole.insert(shown.clone(), address.to_owned());
             format!("{option}{shown}").into()
         })
         .collect();
     let _ = WHOLE.set(whole);
     shown
+}
+
+/// An address of a registry with a login in it, which is refused later, as it may be shown.
+fn registry_without_login(address: &str) -> Option<String> {
+    let (login, rest) = address.strip_prefix("oci://")?.split_once('@')?;
+    (!login.contains('/')).then(|| format!("oci://***@{rest}"))
 }
 
 /// Set once, before the verb runs: bundles are opened deep inside of verbs that know nothing of networks.
@@ -104,6 +114,28 @@ pub fn open(address: &str) -> Result<Bundle, Failure> {
 
 /// Bundles that are read over the network in this run.
 static OPEN: Mutex<Vec<Arc<HttpFile>>> = Mutex::new(Vec::new());
+
+/// Name without folders and digest of a file that was opened here by its address; all of it is read.
+pub fn digest(address: &str) -> Result<Option<(String, Digest)>, Failure> {
+    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let wanted = kubexm_transport::http::shown(address);
+    let Some(file) = open.iter().find(|file| file.name() == wanted) else { return Ok(None) };
+    let (mut hasher, mut piece, mut done) = (Hasher::default(), vec![0; PIECE], 0);
+    while done < file.len() {
+        let read = file.read_at(&mut piece, done);
+        let read = read.map_err(|e| Failure::new(ExitCode::OriginDown, format!("cannot read {wanted}: {e}")))?;
+        if read == 0 {
+            return Err(Failure::new(ExitCode::OriginDown, format!("{wanted} ends before its length")));
+        }
+        hasher.update(&piece[..read]);
+        done += read as u64;
+    }
+    let name = wanted.rsplit('/').next().unwrap_or_default().to_owned();
+    Ok(Some((name, hasher.finish())))
+}
+
+/// Bytes that are asked for at once where all of a file is read.
+const PIECE: usize = 8 << 20;
 
 /// Why a bundle could no longer be read over the network, if one was given up.
 pub fn failure() -> Option<(ExitCode, String)> {

@@ -1,14 +1,14 @@
 //! `kubexm-bundle provenance`.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use kubexm_archive::Bundle;
+use kubexm_builder::disk;
 use kubexm_builder::provenance::{Built, provenance};
-use kubexm_spec::digest::Hasher;
 use kubexm_spec::{Digest, ExitCode};
 use kubexm_terminal::{Display, Failure};
 
-use super::{input, sbom};
+use super::{input, network, sbom};
 
 /// Print what a bundle was built from, as an in-toto statement (v1) with SLSA provenance (v1)
 ///
@@ -38,8 +38,7 @@ pub struct Args {
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let bundle = input::bundle(&args.bundle)?;
     let catalogue = sbom::catalogue(&bundle)?;
-    let files =
-        if args.files { bundle.files().iter().map(|path| named(path)).collect::<Result<_, _>>()? } else { Vec::new() };
+    let files = if args.files { files(&args.bundle, &bundle)? } else { Vec::new() };
     let built = Built {
         subject: sbom::subject(&bundle, &catalogue),
         bundle_id: bundle.bundle_id(),
@@ -49,12 +48,17 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     sbom::give(&provenance(&built), &bundle, args.output.as_deref(), display)
 }
 
-/// A file's name without its folders, and its digest.
+/// Names without folders of the bundle's files, or of the one on a server, and their digests.
+fn files(path: &Path, bundle: &Bundle) -> Result<Vec<(String, Digest)>, Failure> {
+    match network::is_address(path) {
+        Some(address) => Ok(network::digest(address)?.into_iter().collect()),
+        None => bundle.files().iter().map(|path| named(path)).collect(),
+    }
+}
+
 fn named(path: &Path) -> Result<(String, Digest), Failure> {
-    let mut hasher = Hasher::default();
-    File::open(path)
-        .and_then(|mut file| std::io::copy(&mut file, &mut hasher))
-        .map_err(|e| Failure::new(ExitCode::Disk, format!("cannot read {}: {e}", path.display())))?;
+    let digest =
+        disk::digest(path).map_err(|e| Failure::new(ExitCode::Disk, format!("cannot read {}: {e}", path.display())))?;
     let name = path.file_name().unwrap_or(path.as_os_str());
-    Ok((name.to_string_lossy().into_owned(), hasher.finish()))
+    Ok((name.to_string_lossy().into_owned(), digest))
 }

@@ -32,24 +32,36 @@ pub struct Answer {
     signatures: Vec<Signature>,
 }
 
+/// What was given, read: before a bundle is, which may take long.
+#[derive(Debug)]
+pub struct Given {
+    policy: Policy,
+    detached: Vec<Signature>,
+}
+
 impl TrustArgs {
-    /// Checks the signatures that a bundle carries and those of `--signature`. `name` is what messages call the bundle;
-    /// `manifest_json` are the exact bytes. An error is about the files that were given.
-    pub fn answer(&self, name: &Path, carried: &[Signature], manifest_json: &[u8]) -> Result<Answer, Failure> {
-        let policy = Policy {
-            keys: self.keys.iter().map(|path| files::public_key(path)).collect::<Result<_, _>>().map_err(failure)?,
-            required: self.require_signature,
-        };
-        let mut signatures = carried.to_vec();
+    /// Reads the keys and the signatures of `--signature`. An error is about these files.
+    pub fn read(&self) -> Result<Given, Failure> {
+        let keys = self.keys.iter().map(|path| files::public_key(path)).collect::<Result<_, _>>().map_err(failure)?;
+        let mut detached = Vec::new();
         for path in &self.signatures {
-            signatures.extend(files::signatures(path).map_err(failure)?);
+            detached.extend(files::signatures(path).map_err(failure)?);
         }
-        let judged = policy.judge(&name.display().to_string(), &signatures, manifest_json);
+        Ok(Given { policy: Policy { keys, required: self.require_signature }, detached })
+    }
+}
+
+impl Given {
+    /// Checks the signatures that a bundle carries and those that were given. `name` is what messages call the bundle;
+    /// `manifest_json` are the exact bytes.
+    pub fn answer(&self, name: &Path, carried: &[Signature], manifest_json: &[u8]) -> Answer {
+        let signatures = [carried, &self.detached].concat();
+        let judged = self.policy.judge(&name.display().to_string(), &signatures, manifest_json);
         let (trust, problem) = match judged {
             Ok(trust) => (trust, None),
             Err(untrusted) => (untrusted.trust, Some(untrusted.problem)),
         };
-        Ok(Answer { trust, problem, signatures })
+        Answer { trust, problem, signatures }
     }
 }
 

@@ -218,6 +218,48 @@ fn a_reader_that_has_enough_ends_cat_without_an_error() {
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "10");
 }
 
+/// Verbs whose work is what they print.
+const PRINTING: [&str; 9] = [
+    "inspect out.tar.zst",
+    "inspect --json out.tar.zst",
+    "inspect --manifest out.tar.zst",
+    "list out.tar.zst",
+    "diff out.tar.zst out.tar.zst",
+    "cat out.tar.zst file/big.bin",
+    "sbom out.tar.zst --format spdx",
+    "provenance out.tar.zst",
+    "build -f cluster.yaml --dry-run",
+];
+
+/// How a verb ends that prints there, and what it says of it.
+fn into(site: &Site, verb: &str, stdout: impl Into<Stdio>) -> (i32, String) {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("kubexm-bundle"));
+    command.args(verb.split(' ')).current_dir(site.path("")).env("KUBEXM_HOME", site.path("kubexm"));
+    let output = command.stdout(stdout).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_reader_that_has_gone_away_is_no_error_for_any_verb_that_prints() {
+    let site = sample();
+    for verb in PRINTING {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(into(&site, verb, writer), (0, String::new()), "{verb}");
+    }
+}
+
+#[test]
+fn an_answer_that_did_not_get_onto_the_disk_is_an_error() {
+    let site = sample();
+    for verb in PRINTING {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let (code, text) = into(&site, verb, full);
+        assert_eq!(code, i32::from(ExitCode::Disk.code()), "{verb}: {text}");
+        says(&text, &["standard output", "No space left"]);
+    }
+}
+
 #[test]
 fn a_name_in_a_bundle_cannot_steer_the_terminal_of_who_looks_at_it() {
     let site = sample();

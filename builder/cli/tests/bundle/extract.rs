@@ -73,6 +73,29 @@ fn what_is_there_stays_unless_force_is_said_and_then_nothing_else_is_written() {
 }
 
 #[test]
+fn the_bundle_that_is_read_is_not_replaced_by_what_comes_out_of_it_even_with_force() {
+    let site = sample();
+    let before = Digest::of(std::fs::read(site.path("out.tar.zst")).unwrap());
+    std::os::unix::fs::symlink(site.path("out.tar.zst"), site.path("link.tar")).unwrap();
+    for target in ["out.tar.zst", "link.tar"] {
+        let archive = ["file/a.txt", "--oci-archive", target, "--force"];
+        says(&extract(&site, &archive, ExitCode::Usage).1, &["out.tar.zst", "is read"]);
+    }
+    // A file of the bundle that has the bundle's own name.
+    std::fs::rename(site.path("out.tar.zst"), site.path("a.txt")).unwrap();
+    says(&site.run(&["extract", "a.txt", "file/a.txt", "--force"]).must(ExitCode::Usage).err, &["a.txt", "is read"]);
+    assert_eq!(Digest::of(std::fs::read(site.path("a.txt")).unwrap()), before);
+    // And a base.
+    std::fs::rename(site.path("a.txt"), site.path("base.tar.zst")).unwrap();
+    site.write("a.txt", "text ".repeat(2000));
+    site.built(&["--base", "base.tar.zst"]);
+    let on_base = ["extract", "out.tar.zst", "--base", "base.tar.zst", "file/a.txt", "--force", "--oci-archive"];
+    let ended = site.run(&[&on_base[..], &["base.tar.zst"]].concat()).must(ExitCode::Usage);
+    says(&ended.err, &["base.tar.zst", "is read"]);
+    assert_eq!(Digest::of(std::fs::read(site.path("base.tar.zst")).unwrap()), before);
+}
+
+#[test]
 fn damage_leaves_no_file_under_the_items_name() {
     let site = sample();
     let mut bytes = std::fs::read(site.path("out.tar.zst")).unwrap();

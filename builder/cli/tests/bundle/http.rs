@@ -11,7 +11,7 @@ use kubexm_spec::ExitCode;
 use crate::push::{log_in, run, site, way};
 use crate::registry::{PASSWORD, Registry, Setup};
 use crate::server::{How, Reply, Request, Server, nobody};
-use crate::site::{Site, digest, says};
+use crate::site::{Site, digest, noise, says};
 
 /// A range of a request as `(first, end)`.
 fn range(request: &Request) -> Option<(u64, u64)> {
@@ -136,6 +136,53 @@ fn plain_http_is_spoken_only_when_it_is_said_so() {
     says(&ended.err, &["--plain-http", "https"]);
     assert!(!ended.err.contains("sesame") && server.requests().is_empty());
     site.run(&["init", "--plain-http"]).must(ExitCode::Usage);
+}
+
+#[test]
+fn addresses_that_only_their_query_tells_apart_are_both_read_and_no_query_is_shown() {
+    let site = site(1, 1000);
+    let (file, other) = (std::fs::read(site.path("out.tar.zst")).unwrap(), noise(3, 5000));
+    site.write("f0.bin", other);
+    let second = File::open(site.built(&[])).unwrap();
+    let first = File::open(site.write("first.tar.zst", file)).unwrap();
+    let server = Server::start(move |request| match request.path.split_once('?') {
+        Some((_, "token=sesame")) => part(request, &first, "\"one\""),
+        Some((_, "token=barley")) => part(request, &second, "\"two\""),
+        _ => Reply::new(403, ""),
+    });
+    let at = |token: &str| server.url(&format!("site.tar.zst?token={token}"));
+    let ended = site.run(&["diff", "--json", "--plain-http", &at("sesame"), &at("barley")]).must(ExitCode::Ok);
+    assert_eq!(ended.document()["differs"], true, "one of the two was read twice");
+    let shown = format!("{}{}", ended.out, ended.err);
+    assert!(!shown.contains("sesame") && !shown.contains("barley"), "{shown}");
+    let refusals =
+        [["diff", &at("sesame"), &at("wrong")], ["verify", &at("one"), &at("wrong")], ["verify", &at("a"), &at("b")]];
+    for args in refusals {
+        let ended = site.run(&[&args[..], &["--plain-http"]].concat());
+        assert_ne!(ended.code, 0);
+        let shown = format!("{}{}", ended.out, ended.err);
+        assert!(!shown.contains("sesame") && !shown.contains("wrong") && !shown.contains("token"), "{shown}");
+    }
+    let ended = site.run(&["verify", "oci://me:sesame@registry.test/a"]);
+    assert!(ended.code != 0 && !ended.err.contains("sesame"), "{}", ended.err);
+}
+
+#[test]
+fn provenance_names_a_file_on_a_server_by_its_digest_too() {
+    let site = site(2, 3 << 20);
+    let server = serve(&site.path("out.tar.zst"), |_, reply| reply);
+    let statement = read(&site, "provenance", &server, &["--files"]).must(ExitCode::Ok).document();
+    let subjects = statement["subject"].as_array().unwrap();
+    assert_eq!(subjects.len(), 2, "{subjects:?}");
+    assert_eq!(subjects[1]["name"], "site.tar.zst");
+    assert_eq!(subjects[1]["digest"]["sha256"], digest(&site.path("out.tar.zst")).hex());
+    // What does not come is no statement.
+    let server = serve(&site.path("out.tar.zst"), |request, reply| match request.number {
+        0..2 => reply,
+        _ => Reply::new(404, ""),
+    });
+    let ended = read(&site, "provenance", &server, &["--files"]).must(ExitCode::OriginMismatch);
+    assert_eq!(ended.out, "");
 }
 
 #[test]

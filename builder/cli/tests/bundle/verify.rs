@@ -90,6 +90,27 @@ fn what_is_no_bundle_at_all_is_called_so() {
 }
 
 #[test]
+fn keys_and_signatures_that_cannot_be_had_are_told_before_the_bundle_is_read() {
+    let site = built();
+    // Nobody writes to this pipe, and nobody closes it: reading the bundle first would wait for ever.
+    let (reader, writer) = std::io::pipe().unwrap();
+    for more in [["--key", "none.pub"], ["--signature", "none.sig"]] {
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("kubexm-bundle"));
+        command.args(["verify", "-"]).args(more).current_dir(site.path("")).stdin(reader.try_clone().unwrap());
+        let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while child.try_wait().unwrap().is_none() && std::time::Instant::now() < deadline {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let _ = child.kill();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(i32::from(ExitCode::Config.code())), "{more:?}: {output:?}");
+        says(&String::from_utf8(output.stderr).unwrap(), &[more[1]]);
+    }
+    drop(writer);
+}
+
+#[test]
 fn a_bundle_of_a_newer_format_says_which_program_to_use() {
     let site = built();
     let mut bytes = std::fs::read(site.path("out.tar.zst")).unwrap();

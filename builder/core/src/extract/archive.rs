@@ -6,11 +6,12 @@ use std::path::Path;
 
 use kubexm_archive::Bundle;
 
-use super::write::{commit, open, temporary};
+use super::write::{apart, commit, open, temporary};
 use super::{Content, ExtractError, Plan, io_error};
 
 /// Writes the files of a plan into one tar file, verified while they are written. Returns its size in bytes.
 pub fn oci_archive(bundle: &Bundle, plan: &Plan, target: &Path, force: bool) -> Result<u64, ExtractError> {
+    apart(bundle, std::iter::once(target.to_owned()))?;
     if !force && std::fs::symlink_metadata(target).is_ok() {
         return Err(ExtractError::Exists { path: target.to_owned(), others: 0 });
     }

@@ -66,6 +66,14 @@ pub enum ExtractError {
         /// How many more.
         others: usize,
     },
+    /// The bundle that is read would be replaced.
+    #[error("{} is read, and {} would replace it; choose another place", file.display(), path.display())]
+    Input {
+        /// A file of the bundle or of a base.
+        file: PathBuf,
+        /// What would be written.
+        path: PathBuf,
+    },
     /// A name in the manifest would lead out of the folder.
     #[error("the bundle calls a file {name:?}, which is no name of a file: do not trust this bundle")]
     UnsafeName {
@@ -135,6 +143,7 @@ impl ExtractError {
             | Self::WrongKind { .. }
             | Self::Clash { .. }
             | Self::Exists { .. }
+            | Self::Input { .. }
             | Self::NotAFolder { .. } => ExitCode::Usage,
             Self::UnsafeName { .. } | Self::Document { .. } => ExitCode::BundleDamaged,
             Self::Io { .. } => ExitCode::Disk,

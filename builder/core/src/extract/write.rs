@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::Bundle;
@@ -37,6 +37,7 @@ pub fn write(
     force: bool,
     progress: &dyn Fn(u64),
 ) -> Result<Vec<Extracted>, ExtractError> {
+    apart(bundle, plan.keys().map(|path| folder.join(path)))?;
     fs::create_dir_all(folder).map_err(io_error("create", folder))?;
     if !force {
         nothing_there(plan, folder)?;
@@ -52,6 +53,24 @@ pub fn write(
         File::open(&folder).and_then(|open| open.sync_all()).map_err(io_error("write out", &folder))?;
     }
     Ok(written)
+}
+
+/// None of the targets is a file that the bundle is read from, under whatever name.
+pub(super) fn apart(bundle: &Bundle, targets: impl Iterator<Item = PathBuf>) -> Result<(), ExtractError> {
+    let identity = |path: &Path| fs::metadata(path).map(|there| (there.dev(), there.ino())).ok();
+    let read: Vec<_> = sources(bundle).into_iter().filter_map(|file| Some((identity(&file)?, file))).collect();
+    for path in targets {
+        let Some(there) = identity(&path) else { continue };
+        if let Some((_, file)) = read.iter().find(|(own, _)| *own == there) {
+            return Err(ExtractError::Input { file: file.clone(), path });
+        }
+    }
+    Ok(())
+}
+
+/// The files of a bundle and of its bases.
+fn sources(bundle: &Bundle) -> Vec<PathBuf> {
+    bundle.bases().iter().flat_map(sources).chain(bundle.files()).collect()
 }
 
 fn nothing_there(plan: &Plan, folder: &Path) -> Result<(), ExtractError> {

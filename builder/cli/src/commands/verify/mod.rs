@@ -62,6 +62,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             display.emit(EventKind::Progress { what, done, total, unit: "bytes".into() });
         }
     };
+    let given = args.trust.read()?;
     let subject = match Subject::open(args, threads, &progress) {
         Ok(subject) => subject,
         // What cannot even be opened gets the same document as what can, so that a script reads one form.
@@ -71,7 +72,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         }
         Err(failure) => return Err(failure),
     };
-    let trust = args.trust.answer(args.name(), subject.signatures(), subject.manifest_json())?;
+    let trust = given.answer(args.name(), subject.signatures(), subject.manifest_json());
     let damage = subject.check(args.quick, threads, &progress).err();
     // Bytes that did not come are the network's fault, not the bundle's.
     if let Some((code, text)) = network::failure() {
