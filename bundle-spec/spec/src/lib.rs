@@ -3,6 +3,7 @@
 //! The stages of a bundle are types (`Cluster` → `Lock` → `Manifest`); each names things by digest.
 
 pub mod artifact;
+pub mod built;
 pub mod cluster;
 pub mod depot;
 pub mod digest;

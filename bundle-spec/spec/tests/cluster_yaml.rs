@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 
+use kubexm_spec::built::check;
 use kubexm_spec::cluster::{
     ExtraFile, LoadBalancer, LoadBalancerMode, ProblemKind, Problems, Registry, RegistryKind, for_version, parse,
     sample,
@@ -102,37 +103,43 @@ fn a_version_keeps_its_digits_however_it_is_written() {
     }
 }
 
-#[test]
-fn what_the_design_names_and_nothing_builds_is_told_apart_from_mistakes() {
-    for spec in [
-        "  kubernetes: {type: kubexm}\n",
-        "  kubernetes: {proxyMode: ipvs}\n",
-        "  kubernetes: {audit: {}}\n",
-        "  etcd: {type: external}\n",
-        "  etcd: {dataDir: /x}\n",
-        "  runtime: {type: docker}\n",
-        "  network: {plugin: calico}\n",
-        "  network: {podCidr: [10.1.0.0/16, \"fd00::/48\"]}\n",
-        "  network: {podCidr: \"fd00::/48\"}\n",
-        "  loadBalancer: {mode: internal}\n",
+/// Each is one thing that the format has and no recipe installs, at the path that is named.
+const NOT_BUILT: &[(&str, &str)] = &[
+    ("  kubernetes: {type: kubexm}\n  etcd: {type: kubexm}\n", "spec.kubernetes.type spec.etcd.type"),
+    ("  kubernetes: {proxyMode: ipvs}\n", "spec.kubernetes.proxyMode"),
+    ("  kubernetes: {audit: {}}\n", "spec.kubernetes.audit"),
+    ("  kubernetes: {nodelocaldns: {}}\n", "spec.kubernetes.nodelocaldns"),
+    ("  etcd: {type: external, externalConfig: {endpoints: [\"http://10.0.0.5:2379\"]}}\n", "spec.etcd.type"),
+    ("  etcd: {dataDir: /x}\n", "spec.etcd.dataDir"),
+    ("  runtime: {type: docker}\n", "spec.runtime.type"),
+    ("  network: {plugin: calico}\n", "spec.network.plugin"),
+    ("  network: {plugin: multus}\n", "spec.network.multus"),
+    ("  network: {podCidr: [10.1.0.0/16, \"fd00::/48\"]}\n", "spec.network.podCidr"),
+    ("  loadBalancer: {mode: internal, internal: {type: haproxy}}\n", "spec.loadBalancer.mode"),
+    (
         "  loadBalancer: {mode: external, external: {type: kubexm-kh}, vip: 10.0.0.9}\n",
-        "  loadBalancer: {mode: external, vip: 10.0.0.9, interface: eth0}\n",
-        "  loadBalancer: {mode: external, vip: \"fd00::9\"}\n",
-        "  registry: {type: harbor}\n",
-        "  registry: {type: external}\n",
-        "  registry: {privateRegistry: registry.example.com}\n",
-        "  addons: []\n",
-        "  storage: {}\n",
-        "  system: {ntpServers: [10.0.0.2]}\n",
-        "  hosts: [{name: a, address: \"::1\"}]\n  roleGroups: {master: [a]}\n",
-        "  hosts: [{name: a, address: 10.0.0.1, arch: arm64}]\n  roleGroups: {master: [a]}\n",
-        "  hosts: [{name: a, address: 10.0.0.1}]\n  roleGroups: {master: [a], loadbalancer: [a]}\n",
-        "  system: {osPackages: full}\n",
-        "  bundle: {os: [debian-12]}\n",
-    ] {
-        let problems = refused(spec);
-        assert_eq!(problems.exit_code(), ExitCode::NotBuiltYet, "{spec}{problems}");
-        assert_eq!(problems.0.len(), 1, "{spec}{problems}");
+        "spec.loadBalancer.external.type",
+    ),
+    ("  loadBalancer: {mode: external, vip: \"fd00::9\"}\n", "spec.loadBalancer.vip"),
+    ("  registry: {type: harbor}\n", "spec.registry.type"),
+    ("  registry: {privateRegistry: registry.example.com}\n", "spec.registry.privateRegistry"),
+    ("  addons: [{name: a, type: yaml, source: {path: a.yaml}}]\n", "spec.addons[0]"),
+    ("  storage: {openebs: {}}\n", "spec.storage.openebs"),
+    ("  system: {ntpServers: [10.0.0.2]}\n", "spec.system.ntpServers"),
+    ("  hosts: [{name: a, address: \"::1\"}]\n  roleGroups: {master: [a]}\n", "spec.hosts[0].address"),
+    ("  system: {osPackages: full}\n", "spec.system.osPackages"),
+    ("  bundle: {os: [debian-12]}\n  network: {}\n", "spec.bundle.os"),
+];
+
+#[test]
+fn what_no_recipe_installs_is_read_and_told_apart_from_mistakes() {
+    for (spec, paths) in NOT_BUILT {
+        let cluster = parse(&file(spec)).unwrap_or_else(|problems| panic!("{spec}{problems}"));
+        let found: Vec<String> = check(&cluster).into_iter().map(|not_built| not_built.path).collect();
+        assert_eq!(found.join(" "), *paths, "{spec}");
+    }
+    for built in [sample(), &file("  registry: {type: registry}\n  system: {osPackages: none}\n")] {
+        assert_eq!(check(&parse(built).unwrap()), [], "{built}");
     }
 }
 

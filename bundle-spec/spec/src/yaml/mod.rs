@@ -5,8 +5,10 @@
 
 mod problem;
 mod reader;
+mod shape;
 mod tree;
 
 pub use problem::{Problem, ProblemKind, Problems, nearest};
-pub use reader::{At, Keys, Mapping, Sink};
+pub use reader::{At, Keys, Known, Mapping, Sink};
+pub use shape::{Field, Object, Shape};
 pub use tree::{Data, Key, Node, parse};

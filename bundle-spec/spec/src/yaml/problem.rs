@@ -38,8 +38,6 @@ pub enum ProblemKind {
     BadValue,
     /// Something that must be there.
     Missing,
-    /// The format has it, this program does not build it yet.
-    NotBuiltYet,
     /// A secret in a file that travels in the bundle.
     InlineSecret,
 }
@@ -49,8 +47,6 @@ impl Problems {
     pub fn exit_code(&self) -> ExitCode {
         if self.0.iter().any(|p| p.kind == ProblemKind::InlineSecret) {
             ExitCode::InlineSecret
-        } else if !self.0.is_empty() && self.0.iter().all(|p| p.kind == ProblemKind::NotBuiltYet) {
-            ExitCode::NotBuiltYet
         } else {
             ExitCode::Config
         }

@@ -4,21 +4,36 @@ use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
 use super::problem::{Problem, ProblemKind, Problems, nearest};
+use super::shape::Object;
 use super::tree::{Data, Key, Node};
+use crate::words::Word;
 
-/// The keys of one mapping of a format.
-#[derive(Clone, Copy, Debug)]
-pub struct Keys {
-    /// Read.
-    pub known: &'static [&'static str],
-    /// In the format, and not built yet.
-    pub later: &'static [&'static str],
+/// What knows the keys of one mapping of a format.
+pub trait Known {
+    /// All of them.
+    fn known(&self) -> Vec<&'static str>;
 }
+
+/// The keys of one mapping, where nothing more is said of them than their names.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys(&'static [&'static str]);
 
 impl Keys {
     /// Keys that are all read.
     pub const fn all(known: &'static [&'static str]) -> Self {
-        Self { known, later: &[] }
+        Self(known)
+    }
+}
+
+impl Known for Keys {
+    fn known(&self) -> Vec<&'static str> {
+        self.0.to_vec()
+    }
+}
+
+impl Known for Object {
+    fn known(&self) -> Vec<&'static str> {
+        self.keys().collect()
     }
 }
 
@@ -91,15 +106,6 @@ impl<'a> At<'a> {
     /// Notes a bad value.
     pub fn bad(&self, text: impl Into<String>, hint: impl Into<String>) {
         self.fail(ProblemKind::BadValue, text, hint);
-    }
-
-    /// Notes that the format has this and nothing builds it yet.
-    pub fn not_built(&self, instead: &str) {
-        let what = match &self.node.data {
-            Data::Scalar { text, .. } => format!("{text:?} is known, and not built yet"),
-            _ => "this is known, and not built yet".to_owned(),
-        };
-        self.fail(ProblemKind::NotBuiltYet, what, instead);
     }
 
     fn wrong_type(&self, wanted: &str) {
@@ -188,20 +194,15 @@ impl<'a> At<'a> {
         found
     }
 
-    /// One of the words that are built; the `later` ones are known.
-    pub fn one_of<T: Copy>(&self, words: &[(&str, T)], later: &[&str]) -> Option<T> {
+    /// One of the words of a choice.
+    pub fn word<T: Word>(&self) -> Option<T> {
         let text = self.text()?;
-        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
-            return Some(*value);
-        }
-        let built: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        if later.contains(&text) {
-            self.not_built(&format!("built today: {}", built.join(", ")));
-        } else {
-            let near: Vec<&str> = nearest(text, built.iter().chain(later).copied()).into_iter().take(3).collect();
+        let found = T::of_word(text);
+        if found.is_none() {
+            let near: Vec<&str> = nearest(text, T::WORDS.iter().copied()).into_iter().take(3).collect();
             self.bad(format!("{text:?} is not known here"), format!("nearest known: {}", near.join(", ")));
         }
-        None
+        found
     }
 
     /// The items of a list.
@@ -223,30 +224,18 @@ impl<'a> At<'a> {
     }
 
     /// A mapping with no keys but these.
-    pub fn mapping(&self, keys: &Keys) -> Option<Mapping<'a>> {
+    pub fn mapping(&self, keys: &impl Known) -> Option<Mapping<'a>> {
         let mapping = self.open_mapping()?;
-        for (key, _) in mapping.entries {
-            if keys.known.contains(&key.text.as_str()) {
-                continue;
-            }
-            let problem = |kind, text: String, hint| Problem {
+        let known = keys.known();
+        for (key, _) in mapping.entries.iter().filter(|(key, _)| !known.contains(&key.text.as_str())) {
+            let near = nearest(&key.text, known.iter().copied());
+            self.sink.push(Problem {
                 line: key.line,
                 column: key.column,
                 path: join(&self.path, &key.text),
-                kind,
-                text,
-                hint,
-            };
-            self.sink.push(if keys.later.contains(&key.text.as_str()) {
-                problem(
-                    ProblemKind::NotBuiltYet,
-                    "this is known, and not built yet".to_owned(),
-                    "leave it out".to_owned(),
-                )
-            } else {
-                let near = nearest(&key.text, keys.known.iter().chain(keys.later).copied());
-                let hint = near.first().map(|near| format!("nearest known key: {near}")).unwrap_or_default();
-                problem(ProblemKind::UnknownKey, format!("there is no key {:?} here", key.text), hint)
+                kind: ProblemKind::UnknownKey,
+                text: format!("there is no key {:?} here", key.text),
+                hint: near.first().map(|near| format!("nearest known key: {near}")).unwrap_or_default(),
             });
         }
         Some(mapping)

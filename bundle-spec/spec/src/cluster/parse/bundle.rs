@@ -2,42 +2,84 @@
 
 use std::path::PathBuf;
 
-use super::{each, maybe, or, values};
+use super::take::{each, maybe, or, some};
+use super::{addons, values};
+use crate::Platform;
 use crate::cluster::{Bundle, ExtraFile, ExtraImage};
-use crate::yaml::{At, Keys, ProblemKind};
-use crate::{Digest, Platform};
+use crate::yaml::{At, Field, Object, ProblemKind, Shape};
 
-const BUNDLE: Keys =
-    Keys { known: &["platforms", "zone", "extraImages", "extraFiles", "ignoreImages", "exclude"], later: &["os", "extraCharts"] };
-const IMAGE: Keys = Keys::all(&["name", "from"]);
-const FILE: Keys = Keys::all(&["url", "sha256", "path"]);
+/// `spec.bundle`.
+pub(super) const BUNDLE: Object = Object {
+    about: "What goes into the bundle beyond what the cluster needs",
+    fields: &[
+        Field::new("platforms", Shape::Some(&Shape::Form("^linux/(amd64|arm64)$")), "linux/amd64, linux/arm64"),
+        Field::new("os", Shape::List(&Shape::Text), "Operating systems that packages are carried for, like debian-12"),
+        Field::new(
+            "zone",
+            Shape::Text,
+            "global, cn, or a zone file relative to this file; KMZONE and --zone come first",
+        ),
+        Field::new("extraImages", Shape::List(&Shape::Mapping(&IMAGE)), "Further images"),
+        Field::new("extraFiles", Shape::List(&Shape::Mapping(&FILE)), "Further files"),
+        Field::new("extraCharts", Shape::List(&Shape::Mapping(&addons::CHART)), "Further charts, with their images"),
+        Field::new(
+            "ignoreImages",
+            Shape::List(&Shape::Text),
+            "What looks like an image in a chart's rendering and is none, or is never pulled",
+        ),
+        Field::new("exclude", Shape::List(&Shape::Text), "Optional tools that are left out: crictl, helm, nerdctl"),
+    ],
+};
+
+/// One of `spec.bundle.extraImages`.
+pub(super) const IMAGE: Object = Object {
+    about: "An image",
+    fields: &[
+        Field::needed("name", Shape::Text, "Reference with tag or digest, like docker.io/library/busybox:1"),
+        Field::new(
+            "from",
+            Shape::Form("^oci:."),
+            "oci:FOLDER, an OCI layout relative to this file; its registry when left out",
+        ),
+    ],
+};
+
+/// One of `spec.bundle.extraFiles`.
+pub(super) const FILE: Object = Object {
+    about: "A file: {url, sha256} or {path}",
+    fields: &[
+        Field::new("url", Shape::Form("^https?://[^@]+$"), "Where it is fetched from"),
+        Field::new("sha256", Shape::Form("^(sha256:)?[0-9a-f]{64}$"), "Digest of its content"),
+        Field::new("path", Shape::Text, "On this machine, relative to this file"),
+    ],
+};
 
 pub(super) fn bundle(at: &At<'_>) -> Option<Bundle> {
     let map = at.mapping(&BUNDLE)?;
     let default = Bundle::default();
     let platforms = or(map.get("platforms"), default.platforms, platforms);
+    let os = or(map.get("os"), Vec::new(), |at| each(at, |item| item.parsed(values::os)));
     let zone = maybe(map.get("zone"), |at| at.text().map(str::to_owned));
     let extra_images = or(map.get("extraImages"), Vec::new(), |at| each(at, image));
     let extra_files = or(map.get("extraFiles"), Vec::new(), |at| each(at, file));
+    let extra_charts = or(map.get("extraCharts"), Vec::new(), addons::charts);
     let ignore_images = or(map.get("ignoreImages"), Vec::new(), |at| each(at, |item| item.text().map(str::to_owned)));
     let exclude = or(map.get("exclude"), Vec::new(), |at| each(at, |item| item.text().map(str::to_owned)));
     Some(Bundle {
         platforms: platforms?,
+        os: os?,
         zone: zone?,
         extra_images: extra_images?,
         extra_files: extra_files?,
+        extra_charts: extra_charts?,
         ignore_images: ignore_images?,
         exclude: exclude?,
-        ..Bundle::default()
     })
 }
 
 fn platforms(at: &At<'_>) -> Option<Vec<Platform>> {
-    let mut all = each(at, |item| item.parsed(|text| text.parse::<Platform>().map_err(|error| error.to_string())))?;
-    if all.is_empty() {
-        at.bad("a bundle is for at least one platform", "linux/amd64 or linux/arm64");
-        return None;
-    }
+    let read = |item: &At<'_>| item.parsed(|text| text.parse::<Platform>().map_err(|error| error.to_string()));
+    let mut all = some(at, "a bundle is for at least one platform: linux/amd64 or linux/arm64", read)?;
     all.sort();
     all.dedup();
     Some(all)
@@ -61,27 +103,13 @@ fn file(at: &At<'_>) -> Option<ExtraFile> {
         for other in ["url", "sha256"].into_iter().filter_map(|key| map.get(key)) {
             other.bad("a file is given by url and sha256, or by path", "");
         }
-        return Some(ExtraFile::Path { path: PathBuf::from(path.text()?) });
+        return path.parsed(values::path).map(|path| ExtraFile::Path { path });
     }
     if !map.has("url") && !map.has("sha256") {
         at.fail(ProblemKind::Missing, "a file is wanted: {url, sha256}, or {path}", "");
         return None;
     }
-    let url = map.need("url").and_then(|at| {
-        if at.holds_login() {
-            return None;
-        }
-        at.parsed(|text| {
-            let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-            rest.filter(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace))
-                .map(|_| text.to_owned())
-                .ok_or_else(|| format!("{text:?} is no http or https address"))
-        })
-    });
-    let sha256 = map.need("sha256").and_then(|at| {
-        at.parsed(|text| {
-            Digest::from_hex(text.strip_prefix("sha256:").unwrap_or(text)).map_err(|error| error.to_string())
-        })
-    });
+    let url = map.need("url").and_then(|at| if at.holds_login() { None } else { at.parsed(values::url) });
+    let sha256 = map.need("sha256").and_then(|at| at.parsed(addons::digest));
     Some(ExtraFile::Url { url: url?, sha256: sha256? })
 }

@@ -1,38 +1,44 @@
-//! `spec.hosts` and `spec.roleGroups`.
+//! `spec.hosts`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
 
-use super::{each, login, maybe, or, values};
-use crate::cluster::{Host, RoleGroups};
-use crate::yaml::{At, Keys, Mapping, ProblemKind};
+use super::take::{each, maybe, one_or_two, or, port};
+use super::{login, roles, secret, values};
+use crate::Arch;
+use crate::cluster::Host;
+use crate::yaml::{At, Field, Object, Shape};
 
-const HOST: Keys = Keys {
-    known: &[
-        "name",
-        "address",
-        "internalAddress",
-        "port",
-        "user",
-        "privateKeyPath",
-        "passwordFrom",
-        "agent",
-        "sudoPasswordFrom",
-        "via",
-        "labels",
-        // refused by `login::secrets`, with a reason of their own
-        "password",
-        "sudoPassword",
-        "privateKey",
+/// One of `spec.hosts`.
+pub(super) const HOST: Object = Object {
+    about: "A machine",
+    fields: &[
+        Field::needed("name", Shape::Text, "Name of the node, a DNS name"),
+        Field::needed("address", Shape::OneOrTwo(&Shape::Text), "Where SSH reaches it: IP address or DNS name"),
+        Field::new(
+            "internalAddress",
+            Shape::OneOrTwo(&Shape::Text),
+            "IP address used inside the cluster, or one of each family; address when left out",
+        ),
+        Field::new("port", Shape::Number(1, 65535), "SSH port"),
+        Field::new("user", Shape::Text, "SSH user: root, or one who may use sudo"),
+        Field::new("privateKeyPath", Shape::Text, "Private key file on this machine"),
+        Field::new("passwordFrom", Shape::Mapping(&secret::SOURCE), "Where the SSH password comes from"),
+        Field::new("agent", Shape::Bool, "Whether keys of your ssh-agent are used"),
+        Field::new("sudoPasswordFrom", Shape::Mapping(&secret::SOURCE), "Where the password for sudo comes from"),
+        Field::new(
+            "via",
+            Shape::List(&Shape::Either(&Shape::Mapping(&login::JUMP), &Shape::Text)),
+            "Hosts on the way there, the nearest first; user@host:port is short for one",
+        ),
+        Field::new("arch", Shape::Form("^(amd64|x86_64|arm64|aarch64)$"), "Its architecture; found out when left out"),
+        Field::new("labels", Shape::Named(&Shape::Text), "Labels of the node"),
+        Field::new("roles", Shape::List(&Shape::Words(roles::WORDS)), "What it does, beside spec.roleGroups"),
+        Field::new("password", Shape::Refused, "Refused: use passwordFrom"),
+        Field::new("sudoPassword", Shape::Refused, "Refused: use sudoPasswordFrom"),
+        Field::new("privateKey", Shape::Refused, "Refused: use privateKeyPath"),
     ],
-    later: &["arch", "roles"],
 };
-const ROLES: Keys =
-    Keys { known: &["etcd", "master", "control-plane", "worker", "registry"], later: &["loadbalancer"] };
-
-/// A range of host names may stand for this many.
-const MAX_RANGE: u32 = 1000;
 
 pub(super) fn hosts(at: &At<'_>) -> Option<Vec<Host>> {
     let hosts = each(at, host);
@@ -43,9 +49,12 @@ pub(super) fn hosts(at: &At<'_>) -> Option<Vec<Host>> {
         let Some(map) = item.open_mapping_quiet() else { continue };
         for (key, seen) in [("name", &mut names), ("address", &mut addresses)] {
             let Some(field) = map.get(key) else { continue };
-            let Some(text) = field.text_quiet() else { continue };
-            if let Some(line) = seen.insert(text.to_owned(), field.line()) {
-                field.bad(format!("{text:?} is given twice, first in line {line}"), "each host has its own");
+            let values = if field.is_list() { field.list() } else { vec![field] };
+            for field in values {
+                let Some(text) = field.text_quiet() else { continue };
+                if let Some(line) = seen.insert(text.to_owned(), field.line()) {
+                    field.bad(format!("{text:?} is given twice, first in line {line}"), "each host has its own");
+                }
             }
         }
     }
@@ -54,22 +63,30 @@ pub(super) fn hosts(at: &At<'_>) -> Option<Vec<Host>> {
 
 fn host(at: &At<'_>) -> Option<Host> {
     let map = at.mapping(&HOST)?;
-    login::secrets(&map);
+    secret::inline(&map);
     let name = map.need("name").and_then(|at| at.parsed(values::subdomain));
-    let address = map.need("address").and_then(|at| single(&at)?.parsed(values::host));
-    let internal_address = maybe(map.get("internalAddress"), |at| ipv4(single(at)?));
-    let port = or(map.get("port"), 22, super::kubernetes::port);
+    let address = map.need("address").and_then(|at| one_or_two(&at, |at| at.parsed(values::host)));
+    let internal = maybe(map.get("internalAddress"), internal);
+    let port = or(map.get("port"), 22, port);
     let user = or(map.get("user"), "root".to_owned(), |at| at.parsed(values::user));
-    let key = maybe(map.get("privateKeyPath"), |at| at.text().map(PathBuf::from));
-    let password = maybe(map.get("passwordFrom"), login::secret_source);
+    let key = maybe(map.get("privateKeyPath"), |at| at.parsed(values::path));
+    let password = maybe(map.get("passwordFrom"), secret::source);
     let agent = or(map.get("agent"), false, |at| at.boolean());
-    let sudo_password = maybe(map.get("sudoPasswordFrom"), login::secret_source);
+    let sudo_password = maybe(map.get("sudoPasswordFrom"), secret::source);
     let via = or(map.get("via"), Vec::new(), login::via);
+    let arch = maybe(map.get("arch"), |at| {
+        at.parsed(|text| Arch::from_any(text).ok_or_else(|| format!("{text:?} is not amd64 or arm64")))
+    });
     let labels = or(map.get("labels"), BTreeMap::new(), labels);
+    let ((address, more_addresses), internal) = (address?, internal?);
+    let (internal_address, more_internal_addresses) =
+        internal.map_or_else(Default::default, |(first, others)| (Some(first), others));
     Some(Host {
         name: name?,
-        address: address?,
-        internal_address: internal_address?,
+        address,
+        more_addresses,
+        internal_address,
+        more_internal_addresses,
         port: port?,
         user: user?,
         private_key_path: key?,
@@ -77,38 +94,19 @@ fn host(at: &At<'_>) -> Option<Host> {
         agent: agent?,
         sudo_password: sudo_password?,
         via: via?,
+        arch: arch?,
         labels: labels?,
-        arch: None,
-        more_addresses: Vec::new(),
-        more_internal_addresses: Vec::new(),
     })
 }
 
-/// A value that the format lets be a list, as long as it is none.
-pub(super) fn single<'a, 'b>(at: &'b At<'a>) -> Option<&'b At<'a>> {
-    if at.is_list() {
-        at.not_built("give one address");
+/// One address, or one of each family.
+fn internal(at: &At<'_>) -> Option<(IpAddr, Vec<IpAddr>)> {
+    let (first, others) = one_or_two(at, |at| at.parsed(values::ip))?;
+    if others.iter().any(|other| other.is_ipv4() == first.is_ipv4()) {
+        at.bad("two addresses of one family", "one address, or one of each family (dual-stack)");
         return None;
     }
-    if at.text()?.contains(':') {
-        at.not_built("IPv4 only today");
-        return None;
-    }
-    Some(at)
-}
-
-pub(super) fn ipv4(at: &At<'_>) -> Option<IpAddr> {
-    match at.text()?.parse::<IpAddr>() {
-        Ok(address @ IpAddr::V4(_)) => Some(address),
-        Ok(IpAddr::V6(_)) => {
-            at.not_built("IPv4 only today");
-            None
-        }
-        Err(_) => {
-            at.bad(format!("{:?} is not an IPv4 address", at.text()?), "");
-            None
-        }
-    }
+    Some((first, others))
 }
 
 fn labels(at: &At<'_>) -> Option<BTreeMap<String, String>> {
@@ -134,111 +132,4 @@ fn labels(at: &At<'_>) -> Option<BTreeMap<String, String>> {
         }
     }
     labels
-}
-
-/// Reads the groups. Host names are taken from the file itself, so that a host with another fault is still known here.
-pub(super) fn role_groups(spec: &Mapping<'_>) -> Option<RoleGroups> {
-    let named = |item: &At<'_>| {
-        let name = item.open_mapping_quiet()?.get("name")?;
-        name.text_quiet().map(str::to_owned)
-    };
-    let hosts: Vec<String> = match spec.get("hosts").filter(At::is_list) {
-        Some(at) => at.list().iter().filter_map(named).collect(),
-        None => Vec::new(),
-    };
-    let hosts = hosts.as_slice();
-    let Some(at) = spec.get("roleGroups") else {
-        if !hosts.is_empty() {
-            spec.at().fail(
-                ProblemKind::Missing,
-                "there are hosts, and \"spec.roleGroups\" is missing: nobody has a role",
-                "at least: roleGroups: {master: [NAME], worker: [NAME]}",
-            );
-            return None;
-        }
-        return Some(RoleGroups::default());
-    };
-    let map = at.mapping(&ROLES)?;
-    let group = |key: &str| or(map.get(key), Vec::new(), |at| members(at, hosts));
-    let (master, alias) = (group("master"), group("control-plane"));
-    if let Some(at) = map.get("control-plane").filter(|_| map.has("master")) {
-        at.bad("master and control-plane are two names of one role", "give one of them");
-        return None;
-    }
-    let (etcd, worker, registry) = (group("etcd"), group("worker"), group("registry"));
-    let control_plane = if map.has("master") { master? } else { alias? };
-    let mut roles =
-        RoleGroups { etcd: etcd?, control_plane, worker: worker?, registry: registry?, load_balancer: Vec::new() };
-    if hosts.is_empty() {
-        return Some(roles);
-    }
-    if roles.control_plane.is_empty() {
-        at.fail(ProblemKind::Missing, "no host has the role master", "name at least one control plane");
-        return None;
-    }
-    if roles.etcd.is_empty() {
-        roles.etcd.clone_from(&roles.control_plane);
-    }
-    if roles.registry.is_empty() {
-        roles.registry = roles.control_plane.iter().take(1).cloned().collect();
-    }
-    idle(&at, &roles, hosts);
-    let set = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
-    if set(&roles.etcd) != set(&roles.control_plane)
-        && let Some(at) = map.get("etcd")
-    {
-        at.bad("with etcd type kubeadm the members are the control planes", "leave etcd out, or name the same hosts");
-    }
-    if let Some(at) = map.get("registry").filter(|_| roles.registry.len() > 1) {
-        at.not_built("name one registry host");
-    }
-    Some(roles)
-}
-
-fn idle(at: &At<'_>, roles: &RoleGroups, hosts: &[String]) {
-    for host in hosts {
-        let all = [&roles.etcd, &roles.control_plane, &roles.worker, &roles.registry];
-        if !all.iter().any(|group| group.contains(host)) {
-            at.bad(format!("host {host:?} has no role"), "name it in a group, or take it out of spec.hosts");
-        }
-    }
-}
-
-/// Names of a group, ranges written out, each host once.
-fn members(at: &At<'_>, hosts: &[String]) -> Option<Vec<String>> {
-    let groups = each(at, |item| {
-        let names = item.parsed(expand)?;
-        let mut known = true;
-        for name in names.iter().filter(|name| !hosts.contains(name)) {
-            let near = crate::yaml::nearest(name, hosts.iter().map(String::as_str));
-            let hint = near.first().map(|near| format!("nearest: {near}")).unwrap_or_default();
-            item.bad(format!("there is no host {name:?}"), hint);
-            known = false;
-        }
-        known.then_some(names)
-    })?;
-    let mut all: Vec<String> = Vec::new();
-    for name in groups.into_iter().flatten() {
-        if all.contains(&name) {
-            at.bad(format!("host {name:?} is named twice"), "");
-        } else {
-            all.push(name);
-        }
-    }
-    Some(all)
-}
-
-/// `node[1:3]` → `node1`, `node2`, `node3`; zeros in front of the first number are kept as width (`[01:10]`).
-fn expand(text: &str) -> Result<Vec<String>, String> {
-    let bad = || format!("{text:?} is not a name or a range like node[1:3]");
-    let Some((before, rest)) = text.split_once('[') else { return Ok(vec![text.to_owned()]) };
-    let (range, after) = rest.split_once(']').ok_or_else(bad)?;
-    let (from, to) = range.split_once(':').ok_or_else(bad)?;
-    let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
-    let (first, last) = number(from).zip(number(to)).ok_or_else(bad)?;
-    if first > last || last - first >= MAX_RANGE || from.len() > 9 || after.contains(['[', ']']) {
-        return Err(format!("{text:?}: a range goes upwards and stands for at most {MAX_RANGE} hosts"));
-    }
-    let width = if from.starts_with('0') { from.len() } else { 0 };
-    Ok((first..=last).map(|number| format!("{before}{number:0width$}{after}")).collect())
 }

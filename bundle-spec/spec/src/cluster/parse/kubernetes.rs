@@ -1,145 +1,135 @@
-//! `spec.kubernetes` and what it stands on: etcd, runtime, network.
+//! `spec.kubernetes`.
 
-use std::net::IpAddr;
+use std::collections::BTreeMap;
 
-use super::values::{self, Cidr};
-use super::{each, maybe, or};
-use crate::cluster::{Host, Kubernetes, Network, ProxyMode, Runtime};
-use crate::yaml::{At, Keys, Mapping};
+use super::take::{each, maybe, named, or, raw};
+use super::values;
+use crate::cluster::{Audit, Kubernetes, KubernetesKind, NodeLocalDns, ProxyMode, Word};
+use crate::yaml::{At, Field, Object, Shape};
 
-const KUBERNETES: Keys = Keys {
-    known: &["type", "version", "clusterName", "dnsDomain", "proxyMode", "maxPods", "certSANs", "kubelet", "kubeProxy"],
-    later: &[
-        "featureGates",
-        "apiServerArgs",
-        "controllerManagerArgs",
-        "schedulerArgs",
-        "autoRenewCerts",
-        "nodelocaldns",
-        "audit",
-    ],
-};
-const ETCD: Keys = Keys { known: &["type"], later: &["externalConfig", "dataDir", "quota", "snapshots", "backup"] };
-const RUNTIME: Keys = Keys { known: &["type", "version"], later: &["dataDir", "extraConfig"] };
-const NETWORK: Keys = Keys {
-    known: &["plugin", "podCidr", "serviceCidr", "interface"],
-    later: &["options", "flannel", "calico", "cilium", "kube-ovn", "hybridnet", "multus"],
-};
-
+const ARGS: Shape = Shape::Named(&Shape::Either(&Shape::Text, &Shape::Bool));
 /// kubeadm gives each node a /24 of the pod network: 254 addresses.
 const MOST_PODS: u32 = 254;
 
-pub(super) fn defaults(name: &str) -> Kubernetes {
-    Kubernetes::named(name)
-}
+/// `spec.kubernetes`.
+pub(super) const KUBERNETES: Object = Object {
+    about: "Kubernetes itself",
+    fields: &[
+        Field::new(
+            "type",
+            Shape::Words(KubernetesKind::WORDS),
+            "Made by kubeadm, or components as services of systemd",
+        ),
+        Field::new(
+            "version",
+            Shape::Form("^v?[0-9]+\\.[0-9]+(\\.[0-9]+(-[0-9A-Za-z.+-]+)?)?$"),
+            "v1.34.4, or v1.34 for its newest known patch; the catalogue's default when left out",
+        ),
+        Field::new("clusterName", Shape::Text, "Name inside the cluster; metadata.name when left out"),
+        Field::new("dnsDomain", Shape::Text, "DNS domain of services"),
+        Field::new("proxyMode", Shape::Words(ProxyMode::WORDS), "What kube-proxy writes its rules with"),
+        Field::new("maxPods", Shape::Number(1, MOST_PODS), "Pods of a node"),
+        Field::new("featureGates", Shape::Named(&Shape::Bool), "Feature gates of every component"),
+        Field::new("apiServerArgs", ARGS, "Further flags of kube-apiserver, without their dashes"),
+        Field::new("controllerManagerArgs", ARGS, "Further flags of kube-controller-manager, without their dashes"),
+        Field::new("schedulerArgs", ARGS, "Further flags of kube-scheduler, without their dashes"),
+        Field::new(
+            "certSANs",
+            Shape::List(&Shape::Text),
+            "Further names and addresses of the API server's certificate",
+        ),
+        Field::new("autoRenewCerts", Shape::Bool, "Whether a timer renews the control plane's certificates"),
+        Field::new(
+            "nodelocaldns",
+            Shape::Mapping(&NODELOCALDNS),
+            "A DNS cache on every node; {} for its defaults, none when left out",
+        ),
+        Field::new(
+            "audit",
+            Shape::Mapping(&AUDIT),
+            "The API server's audit log; {} for its defaults, none when left out",
+        ),
+        Field::new("kubelet", Shape::Raw, "Fields of KubeletConfiguration, laid over ours"),
+        Field::new("kubeProxy", Shape::Raw, "Fields of KubeProxyConfiguration, laid over ours"),
+    ],
+};
 
-pub(super) fn default_network() -> Network {
-    Network::default()
-}
+/// `spec.kubernetes.nodelocaldns`.
+pub(super) const NODELOCALDNS: Object = Object {
+    about: "A DNS cache on every node",
+    fields: &[Field::new("address", Shape::Text, "Link-local address that pods ask")],
+};
+
+/// `spec.kubernetes.audit`.
+pub(super) const AUDIT: Object = Object {
+    about: "The API server's audit log",
+    fields: &[
+        Field::new("policyFile", Shape::Text, "A policy of your own (audit.k8s.io/v1), relative to this file"),
+        Field::new("maxAge", Shape::Number(1, 36500), "Days that old logs are kept"),
+        Field::new("maxBackups", Shape::Number(1, 10000), "How many old logs are kept"),
+        Field::new("maxSize", Shape::Number(1, 100_000), "Megabytes at which a new log is begun"),
+    ],
+};
 
 pub(super) fn kubernetes(at: &At<'_>, name: &str) -> Option<Kubernetes> {
     let map = at.mapping(&KUBERNETES)?;
-    let default = defaults(name);
-    let kind = or(map.get("type"), (), |at| at.one_of(&[("kubeadm", ())], &["kubexm"]));
+    let default = Kubernetes::named(name);
+    let arguments = |key: &str| or(map.get(key), BTreeMap::new(), |at| named(at, values::flag, argument));
+    let kind = or(map.get("type"), default.kind, |at| at.word());
     let version = maybe(map.get("version"), |at| at.parsed(values::kubernetes_version));
     let cluster_name = or(map.get("clusterName"), default.cluster_name, |at| at.parsed(values::subdomain));
     let dns_domain = or(map.get("dnsDomain"), default.dns_domain, |at| at.parsed(values::subdomain));
-    let proxy_mode = or(map.get("proxyMode"), default.proxy_mode, |at| {
-        at.one_of(&[("iptables", ProxyMode::Iptables), ("nftables", ProxyMode::Nftables)], &["ipvs"])
-    });
+    let proxy_mode = or(map.get("proxyMode"), default.proxy_mode, |at| at.word());
     let max_pods = or(map.get("maxPods"), default.max_pods, |at| at.number(1..=MOST_PODS));
+    let feature_gates = or(map.get("featureGates"), BTreeMap::new(), |at| named(at, values::gate, |at| at.boolean()));
+    let (api_server_args, controller_manager_args, scheduler_args) =
+        (arguments("apiServerArgs"), arguments("controllerManagerArgs"), arguments("schedulerArgs"));
     let cert_sans = or(map.get("certSANs"), Vec::new(), |at| each(at, |item| item.parsed(values::san)));
+    let auto_renew_certs = or(map.get("autoRenewCerts"), false, |at| at.boolean());
+    let nodelocaldns = maybe(map.get("nodelocaldns"), node_local_dns);
+    let audit = maybe(map.get("audit"), audit);
     let kubelet = or(map.get("kubelet"), default.kubelet, raw);
     let kube_proxy = or(map.get("kubeProxy"), default.kube_proxy, raw);
-    kind?;
     Some(Kubernetes {
+        kind: kind?,
         version: version?,
         cluster_name: cluster_name?,
         dns_domain: dns_domain?,
         proxy_mode: proxy_mode?,
         max_pods: max_pods?,
+        feature_gates: feature_gates?,
+        api_server_args: api_server_args?,
+        controller_manager_args: controller_manager_args?,
+        scheduler_args: scheduler_args?,
         cert_sans: cert_sans?,
+        auto_renew_certs: auto_renew_certs?,
+        nodelocaldns: nodelocaldns?,
+        audit: audit?,
         kubelet: kubelet?,
         kube_proxy: kube_proxy?,
-        ..defaults(name)
     })
 }
 
-/// Component configuration of upstream's own format: kept as it is.
-fn raw(at: &At<'_>) -> Option<serde_json::Map<String, serde_json::Value>> {
-    at.open_mapping()?;
-    match at.json() {
-        serde_json::Value::Object(map) => Some(map),
-        _ => None,
+/// A flag's value: a text, or a truth value as it is written.
+fn argument(at: &At<'_>) -> Option<String> {
+    match at.text_quiet().filter(|text| matches!(*text, "true" | "false")) {
+        Some(text) => Some(text.to_owned()),
+        None => at.text().map(str::to_owned),
     }
 }
 
-pub(super) fn etcd(spec: &Mapping<'_>) {
-    if let Some(map) = spec.get("etcd").and_then(|at| at.mapping(&ETCD))
-        && let Some(at) = map.get("type")
-    {
-        at.one_of(&[("kubeadm", ())], &["kubexm", "external"]);
-    }
+fn node_local_dns(at: &At<'_>) -> Option<NodeLocalDns> {
+    let map = at.mapping(&NODELOCALDNS)?;
+    let address = or(map.get("address"), NodeLocalDns::default().address, |at| at.parsed(values::ip));
+    Some(NodeLocalDns { address: address? })
 }
 
-pub(super) fn runtime(at: &At<'_>) -> Option<Runtime> {
-    let map = at.mapping(&RUNTIME)?;
-    let kind = or(map.get("type"), (), |at| at.one_of(&[("containerd", ())], &["docker", "cri-o", "isulad"]));
-    let version = maybe(map.get("version"), |at| at.parsed(values::version));
-    kind?;
-    Some(Runtime { version: version?, ..Runtime::default() })
-}
-
-pub(super) fn network(spec: &Mapping<'_>, hosts: &[Host]) -> Option<Network> {
-    let default = default_network();
-    let map = match spec.get("network") {
-        Some(at) => Some(at.mapping(&NETWORK)?),
-        None => None,
-    };
-    let get = |key: &str| map.as_ref().and_then(|map| map.get(key));
-    let plugin = or(get("plugin"), (), |at| {
-        at.one_of(&[("flannel", ())], &["calico", "cilium", "kube-ovn", "hybridnet", "multus", "none"])
-    });
-    let pods = cidr(get("podCidr"), &default.pod_cidr, 8..=24);
-    let services = cidr(get("serviceCidr"), &default.service_cidr, 12..=28);
-    let interface = maybe(get("interface"), |at| at.parsed(values::interface));
-    let ((pod_cidr, pods), (service_cidr, services)) = (pods?, services?);
-    let at = get("serviceCidr").or_else(|| get("podCidr")).unwrap_or_else(|| spec.at().clone());
-    if pods.overlaps(services) {
-        at.bad(format!("the networks of pods ({pod_cidr}) and services ({service_cidr}) overlap"), "");
-    }
-    for host in hosts {
-        if let Some(IpAddr::V4(address)) = host.node_ip()
-            && (pods.holds(address) || services.holds(address))
-        {
-            at.bad(
-                format!(
-                    "host {:?} ({address}) is inside the network of pods ({pod_cidr}) or services ({service_cidr})",
-                    host.name
-                ),
-                "choose networks that are used nowhere else",
-            );
-        }
-    }
-    plugin?;
-    Some(Network { pod_cidr, service_cidr, interface: interface?, ..default })
-}
-
-fn cidr(found: Option<At<'_>>, default: &str, bits: std::ops::RangeInclusive<u32>) -> Option<(String, Cidr)> {
-    let Some(at) = found else { return Some((default.to_owned(), Cidr::read(default).ok()?)) };
-    if at.is_list() || at.text()?.contains([':', ',']) {
-        at.not_built("one IPv4 network today");
-        return None;
-    }
-    let cidr = at.parsed(Cidr::read)?;
-    if !bits.contains(&cidr.bits()) {
-        at.bad(format!("a prefix of /{} does not do", cidr.bits()), format!("/{} to /{}", bits.start(), bits.end()));
-        return None;
-    }
-    Some((at.text()?.to_owned(), cidr))
-}
-
-/// A TCP port.
-pub(super) fn port(at: &At<'_>) -> Option<u16> {
-    at.number(1..=u32::from(u16::MAX)).and_then(|number| u16::try_from(number).ok())
+fn audit(at: &At<'_>) -> Option<Audit> {
+    let map = at.mapping(&AUDIT)?;
+    let default = Audit::default();
+    let policy_file = maybe(map.get("policyFile"), |at| at.parsed(values::path));
+    let max_age = or(map.get("maxAge"), default.max_age, |at| at.number(1..=36500));
+    let max_backups = or(map.get("maxBackups"), default.max_backups, |at| at.number(1..=10000));
+    let max_size = or(map.get("maxSize"), default.max_size, |at| at.number(1..=100_000));
+    Some(Audit { policy_file: policy_file?, max_age: max_age?, max_backups: max_backups?, max_size: max_size? })
 }

@@ -1,51 +1,136 @@
 //! `spec.loadBalancer`: what stands before the control planes.
 
-use super::{hosts, maybe, or, values};
-use crate::cluster::{LoadBalancer, LoadBalancerMode};
-use crate::yaml::{Keys, Mapping};
+use super::take::{maybe, none_of, or, port};
+use super::values;
+use crate::cluster::{API_PORT, ExternalKind, InternalKind, LoadBalancer, LoadBalancerMode, Word};
+use crate::words::words;
+use crate::yaml::{At, Field, Mapping, Object, Shape};
 
-const LOAD_BALANCER: Keys =
-    Keys { known: &["mode", "external", "vip", "port", "domain"], later: &["internal", "interface"] };
-const EXTERNAL: Keys = Keys { known: &["type"], later: &["virtualRouterId"] };
-const API_PORT: u16 = 6443;
-
-/// The words of `mode`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    None,
-    External,
+words! {
+    /// The words of `mode`.
+    pub enum Mode {
+        /// Nothing stands there.
+        None = "none",
+        /// An address outside the control planes.
+        External = "external",
+        /// Something on the nodes.
+        Internal = "internal",
+    }
 }
 
-pub(super) fn load_balancer(spec: &Mapping<'_>) -> Option<LoadBalancer> {
-    let Some(at) = spec.get("loadBalancer") else { return Some(LoadBalancer::default()) };
+/// `spec.loadBalancer`.
+pub(super) const LOAD_BALANCER: Object = Object {
+    about: "What stands before the control planes",
+    fields: &[
+        Field::new(
+            "mode",
+            Shape::Words(Mode::WORDS),
+            "Nothing, an address outside the control planes, or something on the nodes",
+        ),
+        Field::new("external", Shape::Mapping(&EXTERNAL), "With mode external"),
+        Field::new("internal", Shape::Mapping(&INTERNAL), "With mode internal"),
+        Field::new("vip", Shape::Text, "IP address that leads to all control planes"),
+        Field::new("port", Shape::Number(1, 65535), "TCP port that clients use"),
+        Field::new(
+            "interface",
+            Shape::Text,
+            "Interface of the address, where we put it there; the one with the node's address when left out",
+        ),
+        Field::new("domain", Shape::Text, "Name of the control plane; a name of ours when left out"),
+    ],
+};
+
+/// `spec.loadBalancer.external`.
+pub(super) const EXTERNAL: Object = Object {
+    about: "Who makes the address",
+    fields: &[
+        Field::new(
+            "type",
+            Shape::Words(ExternalKind::WORDS),
+            "You, or keepalived with haproxy (kubexm-kh) or nginx (kubexm-kn) on the hosts of the role loadbalancer",
+        ),
+        Field::new(
+            "virtualRouterId",
+            Shape::Number(1, 255),
+            "keepalived's number, by which pairs in one network are told apart",
+        ),
+    ],
+};
+
+/// `spec.loadBalancer.internal`.
+pub(super) const INTERNAL: Object = Object {
+    about: "What runs on the nodes",
+    fields: &[Field::needed(
+        "type",
+        Shape::Words(InternalKind::WORDS),
+        "A proxy on every worker, or an address that moves between the control planes",
+    )],
+};
+
+pub(super) fn load_balancer(at: &At<'_>) -> Option<LoadBalancer> {
     let map = at.mapping(&LOAD_BALANCER)?;
-    let mode = or(map.get("mode"), Mode::None, |at| {
-        at.one_of(&[("none", Mode::None), ("external", Mode::External)], &["internal"])
-    });
+    let mode = or(map.get("mode"), Mode::None, |at| at.word());
     let domain = maybe(map.get("domain"), |at| at.parsed(values::subdomain));
     let mode = match mode? {
         Mode::None => {
-            for key in ["external", "vip", "port"].into_iter().filter(|key| map.has(key)) {
+            for key in ["external", "internal", "vip", "port", "interface"].into_iter().filter(|key| map.has(key)) {
                 let at = map.get(key).unwrap_or_else(|| at.clone());
                 at.bad(
                     format!("{key:?} says where a load balancer is, and mode is none"),
-                    "write mode: external, or leave it out",
+                    "write mode: external or internal, or leave it out",
                 );
             }
             LoadBalancerMode::None
         }
         Mode::External => external(&map)?,
+        Mode::Internal => internal(&map)?,
     };
     Some(LoadBalancer { mode, domain: domain? })
 }
 
-/// An address of the user's own: `external.type: external`, which is also what is meant when the type is left out.
+/// Without a type, `external` is an address of the user's own.
 fn external(map: &Mapping<'_>) -> Option<LoadBalancerMode> {
-    let kind = or(map.get("external"), (), |at| {
-        or(at.mapping(&EXTERNAL)?.get("type"), (), |at| at.one_of(&[("external", ())], &["kubexm-kh", "kubexm-kn"]))
-    });
-    let vip = map.need("vip").and_then(|at| hosts::ipv4(&at));
-    let port = or(map.get("port"), API_PORT, super::kubernetes::port);
-    kind?;
-    Some(LoadBalancerMode::at(vip?, port?))
+    none_of(map, &["internal"], "mode is external", "leave it out, or write mode: internal");
+    let of = match map.get("external") {
+        Some(at) => Some(at.mapping(&EXTERNAL)?),
+        None => None,
+    };
+    let get = |key: &str| of.as_ref().and_then(|map| map.get(key));
+    let kind = or(get("type"), ExternalKind::default(), |at| at.word());
+    let router = maybe(get("virtualRouterId"), |at| at.number(1..=255).and_then(|id| u8::try_from(id).ok()));
+    let vip = map.need("vip").and_then(|at| at.parsed(values::ip));
+    let port = or(map.get("port"), API_PORT, port);
+    let interface = maybe(map.get("interface"), |at| at.parsed(values::interface));
+    if kind == Some(ExternalKind::External) {
+        let (why, hint) = ("the address is your own, and nothing of ours puts it anywhere", "leave it out");
+        none_of(map, &["interface"], why, hint);
+        if let Some(of) = &of {
+            none_of(of, &["virtualRouterId"], why, hint);
+        }
+    }
+    Some(LoadBalancerMode::External {
+        kind: kind?,
+        vip: vip?,
+        port: port?,
+        interface: interface?,
+        virtual_router_id: router?,
+    })
+}
+
+fn internal(map: &Mapping<'_>) -> Option<LoadBalancerMode> {
+    none_of(map, &["external"], "mode is internal", "leave it out, or write mode: external");
+    let kind = map.need("internal").and_then(|at| at.mapping(&INTERNAL)?.need("type")?.word::<InternalKind>());
+    let vip = maybe(map.get("vip"), |at| at.parsed(values::ip));
+    let port = or(map.get("port"), API_PORT, port);
+    let interface = maybe(map.get("interface"), |at| at.parsed(values::interface));
+    match kind? {
+        InternalKind::KubeVip => {
+            map.need("vip")?;
+        }
+        InternalKind::Haproxy | InternalKind::Nginx => {
+            let why = "a proxy on every worker listens on the worker itself";
+            none_of(map, &["vip", "interface"], why, "leave it out, or write internal: {type: kube-vip}");
+        }
+    }
+    Some(LoadBalancerMode::Internal { kind: kind?, vip: vip?, port: port?, interface: interface? })
 }

@@ -1,55 +1,133 @@
-//! Reading cluster.yaml: strict, every problem at once, each with line and column. One file per part of the format; each
-//! names the keys it reads and the keys that the format has and nothing builds yet.
+//! Reading cluster.yaml: strict, every problem at once, each with line and column. One file per part of the format: what its
+//! keys are (as data, of which the JSON Schema is made too) and how they are read; [`rules`] is what parts say of each other.
 
+mod addons;
 mod bundle;
+mod etcd;
 mod hosts;
 mod kubernetes;
 mod load_balancer;
 mod login;
-mod node;
+mod network;
 mod registry;
+mod roles;
+mod rules;
+mod runtime;
+mod secret;
+mod system;
+mod take;
 mod values;
 
-use super::{Bundle, Cluster, Extra, Network, Registry, Runtime, System};
-use crate::names;
-use crate::yaml::{self, At, Keys, Mapping, Problems, Sink};
+use std::collections::BTreeSet;
 
-const FILE: Keys = Keys::all(&["apiVersion", "kind", "metadata", "spec"]);
-const METADATA: Keys = Keys { known: &["name"], later: &["labels", "annotations"] };
-const SPEC: Keys = Keys {
-    known: &[
-        "hosts",
-        "roleGroups",
-        "system",
-        "extra",
-        "kubernetes",
-        "etcd",
-        "runtime",
-        "network",
-        "loadBalancer",
-        "registry",
-        "bundle",
+use self::rules::Parts;
+use super::{Bundle, Cluster, Etcd, Extra, Kubernetes, LoadBalancer, Network, Registry, Runtime, Storage, System};
+use crate::names;
+use crate::yaml::{self, At, Field, Mapping, Object, Problems, Shape, Sink};
+
+/// The whole file.
+pub const FILE: Object = Object {
+    about: "A cluster for kubexm-bundle, which builds the bundle, and kubexm-install, which installs from it",
+    fields: &[
+        Field::needed("apiVersion", Shape::Constant(names::CLUSTER_API_VERSION), "Version of this format"),
+        Field::needed("kind", Shape::Constant("Cluster"), "Kind of this file"),
+        Field::needed("metadata", Shape::Mapping(&METADATA), "What it is called"),
+        Field::needed("spec", Shape::Mapping(&SPEC), "What it is; with nothing but bundle, only a bundle of extras"),
     ],
-    later: &["addons", "storage"],
 };
+
+const METADATA: Object = Object {
+    about: "What the cluster is called",
+    fields: &[Field::needed(
+        "name",
+        Shape::Form("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"),
+        "Part of names inside the cluster",
+    )],
+};
+
+const SPEC: Object = Object {
+    about: "What the cluster is",
+    fields: &[
+        Field::new(
+            "hosts",
+            Shape::List(&Shape::Mapping(&hosts::HOST)),
+            "The machines; a bundle can be built without them",
+        ),
+        Field::new("roleGroups", Shape::Mapping(&roles::ROLES), "Who does what"),
+        Field::new("system", Shape::Mapping(&system::SYSTEM), "Preparation of every node"),
+        Field::new("extra", Shape::Mapping(&system::EXTRA), "Entries that every node gets"),
+        Field::new("kubernetes", Shape::Mapping(&kubernetes::KUBERNETES), "Kubernetes itself"),
+        Field::new("etcd", Shape::Mapping(&etcd::ETCD), "What the API server keeps its objects in"),
+        Field::new("runtime", Shape::Mapping(&runtime::RUNTIME), "What runs containers"),
+        Field::new("network", Shape::Mapping(&network::NETWORK), "The network of pods and services"),
+        Field::new(
+            "loadBalancer",
+            Shape::Mapping(&load_balancer::LOAD_BALANCER),
+            "What stands before the control planes",
+        ),
+        Field::new("registry", Shape::Mapping(&registry::REGISTRY), "Where images come from inside the gap"),
+        Field::new(
+            "addons",
+            Shape::List(&Shape::Mapping(&addons::ADDON)),
+            "What runs in the cluster beyond its own, in order",
+        ),
+        Field::new("storage", Shape::Mapping(&addons::STORAGE), "What makes volumes"),
+        Field::new(
+            "bundle",
+            Shape::Mapping(&bundle::BUNDLE),
+            "What goes into the bundle beyond what the cluster needs",
+        ),
+    ],
+};
+
+/// A file that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Read {
+    /// What it says, defaults filled in.
+    pub cluster: Cluster,
+    /// Paths of all that is written in it, `spec.hosts[0].port`; the rest are defaults.
+    pub written: BTreeSet<String>,
+}
 
 /// Reads the text of a cluster.yaml.
 ///
 /// # Errors
 /// Every problem of the file, by line and column.
 pub fn parse(text: &str) -> Result<Cluster, Problems> {
+    read(text).map(|read| read.cluster)
+}
+
+/// Reads the text of a cluster.yaml, and tells what of it was written.
+///
+/// # Errors
+/// Every problem of the file, by line and column.
+pub fn read(text: &str) -> Result<Read, Problems> {
     let tree = yaml::parse(text)?;
     let sink = Sink::default();
     let cluster = file(&At::root(&tree, &sink));
-    sink.finish(cluster)
+    let mut written = BTreeSet::new();
+    let seen = Sink::default();
+    paths(&At::root(&tree, &seen), &mut written);
+    sink.finish(cluster).map(|cluster| Read { cluster, written })
+}
+
+fn paths(at: &At<'_>, written: &mut BTreeSet<String>) {
+    if at.is_list() {
+        at.list().iter().for_each(|item| paths(item, written));
+    } else if let Some(map) = at.open_mapping_quiet() {
+        // a key without a value is as if it were not there
+        map.entries().filter(|(key, _)| map.get(key).is_some()).for_each(|(_, at)| paths(&at, written));
+    }
+    written.insert(at.path().to_owned());
 }
 
 /// A cluster of defaults without hosts, as a bundle is built from when there is no file; `version` as the user gives it.
 pub fn for_version(version: Option<&str>) -> Cluster {
-    let name = "kubernetes".to_owned();
-    let mut kubernetes = kubernetes::defaults(&name);
-    kubernetes.version = version.map(|text| format!("v{}", text.strip_prefix('v').unwrap_or(text)));
-    Cluster { kubernetes: Some(kubernetes), ..Cluster::named(name) }
+    let mut cluster = Cluster::named("kubernetes");
+    if let Some(kubernetes) = &mut cluster.kubernetes {
+        kubernetes.version = version.map(|text| format!("v{}", text.strip_prefix('v').unwrap_or(text)));
+    }
+    cluster
 }
 
 /// The commented file that `kubexm-bundle init` writes.
@@ -68,43 +146,59 @@ fn file(at: &At<'_>) -> Option<Cluster> {
         .and_then(|at| at.parsed(values::label));
     let spec = map.need("spec")?.mapping(&SPEC)?;
     // what is wrong in one part keeps no other part from being read, so `?` comes only after all of them
-    let part = |key: &str| spec.get(key);
     let fallback = name.clone().unwrap_or_default();
-    let hosts = part("hosts").map_or(Some(Vec::new()), |at| hosts::hosts(&at));
-    let roles = hosts::role_groups(&spec);
-    let system = part("system").map_or_else(|| Some(node::default_system()), |at| node::system(&at));
-    let extra = part("extra").map_or_else(|| Some(Extra::default()), |at| node::extra(&at));
+    let hosts = part(&spec, "hosts", Vec::new, hosts::hosts);
+    let mut role_groups = roles::role_groups(&spec);
+    let system = part(&spec, "system", System::default, system::system);
+    let extra = part(&spec, "extra", Extra::default, system::extra);
     let kubernetes = if spec.has("bundle") && spec.entries().count() == 1 {
         Some(None)
     } else {
-        part("kubernetes")
-            .map_or_else(|| Some(kubernetes::defaults(&fallback)), |at| kubernetes::kubernetes(&at, &fallback))
-            .map(Some)
+        let default = || Kubernetes::named(&fallback);
+        part(&spec, "kubernetes", default, |at| kubernetes::kubernetes(at, &fallback)).map(Some)
     };
-    kubernetes::etcd(&spec);
-    let load_balancer = load_balancer::load_balancer(&spec);
-    let runtime = part("runtime").map_or_else(|| Some(Runtime::default()), |at| kubernetes::runtime(&at));
-    let network: Option<Network> = kubernetes::network(&spec, hosts.as_deref().unwrap_or_default());
-    let registry: Option<Registry> =
-        part("registry").map_or_else(|| Some(registry::default_registry()), |at| registry::registry(&at));
-    let bundle: Option<Bundle> = part("bundle").map_or_else(|| Some(Bundle::default()), |at| bundle::bundle(&at));
-    let system: Option<System> = system;
+    let etcd = part(&spec, "etcd", Etcd::default, etcd::etcd);
+    let runtime = part(&spec, "runtime", Runtime::default, runtime::runtime);
+    let network = part(&spec, "network", Network::default, network::network);
+    let load_balancer = part(&spec, "loadBalancer", LoadBalancer::default, load_balancer::load_balancer);
+    let registry = part(&spec, "registry", Registry::default, registry::registry);
+    let addons = part(&spec, "addons", Vec::new, addons::addons);
+    let storage = part(&spec, "storage", Storage::default, addons::storage);
+    let bundle = part(&spec, "bundle", Bundle::default, bundle::bundle);
+    let parts = Parts {
+        hosts: hosts.as_deref().unwrap_or_default(),
+        kubernetes: kubernetes.as_ref().and_then(Option::as_ref),
+        etcd: etcd.as_ref(),
+        network: network.as_ref(),
+        load_balancer: load_balancer.as_ref(),
+        bundle: bundle.as_ref(),
+    };
+    rules::check(&spec, &parts, role_groups.as_mut());
     Some(Cluster {
         name: name?,
         hosts: hosts?,
-        role_groups: roles?,
+        role_groups: role_groups?,
         system: system?,
         extra: extra?,
         kubernetes: kubernetes?,
-        etcd: Default::default(),
+        etcd: etcd?,
         runtime: runtime?,
         network: network?,
         load_balancer: load_balancer?,
         registry: registry?,
-        addons: Vec::new(),
-        storage: Default::default(),
+        addons: addons?,
+        storage: storage?,
         bundle: bundle?,
     })
+}
+
+fn part<T>(
+    spec: &Mapping<'_>,
+    key: &str,
+    default: impl FnOnce() -> T,
+    read: impl FnOnce(&At<'_>) -> Option<T>,
+) -> Option<T> {
+    spec.get(key).map_or_else(|| Some(default()), |at| read(&at))
 }
 
 fn constant(map: &Mapping<'_>, key: &str, wanted: &str) {
@@ -114,24 +208,4 @@ fn constant(map: &Mapping<'_>, key: &str, wanted: &str) {
     {
         at.bad(format!("{found:?} is not read by this program"), format!("{wanted} is wanted"));
     }
-}
-
-/// The value of an optional key: its default when it is not there, none when it is wrong.
-fn or<T>(found: Option<At<'_>>, default: T, read: impl FnOnce(&At<'_>) -> Option<T>) -> Option<T> {
-    found.map_or(Some(default), |at| read(&at))
-}
-
-/// Like [`or`] for what has no default: `Some(None)` when the key is not there.
-fn maybe<T>(found: Option<At<'_>>, read: impl FnOnce(&At<'_>) -> Option<T>) -> Option<Option<T>> {
-    found.map_or(Some(None), |at| read(&at).map(Some))
-}
-
-/// Every item of a list, or none when one of them is wrong (the others are still read).
-fn each<T>(at: &At<'_>, read: impl FnMut(&At<'_>) -> Option<T>) -> Option<Vec<T>> {
-    if !at.is_list() {
-        at.list();
-        return None;
-    }
-    let read: Vec<Option<T>> = at.list().iter().map(read).collect();
-    read.into_iter().collect()
 }

@@ -1,0 +1,197 @@
+//! What of a cluster no recipe installs yet. The builder makes a bundle of it and warns; the installer refuses it before it
+//! touches a host.
+//!
+//! It stands here, and not beside the recipes, because both programs say it. A test of the recipes holds it true: a field
+//! either changes their plan or is named here.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::cluster::{
+    Cluster, Etcd, EtcdKind, ExternalKind, Host, Kubernetes, KubernetesKind, LoadBalancerMode, Network, NetworkPlugin,
+    OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, Snapshots, System, Word,
+};
+
+/// Something that the format has and no recipe installs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NotBuilt {
+    /// `spec.network.plugin`.
+    pub path: String,
+    /// What the file says there; empty where it is more than a word.
+    pub value: String,
+    /// What can be done instead.
+    pub instead: String,
+}
+
+impl fmt::Display for NotBuilt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, value, instead } = self;
+        match value.as_str() {
+            "" => write!(f, "{path}: this is known, and not built yet ({instead})"),
+            value => write!(f, "{path}: {value:?} is known, and not built yet ({instead})"),
+        }
+    }
+}
+
+/// Everything of a cluster that no recipe installs yet, in the order of the format.
+pub fn check(cluster: &Cluster) -> Vec<NotBuilt> {
+    let mut all = All::default();
+    for (index, host) in cluster.hosts.iter().enumerate() {
+        all.host(&format!("spec.hosts[{index}]"), host);
+    }
+    let registries = &cluster.role_groups.registry;
+    all.add(registries.len() > 1, "spec.roleGroups.registry", registries.join(", "), "name one registry host");
+    all.system(&cluster.system);
+    for (index, host) in cluster.extra.hosts.iter().enumerate() {
+        all.v4(&format!("spec.extra.hosts[{index}].address"), host.address);
+    }
+    for (index, server) in cluster.extra.resolves.iter().enumerate() {
+        all.v4(&format!("spec.extra.resolves[{index}].address"), *server);
+    }
+    if let Some(kubernetes) = &cluster.kubernetes {
+        all.kubernetes(kubernetes);
+    }
+    all.etcd(&cluster.etcd);
+    all.runtime(&cluster.runtime);
+    all.network(&cluster.network);
+    all.load_balancer(&cluster.load_balancer.mode);
+    all.registry(&cluster.registry);
+    for (index, addon) in cluster.addons.iter().enumerate() {
+        all.add(true, &format!("spec.addons[{index}]"), &addon.name, "put it in yourself, and leave it out here");
+    }
+    all.unless_none("spec.storage.openebs", cluster.storage.open_ebs.is_none());
+    all.unless_none("spec.storage.nfs", cluster.storage.nfs.is_none());
+    all.unless_none("spec.bundle.os", cluster.bundle.os.is_empty());
+    all.0
+}
+
+const LEAVE_OUT: &str = "leave it out";
+const V4: &str = "IPv4 only today";
+
+#[derive(Default)]
+struct All(Vec<NotBuilt>);
+
+impl All {
+    fn add(&mut self, found: bool, path: &str, value: impl Into<String>, instead: &str) {
+        if found {
+            self.0.push(NotBuilt { path: path.to_owned(), value: value.into(), instead: instead.to_owned() });
+        }
+    }
+
+    fn unless_none(&mut self, path: &str, none: bool) {
+        self.add(!none, path, "", LEAVE_OUT);
+    }
+
+    /// A choice of which some are built.
+    fn word<T: Word + PartialEq>(&mut self, path: &str, word: T, built: &[T]) {
+        let words: Vec<&str> = built.iter().map(|word| word.word()).collect();
+        self.add(!built.contains(&word), path, word.word(), &format!("built today: {}", words.join(", ")));
+    }
+
+    fn v4(&mut self, path: &str, address: IpAddr) {
+        self.add(address.is_ipv6(), path, address.to_string(), V4);
+    }
+
+    fn host(&mut self, path: &str, host: &Host) {
+        let v6 = |text: &str| text.parse::<IpAddr>().is_ok_and(|address| address.is_ipv6());
+        self.add(v6(&host.address), &format!("{path}.address"), &host.address, V4);
+        self.add(!host.more_addresses.is_empty(), &format!("{path}.address"), "", "give one address");
+        if let Some(address) = host.internal_address {
+            self.v4(&format!("{path}.internalAddress"), address);
+        }
+        let internal = &host.more_internal_addresses;
+        self.add(!internal.is_empty(), &format!("{path}.internalAddress"), "", "give one address");
+        for (index, jump) in host.via.iter().enumerate() {
+            self.add(v6(&jump.address), &format!("{path}.via[{index}].address"), &jump.address, V4);
+        }
+    }
+
+    fn system(&mut self, system: &System) {
+        self.unless_none("spec.system.ntpServers", system.ntp_servers.is_empty());
+        self.add(
+            system.timezone.is_some(),
+            "spec.system.timezone",
+            system.timezone.clone().unwrap_or_default(),
+            LEAVE_OUT,
+        );
+        self.unless_none("spec.system.rpms", system.rpms.is_empty());
+        self.unless_none("spec.system.debs", system.debs.is_empty());
+        self.unless_none("spec.system.preInstall", system.pre_install.is_empty());
+        self.unless_none("spec.system.postInstall", system.post_install.is_empty());
+        self.add(system.skip_configure_os, "spec.system.skipConfigureOS", "true", LEAVE_OUT);
+        self.word("spec.system.osPackages", system.os_packages, &[OsPackages::Auto, OsPackages::None]);
+    }
+
+    fn kubernetes(&mut self, kubernetes: &Kubernetes) {
+        let at = |key: &str| format!("spec.kubernetes.{key}");
+        self.word(&at("type"), kubernetes.kind, &[KubernetesKind::Kubeadm]);
+        self.word(&at("proxyMode"), kubernetes.proxy_mode, &[ProxyMode::Iptables, ProxyMode::Nftables]);
+        self.unless_none(&at("featureGates"), kubernetes.feature_gates.is_empty());
+        self.unless_none(&at("apiServerArgs"), kubernetes.api_server_args.is_empty());
+        self.unless_none(&at("controllerManagerArgs"), kubernetes.controller_manager_args.is_empty());
+        self.unless_none(&at("schedulerArgs"), kubernetes.scheduler_args.is_empty());
+        self.add(kubernetes.auto_renew_certs, &at("autoRenewCerts"), "true", LEAVE_OUT);
+        self.unless_none(&at("nodelocaldns"), kubernetes.nodelocaldns.is_none());
+        self.unless_none(&at("audit"), kubernetes.audit.is_none());
+    }
+
+    fn etcd(&mut self, etcd: &Etcd) {
+        self.word("spec.etcd.type", etcd.kind, &[EtcdKind::Kubeadm]);
+        let default = Etcd::default().data_dir;
+        self.add(etcd.data_dir != default, "spec.etcd.dataDir", &etcd.data_dir, &format!("built today: {default}"));
+        self.unless_none("spec.etcd.quota", etcd.quota.is_none());
+        self.unless_none("spec.etcd.snapshots", etcd.snapshots == Snapshots::default());
+        self.unless_none("spec.etcd.backup", etcd.backup.is_none());
+    }
+
+    fn runtime(&mut self, runtime: &Runtime) {
+        self.word("spec.runtime.type", runtime.kind, &[RuntimeKind::Containerd]);
+        self.add(
+            runtime.data_dir.is_some(),
+            "spec.runtime.dataDir",
+            runtime.data_dir.clone().unwrap_or_default(),
+            "leave it out, or mount a file system there",
+        );
+        self.unless_none("spec.runtime.extraConfig", runtime.extra_config.is_empty());
+    }
+
+    fn network(&mut self, network: &Network) {
+        self.word("spec.network.plugin", network.plugin, &[NetworkPlugin::Flannel]);
+        self.add(network.multus, "spec.network.multus", "true", LEAVE_OUT);
+        for (key, first, more) in [
+            ("podCidr", &network.pod_cidr, &network.more_pod_cidrs),
+            ("serviceCidr", &network.service_cidr, &network.more_service_cidrs),
+        ] {
+            let written = std::iter::once(first).chain(more).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let v6 = written.contains(':');
+            self.add(v6, &format!("spec.network.{key}"), written, "one IPv4 network today");
+        }
+        self.unless_none("spec.network.options", network.options.is_empty());
+    }
+
+    fn load_balancer(&mut self, mode: &LoadBalancerMode) {
+        match mode {
+            LoadBalancerMode::None => {}
+            LoadBalancerMode::External { kind, vip, .. } => {
+                self.word("spec.loadBalancer.external.type", *kind, &[ExternalKind::External]);
+                self.v4("spec.loadBalancer.vip", *vip);
+            }
+            LoadBalancerMode::Internal { .. } => {
+                self.add(true, "spec.loadBalancer.mode", "internal", "built today: none, external");
+            }
+        }
+    }
+
+    fn registry(&mut self, registry: &Registry) {
+        let built = [RegistryKind::Embedded, RegistryKind::Registry, RegistryKind::None];
+        self.word("spec.registry.type", registry.kind, &built);
+        self.add(
+            registry.private_registry.is_some(),
+            "spec.registry.privateRegistry",
+            registry.private_registry.clone().unwrap_or_default(),
+            LEAVE_OUT,
+        );
+        self.unless_none("spec.registry.auths", registry.auths.is_empty());
+        self.unless_none("spec.registry.namespaceOverride", registry.namespace_override.is_none());
+    }
+}

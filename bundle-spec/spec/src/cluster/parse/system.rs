@@ -1,0 +1,125 @@
+//! `spec.system` and `spec.extra`: what is done to every machine.
+
+use super::take::{each, maybe, or, text};
+use super::values;
+use crate::cluster::{Extra, ExtraHost, Firewall, OsPackages, Script, Selinux, System, Word};
+use crate::yaml::{At, Field, Object, Shape};
+
+const PACKAGES: Shape = Shape::List(&Shape::Form("^[A-Za-z0-9][A-Za-z0-9._+-]*$"));
+const SCRIPTS: Shape = Shape::List(&Shape::Mapping(&SCRIPT));
+
+/// `spec.system`.
+pub(super) const SYSTEM: Object = Object {
+    about: "Preparation of every node",
+    fields: &[
+        Field::new(
+            "ntpServers",
+            Shape::List(&Shape::Text),
+            "Time servers; a host of the cluster among them becomes the others' server",
+        ),
+        Field::new("timezone", Shape::Text, "Time zone, like Asia/Shanghai; left as it is when left out"),
+        Field::new("firewall", Shape::Words(Firewall::WORDS), "Whether firewalld and ufw are kept or stopped"),
+        Field::new("selinux", Shape::Words(Selinux::WORDS), "Whether SELinux is kept or made permissive"),
+        Field::new("rpms", PACKAGES, "Further RPM packages for every node"),
+        Field::new("debs", PACKAGES, "Further Debian packages for every node"),
+        Field::new("preInstall", SCRIPTS, "Run on every node before anything else is done to it"),
+        Field::new("postInstall", SCRIPTS, "Run on every node after everything else"),
+        Field::new("skipConfigureOS", Shape::Bool, "Leave name, swap, modules and kernel parameters as they are"),
+        Field::new(
+            "osPackages",
+            Shape::Words(OsPackages::WORDS),
+            "Install packages that a node lacks, none, or the whole set",
+        ),
+    ],
+};
+
+/// One of `preInstall` and `postInstall`.
+pub(super) const SCRIPT: Object = Object {
+    about: "Something of your own to run on every node",
+    fields: &[
+        Field::needed("name", Shape::Text, "What it does, in a few words"),
+        Field::needed("bash", Shape::Text, "What bash is given to run, in the folder that has the materials"),
+        Field::new(
+            "materials",
+            Shape::List(&Shape::Text),
+            "Files that it needs, relative to this file; they travel in the bundle",
+        ),
+    ],
+};
+
+/// `spec.extra`.
+pub(super) const EXTRA: Object = Object {
+    about: "Entries that every node gets and gives back on delete",
+    fields: &[
+        Field::new("hosts", Shape::List(&Shape::Mapping(&EXTRA_HOST)), "Lines for /etc/hosts"),
+        Field::new("resolves", Shape::List(&Shape::Mapping(&RESOLVE)), "DNS servers put before the node's own"),
+    ],
+};
+
+/// One of `spec.extra.hosts`.
+pub(super) const EXTRA_HOST: Object = Object {
+    about: "A line for /etc/hosts",
+    fields: &[
+        Field::needed("domain", Shape::Text, "DNS name"),
+        Field::needed("address", Shape::Text, "Its IP address"),
+    ],
+};
+
+/// One of `spec.extra.resolves`.
+pub(super) const RESOLVE: Object =
+    Object { about: "A DNS server", fields: &[Field::needed("address", Shape::Text, "Its IP address")] };
+
+pub(super) fn system(at: &At<'_>) -> Option<System> {
+    let map = at.mapping(&SYSTEM)?;
+    let packages = |key: &str| or(map.get(key), Vec::new(), |at| each(at, |item| item.parsed(values::package)));
+    let scripts = |key: &str| or(map.get(key), Vec::new(), |at| each(at, script));
+    let ntp_servers = or(map.get("ntpServers"), Vec::new(), |at| each(at, |item| item.parsed(values::host)));
+    let timezone = maybe(map.get("timezone"), |at| at.parsed(values::timezone));
+    let firewall = or(map.get("firewall"), Firewall::default(), |at| at.word());
+    let selinux = or(map.get("selinux"), Selinux::default(), |at| at.word());
+    let (rpms, debs) = (packages("rpms"), packages("debs"));
+    let (pre_install, post_install) = (scripts("preInstall"), scripts("postInstall"));
+    let skip_configure_os = or(map.get("skipConfigureOS"), false, |at| at.boolean());
+    let os_packages = or(map.get("osPackages"), OsPackages::default(), |at| at.word());
+    Some(System {
+        firewall: firewall?,
+        selinux: selinux?,
+        ntp_servers: ntp_servers?,
+        timezone: timezone?,
+        rpms: rpms?,
+        debs: debs?,
+        pre_install: pre_install?,
+        post_install: post_install?,
+        skip_configure_os: skip_configure_os?,
+        os_packages: os_packages?,
+    })
+}
+
+fn script(at: &At<'_>) -> Option<Script> {
+    let map = at.mapping(&SCRIPT)?;
+    let name = map.need("name").and_then(|at| text(&at));
+    let bash = map.need("bash").and_then(|at| {
+        at.parsed(|text| {
+            let good = !text.trim().is_empty() && !text.contains('\0');
+            if good { Ok(text.to_owned()) } else { Err("there is nothing to run here".to_owned()) }
+        })
+    });
+    let materials = or(map.get("materials"), Vec::new(), |at| each(at, |item| item.parsed(values::path)));
+    Some(Script { name: name?, bash: bash?, materials: materials? })
+}
+
+pub(super) fn extra(at: &At<'_>) -> Option<Extra> {
+    let map = at.mapping(&EXTRA)?;
+    let hosts = or(map.get("hosts"), Vec::new(), |at| each(at, extra_host));
+    let resolves = or(map.get("resolves"), Vec::new(), |at| {
+        each(at, |item| item.mapping(&RESOLVE)?.need("address").and_then(|at| at.parsed(values::ip)))
+    });
+    Some(Extra { hosts: hosts?, resolves: resolves? })
+}
+
+fn extra_host(at: &At<'_>) -> Option<ExtraHost> {
+    let map = at.mapping(&EXTRA_HOST)?;
+    let domain = map.need("domain").and_then(|at| at.parsed(values::subdomain));
+    let address = map.need("address").and_then(|at| at.parsed(values::ip));
+    Some(ExtraHost { domain: domain?, address: address? })
+}
