@@ -9,7 +9,8 @@ check "an unknown key is named with the nearest one" exits 20 "$BUNDLE" build -f
 variant 's/v1.34.4/v1.99.0/' unknown-version.yaml
 check "an unknown version is named with the nearest" exits 21 "$BUNDLE" build -f "$WORK/unknown-version.yaml" --dry-run
 variant 's/flannel/calico/' later.yaml
-check "what is not built yet is said so" exits 22 "$BUNDLE" build -f "$WORK/later.yaml" --dry-run
+check "the builder says what kubexm-install cannot install yet" says 0 'spec.network.plugin: "calico" is known, and not built yet' \
+  "$BUNDLE" build -f "$WORK/later.yaml" --dry-run
 sed 's/kubeadm: .*/kubeadm: {versions: {"1.34.4": {amd64: {sha256: 0000000000000000000000000000000000000000000000000000000000000000, size: 74494114}}}, default: "1.34.4"}/' \
   "$LAB_OVERLAY" > "$WORK/wrong-digest.yaml"
 check "a digest that does not match is refused, and no file is left" bash -c "
@@ -35,6 +36,8 @@ truncate -s 200000000 "$WORK/flipped.tar.zst"
 check "a truncated bundle is refused" exits 31 install --bundle "$WORK/flipped.tar.zst" -y
 rm -f "$WORK/flipped.tar.zst"
 
+check "what is not built yet is said so before a host is touched" says 22 'spec.network.plugin: "calico" is known, and not built yet' \
+  install --bundle "$FILE" -f "$WORK/later.yaml" -y
 check "a host that is not there is named" exits 50 install --bundle "$FILE" -y --accept-new-host-keys
 lab host up n1 10.77.0.11
 check "without a terminal and without -y nothing is changed" exits 11 install --bundle "$FILE" --accept-new-host-keys

@@ -118,8 +118,23 @@ mod tests {
     fn what_no_registry_could_have_is_no_name() {
         let long = format!("x/y:{}", "1".repeat(129));
         for text in [
-            "", ":", "/", "a//b:1", "A/b:1", "a.b/-c:1", "https://a.b/c:1", "a.b/c:1:2", "a b:1", "a.b/c@sha256:12",
-            "a.b:port/c:1", "-a.b/c:1", "a/b:", "a.b/c:-x", "äpfel:1", "{{ .Values.x }}:1", &long,
+            "",
+            ":",
+            "/",
+            "a//b:1",
+            "A/b:1",
+            "a.b/-c:1",
+            "https://a.b/c:1",
+            "a.b/c:1:2",
+            "a b:1",
+            "a.b/c@sha256:12",
+            "a.b:port/c:1",
+            "-a.b/c:1",
+            "a/b:",
+            "a.b/c:-x",
+            "äpfel:1",
+            "{{ .Values.x }}:1",
+            &long,
         ] {
             assert_eq!(full(text), None, "{text}");
         }

@@ -101,7 +101,9 @@ impl fmt::Display for OtherThanRendered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.key)?;
         match &self.what {
-            Other::NotRendered => f.write_str("it was not rendered when the bundle was locked, so its images are not known"),
+            Other::NotRendered => {
+                f.write_str("it was not rendered when the bundle was locked, so its images are not known")
+            }
             Other::Source { rendered, asked } => write!(f, "{rendered} was rendered, and {asked} is there"),
             Other::Values { places } => write!(
                 f,

@@ -118,6 +118,9 @@ impl<'a> PlanCx<'a> {
         let name = || host.name.clone();
         let facts = self.facts.get(&host.name).ok_or_else(|| RecipeError::NoFacts { host: name() })?;
         let arch = facts.arch.ok_or_else(|| RecipeError::UnknownArch { host: name() })?;
+        if let Some(said) = host.arch.filter(|said| *said != arch) {
+            return Err(RecipeError::OtherArch { host: name(), found: arch, said });
+        }
         let ip =
             host.node_ip().ok_or_else(|| RecipeError::NoAddress { host: name(), address: host.address.clone() })?;
         let roles = &self.cluster.role_groups;

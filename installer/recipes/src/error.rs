@@ -1,6 +1,7 @@
 //! Why no plan could be made.
 
 use kubexm_spec::ExitCode;
+use kubexm_spec::built::NotBuilt;
 
 /// Why no plan could be made. Nothing has been touched when one of these is returned.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +22,12 @@ pub enum RecipeError {
         what: String,
         /// What can be done instead.
         hint: String,
+    },
+    /// cluster.yaml says what no recipe installs.
+    #[error("cluster.yaml says what kubexm-install does not install yet:\n{}", lines(.all))]
+    NotInstalled {
+        /// Every one of them.
+        all: Vec<NotBuilt>,
     },
     /// cluster.yaml has only `spec.bundle`.
     #[error(
@@ -66,6 +73,16 @@ pub enum RecipeError {
         host: String,
         /// What cluster.yaml says.
         address: String,
+    },
+    /// The machine is another one than cluster.yaml says.
+    #[error("{host}: it is {found}, and cluster.yaml says `arch: {said}`; correct it there, or leave it out")]
+    OtherArch {
+        /// Which host.
+        host: String,
+        /// What it is.
+        found: kubexm_spec::Arch,
+        /// What cluster.yaml says.
+        said: kubexm_spec::Arch,
     },
     /// The machine's architecture is none that a bundle is built for.
     #[error("{host}: its architecture is none that kubexm builds for; amd64 and arm64 are known")]
@@ -148,15 +165,20 @@ fn count(number: usize) -> String {
     }
 }
 
+fn lines(all: &[NotBuilt]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
 impl RecipeError {
     /// What the program exits with.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::NotInBundle { .. } => ExitCode::BundleIncomplete,
-            Self::NotBuiltYet { .. } => ExitCode::NotBuiltYet,
+            Self::NotBuiltYet { .. } | Self::NotInstalled { .. } => ExitCode::NotBuiltYet,
             Self::NoCluster
             | Self::NoHosts { .. }
             | Self::NoAddress { .. }
+            | Self::OtherArch { .. }
             | Self::BadNetwork { .. }
             | Self::CannotJoin { .. }
             | Self::NoInterface { .. } => ExitCode::Config,

@@ -2,6 +2,7 @@
 //!
 //! Nothing here does IO: no files, network, clock, randomness or environment. What a recipe can name is in the bundle.
 
+pub mod built;
 pub mod bundle;
 pub mod config;
 pub mod context;

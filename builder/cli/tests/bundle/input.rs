@@ -13,11 +13,10 @@ fn cluster(site: &Site, spec: &str) {
 #[test]
 fn a_wrong_cluster_yaml_is_told_with_line_column_and_the_nearest_name() {
     let site = Site::new();
-    let table: [(&str, ExitCode, &[&str]); 6] = [
+    let table: [(&str, ExitCode, &[&str]); 5] = [
         ("  kubernets: {}\n", ExitCode::Config, &["cluster.yaml", "line 5, column 3", "kubernets", "kubernetes"]),
         ("  kubernetes: {version: v1.99.0}\n", ExitCode::UnknownVersion, &["1.99", "nearest", "1.36"]),
         ("  runtime: {version: 9.9.9}\n", ExitCode::UnknownVersion, &["containerd", "9.9.9", "nearest"]),
-        ("  runtime: {type: docker}\n", ExitCode::NotBuiltYet, &["docker", "not built yet"]),
         (
             "  hosts: [{name: a, address: 10.0.0.1, password: hunter2}]\n  roleGroups: {master: [a]}\n",
             ExitCode::InlineSecret,

@@ -24,7 +24,7 @@ pub use self::host::{Host, Jump, RoleGroups, SecretSource};
 pub use self::kubernetes::{Audit, Kubernetes, KubernetesKind, NodeLocalDns, ProxyMode};
 pub use self::load_balancer::{API_PORT, ExternalKind, InternalKind, LoadBalancer, LoadBalancerMode};
 pub use self::network::{Network, NetworkPlugin};
-pub use self::parse::{FILE, Read, for_version, parse, read, sample};
+pub use self::parse::{FILE, Read, for_version, full_reference, parse, read, sample};
 pub use self::registry::{Harbor, Registry, RegistryAuth, RegistryKind};
 pub use self::runtime::{Runtime, RuntimeKind};
 pub use self::system::{Extra, ExtraHost, Firewall, OsPackages, Script, Selinux, System};

@@ -8,7 +8,7 @@ use kubexm_engine::events::event;
 use kubexm_engine::{Belongs, EventSink};
 use kubexm_manifests::Catalogue;
 use kubexm_plan::Facts;
-use kubexm_recipes::{PlanCx, RecipeError, bundle, config};
+use kubexm_recipes::{PlanCx, RecipeError, built, bundle, config};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Cluster, Digest, ExitCode, cluster};
 use kubexm_terminal::Failure;
@@ -81,11 +81,13 @@ impl Opened {
         seen.keep(&home.verified())
     }
 
-    /// Whether the bundle has everything the cluster needs, and a plan can be made of the cluster; all that lacks is named.
+    /// Whether a recipe installs everything that the cluster says, the bundle has everything it needs, and a plan can be made
+    /// of it; all that lacks is named.
     pub fn check_closed_world(&self) -> Result<(), Failure> {
         let facts = BTreeMap::new();
         let cx = self.plan_cx(&facts);
         cx.kubernetes().map_err(failures::recipe)?;
+        built::refuse(cx.cluster).map_err(failures::recipe)?;
         bundle::check(&cx).map_err(failures::recipe)?;
         let wrong = config::check(&cx);
         let Some(code) = wrong.iter().map(RecipeError::exit_code).max() else { return Ok(()) };

@@ -87,6 +87,23 @@ fn an_unknown_key_in_cluster_yaml_is_told_with_its_place_and_the_nearest_known_o
 }
 
 #[test]
+fn what_no_recipe_installs_is_named_before_any_host_is_touched_and_stops_every_verb_that_would_install() {
+    let site = Site::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let yaml = cluster_yaml(&[("node1", listener.local_addr().unwrap().port())]);
+    let bundle = site.bundle_with(&yaml, |_| true);
+    let wanted = yaml.replace("plugin: flannel", "plugin: calico") + "  storage: {openebs: {}}\n";
+    fs::write(site.path("mine.yaml"), wanted).unwrap();
+    for verb in [&["create", "-y"][..], &["add-node", "-y"], &["preflight"], &["plan", "create"]] {
+        let mut command = site.install(verb);
+        command.args(["--bundle", bundle.to_str().unwrap(), "-f"]).arg(site.path("mine.yaml"));
+        let plugin = contains("spec.network.plugin: \"calico\" is known, and not built yet (built today: flannel)");
+        command.assert().code(22).stderr(plugin.and(contains("spec.storage.openebs")));
+    }
+    assert_untouched(&listener);
+}
+
+#[test]
 fn a_bundle_is_read_whole_once_and_again_when_the_file_has_changed() {
     let site = Site::new();
     let bundle = site.bundle(closed_port());

@@ -2,7 +2,6 @@
 
 use kubexm_plan::{Plan, StepId};
 
-use crate::bundle;
 use crate::context::{Node, PlanCx};
 use crate::draft::{Chain, Draft, rolling};
 use crate::error::RecipeError;
@@ -10,6 +9,7 @@ use crate::modules::{
     check, containerd, control_plane, depot, dns, flannel, images, join, kubeconfig, kubernetes, os, registry, route,
     trust,
 };
+use crate::{built, bundle};
 
 /// The plan that makes a cluster, or completes it: every step looks before it changes anything.
 pub fn create(cx: &PlanCx<'_>) -> Result<Plan, RecipeError> {
@@ -18,6 +18,7 @@ pub fn create(cx: &PlanCx<'_>) -> Result<Plan, RecipeError> {
 
 /// The whole plan, under the name of a pipeline.
 pub(super) fn plan(cx: &PlanCx<'_>, pipeline: &str) -> Result<Plan, RecipeError> {
+    built::refuse(cx.cluster)?;
     bundle::check(cx)?;
     let nodes = cx.nodes()?;
     let control_planes = cx.control_planes(&nodes)?;

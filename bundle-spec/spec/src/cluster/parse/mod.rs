@@ -135,6 +135,12 @@ pub const fn sample() -> &'static str {
     include_str!("sample.yaml")
 }
 
+/// A full image reference as `spec.bundle.extraImages` takes it; short names are completed as docker does. The error says what
+/// is wrong, for people.
+pub fn full_reference(text: &str) -> Result<String, String> {
+    values::image(text)
+}
+
 fn file(at: &At<'_>) -> Option<Cluster> {
     let map = at.mapping(&FILE)?;
     constant(&map, "apiVersion", names::CLUSTER_API_VERSION);

@@ -1,0 +1,15 @@
+//! What of a cluster no recipe installs yet: told before a host is touched, all of it at once.
+//!
+//! A pipeline asks first, so that nothing that cluster.yaml says is ever left out in silence: a field either changes the plan or
+//! is named here (`tests/fields.rs` tries every one).
+
+pub use kubexm_spec::built::{NotBuilt, check};
+use kubexm_spec::cluster::Cluster;
+
+use crate::error::RecipeError;
+
+/// Refuses a cluster of which something would be left out.
+pub fn refuse(cluster: &Cluster) -> Result<(), RecipeError> {
+    let all = check(cluster);
+    if all.is_empty() { Ok(()) } else { Err(RecipeError::NotInstalled { all }) }
+}
