@@ -59,6 +59,8 @@ pub(crate) async fn fetch(
         progress,
         partial,
         fresh: false,
+        pieced: false,
+        anew: false,
         total: None,
         looks_like: None,
         crawls: false,
@@ -95,6 +97,10 @@ struct Download<'a> {
     partial: Partial,
     /// Every byte of the part file came from this address in this run: if it is wrong, this address is.
     fresh: bool,
+    /// The bytes came in several answers, between which the file may have become another one.
+    pieced: bool,
+    /// It was begun again for that.
+    anew: bool,
     /// Size of the whole, in bytes, when anyone told.
     total: Option<u64>,
     /// What the head or the first bytes say that a program or archive is not; tells why a digest does not fit.
@@ -110,7 +116,8 @@ impl Download<'_> {
             let before = self.partial.length();
             match self.attempt().await {
                 Ok(()) if self.is_right()? => return Ok(()),
-                // Bytes of an earlier run or of another origin were in it: once more from the first byte.
+                // Bytes of an earlier run or of another origin were in it, or of what the file was before: once more from the
+                // first byte.
                 Ok(()) => self.partial.clear()?,
                 Err(attempt) => {
                     // What crawls would otherwise be tried for ever.
@@ -136,7 +143,8 @@ impl Download<'_> {
             }
             _ => return Ok(true),
         };
-        if !self.fresh {
+        if !self.fresh || (self.pieced && !self.anew) {
+            self.anew = self.fresh;
             return Ok(false);
         }
         self.partial.clear()?;
@@ -159,6 +167,7 @@ impl Download<'_> {
         let etag = self.resumable()?;
         let offset = self.partial.length();
         self.fresh |= offset == 0;
+        self.pieced = offset > 0;
         let range = (offset > 0).then_some((offset, etag.as_deref()));
         let response = self.source.send(self.options, Method::GET, range).await?;
         let response = match response.status() {
@@ -170,6 +179,7 @@ impl Download<'_> {
             StatusCode::OK => {
                 self.partial.clear()?;
                 self.fresh = true;
+                self.pieced = false;
                 self.total = response.content_length();
                 response
             }

@@ -175,13 +175,15 @@ impl Repository {
         Ok(Some(RawManifest { descriptor, bytes }))
     }
 
-    /// What refers to a manifest, of one artifact type where the registry tells them apart: its own list, page by page, else
+    /// What refers to a manifest, of one artifact type (all when empty) where the registry tells them apart: its own list, page by page, else
     /// the one under the tag that the referrers tag schema names; an empty list when there is neither.
     pub async fn referrers(&self, subject: &Digest, artifact_type: &str) -> Result<Referrers, TransportError> {
         let access = Access { session: &self.session, reference: &self.reference };
         let endpoint = self.endpoint(&access);
         let mut url = endpoint.url(&format!("referrers/{subject}"))?;
-        url.query_pairs_mut().append_pair("artifactType", artifact_type);
+        if !artifact_type.is_empty() {
+            url.query_pairs_mut().append_pair("artifactType", artifact_type);
+        }
         let (mut next, mut pages, mut bytes) = (Some(url), Vec::new(), 0);
         while let Some(url) = next.take_if(|_| pages.len() < referrers::PAGES && bytes < referrers::BYTES) {
             let Some(page) = self.document(&endpoint, &url, image::MANIFEST_TYPES[0]).await? else { break };
