@@ -1,18 +1,38 @@
-//! Brings every blob of a lock into the store, verified, what a create needs first before the rest.
+//! Brings every blob of a lock into the store, verified, what a create needs first before the rest. What is fetched is blobs,
+//! not artifacts: one that several images share is asked for once, and any of their origins may give it.
+
+use std::collections::{BTreeMap, HashMap};
 
 use futures::{StreamExt, stream};
-use kubexm_spec::Lock;
 use kubexm_spec::event::EventKind;
-use kubexm_spec::lock::Content;
+use kubexm_spec::lock::{Content, Descriptor};
+use kubexm_spec::{Digest, Lock};
+use kubexm_transport::{FileCandidate, ImageCandidate, TransportError};
 
 use crate::arrivals::Arrivals;
 use crate::base::Base;
 use crate::origins::{Origins, file, image};
-use crate::resolve::{Candidates, Resolution};
+use crate::progress::Total;
+use crate::resolve::{Candidates, ChartCandidates, Resolution};
 use crate::{BuildError, Report};
 
+/// One blob that is wanted, and where it may come from.
+struct Wanted<'a> {
+    /// The first item of the lock that has it.
+    item: usize,
+    digest: Digest,
+    size: u64,
+    from: From<'a>,
+}
+
+enum From<'a> {
+    File { candidates: &'a [FileCandidate], refuse_html: bool },
+    Image { candidates: Vec<ImageCandidate>, media_type: &'a str },
+    Local,
+}
+
 /// Fetches what neither the store nor the base holds. All failures are told, not only the first: the next run has one round
-/// less. `arrivals` learns of each artifact that is whole.
+/// less. `arrivals` learns of each blob that is there.
 pub async fn fetch(
     lock: &Lock,
     resolution: &Resolution,
@@ -22,45 +42,136 @@ pub async fn fetch(
     arrivals: &Arrivals,
     report: Report<'_>,
 ) -> Result<(), BuildError> {
-    let wanted = |digest: &kubexm_spec::Digest| !base.is_some_and(|base| base.has(digest));
-    let blobs: std::collections::BTreeMap<_, _> = lock.items.iter().flat_map(|item| item.blobs()).collect();
-    let total = blobs.iter().filter(|(digest, _)| wanted(digest)).map(|(_, size)| size).sum();
-    let progress = crate::progress::Total::new("fetch", total, report);
-    // Indexes and manifests were kept when they were locked; they stand before every layer and program, which need not wait for
-    // the last image to be whole.
-    arrivals.arrived(lock.items.iter().flat_map(|item| match &item.content {
-        Content::Image { target, manifest, .. } => vec![target.digest, manifest.digest],
-        Content::File { .. } => Vec::new(),
-    }));
-    let mut pairs: Vec<_> = lock.items.iter().zip(&resolution.items).collect();
-    // In the order in which they are packed.
-    pairs.sort_by_key(|(_, resolved)| resolved.requirement.stage);
-    let failures: Vec<BuildError> = stream::iter(pairs)
-        .map(|(item, resolved)| {
-            let progress = &progress;
-            async move {
-                let result = match &resolved.candidates {
-                    Candidates::File { file: candidates, .. } => {
-                        file::fetch(item, candidates, &wanted, origins, progress).await
-                    }
-                    Candidates::Image(candidates) => image::fetch(item, candidates, &wanted, origins, progress).await,
-                    // Local artifacts were copied into the store when they were locked.
-                    Candidates::Local => Ok(()),
-                };
-                if result.is_ok() {
-                    progress.item_done(item);
-                    arrivals.arrived(item.blobs().into_iter().map(|(digest, _)| digest));
-                }
-                result.err()
+    let wanted = plan(lock, resolution, &|digest| !base.is_some_and(|base| base.has(digest)));
+    let total: u64 = wanted.iter().map(|blob| blob.size).sum();
+    let mut missing = Vec::new();
+    for blob in wanted {
+        let here = origins.store.holds(&blob.digest, blob.size).map_err(|source| failed(lock, blob.item, source))?;
+        if here {
+            arrivals.arrived([blob.digest]);
+        } else {
+            missing.push(blob);
+        }
+    }
+    let absent: u64 = missing.iter().map(|blob| blob.size).sum();
+    let progress = &Total::new("fetch", total, total - absent, report);
+    let mut failures: BTreeMap<usize, Vec<TransportError>> = BTreeMap::new();
+    let mut results = stream::iter(missing)
+        .map(|blob| async move {
+            let result = one(&blob, origins, progress).await;
+            if result.is_ok() {
+                progress.at(&blob.digest, blob.size);
+                arrivals.arrived([blob.digest]);
             }
+            result.map_err(|error| (blob.item, error))
         })
-        .buffer_unordered(jobs.max(1))
-        .filter_map(|failure| async { failure })
-        .collect()
-        .await;
+        .buffer_unordered(jobs.max(1));
+    while let Some(result) = results.next().await {
+        if let Err((item, error)) = result {
+            failures.entry(item).or_default().push(error);
+        }
+    }
     if !failures.is_empty() {
-        return Err(BuildError::from_many(failures));
+        let told = failures.into_iter().map(|(item, errors)| failed(lock, item, one_of(errors)));
+        return Err(BuildError::from_many(told.collect()));
     }
     report(EventKind::Note { text: format!("{} artifacts are in the cache", lock.items.len()) });
     Ok(())
+}
+
+/// Every blob once, in the order in which they are packed: manifests, which are small and stand before all else, then by stage.
+fn plan<'a>(lock: &'a Lock, resolution: &'a Resolution, wanted: &dyn Fn(&Digest) -> bool) -> Vec<Wanted<'a>> {
+    let mut items: Vec<_> = lock.items.iter().zip(&resolution.items).enumerate().collect();
+    items.sort_by_key(|(_, (_, resolved))| resolved.requirement.stage);
+    let mut plan: Vec<Wanted<'a>> = Vec::new();
+    let mut known: HashMap<Digest, usize> = HashMap::new();
+    for (item, (locked, resolved)) in items {
+        for (descriptor, size, media_type) in blobs(&locked.content) {
+            if !wanted(&descriptor) {
+                continue;
+            }
+            let from = match &resolved.candidates {
+                Candidates::File { file: candidates, .. } => {
+                    From::File { candidates, refuse_html: file::refuse_html(&locked.key) }
+                }
+                Candidates::Image(candidates) => From::Image { candidates: candidates.clone(), media_type },
+                // A chart in a registry is a layer of its own manifest.
+                Candidates::Chart(ChartCandidates::Oci { repositories }) => {
+                    From::Image { candidates: repositories.clone(), media_type: "" }
+                }
+                Candidates::Chart(ChartCandidates::Repository { .. }) | Candidates::Local => From::Local,
+            };
+            match known.get(&descriptor) {
+                None => {
+                    known.insert(descriptor, plan.len());
+                    plan.push(Wanted { item, digest: descriptor, size, from });
+                }
+                // Another image has it too: its registry is one more that may give it.
+                Some(at) => {
+                    if let (From::Image { candidates, .. }, From::Image { candidates: more, .. }) =
+                        (&mut plan[*at].from, from)
+                    {
+                        let new: Vec<_> = more.into_iter().filter(|more| !candidates.contains(more)).collect();
+                        candidates.extend(new);
+                    }
+                }
+            }
+        }
+    }
+    plan.sort_by_key(|blob| !matches!(blob.from, From::Image { media_type, .. } if image::is_manifest(media_type)));
+    plan
+}
+
+/// Digest, size and media type of every blob of an artifact.
+fn blobs(content: &Content) -> Vec<(Digest, u64, &str)> {
+    match content {
+        Content::File { digest, size, .. } => vec![(*digest, *size, "")],
+        Content::Image { .. } => {
+            image::descriptors(content).into_iter().map(|d| (d.digest, d.size, d.media_type.as_str())).collect()
+        }
+    }
+}
+
+async fn one(blob: &Wanted<'_>, origins: &Origins, progress: &Total<'_>) -> Result<(), TransportError> {
+    let told = |done, _| progress.at(&blob.digest, done);
+    match &blob.from {
+        From::File { candidates, refuse_html } => {
+            file::fetch((blob.digest, blob.size), candidates, *refuse_html, origins, &told).await
+        }
+        From::Image { candidates, media_type } => {
+            let descriptor = Descriptor { media_type: (*media_type).to_owned(), digest: blob.digest, size: blob.size };
+            image::fetch(&descriptor, candidates, origins, &told).await
+        }
+        // Brought into the store when it was locked.
+        From::Local => {
+            let what = format!("{}, which was locked from this machine or from a chart's repository,", blob.digest);
+            Err(TransportError::NotCached { what })
+        }
+    }
+}
+
+/// What is told of an artifact of which several blobs failed, most often for one reason.
+fn one_of(mut errors: Vec<TransportError>) -> TransportError {
+    let absent: Vec<&str> = errors
+        .iter()
+        .filter_map(|error| match error {
+            TransportError::NotCached { what } => Some(what.as_str()),
+            _ => None,
+        })
+        .collect();
+    match absent.len() {
+        0 | 1 => errors.swap_remove(0),
+        _ => TransportError::NotCached { what: absent.join(", ") },
+    }
+}
+
+fn failed(lock: &Lock, item: usize, source: TransportError) -> BuildError {
+    let item = match lock.items.get(item) {
+        Some(item) => match &item.content {
+            Content::Image { reference, .. } => format!("{} ({reference})", item.key),
+            Content::File { .. } => item.key.to_string(),
+        },
+        None => String::new(),
+    };
+    BuildError::Fetch { item, source: Box::new(source) }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use kubexm_spec::Digest;
 use kubexm_spec::event::EventKind;
-use kubexm_spec::lock::LockItem;
 
 use crate::Report;
 
@@ -12,39 +12,65 @@ use crate::Report;
 pub struct Total<'a> {
     what: &'static str,
     total: u64,
-    done: Mutex<HashMap<String, u64>>,
+    done: Mutex<Done>,
     report: Report<'a>,
 }
 
+#[derive(Default)]
+struct Done {
+    sum: u64,
+    by_blob: HashMap<Digest, u64>,
+}
+
 impl<'a> Total<'a> {
-    /// A sum that begins at nothing.
-    pub fn new(what: &'static str, total: u64, report: Report<'a>) -> Self {
-        Self { what, total, done: Mutex::default(), report }
+    /// A sum that begins with what is there already: a rate is told of what comes from now on.
+    pub fn new(what: &'static str, total: u64, already: u64, report: Report<'a>) -> Self {
+        let all = Self { what, total, done: Mutex::new(Done { sum: already, ..Done::default() }), report };
+        all.tell(already);
+        all
     }
 
-    /// One transfer has come so far (bytes).
-    pub fn at(&self, transfer: &str, bytes: u64) {
+    /// Of one blob so many bytes have come. It goes back where a transfer begins again.
+    pub fn at(&self, blob: &Digest, bytes: u64) {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        done.insert(transfer.to_owned(), bytes);
-        let sum = done.values().sum::<u64>().min(self.total);
-        drop(done);
+        let before = done.by_blob.insert(*blob, bytes).unwrap_or_default();
+        done.sum = (done.sum - before.min(done.sum)) + bytes;
+        // Told while it is locked: sums come in order.
+        self.tell(done.sum);
+    }
+
+    fn tell(&self, sum: u64) {
         (self.report)(EventKind::Progress {
             what: self.what.to_owned(),
-            done: sum,
+            done: sum.min(self.total),
             total: Some(self.total),
             unit: "bytes".to_owned(),
         });
     }
+}
 
-    /// A transfer that stood for several blobs is over.
-    pub fn forget(&self, transfer: &str) {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).remove(transfer);
-    }
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
 
-    /// Every blob of an item is there, however it came.
-    pub fn item_done(&self, item: &LockItem) {
-        for (digest, size) in item.blobs() {
-            self.at(&digest.hex(), size);
-        }
+    use kubexm_spec::Digest;
+    use kubexm_spec::event::EventKind;
+
+    use super::Total;
+
+    #[test]
+    fn bytes_of_all_blobs_are_one_sum_that_goes_back_with_a_transfer_that_begins_again() {
+        let told = Mutex::new(Vec::new());
+        let report = |kind: EventKind| {
+            let EventKind::Progress { done, total: Some(100), .. } = kind else { return };
+            told.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(done);
+        };
+        let (one, two) = (Digest::of("one"), Digest::of("two"));
+        let total = Total::new("fetch", 100, 10, &report);
+        total.at(&one, 20);
+        total.at(&two, 30);
+        total.at(&one, 0);
+        total.at(&one, 60);
+        assert_eq!(*told.lock().unwrap_or_else(std::sync::PoisonError::into_inner), [10, 30, 60, 40, 100]);
     }
 }

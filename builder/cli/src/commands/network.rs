@@ -9,7 +9,7 @@ use kubexm_archive::{Bundle, ReadAt};
 use kubexm_spec::digest::Hasher;
 use kubexm_spec::{Digest, ExitCode};
 use kubexm_terminal::Failure;
-use kubexm_transport::{Credentials, FileCandidate, HttpFile, HttpOptions};
+use kubexm_transport::{Credentials, FileCandidate, HttpFile, HttpOptions, RegistriesConf};
 
 /// Where a bundle is an address: a registry (push, pull) or a web server (any verb that reads one).
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -155,11 +155,51 @@ pub fn explained(result: Result<(), Failure>) -> Result<(), Failure> {
     }
 }
 
-/// Docker's own places: `$DOCKER_CONFIG`, then `~/.docker`.
+fn environment(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// `$REGISTRY_AUTH_FILE` alone, else podman's and skopeo's place and then docker's (containers-auth.json(5)):
+/// `$XDG_RUNTIME_DIR/containers/auth.json`, `~/.config/containers/auth.json`, `$DOCKER_CONFIG` or `~/.docker`.
 pub fn credentials() -> Credentials {
-    let read = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    match read("DOCKER_CONFIG").or_else(|| read("HOME").map(|home| home.join(".docker"))) {
-        Some(folder) => Credentials::docker_config_dir(folder),
-        None => Credentials::anonymous(),
+    if let Some(file) = environment("REGISTRY_AUTH_FILE") {
+        return Credentials::file(file);
     }
+    let home = environment("HOME");
+    let config = environment("XDG_CONFIG_HOME").or_else(|| home.as_ref().map(|home| home.join(".config")));
+    let docker = environment("DOCKER_CONFIG").or_else(|| home.map(|home| home.join(".docker")));
+    let containers = environment("XDG_RUNTIME_DIR").into_iter().chain(config);
+    let containers = containers.map(|folder| folder.join("containers/auth.json"));
+    Credentials::looked_up_in(containers.chain(docker.map(|folder| folder.join("config.json"))))
+}
+
+/// A file that was named alone; else where podman and skopeo look (containers-registries.conf(5)): the user's file, or the
+/// system's with what lies in its folder and in the user's.
+pub fn registries(named: Option<&Path>) -> Result<RegistriesConf, Failure> {
+    let failed = |e: kubexm_transport::TransportError| Failure::from_error(e.exit_code(), &e);
+    if let Some(file) = named {
+        return RegistriesConf::read(&[file.to_owned()], true).map_err(failed);
+    }
+    let user = environment("XDG_CONFIG_HOME").or_else(|| environment("HOME").map(|home| home.join(".config")));
+    let user = user.map(|config| config.join("containers"));
+    let own = user.as_ref().map(|folder| folder.join("registries.conf")).filter(|file| file.is_file());
+    let system = Path::new("/etc/containers");
+    let mut files = Vec::new();
+    match own {
+        Some(own) => files.push(own),
+        None => {
+            files.push(system.join("registries.conf"));
+            files.extend(dropped_in(&system.join("registries.conf.d")));
+        }
+    }
+    files.extend(user.into_iter().flat_map(|folder| dropped_in(&folder.join("registries.conf.d"))));
+    RegistriesConf::read(&files, false).map_err(failed)
+}
+
+/// `*.conf` of a folder by name; none where there is no such folder.
+fn dropped_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "conf")).collect();
+    files.sort();
+    files
 }

@@ -1,12 +1,10 @@
 //! Files over HTTP: programs and archives of the catalogue, and the user's `extraFiles` with a URL.
 
-use kubexm_spec::lock::{Content, LockItem};
 use kubexm_spec::{ArtifactKey, Digest};
-use kubexm_transport::{FileCandidate, TransportError, Want, checksum};
+use kubexm_transport::{FileCandidate, Progress, TransportError, Want, checksum};
 
 use super::Origins;
 use crate::BuildError;
-use crate::progress::Total;
 
 /// Limit of a checksum file in bytes; the largest upstream publishes (`SHA256SUMS` of a release) has some kilobytes.
 const CHECKSUM_LIMIT: u64 = 1 << 20;
@@ -48,6 +46,11 @@ pub async fn lock(
         None => published(wanted, checksums, origins).await?,
     };
     let locked = |size| Locked { digest, size, only_a_mirror_answered };
+    if origins.http.is_offline() {
+        let size = origins.store.size(&digest);
+        let absent = || fail(TransportError::NotCached { what: format!("{} ({digest})", wanted.file_name) });
+        return size.map(locked).ok_or_else(absent);
+    }
     if let Some(size) = wanted.size {
         return Ok(locked(size));
     }
@@ -66,11 +69,16 @@ async fn published(
     origins: &Origins,
 ) -> Result<(Digest, bool), BuildError> {
     let (mut tried, mut without) = (Vec::new(), None);
+    if origins.http.is_offline() {
+        return remembered(wanted, checksums, origins);
+    }
     for candidate in checksums {
         match origins.http.get_small(candidate, CHECKSUM_LIMIT).await {
             Ok(bytes) => {
                 let text = String::from_utf8_lossy(&bytes);
                 if let Some(digest) = checksum::parse(&text, wanted.file_name) {
+                    let failed = |source| BuildError::Fetch { item: wanted.key.to_string(), source: Box::new(source) };
+                    origins.store.note(&checksum_key(candidate, wanted), &digest.to_string()).map_err(failed)?;
                     return Ok((digest, wanted.checksum_url.is_some_and(|url| url != candidate.url)));
                 }
                 // A mirror may answer everything with a page: the next one is asked.
@@ -87,29 +95,40 @@ async fn published(
     Err(BuildError::Fetch { item: wanted.key.to_string(), source: Box::new(source) })
 }
 
-/// Brings the file into the store, when it is wanted.
-pub async fn fetch(
-    item: &LockItem,
-    candidates: &[FileCandidate],
-    wanted: &(dyn Fn(&Digest) -> bool + Sync),
+/// The digest that was published when it was last asked for.
+fn remembered(
+    wanted: &Wanted<'_>,
+    checksums: &[FileCandidate],
     origins: &Origins,
-    total: &Total<'_>,
-) -> Result<(), BuildError> {
-    let Content::File { digest, size, .. } = &item.content else { return Ok(()) };
-    if !wanted(digest) {
-        return Ok(());
+) -> Result<(Digest, bool), BuildError> {
+    let failed = |source| BuildError::Fetch { item: wanted.key.to_string(), source: Box::new(source) };
+    for candidate in checksums {
+        let noted = origins.store.noted(&checksum_key(candidate, wanted)).map_err(failed)?;
+        if let Some(digest) = noted.and_then(|text| text.parse().ok()) {
+            return Ok((digest, wanted.checksum_url.is_some_and(|url| url != candidate.url)));
+        }
     }
-    let want = Want { digest: Some(*digest), size: Some(*size), refuse_html: refuse_html(&item.key) };
-    let name = digest.hex();
-    origins
-        .http
-        .fetch(candidates, &want, &origins.store, &|done, _| total.at(&name, done))
-        .await
-        .map(drop)
-        .map_err(|source| BuildError::Fetch { item: item.key.to_string(), source: Box::new(source) })
+    Err(failed(TransportError::NotCached { what: format!("the checksum of {}", wanted.file_name) }))
+}
+
+/// Under which key the store notes what was published. Addresses may carry tokens: the store keeps keys as digests only.
+fn checksum_key(candidate: &FileCandidate, wanted: &Wanted<'_>) -> String {
+    format!("checksum {} {}", candidate.url, wanted.file_name)
+}
+
+/// Brings a file into the store, by digest and size in bytes.
+pub async fn fetch(
+    (digest, size): (Digest, u64),
+    candidates: &[FileCandidate],
+    refuse_html: bool,
+    origins: &Origins,
+    progress: &Progress<'_>,
+) -> Result<(), TransportError> {
+    let want = Want { digest: Some(digest), size: Some(size), refuse_html };
+    origins.http.fetch(candidates, &want, &origins.store, progress).await.map(drop)
 }
 
 /// An extra file or a YAML add-on may well be a page or JSON; a program or a chart never is.
-fn refuse_html(key: &ArtifactKey) -> bool {
+pub fn refuse_html(key: &ArtifactKey) -> bool {
     !matches!(key, ArtifactKey::ExtraFile(_) | ArtifactKey::Yaml(_))
 }

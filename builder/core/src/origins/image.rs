@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use kubexm_spec::lock::{Content, LockItem};
+use kubexm_spec::lock::{Content, Descriptor};
 use kubexm_spec::{Digest, Platform};
-use kubexm_transport::{ImageCandidate, Layout, Registry, ResolvedImage};
+use kubexm_transport::{ImageCandidate, Layout, Progress, Registry, ResolvedImage, Store, TransportError};
 
 use super::Origins;
 use crate::BuildError;
-use crate::progress::Total;
 
 /// An image that was resolved.
 pub struct Locked {
@@ -32,6 +31,9 @@ pub async fn lock(
     let platform = platform.unwrap_or(Platform::LINUX_AMD64);
     let image = origins.registry.resolve(candidates, tag_or_digest, want, platform).await.map_err(fail)?;
     image.keep(&origins.store).map_err(fail)?;
+    if origins.http.is_offline() {
+        check_kept(&image, &origins.store).map_err(fail)?;
+    }
     Ok(Locked { only_a_mirror_answered: image.answered_by != name, content: content(reference, &image) })
 }
 
@@ -71,23 +73,39 @@ pub async fn lock_local(
     Ok(content)
 }
 
-/// Brings config and layers into the store, those that are wanted.
+/// Brings a config, a layer or a manifest into the store.
 pub async fn fetch(
-    item: &LockItem,
+    blob: &Descriptor,
     candidates: &[ImageCandidate],
-    wanted: &(dyn Fn(&Digest) -> bool + Sync),
     origins: &Origins,
-    total: &Total<'_>,
-) -> Result<(), BuildError> {
-    let Content::Image { blobs, reference, .. } = &item.content else { return Ok(()) };
-    let name = format!("{reference} {:?}", item.platform);
-    let blobs: Vec<_> = blobs.iter().filter(|blob| wanted(&blob.digest)).cloned().collect();
-    origins.registry.fetch_blobs(candidates, &blobs, &origins.store, &|done, _| total.at(&name, done)).await.map_err(
-        |source| BuildError::Fetch { item: format!("{} ({reference})", item.key), source: Box::new(source) },
-    )?;
-    // From here on the blobs count one by one, so that a layer of two images is not counted twice.
-    total.forget(&name);
-    Ok(())
+    progress: &Progress<'_>,
+) -> Result<(), TransportError> {
+    if is_manifest(&blob.media_type) {
+        return origins.registry.fetch_manifest(candidates, blob, &origins.store).await;
+    }
+    origins.registry.fetch_blob(candidates, blob, &origins.store, progress).await
+}
+
+/// Whether registries keep it among their manifests.
+pub fn is_manifest(media_type: &str) -> bool {
+    kubexm_transport::oci::is_manifest(media_type)
+}
+
+/// Everything that an image is made of, manifests and indexes first.
+pub fn descriptors(content: &Content) -> Vec<&Descriptor> {
+    let Content::Image { target, manifest, blobs, .. } = content else { return Vec::new() };
+    [target, manifest].into_iter().chain(blobs).collect()
+}
+
+/// Of an image that was resolved without a network, what the store lacks.
+fn check_kept(image: &ResolvedImage, store: &Store) -> Result<(), TransportError> {
+    let mut absent = Vec::new();
+    for blob in image.blobs() {
+        if !store.holds(&blob.digest, blob.size)? {
+            absent.push(format!("blob {} ({})", blob.digest, blob.media_type));
+        }
+    }
+    if absent.is_empty() { Ok(()) } else { Err(TransportError::NotCached { what: absent.join(", ") }) }
 }
 
 fn content(reference: &str, image: &ResolvedImage) -> Content {
@@ -101,7 +119,7 @@ fn content(reference: &str, image: &ResolvedImage) -> Content {
 }
 
 /// `registry/repository` and the tag or digest of a full reference; `latest` where it has neither.
-fn split(reference: &str) -> (&str, &str) {
+pub fn split(reference: &str) -> (&str, &str) {
     if let Some((name, digest)) = reference.split_once('@') {
         return (kubexm_spec::depot::split_reference(name).0, digest);
     }

@@ -1,11 +1,12 @@
 //! Where artifacts come from: one origin a file. Each can lock (learn digests and sizes) and fetch (fill the store).
 
+pub mod chart;
 pub mod file;
 pub mod image;
 pub mod installer;
 pub mod local;
 
-use kubexm_transport::{HttpClient, OciRegistry, Store};
+use kubexm_transport::{HttpClient, Lease, OciRegistry, Store};
 
 /// What the origins need: clients and the content-addressed cache.
 pub struct Origins {
@@ -15,6 +16,10 @@ pub struct Origins {
     pub registry: OciRegistry,
     /// The cache, shared by builds.
     pub store: Store,
+    /// As long as it is held, nobody clears away what was found in the cache.
+    pub lease: Option<Lease>,
     /// Where `kubexm-install` of each platform lies.
     pub installers: installer::Installers,
+    /// The helm that charts are rendered with; the catalogue's when none.
+    pub helm: Option<std::path::PathBuf>,
 }
