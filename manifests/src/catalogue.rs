@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::component::Component;
 use crate::error::CatalogueError;
+use crate::feature::FeatureSet;
 use crate::image::ImageRule;
 use crate::os::OsProfile;
 use crate::release::{Release, Support};
@@ -31,8 +32,11 @@ pub struct Catalogue {
     pub components: BTreeMap<String, Component>,
     /// By minor.
     pub releases: BTreeMap<String, Release>,
-    /// Image sets.
+    /// Images that recipes name by type.
     pub images: Vec<ImageRule>,
+    /// Features by name: image sets of what recipes do not name by type, charts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub features: BTreeMap<String, FeatureSet>,
     /// Digests that images are held to, by full reference.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pins: BTreeMap<String, ImagePin>,
@@ -70,7 +74,10 @@ impl Catalogue {
         match key {
             ArtifactKey::Binary(program) => self.component(*program)?.licence.as_deref(),
             ArtifactKey::Image(image) => self.images.iter().find(|rule| rule.name == image.name())?.licence.as_deref(),
-            ArtifactKey::FeatureImage(name) => self.images.iter().find(|rule| rule.name == *name)?.licence.as_deref(),
+            ArtifactKey::FeatureImage(name) => {
+                let of = |feature: &&FeatureSet| feature.images.iter().any(|image| image.name == *name);
+                self.features.values().find(of)?.licence.as_deref()
+            }
             ArtifactKey::Installer
             | ArtifactKey::ExtraFile(_)
             | ArtifactKey::ExtraImage(_)
@@ -92,7 +99,9 @@ impl Catalogue {
 
     /// The newest patch of a minor (`1.34`) that the catalogue holds digests for.
     pub fn newest_patch(&self, minor: &str) -> Option<&str> {
-        let known = self.component(Program::Kubeadm)?.versions.keys().map(String::as_str);
+        // a bundle without kubeadm (components as services) has a kubelet
+        let component = self.component(Program::Kubeadm).or_else(|| self.component(Program::Kubelet))?;
+        let known = component.versions.keys().map(String::as_str);
         version::newest(known.filter(|v| version::minor(v) == minor))
     }
 

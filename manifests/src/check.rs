@@ -1,19 +1,19 @@
 //! Checks over a whole catalogue: every gap as a value. A test runs them over the embedded one; rows of one table.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_spec::cluster::RegistryKind;
-use kubexm_spec::{ArtifactKey, ClusterImage, Platform, Program, cluster};
+use kubexm_spec::cluster::{EtcdKind, KubernetesKind, NetworkPlugin, Registry, RegistryKind, RuntimeKind};
+use kubexm_spec::{Arch, ArtifactKey, Cluster, ClusterImage, Platform, Program, cluster};
 
 use crate::catalogue::Catalogue;
 use crate::release::Release;
 use crate::require::require;
-use crate::requirements::Source;
+use crate::requirements::{Requirements, Source};
 use crate::version;
 
 type Check = fn(&Catalogue, &mut Vec<String>);
 
-const CHECKS: [Check; 6] = [programs, images, ranges, defaults, templates, closed];
+const CHECKS: [Check; 7] = [programs, features, images, ranges, defaults, templates, closed];
 
 /// Every gap of a catalogue, in plain words; none when it is whole.
 pub fn check(catalogue: &Catalogue) -> Vec<String> {
@@ -24,19 +24,67 @@ pub fn check(catalogue: &Catalogue) -> Vec<String> {
     gaps
 }
 
-/// The components are those that recipes can name, and every version has a digest for every platform; or for none, where
-/// upstream publishes one beside the file.
+/// The components are those that recipes can name, and every version has a digest for every architecture that is published; or
+/// for none, where upstream publishes one beside the file.
 fn programs(catalogue: &Catalogue, gaps: &mut Vec<String>) {
     let wanted: BTreeSet<&str> = Program::ALL.iter().map(|program| program.name()).collect();
     let found: BTreeSet<&str> = catalogue.components.keys().map(String::as_str).collect();
-    gaps.extend(found.difference(&wanted).map(|name| format!("component {name}: known to one side only")));
-    for component in catalogue.components.values() {
+    gaps.extend(wanted.symmetric_difference(&found).map(|name| format!("component {name}: known to one side only")));
+    for (name, component) in &catalogue.components {
+        if *name != component.name {
+            gaps.push(format!("component {name}: calls itself {}", component.name));
+        }
         for (version, pins) in &component.versions {
+            if !version::is_version(version) || version.starts_with('v') {
+                gaps.push(format!("{name} {version}: no version, like 1.2.3"));
+            }
             if pins.is_empty() && component.digest_source.is_some() {
                 continue;
             }
-            for platform in Platform::ALL.iter().filter(|platform| !pins.contains_key(&platform.arch)) {
-                gaps.push(format!("{} {version}: no digest for {platform}", component.name));
+            let published = |arch: &Arch| component.published.as_ref().is_none_or(|all| all.contains(arch));
+            for arch in [Arch::Amd64, Arch::Arm64].iter().filter(|arch| published(arch) && !pins.contains_key(arch)) {
+                gaps.push(format!("{name} {version}: no digest for {arch}"));
+            }
+        }
+        if let Some(default) = component.default.as_ref().filter(|default| !component.versions.contains_key(*default)) {
+            gaps.push(format!("{name}: its default {default} is not pinned"));
+        }
+    }
+}
+
+/// Names of images are names of one image, whatever a feature brings is there, and every minor has a version of it.
+fn features(catalogue: &Catalogue, gaps: &mut Vec<String>) {
+    let mut names: BTreeSet<&str> = catalogue.images.iter().map(|rule| rule.name.as_str()).collect();
+    for (name, feature) in &catalogue.features {
+        if *name != feature.name {
+            gaps.push(format!("feature {name}: calls itself {}", feature.name));
+        }
+        for image in feature.images.iter().filter(|image| !names.insert(&image.name)) {
+            gaps.push(format!("feature {name}: another image is called {} too", image.name));
+        }
+        if feature.images.is_empty() {
+            gaps.push(format!("feature {name}: no image"));
+        }
+        let components = feature.programs.iter().chain(&feature.inside);
+        for component in components.filter(|component| !catalogue.components.contains_key(*component)) {
+            gaps.push(format!("feature {name}: there is no component {component}"));
+        }
+        for minor in catalogue.releases.keys() {
+            if let Err(error) = feature.choose(None, minor) {
+                gaps.push(format!("feature {name}: {error}"));
+            }
+        }
+        for (version, known) in &feature.versions {
+            let images: BTreeSet<&str> = feature.images.iter().map(|image| image.name.as_str()).collect();
+            for image in known.tags.keys().filter(|image| !images.contains(image.as_str())) {
+                gaps.push(format!("feature {name} {version}: a tag of {image}, which is none of its images"));
+            }
+            for reference in feature.references(version).iter().filter(|text| text.contains(['{', '}'])) {
+                gaps.push(format!("feature {name} {version}: {reference} has a variable that nothing fills"));
+            }
+            let components = feature.programs.iter().filter_map(|component| catalogue.components.get(component));
+            for component in components.filter(|component| !component.versions.contains_key(version)) {
+                gaps.push(format!("feature {name} {version}: {} has no such version", component.name));
             }
         }
     }
@@ -120,43 +168,89 @@ fn templates(catalogue: &Catalogue, gaps: &mut Vec<String>) {
     }
 }
 
-/// Every known patch of every minor gives, for every platform, each program and image, each with a source.
+/// Every known patch of every minor gives a set in which each item has a source; and the newest of each minor gives, for every
+/// platform, each program and image that recipes can name.
 fn closed(catalogue: &Catalogue, gaps: &mut Vec<String>) {
-    let known = catalogue.component(Program::Kubeadm).map(|c| c.versions.keys().cloned().collect::<Vec<_>>());
-    for kubernetes in known.unwrap_or_default() {
-        let mut cluster = cluster::for_version(Some(&kubernetes));
-        cluster.bundle.platforms = Platform::ALL.to_vec();
-        // the one type that needs a program of its own, so that all of them are asked for
-        cluster.registry.kind = RegistryKind::Registry;
-        let requirements = match require(&cluster, catalogue) {
-            Ok(requirements) => requirements,
-            Err(error) => {
-                gaps.push(format!("Kubernetes {kubernetes}: {error}"));
-                continue;
+    let known = catalogue.component(Program::Kubelet).map(|kubelet| kubelet.versions.keys().collect::<Vec<_>>());
+    for kubernetes in known.unwrap_or_default().into_iter().filter(|known| catalogue.release(known).is_some()) {
+        let newest = catalogue.newest_patch(&version::minor(kubernetes)) == Some(kubernetes.as_str());
+        let uses = every_use(kubernetes);
+        let mut found = BTreeSet::new();
+        for cluster in uses.iter().take(if newest { uses.len() } else { 1 }) {
+            match require(cluster, catalogue) {
+                Ok(requirements) => found.extend(sound(catalogue, kubernetes, &requirements, gaps)),
+                Err(error) => gaps.push(format!("Kubernetes {kubernetes}: {error}")),
             }
-        };
-        let programs = Program::ALL.into_iter().filter(|program| catalogue.component(*program).is_some());
-        let programs = programs.map(ArtifactKey::Binary);
+        }
+        if !newest {
+            continue;
+        }
+        let programs = Program::ALL.into_iter().filter(|program| !UNUSED.contains(program)).map(ArtifactKey::Binary);
         let images = ClusterImage::ALL.into_iter().map(ArtifactKey::Image);
         for key in programs.chain(images).chain([ArtifactKey::Installer]) {
-            for platform in Platform::ALL {
-                if requirements.find(&key, platform).is_none() {
+            for platform in published(catalogue, &key) {
+                if !found.contains(&(key.clone(), platform)) {
                     gaps.push(format!("Kubernetes {kubernetes}: {key} is missing for {platform}"));
                 }
             }
         }
-        for item in &requirements.items {
-            let left_to_upstream = catalogue
-                .components
-                .get(item.key.name())
-                .and_then(|component| component.versions.get(&item.version))
-                .is_some_and(|pins| pins.is_empty());
-            if matches!(&item.source, Source::File { sha256: None, .. }) && !left_to_upstream {
-                gaps.push(format!("Kubernetes {kubernetes}: {} {} has no digest", item.key, item.version));
-            }
-        }
-        if version::patch(&kubernetes).is_none() {
-            gaps.push(format!("Kubernetes {kubernetes}: no patch"));
+    }
+}
+
+/// Programs of the catalogue that no cluster asks for.
+const UNUSED: [Program; 2] = [Program::Crun, Program::Nerdctl];
+
+/// Few clusters that together ask for everything.
+fn every_use(kubernetes: &str) -> [Cluster; 4] {
+    let of = |platforms: &[Platform]| {
+        let mut cluster = cluster::for_version(Some(kubernetes));
+        cluster.bundle.platforms = platforms.to_vec();
+        cluster
+    };
+    let mut plain = of(&Platform::ALL);
+    plain.registry = Registry::of(RegistryKind::Registry);
+    let mut docker = of(&Platform::ALL);
+    docker.runtime.kind = RuntimeKind::Docker;
+    docker.network.plugin = NetworkPlugin::Calico;
+    let mut services = of(&Platform::ALL);
+    services.runtime.kind = RuntimeKind::CriO;
+    services.etcd.kind = EtcdKind::Kubexm;
+    if let Some(kubernetes) = &mut services.kubernetes {
+        kubernetes.kind = KubernetesKind::Kubexm;
+    }
+    let mut harbor = of(&[Platform::LINUX_AMD64]);
+    harbor.registry = Registry::of(RegistryKind::Harbor);
+    [plain, docker, services, harbor]
+}
+
+/// The platforms that a key must be had for.
+fn published(catalogue: &Catalogue, key: &ArtifactKey) -> Vec<Platform> {
+    // compose is there for Harbor
+    let of = match key {
+        ArtifactKey::Binary(Program::DockerCompose) => Some(Program::Harbor),
+        ArtifactKey::Binary(program) => Some(*program),
+        _ => None,
+    };
+    let only = of.and_then(|program| catalogue.component(program)).and_then(|component| component.published.as_ref());
+    Platform::ALL.into_iter().filter(|platform| only.is_none_or(|archs| archs.contains(&platform.arch))).collect()
+}
+
+/// What the requirements hold; those without a digest are told.
+fn sound(
+    catalogue: &Catalogue,
+    kubernetes: &str,
+    requirements: &Requirements,
+    gaps: &mut Vec<String>,
+) -> BTreeSet<(ArtifactKey, Platform)> {
+    for item in &requirements.items {
+        let left_to_upstream = catalogue
+            .components
+            .get(item.key.name())
+            .and_then(|component| component.versions.get(&item.version))
+            .is_some_and(BTreeMap::is_empty);
+        if matches!(&item.source, Source::File { sha256: None, .. }) && !left_to_upstream {
+            gaps.push(format!("Kubernetes {kubernetes}: {} {} has no digest", item.key, item.version));
         }
     }
+    requirements.items.iter().filter_map(|item| Some((item.key.clone(), item.platform?))).collect()
 }

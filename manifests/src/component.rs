@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::version;
 
 /// One program (or archive of programs) of the catalogue. In `url`, `fileName`, `digestSource` and member paths `{tag}` is
-/// `v1.2.3`, `{version}` is `1.2.3`, `{arch}` is `amd64` or `arm64`, and `{url}` (in `digestSource`) the file's own address.
+/// `v1.2.3`, `{version}` is `1.2.3`, `{arch}` is `amd64` or `arm64`, `{machine}` is `x86_64` or `aarch64`, and `{url}` (in
+/// `digestSource`) the file's own address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Component {
@@ -21,6 +22,12 @@ pub struct Component {
     pub licence: Option<String>,
     /// The origin's address.
     pub url: String,
+    /// Addresses of single architectures, which come before `url` (only overlays set them).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub urls: BTreeMap<Arch, String>,
+    /// The architectures that upstream publishes; none: every one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<Vec<Arch>>,
     /// The file's name.
     pub file_name: String,
     /// Where upstream publishes the digest; none where it publishes none.
@@ -34,7 +41,7 @@ pub struct Component {
     pub optional: bool,
     /// Place in the bundle: lower comes first.
     pub stage: u8,
-    /// A version that comes before the release's own default (only overlays set it).
+    /// A version that comes before the release's own default: where no release has one, and where an overlay sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
     /// Pinned digests by version (without `v`) and architecture.
@@ -104,6 +111,10 @@ pub enum NodeRole {
     All,
     /// Control planes.
     ControlPlane,
+    /// Workers.
+    Worker,
+    /// Members of etcd.
+    Etcd,
     /// The host of the registry role.
     Registry,
 }
@@ -111,7 +122,13 @@ pub enum NodeRole {
 impl Component {
     /// The origin's address of a version.
     pub fn url(&self, version: &str, arch: Arch) -> String {
-        fill(&self.url, version, arch)
+        fill(self.urls.get(&arch).unwrap_or(&self.url), version, arch)
+    }
+
+    /// The same, where somebody publishes it for the architecture.
+    pub fn published_url(&self, version: &str, arch: Arch) -> Option<String> {
+        let known = self.urls.contains_key(&arch) || self.published.as_ref().is_none_or(|all| all.contains(&arch));
+        known.then(|| self.url(version, arch))
     }
 
     /// The file's name.
@@ -150,7 +167,15 @@ impl Component {
 }
 
 fn fill(template: &str, version: &str, arch: Arch) -> String {
-    template.replace("{tag}", &format!("v{version}")).replace("{version}", version).replace("{arch}", arch.as_str())
+    let machine = match arch {
+        Arch::Amd64 => "x86_64",
+        Arch::Arm64 => "aarch64",
+    };
+    template
+        .replace("{tag}", &format!("v{version}"))
+        .replace("{version}", version)
+        .replace("{arch}", arch.as_str())
+        .replace("{machine}", machine)
 }
 
 /// Reads a digest with or without its prefix.

@@ -1,46 +1,37 @@
 //! The data files, compiled in.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use crate::catalogue::{Catalogue, SCHEMA};
 use crate::component::Component;
 use crate::error::CatalogueError;
+use crate::feature::FeatureSet;
 use crate::image::ImageRule;
 use crate::os::OsProfile;
 use crate::release::Release;
 
-/// A file of `data/`: its path, for errors, and its text.
-type File = (&'static str, &'static str);
+/// What build.rs has made of `data/`.
+const DATA: &str = include_str!(concat!(env!("OUT_DIR"), "/catalogue.json"));
 
-macro_rules! files {
-    ($($path:literal),+ $(,)?) => { [$(($path, include_str!(concat!("../data/", $path)))),+] };
-}
-
-const DEFAULTS: [File; 1] = files!["defaults.yaml"];
-const IMAGES: [File; 1] = files!["images.yaml"];
-const OS: [File; 1] = files!["os.yaml"];
-
-const COMPONENTS: [File; 10] = files![
-    "components/cni-plugins.yaml",
-    "components/containerd.yaml",
-    "components/crictl.yaml",
-    "components/etcd.yaml",
-    "components/helm.yaml",
-    "components/kubeadm.yaml",
-    "components/kubectl.yaml",
-    "components/kubelet.yaml",
-    "components/registry.yaml",
-    "components/runc.yaml",
+/// The built-in zones: path under `data/` and text.
+pub(crate) const ZONES: [(&str, &str); 2] = [
+    ("zones/cn.yaml", include_str!("../data/zones/cn.yaml")),
+    ("zones/global.yaml", include_str!("../data/zones/global.yaml")),
 ];
 
-const RELEASES: [File; 4] =
-    files!["releases/v1.33.yaml", "releases/v1.34.yaml", "releases/v1.35.yaml", "releases/v1.36.yaml"];
-
-/// The built-in zones.
-pub(crate) const ZONES: [File; 2] = files!["zones/cn.yaml", "zones/global.yaml"];
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Data {
+    defaults: Defaults,
+    components: Vec<Component>,
+    features: Vec<FeatureSet>,
+    releases: Vec<Release>,
+    images: Vec<ImageRule>,
+    os: BTreeMap<String, OsProfile>,
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,34 +39,28 @@ struct Defaults {
     kubernetes: String,
 }
 
-/// Reads the data files.
+/// Reads the data; a process does it once.
 pub(crate) fn load() -> Result<Catalogue, CatalogueError> {
-    let mut components = BTreeMap::new();
-    for file in COMPONENTS {
-        let component: Component = read(file)?;
-        components.insert(component.name.clone(), component);
+    static READ: OnceLock<Catalogue> = OnceLock::new();
+    if let Some(catalogue) = READ.get() {
+        return Ok(catalogue.clone());
     }
-    let mut releases = BTreeMap::new();
-    for file in RELEASES {
-        let release: Release = read(file)?;
-        releases.insert(release.minor.clone(), release);
-    }
-    let defaults: Defaults = read(DEFAULTS[0])?;
-    let images: Vec<ImageRule> = read(IMAGES[0])?;
-    let os: BTreeMap<String, OsProfile> = read(OS[0])?;
+    let catalogue = read()?;
+    Ok(READ.get_or_init(|| catalogue).clone())
+}
+
+fn read() -> Result<Catalogue, CatalogueError> {
+    let data: Data = serde_json::from_str(DATA)
+        .map_err(|error| CatalogueError::Embedded { file: "catalogue.json".to_owned(), text: error.to_string() })?;
     Ok(Catalogue {
         schema: SCHEMA.to_owned(),
         overlays: Vec::new(),
-        kubernetes: defaults.kubernetes,
-        components,
-        releases,
-        images,
+        kubernetes: data.defaults.kubernetes,
+        components: data.components.into_iter().map(|c| (c.name.clone(), c)).collect(),
+        releases: data.releases.into_iter().map(|release| (release.minor.clone(), release)).collect(),
+        images: data.images,
+        features: data.features.into_iter().map(|feature| (feature.name.clone(), feature)).collect(),
         pins: BTreeMap::new(),
-        os,
+        os: data.os,
     })
-}
-
-fn read<T: DeserializeOwned>((path, text): File) -> Result<T, CatalogueError> {
-    serde_saphyr::from_str(text)
-        .map_err(|error| CatalogueError::Embedded { file: path.to_owned(), text: error.to_string() })
 }

@@ -89,6 +89,54 @@ pub enum RequireError {
         /// Which platform.
         platform: Platform,
     },
+    /// Upstream builds it for other architectures only.
+    #[error(
+        "{component} {version} is not published for {platform}: give the address of a build that you trust with --catalogue (components.{component}.urls.{}), and its digest where none is known (components.{component}.versions)", .platform.arch
+    )]
+    NoOrigin {
+        /// Component name.
+        component: String,
+        /// Version without `v`.
+        version: String,
+        /// Which platform.
+        platform: Platform,
+    },
+    /// An add-on that the catalogue does not know.
+    #[error("{because}: the catalogue knows no {name:?}; nearest: {}. Name one of these, or say where it comes from", list(.nearest))]
+    UnknownFeature {
+        /// Which field asks.
+        because: String,
+        /// As asked for.
+        name: String,
+        /// Nearest names.
+        nearest: Vec<String>,
+    },
+    /// An add-on that the catalogue knows as a chart only.
+    #[error("spec.addons {name}: the catalogue knows it as a chart; say `type: helm`, or where the YAML comes from")]
+    NoYaml {
+        /// The add-on.
+        name: String,
+    },
+    /// Two fields ask for different versions of one thing.
+    #[error(
+        "{because} asks for {feature} {second}, and {first} is asked for already: name the same version in both places"
+    )]
+    TwoVersions {
+        /// Its name in the catalogue.
+        feature: String,
+        /// The version asked for first.
+        first: String,
+        /// The other.
+        second: String,
+        /// The field that asks for the other.
+        because: String,
+    },
+    /// Two add-ons of one name.
+    #[error("two charts or add-ons are called {name:?}; rename one of them, the bundle holds them by name")]
+    SameAddonName {
+        /// The name.
+        name: String,
+    },
     /// The chosen containerd is too old for the chosen Kubernetes.
     #[error(
         "Kubernetes {kubernetes} needs containerd {minimum} or newer, spec.runtime.version is {version}: leave it out, or raise it"
@@ -129,12 +177,19 @@ impl RequireError {
     /// The exit code of a program that ends with it.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::UnknownKubernetes { .. } | Self::UnknownVersion { .. } | Self::Gap { .. } | Self::NoDigest { .. } => {
-                ExitCode::UnknownVersion
-            }
-            Self::TooOld { .. } | Self::Exclude { .. } | Self::SameFileName { .. } | Self::NoFileName { .. } => {
-                ExitCode::Config
-            }
+            Self::UnknownKubernetes { .. }
+            | Self::UnknownVersion { .. }
+            | Self::UnknownFeature { .. }
+            | Self::Gap { .. }
+            | Self::NoOrigin { .. }
+            | Self::NoDigest { .. } => ExitCode::UnknownVersion,
+            Self::TooOld { .. }
+            | Self::Exclude { .. }
+            | Self::SameFileName { .. }
+            | Self::NoFileName { .. }
+            | Self::NoYaml { .. }
+            | Self::TwoVersions { .. }
+            | Self::SameAddonName { .. } => ExitCode::Config,
         }
     }
 }

@@ -3,12 +3,16 @@
 //! [`Catalogue::embedded`] is what this program was built with, [`Catalogue::overlaid`] adds a user's own versions,
 //! [`require()`] says everything a cluster needs, [`Zone`] says where else to ask for it. No IO; nothing here knows a host.
 
+mod addons;
 pub mod catalogue;
+pub mod chart;
 pub mod check;
 pub mod component;
 mod embedded;
 pub mod error;
+pub mod feature;
 pub mod image;
+mod needs;
 pub mod os;
 mod overlay;
 pub mod release;
@@ -20,13 +24,15 @@ mod versions;
 pub mod zone;
 
 pub use catalogue::{Catalogue, ImagePin};
+pub use chart::{ChartRelease, releases};
 pub use check::check;
 pub use component::{Archive, Component, NodeRole, Payload, Pin};
 pub use error::{CatalogueError, RequireError};
+pub use feature::{FeatureSet, FeatureVersion};
 pub use image::{Feature, ImageRule};
 pub use os::{OsFamily, OsProfile};
 pub use release::{CgroupV1, Release, Severity, Support};
 pub use require::require;
-pub use requirements::{Requirement, Requirements, Source, Versions};
+pub use requirements::{ChartSource, Requirement, Requirements, Source, Versions};
 pub use versions::references;
 pub use zone::{FileCandidate, ImageCandidate, Zone};

@@ -11,7 +11,8 @@ use crate::error::CatalogueError;
 use crate::version;
 
 const OVERLAY: Keys = Keys::all(&["schema", "name", "components", "images", "releases"]);
-const COMPONENT: Keys = Keys::all(&["url", "digestSource", "default", "versions"]);
+const COMPONENT: Keys = Keys::all(&["url", "urls", "digestSource", "default", "versions"]);
+const URLS: Keys = Keys::all(&["amd64", "arm64"]);
 const PIN: Keys = Keys::all(&["sha256", "size"]);
 const RELEASE: Keys = Keys::all(&["defaults", "constants"]);
 const CONSTANTS: Keys = Keys::all(&["pause", "coredns", "etcd"]);
@@ -73,6 +74,12 @@ fn components(catalogue: &mut Catalogue, at: &At<'_>) {
         if let Some(url) = map.get("url").filter(|at| !at.holds_login()).and_then(|at| at.parsed(read_url)) {
             component.url = url;
         }
+        if let Some(map) = map.get("urls").and_then(|at| at.mapping(&URLS)) {
+            for arch in [Arch::Amd64, Arch::Arm64] {
+                let given = map.get(arch.as_str()).filter(|at| !at.holds_login());
+                component.urls.extend(given.and_then(|at| at.parsed(read_url)).map(|url| (arch, url)));
+            }
+        }
         if let Some(url) =
             map.get("digestSource").filter(|at| !at.holds_login()).and_then(|at| at.text().map(str::to_owned))
         {
@@ -96,7 +103,7 @@ fn components(catalogue: &mut Catalogue, at: &At<'_>) {
                 component.default = Some(version.to_owned());
             } else {
                 let known = component.versions.keys().map(String::as_str);
-                let near: Vec<&str> = nearest(version, known).into_iter().take(3).collect();
+                let near = version::near(version, known, 3);
                 at.bad(format!("no {name} {version} is known"), format!("nearest: {}", near.join(", ")));
             }
         }
@@ -127,7 +134,12 @@ fn releases(catalogue: &mut Catalogue, at: &At<'_>) {
     let Some(map) = at.open_mapping() else { return };
     for (minor, at) in map.entries() {
         let Some(release) = catalogue.releases.get_mut(minor) else {
-            unknown(&at, "Kubernetes minor", minor, catalogue.releases.keys());
+            let near = version::near(minor, catalogue.releases.keys().map(String::as_str), 3);
+            at.fail(
+                ProblemKind::UnknownKey,
+                format!("there is no Kubernetes minor {minor:?}"),
+                format!("nearest known: {}", near.join(", ")),
+            );
             continue;
         };
         let Some(map) = at.mapping(&RELEASE) else { continue };

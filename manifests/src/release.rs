@@ -12,6 +12,9 @@ pub struct Release {
     pub minor: String,
     /// Version of kubeadm's configuration API.
     pub kubeadm_api: String,
+    /// Whether recipes install it. Of other minors bundles can be made, and no cluster.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub installable: bool,
     /// kubeadm's constants, ranges ascending and without gaps; the last is open.
     pub patches: Vec<PatchRange>,
     /// Versions used when the user names none: components by name without `v`, flannel's images by tag.
@@ -52,6 +55,9 @@ pub struct Support {
     pub cgroup_v1: CgroupV1,
     /// The oldest containerd it works with, without `v`.
     pub minimum_containerd: String,
+    /// The oldest etcd that kubeadm takes from others (`spec.etcd.type: external`), without `v`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimum_etcd: Option<String>,
     /// Programs that must be on a node; `iptables|nft` is satisfied by either.
     pub required_programs: Vec<String>,
 }
@@ -74,6 +80,14 @@ pub enum CgroupV1 {
     Warned,
     /// Refuses, unless `kubelet.failCgroupV1: false` and kubeadm ignores `SystemVerification` (KEP-5573).
     Refused,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+const fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 impl PatchRange {

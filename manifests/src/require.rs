@@ -6,11 +6,15 @@ use kubexm_spec::cluster::{ExtraFile, ExtraImage, Kubernetes};
 use kubexm_spec::yaml::nearest;
 use kubexm_spec::{ArtifactKey, Cluster, Platform, Program, Trust};
 
+use crate::addons;
 use crate::catalogue::Catalogue;
-use crate::component::Component;
+use crate::chart;
+use crate::component::{Component, NodeRole};
 use crate::error::RequireError;
-use crate::requirements::{Requirement, Requirements, Source, Versions};
-use crate::versions::{choose, known_version};
+use crate::feature::FeatureSet;
+use crate::needs::{Asked, Need};
+use crate::requirements::{ChartSource, Requirement, Requirements, Source, Versions};
+use crate::versions::choose;
 
 /// The installer goes first: it is what reads the rest.
 const INSTALLER_STAGE: u8 = 0;
@@ -32,6 +36,8 @@ pub fn require(cluster: &Cluster, catalogue: &Catalogue) -> Result<Requirements,
         items.extend(platforms.iter().map(|platform| extra_image(image, catalogue, *platform)));
     }
     items.extend(extra_files(&cluster.bundle.extra_files)?);
+    addons::check(cluster, catalogue)?;
+    items.extend(chart::of_users(cluster));
     items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
     items.dedup_by(|a, b| a.key == b.key && a.platform == b.platform);
     Ok(Requirements { name: cluster.name.clone(), versions, items })
@@ -58,33 +64,36 @@ fn cluster_items(
     platforms: &[Platform],
     items: &mut Vec<Requirement>,
 ) -> Result<Versions, RequireError> {
-    let versions = choose(cluster, kubernetes, catalogue)?;
-    let reason = format!("Kubernetes {}", versions.kubernetes);
-    for program in Program::ALL {
-        let Some(version) = versions.of(program) else { continue };
-        let component = catalogue.component(program).ok_or_else(|| RequireError::Gap {
-            what: format!("component {}", program.name()),
-            kubernetes: versions.kubernetes.clone(),
-        })?;
-        known_version(component, version)?;
+    let chosen = choose(cluster, kubernetes, catalogue)?;
+    let versions = &chosen.versions;
+    for (program, component, need) in &chosen.programs {
+        let Some(version) = versions.of(*program) else { continue };
         for platform in platforms {
-            items.push(program_item(program, component, version, *platform, &reason)?);
+            items.push(program_item(*program, component, version, *platform, need)?);
         }
     }
-    for platform in platforms {
-        items.extend(image_items(&versions, catalogue, *platform)?);
-        items.push(Requirement {
-            key: ArtifactKey::Installer,
-            platform: Some(*platform),
-            version: String::new(),
-            because: format!("the agent of {platform} hosts"),
-            optional: false,
-            stage: INSTALLER_STAGE,
-            trust: Trust::SelfBuilt,
-            source: Source::Installer,
-        });
+    for (image, because) in &chosen.images {
+        let rule = catalogue.images.iter().find(|rule| rule.name == image.name());
+        let (Some(rule), Some(tag)) = (rule, versions.tag(*image)) else { continue };
+        let found = Image { key: ArtifactKey::Image(*image), repository: &rule.repository, tag, role: rule.role };
+        items.extend(platforms.iter().map(|platform| found.item(catalogue, *platform, because, rule.stage)));
     }
-    Ok(versions)
+    for (asked, feature) in &chosen.features {
+        let Some(version) = versions.features.get(&feature.name) else { continue };
+        items.extend(feature_items(asked, feature, version, catalogue, platforms));
+    }
+    items.extend(platforms.iter().map(|platform| Requirement {
+        key: ArtifactKey::Installer,
+        platform: Some(*platform),
+        version: String::new(),
+        because: format!("the agent of {platform} hosts"),
+        role: Some(NodeRole::All),
+        optional: false,
+        stage: INSTALLER_STAGE,
+        trust: Trust::SelfBuilt,
+        source: Source::Installer,
+    }));
+    Ok(chosen.versions)
 }
 
 fn program_item(
@@ -92,32 +101,31 @@ fn program_item(
     component: &Component,
     version: &str,
     platform: Platform,
-    reason: &str,
+    need: &Need,
 ) -> Result<Requirement, RequireError> {
+    let at = || (component.name.clone(), version.to_owned(), platform);
+    let Some(url) = component.published_url(version, platform.arch) else {
+        let (component, version, platform) = at();
+        return Err(RequireError::NoOrigin { component, version, platform });
+    };
     let pin = component.pin(version, platform.arch);
     let checksum_url = component.checksum_url(version, platform.arch);
     if pin.is_none() && checksum_url.is_none() {
-        return Err(RequireError::NoDigest {
-            component: component.name.clone(),
-            version: version.to_owned(),
-            platform,
-        });
+        let (component, version, platform) = at();
+        return Err(RequireError::NoDigest { component, version, platform });
     }
     Ok(Requirement {
         key: ArtifactKey::Binary(program),
         platform: Some(platform),
         version: version.to_owned(),
-        because: if component.optional {
-            "a tool; spec.bundle.exclude leaves it out".to_owned()
-        } else {
-            reason.to_owned()
-        },
+        because: need.because.clone(),
+        role: Some(need.role.unwrap_or(component.role)),
         optional: component.optional,
         stage: component.stage,
         trust: pin.map_or(Trust::UpstreamChecksum, |pin| pin.trust),
         source: Source::File {
             file_name: component.file_name(version, platform.arch),
-            url: component.url(version, platform.arch),
+            url,
             sha256: pin.map(|pin| pin.sha256),
             size: pin.and_then(|pin| pin.size),
             checksum_url,
@@ -125,39 +133,75 @@ fn program_item(
     })
 }
 
-fn image_items(
-    versions: &Versions,
-    catalogue: &Catalogue,
-    platform: Platform,
-) -> Result<Vec<Requirement>, RequireError> {
-    let gap = |what: String| RequireError::Gap { what, kubernetes: versions.kubernetes.clone() };
-    let mut items = Vec::new();
-    for rule in &catalogue.images {
-        let image = rule.image().ok_or_else(|| gap(format!("image {:?} that this program knows", rule.name)))?;
-        let tag = versions.tag(image);
-        let reference = format!("{}:{tag}", rule.repository);
+/// An image of the catalogue.
+struct Image<'a> {
+    key: ArtifactKey,
+    repository: &'a str,
+    tag: &'a str,
+    role: NodeRole,
+}
+
+impl Image<'_> {
+    fn item(&self, catalogue: &Catalogue, platform: Platform, because: &str, stage: u8) -> Requirement {
+        let reference = format!("{}:{}", self.repository, self.tag);
         let pin = catalogue.pins.get(&reference);
-        items.push(Requirement {
-            key: ArtifactKey::Image(image),
+        Requirement {
+            key: self.key.clone(),
             platform: Some(platform),
-            version: tag,
-            because: match rule.feature {
-                crate::image::Feature::Kubeadm => format!("kubeadm {} runs it", versions.kubernetes),
-                crate::image::Feature::Flannel => "spec.network.plugin flannel".to_owned(),
-            },
+            version: self.tag.to_owned(),
+            because: because.to_owned(),
+            role: Some(self.role),
             optional: false,
-            stage: rule.stage,
+            stage,
             trust: pin.map_or(Trust::OciDigest, |pin| pin.trust),
             source: Source::Image { reference, digest: pin.map(|pin| pin.digest) },
-        });
-    }
-    // an image of the closed set without a rule would be missed only on the node
-    for image in kubexm_spec::ClusterImage::ALL {
-        if !items.iter().any(|item| item.key == ArtifactKey::Image(image)) {
-            return Err(gap(format!("image {}", image.name())));
         }
     }
-    Ok(items)
+}
+
+/// A feature's chart, where it comes as one, and its images, where nothing else carries them.
+fn feature_items(
+    asked: &Asked<'_>,
+    feature: &FeatureSet,
+    version: &str,
+    catalogue: &Catalogue,
+    platforms: &[Platform],
+) -> Vec<Requirement> {
+    let mut items: Vec<Requirement> = feature
+        .chart
+        .iter()
+        .map(|chart| {
+            let version = chart.version.replace("{version}", version);
+            Requirement {
+                key: ArtifactKey::Chart(asked.chart.to_owned()),
+                platform: None,
+                version: version.clone(),
+                because: asked.because.clone(),
+                role: Some(NodeRole::ControlPlane),
+                optional: false,
+                stage: feature.stage,
+                // the repository's index lists the digest
+                trust: Trust::UpstreamChecksum,
+                source: Source::Chart {
+                    chart: ChartSource::Repository {
+                        url: chart.repository.clone(),
+                        chart: chart.name.clone(),
+                        version,
+                    },
+                },
+            }
+        })
+        .collect();
+    if feature.inside.is_some() {
+        return items;
+    }
+    for image in &feature.images {
+        let tag = feature.tag(image, version);
+        let key = ArtifactKey::FeatureImage(image.name.clone());
+        let found = Image { key, repository: &image.repository, tag: &tag, role: image.role };
+        items.extend(platforms.iter().map(|platform| found.item(catalogue, *platform, &asked.because, feature.stage)));
+    }
+    items
 }
 
 fn extra_image(image: &ExtraImage, catalogue: &Catalogue, platform: Platform) -> Requirement {
@@ -180,6 +224,7 @@ fn extra_image(image: &ExtraImage, catalogue: &Catalogue, platform: Platform) ->
         platform: Some(platform),
         version: tag_of(&image.name).to_owned(),
         because: "spec.bundle.extraImages".to_owned(),
+        role: None,
         optional: false,
         stage: EXTRA_STAGE,
         trust,
@@ -210,6 +255,7 @@ fn extra_files(files: &[ExtraFile]) -> Result<Vec<Requirement>, RequireError> {
             platform: None,
             version: String::new(),
             because: "spec.bundle.extraFiles".to_owned(),
+            role: None,
             optional: false,
             stage: EXTRA_STAGE,
             trust,

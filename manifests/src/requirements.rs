@@ -1,9 +1,12 @@
 //! What a cluster needs, as data: the one list that the builder resolves and that recipes look artifacts up in.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use kubexm_spec::{ArtifactKey, Digest, Platform, Trust};
 use serde::Serialize;
+
+use crate::component::NodeRole;
 
 /// Every artifact of a cluster (or of a bundle of extras), sorted by key, then platform.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -17,7 +20,7 @@ pub struct Requirements {
     pub items: Vec<Requirement>,
 }
 
-/// The versions a cluster is made of. Programs without a leading `v`, images by their tag.
+/// The versions a cluster is made of: what it has no use for is not among them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Versions {
@@ -25,30 +28,16 @@ pub struct Versions {
     pub kubernetes: String,
     /// Version of kubeadm's configuration API, `v1beta4`.
     pub kubeadm_api: String,
-    /// containerd.
-    pub containerd: String,
-    /// runc.
-    pub runc: String,
-    /// The reference CNI plugins.
-    pub cni_plugins: String,
-    /// etcd's archive (`etcdctl`, `etcdutl`).
-    pub etcd: String,
-    /// crictl, when it is not excluded.
-    pub crictl: Option<String>,
-    /// helm, when it is not excluded.
-    pub helm: Option<String>,
-    /// The distribution registry, when `spec.registry.type` asks for it.
-    pub registry: Option<String>,
-    /// Tag of the sandbox image.
-    pub pause: String,
-    /// Tag of CoreDNS, `v1.12.1`.
-    pub coredns: String,
-    /// Tag of etcd's image, `3.6.5-0`.
-    pub etcd_image: String,
-    /// Tag of flannel, `v0.28.4`.
-    pub flannel: String,
-    /// Tag of flannel's CNI plugin, `v1.9.1-flannel1`.
-    pub flannel_cni_plugin: String,
+    /// What runs containers, `containerd 2.2.7`.
+    pub runtime: String,
+    /// The network plugin, `flannel v0.28.4`.
+    pub network: String,
+    /// Programs by name, without a leading `v`.
+    pub programs: BTreeMap<&'static str, String>,
+    /// Tags of the images of the cluster's own line, by name.
+    pub images: BTreeMap<&'static str, String>,
+    /// Features of the catalogue by name, without a leading `v`.
+    pub features: BTreeMap<String, String>,
 }
 
 /// One artifact for one platform.
@@ -59,10 +48,13 @@ pub struct Requirement {
     pub key: ArtifactKey,
     /// None for what is the same on every platform (extra files).
     pub platform: Option<Platform>,
-    /// Upstream's version without a leading `v`; for images the tag; empty for extra files and the installer.
+    /// Upstream's version without a leading `v`; for images the tag, for charts their own; empty for files that users add and
+    /// the installer.
     pub version: String,
     /// Why it is needed, for people.
     pub because: String,
+    /// Which nodes need it; none where that is not known (what users add).
+    pub role: Option<NodeRole>,
     /// A tool that `spec.bundle.exclude` can leave out.
     pub optional: bool,
     /// Blobs of lower stages come first in the bundle.
@@ -109,8 +101,45 @@ pub enum Source {
         /// The layout's folder.
         layout: PathBuf,
     },
+    /// A chart that is no file at a known address.
+    Chart {
+        /// Where it is.
+        chart: ChartSource,
+    },
+    /// YAML on the builder's disk: a file, or a folder whose files are carried as one.
+    LocalYaml {
+        /// As written, relative to cluster.yaml; the builder makes it ready to be opened.
+        path: PathBuf,
+    },
     /// `kubexm-install` of the platform: given on the command line, or this very release's.
     Installer,
+}
+
+/// Where a chart is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "at", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum ChartSource {
+    /// In a repository whose index.yaml says where, and by which digest.
+    Repository {
+        /// http or https, of the folder that has the index.yaml.
+        url: String,
+        /// Its name there.
+        chart: String,
+        /// Exact.
+        version: String,
+    },
+    /// In an OCI registry.
+    Oci {
+        /// `oci://ghcr.io/org/charts/name`.
+        reference: String,
+        /// Its tag.
+        version: String,
+    },
+    /// On the builder's disk: a folder, or an archive of one.
+    Path {
+        /// As written, relative to cluster.yaml; the builder makes it ready to be opened.
+        path: PathBuf,
+    },
 }
 
 impl Requirements {

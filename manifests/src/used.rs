@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_spec::{Arch, ArtifactKey};
+use kubexm_spec::{Arch, ArtifactKey, Program};
 
 use crate::catalogue::Catalogue;
 use crate::requirements::{Requirements, Source};
@@ -20,6 +20,7 @@ impl Catalogue {
             components: BTreeMap::new(),
             releases: BTreeMap::new(),
             images: Vec::new(),
+            features: BTreeMap::new(),
             pins: BTreeMap::new(),
             os: self.os.clone(),
         };
@@ -39,7 +40,14 @@ impl Catalogue {
             .collect();
         let Some(versions) = &requirements.versions else { return used };
         used.kubernetes.clone_from(&versions.kubernetes);
-        used.images.clone_from(&self.images);
+        used.images =
+            self.images.iter().filter(|rule| versions.images.contains_key(rule.name.as_str())).cloned().collect();
+        for (name, version) in &versions.features {
+            let Some(feature) = self.features.get(name) else { continue };
+            let mut feature = feature.clone();
+            feature.versions.retain(|known, _| known == version);
+            used.features.insert(name.clone(), feature);
+        }
         let archs: BTreeSet<Arch> =
             requirements.items.iter().filter_map(|item| item.platform).map(|p| p.arch).collect();
         for item in &requirements.items {
@@ -57,6 +65,10 @@ impl Catalogue {
             let mut release = release.clone();
             let patch = version::patch(&versions.kubernetes);
             release.patches.retain(|range| patch.is_some_and(|patch| range.holds(patch)));
+            // of no use where etcd is one of ours
+            if versions.of(Program::Etcd).is_some() {
+                release.support.minimum_etcd = None;
+            }
             used.releases.insert(release.minor.clone(), release);
         }
         used

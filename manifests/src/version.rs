@@ -47,6 +47,20 @@ pub fn newest<'a>(versions: impl IntoIterator<Item = &'a str>) -> Option<&'a str
     versions.into_iter().max_by(|a, b| compare(a, b))
 }
 
+/// The known versions nearest to one that is not known, by their numbers; of two equally near the newer first.
+pub fn near<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<String> {
+    let mut known: Vec<&str> = known.into_iter().collect();
+    known.sort_by(|a, b| distance(wanted, a).cmp(&distance(wanted, b)).then_with(|| compare(b, a)));
+    known.into_iter().take(count).map(str::to_owned).collect()
+}
+
+/// How far apart two versions are, number by number.
+fn distance(a: &str, b: &str) -> Vec<u64> {
+    let (a, b) = (numbers(split(bare(a)).0), numbers(split(bare(b)).0));
+    let number = |all: &[u64], place: usize| all.get(place).copied().unwrap_or(0);
+    (0..a.len().max(b.len())).map(|place| number(&a, place).abs_diff(number(&b, place))).collect()
+}
+
 fn split(text: &str) -> (&str, &str) {
     text.split_once('-').unwrap_or((text, ""))
 }
@@ -66,6 +80,12 @@ mod tests {
         assert_eq!(minor("v1.34.4"), "1.34");
         assert_eq!(patch("1.34.4"), Some(4));
         assert_eq!(patch("1.34"), None);
+    }
+
+    #[test]
+    fn the_nearest_versions_are_near_as_numbers_and_not_as_letters() {
+        assert_eq!(near("1.37", ["1.3", "1.17", "1.35", "1.36"], 2), ["1.36", "1.35"]);
+        assert_eq!(near("1.34.9", ["1.34.1", "1.34.10", "1.34.8", "1.39.9"], 3), ["1.34.10", "1.34.8", "1.34.1"]);
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! Choosing versions: what the user names, else what an overlay prefers, else what the release says.
 
-use kubexm_spec::cluster::{Kubernetes, RegistryKind};
+use std::collections::BTreeMap;
+
+use kubexm_spec::cluster::{Kubernetes, NetworkPlugin, RuntimeKind};
 use kubexm_spec::yaml::nearest;
 use kubexm_spec::{Cluster, ClusterImage, Program};
 
 use crate::catalogue::Catalogue;
 use crate::component::Component;
 use crate::error::RequireError;
+use crate::feature::FeatureSet;
 use crate::image::Feature;
+use crate::needs::{self, Asked, Need};
 use crate::release::{PatchRange, Release};
 use crate::requirements::Versions;
 use crate::version;
@@ -15,50 +19,80 @@ use crate::version;
 /// How many near names an error lists.
 const NEAR: usize = 4;
 
-/// Every version of a cluster.
-pub(crate) fn choose(cluster: &Cluster, asked: &Kubernetes, catalogue: &Catalogue) -> Result<Versions, RequireError> {
+/// Everything that a cluster's own line is made of.
+pub(crate) struct Chosen<'a> {
+    pub versions: Versions,
+    /// In the order of names.
+    pub programs: Vec<(Program, &'a Component, Need)>,
+    /// In the order of the closed set.
+    pub images: Vec<(ClusterImage, String)>,
+    /// Each feature once.
+    pub features: Vec<(Asked<'a>, &'a FeatureSet)>,
+}
+
+/// Chooses every version of a cluster.
+pub(crate) fn choose<'a>(
+    cluster: &'a Cluster,
+    asked: &Kubernetes,
+    catalogue: &'a Catalogue,
+) -> Result<Chosen<'a>, RequireError> {
     let kubernetes = kubernetes_version(asked.version.as_deref(), catalogue)?;
     let unknown = || unknown_kubernetes(&kubernetes, catalogue);
     let release = catalogue.release(&kubernetes).ok_or_else(unknown)?;
     let patch = version::patch(&kubernetes).ok_or_else(unknown)?;
     let constants = release.constants(patch).ok_or_else(unknown)?;
-    let chooser = Chooser { catalogue, release, constants, kubernetes: &kubernetes };
-    let containerd = match &cluster.runtime.version {
-        Some(asked) => version::bare(asked).to_owned(),
-        None => chooser.default(Program::Containerd)?,
-    };
-    let minimum = &release.support.minimum_containerd;
-    if version::compare(&containerd, minimum).is_lt() {
-        return Err(RequireError::TooOld { kubernetes, minimum: minimum.clone(), version: containerd });
-    }
-    let tool = |program: Program| {
-        let excluded = cluster.bundle.exclude.iter().any(|name| name == program.name());
-        if excluded { Ok(None) } else { chooser.default(program).map(Some) }
-    };
-    Ok(Versions {
+    let mut chooser =
+        Chooser { cluster, catalogue, release, constants, kubernetes: &kubernetes, features: BTreeMap::new() };
+    let features = chooser.features(asked)?;
+    let programs = chooser.programs(asked)?;
+    let images = chooser.images(asked)?;
+    let of = |program: Program| programs.iter().find(|(p, ..)| *p == program).map(|(.., version)| version.as_str());
+    let tags: BTreeMap<&'static str, String> =
+        images.iter().map(|(image, _, tag)| (image.name(), tag.clone())).collect();
+    let versions = Versions {
         kubeadm_api: release.kubeadm_api.clone(),
-        containerd,
-        runc: chooser.default(Program::Runc)?,
-        cni_plugins: chooser.default(Program::CniPlugins)?,
-        etcd: chooser.default(Program::Etcd)?,
-        crictl: tool(Program::Crictl)?,
-        helm: tool(Program::Helm)?,
-        registry: match cluster.registry.kind {
-            RegistryKind::Registry => Some(chooser.default(Program::Registry)?),
-            RegistryKind::Embedded | RegistryKind::Harbor | RegistryKind::External | RegistryKind::None => None,
-        },
-        pause: chooser.image(ClusterImage::Pause)?,
-        coredns: chooser.image(ClusterImage::Coredns)?,
-        etcd_image: chooser.image(ClusterImage::Etcd)?,
-        flannel: chooser.image(ClusterImage::Flannel)?,
-        flannel_cni_plugin: chooser.image(ClusterImage::FlannelCniPlugin)?,
-        kubernetes,
+        runtime: runtime(cluster.runtime.kind, of),
+        network: network(cluster.network.plugin, &tags, &chooser.features),
+        programs: programs.iter().map(|(program, .., version)| (program.name(), version.clone())).collect(),
+        images: tags,
+        features: chooser.features,
+        kubernetes: kubernetes.clone(),
+    };
+    Ok(Chosen {
+        versions,
+        programs: programs.into_iter().map(|(program, component, need, _)| (program, component, need)).collect(),
+        images: images.into_iter().map(|(image, because, _)| (image, because)).collect(),
+        features,
     })
+}
+
+fn runtime<'v>(kind: RuntimeKind, of: impl Fn(Program) -> Option<&'v str>) -> String {
+    let version = match kind {
+        RuntimeKind::Containerd => of(Program::Containerd),
+        RuntimeKind::Docker => of(Program::Docker),
+        RuntimeKind::CriO => of(Program::CriO),
+        RuntimeKind::Isulad => None,
+    };
+    version.map_or_else(|| kind.to_string(), |version| format!("{kind} {version}"))
+}
+
+fn network(
+    plugin: NetworkPlugin,
+    tags: &BTreeMap<&'static str, String>,
+    features: &BTreeMap<String, String>,
+) -> String {
+    let name = plugin.to_string();
+    match (tags.get(name.as_str()), features.get(&name)) {
+        (Some(tag), _) => format!("{name} {tag}"),
+        (None, Some(version)) => format!("{name} v{version}"),
+        (None, None) => name,
+    }
 }
 
 /// The exact version without `v`: as asked, the newest patch of the minor asked for, or the catalogue's default.
 fn kubernetes_version(asked: Option<&str>, catalogue: &Catalogue) -> Result<String, RequireError> {
-    let preferred = catalogue.component(Program::Kubeadm).and_then(|kubeadm| kubeadm.default.as_deref());
+    let preferred = catalogue.component(Program::Kubelet).and_then(|kubelet| kubelet.default.as_deref());
+    let preferred = catalogue.component(Program::Kubeadm).and_then(|c| c.default.as_deref()).or(preferred);
     let wanted = version::bare(asked.or(preferred).unwrap_or(&catalogue.kubernetes));
     if !version::is_version(wanted) {
         return Err(unknown_kubernetes(wanted, catalogue));
@@ -76,12 +110,12 @@ fn unknown_kubernetes(asked: &str, catalogue: &Catalogue) -> RequireError {
     let known = catalogue.releases.keys().map(String::as_str);
     RequireError::UnknownKubernetes {
         version: asked.to_owned(),
-        nearest: nearest(&version::minor(asked), known).into_iter().take(NEAR).map(str::to_owned).collect(),
+        nearest: version::near(&version::minor(asked), known, NEAR),
     }
 }
 
 /// Refuses a version of whose minor the catalogue knows nothing.
-pub(crate) fn known_version(component: &Component, wanted: &str) -> Result<(), RequireError> {
+fn known_version(component: &Component, wanted: &str) -> Result<(), RequireError> {
     if version::is_version(wanted) && component.knows_minor_of(wanted) && version::patch(wanted).is_some() {
         return Ok(());
     }
@@ -89,27 +123,119 @@ pub(crate) fn known_version(component: &Component, wanted: &str) -> Result<(), R
     Err(RequireError::UnknownVersion {
         component: component.name.clone(),
         version: wanted.to_owned(),
-        nearest: nearest(wanted, known).into_iter().take(NEAR).map(str::to_owned).collect(),
+        nearest: version::near(wanted, known, NEAR),
     })
 }
 
-struct Chooser<'a> {
+struct Chooser<'a, 'k> {
+    cluster: &'a Cluster,
     catalogue: &'a Catalogue,
     release: &'a Release,
     constants: &'a PatchRange,
-    kubernetes: &'a str,
+    kubernetes: &'k str,
+    /// Versions of the features chosen so far.
+    features: BTreeMap<String, String>,
 }
 
-impl Chooser<'_> {
+impl<'a> Chooser<'a, '_> {
     fn gap(&self, what: String) -> RequireError {
         RequireError::Gap { what, kubernetes: self.kubernetes.to_owned() }
     }
 
-    fn default(&self, program: Program) -> Result<String, RequireError> {
-        let component =
-            self.catalogue.component(program).ok_or_else(|| self.gap(format!("component {}", program.name())))?;
+    fn features(&mut self, asked: &Kubernetes) -> Result<Vec<(Asked<'a>, &'a FeatureSet)>, RequireError> {
+        let mut all: Vec<(Asked<'a>, &'a FeatureSet)> = Vec::new();
+        for asked in needs::features(self.cluster, asked) {
+            let fits = |feature: &&FeatureSet| feature.chart.is_some() || !asked.addon;
+            let feature = self.catalogue.features.get(asked.feature).filter(fits).ok_or_else(|| {
+                let known = self.catalogue.features.values().filter(fits).map(|feature| feature.name.as_str());
+                RequireError::UnknownFeature {
+                    because: asked.because.clone(),
+                    name: asked.feature.to_owned(),
+                    nearest: nearest(asked.feature, known).into_iter().take(NEAR).map(str::to_owned).collect(),
+                }
+            })?;
+            let version = feature.choose(asked.version, self.kubernetes)?;
+            match self.features.get(&feature.name) {
+                Some(first) if *first != version => {
+                    return Err(RequireError::TwoVersions {
+                        feature: feature.name.clone(),
+                        first: first.clone(),
+                        second: version,
+                        because: asked.because,
+                    });
+                }
+                _ => self.features.insert(feature.name.clone(), version),
+            };
+            all.push((asked, feature));
+        }
+        Ok(all)
+    }
+
+    fn programs(&self, asked: &Kubernetes) -> Result<Vec<(Program, &'a Component, Need, String)>, RequireError> {
+        let mut all = Vec::new();
+        let excluded = |name: &str| self.cluster.bundle.exclude.iter().any(|excluded| excluded == name);
+        for program in Program::ALL {
+            let Some(need) = needs::program(program, self.cluster, asked, self.kubernetes) else { continue };
+            // what a bundle's own catalogue lacks since it was excluded is optional too
+            let component = match self.catalogue.component(program) {
+                None if excluded(program.name()) => continue,
+                Some(component) if component.optional && excluded(program.name()) => continue,
+                None => return Err(self.gap(format!("component {}", program.name()))),
+                Some(component) => component,
+            };
+            let version = self.program(program, component)?;
+            known_version(component, &version)?;
+            if program == Program::Containerd {
+                self.new_enough(&version)?;
+            }
+            all.push((program, component, need, version));
+        }
+        Ok(all)
+    }
+
+    fn new_enough(&self, containerd: &str) -> Result<(), RequireError> {
+        let minimum = &self.release.support.minimum_containerd;
+        if version::compare(containerd, minimum).is_ge() {
+            return Ok(());
+        }
+        Err(RequireError::TooOld {
+            kubernetes: self.kubernetes.to_owned(),
+            minimum: minimum.clone(),
+            version: containerd.to_owned(),
+        })
+    }
+
+    /// The version of a program.
+    fn program(&self, program: Program, component: &'a Component) -> Result<String, RequireError> {
+        let runtime = match program {
+            Program::Containerd => self.cluster.runtime.kind == RuntimeKind::Containerd,
+            Program::Docker => self.cluster.runtime.kind == RuntimeKind::Docker,
+            Program::CriO => self.cluster.runtime.kind == RuntimeKind::CriO,
+            _ => false,
+        };
+        let asked = match program {
+            Program::Harbor => self.cluster.registry.harbor.as_ref().and_then(|harbor| harbor.version.as_deref()),
+            _ if runtime => self.cluster.runtime.version.as_deref(),
+            Program::Kubeadm
+            | Program::Kubelet
+            | Program::Kubectl
+            | Program::KubeApiserver
+            | Program::KubeControllerManager
+            | Program::KubeScheduler
+            | Program::KubeProxy => Some(self.kubernetes),
+            _ => None,
+        };
+        asked.map_or_else(|| self.default(program, component), |asked| Ok(version::bare(asked).to_owned()))
+    }
+
+    fn default(&self, program: Program, component: &'a Component) -> Result<String, RequireError> {
         if let Some(preferred) = &component.default {
             return Ok(preferred.clone());
+        }
+        let of_feature = |feature: &FeatureSet| feature.programs.iter().any(|name| name == program.name());
+        let feature = self.features.iter().find(|(name, _)| self.catalogue.features.get(*name).is_some_and(of_feature));
+        if let Some((_, version)) = feature {
+            return Ok(version.clone());
         }
         if let Some(default) = self.release.defaults.get(program.name()) {
             return Ok(default.clone());
@@ -120,60 +246,44 @@ impl Chooser<'_> {
         {
             return Ok(version.to_owned());
         }
+        // CRI-O has the minors of Kubernetes
+        if program == Program::CriO {
+            let minor = version::minor(self.kubernetes);
+            let known = component.versions.keys().map(String::as_str);
+            return version::newest(known.filter(|known| version::minor(known) == minor))
+                .map(str::to_owned)
+                .ok_or_else(|| self.gap(format!("cri-o {minor}")));
+        }
         Err(self.gap(format!("default version of {}", program.name())))
     }
 
-    fn image(&self, image: ClusterImage) -> Result<String, RequireError> {
-        self.catalogue
-            .images
-            .iter()
-            .find(|rule| rule.name == image.name())
-            .and_then(|rule| rule.tag(self.kubernetes, self.release, self.constants))
-            .ok_or_else(|| self.gap(format!("image {}", image.name())))
+    /// Images of the cluster's own line, why each is needed, and its tag.
+    fn images(&self, asked: &Kubernetes) -> Result<Vec<(ClusterImage, String, String)>, RequireError> {
+        let mut all = Vec::new();
+        for image in ClusterImage::ALL {
+            let Some(because) = needs::image(image, self.cluster, asked, self.kubernetes) else { continue };
+            let tag = self
+                .catalogue
+                .images
+                .iter()
+                .find(|rule| rule.name == image.name())
+                .and_then(|rule| rule.tag(self.kubernetes, self.release, self.constants))
+                .ok_or_else(|| self.gap(format!("image {}", image.name())))?;
+            all.push((image, because, tag));
+        }
+        Ok(all)
     }
 }
 
 impl Versions {
     /// The version of a program; none when it is an excluded tool, or the cluster has no use for it.
     pub fn of(&self, program: Program) -> Option<&str> {
-        match program {
-            Program::Kubeadm | Program::Kubelet | Program::Kubectl => Some(&self.kubernetes),
-            Program::Containerd => Some(&self.containerd),
-            Program::Runc => Some(&self.runc),
-            Program::CniPlugins => Some(&self.cni_plugins),
-            Program::Etcd => Some(&self.etcd),
-            Program::Crictl => self.crictl.as_deref(),
-            Program::Helm => self.helm.as_deref(),
-            Program::Registry => self.registry.as_deref(),
-            Program::KubeApiserver
-            | Program::KubeControllerManager
-            | Program::KubeScheduler
-            | Program::KubeProxy
-            | Program::Nerdctl
-            | Program::Docker
-            | Program::CriDockerd
-            | Program::CriO
-            | Program::Crun
-            | Program::Calicoctl
-            | Program::CalicoCrds
-            | Program::DockerCompose
-            | Program::Harbor => None,
-        }
+        self.programs.get(program.name()).map(String::as_str)
     }
 
-    /// The tag of an image.
-    pub fn tag(&self, image: ClusterImage) -> String {
-        match image {
-            ClusterImage::KubeApiserver
-            | ClusterImage::KubeControllerManager
-            | ClusterImage::KubeScheduler
-            | ClusterImage::KubeProxy => self.kubernetes_tag(),
-            ClusterImage::Coredns => self.coredns.clone(),
-            ClusterImage::Etcd => self.etcd_image.clone(),
-            ClusterImage::Pause => self.pause.clone(),
-            ClusterImage::Flannel => self.flannel.clone(),
-            ClusterImage::FlannelCniPlugin => self.flannel_cni_plugin.clone(),
-        }
+    /// The tag of an image; none when the cluster has no use for it.
+    pub fn tag(&self, image: ClusterImage) -> Option<&str> {
+        self.images.get(image.name()).map(String::as_str)
     }
 }
 
@@ -183,7 +293,7 @@ pub fn references(catalogue: &Catalogue, versions: &Versions, feature: Feature) 
         .images
         .iter()
         .filter(|rule| rule.feature == feature)
-        .filter_map(|rule| rule.image().map(|image| format!("{}:{}", rule.repository, versions.tag(image))))
+        .filter_map(|rule| Some(format!("{}:{}", rule.repository, versions.tag(rule.image()?)?)))
         .collect();
     all.sort();
     all

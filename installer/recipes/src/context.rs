@@ -11,6 +11,9 @@ use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program
 use crate::error::RecipeError;
 use crate::net::Network;
 
+/// The minors that recipes install, as the catalogue has them (`installable`).
+pub const INSTALLABLE: [&str; 4] = ["1.33", "1.34", "1.35", "1.36"];
+
 /// Everything a recipe may look at. There is nothing else: recipes do no IO.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanCx<'a> {
@@ -180,12 +183,21 @@ impl<'a> PlanCx<'a> {
         if found.is_empty() { Err(RecipeError::NoHosts { what: "control plane" }) } else { Ok(found) }
     }
 
-    /// kubeadm's API version for the bundle's Kubernetes: `v1beta4`.
+    /// kubeadm's API version for the bundle's Kubernetes, `v1beta4`; a minor that no recipe was made for is refused.
     pub fn kubeadm_api(&self, platform: Platform) -> Result<&'a str, RecipeError> {
         let version = self.kubernetes_version(platform)?;
         let release = self.catalogue.release(&version).ok_or_else(|| RecipeError::NotInBundle {
             missing: vec![format!("catalogue entry for Kubernetes {version}")],
         })?;
+        if !release.installable {
+            return Err(RecipeError::NotBuiltYet {
+                what: format!("installing Kubernetes {}", release.minor),
+                hint: format!(
+                    "name one of {} in spec.kubernetes.version and build the bundle again",
+                    INSTALLABLE.join(", ")
+                ),
+            });
+        }
         Ok(&release.kubeadm_api)
     }
 

@@ -125,6 +125,8 @@ pub fn manifest(cluster: &Cluster, catalogue: &Catalogue) -> Result<Manifest, Re
                 Source::LocalFile { path } => (path.display().to_string(), false),
                 Source::Image { reference, .. } | Source::LocalImage { reference, .. } => (reference.clone(), true),
                 Source::Installer => (kubexm_spec::names::INSTALLER.to_owned(), false),
+                Source::Chart { .. } => (format!("{}.tgz", item.key.name()), false),
+                Source::LocalYaml { .. } => (format!("{}.yaml", item.key.name()), false),
             };
             let named = |part: &str| Digest::of(format!("{}/{:?}/{part}", item.key, item.platform));
             let parts: &[&str] = if image { &["index", "manifest", "config", "layer"] } else { &["file"] };
@@ -147,8 +149,8 @@ pub fn manifest(cluster: &Cluster, catalogue: &Catalogue) -> Result<Manifest, Re
         name: cluster.name.clone(),
         cluster: requirements.versions.map(|versions| ClusterSummary {
             kubernetes: versions.kubernetes_tag(),
-            runtime: format!("containerd {}", versions.containerd),
-            network: format!("flannel {}", versions.flannel),
+            runtime: versions.runtime,
+            network: versions.network,
         }),
         platforms: cluster.bundle.platforms.clone(),
         zone: "global".to_owned(),

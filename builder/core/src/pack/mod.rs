@@ -109,8 +109,8 @@ pub fn lock_yaml(lock: &Lock) -> Result<String, BuildError> {
 fn summary(requirements: &Requirements) -> Option<ClusterSummary> {
     requirements.versions.as_ref().map(|versions| ClusterSummary {
         kubernetes: versions.kubernetes_tag(),
-        runtime: format!("containerd {}", versions.containerd),
-        network: format!("flannel {}", versions.flannel),
+        runtime: versions.runtime.clone(),
+        network: versions.network.clone(),
     })
 }
 

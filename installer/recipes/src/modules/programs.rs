@@ -24,6 +24,9 @@ pub fn wanted(cx: &PlanCx<'_>, node: &Node<'_>, program: Program) -> Result<bool
     Ok(match component(cx, program)?.role {
         NodeRole::All => true,
         NodeRole::ControlPlane => node.control_plane,
+        NodeRole::Worker => node.worker,
+        // etcd's members are the control planes wherever recipes run it
+        NodeRole::Etcd => node.control_plane,
         NodeRole::Registry => node.registry,
     })
 }

@@ -1,0 +1,184 @@
+//! Charts and YAML add-ons: the values that each is rendered with. One place for both sides: the builder renders with these
+//! values to learn the images, the installer installs with the same.
+
+use std::path::PathBuf;
+
+use kubexm_spec::cluster::{Addon, AddonKind, AddonSource, Cluster, NetworkPlugin};
+use kubexm_spec::{ArtifactKey, Trust};
+use serde_json::{Map, Value, json};
+
+use crate::component::NodeRole;
+use crate::requirements::{ChartSource, Requirement, Source};
+
+/// What users add comes last.
+const STAGE: u8 = 6;
+/// Where network plugins live.
+const SYSTEM: &str = "kube-system";
+
+/// How one chart (or YAML add-on) is rendered and installed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChartRelease {
+    /// `chart/NAME` or `yaml/NAME`.
+    pub key: ArtifactKey,
+    /// Of helm's release.
+    pub name: String,
+    /// Where its objects go that name no namespace.
+    pub namespace: String,
+    /// Laid over those of `values_file`, see [`kubexm_spec::rendering::merged`].
+    pub values: Map<String, Value>,
+    /// As written, relative to cluster.yaml; the builder makes it ready to be opened.
+    pub values_file: Option<PathBuf>,
+}
+
+/// Every chart and YAML add-on of a cluster, in the order in which they are put there; those that are carried only come last.
+pub fn releases(cluster: &Cluster) -> Vec<ChartRelease> {
+    let mut all = Vec::new();
+    let mut of_feature = |feature: &str, namespace: &str, values: Map<String, Value>| {
+        all.push(ChartRelease {
+            key: ArtifactKey::Chart(feature.to_owned()),
+            name: feature.to_owned(),
+            namespace: namespace.to_owned(),
+            values,
+            values_file: None,
+        });
+    };
+    let options = &cluster.network.options;
+    match cluster.network.plugin {
+        NetworkPlugin::Cilium => of_feature("cilium", SYSTEM, options.clone()),
+        NetworkPlugin::KubeOvn => of_feature("kube-ovn", SYSTEM, options.clone()),
+        NetworkPlugin::Hybridnet => of_feature("hybridnet", SYSTEM, options.clone()),
+        // flannel's and Calico's objects are made by recipes
+        NetworkPlugin::Flannel | NetworkPlugin::Calico | NetworkPlugin::None => {}
+    }
+    if let Some(openebs) = &cluster.storage.open_ebs {
+        let class = json!({"basePath": openebs.base_path, "isDefaultClass": openebs.default_class});
+        of_feature("openebs", "openebs", Map::from_iter([("hostpathClass".to_owned(), class)]));
+    }
+    if let Some(nfs) = &cluster.storage.nfs {
+        let export = json!({"server": nfs.server, "path": nfs.path, "mountOptions": nfs.mount_options});
+        let class = json!({"defaultClass": nfs.default_class});
+        let values = [("nfs".to_owned(), export), ("storageClass".to_owned(), class)];
+        of_feature("nfs-provisioner", "nfs-provisioner", Map::from_iter(values));
+    }
+    all.extend(cluster.addons.iter().chain(&cluster.bundle.extra_charts).map(of_addon));
+    all
+}
+
+fn of_addon(addon: &Addon) -> ChartRelease {
+    ChartRelease {
+        key: key(addon),
+        name: addon.name.clone(),
+        namespace: addon.namespace.clone(),
+        values: addon.values.clone(),
+        values_file: addon.values_file.clone(),
+    }
+}
+
+fn key(addon: &Addon) -> ArtifactKey {
+    match addon.kind {
+        AddonKind::Helm => ArtifactKey::Chart(addon.name.clone()),
+        AddonKind::Yaml => ArtifactKey::Yaml(addon.name.clone()),
+    }
+}
+
+/// The charts and YAML that a user names with a source of their own. (Those of the catalogue come with their feature.)
+pub(crate) fn of_users(cluster: &Cluster) -> Vec<Requirement> {
+    let of = |field: &'static str| move |addon| of_user(addon, field);
+    let addons = cluster.addons.iter().filter_map(of("spec.addons"));
+    addons.chain(cluster.bundle.extra_charts.iter().filter_map(of("spec.bundle.extraCharts"))).collect()
+}
+
+fn of_user(addon: &Addon, field: &str) -> Option<Requirement> {
+    let (version, trust, source) = match &addon.source {
+        AddonSource::Catalogue { .. } => return None,
+        AddonSource::Repository { url, chart, version } => {
+            let (url, chart) = (url.clone(), chart.clone());
+            let chart = ChartSource::Repository { url, chart, version: version.clone() };
+            (version.clone(), Trust::UpstreamChecksum, Source::Chart { chart })
+        }
+        AddonSource::Oci { reference, version } => {
+            let chart = ChartSource::Oci { reference: reference.clone(), version: version.clone() };
+            (version.clone(), Trust::OciDigest, Source::Chart { chart })
+        }
+        AddonSource::Url { url, sha256 } => {
+            let (url, sha256) = (url.clone(), Some(*sha256));
+            let file_name = file_name(&key(addon));
+            let file = Source::File { file_name, url, sha256, size: None, checksum_url: None };
+            (String::new(), Trust::User, file)
+        }
+        AddonSource::Path { path } => {
+            let path = path.clone();
+            let source = match addon.kind {
+                AddonKind::Helm => Source::Chart { chart: ChartSource::Path { path } },
+                AddonKind::Yaml => Source::LocalYaml { path },
+            };
+            (String::new(), Trust::User, source)
+        }
+    };
+    Some(Requirement {
+        key: key(addon),
+        platform: None,
+        version,
+        because: format!("{field} {}", addon.name),
+        role: Some(NodeRole::ControlPlane),
+        optional: false,
+        stage: STAGE,
+        trust,
+        source,
+    })
+}
+
+/// The name of the file in the bundle: that of the add-on, so that two releases of one chart do not meet.
+pub fn file_name(key: &ArtifactKey) -> String {
+    let extension = if matches!(key, ArtifactKey::Yaml(_)) { "yaml" } else { "tgz" };
+    format!("{}.{extension}", key.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use kubexm_spec::cluster::{Nfs, OpenEbs};
+
+    use super::*;
+
+    fn addon(name: &str, kind: AddonKind, source: AddonSource) -> Addon {
+        let (namespace, values) = ("apps".to_owned(), Map::from_iter([("a".to_owned(), json!(1))]));
+        Addon { name: name.to_owned(), kind, source, namespace, values, values_file: None }
+    }
+
+    #[test]
+    fn every_release_has_the_key_of_its_requirement() {
+        let mut cluster = Cluster::named("x");
+        let (url, chart, version) = ("https://charts.example".to_owned(), "web".to_owned(), "1.2.3".to_owned());
+        let path = AddonSource::Path { path: "objects".into() };
+        cluster.addons = vec![
+            addon("front", AddonKind::Helm, AddonSource::Repository { url, chart, version }),
+            addon("objects", AddonKind::Yaml, path),
+            addon("metrics", AddonKind::Helm, AddonSource::Catalogue { name: "metrics-server".into(), version: None }),
+        ];
+        cluster.network.plugin = NetworkPlugin::Cilium;
+        cluster.storage.open_ebs = Some(OpenEbs::default());
+        let needed = crate::require(&cluster, &crate::Catalogue::embedded()).unwrap();
+        let mut needed: Vec<String> = needed
+            .items
+            .iter()
+            .filter(|item| matches!(item.key, ArtifactKey::Chart(_) | ArtifactKey::Yaml(_)))
+            .map(|item| item.key.to_string())
+            .collect();
+        let mut releases: Vec<String> = releases(&cluster).iter().map(|release| release.key.to_string()).collect();
+        needed.sort();
+        releases.sort();
+        assert_eq!(releases, needed);
+    }
+
+    #[test]
+    fn storage_is_rendered_with_what_cluster_yaml_says_of_it() {
+        let mut cluster = Cluster::named("x");
+        cluster.storage.open_ebs = Some(OpenEbs::default());
+        let (server, path) = ("10.0.0.9".to_owned(), "/export".to_owned());
+        cluster.storage.nfs = Some(Nfs { server, path, mount_options: vec!["hard".into()], default_class: false });
+        let all = releases(&cluster);
+        let values: Vec<Value> = all.iter().map(|release| Value::Object(release.values.clone())).collect();
+        assert_eq!(values[0], json!({"hostpathClass": {"basePath": "/var/openebs/local", "isDefaultClass": true}}));
+        assert_eq!(values[1]["nfs"], json!({"server": "10.0.0.9", "path": "/export", "mountOptions": ["hard"]}));
+    }
+}
