@@ -52,10 +52,9 @@ pub async fn lock(
             let repository = Repository { key, url, chart, version, index, zone };
             repository.lock(origins).await?
         }
-        (
-            ChartSource::Oci { reference, version },
-            Candidates::Chart(ChartCandidates::Oci { repositories }),
-        ) => of_registry(key, reference, version, repositories, origins).await?,
+        (ChartSource::Oci { reference, version }, Candidates::Chart(ChartCandidates::Oci { repositories })) => {
+            of_registry(key, reference, version, repositories, origins).await?
+        }
         (ChartSource::Path { path }, _) => return of_path(key, path, origins).await,
         _ => return Err(BuildError::Worker(format!("{key} was resolved to candidates of another kind"))),
     };
@@ -88,7 +87,11 @@ pub fn check_local(key: &ArtifactKey, path: &Path) -> Result<(), BuildError> {
         let problem = "the folder has no Chart.yaml".to_owned();
         return Err(not_a_chart(key, &path.display().to_string(), problem, true));
     }
-    if meta.is_dir() || meta.is_file() { Ok(()) } else { Err(local(std::io::Error::other("it is neither file nor folder"))) }
+    if meta.is_dir() || meta.is_file() {
+        Ok(())
+    } else {
+        Err(local(std::io::Error::other("it is neither file nor folder")))
+    }
 }
 
 /// YAML of this machine: a file as it is; of a folder every `.yaml`, `.yml` and `.json` in the order of names, as one stream.
@@ -154,7 +157,13 @@ impl Repository<'_> {
     async fn lock(&self, origins: &Origins) -> Result<Locked, BuildError> {
         let note = format!("chart {} {} {}", self.url, self.chart, self.version);
         if origins.http.is_offline() {
-            return kept(self.key, &note, &format!("{} {}", self.chart, self.version), Trust::UpstreamChecksum, origins);
+            return kept(
+                self.key,
+                &note,
+                &format!("{} {}", self.chart, self.version),
+                Trust::UpstreamChecksum,
+                origins,
+            );
         }
         let (entry, answered_by) = self.entry(origins).await?;
         let Some(digest) = entry.digest else {
@@ -228,7 +237,11 @@ impl Repository<'_> {
             fetch_layer(self.key, &layer, &repositories, origins).await?;
             return Ok(layer.size);
         }
-        let address = if url.contains("://") { url.to_owned() } else { format!("{}/{}", self.url.trim_end_matches('/'), url.trim_start_matches('/')) };
+        let address = if url.contains("://") {
+            url.to_owned()
+        } else {
+            format!("{}/{}", self.url.trim_end_matches('/'), url.trim_start_matches('/'))
+        };
         let want = Want { digest: Some(digest), size: None, refuse_html: true };
         let candidates = files(self.zone, &address);
         let fetched = origins.http.fetch(&candidates, &want, &origins.store, &|_, _| {}).await;
@@ -327,12 +340,7 @@ async fn of_path(key: &ArtifactKey, path: &Path, origins: &Origins) -> Result<Lo
 }
 
 /// Reads a chart of the store, within its limits.
-pub async fn read(
-    key: &ArtifactKey,
-    digest: &Digest,
-    origin: &str,
-    origins: &Origins,
-) -> Result<Chart, BuildError> {
+pub async fn read(key: &ArtifactKey, digest: &Digest, origin: &str, origins: &Origins) -> Result<Chart, BuildError> {
     let (digest, name, origin) = (*digest, key.clone(), origin.to_owned());
     lock::blocking(origins, move |store| {
         let blob = store.open_blob(&digest).map_err(|source| failed(&name, source))?;

@@ -1,0 +1,291 @@
+//! A chart's archive: a gzip-compressed tar of one folder (helm.sh/docs/topics/charts, "The Chart File Structure"). It is
+//! foreign input: it is read here once, within limits, before helm gets it, and is unpacked by nobody.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use flate2::{Compression, GzBuilder};
+use serde::Deserialize;
+
+use super::ignore::Ignore;
+
+/// The most bytes that a chart may have when it is unpacked (helm itself stops at the same size).
+pub const UNPACKED_LIMIT: u64 = 100 << 20;
+/// The most files.
+const FILES_LIMIT: usize = 10_000;
+/// The most bytes of `Chart.yaml`.
+const CHART_YAML_LIMIT: u64 = 1 << 20;
+/// How deep folders of a chart are looked into.
+const DEPTH_LIMIT: usize = 32;
+
+/// What a chart says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chart {
+    /// `name` of Chart.yaml.
+    pub name: String,
+    /// `version` of Chart.yaml.
+    pub version: String,
+}
+
+#[derive(Deserialize)]
+struct ChartYaml {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    version: String,
+    #[serde(default, rename = "type")]
+    kind: String,
+}
+
+/// Reads an archive to its end and says which chart it is; the error says why it is none.
+pub fn check(archive: impl Read) -> Result<Chart, String> {
+    let bounded = MultiGzDecoder::new(archive).take(UNPACKED_LIMIT + 1);
+    let mut tar = tar::Archive::new(bounded);
+    let unreadable = |e: io::Error| format!("it is no gzip-compressed tar archive: {e}");
+    let (mut top, mut chart, mut files) = (None, None, 0);
+    for entry in tar.entries().map_err(unreadable)? {
+        let mut entry = entry.map_err(unreadable)?;
+        let kind = entry.header().entry_type();
+        if kind.is_pax_global_extensions() {
+            continue;
+        }
+        files += 1;
+        if files > FILES_LIMIT {
+            return Err(format!("it has more than {FILES_LIMIT} files"));
+        }
+        let path =
+            String::from_utf8(entry.path_bytes().into_owned()).map_err(|_| "a name in it is no text".to_owned())?;
+        if !kind.is_file() && !kind.is_dir() {
+            return Err(format!("{path:?} is neither file nor folder"));
+        }
+        let parts = parts(&path)?;
+        let Some((first, rest)) = parts.split_first() else { continue };
+        if *top.get_or_insert_with(|| (*first).to_owned()) != **first {
+            return Err(format!("{path:?} lies outside its one folder"));
+        }
+        if kind.is_file() && *rest == ["Chart.yaml"] {
+            if chart.is_some() {
+                return Err("it has two Chart.yaml".to_owned());
+            }
+            chart = Some(read_chart_yaml(&mut entry)?);
+        }
+    }
+    if tar.into_inner().limit() == 0 {
+        return Err(format!("it has more than {UNPACKED_LIMIT} bytes unpacked"));
+    }
+    chart.ok_or_else(|| "it has no Chart.yaml in its one folder".to_owned())
+}
+
+/// The parts of a name that stays where it is unpacked.
+fn parts(path: &str) -> Result<Vec<&str>, String> {
+    let good = |part: &&str| !matches!(*part, "" | "." | "..") && !part.contains(['\\', '\0', ':']);
+    let path_only = path.strip_prefix("./").unwrap_or(path).trim_end_matches('/');
+    if matches!(path_only, "" | ".") {
+        return Ok(Vec::new());
+    }
+    let parts: Vec<&str> = path_only.split('/').collect();
+    if parts.iter().all(good) { Ok(parts) } else { Err(format!("{path:?} is no name of a file in a folder")) }
+}
+
+fn read_chart_yaml(from: impl Read) -> Result<Chart, String> {
+    let mut text = String::new();
+    let wrong = |e: String| format!("its Chart.yaml cannot be read: {e}");
+    from.take(CHART_YAML_LIMIT + 1).read_to_string(&mut text).map_err(|e| wrong(e.to_string()))?;
+    if text.len() as u64 > CHART_YAML_LIMIT {
+        return Err(wrong(format!("it has more than {CHART_YAML_LIMIT} bytes")));
+    }
+    let told: ChartYaml = serde_saphyr::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+    if told.name.is_empty() || told.version.is_empty() {
+        return Err("its Chart.yaml has no name or no version".to_owned());
+    }
+    if told.kind == "library" {
+        return Err(format!("{} is a library chart, which nobody can install", told.name));
+    }
+    Ok(Chart { name: told.name, version: told.version })
+}
+
+/// Packs a chart's folder, the same bytes for the same files: sorted names, no times, no owners; what `.helmignore` names is
+/// left out, as `helm package` does.
+pub fn pack(folder: &Path) -> Result<(Vec<u8>, Chart), String> {
+    let failed = |path: &Path, e: io::Error| format!("{}: {e}", path.display());
+    let chart_yaml = folder.join("Chart.yaml");
+    let chart = read_chart_yaml(fs::File::open(&chart_yaml).map_err(|e| failed(&chart_yaml, e))?)?;
+    let ignore = match fs::read_to_string(folder.join(".helmignore")) {
+        Ok(text) => Ignore::parse(&text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ignore::default(),
+        Err(error) => return Err(failed(&folder.join(".helmignore"), error)),
+    };
+    let mut files = BTreeMap::new();
+    list(folder, "", &ignore, 0, &mut files)?;
+    let gzip = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::new(6));
+    let mut tar = tar::Builder::new(gzip);
+    let mut total = 0;
+    for (name, path) in files {
+        let mut bytes = Vec::new();
+        let file = fs::File::open(&path).map_err(|e| failed(&path, e))?;
+        file.take(UNPACKED_LIMIT + 1 - total).read_to_end(&mut bytes).map_err(|e| failed(&path, e))?;
+        total += bytes.len() as u64;
+        if total > UNPACKED_LIMIT {
+            return Err(format!("it has more than {UNPACKED_LIMIT} bytes"));
+        }
+        let mut header = tar::Header::new_ustar();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(0);
+        tar.append_data(&mut header, format!("{}/{name}", chart.name), bytes.as_slice())
+            .map_err(|e| failed(&path, e))?;
+    }
+    let mut gzip = tar.into_inner().map_err(|e| e.to_string())?;
+    gzip.flush().map_err(|e| e.to_string())?;
+    let bytes = gzip.finish().map_err(|e| e.to_string())?;
+    // What was packed must pass for a chart like any other.
+    check(bytes.as_slice()).map(|_| (bytes, chart))
+}
+
+/// Every file below a folder that is not ignored, by its name in the archive.
+fn list(
+    folder: &Path,
+    above: &str,
+    ignore: &Ignore,
+    depth: usize,
+    files: &mut BTreeMap<String, std::path::PathBuf>,
+) -> Result<(), String> {
+    if depth > DEPTH_LIMIT {
+        return Err(format!("{} nests too deep", folder.display()));
+    }
+    let failed = |e: io::Error| format!("{}: {e}", folder.display());
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let path = entry.path();
+        let name = entry.file_name().into_string().map_err(|_| format!("{}: its name is no text", path.display()))?;
+        let name = if above.is_empty() { name } else { format!("{above}/{name}") };
+        let kind = entry.file_type().map_err(failed)?;
+        if ignore.names(&name, kind.is_dir()) {
+            continue;
+        }
+        if kind.is_dir() {
+            list(&path, &name, ignore, depth + 1, files)?;
+        } else if kind.is_file() {
+            files.insert(name, path);
+        } else {
+            return Err(format!("{} is neither file nor folder; a chart's archive cannot hold it", path.display()));
+        }
+        if files.len() > FILES_LIMIT {
+            return Err(format!("it has more than {FILES_LIMIT} files"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHART: &str = "apiVersion: v2\nname: web\nversion: 1.2.3\n";
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut gzip = GzBuilder::new().write(Vec::new(), Compression::fast());
+        gzip.write_all(bytes).unwrap();
+        gzip.finish().unwrap()
+    }
+
+    /// An archive whose names are written as they are: the crate would refuse the bad ones.
+    fn archive(entries: &[(&str, tar::EntryType, &[u8])]) -> Vec<u8> {
+        let mut tar = tar::Builder::new(Vec::new());
+        for (name, kind, bytes) in entries {
+            let mut header = tar::Header::new_gnu();
+            header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_entry_type(*kind);
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o644);
+            header.set_cksum();
+            tar.append(&header, *bytes).unwrap();
+        }
+        gzip(&tar.into_inner().unwrap())
+    }
+
+    fn of(entries: &[(&str, tar::EntryType, &[u8])]) -> Result<Chart, String> {
+        check(archive(entries).as_slice())
+    }
+
+    #[test]
+    fn a_chart_says_its_name_and_version() {
+        let file = tar::EntryType::Regular;
+        let chart = of(&[("web/Chart.yaml", file, CHART.as_bytes()), ("web/templates/a.yaml", file, b"a: b")]).unwrap();
+        assert_eq!((chart.name.as_str(), chart.version.as_str()), ("web", "1.2.3"));
+    }
+
+    #[test]
+    fn names_that_would_leave_the_folder_and_links_are_refused() {
+        let (file, link) = (tar::EntryType::Regular, tar::EntryType::Symlink);
+        let chart = ("web/Chart.yaml", file, CHART.as_bytes());
+        for bad in ["../x", "/etc/x", "web/../../x", "web//x", "web\\x", "other/x", "web/./x"] {
+            assert!(of(&[chart, (bad, file, b"x")]).is_err(), "{bad}");
+        }
+        assert!(of(&[chart, ("web/link", link, b"")]).unwrap_err().contains("neither file nor folder"));
+        assert!(of(&[chart, ("web/link", tar::EntryType::Link, b"")]).is_err());
+        assert!(of(&[chart, chart]).unwrap_err().contains("two Chart.yaml"));
+    }
+
+    #[test]
+    fn what_is_no_chart_is_refused_with_the_reason() {
+        let file = tar::EntryType::Regular;
+        for (bytes, reason) in [
+            (b"<html>".to_vec(), "no gzip"),
+            (gzip(b"no tar at all"), "archive"),
+            (archive(&[("web/values.yaml", file, b"a: b")]), "no Chart.yaml"),
+            (archive(&[("web/Chart.yaml", file, b"name: web\n")]), "no version"),
+            (archive(&[("web/Chart.yaml", file, b"name: web\nversion: 1.0.0\ntype: library\n")]), "library"),
+        ] {
+            let error = check(bytes.as_slice()).unwrap_err();
+            assert!(error.contains(reason), "{reason}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_read_up_to_the_limit_only() {
+        let mut tar = tar::Builder::new(GzBuilder::new().write(Vec::new(), Compression::fast()));
+        let mut header = tar::Header::new_gnu();
+        header.set_size(UNPACKED_LIMIT + (1 << 20));
+        header.set_mode(0o644);
+        tar.append_data(&mut header, "web/zeros", io::repeat(0).take(UNPACKED_LIMIT + (1 << 20))).unwrap();
+        let bytes = tar.into_inner().unwrap().finish().unwrap();
+        assert!(bytes.len() < 2 << 20);
+        assert!(check(bytes.as_slice()).is_err());
+    }
+
+    #[test]
+    fn a_folder_packed_twice_is_the_same_archive_without_what_helmignore_names() {
+        let pack_one = |order: &[&str]| {
+            let folder = tempfile::tempdir().unwrap();
+            let write = |name: &str, text: &str| {
+                let path = folder.path().join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            };
+            order.iter().for_each(|name| write(name, name));
+            write("Chart.yaml", CHART);
+            write(".helmignore", ".git/\n*.swp\n");
+            write(".git/config", "secret");
+            write("templates/x.swp", "x");
+            pack(folder.path()).unwrap().0
+        };
+        let first = pack_one(&["templates/a.yaml", "values.yaml"]);
+        assert_eq!(first, pack_one(&["values.yaml", "templates/a.yaml"]));
+        let mut tar = tar::Archive::new(MultiGzDecoder::new(first.as_slice()));
+        let names: Vec<String> =
+            tar.entries().unwrap().map(|e| e.unwrap().path().unwrap().display().to_string()).collect();
+        assert_eq!(names, ["web/.helmignore", "web/Chart.yaml", "web/templates/a.yaml", "web/values.yaml"]);
+    }
+
+    #[test]
+    fn a_link_in_a_folder_is_not_followed_out_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("Chart.yaml"), CHART).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", folder.path().join("values.yaml")).unwrap();
+        assert!(pack(folder.path()).unwrap_err().contains("neither file nor folder"));
+    }
+}

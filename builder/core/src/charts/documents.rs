@@ -1,0 +1,137 @@
+//! YAML streams of others: what helm prints, and YAML add-ons. Split as kubectl does, at lines of `---`, and read within limits.
+
+use serde_json::{Map, Value};
+use serde_saphyr::Options;
+use serde_saphyr::options::DuplicateKeyPolicy;
+
+/// The most bytes of one stream.
+pub const STREAM_LIMIT: u64 = 64 << 20;
+/// The most documents in it.
+const DOCUMENTS_LIMIT: usize = 20_000;
+/// The most values in one document; a CRD has thousands.
+const NODES_LIMIT: usize = 500_000;
+
+/// A document that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The template it comes from, or its number.
+    pub place: String,
+    /// What the parser says, on one line.
+    pub problem: String,
+}
+
+/// Every document of a stream that is not empty.
+pub fn read(text: &str) -> Result<Vec<Value>, Unreadable> {
+    let mut all = Vec::new();
+    for (index, document) in split(text).into_iter().enumerate() {
+        let wrong = |problem: String| Unreadable { place: place(document, index), problem };
+        if index >= DOCUMENTS_LIMIT {
+            return Err(wrong(format!("the stream has more than {DOCUMENTS_LIMIT} documents")));
+        }
+        match one(document).map_err(wrong)? {
+            Value::Null => {}
+            value => all.push(value),
+        }
+    }
+    Ok(all)
+}
+
+/// One document; nothing but comments is null.
+pub fn one(text: &str) -> Result<Value, String> {
+    let empty = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+    if text.lines().all(empty) {
+        return Ok(Value::Null);
+    }
+    let read: Option<Value> = serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
+        let text = error.to_string();
+        text.lines().next().unwrap_or_default().to_owned()
+    })?;
+    Ok(read.unwrap_or(Value::Null))
+}
+
+/// A map of values; nothing at all is an empty one.
+pub fn values(text: &str) -> Result<Map<String, Value>, String> {
+    match one(text)? {
+        Value::Object(values) => Ok(values),
+        Value::Null => Ok(Map::new()),
+        _ => Err("it is no map of values".to_owned()),
+    }
+}
+
+/// As Go's YAML reads for helm and kubectl: of a key given twice the last holds, `0644` is octal.
+fn options() -> Options {
+    let budget = serde_saphyr::budget! { max_nodes: NODES_LIMIT, max_events: 4 * NODES_LIMIT, max_documents: 2 };
+    serde_saphyr::options! {
+        budget: budget,
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        legacy_octal_numbers: true,
+        with_snippet: false,
+    }
+}
+
+/// The texts between lines that begin with `---` (k8s.io/apimachinery, util/yaml: `\n---`).
+fn split(text: &str) -> Vec<&str> {
+    let (mut all, mut from, mut at) = (Vec::new(), 0, 0);
+    for line in text.split_inclusive('\n') {
+        if line.starts_with("---") && is_separator(line[3..].trim()) {
+            all.push(&text[from..at]);
+            from = at + line.len();
+        }
+        at += line.len();
+    }
+    all.push(&text[from..]);
+    all.retain(|document| !document.trim().is_empty());
+    all
+}
+
+/// What may follow the dashes of a separator.
+fn is_separator(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('#')
+}
+
+/// `# Source: web/templates/a.yaml`, as helm writes before each template's documents.
+fn place(document: &str, index: usize) -> String {
+    let source = document.lines().find_map(|line| line.strip_prefix("# Source: "));
+    source.map_or_else(|| format!("document {}", index + 1), |source| source.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_stream_is_read_document_by_document_and_empty_ones_are_left_out() {
+        let text =
+            "# only a comment\n---\n# Source: web/a.yaml\na: 1\na: 2\n--- # more\n\n---\ntext: |\n  x\n  ---\n  y\n";
+        assert_eq!(read(text).unwrap(), [json!({"a": 2}), json!({"text": "x\n---\ny\n"})]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_by_its_template() {
+        let error = read("a: b\n---\n# Source: web/templates/bad.yaml\na: [1\n").unwrap_err();
+        assert_eq!(error.place, "web/templates/bad.yaml");
+        assert!(read("a: b\n---\n\"\n").unwrap_err().place.starts_with("document 2"));
+    }
+
+    #[test]
+    fn bombs_are_refused_within_the_limits() {
+        let mut aliases = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..12 {
+            let last = level - 1;
+            aliases.push_str(&format!("a{level}: &a{level} [{}]\n", format!("*a{last}, ").repeat(10)));
+        }
+        assert!(read(&aliases).is_err());
+        assert!(read(&"[".repeat(100_000)).is_err());
+        assert!(read(&"{a: ".repeat(100_000)).is_err());
+    }
+
+    #[test]
+    fn values_are_a_map_or_nothing() {
+        assert_eq!(values("").unwrap(), Map::new());
+        assert_eq!(values("# x\n").unwrap(), Map::new());
+        assert_eq!(Value::Object(values("mode: 0644\n").unwrap()), json!({"mode": 420}));
+        assert!(values("- a\n").is_err());
+    }
+}

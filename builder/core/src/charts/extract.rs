@@ -1,0 +1,360 @@
+//! The images that rendered objects name: surely in pod specs, perhaps in everything else. Pure, and safe for any input.
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kubexm_spec::Reference;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::documents;
+use super::suspect::{self, speaks_of_image};
+
+/// Lists of containers in a pod spec.
+const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
+/// The longest text that is read as YAML in its turn.
+const NESTED_LIMIT: usize = 4 << 20;
+/// A place is for people.
+const PLACE_LENGTH: usize = 200;
+
+/// What was found, each with the first place where it stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// In pod specs, by completed name; with neither tag nor digest where the chart gives none.
+    pub pods: BTreeMap<String, String>,
+    /// What looks like an image elsewhere, by completed name.
+    pub suspects: BTreeMap<String, String>,
+    /// Texts in the place of an image of a pod that are no name of one.
+    pub broken: BTreeMap<String, String>,
+}
+
+/// Looks through objects.
+pub fn images(documents: &[Value]) -> Found {
+    let mut walk = Walk { found: Found::default(), object: String::new(), path: Vec::new(), nested: false };
+    for document in documents {
+        walk.object(document);
+    }
+    // What a pod names is no mere suspicion.
+    let Found { pods, suspects, .. } = &mut walk.found;
+    suspects.retain(|name, _| !pods.contains_key(name));
+    walk.found
+}
+
+struct Walk {
+    found: Found,
+    /// `Deployment kube-system/web`.
+    object: String,
+    path: Vec<String>,
+    /// Inside a text that was read as YAML: what is a pod there is made by others, if at all.
+    nested: bool,
+}
+
+impl Walk {
+    /// An object of Kubernetes, or a list of them.
+    fn object(&mut self, object: &Value) {
+        let kind = object["kind"].as_str().unwrap_or("object");
+        if let Some(items) = object["items"].as_array().filter(|_| kind.ends_with("List")) {
+            items.iter().for_each(|item| self.object(item));
+            return;
+        }
+        let metadata = &object["metadata"];
+        let name = metadata["name"].as_str().or(metadata["generateName"].as_str()).unwrap_or("without a name");
+        self.object = match metadata["namespace"].as_str() {
+            Some(namespace) => format!("{kind} {namespace}/{name}"),
+            None => format!("{kind} {name}"),
+        };
+        self.path.clear();
+        match kind {
+            // Schemas explain images in words; only what they set by themselves counts.
+            "CustomResourceDefinition" => self.defaults(object),
+            "Secret" => {
+                self.value(object, false);
+                self.secret(&object["data"]);
+            }
+            _ => self.value(object, false),
+        }
+    }
+
+    fn value(&mut self, value: &Value, of_image: bool) {
+        match value {
+            Value::Object(map) => self.map(map),
+            Value::Array(values) => self.list(values, of_image),
+            Value::String(text) => self.text(text, of_image),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn map(&mut self, map: &Map<String, Value>) {
+        if let Some(composed) = composed(map) {
+            self.suspect(&composed);
+        }
+        // `{name: IMAGE, value: …}` of an environment.
+        let named = map.get("name").and_then(Value::as_str).is_some_and(speaks_of_image);
+        for (key, value) in map {
+            self.path.push(key.clone());
+            match (key.as_str(), value) {
+                (key, Value::Array(containers)) if CONTAINERS.contains(&key) => self.containers(containers),
+                ("volumes", Value::Array(volumes)) => self.volumes(volumes),
+                // Said to be for people.
+                ("description", Value::String(_)) => {}
+                (key, value) => self.value(value, speaks_of_image(key) || (named && key == "value")),
+            }
+            self.path.pop();
+        }
+    }
+
+    fn list(&mut self, values: &[Value], of_image: bool) {
+        let mut before = of_image;
+        for (index, value) in values.iter().enumerate() {
+            self.path.push(format!("[{index}]"));
+            self.value(value, before);
+            self.path.pop();
+            // `["--image", "x/y:1"]`
+            before = of_image || value.as_str().is_some_and(|text| text.starts_with('-') && speaks_of_image(text));
+        }
+    }
+
+    fn containers(&mut self, containers: &[Value]) {
+        for (index, container) in containers.iter().enumerate() {
+            self.path.push(format!("[{index}]"));
+            match container {
+                Value::Object(fields) => {
+                    for (key, value) in fields {
+                        self.path.push(key.clone());
+                        match (key.as_str(), value) {
+                            ("image", Value::String(image)) => self.pod(image),
+                            (key, value) => self.value(value, speaks_of_image(key)),
+                        }
+                        self.path.pop();
+                    }
+                }
+                other => self.value(other, false),
+            }
+            self.path.pop();
+        }
+    }
+
+    /// Volumes that are images (Kubernetes 1.31, "Use an Image Volume With a Pod").
+    fn volumes(&mut self, volumes: &[Value]) {
+        for (index, volume) in volumes.iter().enumerate() {
+            self.path.push(format!("[{index}]"));
+            match volume["image"]["reference"].as_str() {
+                Some(image) => {
+                    self.path.push("image.reference".to_owned());
+                    self.pod(image);
+                    self.path.pop();
+                }
+                None => self.value(volume, false),
+            }
+            self.path.pop();
+        }
+    }
+
+    /// What a schema fills in by itself.
+    fn defaults(&mut self, value: &Value) {
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map {
+                    self.path.push(key.clone());
+                    match key.as_str() {
+                        "default" => {
+                            // The field is what stands before: `…properties.image.default`.
+                            let field = self.path.iter().rev().nth(1).is_some_and(|field| speaks_of_image(field));
+                            self.value(value, field);
+                        }
+                        _ => self.defaults(value),
+                    }
+                    self.path.pop();
+                }
+            }
+            Value::Array(values) => values.iter().for_each(|value| self.defaults(value)),
+            _ => {}
+        }
+    }
+
+    /// Texts in a Secret are base64.
+    fn secret(&mut self, data: &Value) {
+        for (key, value) in data.as_object().into_iter().flatten() {
+            let decoded = value.as_str().and_then(|text| STANDARD.decode(text.trim()).ok());
+            if let Some(text) = decoded.and_then(|bytes| String::from_utf8(bytes).ok()) {
+                self.path.extend(["data".to_owned(), key.clone()]);
+                self.text(&text, speaks_of_image(key));
+                self.path.truncate(self.path.len() - 2);
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str, of_image: bool) {
+        for reference in suspect::words(text, of_image) {
+            self.suspect(&reference);
+        }
+        // A file that holds objects, or a configuration with maps of repository and tag.
+        let may_hold = text.contains('\n') && (text.contains("image") || text.contains("repository"));
+        if !self.nested && may_hold && text.len() <= NESTED_LIMIT {
+            self.nested = true;
+            for document in documents::read(text).unwrap_or_default() {
+                self.value(&document, false);
+            }
+            self.nested = false;
+        }
+    }
+
+    fn pod(&mut self, image: &str) {
+        let place = self.place();
+        match Reference::read(image) {
+            Some(reference) if self.nested => {
+                self.found.suspects.entry(reference.to_string()).or_insert(place);
+            }
+            Some(reference) => {
+                self.found.pods.entry(reference.to_string()).or_insert(place);
+            }
+            None if self.nested => {}
+            None => {
+                self.found.broken.entry(image.to_owned()).or_insert(place);
+            }
+        }
+    }
+
+    fn suspect(&mut self, reference: &Reference) {
+        let place = self.place();
+        self.found.suspects.entry(reference.to_string()).or_insert(place);
+    }
+
+    fn place(&self) -> String {
+        let path = self.path.join(".").replace(".[", "[");
+        let mut place = format!("{}: {path}", self.object);
+        if place.len() > PLACE_LENGTH {
+            let cut = (0..=PLACE_LENGTH).rev().find(|at| place.is_char_boundary(*at)).unwrap_or(0);
+            place.truncate(cut);
+            place.push('…');
+        }
+        place
+    }
+}
+
+/// `{registry, repository, tag, digest}`, as custom resources of operators have images.
+fn composed(map: &Map<String, Value>) -> Option<Reference> {
+    let text = |key: &str| match map.get(key) {
+        Some(Value::String(text)) if !text.is_empty() => Some(text.clone()),
+        Some(Value::Number(number)) => Some(number.to_string()),
+        _ => None,
+    };
+    let repository = text("repository").or_else(|| text("image").filter(|_| map.contains_key("registry")))?;
+    let registry = text("registry").or_else(|| text("hub"));
+    let mut name = match registry {
+        Some(registry) => format!("{}/{repository}", registry.trim_end_matches('/')),
+        None => repository,
+    };
+    let (tag, digest) = (text("tag").or_else(|| text("version")), text("digest").or_else(|| text("sha")));
+    if tag.is_none() && digest.is_none() {
+        return None;
+    }
+    if let Some(tag) = tag {
+        name = format!("{name}:{tag}");
+    }
+    if let Some(digest) = digest {
+        let digest = if digest.contains(':') { digest } else { format!("sha256:{digest}") };
+        name = format!("{name}@{digest}");
+    }
+    Reference::read(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Found {
+        images(&documents::read(text).unwrap())
+    }
+
+    fn names(map: &BTreeMap<String, String>) -> Vec<&str> {
+        map.keys().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn images_of_pods_are_found_in_any_kind_of_object() {
+        let found = found(
+            "kind: CronJob\nmetadata: {name: tidy, namespace: ops}\nspec:\n  jobTemplate:\n    spec:\n      template:\n        spec:\n          \
+             initContainers: [{image: 'busybox:1.36'}]\n          containers: [{name: a, image: 'quay.io/a/b:1'}]\n          \
+             ephemeralContainers: [{image: 'quay.io/a/debug:1'}]\n          \
+             volumes: [{name: data, image: {reference: 'quay.io/a/data:1'}}, {name: x, emptyDir: {}}]\n---\n\
+             kind: List\nitems:\n- {kind: Pod, metadata: {name: p}, spec: {containers: [{image: 'c/d'}]}}\n---\n\
+             kind: Rollout\nspec: {template: {spec: {containers: [{image: 'registry.example:5000/x:2'}]}}}\n",
+        );
+        let pods = [
+            "docker.io/c/d",
+            "docker.io/library/busybox:1.36",
+            "quay.io/a/b:1",
+            "quay.io/a/data:1",
+            "quay.io/a/debug:1",
+            "registry.example:5000/x:2",
+        ];
+        assert_eq!(names(&found.pods), pods);
+        assert_eq!(
+            found.pods["quay.io/a/b:1"],
+            "CronJob ops/tidy: spec.jobTemplate.spec.template.spec.containers[0].image"
+        );
+        assert!(found.suspects.is_empty(), "{:?}", found.suspects);
+    }
+
+    #[test]
+    fn an_operator_that_hides_images_in_args_env_and_files_is_suspected() {
+        let found = found(
+            "kind: Deployment\nmetadata: {name: operator}\nspec: {template: {spec: {containers: [{image: 'a.b/operator:1', \
+             args: [--sidecar-image=a.b/sidecar:2, --proxy-image, 'a.b/proxy'], \
+             env: [{name: RELATED_IMAGE_X, value: 'a.b/related'}, {name: PORT, value: '8080'}]}]}}}\n---\n\
+             kind: ConfigMap\nmetadata: {name: files}\ndata:\n  pod.yaml: |\n    kind: Pod\n    spec:\n      containers:\n      - image: a.b/nested:3\n  \
+             config.yaml: |\n    worker:\n      image:\n        repository: a.b/worker\n        tag: v4\n---\n\
+             kind: Secret\nmetadata: {name: hidden}\ndata: {x: aW1hZ2U6IGEuYi9zZWNyZXQ6NQo=}\n---\n\
+             kind: Prometheus\nmetadata: {name: p}\nspec: {image: 'a.b/prometheus:v3', thanos: {image: {registry: a.b, repository: thanos, tag: v6}}}\n",
+        );
+        assert_eq!(names(&found.pods), ["a.b/operator:1"]);
+        let suspects = [
+            "a.b/nested:3",
+            "a.b/prometheus:v3",
+            "a.b/proxy",
+            "a.b/related",
+            "a.b/secret:5",
+            "a.b/sidecar:2",
+            "a.b/thanos:v6",
+            "a.b/worker:v4",
+        ];
+        assert_eq!(names(&found.suspects), suspects);
+        assert_eq!(found.suspects["a.b/sidecar:2"], "Deployment operator: spec.template.spec.containers[0].args[0]");
+    }
+
+    #[test]
+    fn schemas_are_searched_for_what_they_set_and_not_for_what_they_explain() {
+        let found = found(
+            "kind: CustomResourceDefinition\nmetadata: {name: x}\nspec: {versions: [{schema: {properties: {\
+             image: {description: 'like a.b/explained:1', default: a.b/set, type: string}, \
+             containers: {type: array, items: {properties: {image: {type: string}}}}}}}]}\n",
+        );
+        assert_eq!(names(&found.suspects), ["a.b/set"]);
+        assert!(found.pods.is_empty());
+    }
+
+    #[test]
+    fn what_stands_for_an_image_and_is_none_is_told() {
+        let found = found("kind: Pod\nspec: {containers: [{image: ''}, {image: 'A/B'}]}\n");
+        assert_eq!(names(&found.broken), ["", "A/B"]);
+    }
+
+    #[test]
+    fn objects_of_a_shape_that_nobody_expects_stop_nothing() {
+        for text in [
+            "kind: [1]\nmetadata: x\nspec: null\n",
+            "containers: [null, 1, [x], {image: 3}]\n",
+            "volumes: [1, {image: x}]\n",
+            "kind: Secret\ndata: [x]\n",
+            "kind: PodList\nitems: [1, null]\n",
+            "- a\n- b\n",
+            "just text\n",
+            "kind: CustomResourceDefinition\ndefault: {default: [default]}\n",
+            "repository: 1\ntag: [x]\n",
+        ] {
+            found(text);
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Charts and YAML add-ons: what images they bring is learnt by rendering them with the values that will be used, before
+//! anything is packed. The lock keeps the images of each rendering; a build from a lock renders nothing, and is refused when
+//! the values are others.
+//!
+//! What pods name is locked as `chart-image/REFERENCE`. What merely looks like an image (arguments, environment, files in
+//! ConfigMaps, fields of custom resources) must be carried by some key or be ignored by name, see [`judge`].
+//!
+//! An install sees the API of its cluster, a rendering here does not: what a chart makes only where some API is served
+//! (`.Capabilities.APIVersions`) is not found.
+
+pub mod archive;
+pub mod documents;
+mod error;
+pub mod extract;
+pub mod helm;
+mod ignore;
+pub mod index;
+pub mod judge;
+pub mod sandbox;
+pub mod suspect;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use futures::{StreamExt, stream};
+use kubexm_manifests::requirements::Source;
+use kubexm_manifests::{Catalogue, ChartRelease, Requirement, Requirements, Zone, releases};
+use kubexm_spec::event::EventKind;
+use kubexm_spec::lock::Content;
+use kubexm_spec::rendering::{self, Asked, OtherThanRendered, VALUES_LIMIT};
+use kubexm_spec::{ArtifactKey, Cluster, Digest, Lock, Reference, Rendering, Trust};
+use kubexm_transport::Store;
+use serde_json::{Map, Value};
+use tokio::sync::OnceCell;
+
+pub use self::error::ChartError;
+use self::extract::Found;
+use self::helm::{Helm, Job};
+use self::judge::{Gap, Known, judge};
+use crate::lock::{self, Sizes};
+use crate::origins::{Origins, chart};
+use crate::resolve::{Resolution, Resolved, candidates};
+use crate::{BuildError, Report};
+
+/// Images of charts come where extras come.
+const STAGE: u8 = 6;
+/// How many charts are rendered at once.
+const AT_ONCE: usize = 4;
+
+/// What says which charts there are, and what is carried anyway.
+#[derive(Clone, Copy)]
+pub struct Work<'a> {
+    /// Its paths ready to be opened.
+    pub cluster: &'a Cluster,
+    /// For helm itself, and for pins.
+    pub catalogue: &'a Catalogue,
+    /// Of this cluster.
+    pub requirements: &'a Requirements,
+    /// Where origins are rewritten to.
+    pub zone: &'a Zone,
+}
+
+/// A chart or YAML add-on of a lock, with the values that cluster.yaml says now.
+struct Release {
+    release: ChartRelease,
+    source: Digest,
+    values: Map<String, Value>,
+}
+
+/// Makes renderings and chart images of a lock right: charts are rendered, new images locked, those that nothing names any
+/// more dropped. What is locked already stays as it is. A lock without charts is given back as it came.
+pub async fn complete(
+    work: &Work<'_>,
+    lock: Lock,
+    origins: &Origins,
+    sizes: Sizes,
+    jobs: usize,
+    report: Report<'_>,
+) -> Result<Lock, BuildError> {
+    let releases = of_lock(work.cluster, &lock)?;
+    let mut lock = lock;
+    if releases.is_empty() {
+        lock.items.retain(|item| !matches!(item.key, ArtifactKey::ChartImage(_)));
+        lock.renderings.clear();
+        return Ok(lock);
+    }
+    report(EventKind::Phase { name: "charts".to_owned() });
+    let found = look(work, &releases, lock.kubernetes.as_deref(), origins, report).await?;
+    let (renderings, images) = judged(work, &releases, &found, lock.kubernetes.as_deref(), report)?;
+    lock.items.retain(|item| match &item.key {
+        ArtifactKey::ChartImage(name) => images.contains_key(name),
+        _ => true,
+    });
+    let needed = missing(work, &lock, &images);
+    if !needed.is_empty() {
+        let (name, kubernetes, zone) = (lock.name.clone(), lock.kubernetes.clone(), work.zone.name.clone());
+        let items = needed
+            .into_iter()
+            .map(|requirement| Resolved { candidates: candidates(&requirement, work.zone), requirement })
+            .collect();
+        let more = lock::lock(&Resolution { name, kubernetes, zone, items }, origins, sizes, jobs, report).await?;
+        lock.items.extend(more.items);
+        lock.items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
+        lock::one_image_a_name(&lock.items)?;
+    }
+    lock.renderings = renderings;
+    Ok(lock)
+}
+
+/// Holds what cluster.yaml says now against what a lock was rendered with; renders nothing and asks nobody.
+pub fn check_locked(cluster: &Cluster, lock: &Lock) -> Result<(), BuildError> {
+    let releases = of_lock(cluster, lock)?;
+    let asked: Vec<Asked<'_>> = releases
+        .iter()
+        .map(|release| Asked {
+            key: &release.release.key,
+            source: release.source,
+            values: &release.values,
+            namespace: &release.release.namespace,
+            kubernetes: lock.kubernetes.as_deref(),
+        })
+        .collect();
+    let others: Vec<OtherThanRendered> = rendering::check(&lock.renderings, &asked);
+    if others.is_empty() { Ok(()) } else { Err(BuildError::Rendered(others)) }
+}
+
+/// The images of each chart, where a lock or the cache has a rendering with these very values; none where only rendering
+/// could tell. Nothing goes over the network.
+pub fn known(
+    cluster: &Cluster,
+    requirements: &Requirements,
+    locked: Option<&Lock>,
+    store: Option<&Store>,
+) -> Vec<(ArtifactKey, Option<Vec<String>>)> {
+    let kubernetes = requirements.versions.as_ref().map(|versions| versions.kubernetes_tag());
+    let kubernetes = locked.map_or(kubernetes, |lock| lock.kubernetes.clone());
+    let of = |release: ChartRelease| -> Option<(ArtifactKey, Option<Vec<String>>)> {
+        let requirement = requirements.items.iter().find(|item| item.key == release.key)?;
+        let key = release.key.clone();
+        let Ok(values) = values(&release) else { return Some((key, None)) };
+        let rendered = locked.and_then(|lock| lock.renderings.iter().find(|r| r.key == release.key));
+        if let Some(rendered) = rendered.filter(|r| r.values_digest == rendering::digest(&values)) {
+            return Some((key, Some(rendered.images.clone())));
+        }
+        let source = match locked.and_then(|lock| lock.find(&release.key, None)).map(|item| &item.content) {
+            Some(Content::File { digest, .. }) => Some(*digest),
+            _ => match &requirement.source {
+                Source::File { sha256, .. } => *sha256,
+                Source::Chart { chart } => store.and_then(|store| chart::remembered(chart, store)),
+                _ => None,
+            },
+        };
+        let found = source.zip(store).and_then(|(source, store)| {
+            let release = Release { release, source, values };
+            kept(&release, kubernetes.as_deref(), store)
+        });
+        Some((key, found.map(|found| found.pods.into_keys().collect())))
+    };
+    releases(cluster).into_iter().filter_map(of).collect()
+}
+
+/// Charts and YAML that are in a lock.
+fn of_lock(cluster: &Cluster, lock: &Lock) -> Result<Vec<Release>, BuildError> {
+    let (mut all, mut failures) = (Vec::new(), Vec::new());
+    for release in releases(cluster) {
+        let Some(Content::File { digest, .. }) = lock.find(&release.key, None).map(|item| &item.content) else {
+            continue;
+        };
+        match values(&release) {
+            Ok(values) => all.push(Release { release, source: *digest, values }),
+            Err(error) => failures.push(error.into()),
+        }
+    }
+    if failures.is_empty() { Ok(all) } else { Err(BuildError::from_many(failures)) }
+}
+
+/// Values file and inline values as one.
+fn values(release: &ChartRelease) -> Result<Map<String, Value>, ChartError> {
+    let Some(path) = &release.values_file else { return Ok(release.values.clone()) };
+    let wrong = |problem: String| ChartError::ValuesFile { item: release.key.to_string(), path: path.clone(), problem };
+    let text = read_text(path, VALUES_LIMIT).map_err(wrong)?;
+    let file = documents::values(&text).map_err(wrong)?;
+    Ok(rendering::merged(file, &release.values))
+}
+
+fn read_text(path: &Path, limit: u64) -> Result<String, String> {
+    use std::io::Read;
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
+    file.take(limit + 1).read_to_string(&mut text).map_err(|e| e.to_string())?;
+    if text.len() as u64 > limit { Err(format!("it has more than {limit} bytes")) } else { Ok(text) }
+}
+
+/// Renders what the cache has no rendering of, and says what was found in each. All failures are told.
+async fn look(
+    work: &Work<'_>,
+    releases: &[Release],
+    kubernetes: Option<&str>,
+    origins: &Origins,
+    report: Report<'_>,
+) -> Result<Vec<Found>, BuildError> {
+    let helm: OnceCell<Helm> = OnceCell::new();
+    let helm = &helm;
+    let results: Vec<Result<Found, BuildError>> = stream::iter(releases)
+        .map(|release| async move {
+            if let Some(found) = kept(release, kubernetes, &origins.store) {
+                return Ok(found);
+            }
+            let found = look_at(work, release, kubernetes, helm, origins, report).await?;
+            keep(release, kubernetes, &found, &origins.store);
+            Ok(found)
+        })
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
+    let (mut all, mut failures) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(found) => all.push(found),
+            Err(error) => failures.push(error),
+        }
+    }
+    if failures.is_empty() { Ok(all) } else { Err(BuildError::from_many(failures)) }
+}
+
+async fn look_at(
+    work: &Work<'_>,
+    release: &Release,
+    kubernetes: Option<&str>,
+    helm: &OnceCell<Helm>,
+    origins: &Origins,
+    report: Report<'_>,
+) -> Result<Found, BuildError> {
+    let key = &release.release.key;
+    let text = match key {
+        ArtifactKey::Chart(_) => {
+            let origin = source_of(work.requirements, key);
+            let chart = chart::read(key, &release.source, &origin, origins).await?;
+            let find = || async {
+                let helm = Helm::find(work.catalogue, work.zone, origins).await?;
+                if !helm.is_offline() {
+                    let text =
+                        "this machine lets no program be run without a network: helm renders with one".to_owned();
+                    report(EventKind::Note { text });
+                }
+                Ok::<_, BuildError>(helm)
+            };
+            let helm = helm.get_or_try_init(find).await?;
+            report(EventKind::Note { text: format!("{key}: rendering {} {}", chart.name, chart.version) });
+            let job = Job {
+                key,
+                archive: &origins.store.path(&release.source),
+                name: &release.release.name,
+                namespace: &release.release.namespace,
+                kubernetes,
+                values: &release.values,
+            };
+            helm.render(&job).await?
+        }
+        _ => {
+            let path = origins.store.path(&release.source);
+            let place = "its YAML".to_owned();
+            let item = key.to_string();
+            read_text(&path, documents::STREAM_LIMIT).map_err(|problem| ChartError::Unreadable {
+                item,
+                place,
+                problem,
+            })?
+        }
+    };
+    let item = key.to_string();
+    let read = tokio::task::spawn_blocking(move || documents::read(&text).map(|documents| extract::images(&documents)));
+    let read = read.await.map_err(|e| BuildError::Worker(e.to_string()))?;
+    Ok(read.map_err(|e| ChartError::Unreadable { item, place: e.place, problem: e.problem })?)
+}
+
+/// For people: where a chart is from.
+fn source_of(requirements: &Requirements, key: &ArtifactKey) -> String {
+    use kubexm_manifests::ChartSource;
+    match requirements.items.iter().find(|item| item.key == *key).map(|item| &item.source) {
+        Some(Source::File { url, .. }) => kubexm_transport::http::shown(url),
+        Some(Source::Chart { chart: ChartSource::Repository { url, .. } }) => kubexm_transport::http::shown(url),
+        Some(Source::Chart { chart: ChartSource::Oci { reference, .. } }) => reference.clone(),
+        Some(Source::Chart { chart: ChartSource::Path { path } }) => path.display().to_string(),
+        _ => "the cache".to_owned(),
+    }
+}
+
+/// What becomes of the images: the renderings, and for each image the chart that names it. Every gap of every chart is told.
+fn judged(
+    work: &Work<'_>,
+    releases: &[Release],
+    found: &[Found],
+    kubernetes: Option<&str>,
+    report: Report<'_>,
+) -> Result<(Vec<Rendering>, BTreeMap<String, ArtifactKey>), BuildError> {
+    let ignored = work.cluster.bundle.ignore_images.iter().map(String::as_str);
+    let mut known = Known::new(work.requirements.images(), ignored);
+    found.iter().for_each(|found| known.learn(found));
+    let (mut renderings, mut images, mut gaps) = (Vec::new(), BTreeMap::new(), Vec::<Gap>::new());
+    for (release, found) in releases.iter().zip(found) {
+        let key = &release.release.key;
+        match judge(key, found, &known) {
+            Ok(verdict) => {
+                verdict.warnings.into_iter().for_each(|text| report(EventKind::Warning { text }));
+                for image in &verdict.images {
+                    images.entry(image.clone()).or_insert_with(|| key.clone());
+                }
+                renderings.push(Rendering {
+                    key: key.clone(),
+                    source: release.source,
+                    values_digest: rendering::digest(&release.values),
+                    namespace: release.release.namespace.clone(),
+                    kubernetes: kubernetes.map(str::to_owned),
+                    values: release.values.clone(),
+                    images: verdict.images.into_iter().collect(),
+                });
+            }
+            Err(gap) => gaps.push(gap),
+        }
+    }
+    if !gaps.is_empty() {
+        return Err(ChartError::Images(gaps).into());
+    }
+    renderings.sort_by(|a, b| a.key.cmp(&b.key));
+    // What is required by another key is carried under that.
+    let full = |name: &str| Reference::read(name).map_or_else(|| name.to_owned(), |name| name.to_string());
+    let carried: BTreeSet<String> = work.requirements.images().into_iter().map(full).collect();
+    images.retain(|name, _| !carried.contains(name));
+    Ok((renderings, images))
+}
+
+/// Images that the lock has not yet, for every platform of the bundle.
+fn missing(work: &Work<'_>, lock: &Lock, images: &BTreeMap<String, ArtifactKey>) -> Vec<Requirement> {
+    let mut platforms = work.cluster.bundle.platforms.clone();
+    platforms.sort();
+    platforms.dedup();
+    let mut all = Vec::new();
+    for (name, by) in images {
+        let key = ArtifactKey::ChartImage(name.clone());
+        for platform in platforms.iter().filter(|platform| lock.find(&key, Some(**platform)).is_none()) {
+            let reference = Reference::read(name);
+            let digest = reference.as_ref().and_then(|reference| reference.digest);
+            let pin = work.catalogue.pins.get(name);
+            let tag = reference.and_then(|reference| reference.tag).or(digest.map(|digest| digest.to_string()));
+            all.push(Requirement {
+                key: key.clone(),
+                platform: Some(*platform),
+                version: tag.unwrap_or_default(),
+                because: format!("the rendering of {by} names it"),
+                role: None,
+                optional: false,
+                stage: STAGE,
+                trust: pin.map_or(Trust::OciDigest, |pin| pin.trust),
+                source: Source::Image { reference: name.clone(), digest: digest.or(pin.map(|pin| pin.digest)) },
+            });
+        }
+    }
+    all
+}
+
+/// What was found in this very chart with these very values when it was rendered last.
+fn kept(release: &Release, kubernetes: Option<&str>, store: &Store) -> Option<Found> {
+    serde_json::from_str(&store.noted(&note_key(release, kubernetes)).ok()??).ok()
+}
+
+/// A rendering that cannot be kept is made again.
+fn keep(release: &Release, kubernetes: Option<&str>, found: &Found, store: &Store) {
+    if let Ok(text) = serde_json::to_string(found) {
+        let _ = store.note(&note_key(release, kubernetes), &text);
+    }
+}
+
+/// The first word changes when what is looked for does.
+fn note_key(release: &Release, kubernetes: Option<&str>) -> String {
+    let Release { release, source, values } = release;
+    let (values, kubernetes) = (rendering::digest(values), kubernetes.unwrap_or_default());
+    format!("rendering-1 {} {source} {values} {} {} {kubernetes}", release.key, release.name, release.namespace)
+}

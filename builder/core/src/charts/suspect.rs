@@ -1,0 +1,152 @@
+//! What looks like the name of an image in a text that is none: arguments, environment, files in ConfigMaps. Told by its form
+//! alone, and by whether what stands before it speaks of an image.
+
+use kubexm_spec::Reference;
+
+/// The longest text that may be a name.
+const LENGTH: usize = 512;
+/// Tags without a digit that are in use.
+const WORDS: [&str; 9] = ["latest", "stable", "main", "master", "edge", "nightly", "dev", "canary", "release"];
+/// Ends of names that speak of images and hold something else.
+const OTHERS: [&str; 9] =
+    ["policy", "repository", "registry", "prefix", "secret", "secrets", "tag", "hub", "imagepullsecrets"];
+
+/// Whether the name of a key, a flag or a variable says that an image follows: `image`, `--sidecar-image`, `RELATED_IMAGE_X`.
+pub fn speaks_of_image(name: &str) -> bool {
+    let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    if OTHERS.iter().any(|other| name.ends_with(other)) {
+        return false;
+    }
+    name.ends_with("image") || name.ends_with("images") || name.starts_with("relatedimage")
+}
+
+/// The name of an image, if a word looks like one. `of_image` when what stands before it says so.
+pub fn reference(word: &str, of_image: bool) -> Option<Reference> {
+    let word = word.strip_prefix("docker://").unwrap_or(word).trim_end_matches(['.', ':', '/']);
+    if word.len() < 3 || word.len() > LENGTH {
+        return None;
+    }
+    let reference = Reference::read(word)?;
+    if reference.digest.is_some() {
+        return Some(reference);
+    }
+    let (first, has_path) = word.split_once('/').map_or((word, false), |(first, _)| (first, true));
+    let has_host = has_path && (first.contains(['.', ':']) || first == "localhost");
+    let is_image = match &reference.tag {
+        Some(_) if of_image => true,
+        // `registry.example/name:1`; a port stands before the path.
+        Some(tag) if has_host => is_version(tag) || !is_number(tag),
+        Some(tag) if has_path => is_version(tag) && !is_number(tag),
+        // `redis:7.2`, and neither `server:8080` nor `system:nodes`
+        Some(tag) => is_dotted(tag) || tag == "latest",
+        None => of_image && has_path,
+    };
+    is_image.then_some(reference)
+}
+
+fn is_number(tag: &str) -> bool {
+    tag.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn is_version(tag: &str) -> bool {
+    tag.bytes().any(|b| b.is_ascii_digit()) || WORDS.contains(&tag)
+}
+
+/// `1.2`, `v1.2.3-alpine`.
+fn is_dotted(tag: &str) -> bool {
+    let rest = tag.strip_prefix('v').unwrap_or(tag);
+    let Some((major, rest)) = rest.split_once('.') else { return false };
+    !major.is_empty() && is_number(major) && rest.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// The names in a text, each with whether the word before it speaks of an image.
+pub fn words(text: &str, of_image: bool) -> Vec<Reference> {
+    let mut all = Vec::new();
+    let mut before = of_image;
+    let mut last = ' ';
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(is_between).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        let between: String = after.chars().take_while(|c| is_between(*c)).collect();
+        rest = &after[between.len()..];
+        if word.is_empty() {
+            continue;
+        }
+        // A list goes on as it began: `--images=a,b`.
+        let of_image = before || (last == ',' && all.last().is_some());
+        if !word.contains("://") || word.starts_with("docker://") {
+            all.extend(reference(word, of_image));
+        }
+        before = speaks_of_image(word.trim_end_matches(':'));
+        last = between.chars().next().unwrap_or(' ');
+    }
+    all
+}
+
+fn is_between(c: char) -> bool {
+    c.is_whitespace()
+        || matches!(
+            c,
+            '"' | '\'' | '`' | ',' | ';' | '(' | ')' | '[' | ']' | '{' | '}' | '<' | '>' | '|' | '=' | '\\' | '&' | '$'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<String> {
+        words(text, false).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_nodes_would_pull_is_seen_wherever_it_is_hidden() {
+        for (text, name) in [
+            ("--prometheus-config-reloader=quay.io/prometheus/reloader:v0.80.0", "quay.io/prometheus/reloader:v0.80.0"),
+            ("--acme-http01-solver-image=quay.io/jetstack/solver", "quay.io/jetstack/solver"),
+            ("--image openebs/linux-utils:4.3.0 --port 80", "docker.io/openebs/linux-utils:4.3.0"),
+            ("RELATED_IMAGE_X=registry.example:5000/x/y", "registry.example:5000/x/y"),
+            ("run 'redis:7.2-alpine'.", "docker.io/library/redis:7.2-alpine"),
+            ("image: busybox:1", "docker.io/library/busybox:1"),
+            ("{\"image\":\"a.b/c:latest\"}", "a.b/c:latest"),
+            ("docker://a.b/c:1.2", "a.b/c:1.2"),
+            ("busybox:latest", "docker.io/library/busybox:latest"),
+        ] {
+            assert_eq!(found(text), [name], "{text}");
+        }
+        let pinned = format!("x/y@{}", kubexm_spec::Digest::of("x"));
+        assert_eq!(found(&pinned), [format!("docker.io/{pinned}")]);
+        assert_eq!(found("--images=a/b:1,c/d:2").len(), 2);
+    }
+
+    #[test]
+    fn what_is_no_image_is_left_alone() {
+        for text in [
+            "10.96.0.10:53",
+            "localhost:8080",
+            "http://a.b/c:1.2",
+            "https://registry.example/v2/x:1",
+            "system:nodes",
+            "--image-pull-policy=Always",
+            "imagePullPolicy: IfNotPresent",
+            "app.kubernetes.io/name",
+            "kube-system/web:http",
+            "apps/v1:Deployment",
+            "/var/run/x.sock:ro",
+            "12:30",
+            "pkg/main.go:12",
+            "web.default.svc:443",
+            "--image-repository=quay.io/x",
+            "tcp:1",
+            "10.0.0.1:8080/healthz",
+            "{{ .Values.image }}:{{ .Values.tag }}",
+            "$(IMAGE):1",
+            "a: b",
+            "node-role.kubernetes.io/control-plane:NoSchedule",
+            "registry.example:5000/path",
+        ] {
+            assert_eq!(found(text), [""; 0], "{text}");
+        }
+    }
+}
