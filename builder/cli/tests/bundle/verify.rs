@@ -108,6 +108,10 @@ fn keys_and_signatures_that_cannot_be_had_are_told_before_the_bundle_is_read() {
         says(&String::from_utf8(output.stderr).unwrap(), &[more[1]]);
     }
     drop(writer);
+    let document =
+        site.run(&["verify", "--json", "--key", "none.pub", "out.tar.zst"]).must(ExitCode::Config).document();
+    assert_eq!((&document["exitCode"], &document["bytes"]["ok"]), (&ExitCode::Config.code().into(), &Value::Null));
+    says(document["problem"].as_str().unwrap(), &["none.pub"]);
 }
 
 #[test]

@@ -62,9 +62,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             display.emit(EventKind::Progress { what, done, total, unit: "bytes".into() });
         }
     };
-    let given = args.trust.read()?;
-    let subject = match Subject::open(args, threads, &progress) {
-        Ok(subject) => subject,
+    let opened = args.trust.read().and_then(|given| Ok((given, Subject::open(args, threads, &progress)?)));
+    let (given, subject) = match opened {
+        Ok(opened) => opened,
         // What cannot even be opened gets the same document as what can, so that a script reads one form.
         Err(failure) if !people && failure.code != ExitCode::Usage => {
             display.answer(&answers::unopened(args.name(), args.quick, &failure).to_string());
