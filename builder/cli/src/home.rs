@@ -31,13 +31,3 @@ pub fn resolve(path: &Path, folder: &Path) -> Result<PathBuf, Failure> {
         )),
     }
 }
-
-/// The zone's name or file from the environment, with a warning when it is the older variable's.
-pub fn zone() -> Option<(String, Option<String>)> {
-    let read = |name| std::env::var(name).ok().filter(|v| !v.is_empty());
-    read(names::ZONE_ENV).map(|zone| (zone, None)).or_else(|| {
-        let old = read(names::OLD_ZONE_ENV)?;
-        let warning = format!("{} is the old name of {}: set that instead", names::OLD_ZONE_ENV, names::ZONE_ENV);
-        Some((old, Some(warning)))
-    })
-}

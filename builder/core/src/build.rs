@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use kubexm_archive::{Options, Written};
 use kubexm_manifests::{Catalogue, Zone, require};
@@ -12,9 +13,13 @@ use tokio::sync::Notify;
 
 use crate::arrivals::Arrivals;
 use crate::base::Base;
+use crate::lock::Sizes;
 use crate::origins::Origins;
 use crate::pack::Packing;
-use crate::{BuildError, Report, Resolution, fetch, lock, pack, resolve};
+use crate::{BuildError, Report, Resolution, charts, fetch, harbor, lock, locked, pack, resolve};
+
+/// How long is waited for registries to say whether tags were moved.
+const TAGS_WITHIN: Duration = Duration::from_secs(20);
 
 /// What to build, from where, to where.
 pub struct Request<'a> {
@@ -26,6 +31,8 @@ pub struct Request<'a> {
     pub catalogue: &'a Catalogue,
     /// Where origins are rewritten to.
     pub zone: &'a Zone,
+    /// Build just this; refused when something else is needed.
+    pub locked: Option<&'a Lock>,
     /// The bundle's file.
     pub target: &'a Path,
     /// How many artifacts are fetched at once.
@@ -59,10 +66,34 @@ pub fn build(
     let phase = |name: &str| report(EventKind::Phase { name: name.to_owned() });
     let requirements = require(request.cluster, request.catalogue)?;
     let used = request.catalogue.used_by(&requirements);
-    let resolution = resolve::resolve(&requirements, request.zone);
-    lock::check_local(&resolution, origins)?;
-    phase("lock");
-    let lock = runtime.block_on(lock::lock(&resolution, origins, request.jobs, report))?;
+    let (resolution, lock) = match request.locked {
+        Some(locked) => {
+            let resolution = locked::resolve(&requirements, locked, request.zone)?;
+            charts::check_locked(request.cluster, locked)?;
+            lock::check_local(&resolution, origins)?;
+            phase("lock");
+            runtime.block_on(from_lock(locked, &resolution, origins, request.jobs, report))?;
+            (resolution, locked.clone())
+        }
+        None => {
+            let resolution = resolve::resolve(&requirements, request.zone);
+            lock::check_local(&resolution, origins)?;
+            phase("lock");
+            let (sizes, jobs) = (Sizes::Fetched, request.jobs);
+            let Request { cluster, catalogue, zone, .. } = *request;
+            let work = charts::Work { cluster, catalogue, requirements: &requirements, zone };
+            let lock = runtime.block_on(async {
+                let lock = lock::lock(&resolution, origins, sizes, jobs, report).await?;
+                charts::complete(&work, lock, origins, sizes, jobs, report).await
+            })?;
+            match lock.renderings.is_empty() {
+                true => (resolution, lock),
+                // With the images of charts.
+                false => (locked::resolve(&requirements, &lock, zone)?, lock),
+            }
+        }
+    };
+    harbor::check(&lock, &requirements, request.catalogue, &origins.store, report)?;
     let inputs = pack::Inputs {
         cluster_yaml: request.cluster_yaml,
         catalogue: &used,
@@ -74,6 +105,30 @@ pub fn build(
     let together = Together { request, origins, report, lock: &lock, resolution: &resolution };
     let written = together.run(packing, runtime)?;
     Ok(Built { written, lock })
+}
+
+/// Holds what is on this machine against the lock, and tells of tags that were moved since.
+async fn from_lock(
+    locked: &Lock,
+    resolution: &Resolution,
+    origins: &Origins,
+    jobs: usize,
+    report: Report<'_>,
+) -> Result<(), BuildError> {
+    locked::prepare(locked, resolution, origins).await?;
+    if locked.zone != resolution.zone {
+        let (was, now) = (&locked.zone, &resolution.zone);
+        report(EventKind::Note { text: format!("locked in zone {was}; fetched in zone {now}, by the same digests") });
+    }
+    match tokio::time::timeout(TAGS_WITHIN, locked::moved_tags(locked, resolution, origins, jobs)).await {
+        Ok(moved) => moved.into_iter().for_each(|locked::Moved { reference, locked, now }| {
+            let text = format!("{reference} is {now} now; the bundle gets {locked}, which was locked");
+            report(EventKind::Warning { text });
+        }),
+        // The lock has the digests: nothing depends on the answer.
+        Err(_) => report(EventKind::Note { text: "registries do not say in time whether tags were moved".to_owned() }),
+    }
+    Ok(())
 }
 
 /// Fetching and packing at once.

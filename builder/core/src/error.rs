@@ -4,8 +4,13 @@ use std::path::PathBuf;
 
 use kubexm_archive::ArchiveError;
 use kubexm_manifests::{CatalogueError, RequireError};
+use kubexm_spec::rendering::OtherThanRendered;
 use kubexm_spec::{Digest, ExitCode, Platform};
 use kubexm_transport::TransportError;
+
+use crate::charts::ChartError;
+use crate::drift::Difference;
+use crate::harbor::HarborError;
 
 /// An error of the builder.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +82,25 @@ pub enum BuildError {
         /// What is wrong, and what is to be done.
         problem: String,
     },
+    /// What is needed, or what is on this machine, is not what was locked.
+    #[error(
+        "the lock does not fit: {} differences{}\n`kubexm-bundle update` locks anew what is different; `kubexm-bundle diff` shows what that changes",
+        .0.len(),
+        .0.iter().map(|difference| format!("\n- {difference}")).collect::<String>()
+    )]
+    Drift(Vec<Difference>),
+    /// A chart, or a YAML add-on.
+    #[error(transparent)]
+    Chart(#[from] ChartError),
+    /// What was fetched as Harbor's installer.
+    #[error(transparent)]
+    Harbor(#[from] HarborError),
+    /// A lock was made with other values than cluster.yaml has now.
+    #[error(
+        "what charts were rendered with when they were locked is not what cluster.yaml says:{}\n`kubexm-bundle update` renders them anew",
+        .0.iter().map(|other| format!("\n- {other}")).collect::<String>()
+    )]
+    Rendered(Vec<OtherThanRendered>),
     /// A data structure of ours could not be written as text.
     #[error("cannot write {what} as text: {reason}")]
     Encode {
@@ -110,6 +134,9 @@ impl BuildError {
             Self::Installer { .. } | Self::Local { .. } => ExitCode::Config,
             Self::NoChecksum { .. } => ExitCode::OriginMissing,
             Self::TwoImages { .. } => ExitCode::OriginMismatch,
+            Self::Drift(_) | Self::Rendered(_) => ExitCode::LockDrift,
+            Self::Chart(error) => error.exit_code(),
+            Self::Harbor(error) => error.exit_code(),
             Self::Cache { .. } => ExitCode::Disk,
             Self::Member { .. } => ExitCode::BundleDamaged,
             Self::Encode { .. } | Self::Worker(_) => ExitCode::Internal,
@@ -123,7 +150,7 @@ impl BuildError {
 }
 
 /// An error with its causes: what a list of several shows of each.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

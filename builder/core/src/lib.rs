@@ -3,25 +3,35 @@
 //!
 //! Nothing here prints, asks or reads the environment: the program gives paths and takes reports.
 
-mod arrivals;
+pub mod arrivals;
 pub mod base;
 pub mod build;
+pub mod charts;
 pub mod complete;
 pub mod copy;
 pub mod diff;
 pub mod disk;
+pub mod drift;
 mod error;
+pub mod explain;
 pub mod extract;
 pub mod fetch;
 pub mod hand_over;
+pub mod harbor;
+pub mod images_list;
+pub mod import;
 pub mod lock;
+pub mod locked;
 pub mod oci;
 pub mod origins;
 pub mod pack;
+pub mod probe;
 mod progress;
 pub mod provenance;
 pub mod resolve;
 pub mod sbom;
+pub mod sizes;
+pub mod update;
 
 pub use error::BuildError;
 pub use resolve::Resolution;

@@ -4,19 +4,30 @@ use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
 use kubexm_manifests::Requirement;
-use kubexm_manifests::requirements::Source;
+use kubexm_manifests::requirements::{ChartSource, Source};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::lock::{Content, LockItem, SCHEMA};
-use kubexm_spec::{Digest, Lock, Platform, Trust};
+use kubexm_spec::{ArtifactKey, Digest, Lock, Platform, Trust};
+use kubexm_transport::FileCandidate;
 
-use crate::origins::{Origins, file, image, local};
+use crate::origins::{Origins, chart, file, image, local};
 use crate::resolve::{Candidates, Resolution, Resolved};
-use crate::{BuildError, Report};
+use crate::{BuildError, Report, probe};
+
+/// Where the size of a file is from that the catalogue gives a digest of and no size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// The file is fetched: a build needs it anyway, and a HEAD may lie.
+    Fetched,
+    /// The origin is asked by HEAD; what it does not tell is fetched. A wrong size is found when the lock is built.
+    Told,
+}
 
 /// Locks every item, several at once; all failures are told.
 pub async fn lock(
     resolution: &Resolution,
     origins: &Origins,
+    sizes: Sizes,
     jobs: usize,
     report: Report<'_>,
 ) -> Result<Lock, BuildError> {
@@ -26,7 +37,7 @@ pub async fn lock(
         .map(|resolved| {
             let done = &done;
             async move {
-                let item = lock_item(resolved, origins).await;
+                let item = lock_item(resolved, origins, sizes).await;
                 let done = 1 + done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 report(EventKind::Progress {
                     what: "lock".to_owned(),
@@ -59,11 +70,12 @@ pub async fn lock(
         kubernetes: resolution.kubernetes.clone(),
         zone: resolution.zone.clone(),
         items,
+        renderings: Vec::new(),
     })
 }
 
 /// A name stands for one thing in a bundle: index.json and the depot have one entry for it, whatever the platform.
-fn one_image_a_name(items: &[LockItem]) -> Result<(), BuildError> {
+pub(crate) fn one_image_a_name(items: &[LockItem]) -> Result<(), BuildError> {
     let mut seen: BTreeMap<&str, Digest> = BTreeMap::new();
     let mut failures = Vec::new();
     for item in items {
@@ -78,23 +90,26 @@ fn one_image_a_name(items: &[LockItem]) -> Result<(), BuildError> {
 
 /// What must be on this machine is looked for before anything is fetched: nobody waits an hour for a mistyped path.
 pub fn check_local(resolution: &Resolution, origins: &Origins) -> Result<(), BuildError> {
-    let failures: Vec<BuildError> = resolution
-        .items
-        .iter()
-        .filter_map(|resolved| {
-            let Requirement { key, platform, source, .. } = &resolved.requirement;
-            match source {
-                Source::LocalFile { path } => local::check(path).err(),
-                Source::LocalImage { layout, .. } => image::check_local(&key.to_string(), layout).err(),
-                Source::Installer => origins.installers.path(platform.unwrap_or(Platform::LINUX_AMD64)).err(),
-                Source::File { .. } | Source::Image { .. } => None,
-            }
-        })
-        .collect();
+    let failures: Vec<BuildError> =
+        resolution.items.iter().filter_map(|resolved| check_local_item(&resolved.requirement, origins).err()).collect();
     if failures.is_empty() { Ok(()) } else { Err(BuildError::from_many(failures)) }
 }
 
-async fn lock_item(resolved: &Resolved, origins: &Origins) -> Result<LockItem, BuildError> {
+/// The same for one item; what is not on this machine passes.
+pub(crate) fn check_local_item(needed: &Requirement, origins: &Origins) -> Result<(), BuildError> {
+    match &needed.source {
+        Source::LocalFile { path } => local::check(path),
+        Source::LocalImage { layout, .. } => image::check_local(&needed.key.to_string(), layout),
+        Source::Installer => origins.installers.path(needed.platform.unwrap_or(Platform::LINUX_AMD64)).map(drop),
+        Source::Chart { chart: ChartSource::Path { path } } | Source::LocalYaml { path } => {
+            chart::check_local(&needed.key, path)
+        }
+        Source::File { .. } | Source::Image { .. } | Source::Chart { .. } => Ok(()),
+    }
+}
+
+/// Locks one item.
+pub(crate) async fn lock_item(resolved: &Resolved, origins: &Origins, sizes: Sizes) -> Result<LockItem, BuildError> {
     let requirement = &resolved.requirement;
     let item = requirement.key.to_string();
     let mut trust = requirement.trust;
@@ -103,11 +118,15 @@ async fn lock_item(resolved: &Resolved, origins: &Origins) -> Result<LockItem, B
             Source::File { file_name, sha256, size, checksum_url, .. },
             Candidates::File { file: candidates, checksum },
         ) => {
+            let size = match (*size, sizes) {
+                (None, Sizes::Told) => told_size(&requirement.key, sha256.as_ref(), candidates, origins).await,
+                (size, _) => size,
+            };
             let wanted = file::Wanted {
                 key: &requirement.key,
                 file_name,
                 sha256: *sha256,
-                size: *size,
+                size,
                 checksum_url: checksum_url.as_deref(),
             };
             let locked = file::lock(&wanted, candidates, checksum, origins).await?;
@@ -122,6 +141,17 @@ async fn lock_item(resolved: &Resolved, origins: &Origins) -> Result<LockItem, B
                 trust = Trust::Mirror;
             }
             locked.content
+        }
+        (Source::Chart { chart: source }, candidates) => {
+            let locked = chart::lock(&requirement.key, source, candidates, origins).await?;
+            trust = locked.trust;
+            let file_name = kubexm_manifests::chart::file_name(&requirement.key);
+            Content::File { file_name, digest: locked.digest, size: locked.size }
+        }
+        (Source::LocalYaml { path }, _) => {
+            let locked = chart::lock_yaml(&requirement.key, path, origins).await?;
+            let file_name = kubexm_manifests::chart::file_name(&requirement.key);
+            Content::File { file_name, digest: locked.digest, size: locked.size }
         }
         (Source::LocalFile { path }, _) => {
             let (digest, size) = blocking(origins, {
@@ -158,8 +188,28 @@ async fn lock_item(resolved: &Resolved, origins: &Origins) -> Result<LockItem, B
     })
 }
 
+/// What an origin says of a file's size; what is in the cache needs no asking.
+async fn told_size(
+    key: &ArtifactKey,
+    sha256: Option<&Digest>,
+    candidates: &[FileCandidate],
+    origins: &Origins,
+) -> Option<u64> {
+    if let Some(size) = sha256.and_then(|digest| origins.store.size(digest)) {
+        return Some(size);
+    }
+    for candidate in candidates {
+        if let Ok(size) = probe::file(key, candidate, origins).await
+            && size.is_some()
+        {
+            return size;
+        }
+    }
+    None
+}
+
 /// Copying into the store is disk work and stays off the async threads.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     origins: &Origins,
     work: impl FnOnce(&kubexm_transport::Store) -> Result<T, BuildError> + Send + 'static,
 ) -> Result<T, BuildError> {

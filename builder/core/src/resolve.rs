@@ -1,6 +1,6 @@
 //! Requirements → Resolution: where each artifact may be fetched in this zone. Pure.
 
-use kubexm_manifests::requirements::Source;
+use kubexm_manifests::requirements::{ChartSource, Source};
 use kubexm_manifests::{Requirement, Requirements, Zone};
 use kubexm_transport::{FileCandidate, ImageCandidate};
 
@@ -38,8 +38,27 @@ pub enum Candidates {
     },
     /// An image.
     Image(Vec<ImageCandidate>),
+    /// A chart: its repository's index, or its repository in a registry.
+    Chart(ChartCandidates),
     /// On this machine.
     Local,
+}
+
+/// Where a chart is asked for, in order.
+#[derive(Clone, Debug)]
+pub enum ChartCandidates {
+    /// The index.yaml of a repository, and what rewrites the addresses that it names.
+    Repository {
+        /// Of the index.
+        index: Vec<FileCandidate>,
+        /// For the chart's own address.
+        zone: Zone,
+    },
+    /// Of a registry.
+    Oci {
+        /// Of the repository.
+        repositories: Vec<ImageCandidate>,
+    },
 }
 
 impl Candidates {
@@ -48,6 +67,10 @@ impl Candidates {
         match self {
             Self::File { file, .. } => file.iter().map(|c| c.url.clone()).collect(),
             Self::Image(images) => images.iter().map(|c| format!("{}/{}", c.registry, c.repository)).collect(),
+            Self::Chart(ChartCandidates::Repository { index, .. }) => index.iter().map(|c| c.url.clone()).collect(),
+            Self::Chart(ChartCandidates::Oci { repositories }) => {
+                repositories.iter().map(|c| format!("oci://{}/{}", c.registry, c.repository)).collect()
+            }
             Self::Local => Vec::new(),
         }
     }
@@ -58,17 +81,7 @@ pub fn resolve(requirements: &Requirements, zone: &Zone) -> Resolution {
     let items = requirements
         .items
         .iter()
-        .map(|requirement| {
-            let candidates = match &requirement.source {
-                Source::File { url, checksum_url, .. } => Candidates::File {
-                    file: files(zone, url),
-                    checksum: checksum_url.as_deref().map(|url| files(zone, url)).unwrap_or_default(),
-                },
-                Source::Image { reference, .. } => Candidates::Image(images(zone, reference)),
-                Source::LocalFile { .. } | Source::LocalImage { .. } | Source::Installer => Candidates::Local,
-            };
-            Resolved { requirement: requirement.clone(), candidates }
-        })
+        .map(|requirement| Resolved { requirement: requirement.clone(), candidates: candidates(requirement, zone) })
         .collect();
     Resolution {
         name: requirements.name.clone(),
@@ -78,14 +91,47 @@ pub fn resolve(requirements: &Requirements, zone: &Zone) -> Resolution {
     }
 }
 
-fn files(zone: &Zone, url: &str) -> Vec<FileCandidate> {
+/// Where one artifact may be fetched.
+pub fn candidates(requirement: &Requirement, zone: &Zone) -> Candidates {
+    match &requirement.source {
+        Source::File { url, sha256, checksum_url, .. } => Candidates::File {
+            file: files(zone, url),
+            // A pinned digest needs nobody to say it.
+            checksum: match sha256 {
+                Some(_) => Vec::new(),
+                None => checksum_url.as_deref().map(|url| files(zone, url)).unwrap_or_default(),
+            },
+        },
+        Source::Image { reference, .. } => Candidates::Image(images(zone, reference)),
+        Source::Chart { chart } => chart_candidates(chart, zone),
+        Source::LocalFile { .. } | Source::LocalImage { .. } | Source::LocalYaml { .. } | Source::Installer => {
+            Candidates::Local
+        }
+    }
+}
+
+fn chart_candidates(chart: &ChartSource, zone: &Zone) -> Candidates {
+    match chart {
+        ChartSource::Repository { url, .. } => Candidates::Chart(ChartCandidates::Repository {
+            index: files(zone, &format!("{}/index.yaml", url.trim_end_matches('/'))),
+            zone: zone.clone(),
+        }),
+        ChartSource::Oci { reference, .. } => {
+            let name = reference.strip_prefix("oci://").unwrap_or(reference);
+            Candidates::Chart(ChartCandidates::Oci { repositories: images(zone, name) })
+        }
+        ChartSource::Path { .. } => Candidates::Local,
+    }
+}
+
+pub(crate) fn files(zone: &Zone, url: &str) -> Vec<FileCandidate> {
     zone.files(url)
         .into_iter()
         .map(|c| FileCandidate { plain_http_allowed: c.plain_http, url: c.url, ca_file: c.ca_file })
         .collect()
 }
 
-fn images(zone: &Zone, reference: &str) -> Vec<ImageCandidate> {
+pub(crate) fn images(zone: &Zone, reference: &str) -> Vec<ImageCandidate> {
     zone.images(reference)
         .into_iter()
         .map(|c| {

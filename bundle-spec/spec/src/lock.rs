@@ -102,6 +102,14 @@ impl Lock {
 }
 
 impl LockItem {
+    /// The digest that names it: of the file, or of what the image's tag points at.
+    pub const fn digest(&self) -> Digest {
+        match &self.content {
+            Content::File { digest, .. } => *digest,
+            Content::Image { target, .. } => target.digest,
+        }
+    }
+
     /// Every blob of the item with its size in bytes; shared ones appear in each item that uses them.
     pub fn blobs(&self) -> Vec<(Digest, u64)> {
         match &self.content {

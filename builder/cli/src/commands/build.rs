@@ -4,18 +4,17 @@ use std::path::PathBuf;
 
 use kubexm_archive::{Bundle, Options};
 use kubexm_builder::build::{Request, build};
-use kubexm_builder::resolve;
-use kubexm_manifests::{Requirements, Source, Zone};
+use kubexm_manifests::Requirements;
 use kubexm_spec::event::EventKind;
-use kubexm_spec::{Cluster, ExitCode, names};
-use kubexm_terminal::{Display, Failure, Mode, bytes};
-use serde_json::json;
+use kubexm_spec::{Cluster, ExitCode, Lock, names};
+use kubexm_terminal::{Display, Failure, bytes};
 
+use super::dry_run::{self, How};
 use super::fetching::{self, Fetching};
 use super::hand_over;
 use super::signing_key::KeyArgs;
 use super::what::{Needed, What};
-use super::{input, network, size, written};
+use super::{input, lockfile, network, size, written};
 
 /// Resolve, lock, fetch and pack everything a cluster needs into one file
 ///
@@ -25,6 +24,8 @@ use super::{input, network, size, written};
 ///   kubexm-bundle build -f cluster.yaml
 ///   kubexm-bundle build --kubernetes v1.34.4 --zone cn
 ///   kubexm-bundle build -f cluster.yaml --dry-run            # what would go in; needs no network
+///   kubexm-bundle build -f cluster.yaml --locked             # just what cluster.lock.json says (see lock --help)
+///   kubexm-bundle build -f cluster.yaml --images-from list.txt
 ///   kubexm-bundle build -f cluster.yaml --split 4095M        # for a FAT32 stick
 ///   kubexm-bundle build -f cluster.yaml --split 4095M --hand-over carry --key release.key
 ///   kubexm-bundle build -f cluster.yaml --base inventory.json -o site-delta.tar.zst
@@ -54,20 +55,32 @@ pub struct Args {
     hand_over: Option<PathBuf>,
     #[command(flatten)]
     key: KeyArgs,
-    /// Only show what would go in, and from where
+    /// Build just what the lock says; refused when cluster.yaml or catalogue need anything else now
+    #[arg(long)]
+    locked: bool,
+    /// The lock, with --locked [default: cluster.lock.json beside cluster.yaml, by its name]
+    #[arg(long, value_name = "FILE", requires = "locked")]
+    lock: Option<PathBuf>,
+    /// Only show what would go in, how large it is, and from where
     #[arg(long)]
     dry_run: bool,
+    /// With --dry-run: ask the origins for sizes that are not known here
+    #[arg(long, requires = "dry_run")]
+    sizes: bool,
     /// One JSON event a line; with --dry-run one JSON document
     #[arg(long)]
     pub json: bool,
 }
 
 pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
-    let Needed { cluster_yaml, cluster, catalogue, zone, warning, requirements } = args.what.read()?;
+    let needed = args.what.read()?;
+    let locked = args.locked()?;
     if args.dry_run {
-        return dry_run(&requirements, &zone, warning, display);
+        let how = How { ask: args.sizes, locked: locked.as_ref(), fetching: &args.fetching };
+        return dry_run::run(&needed, &how, display);
     }
-    warn(warning, display);
+    needed.tell(display);
+    let Needed { cluster_yaml, cluster, catalogue, zone, requirements, .. } = needed;
     let target = args.output.clone().unwrap_or_else(|| default_name(&cluster, &requirements));
     written::writable_as(&target, args.split)?;
     written::apart(&target, &inputs(&args))?;
@@ -93,6 +106,7 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         cluster_yaml: &cluster_yaml,
         catalogue: &catalogue,
         zone: &zone,
+        locked: locked.as_ref(),
         target: &target,
         jobs: args.fetching.jobs.into(),
         options: Options { level: args.level, split: args.split, ..Options::default() },
@@ -100,8 +114,8 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         tool: concat!("kubexm-bundle ", env!("CARGO_PKG_VERSION")),
     };
     let runtime = fetching::runtime()?;
-    let built = build(&request, &origins, runtime.handle(), &|kind| display.emit(kind))
-        .map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+    let built =
+        build(&request, &origins, runtime.handle(), &|kind| display.emit(kind)).map_err(|e| lockfile::failure(&e))?;
     let mut data = written::data(&built.written);
     data["artifacts"] = built.lock.items.len().into();
     let volumes = match built.written.files.len() {
@@ -126,77 +140,31 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
     Ok(())
 }
 
+impl Args {
+    fn locked(&self) -> Result<Option<Lock>, Failure> {
+        if !self.locked {
+            return Ok(None);
+        }
+        lockfile::read(&self.lock_path()).map(Some)
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.lock.clone().unwrap_or_else(|| lockfile::default_path(self.what.file.as_deref()))
+    }
+}
+
 /// Files on this machine that are read: a base above all, whose default name may be that of what is built.
 fn inputs(args: &Args) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = args.what.files().chain(&args.fetching.installer).cloned().collect();
+    if args.locked {
+        files.push(args.lock_path());
+    }
     if let Some(base) = args.base.as_ref().filter(|base| network::is_address(base).is_none()) {
         files.push(base.clone());
         // What is no bundle is a text, and read as that; what cannot be read is told then.
         files.extend(Bundle::open(base).map(|base| base.files()).unwrap_or_default());
     }
     files
-}
-
-fn warn(warning: Option<String>, display: &Display) {
-    if let Some(text) = warning {
-        display.emit(EventKind::Warning { text });
-    }
-}
-
-fn dry_run(
-    requirements: &Requirements,
-    zone: &Zone,
-    warning: Option<String>,
-    display: &Display,
-) -> Result<(), Failure> {
-    let resolution = resolve::resolve(requirements, zone);
-    if display.mode() == Mode::Json {
-        let items: Vec<_> = resolution
-            .items
-            .iter()
-            .map(|item| {
-                let needed = &item.requirement;
-                json!({
-                    "key": needed.key, "platform": needed.platform, "version": needed.version, "trust": needed.trust,
-                    "because": needed.because, "optional": needed.optional, "size": size(&needed.source),
-                    "sources": item.candidates.addresses(),
-                })
-            })
-            .collect();
-        display.answer(
-            &json!({
-                "schema": "kubexm.io/dry-run/v1", "name": resolution.name, "kubernetes": resolution.kubernetes,
-                "zone": resolution.zone, "items": items,
-                "warnings": warning.into_iter().collect::<Vec<_>>(),
-            })
-            .to_string(),
-        );
-        return Ok(());
-    }
-    warn(warning, display);
-    let mut known = 0;
-    for item in &resolution.items {
-        let needed = &item.requirement;
-        let size = size(&needed.source);
-        known += size.unwrap_or(0);
-        let size = size.map_or_else(|| "size unknown".to_owned(), bytes);
-        let address = item.candidates.addresses().into_iter().next().unwrap_or_else(|| "this machine".to_owned());
-        display.answer(&format!(
-            "{:32} {:16} {size:>14}  {:10} {address}",
-            needed.key.to_string(),
-            needed.version,
-            needed.trust.to_string()
-        ));
-    }
-    display.answer(&format!("{} artifacts; {} of sizes known before fetching", resolution.items.len(), bytes(known)));
-    Ok(())
-}
-
-fn size(source: &Source) -> Option<u64> {
-    match source {
-        Source::File { size, .. } => *size,
-        _ => None,
-    }
 }
 
 /// `<name>-<kubernetes version>-<arches>.tar.zst`.

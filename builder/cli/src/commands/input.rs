@@ -24,6 +24,9 @@ pub fn cluster(file: Option<&Path>, kubernetes: Option<&str>) -> Result<(String,
         .map_err(|problems| Failure::new(problems.exit_code(), format!("{name} has problems:\n{problems}")))?;
     if let Some(folder) = file.and_then(Path::parent) {
         place(&mut cluster.bundle, folder)?;
+        for addon in cluster.addons.iter_mut().chain(&mut cluster.bundle.extra_charts) {
+            place_addon(addon, folder)?;
+        }
     }
     Ok((text, cluster))
 }
@@ -46,6 +49,17 @@ fn place(bundle: &mut cluster::Bundle, folder: &Path) -> Result<(), Failure> {
         if path.exists() {
             *zone = path.to_string_lossy().into_owned();
         }
+    }
+    Ok(())
+}
+
+/// The same for an add-on's source and values.
+fn place_addon(addon: &mut cluster::Addon, folder: &Path) -> Result<(), Failure> {
+    if let cluster::AddonSource::Path { path } = &mut addon.source {
+        *path = home::resolve(path, folder)?;
+    }
+    if let Some(path) = &mut addon.values_file {
+        *path = home::resolve(path, folder)?;
     }
     Ok(())
 }
@@ -126,39 +140,7 @@ pub fn catalogue(overlays: &[PathBuf]) -> Result<Catalogue, Failure> {
     })
 }
 
-/// `--zone`, then the environment, then `spec.bundle.zone`, then `global`; and a warning about where it was said.
-pub fn zone(named: Option<&str>, cluster: &Cluster) -> Result<(Zone, Option<String>), Failure> {
-    let (name, warning) = named
-        .map(|name| (name.to_owned(), None))
-        .or_else(home::zone)
-        .or_else(|| Some((cluster.bundle.zone.clone()?, None)))
-        .unwrap_or_else(|| ("global".to_owned(), None));
-    Ok((read_zone(&name)?, warning))
-}
-
-fn read_zone(name: &str) -> Result<Zone, Failure> {
-    if let Some(zone) = Zone::builtin(name) {
-        return Ok(zone);
-    }
-    let path = Path::new(name);
-    if !path.exists() {
-        return Err(Failure::new(
-            ExitCode::Config,
-            format!(
-                "zone {name:?} is neither a known zone ({}) nor a file: check its spelling, or give the path of a zone file",
-                Zone::builtin_names().join(", ")
-            ),
-        ));
-    }
-    let mut zone = Zone::parse(&read(path)?).map_err(|problems| {
-        Failure::new(problems.exit_code(), format!("{} has problems:\n{problems}", path.display()))
-    })?;
-    for ca_file in zone.rules.iter_mut().filter_map(|rule| rule.ca_file.as_mut()) {
-        *ca_file = home::resolve(ca_file, path.parent().unwrap_or(Path::new("")))?;
-    }
-    Ok(zone)
-}
-
-fn read(path: &Path) -> Result<String, Failure> {
+/// The text of a file of the user.
+pub fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|e| unreadable(path, &e))
 }

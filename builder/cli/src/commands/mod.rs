@@ -1,18 +1,24 @@
 //! One file per verb: arguments and `run`; the doc comment of the arguments is the help.
 
 mod build;
+mod cache;
 mod cat;
 mod copy;
 mod diff;
+mod dry_run;
+mod explain;
 mod extract;
 mod fetching;
 mod hand_over;
+mod import;
 mod init;
 mod input;
 mod inspect;
 mod join;
 mod keygen;
 mod list;
+mod lock;
+mod lockfile;
 mod merge;
 mod network;
 mod provenance;
@@ -23,9 +29,11 @@ mod sign;
 mod signing_key;
 mod size;
 mod trust;
+mod update;
 mod verify;
 mod what;
 mod written;
+mod zone;
 
 use clap::{Parser, Subcommand};
 use kubexm_spec::ExitCode;
@@ -45,6 +53,12 @@ pub struct Cli {
 pub enum Verb {
     Init(init::Args),
     Build(build::Args),
+    Lock(lock::Args),
+    Update(update::Args),
+    Explain(explain::Args),
+    Zone(zone::Args),
+    Import(import::Args),
+    Cache(cache::Args),
     Verify(verify::Args),
     Keygen(keygen::Args),
     Sign(sign::Args),
@@ -71,6 +85,12 @@ impl Verb {
         match self {
             Self::Init(_) | Self::Cat(_) | Self::Sbom(_) | Self::Provenance(_) => false,
             Self::Build(args) => args.json,
+            Self::Lock(args) => args.json,
+            Self::Update(args) => args.json,
+            Self::Explain(args) => args.json,
+            Self::Zone(args) => args.json(),
+            Self::Import(args) => args.json,
+            Self::Cache(args) => args.json(),
             Self::Verify(args) => args.json,
             Self::Keygen(args) => args.json,
             Self::Sign(args) => args.json,
@@ -97,6 +117,12 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
     network::explained(match cli.verb {
         Verb::Init(args) => init::run(&args, display),
         Verb::Build(args) => build::run(args, display),
+        Verb::Lock(args) => lock::run(&args, display),
+        Verb::Update(args) => update::run(&args, display),
+        Verb::Explain(args) => explain::run(&args, display),
+        Verb::Zone(args) => zone::run(&args, display),
+        Verb::Import(args) => import::run(&args, display),
+        Verb::Cache(args) => cache::run(&args, display),
         Verb::Verify(args) => verify::run(&args, display),
         Verb::Keygen(args) => keygen::run(&args, display),
         Verb::Sign(args) => sign::run(&args, display),

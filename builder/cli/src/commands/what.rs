@@ -2,11 +2,15 @@
 
 use std::path::PathBuf;
 
+use kubexm_builder::images_list;
 use kubexm_manifests::{Catalogue, Requirements, Zone, require};
-use kubexm_spec::Cluster;
-use kubexm_terminal::Failure;
+use kubexm_spec::cluster::ExtraImage;
+use kubexm_spec::event::EventKind;
+use kubexm_spec::{Cluster, ExitCode, built};
+use kubexm_terminal::{Display, Failure};
 
 use super::input;
+use super::zone::choice;
 
 /// cluster.yaml, the zone and the catalogue.
 #[derive(Clone, Debug, clap::Args)]
@@ -23,20 +27,25 @@ pub struct What {
     /// Catalogue overlay with own versions, builds and digests; may be given several times
     #[arg(long, value_name = "FILE")]
     pub catalogue: Vec<PathBuf>,
+    /// List of images beyond those of cluster.yaml, one a line with # comments; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub images_from: Vec<PathBuf>,
 }
 
 /// What is needed, read and computed; nothing was fetched.
 pub struct Needed {
     /// The bytes of cluster.yaml.
     pub cluster_yaml: String,
-    /// Parsed from them, its paths made ready to be opened.
+    /// Parsed from them, its paths made ready to be opened, with the images of lists.
     pub cluster: Cluster,
     /// With overlays.
     pub catalogue: Catalogue,
     /// The zone that holds.
     pub zone: Zone,
+    /// What people should mend.
+    pub warnings: Vec<String>,
     /// What people should know before anything is done.
-    pub warning: Option<String>,
+    pub notes: Vec<String>,
     /// Everything, per platform.
     pub requirements: Requirements,
 }
@@ -44,15 +53,52 @@ pub struct Needed {
 impl What {
     /// Reads the files and computes what is needed.
     pub fn read(&self) -> Result<Needed, Failure> {
-        let (cluster_yaml, cluster) = input::cluster(self.file.as_deref(), self.kubernetes.as_deref())?;
+        let (cluster_yaml, mut cluster) = input::cluster(self.file.as_deref(), self.kubernetes.as_deref())?;
+        self.add_images(&mut cluster)?;
         let catalogue = input::catalogue(&self.catalogue)?;
-        let (zone, warning) = input::zone(self.zone.as_deref(), &cluster)?;
+        let choice::Choice { zone, mut warnings, notes, .. } = choice::choose(self.zone.as_deref(), Some(&cluster))?;
+        warnings.extend(built::check(&cluster).iter().map(|row| format!("kubexm-install refuses this cluster: {row}")));
         let requirements = require(&cluster, &catalogue).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-        Ok(Needed { cluster_yaml, cluster, catalogue, zone, warning, requirements })
+        Ok(Needed { cluster_yaml, cluster, catalogue, zone, warnings, notes, requirements })
     }
 
     /// The files on this machine that are read.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        self.file.iter().chain(&self.catalogue)
+        self.file.iter().chain(&self.catalogue).chain(&self.images_from)
+    }
+
+    /// Images of lists count as `spec.bundle.extraImages`.
+    fn add_images(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+        for path in &self.images_from {
+            let names = images_list::parse(&input::read(path)?).map_err(|bad| {
+                let lines: Vec<String> = bad.iter().map(|bad| format!("line {}: {}", bad.line, bad.problem)).collect();
+                let text = format!("{} is no list of images:\n{}", path.display(), lines.join("\n"));
+                Failure::new(ExitCode::Config, text)
+            })?;
+            let images = &mut cluster.bundle.extra_images;
+            for name in names {
+                if !images.iter().any(|image| image.name == name) {
+                    images.push(ExtraImage { name, from: None });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Needed {
+    /// Warnings and notes, for people.
+    pub fn tell(&self, display: &Display) {
+        tell(&self.warnings, &self.notes, display);
+    }
+}
+
+/// Warnings and notes, for people.
+pub fn tell(warnings: &[String], notes: &[String], display: &Display) {
+    for text in warnings {
+        display.emit(EventKind::Warning { text: text.clone() });
+    }
+    for text in notes {
+        display.emit(EventKind::Note { text: text.clone() });
     }
 }

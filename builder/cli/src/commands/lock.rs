@@ -1,0 +1,91 @@
+//! `kubexm-bundle lock`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use kubexm_builder::lock::{Sizes, check_local, lock};
+use kubexm_builder::resolve::resolve;
+use kubexm_spec::event::EventKind;
+use kubexm_spec::{ExitCode, Lock};
+use kubexm_terminal::{Display, Failure, bytes};
+use serde_json::json;
+
+use super::fetching::{self, Fetching};
+use super::what::What;
+use super::{lockfile, written};
+
+/// Write down every artifact by digest, so that a build is the same for everybody
+///
+/// The lock is a text for version control: one field a line, items in a stable order, so that a merge
+/// request shows what changes. `build --locked` builds just what it says; `update` renews it, whole or
+/// item by item. Why each digest is believed is said of each item:
+///   pinned             the catalogue that kubexm-bundle was released with has the digest
+///   overlay            a catalogue overlay of yours has it
+///   upstream-checksum  upstream publishes it beside the file
+///   mirror             only a mirror has answered for it
+///   oci-digest         the registry answered the tag with it
+///   gpg, pinned-sha256 metadata of a package repository that is signed, or pinned, has it
+///   user, self-built   you gave it, or it is this very program
+///
+/// Sizes that the catalogue lacks are asked by HEAD; what has no digest before it is fetched is fetched.
+///
+/// Examples:
+///   kubexm-bundle lock -f cluster.yaml                    # writes cluster.lock.json
+///   kubexm-bundle lock -f cluster.yaml --zone cn -o cn.lock.json
+///   kubexm-bundle build -f cluster.yaml --locked
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(flatten)]
+    what: What,
+    /// The lock's file [default: cluster.lock.json beside cluster.yaml, by its name]
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    fetching: Fetching,
+    /// One JSON event a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+    let needed = args.what.read()?;
+    let target = args.output.clone().unwrap_or_else(|| lockfile::default_path(args.what.file.as_deref()));
+    written::writable(&target)?;
+    let read: Vec<PathBuf> = args.what.files().cloned().collect();
+    written::apart(&target, &read)?;
+    needed.tell(display);
+    let resolution = resolve(&needed.requirements, &needed.zone);
+    let origins = args.fetching.origins()?;
+    let build = |e| lockfile::failure(&e);
+    check_local(&resolution, &origins).map_err(build)?;
+    display.emit(EventKind::Phase { name: "lock".to_owned() });
+    let jobs = args.fetching.jobs.into();
+    let report = |kind| display.emit(kind);
+    let locked =
+        fetching::runtime()?.block_on(lock(&resolution, &origins, Sizes::Told, jobs, &report)).map_err(build)?;
+    lockfile::write(&target, &locked)?;
+    if !args.json {
+        locked.items.iter().for_each(|item| display.answer(&lockfile::line(item)));
+    }
+    let total: u64 = locked.blobs().values().sum();
+    display.emit(EventKind::Result {
+        ok: true,
+        exit_code: ExitCode::Ok.code(),
+        summary: format!("{} ({} artifacts, {})", target.display(), locked.items.len(), bytes(total)),
+        data: Some(json!({
+            "file": target, "zone": locked.zone, "kubernetes": locked.kubernetes,
+            "artifacts": locked.items.len(), "bytes": total, "trust": trust(&locked),
+        })),
+    });
+    Ok(())
+}
+
+/// How many items are believed for which reason.
+fn trust(lock: &Lock) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for item in &lock.items {
+        *counts.entry(item.trust.to_string()).or_default() += 1;
+    }
+    counts
+}

@@ -1,0 +1,118 @@
+//! `kubexm-bundle update`.
+
+use std::path::PathBuf;
+
+use kubexm_builder::drift::drift;
+use kubexm_builder::lock::{Sizes, check_local, lock};
+use kubexm_builder::resolve::resolve;
+use kubexm_builder::update::{all, changes, chosen, merged, only};
+use kubexm_spec::event::EventKind;
+use kubexm_spec::{ExitCode, Lock};
+use kubexm_terminal::{Display, Failure};
+use serde_json::json;
+
+use super::fetching::{self, Fetching};
+use super::lockfile;
+use super::what::{Needed, What};
+
+/// Lock anew: everything, or just the items that are named
+///
+/// Items are named as `explain` names them: by key (image/pause), name (kubeadm), or image
+/// (quay.io/cilium/cilium). The others stay as they are, byte for byte. What changes is printed.
+///
+/// Examples:
+///   kubexm-bundle update -f cluster.yaml                  # everything
+///   kubexm-bundle update -f cluster.yaml kubelet kubeadm
+///   kubexm-bundle update -f cluster.yaml --dry-run docker.io/library/busybox
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Items to lock anew; without any, all of them
+    #[arg(value_name = "ITEM")]
+    items: Vec<String>,
+    #[command(flatten)]
+    what: What,
+    /// The lock [default: cluster.lock.json beside cluster.yaml, by its name]
+    #[arg(long, value_name = "FILE")]
+    lock: Option<PathBuf>,
+    #[command(flatten)]
+    fetching: Fetching,
+    /// Only show what would change
+    #[arg(long)]
+    dry_run: bool,
+    /// One JSON event a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+    let path = args.lock.clone().unwrap_or_else(|| lockfile::default_path(args.what.file.as_deref()));
+    let old = lockfile::read(&path)?;
+    let needed = args.what.read()?;
+    needed.tell(display);
+    let new = renewed(args, &needed, &old, display)?;
+    let changed = changes(&old, &new);
+    if new != old && !args.dry_run {
+        lockfile::write(&path, &new)?;
+    }
+    if !args.json {
+        changed.iter().for_each(|changed| display.answer(&lockfile::changed_line(changed)));
+    }
+    let left = drift(&needed.requirements, &new);
+    if !left.is_empty() {
+        let lines: Vec<String> = left.iter().map(|difference| format!("\n- {difference}")).collect();
+        let text = format!(
+            "{} things still differ from what is needed; name them too, or nothing:{}",
+            left.len(),
+            lines.concat()
+        );
+        display.emit(EventKind::Warning { text });
+    }
+    let would = if args.dry_run { " would change" } else { " changed" };
+    display.emit(EventKind::Result {
+        ok: true,
+        exit_code: ExitCode::Ok.code(),
+        summary: format!("{}: {} of {} items{would}", path.display(), changed.len(), new.items.len()),
+        data: Some(json!({
+            "file": path, "written": new != old && !args.dry_run,
+            "changed": changed.iter().map(lockfile::changed_value).collect::<Vec<_>>(),
+            "artifacts": new.items.len(), "differences": left,
+        })),
+    });
+    Ok(())
+}
+
+fn renewed(args: &Args, needed: &Needed, old: &Lock, display: &Display) -> Result<Lock, Failure> {
+    let whole = resolve(&needed.requirements, &needed.zone);
+    let keys = match args.items.as_slice() {
+        [] => None,
+        words => Some(chosen(words, &needed.requirements, old).map_err(|(word, near)| unknown(&word, &near))?),
+    };
+    if keys.is_some() && old.zone != whole.zone {
+        let (was, now) = (&old.zone, &whole.zone);
+        let text =
+            format!("the lock was made in zone {was}, and this is {now}: give --zone {was}, or update all items");
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
+    let resolution = match &keys {
+        Some(keys) => only(&whole, keys),
+        None => whole,
+    };
+    let origins = args.fetching.origins()?;
+    let build = |e| lockfile::failure(&e);
+    check_local(&resolution, &origins).map_err(build)?;
+    display.emit(EventKind::Phase { name: "lock".to_owned() });
+    let jobs = args.fetching.jobs.into();
+    let report = |kind| display.emit(kind);
+    let new = fetching::runtime()?.block_on(lock(&resolution, &origins, Sizes::Told, jobs, &report)).map_err(build)?;
+    Ok(match keys {
+        Some(keys) => merged(old, &new, &keys, &needed.requirements),
+        None => all(old, new),
+    })
+}
+
+/// A name that stands for nothing, with the nearest ones.
+pub fn unknown(word: &str, near: &[String]) -> Failure {
+    let near = if near.is_empty() { String::new() } else { format!("; the nearest are {}", near.join(", ")) };
+    Failure::new(ExitCode::UnknownVersion, format!("nothing here is called {word:?}{near}"))
+}

@@ -1,0 +1,57 @@
+//! `kubexm-bundle zone`.
+
+mod check;
+pub mod choice;
+mod show;
+
+use clap::Subcommand;
+use kubexm_terminal::{Display, Failure};
+
+/// Show the zone that holds, and look for holes in it before a long build
+///
+/// A zone says where to ask instead of the origins: mirrors of a country, or an inside mirror.
+/// It is named by --zone, then KMZONE, then spec.bundle.zone; it is `global`, `cn`, or the path of
+/// a zone file:
+///
+///   name: inside
+///   rules:                                     # every rule that matches is tried, in this order
+///   - match: github.com                        # an origin host, or host and path
+///     to: [https://nexus.example/github.com]   # what takes its place, in order
+///   - match: registry.k8s.io
+///     to: [nexus.example:5000/k8s]
+///     only: true                               # the origin itself is not asked
+///     plainHttp: false
+///     caFile: inside-ca.pem                    # relative to the zone file
+///
+/// Examples:
+///   kubexm-bundle zone show --zone cn
+///   kubexm-bundle zone check -f cluster.yaml --zone inside.yaml
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Check(check::Args),
+    Show(show::Args),
+}
+
+impl Args {
+    /// Whether a machine reads.
+    pub fn json(&self) -> bool {
+        match &self.verb {
+            Verb::Check(args) => args.json,
+            Verb::Show(args) => args.json,
+        }
+    }
+}
+
+pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+    match &args.verb {
+        Verb::Check(args) => check::run(args, display),
+        Verb::Show(args) => show::run(args, display),
+    }
+}

@@ -1,0 +1,271 @@
+//! Harbor's offline installer carries its images itself, as one `docker save` inside its archive
+//! (goharbor/harbor, `make package_offline`). What is in there is read once it is here and held against the catalogue's list.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+
+use flate2::read::MultiGzDecoder;
+use kubexm_manifests::{Catalogue, Requirements};
+use kubexm_spec::event::EventKind;
+use kubexm_spec::lock::Content;
+use kubexm_spec::{ArtifactKey, Digest, ExitCode, Lock, Program, Reference};
+use kubexm_transport::Store;
+use serde::Deserialize;
+
+use crate::{BuildError, Report};
+
+/// The most bytes of the installer, unpacked; the real ones have less than one GiB.
+const INSTALLER_LIMIT: u64 = 8 << 30;
+/// The most bytes of the images inside, unpacked; the real ones have some two GiB.
+const IMAGES_LIMIT: u64 = 32 << 30;
+/// The most bytes of the list.
+const LIST_LIMIT: u64 = 1 << 20;
+/// The most members of either archive.
+const MEMBERS_LIMIT: usize = 100_000;
+
+/// An installer that cannot be used.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{item}: it is no offline installer of Harbor: {problem}")]
+pub struct HarborError {
+    /// The artifact's key and platform.
+    pub item: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl HarborError {
+    /// The exit code of a program that ends with it.
+    pub const fn exit_code(&self) -> ExitCode {
+        ExitCode::OriginMismatch
+    }
+}
+
+/// What an installer has and the catalogue does not list, and the other way round.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Differences {
+    /// In the archive, and in no list.
+    pub unlisted: Vec<String>,
+    /// In the list, and not in the archive.
+    pub absent: Vec<String>,
+}
+
+impl Differences {
+    /// Whether archive and list are one.
+    pub fn is_empty(&self) -> bool {
+        self.unlisted.is_empty() && self.absent.is_empty()
+    }
+}
+
+/// Holds every installer of a lock that is in the store against the catalogue; differences are told as warnings, since the
+/// archive is what its digest says and carries what it carries.
+pub fn check(
+    lock: &Lock,
+    requirements: &Requirements,
+    catalogue: &Catalogue,
+    store: &Store,
+    report: Report<'_>,
+) -> Result<(), BuildError> {
+    let versions = requirements.versions.as_ref().map(|versions| &versions.features);
+    for item in lock.items.iter().filter(|item| item.key == ArtifactKey::Binary(Program::Harbor)) {
+        let Content::File { digest, .. } = &item.content else { continue };
+        if !store.contains(digest) {
+            continue;
+        }
+        let found = listed(digest, store)
+            .map_err(|problem| BuildError::Harbor(HarborError { item: item.name(), problem }))?;
+        let feature = catalogue.features.values().find(|feature| feature.inside.as_deref() == Some("harbor"));
+        let version = feature.and_then(|feature| versions?.get(&feature.name));
+        let (Some(feature), Some(version)) = (feature, version) else { continue };
+        let differences = compare(&found, &feature.references(version));
+        if !differences.is_empty() {
+            report(EventKind::Warning { text: text(&item.name(), version, &differences) });
+        }
+    }
+    Ok(())
+}
+
+fn text(item: &str, version: &str, differences: &Differences) -> String {
+    let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    format!(
+        "{item}: the images in the installer are not those that the catalogue lists for Harbor {version}; in the installer only: {}; in \
+         the catalogue only: {}",
+        list(&differences.unlisted),
+        list(&differences.absent)
+    )
+}
+
+/// What the one has and the other has not.
+pub fn compare(found: &BTreeSet<String>, listed: &[String]) -> Differences {
+    let full = |name: &String| Reference::read(name).map_or_else(|| name.clone(), |name| name.to_string());
+    let listed: BTreeSet<String> = listed.iter().map(full).collect();
+    Differences {
+        unlisted: found.difference(&listed).cloned().collect(),
+        absent: listed.difference(found).cloned().collect(),
+    }
+}
+
+/// The images of an installer of the store; they are read once.
+fn listed(digest: &Digest, store: &Store) -> Result<BTreeSet<String>, String> {
+    let note = format!("harbor images {digest}");
+    if let Ok(Some(noted)) = store.noted(&note)
+        && let Ok(images) = serde_json::from_str(&noted)
+    {
+        return Ok(images);
+    }
+    let file = store.open_blob(digest).map_err(|e| e.to_string())?;
+    let found = images(io::BufReader::with_capacity(1 << 20, file))?;
+    if let Ok(text) = serde_json::to_string(&found) {
+        // What cannot be noted is read again.
+        let _ = store.note(&note, &text);
+    }
+    Ok(found)
+}
+
+#[derive(Deserialize)]
+struct Saved {
+    #[serde(rename = "RepoTags", default)]
+    tags: Option<Vec<String>>,
+}
+
+/// The images of an installer by full name, read as a stream; nothing is unpacked to the disk.
+pub fn images(installer: impl Read) -> Result<BTreeSet<String>, String> {
+    let outer = MultiGzDecoder::new(installer).take(INSTALLER_LIMIT);
+    let mut found = None;
+    each(outer, |name, entry| {
+        let file = name.rsplit('/').next().unwrap_or(name);
+        let is_images = file.starts_with("harbor.") && (file.ends_with(".tar.gz") || file.ends_with(".tgz"));
+        if is_images {
+            found = Some(saved(MultiGzDecoder::new(entry).take(IMAGES_LIMIT))?);
+        }
+        Ok(found.is_some())
+    })?;
+    found.ok_or_else(|| "it has no harbor.VERSION.tar.gz".to_owned())
+}
+
+/// What `docker save` lists in its manifest.json (docker, image/spec/v1.2: "Combined Image JSON + Filesystem Changeset Format").
+fn saved(archive: impl Read) -> Result<BTreeSet<String>, String> {
+    let mut list = None;
+    each(archive, |name, entry| {
+        if name != "manifest.json" {
+            return Ok(false);
+        }
+        let mut text = Vec::new();
+        entry.take(LIST_LIMIT + 1).read_to_end(&mut text).map_err(|e| e.to_string())?;
+        if text.len() as u64 > LIST_LIMIT {
+            return Err(format!("the list of its images has more than {LIST_LIMIT} bytes"));
+        }
+        let saved: Vec<Saved> =
+            serde_json::from_slice(&text).map_err(|e| format!("the list of its images cannot be read: {e}"))?;
+        list = Some(saved);
+        Ok(true)
+    })?;
+    let list = list.ok_or_else(|| "its images have no manifest.json".to_owned())?;
+    let mut all = BTreeSet::new();
+    for tag in list.into_iter().filter_map(|image| image.tags).flatten() {
+        let reference = Reference::read(&tag).ok_or_else(|| format!("{tag:?} in its list is no name of an image"))?;
+        all.insert(reference.to_string());
+    }
+    if all.is_empty() { Err("the list of its images is empty".to_owned()) } else { Ok(all) }
+}
+
+/// Shows the regular files of a tar archive in turn, until it was enough.
+fn each(
+    from: impl Read,
+    mut look: impl FnMut(&str, &mut dyn Read) -> Result<bool, String>,
+) -> Result<(), String> {
+    let mut archive = tar::Archive::new(from);
+    let unreadable = |e: io::Error| format!("it is no gzip-compressed tar archive: {e}");
+    for (index, entry) in archive.entries().map_err(unreadable)?.enumerate() {
+        let mut entry = entry.map_err(unreadable)?;
+        if index >= MEMBERS_LIMIT {
+            return Err(format!("it has more than {MEMBERS_LIMIT} members"));
+        }
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let name = name.strip_prefix("./").unwrap_or(&name);
+        if entry.header().entry_type().is_file() && look(name, &mut entry)? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::{Compression, write::GzEncoder};
+
+    use super::*;
+
+    fn tgz(files: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+        for (name, bytes) in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o644);
+            tar.append_data(&mut header, name, *bytes).unwrap();
+        }
+        tar.into_inner().unwrap().finish().unwrap()
+    }
+
+    /// An installer of the real one's shape (harbor-offline-installer-v2.10.2.tgz), made small.
+    fn installer(list: &str) -> Vec<u8> {
+        let images = tgz(&[("4f53cda1.json", b"{}"), ("9c27e219/layer.tar", &[7; 5000]), ("manifest.json", list.as_bytes())]);
+        tgz(&[
+            ("harbor/harbor.v2.10.2.tar.gz", &images),
+            ("harbor/prepare", b"#!/bin/bash\n"),
+            ("harbor/LICENSE", b"Apache"),
+            ("harbor/install.sh", b"#!/bin/bash\n"),
+            ("harbor/common.sh", b"#!/bin/bash\n"),
+            ("harbor/harbor.yml.tmpl", b"hostname: x\n"),
+        ])
+    }
+
+    const LIST: &str = r#"[{"Config":"4f53cda1.json","RepoTags":["goharbor/harbor-core:v2.10.2"],"Layers":["9c27e219/layer.tar"]},
+        {"Config":"1.json","RepoTags":["goharbor/nginx-photon:v2.10.2"],"Layers":[]},{"Config":"2.json","RepoTags":null}]"#;
+
+    #[test]
+    fn the_images_inside_are_those_that_the_archive_lists() {
+        let found = images(installer(LIST).as_slice()).unwrap();
+        let names = ["docker.io/goharbor/harbor-core:v2.10.2", "docker.io/goharbor/nginx-photon:v2.10.2"];
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), names);
+    }
+
+    #[test]
+    fn a_list_that_differs_from_the_archive_is_told_both_ways() {
+        let found = images(installer(LIST).as_slice()).unwrap();
+        let listed = ["goharbor/harbor-core:v2.10.2".to_owned(), "docker.io/goharbor/prepare:v2.10.2".to_owned()];
+        let differences = compare(&found, &listed);
+        assert_eq!(differences.unlisted, ["docker.io/goharbor/nginx-photon:v2.10.2"]);
+        assert_eq!(differences.absent, ["docker.io/goharbor/prepare:v2.10.2"]);
+        assert!(text("binary/harbor", "2.10.2", &differences).contains("goharbor/prepare"));
+        assert!(compare(&found, &found.iter().cloned().collect::<Vec<_>>()).is_empty());
+    }
+
+    #[test]
+    fn what_is_no_installer_is_refused_with_the_reason() {
+        let images_of = |inner: &[u8]| tgz(&[("harbor/harbor.v2.10.2.tar.gz", inner)]);
+        for (bytes, reason) in [
+            (b"<html>".to_vec(), "no gzip"),
+            (tgz(&[("harbor/install.sh", b"x")]), "no harbor.VERSION.tar.gz"),
+            (images_of(&tgz(&[("x", b"y")])), "no manifest.json"),
+            (images_of(b"no archive"), "no gzip"),
+            (installer("{}"), "cannot be read"),
+            (installer("[]"), "is empty"),
+            (installer(&" ".repeat(LIST_LIMIT as usize + 10)), "more than"),
+            (installer(r#"[{"RepoTags":["NO IMAGE"]}]"#), "no name of an image"),
+            (installer(LIST)[..600].to_vec(), "archive"),
+        ] {
+            let error = images(bytes.as_slice()).unwrap_err();
+            assert!(error.contains(reason), "{reason}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_archive_is_read_once_and_its_list_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (digest, _) = store.insert(installer(LIST).as_slice(), None).unwrap();
+        let first = listed(&digest, &store).unwrap();
+        std::fs::write(store.path(&digest), b"gone").unwrap();
+        assert_eq!(listed(&digest, &store).unwrap(), first);
+    }
+}

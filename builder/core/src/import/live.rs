@@ -1,0 +1,85 @@
+//! The images of a running cluster, from `kubectl get pods -A -o json`.
+
+use std::collections::BTreeMap;
+
+use kubexm_spec::Digest;
+use kubexm_spec::cluster::full_reference;
+use serde_json::Value;
+
+use super::yaml::{Map, cluster, text};
+use super::{ImportError, Imported, Left};
+
+/// Where a pod names containers, and where it says what became of them.
+const LISTS: [(&str, &str); 3] = [
+    ("initContainers", "initContainerStatuses"),
+    ("containers", "containerStatuses"),
+    ("ephemeralContainers", "ephemeralContainerStatuses"),
+];
+
+/// A cluster.yaml of extras with every image that a pod names, by the digest that runs where the runtime tells it.
+pub fn live(json: &[u8]) -> Result<Imported, ImportError> {
+    let value: Value = serde_json::from_slice(json).map_err(|e| ImportError::Pods(e.to_string()))?;
+    let items = match value["kind"].as_str() {
+        Some("List" | "PodList") => value["items"].as_array().cloned().unwrap_or_default(),
+        Some("Pod") => vec![value.clone()],
+        other => return Err(ImportError::Pods(format!("its kind is {}", other.unwrap_or("not given")))),
+    };
+    let (mut images, mut left) = (BTreeMap::new(), Vec::new());
+    for pod in items.iter().filter(|item| item["kind"].as_str().is_none_or(|kind| kind == "Pod")) {
+        let text = |name: &str| pod["metadata"][name].as_str().unwrap_or("?").to_owned();
+        let pod_name = format!("{}/{}", text("namespace"), text("name"));
+        for (containers, statuses) in LISTS {
+            for container in pod["spec"][containers].as_array().into_iter().flatten() {
+                let name = container["name"].as_str().unwrap_or_default();
+                let status = pod["status"][statuses].as_array().into_iter().flatten().find(|s| s["name"] == name);
+                match reference(container, status) {
+                    Ok(reference) => {
+                        images.entry(reference).or_insert(());
+                    }
+                    Err(reason) => {
+                        left.push(Left { line: 0, path: format!("{pod_name}: {containers} {name}"), reason });
+                    }
+                }
+            }
+        }
+    }
+    let extra: Vec<Map> = images
+        .into_keys()
+        .map(|name| {
+            let mut image = Map::default();
+            image.set("name", name);
+            image
+        })
+        .collect();
+    let (mut spec, mut bundle) = (Map::default(), Map::default());
+    bundle.put("extraImages", extra);
+    spec.set("bundle", bundle);
+    let cluster_yaml = text(&cluster("live-images", spec)).map_err(ImportError::Encode)?;
+    Ok(Imported { kind: "PodList".to_owned(), cluster_yaml, left })
+}
+
+/// What a container runs: the name that the pod gives, at the digest that its node reports for that repository.
+fn reference(container: &Value, status: Option<&Value>) -> Result<String, String> {
+    let image = container["image"].as_str().filter(|image| !image.is_empty()).ok_or("it names no image")?;
+    // Without a tag or digest it is `latest`, as the kubelet has it.
+    let last = image.rsplit('/').next().unwrap_or(image);
+    let named = if last.contains([':', '@']) { image.to_owned() } else { format!("{image}:latest") };
+    let full = full_reference(&named).map_err(|problem| format!("its image {problem}"))?;
+    if full.contains('@') {
+        return Ok(full);
+    }
+    // `docker-pullable://` was dockershim's; an imageID without a repository is a config, which no registry serves.
+    let id = status.and_then(|status| status["imageID"].as_str()).unwrap_or_default();
+    let id = id.split_once("://").map_or(id, |(_, rest)| rest);
+    let digest = id.split_once('@').and_then(|(name, digest)| Some((name, digest.parse::<Digest>().ok()?)));
+    let (name, _) = kubexm_spec::depot::split_reference(&full);
+    match digest {
+        Some((repository, digest)) if is_same(repository, name) => Ok(format!("{full}@{digest}")),
+        _ => Ok(full),
+    }
+}
+
+/// A node that pulled through a mirror reports the mirror's name, whose digest may be another image's.
+fn is_same(repository: &str, name: &str) -> bool {
+    full_reference(&format!("{repository}:x")).is_ok_and(|full| full == format!("{name}:x"))
+}

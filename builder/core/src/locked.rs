@@ -1,0 +1,161 @@
+//! A build from a lock: what is packed is what the lock says, byte for byte, and every difference is told.
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt, stream};
+use kubexm_manifests::requirements::Source;
+use kubexm_manifests::{Requirement, Requirements, Zone};
+use kubexm_spec::lock::{Content, LockItem};
+use kubexm_spec::{Digest, Lock};
+
+use crate::drift::{Difference, changed, drift};
+use crate::origins::{Origins, image};
+use crate::resolve::{Candidates, Resolution, Resolved, candidates};
+use crate::{BuildError, lock};
+
+/// Images of charts come where extras come.
+const CHART_STAGE: u8 = 6;
+
+/// Where the items of a lock may be had in this zone, in the lock's order; refused when cluster.yaml and catalogue need
+/// anything else. Pure.
+pub fn resolve(requirements: &Requirements, locked: &Lock, zone: &Zone) -> Result<Resolution, BuildError> {
+    let differences = drift(requirements, locked);
+    if !differences.is_empty() {
+        return Err(BuildError::Drift(differences));
+    }
+    let items = locked
+        .items
+        .iter()
+        .map(|item| {
+            let requirement = requirements
+                .items
+                .iter()
+                .find(|needed| needed.key == item.key && needed.platform == item.platform)
+                .cloned()
+                .unwrap_or_else(|| of_a_chart(item));
+            let candidates = candidates(&requirement, zone);
+            Resolved { requirement, candidates }
+        })
+        .collect();
+    let (name, kubernetes, zone) = (locked.name.clone(), locked.kubernetes.clone(), zone.name.clone());
+    Ok(Resolution { name, kubernetes, zone, items })
+}
+
+/// What only the lock knows of: an image of a chart's rendering.
+fn of_a_chart(item: &LockItem) -> Requirement {
+    let source = match &item.content {
+        Content::Image { reference, target, .. } => {
+            Source::Image { reference: reference.clone(), digest: Some(target.digest) }
+        }
+        Content::File { .. } => Source::Installer,
+    };
+    Requirement {
+        key: item.key.clone(),
+        platform: item.platform,
+        version: item.version.clone(),
+        because: "a chart's rendering names it".to_owned(),
+        optional: false,
+        role: None,
+        stage: CHART_STAGE,
+        trust: item.trust,
+        source,
+    }
+}
+
+/// Copies what is on this machine into the cache and holds it against the lock; what origins send is held against it when it
+/// comes. Every difference is told, and every failure.
+pub async fn prepare(locked: &Lock, resolution: &Resolution, origins: &Origins) -> Result<(), BuildError> {
+    let (mut differences, mut failures) = (Vec::new(), Vec::new());
+    for (item, resolved) in locked.items.iter().zip(&resolution.items) {
+        if !is_brought(item, resolved, origins)? {
+            continue;
+        }
+        match lock::lock_item(resolved, origins, lock::Sizes::Fetched).await {
+            Ok(now) => differences.extend(content_changes(item, &now.content)),
+            Err(error) => failures.push(error),
+        }
+    }
+    if !differences.is_empty() {
+        failures.push(BuildError::Drift(differences));
+    }
+    if failures.is_empty() { Ok(()) } else { Err(BuildError::from_many(failures)) }
+}
+
+/// Whether an item is brought here before anything is fetched: what is on this machine, and a chart that the cache lacks, whose
+/// address only the index of its repository tells.
+fn is_brought(item: &LockItem, resolved: &Resolved, origins: &Origins) -> Result<bool, BuildError> {
+    match (&resolved.candidates, &item.content) {
+        (Candidates::Local, _) => Ok(true),
+        (Candidates::Chart(_), Content::File { digest, size, .. }) => {
+            let fail = |source| BuildError::Fetch { item: item.name(), source: Box::new(source) };
+            Ok(!origins.store.holds(digest, *size).map_err(fail)?)
+        }
+        _ => Ok(false),
+    }
+}
+
+fn content_changes(item: &LockItem, now: &Content) -> Vec<Difference> {
+    let parts = |content: &Content| -> Vec<(&'static str, String)> {
+        match content {
+            Content::File { file_name, digest, size } => {
+                vec![("name", file_name.clone()), ("digest", digest.to_string()), ("size", size.to_string())]
+            }
+            Content::Image { reference, target, manifest, blobs } => {
+                let blobs: Vec<String> = blobs.iter().map(|blob| blob.digest.to_string()).collect();
+                vec![
+                    ("name", reference.clone()),
+                    ("digest", target.digest.to_string()),
+                    ("manifest", manifest.digest.to_string()),
+                    ("blobs", blobs.join(" ")),
+                ]
+            }
+        }
+    };
+    let (old, new) = (parts(&item.content), parts(now));
+    old.into_iter()
+        .zip(new)
+        .filter(|((_, locked), (_, now))| locked != now)
+        .map(|((field, locked), (_, now))| changed(item, field, locked, now, "this machine has"))
+        .collect()
+}
+
+/// A tag that points at something else than was locked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// With its tag.
+    pub reference: String,
+    /// What the lock has, and the bundle gets.
+    pub locked: Digest,
+    /// What the tag is now.
+    pub now: Digest,
+}
+
+/// Tags that were moved since they were locked. Whom nobody can ask is passed over: the lock has the digests, and they are
+/// what is fetched.
+pub async fn moved_tags(locked: &Lock, resolution: &Resolution, origins: &Origins, jobs: usize) -> Vec<Moved> {
+    let mut tags = BTreeMap::new();
+    for (item, resolved) in locked.items.iter().zip(&resolution.items) {
+        let (Content::Image { reference, target, .. }, Candidates::Image(candidates)) =
+            (&item.content, &resolved.candidates)
+        else {
+            continue;
+        };
+        let (_, tag) = image::split(reference);
+        if tag.parse::<Digest>().is_err() {
+            tags.entry(reference.as_str()).or_insert((target.digest, tag, candidates));
+        }
+    }
+    stream::iter(tags)
+        .map(|(reference, (locked, tag, candidates))| async move {
+            for candidate in candidates {
+                if let Ok(now) = origins.registry.digest_of(candidate, tag).await {
+                    return (now != locked).then(|| Moved { reference: reference.to_owned(), locked, now });
+                }
+            }
+            None
+        })
+        .buffered(jobs.max(1))
+        .filter_map(|moved| async { moved })
+        .collect()
+        .await
+}

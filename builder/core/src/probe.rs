@@ -1,0 +1,156 @@
+//! Asks every place that an artifact may come from whether it is there, without fetching it: holes are found before a long
+//! build, not in its middle.
+
+use futures::{StreamExt, stream};
+use kubexm_manifests::requirements::Source;
+use kubexm_spec::{ArtifactKey, Digest, ExitCode, Platform};
+use kubexm_transport::{FileCandidate, ImageCandidate, TransportError};
+
+use crate::origins::{Origins, file as file_origin, image};
+use crate::resolve::{Candidates, Resolution, Resolved};
+use crate::{BuildError, lock};
+
+/// What was found out about one artifact.
+#[derive(Debug)]
+pub struct Probed {
+    /// Which.
+    pub key: ArtifactKey,
+    /// For which platform.
+    pub platform: Option<Platform>,
+    /// Version or tag.
+    pub version: String,
+    /// Every place, in the order in which they are asked.
+    pub places: Vec<Place>,
+    /// Places of the checksum, where the catalogue pins no digest.
+    pub checksums: Vec<Place>,
+}
+
+/// One place and what it said.
+#[derive(Debug)]
+pub struct Place {
+    /// Address, or registry and repository; `this machine` of what is local.
+    pub address: String,
+    /// Size in bytes where it is told; or why it cannot be had here.
+    pub answer: Result<Option<u64>, Hole>,
+}
+
+/// Why a place has it not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hole {
+    /// For people.
+    pub reason: String,
+    /// What a build would end with, had it no other place.
+    pub code: ExitCode,
+}
+
+impl Probed {
+    /// Whether it can be had at all.
+    pub fn has_source(&self) -> bool {
+        let one = |places: &[Place]| places.iter().any(|place| place.answer.is_ok());
+        one(&self.places) && (self.checksums.is_empty() || one(&self.checksums))
+    }
+
+    /// Places that do not have it.
+    pub fn holes(&self) -> impl Iterator<Item = (&Place, &Hole)> {
+        let all = self.places.iter().chain(&self.checksums);
+        all.filter_map(|place| Some((place, place.answer.as_ref().err()?)))
+    }
+
+    /// Bytes, where a place tells them.
+    pub fn size(&self) -> Option<u64> {
+        self.places.iter().find_map(|place| *place.answer.as_ref().ok()?)
+    }
+}
+
+/// Asks for every item of a resolution, `jobs` at once; told in the resolution's order. `done` gets the number of items so far.
+pub async fn probe(
+    resolution: &Resolution,
+    origins: &Origins,
+    jobs: usize,
+    done: &(dyn Fn(u64) + Send + Sync),
+) -> Vec<Probed> {
+    let count = std::sync::atomic::AtomicU64::new(0);
+    stream::iter(&resolution.items)
+        .map(|resolved| {
+            let count = &count;
+            async move {
+                let probed = one(resolved, origins).await;
+                done(1 + count.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+                probed
+            }
+        })
+        .buffered(jobs.max(1))
+        .collect()
+        .await
+}
+
+async fn one(resolved: &Resolved, origins: &Origins) -> Probed {
+    let needed = &resolved.requirement;
+    let (mut places, mut checksums) = (Vec::new(), Vec::new());
+    match (&resolved.candidates, &needed.source) {
+        (Candidates::File { file: candidates, checksum }, Source::File { size, .. }) => {
+            for candidate in candidates {
+                let answer = file(&needed.key, candidate, origins).await.and_then(|told| fits(told, *size));
+                places.push(Place { address: shown(candidate), answer });
+            }
+            for candidate in checksum {
+                // A checksum is a text: anything but a page will do.
+                let answer = file(&needed.key, candidate, origins).await;
+                checksums.push(Place { address: shown(candidate), answer });
+            }
+        }
+        (Candidates::Image(candidates), Source::Image { reference, digest }) => {
+            for candidate in candidates {
+                let answer = registry(reference, *digest, candidate, origins).await.map(|()| None);
+                places.push(Place { address: format!("{}/{}", candidate.registry, candidate.repository), answer });
+            }
+        }
+        _ => {
+            let answer = lock::check_local_item(needed, origins).map(|()| None).map_err(|error| hole_of_build(&error));
+            places.push(Place { address: "this machine".to_owned(), answer });
+        }
+    }
+    let (key, version) = (needed.key.clone(), needed.version.clone());
+    Probed { key, platform: needed.platform, version, places, checksums }
+}
+
+/// What a place says of a file: its size in bytes, where it tells one. A page in place of a program is a hole.
+pub async fn file(key: &ArtifactKey, candidate: &FileCandidate, origins: &Origins) -> Result<Option<u64>, Hole> {
+    let head = origins.http.head(candidate).await.map_err(|error| hole(&error))?;
+    let page = head.content_type.as_deref().and_then(kubexm_transport::page_by_content_type);
+    match page.filter(|_| file_origin::refuse_html(key)) {
+        Some(page) => Err(Hole { reason: format!("answers with {page}"), code: ExitCode::OriginMismatch }),
+        None => Ok(head.size.filter(|size| *size > 0)),
+    }
+}
+
+fn fits(told: Option<u64>, wanted: Option<u64>) -> Result<Option<u64>, Hole> {
+    match (told, wanted) {
+        (Some(told), Some(wanted)) if told != wanted => {
+            Err(Hole { reason: format!("has {told} bytes, and {wanted} are wanted"), code: ExitCode::OriginMismatch })
+        }
+        (told, wanted) => Ok(told.or(wanted)),
+    }
+}
+
+async fn registry(
+    reference: &str,
+    digest: Option<Digest>,
+    candidate: &ImageCandidate,
+    origins: &Origins,
+) -> Result<(), Hole> {
+    let asked = digest.map_or_else(|| image::split(reference).1.to_owned(), |digest| digest.to_string());
+    origins.registry.digest_of(candidate, &asked).await.map(drop).map_err(|error| hole(&error))
+}
+
+fn hole(error: &TransportError) -> Hole {
+    Hole { reason: error.to_string(), code: error.exit_code() }
+}
+
+fn hole_of_build(error: &BuildError) -> Hole {
+    Hole { reason: crate::error::chain(error), code: error.exit_code() }
+}
+
+fn shown(candidate: &FileCandidate) -> String {
+    kubexm_transport::http::shown(&candidate.url)
+}

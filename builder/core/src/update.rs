@@ -1,0 +1,143 @@
+//! A lock made anew, whole or in part, and what that changes. Pure.
+
+use kubexm_manifests::Requirements;
+use kubexm_manifests::requirements::Source;
+use kubexm_spec::lock::{Content, LockItem};
+use kubexm_spec::yaml::nearest;
+use kubexm_spec::{ArtifactKey, Lock};
+
+use crate::diff::Change;
+use crate::drift::{drift, from_a_chart};
+use crate::resolve::Resolution;
+
+/// How many near names an error lists.
+const NEAR: usize = 4;
+
+/// Whether a word of a person stands for an artifact: `binary/kubeadm`, `kubeadm`, `registry.k8s.io/pause:3.10`,
+/// `registry.k8s.io/pause`, `pause`.
+pub fn stands_for(word: &str, key: &ArtifactKey, reference: Option<&str>) -> bool {
+    if key.to_string() == word || key.name() == word {
+        return true;
+    }
+    let Some(reference) = reference else { return false };
+    let (name, _) = kubexm_spec::depot::split_reference(reference.split('@').next().unwrap_or(reference));
+    reference == word || name == word || name.rsplit('/').next() == Some(word)
+}
+
+/// The reference of an image that is needed.
+pub fn reference(source: &Source) -> Option<&str> {
+    match source {
+        Source::Image { reference, .. } | Source::LocalImage { reference, .. } => Some(reference),
+        Source::File { .. }
+        | Source::LocalFile { .. }
+        | Source::Chart { .. }
+        | Source::LocalYaml { .. }
+        | Source::Installer => None,
+    }
+}
+
+/// The keys that words of a person stand for, in what is needed and in what is locked.
+///
+/// # Errors
+/// The first word that stands for nothing, with the names nearest to it.
+pub fn chosen(
+    words: &[String],
+    requirements: &Requirements,
+    old: &Lock,
+) -> Result<Vec<ArtifactKey>, (String, Vec<String>)> {
+    let mut all = Vec::new();
+    for word in words {
+        let needed = requirements.items.iter().filter(|item| stands_for(word, &item.key, reference(&item.source)));
+        let locked = old.items.iter().filter(|item| stands_for(word, &item.key, locked_reference(item)));
+        let keys: Vec<ArtifactKey> =
+            needed.map(|item| &item.key).chain(locked.map(|item| &item.key)).cloned().collect();
+        if keys.is_empty() {
+            let names = requirements.items.iter().map(|item| &item.key).chain(old.items.iter().map(|item| &item.key));
+            return Err((word.clone(), near(word, names)));
+        }
+        all.extend(keys);
+    }
+    all.sort();
+    all.dedup();
+    Ok(all)
+}
+
+/// The names nearest to a word that stands for nothing.
+pub fn near<'a>(word: &str, keys: impl Iterator<Item = &'a ArtifactKey>) -> Vec<String> {
+    // With a prefix it is compared with whole keys, without one with names.
+    let shown = |key: &ArtifactKey| if word.contains('/') { key.to_string() } else { key.name().to_owned() };
+    let mut names: Vec<String> = keys.map(shown).collect();
+    names.sort();
+    names.dedup();
+    nearest(word, names.iter().map(String::as_str)).into_iter().take(NEAR).map(str::to_owned).collect()
+}
+
+fn locked_reference(item: &LockItem) -> Option<&str> {
+    match &item.content {
+        Content::Image { reference, .. } => Some(reference),
+        Content::File { .. } => None,
+    }
+}
+
+/// What of a resolution is to be locked anew.
+#[must_use]
+pub fn only(resolution: &Resolution, keys: &[ArtifactKey]) -> Resolution {
+    let items = resolution.items.iter().filter(|item| keys.contains(&item.requirement.key)).cloned().collect();
+    Resolution { items, ..resolution.clone() }
+}
+
+/// The old lock with these keys as they are in the new one; what the new one does not have of them goes. What the lock says
+/// of itself is the new one's once nothing of what is needed differs any more.
+#[must_use]
+pub fn merged(old: &Lock, new: &Lock, keys: &[ArtifactKey], requirements: &Requirements) -> Lock {
+    let kept = old.items.iter().filter(|item| !keys.contains(&item.key));
+    let mut items: Vec<LockItem> = kept.chain(&new.items).cloned().collect();
+    items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
+    let whole = Lock { items, zone: old.zone.clone(), ..new.clone() };
+    if drift(requirements, &whole).is_empty() {
+        return whole;
+    }
+    Lock { name: old.name.clone(), kubernetes: old.kubernetes.clone(), ..whole }
+}
+
+/// A new lock of everything; images of charts stay until they are rendered anew.
+#[must_use]
+pub fn all(old: &Lock, new: Lock) -> Lock {
+    let charts =
+        old.items.iter().filter(|item| from_a_chart(&item.key) && new.find(&item.key, item.platform).is_none());
+    let mut items: Vec<LockItem> = charts.chain(&new.items).cloned().collect();
+    items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
+    Lock { items, ..new }
+}
+
+/// An item that differs between two locks; one of the two is there at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed<'a> {
+    /// As it was.
+    pub old: Option<&'a LockItem>,
+    /// As it is.
+    pub new: Option<&'a LockItem>,
+}
+
+impl Changed<'_> {
+    /// What became of it.
+    pub const fn change(&self) -> Change {
+        match (self.old, self.new) {
+            (None, _) => Change::Added,
+            (_, None) => Change::Removed,
+            _ => Change::Changed,
+        }
+    }
+}
+
+/// Every item that differs in anything, in the order of keys.
+pub fn changes<'a>(old: &'a Lock, new: &'a Lock) -> Vec<Changed<'a>> {
+    let gone = old.items.iter().filter(|item| new.find(&item.key, item.platform).is_none());
+    let mut all: Vec<Changed<'a>> = gone.map(|item| Changed { old: Some(item), new: None }).collect();
+    all.extend(new.items.iter().filter_map(|item| {
+        let old = old.find(&item.key, item.platform);
+        (old != Some(item)).then_some(Changed { old, new: Some(item) })
+    }));
+    all.sort_by_key(|changed| changed.new.or(changed.old).map(|item| (&item.key, item.platform)));
+    all
+}
