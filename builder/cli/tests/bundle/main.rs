@@ -18,6 +18,7 @@ mod images;
 mod input;
 mod kill;
 mod materials;
+mod overlap;
 mod parts;
 mod paths;
 mod pull;
