@@ -25,7 +25,7 @@ pub struct OciRegistry {
     pub(super) http: HttpClient,
     credentials: Credentials,
     registries: Arc<RegistriesConf>,
-    store: Option<Store>,
+    pub(super) store: Option<Store>,
     sessions: Arc<Mutex<HashMap<SessionKey, Opened>>>,
 }
 
@@ -68,7 +68,11 @@ impl OciRegistry {
     }
 
     /// What `registries.conf` makes of candidates. The error of one that it blocks stands in its place.
-    fn expand(&self, candidates: &[ImageCandidate], asked: &str) -> Vec<Result<ImageCandidate, TransportError>> {
+    pub(super) fn expand(
+        &self,
+        candidates: &[ImageCandidate],
+        asked: &str,
+    ) -> Vec<Result<ImageCandidate, TransportError>> {
         let by_digest = asked.starts_with("sha256:");
         let of_one = |candidate| match self.registries.candidates(candidate, by_digest) {
             Ok(all) => all.into_iter().map(Ok).collect(),

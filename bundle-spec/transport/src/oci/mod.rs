@@ -1,5 +1,6 @@
 //! Images in registries: what a name points at, as raw bytes with digests computed here, and their blobs.
 
+mod attached;
 mod client;
 mod credentials;
 mod digest_of;
@@ -19,6 +20,7 @@ use async_trait::async_trait;
 use kubexm_spec::lock::Descriptor;
 use kubexm_spec::{Digest, Platform};
 
+pub use attached::Attached;
 /// What a [`Content`] in memory is.
 pub use bytes::Bytes;
 pub use client::OciRegistry;

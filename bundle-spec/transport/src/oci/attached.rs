@@ -1,0 +1,163 @@
+//! What is attached to an image: signatures, attestations, SBOMs. By the list of referrers (distribution-spec 1.1), and by
+//! cosign's tags (`sha256-….sig`, `.att`, `.sbom`), which most images are still signed with.
+
+use std::collections::BTreeMap;
+
+use kubexm_spec::Digest;
+use kubexm_spec::lock::Descriptor;
+use serde::{Deserialize, Serialize};
+
+use super::image::{self, Parsed};
+use super::push::Repository;
+use super::referrers::referrers_tag;
+use super::{ImageCandidate, OciRegistry, RawManifest};
+use crate::{Store, TransportError};
+
+/// The ends of cosign's tags.
+const ENDS: [&str; 3] = ["sig", "att", "sbom"];
+/// More than this many are not taken of one image: whoever may push to a registry may attach.
+const MOST: usize = 64;
+
+/// One thing that is attached to an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// What it is about: the index or the manifest of a platform.
+    pub subject: Digest,
+    /// The tag that it is found by; none where the list of referrers names it.
+    pub tag: Option<String>,
+    /// Its manifest.
+    pub manifest: RawManifest,
+    /// Config and layers.
+    pub blobs: Vec<Descriptor>,
+}
+
+/// What the store notes of a subject, for a time without a network.
+#[derive(Serialize, Deserialize)]
+struct Noted {
+    tag: Option<String>,
+    digest: Digest,
+}
+
+#[derive(Deserialize)]
+struct List {
+    #[serde(default)]
+    manifests: Vec<Listed>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    digest: String,
+}
+
+impl Attached {
+    /// Puts its manifest into the store; the blobs are fetched as those of images are.
+    pub fn keep(&self, store: &Store) -> Result<(), TransportError> {
+        let RawManifest { descriptor, bytes } = &self.manifest;
+        if !store.holds(&descriptor.digest, descriptor.size)? {
+            store.insert(bytes.as_slice(), Some(descriptor.digest))?;
+        }
+        Ok(())
+    }
+}
+
+impl OciRegistry {
+    /// What is attached to these manifests at the place that answered for their image (`registry/repository`). Sorted.
+    ///
+    /// A registry that knows no referrers and has no such tags has nothing attached; one that does not answer is an error, so
+    /// that the same image is not carried with its signature one day and without it the next.
+    pub async fn attached(
+        &self,
+        candidates: &[ImageCandidate],
+        answered_by: &str,
+        subjects: &[Digest],
+    ) -> Result<Vec<Attached>, TransportError> {
+        let place = |candidate: &ImageCandidate| format!("{}/{}", candidate.registry, candidate.repository);
+        let candidates = subjects.first().map(|subject| self.expand(candidates, &subject.to_string()));
+        let mut candidates = candidates.into_iter().flatten().flatten();
+        let Some(candidate) = candidates.find(|candidate| place(candidate) == answered_by) else {
+            return Ok(Vec::new());
+        };
+        let mut all = Vec::new();
+        if self.http.is_offline() {
+            for subject in subjects {
+                all.extend(self.kept(answered_by, subject)?);
+            }
+            return Ok(all);
+        }
+        let repository = self.repository(&candidate, &[]).await?;
+        for subject in subjects {
+            let found = of_subject(&repository, subject).await?;
+            if let Some(store) = &self.store {
+                let noted: Vec<Noted> = found
+                    .iter()
+                    .map(|one| Noted { tag: one.tag.clone(), digest: one.manifest.descriptor.digest })
+                    .collect();
+                if let Ok(text) = serde_json::to_string(&noted) {
+                    store.note(&key(answered_by, subject), &text)?;
+                }
+            }
+            all.extend(found);
+        }
+        Ok(all)
+    }
+
+    /// From the store: what was attached when it was last asked.
+    fn kept(&self, place: &str, subject: &Digest) -> Result<Vec<Attached>, TransportError> {
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let noted = store.noted(&key(place, subject))?.and_then(|text| serde_json::from_str::<Vec<Noted>>(&text).ok());
+        let mut all = Vec::new();
+        for Noted { tag, digest } in noted.unwrap_or_default() {
+            let absent = || TransportError::NotCached { what: format!("{digest}, attached to {place}@{subject},") };
+            let bytes = store.read(&digest, image::MANIFEST_LIMIT).map_err(|_| absent())?;
+            let one = read(*subject, tag, bytes).filter(|one| one.manifest.descriptor.digest == digest);
+            all.push(one.ok_or_else(absent)?);
+        }
+        Ok(all)
+    }
+}
+
+async fn of_subject(repository: &Repository, subject: &Digest) -> Result<Vec<Attached>, TransportError> {
+    let mut found = BTreeMap::new();
+    // What a registry makes of a list that it does not know differs (404, 405, 400 …); whether it is down, the tags tell.
+    let pages = match repository.referrers(subject, "").await {
+        Ok(list) => list.pages,
+        Err(error) if error.is_ours() => return Err(error),
+        Err(error) => {
+            tracing::debug!(%error, "a registry that lists no referrers");
+            Vec::new()
+        }
+    };
+    let lists = pages.iter().filter_map(|page| serde_json::from_slice::<List>(page).ok());
+    let listed: Vec<Digest> =
+        lists.flat_map(|list| list.manifests).filter_map(|entry| entry.digest.parse().ok()).take(MOST).collect();
+    for digest in listed {
+        let raw = repository.manifest(&digest.to_string()).await?;
+        let one = raw.and_then(|raw| read(*subject, None, raw.bytes));
+        found.extend(one.map(|one| (digest, one)));
+    }
+    for end in ENDS {
+        let tag = format!("{}.{end}", referrers_tag(subject));
+        let raw = repository.manifest(&tag).await?;
+        if let Some(one) = raw.and_then(|raw| read(*subject, Some(tag), raw.bytes)) {
+            found.insert(one.manifest.descriptor.digest, one);
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+/// None of what is no manifest with layers (an index of referrers, say): it cannot be carried as one.
+fn read(subject: Digest, tag: Option<String>, bytes: Vec<u8>) -> Option<Attached> {
+    let Ok(Parsed::Manifest { media_type, config, layers }) = image::parse(&bytes) else {
+        tracing::warn!(%subject, "something attached is no manifest and is left");
+        return None;
+    };
+    let descriptor = Descriptor { media_type, digest: Digest::of(&bytes), size: bytes.len() as u64 };
+    let mut blobs: Vec<Descriptor> = std::iter::once(config).chain(layers).collect();
+    blobs.sort();
+    blobs.dedup_by_key(|blob| blob.digest);
+    Some(Attached { subject, tag, manifest: RawManifest { descriptor, bytes }, blobs })
+}
+
+fn key(place: &str, subject: &Digest) -> String {
+    format!("attached {place}@{subject}")
+}
