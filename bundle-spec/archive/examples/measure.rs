@@ -4,6 +4,7 @@
 //! ```text
 //! measure write DIR OUT [BASE]   a bundle of the files in DIR; DIR.sums has their digests (sha256sum form); a delta with BASE
 //! measure synthetic BYTES OUT    a bundle of that size, made of noise and text
+//! measure verify FILE            every byte of a bundle, and nothing else that the verb does
 //! measure limit FILE             read, decompress and sha256 every frame on all cores, and nothing else
 //! ```
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a program for measurements only")]
@@ -28,6 +29,7 @@ fn main() {
         ["write", dir, out] => write(files(Path::new(dir)), Path::new(out), None),
         ["write", dir, out, base] => write(files(Path::new(dir)), Path::new(out), Some(Path::new(base))),
         ["synthetic", bytes, out] => write(synthetic(bytes.parse().unwrap()), Path::new(out), None),
+        ["verify", file] => verify(Path::new(file)),
         ["limit", file] => limit(Path::new(file)),
         _ => panic!("see the head of measure.rs"),
     }
@@ -58,26 +60,29 @@ fn files(dir: &Path) -> Vec<Input<'static>> {
     inputs
 }
 
-/// Blobs of 32 MiB, every second one of noise, made while they are read.
+/// Blobs of 32 MiB, every second one of noise, made while they are read; in the middle of them one of noise and 1 MiB.
 fn synthetic(bytes: u64) -> Vec<Input<'static>> {
     const BLOB: u64 = 32 << 20;
-    (0..bytes.div_ceil(BLOB))
-        .map(|number| {
-            let open = move || Pattern { seed: number + 1, noise: number % 2 == 0, left: BLOB };
-            let mut hasher = kubexm_spec::digest::Hasher::default();
-            let (mut pattern, mut buffer) = (open(), vec![0; 1 << 20]);
-            loop {
-                match pattern.read(&mut buffer).unwrap() {
-                    0 => break,
-                    read => hasher.update(&buffer[..read]),
-                }
-            }
-            let sha256 = hasher.finish();
-            let encoding = if number % 2 == 0 { Encoding::Raw } else { Encoding::Zstd };
-            let open: kubexm_archive::Open<'static> = Box::new(move || Ok(Box::new(open())));
-            Input { name: members::blob_name(&sha256), size: BLOB, sha256, encoding, open }
-        })
-        .collect()
+    let count = bytes.div_ceil(BLOB);
+    let mut inputs: Vec<_> = (0..count).map(|number| made(number + 1, number % 2 == 0, BLOB)).collect();
+    inputs.insert(inputs.len() / 2, made(count + 1, true, 1 << 20));
+    inputs
+}
+
+fn made(seed: u64, noise: bool, size: u64) -> Input<'static> {
+    let open = move || Pattern { seed, noise, left: size };
+    let mut hasher = kubexm_spec::digest::Hasher::default();
+    let (mut pattern, mut buffer) = (open(), vec![0; 1 << 20]);
+    loop {
+        match pattern.read(&mut buffer).unwrap() {
+            0 => break,
+            read => hasher.update(&buffer[..read]),
+        }
+    }
+    let sha256 = hasher.finish();
+    let encoding = if noise { Encoding::Raw } else { Encoding::Zstd };
+    let open: kubexm_archive::Open<'static> = Box::new(move || Ok(Box::new(open())));
+    Input { name: members::blob_name(&sha256), size, sha256, encoding, open }
 }
 
 struct Pattern {
@@ -127,6 +132,11 @@ fn write(inputs: Vec<Input<'_>>, out: &Path, base: Option<&Path>) {
     let contents = Contents { manifest: &manifest, inputs: carried, delta, signatures: &[] };
     let written = write_contents(out, contents, &Options::default(), &|_, _| {}).unwrap();
     println!("{}", written.size);
+}
+
+fn verify(file: &Path) {
+    let threads = std::thread::available_parallelism().unwrap().get();
+    kubexm_archive::verify(&Bundle::open(file).unwrap(), threads, &|_, _| {}).unwrap();
 }
 
 /// No order, no form, no trailer: what remains is what any program must do.

@@ -1,10 +1,57 @@
-//! What questions about a bundle's meaning are asked of, wherever its bytes are or were.
+//! The small members of a bundle: how they are read, and what questions about a bundle's meaning are asked of, wherever its
+//! bytes are or were.
 
 use std::path::Path;
 
 use kubexm_spec::Manifest;
+use kubexm_spec::manifest::FORMAT;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use crate::ArchiveError;
+use crate::{ArchiveError, TooManyValues, check_values};
+
+/// The most bytes that a document of a bundle may have, manifest.json and index.json among them: a bundle of 100 000 members
+/// needs a quarter of it.
+pub const DOCUMENT_LIMIT: u64 = 64 << 20;
+
+/// Why a document that tells its format cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum UnreadDocument {
+    /// Reading it would take more memory than any bundle needs.
+    #[error(transparent)]
+    TooManyValues(#[from] TooManyValues),
+    /// No JSON, or without the format's number.
+    #[error("tells no format: {0}")]
+    NoFormat(serde_json::Error),
+    /// Of a format that came later.
+    #[error("format {0}")]
+    NewerFormat(u32),
+    /// Of a format that is known, and yet not understood: where its bytes are certain to be as they were written, a newer
+    /// program wrote them.
+    #[error("{0}")]
+    NotUnderstood(serde_json::Error),
+}
+
+impl UnreadDocument {
+    /// Whether it was written by a newer program, when its bytes are certain to be as they were written.
+    pub fn is_newer(&self) -> bool {
+        matches!(self, Self::NewerFormat(_) | Self::NotUnderstood(_))
+    }
+}
+
+/// Reads a manifest.json or layout.json, its format first. The caller has held its size against [`DOCUMENT_LIMIT`].
+pub fn read_document<T: DeserializeOwned>(json: &[u8]) -> Result<T, UnreadDocument> {
+    #[derive(Deserialize)]
+    struct Format {
+        format: u32,
+    }
+    check_values(json)?;
+    let Format { format } = serde_json::from_slice(json).map_err(UnreadDocument::NoFormat)?;
+    if format > FORMAT {
+        return Err(UnreadDocument::NewerFormat(format));
+    }
+    serde_json::from_slice(json).map_err(UnreadDocument::NotUnderstood)
+}
 
 /// The small members of a bundle: texts, index.json, manifests.
 pub trait Documents {

@@ -168,27 +168,27 @@ impl Decoder {
         Ok(Self(zstd::bulk::Decompressor::new()?))
     }
 
-    /// The content of a frame that must hold exactly `size` bytes (at most [`INPUT`]); `spare` becomes its buffer when
-    /// one is needed. The error says what is wrong with the frame.
+    /// The content of a frame that must hold exactly `size` bytes (at most [`INPUT`]). One of the two buffers goes into it, the
+    /// frame's own or `spare`; the other stays to be used again. The error says what is wrong with the frame.
     pub(crate) fn decode(
         &mut self,
         encoding: Encoding,
-        frame: Vec<u8>,
+        frame: &mut Vec<u8>,
         size: u32,
-        mut spare: Vec<u8>,
+        spare: &mut Vec<u8>,
     ) -> Result<Decoded, String> {
         if encoding == Encoding::Raw {
-            check_raw(&frame, size)?;
-            return Ok(Decoded::Raw { frame, size: size as usize });
+            check_raw(frame, size)?;
+            return Ok(Decoded::Raw { frame: std::mem::take(frame), size: size as usize });
         }
-        check_zstd_header(&frame, size)?;
+        check_zstd_header(frame, size)?;
         spare.clear();
         spare.reserve_exact(size as usize);
-        let written = self.0.decompress_to_buffer(&frame, &mut spare).map_err(|e| format!("zstd: {e}"))?;
+        let written = self.0.decompress_to_buffer(frame.as_slice(), spare).map_err(|e| format!("zstd: {e}"))?;
         if written != size as usize {
             return Err(format!("holds {written} bytes, not {size}"));
         }
-        Ok(Decoded::Zstd(spare))
+        Ok(Decoded::Zstd(std::mem::take(spare)))
     }
 }
 
@@ -264,7 +264,7 @@ mod tests {
                 encoder.encode(encoding, &input, &mut frame).unwrap();
                 assert!(frame.len() <= max_len() as usize);
                 assert_eq!(zstd::decode_all(&frame[..]).unwrap(), input, "{encoding:?} {len}");
-                let decoded = decoder.decode(encoding, frame, len as u32, Vec::new()).unwrap();
+                let decoded = decoder.decode(encoding, &mut frame, len as u32, &mut Vec::new()).unwrap();
                 assert_eq!(decoded.pieces().collect::<Vec<_>>().concat(), input);
             }
         }
@@ -288,6 +288,6 @@ mod tests {
         let mut frame = Vec::new();
         encoder.encode(Encoding::Zstd, &sample(600), &mut frame).unwrap();
         frame.extend(zstd::encode_all(&b""[..], 1).unwrap());
-        assert!(decoder.decode(Encoding::Zstd, frame, 600, Vec::new()).is_err());
+        assert!(decoder.decode(Encoding::Zstd, &mut frame, 600, &mut Vec::new()).is_err());
     }
 }

@@ -47,7 +47,7 @@ pub fn frame(bytes: &[u8]) {
     let _ = (walk::header_len(frame), frame::raw_size(frame));
     let Ok(mut decoder) = Decoder::new() else { return };
     for encoding in [Encoding::Raw, Encoding::Zstd] {
-        if let Ok(decoded) = decoder.decode(encoding, frame.to_vec(), size, Vec::new()) {
+        if let Ok(decoded) = decoder.decode(encoding, &mut frame.to_vec(), size, &mut Vec::new()) {
             assert_eq!(decoded.pieces().map(<[u8]>::len).sum::<usize>(), size as usize);
         }
     }

@@ -19,6 +19,7 @@ mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
 mod join;
+mod lane;
 mod layout;
 mod member_reader;
 pub mod members;
@@ -47,7 +48,7 @@ mod write;
 
 pub use beside::{foreign_sums, taken_by};
 pub use damage::{Damage, DamageReport, Verified};
-pub use documents::Documents;
+pub use documents::{DOCUMENT_LIMIT, Documents, UnreadDocument, read_document};
 pub use encoding::{Encoding, MAGIC_BYTES, encoding_for};
 pub use error::ArchiveError;
 pub use join::join;

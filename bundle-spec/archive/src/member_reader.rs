@@ -19,6 +19,8 @@ pub struct MemberReader {
     decoder: Decoder,
     /// The frame under the position.
     current: Option<Decoded>,
+    /// Buffers of frames that were read, to be used again.
+    spare: Vec<Vec<u8>>,
     /// Position in the tar stream of the member; content begins after the header.
     at: u64,
     /// When read from the start: what has passed.
@@ -32,7 +34,7 @@ impl MemberReader {
         }
         let decoder = Decoder::new().map_err(io_error("prepare to read", bundle.path()))?;
         let hasher = (offset == 0 && member.sha256.is_some()).then(Hasher::default);
-        Ok(Self { bundle, member, decoder, current: None, at: tar_header::BLOCK + offset, hasher })
+        Ok(Self { bundle, member, decoder, current: None, spare: Vec::new(), at: tar_header::BLOCK + offset, hasher })
     }
 
     /// For a part of the content: each frame is held against the trailer, wherever the part begins and ends.
@@ -85,7 +87,7 @@ impl MemberReader {
         }
         self.at += len as u64;
         if self.at.is_multiple_of(u64::from(frame::INPUT)) || self.remaining() == 0 {
-            self.current = None;
+            self.spare.extend(self.current.take().map(Decoded::into_buffer));
         }
     }
 
@@ -94,15 +96,20 @@ impl MemberReader {
         let in_file = self.member.first_frame + number;
         let damaged = |offset, problem: &str| inner.origin.damaged(&self.member.name, offset, problem);
         let place = *inner.frames.get(in_file).ok_or_else(|| damaged(inner.origin.len(), "the frame is missing"))?;
-        let bytes = inner.origin.read(place.offset, place.len as usize)?;
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        inner.origin.read_into(&mut bytes, place.offset, place.len as usize)?;
         // Read from the start, the digest of the whole content says more, for half the work.
         let known = if self.hasher.is_some() { None } else { inner.frame_digest(in_file) };
         if known.is_some_and(|digest| frame::digest(&bytes).as_bytes() != digest) {
             return Err(damaged(place.offset, "the frame does not have the digest that the trailer says"));
         }
-        self.decoder
-            .decode(self.member.encoding, bytes, place.size, Vec::new())
-            .map_err(|problem| damaged(place.offset, &problem))
+        let mut spare = self.spare.pop().unwrap_or_default();
+        let decoded = self
+            .decoder
+            .decode(self.member.encoding, &mut bytes, place.size, &mut spare)
+            .map_err(|problem| damaged(place.offset, &problem));
+        self.spare.extend([bytes, spare].into_iter().filter(|buffer| buffer.capacity() > 0));
+        decoded
     }
 
     fn finish(&mut self) -> Result<(), ArchiveError> {

@@ -2,22 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use kubexm_spec::manifest::FORMAT;
 use kubexm_spec::{Digest, Manifest};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::documents::{DOCUMENT_LIMIT, read_document};
 use crate::frame::{self, Decoder, Place};
 use crate::layout::Layout;
 use crate::members::{self, StoredAt};
 use crate::signature_room::{self, SIGNATURE_ROOM, Signature};
 use crate::source::{Origin, io_error};
 use crate::trailer::Trailer;
-use crate::values::check_values;
 use crate::{ArchiveError, Encoding, tar_header, trailer};
-
-/// The most bytes that manifest.json or layout.json may have: a bundle of 100 000 members needs a quarter of it.
-const DOCUMENT_LIMIT: u64 = 64 << 20;
 
 /// What the first three members say.
 #[derive(Clone, Debug)]
@@ -190,18 +185,19 @@ impl Opening<'_> {
 
     /// Digest and content of one raw frame.
     fn content(&mut self, name: &str, number: usize) -> Result<(Digest, Vec<u8>), ArchiveError> {
-        let (place, bytes) = self.feed.frame(number)?.ok_or_else(|| self.damaged(name, "the frame is missing"))?;
+        let (place, mut bytes) = self.feed.frame(number)?.ok_or_else(|| self.damaged(name, "the frame is missing"))?;
         self.offset = place.offset;
         let digest = frame::digest(&bytes);
         // A frame that is right by itself shows that the seek table is what tells another size.
         let own = frame::raw_size(&bytes).filter(|own| *own != place.size);
-        let own = own.filter(|own| self.decoder.decode(Encoding::Raw, bytes.clone(), *own, Vec::new()).is_ok());
+        let own =
+            own.filter(|own| self.decoder.decode(Encoding::Raw, &mut bytes.clone(), *own, &mut Vec::new()).is_ok());
         if own.is_some() {
             return Err(self.table_damaged(name));
         }
         let decoded = self
             .decoder
-            .decode(Encoding::Raw, bytes, place.size, Vec::new())
+            .decode(Encoding::Raw, &mut bytes, place.size, &mut Vec::new())
             .map_err(|problem| self.damaged(name, &problem))?;
         Ok((digest, decoded.pieces().collect::<Vec<_>>().concat()))
     }
@@ -271,21 +267,12 @@ impl Opening<'_> {
         }
     }
 
-    /// Reads a document whose bytes are known to be as they were written: what does not parse was written by a program
-    /// that knows more than this one.
+    /// Reads a document whose bytes are known to be as they were written.
     fn parse<T: DeserializeOwned>(&self, name: &str, json: &[u8]) -> Result<T, ArchiveError> {
-        #[derive(Deserialize)]
-        struct Format {
-            format: u32,
-        }
-        check_values(json).map_err(|e| self.damaged(name, &e.to_string()))?;
-        let newer = |what: String| ArchiveError::Newer { path: self.name.to_owned(), what: format!("{name}: {what}") };
-        let Format { format } =
-            serde_json::from_slice(json).map_err(|e| self.damaged(name, &format!("tells no format: {e}")))?;
-        if format > FORMAT {
-            return Err(newer(format!("format {format}")));
-        }
-        serde_json::from_slice(json).map_err(|e| newer(e.to_string()))
+        read_document(json).map_err(|e| match e.is_newer() {
+            true => ArchiveError::Newer { path: self.name.to_owned(), what: format!("{name}: {e}") },
+            false => self.damaged(name, &e.to_string()),
+        })
     }
 
     fn damaged(&self, part: &str, problem: &str) -> ArchiveError {

@@ -5,10 +5,8 @@ use std::collections::{BTreeSet, HashSet};
 use kubexm_spec::{Digest, ExitCode, Platform};
 use serde::Deserialize;
 
-use crate::{ArchiveError, Documents, check_values, members};
+use crate::{ArchiveError, DOCUMENT_LIMIT, Documents, check_values, members};
 
-/// The most bytes that index.json may have.
-const INDEX_LIMIT: u64 = 64 << 20;
 /// The most bytes that a manifest or an image's index may have; registries take 4 MiB (distribution-spec, "Pushing Manifests").
 const MANIFEST_LIMIT: u64 = 16 << 20;
 /// How deep indexes may lie in one another.
@@ -150,7 +148,7 @@ impl Walk<'_> {
         if self.bundle.size_of("index.json").is_none() {
             return Ok(());
         }
-        let index = self.bundle.document("index.json", INDEX_LIMIT)?;
+        let index = self.bundle.document("index.json", DOCUMENT_LIMIT)?;
         let Some(document) = self.parse(&index, "index.json") else { return Ok(()) };
         for reference in document.manifests.unwrap_or_default() {
             self.follow(&reference, "index.json", DEPTH)?;

@@ -101,9 +101,19 @@ impl Origin {
 
     /// Exactly `len` bytes. The caller has held `len` against a limit.
     pub(crate) fn read(&self, offset: u64, len: usize) -> Result<Vec<u8>, ArchiveError> {
-        let mut buffer = vec![0; len];
-        self.fill(&mut buffer, offset).map_err(io_error("read", &self.at(offset).0))?;
+        let mut buffer = Vec::new();
+        self.read_into(&mut buffer, offset, len)?;
         Ok(buffer)
+    }
+
+    /// The same in a buffer that was used before.
+    pub(crate) fn read_into(&self, buffer: &mut Vec<u8>, offset: u64, len: usize) -> Result<(), ArchiveError> {
+        // New memory comes as zeros; what is in the buffer is overwritten.
+        if buffer.capacity() < len {
+            *buffer = vec![0; len];
+        }
+        buffer.resize(len, 0);
+        self.fill(buffer, offset).map_err(io_error("read", &self.at(offset).0))
     }
 
     /// Fills the whole buffer.

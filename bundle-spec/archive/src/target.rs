@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
+use rustix::fs::Advice;
 
 use crate::frame::Place;
 use crate::partial::Partial;
@@ -14,6 +16,9 @@ use crate::trailer::{self, Trailer};
 use crate::volume_header::{self, VolumeHeader};
 use crate::volumes::volume_name;
 use crate::{ArchiveError, beside, seek_table, sums};
+
+/// Bytes that the disk is given at a time.
+const PIECE: u64 = 8 << 20;
 
 /// A bundle that is being written. Nothing has a final name before [`Target::finish`].
 pub(crate) struct Target<'t> {
@@ -32,6 +37,8 @@ pub(crate) struct Target<'t> {
 struct Volume {
     partial: Partial,
     len: u64,
+    /// How far the kernel was asked to begin to write.
+    begun: u64,
     hasher: Hasher,
 }
 
@@ -133,16 +140,29 @@ impl<'t> Target<'t> {
 
 impl Volume {
     fn create(path: &Path) -> Result<Self, ArchiveError> {
-        Ok(Self { partial: Partial::create(path)?, len: 0, hasher: Hasher::default() })
+        Ok(Self { partial: Partial::create(path)?, len: 0, begun: 0, hasher: Hasher::default() })
     }
 
     fn put(&mut self, bytes: &[u8], summed: bool) -> Result<(), ArchiveError> {
         self.partial.file().write_all(bytes).map_err(io_error("write", self.partial.path()))?;
         self.len += bytes.len() as u64;
+        self.begin_to_write();
         if summed {
             self.hasher.update(bytes);
         }
         Ok(())
+    }
+
+    /// Has the kernel bring to the disk what there is so far, while more is made: left to itself it begins with the fsync at
+    /// the end, and everybody waits for all of it.
+    fn begin_to_write(&mut self) {
+        let whole = self.len / PIECE * PIECE;
+        if let Some(len) = NonZeroU64::new(whole - self.begun) {
+            // Pages that are not needed any more are written first, and not dropped before that. An advice: whoever does not
+            // take it writes at the end.
+            let _ = rustix::fs::fadvise(self.partial.file(), self.begun, Some(len), Advice::DontNeed);
+            self.begun = whole;
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Whether every byte is the one that manifest and format demand.
 //!
-//! Threads take frames in the order of the file, hash and decode them, and hand the content to its member's lane, which
-//! hashes it in order: so one large member, too, keeps two cores busy, and every byte is read once.
+//! Threads take frames in the order of the file, decode them, and hand the content to its member's lane, which hashes it in
+//! order: so one large member, too, keeps two cores busy, and every byte is read once. A frame is hashed as it is stored, too:
+//! in turns with its content, which takes less time than both apart, unless its lane is behind.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,9 +11,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use kubexm_spec::Digest;
-use kubexm_spec::digest::Hasher;
 
 use crate::frame::{self, Decoded, Decoder, Place};
+use crate::lane::{Content, Lane, Ready};
 use crate::members::{self, StoredAt};
 use crate::open::Head;
 use crate::read::{Inner, seek_table_of};
@@ -148,28 +149,6 @@ struct Found {
     truncated: bool,
 }
 
-/// One member under way.
-struct Lane {
-    /// Number of the frame that comes next.
-    next: usize,
-    /// Frames that were ready before their turn; without content where they are damaged.
-    early: BTreeMap<usize, (Place, Option<Decoded>)>,
-    /// Taken by the thread that hashes just now.
-    content: Option<Content>,
-}
-
-/// What has passed of a member.
-#[derive(Default)]
-struct Content {
-    hasher: Hasher,
-    at: u64,
-    /// Place of its first frame, and bytes of all of them so far.
-    first: u64,
-    stored: u64,
-    /// A frame is damaged: that was reported, and the digest says nothing more.
-    spoiled: bool,
-}
-
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -222,13 +201,15 @@ impl<'a> Check<'a> {
             let (number, place) = (taken.number, taken.place);
             let at = self.head.member_of(number);
             let member = at.and_then(|at| self.head.members.get(at));
-            let decoded = self.frame(taken, member, &mut decoder);
             match self.depth {
                 Depth::Frames => {
-                    decoded.into_iter().for_each(|decoded| lock(&self.spare).push(decoded.into_buffer()));
+                    self.frame_alone(taken, member, &mut decoder);
                     self.leave();
                 }
-                Depth::Content => self.deliver(at.unwrap_or(self.head.members.len()), member, number, place, decoded),
+                Depth::Content => {
+                    let ready = self.frame(taken, member, &mut decoder);
+                    self.deliver(at.unwrap_or(self.head.members.len()), member, number, place, ready);
+                }
             }
         }
     }
@@ -242,87 +223,128 @@ impl<'a> Check<'a> {
         turn.in_memory += 1;
     }
 
-    /// Hashes and decodes one frame; gives nothing when it is damaged, which is reported, or when its content is not asked for.
-    fn frame(&self, taken: Taken, member: Option<&StoredAt>, decoder: &mut Decoder) -> Option<Decoded> {
+    /// Decodes one frame; gives nothing when it is damaged, which is reported.
+    fn frame(&self, taken: Taken, member: Option<&StoredAt>, decoder: &mut Decoder) -> Option<Ready> {
         let Taken { number, place, bytes } = taken;
-        let index = number_in(member, number);
-        let size = member.map_or(members::END, |member| member.input_of(index));
-        let result = bytes.and_then(|bytes| {
-            let digest = frame::digest(&bytes);
-            if self.feed.known(number).is_some_and(|known| known != *digest.as_bytes()) {
-                return Err("the frame does not have the digest that the trailer says".to_owned());
-            }
-            self.feed.tell(number, digest);
-            if self.depth == Depth::Frames && number != self.head.signature_frame {
-                lock(&self.spare).push(bytes);
-                return Ok(None);
-            }
-            let encoding = member.map_or(Encoding::Raw, |member| member.encoding);
-            let spare = match encoding {
+        let result = bytes.and_then(|mut bytes| {
+            let mut spare = match encoding_of(member) {
                 Encoding::Raw => Vec::new(),
                 Encoding::Zstd => lock(&self.spare).pop().unwrap_or_default(),
             };
-            decoder.decode(encoding, bytes, size, spare).map(Some)
+            match decoder.decode(encoding_of(member), &mut bytes, size_of(member, number), &mut spare) {
+                Ok(decoded) => Ok(Ready { decoded, stored: bytes, unproved: true }),
+                Err(problem) => {
+                    // That it is not the frame that was written says more.
+                    let other = self.prove(number, frame::digest(&bytes)).err();
+                    self.put_back([bytes, spare]);
+                    Err(other.unwrap_or(problem))
+                }
+            }
         });
         self.count(u64::from(place.len));
-        let told = |problem| self.report(part(member), place.offset, u64::from(place.len), problem);
-        result.map_err(told).ok().flatten()
+        result.map_err(|problem| self.report_frame(member, place, problem)).ok()
+    }
+
+    /// Holds one frame against the trailer, without its content, but for the signature's, of which the trailer knows nothing.
+    fn frame_alone(&self, taken: Taken, member: Option<&StoredAt>, decoder: &mut Decoder) {
+        let Taken { number, place, bytes } = taken;
+        let result = bytes.and_then(|mut bytes| {
+            let mut result = self.prove(number, frame::digest(&bytes));
+            if result.is_ok() && number == self.head.signature_frame {
+                let size = size_of(member, number);
+                result = decoder.decode(Encoding::Raw, &mut bytes, size, &mut Vec::new()).map(drop);
+            }
+            self.put_back([bytes, Vec::new()]);
+            result
+        });
+        self.count(u64::from(place.len));
+        if let Err(problem) = result {
+            self.report_frame(member, place, problem);
+        }
+    }
+
+    /// Holds the digest of a frame against the trailer.
+    fn prove(&self, number: usize, digest: Digest) -> Result<(), String> {
+        if self.feed.known(number).is_some_and(|known| known != *digest.as_bytes()) {
+            return Err("the frame does not have the digest that the trailer says".to_owned());
+        }
+        self.feed.tell(number, digest);
+        Ok(())
     }
 
     /// Hashes the frame when it is its turn, and those after it that waited for it.
-    fn deliver(&self, lane: usize, member: Option<&StoredAt>, number: usize, place: Place, decoded: Option<Decoded>) {
+    fn deliver(&self, lane: usize, member: Option<&StoredAt>, number: usize, place: Place, mut ready: Option<Ready>) {
         let Some(mutex) = self.lanes.get(lane) else { return };
         let mut lane = lock(mutex);
-        lane.early.insert(number, (place, decoded));
+        if lane.content.is_none() && !lane.early.is_empty() {
+            // Whoever is at it has enough to do.
+            drop(lane);
+            ready = ready.and_then(|ready| self.proved(member, number, place, ready));
+            lane = lock(mutex);
+        }
+        lane.early.insert(number, (place, ready));
         // Another thread is at it, and looks for more when it is done with its frame.
         let Some(mut content) = lane.content.take() else { return };
         loop {
             let next = lane.next;
-            let Some((place, decoded)) = lane.early.remove(&next) else { break };
+            let Some((place, ready)) = lane.early.remove(&next) else { break };
             lane.next += 1;
             drop(lane);
-            self.pass(member, number_in(member, next), place, &mut content, decoded);
+            self.pass(member, next, place, &mut content, ready);
             self.leave();
             lane = lock(mutex);
         }
         lane.content = Some(content);
     }
 
-    /// Holds the content of one frame against what the member must have there.
+    /// The frame, its own digest found right; nothing when it is not, which is reported.
+    fn proved(&self, member: Option<&StoredAt>, number: usize, place: Place, mut ready: Ready) -> Option<Ready> {
+        if std::mem::take(&mut ready.unproved)
+            && let Err(problem) = self.prove(number, frame::digest(ready.stored()))
+        {
+            self.report_frame(member, place, problem);
+            self.put_back([ready.decoded.into_buffer(), ready.stored]);
+            return None;
+        }
+        Some(ready)
+    }
+
+    /// Holds the content of one frame against what the member must have there, and the frame against the trailer, where that was not
+    /// done before.
     fn pass(
         &self,
         member: Option<&StoredAt>,
-        index: usize,
+        number: usize,
         place: Place,
         content: &mut Content,
-        decoded: Option<Decoded>,
+        ready: Option<Ready>,
     ) {
+        let index = number_in(member, number);
         if index == 0 {
             content.first = place.offset;
         }
         content.stored += u64::from(place.len);
         // Frames are of one length but for the last, so the place is known whatever became of those before.
         content.at = index as u64 * u64::from(frame::INPUT);
-        let Some(decoded) = decoded else {
+        let Some(ready) = ready else {
             content.spoiled = true;
             return;
         };
-        let right = match member {
-            None => decoded.pieces().flatten().all(|byte| *byte == 0),
-            Some(member) => content.take(member, &decoded),
-        };
-        if !right {
+        let (right, digest) = content.pass(member, &ready);
+        let proved = digest.map_or(Ok(()), |digest| self.prove(number, digest));
+        let form =
+            if right { Ok(()) } else { Err("tar header or padding is not the one that belongs here".to_owned()) };
+        if let Err(problem) = proved.and(form) {
             content.spoiled = true;
-            let problem = "tar header or padding is not the one that belongs here".to_owned();
-            self.report(part(member), place.offset, u64::from(place.len), problem);
+            self.report_frame(member, place, problem);
         }
         if let Some(member) = member.filter(|member| index + 1 == member.frames && !content.spoiled) {
-            self.end(member, std::mem::take(content), &decoded);
+            self.end(member, std::mem::take(content), &ready.decoded);
             if member.frames == 1 {
-                self.feed.keep(member, &decoded);
+                self.feed.keep(member, &ready.decoded);
             }
         }
-        lock(&self.spare).push(decoded.into_buffer());
+        self.put_back([ready.decoded.into_buffer(), ready.stored]);
     }
 
     /// All frames of a member have passed.
@@ -377,6 +399,11 @@ impl<'a> Check<'a> {
         (self.progress)(done, self.feed.total());
     }
 
+    /// Keeps what became of buffers that were lent or taken apart.
+    fn put_back(&self, buffers: [Vec<u8>; 2]) {
+        lock(&self.spare).extend(buffers.into_iter().filter(|buffer| buffer.capacity() > 0));
+    }
+
     fn leave(&self) {
         lock(&self.turn).in_memory -= 1;
         self.room.notify_one();
@@ -390,6 +417,10 @@ impl<'a> Check<'a> {
             let (file, at) = self.feed.at(offset);
             found.damages.push((offset, Damage { file, part: part.to_owned(), offset: at, length, problem }));
         }
+    }
+
+    fn report_frame(&self, member: Option<&StoredAt>, place: Place, problem: String) {
+        self.report(part(member), place.offset, u64::from(place.len), problem);
     }
 
     /// Notes that the bytes end too early, at `offset` of the whole.
@@ -413,27 +444,13 @@ impl<'a> Check<'a> {
     }
 }
 
-impl Content {
-    /// Takes the next frame's part of header, content and padding; false when header or padding is wrong.
-    fn take(&mut self, member: &StoredAt, decoded: &Decoded) -> bool {
-        let content_end = tar_header::BLOCK + member.size;
-        for mut piece in decoded.pieces() {
-            if self.at == 0 {
-                let header = tar_header::encode(&member.name, member.size);
-                let Some(rest) = piece.strip_prefix(&header) else { return false };
-                piece = rest;
-                self.at = tar_header::BLOCK;
-            }
-            let left = usize::try_from(content_end.saturating_sub(self.at)).unwrap_or(usize::MAX);
-            let (content, padding) = piece.split_at(left.min(piece.len()));
-            self.hasher.update(content);
-            if padding.iter().any(|byte| *byte != 0) {
-                return false;
-            }
-            self.at += piece.len() as u64;
-        }
-        true
-    }
+fn encoding_of(member: Option<&StoredAt>) -> Encoding {
+    member.map_or(Encoding::Raw, |member| member.encoding)
+}
+
+/// Bytes of content that a frame has.
+fn size_of(member: Option<&StoredAt>, number: usize) -> u32 {
+    member.map_or(members::END, |member| member.input_of(number - member.first_frame))
 }
 
 fn part(member: Option<&StoredAt>) -> &str {

@@ -4,17 +4,14 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use kubexm_archive::{Bundle, check_values};
+use kubexm_archive::{Bundle, DOCUMENT_LIMIT, UnreadDocument, read_document};
 use kubexm_builder::diff::{Change, Changed, Diff, diff};
-use kubexm_spec::manifest::{Artifact, FORMAT};
+use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{Digest, ExitCode, Manifest};
 use kubexm_terminal::{Display, Failure, Mode, bytes};
 use serde_json::{Value, json};
 
 use super::input;
-
-/// The most bytes that a manifest.json may have.
-const MANIFEST_LIMIT: u64 = 64 << 20;
 
 /// Show what is different between two bundles: artifacts, bytes, and what a delta would carry
 ///
@@ -68,9 +65,9 @@ fn side(path: &Path) -> Result<Side, Failure> {
         let mut json = Vec::new();
         file.by_ref().take(1).read_to_end(&mut json).map_err(unreadable)?;
         if json == b"{" {
-            file.take(MANIFEST_LIMIT).read_to_end(&mut json).map_err(unreadable)?;
-            if json.len() as u64 > MANIFEST_LIMIT {
-                let text = format!("{} has more than the {MANIFEST_LIMIT} bytes of a manifest.json", path.display());
+            file.take(DOCUMENT_LIMIT).read_to_end(&mut json).map_err(unreadable)?;
+            if json.len() as u64 > DOCUMENT_LIMIT {
+                let text = format!("{} has more than the {DOCUMENT_LIMIT} bytes of a manifest.json", path.display());
                 return Err(Failure::new(ExitCode::NotABundle, text));
             }
             return bare(path, &json);
@@ -81,18 +78,16 @@ fn side(path: &Path) -> Result<Side, Failure> {
 }
 
 fn bare(path: &Path, json: &[u8]) -> Result<Side, Failure> {
-    check_values(json).map_err(|e| {
-        Failure::new(ExitCode::NotABundle, format!("{} is no manifest.json of a bundle: it {e}", path.display()))
-    })?;
-    let value: Value = serde_json::from_slice(json).map_err(|e| {
-        Failure::new(ExitCode::NotABundle, format!("{} is neither a bundle nor a manifest.json: {e}", path.display()))
-    })?;
-    if let Some(format) = value.get("format").and_then(Value::as_u64).filter(|format| *format > u64::from(FORMAT)) {
-        let text = format!("{} is of a newer format: {format}; use the kubexm that came with it", path.display());
-        return Err(Failure::new(ExitCode::BundleNewer, text));
-    }
-    let manifest = serde_json::from_value(value).map_err(|e| {
-        Failure::new(ExitCode::NotABundle, format!("{} is no manifest.json of a bundle: {e}", path.display()))
+    let manifest = read_document(json).map_err(|e| match e {
+        UnreadDocument::NewerFormat(format) => {
+            let text = format!("{} is of a newer format: {format}; use the kubexm that came with it", path.display());
+            Failure::new(ExitCode::BundleNewer, text)
+        }
+        // Nothing says that it is a manifest.
+        e => {
+            let text = format!("{} is neither a bundle nor the manifest.json of one: {e}", path.display());
+            Failure::new(ExitCode::NotABundle, text)
+        }
     })?;
     Ok(Side { manifest, digest: Digest::of(json), bundle: None })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use kubexm_archive::{Bundle, members};
+use kubexm_archive::{Bundle, DOCUMENT_LIMIT, members};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{Digest, Kind, names};
 use serde_json::{Value, json};
@@ -13,8 +13,6 @@ use crate::pack;
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// The most bytes that an index, a manifest or index.json may have.
-const DOCUMENT_LIMIT: u64 = 64 << 20;
 
 /// Files by path below the folder. Where an order matters, `index.json` of a layout comes last.
 pub type Plan = BTreeMap<PathBuf, Output>;

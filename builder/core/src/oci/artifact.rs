@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use kubexm_archive::{Bundle, Layout, members};
+use kubexm_archive::{Bundle, DOCUMENT_LIMIT, Layout, members};
 use kubexm_spec::Digest;
 use kubexm_spec::manifest::Manifest;
 use serde::Deserialize;
@@ -27,8 +27,6 @@ pub const TITLE: &str = "org.opencontainers.image.title";
 
 /// The largest manifest that registries take (distribution-spec 1.1, "Pushing manifests"), and that is read.
 pub const MANIFEST_LIMIT: usize = 4 << 20;
-/// The most bytes that the layers manifest.json and layout.json may have each, as in a file.
-pub const DOCUMENT_LIMIT: u64 = 64 << 20;
 
 /// A bundle as a registry holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]

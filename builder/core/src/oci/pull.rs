@@ -5,18 +5,17 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{ArchiveError, Contents, Delta, Input, Layout, Options, SIGNATURE_ROOM, Signature, Written};
-use kubexm_archive::{bundle_id_of, check_values, members, signature_room, write_contents};
+use kubexm_archive::{DOCUMENT_LIMIT, bundle_id_of, members, read_document, signature_room, write_contents};
 use kubexm_spec::digest::Hasher;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::lock::Descriptor;
-use kubexm_spec::manifest::FORMAT;
 use kubexm_spec::{Digest, Manifest};
 use kubexm_transport::oci::RawManifest;
 use kubexm_transport::{ImageCandidate, OciRegistry, Registry, Repository, Store};
 use serde::de::DeserializeOwned;
 
 use super::address::Wanted;
-use super::artifact::{Artifact, ArtifactError, DOCUMENT_LIMIT, Layer, MEMBER_LAYER};
+use super::artifact::{Artifact, ArtifactError, Layer, MEMBER_LAYER};
 use super::error::OciError;
 use super::referrer::{self, SIGNATURE_TYPE};
 use crate::Report;
@@ -135,23 +134,15 @@ fn head(store: &Store, documents: &[Layer], place: &str) -> Result<Head, OciErro
     Ok(Head { manifest, layout, bundle_id: hasher.finish() })
 }
 
-/// A document of which the format is looked at first: what does not parse then was written by a newer program.
+/// A document of the head, whose bytes are those that the artifact's manifest tells.
 fn document<T: DeserializeOwned>(name: &str, json: &[u8], place: &str) -> Result<T, OciError> {
-    #[derive(serde::Deserialize)]
-    struct Format {
-        format: u32,
-    }
-    let broken = |problem: String| {
-        let source = ArtifactError::Broken(format!("its {name} {problem}"));
-        OciError::Artifact { place: place.to_owned(), source }
-    };
-    check_values(json).map_err(|e| broken(e.to_string()))?;
-    let Format { format } = serde_json::from_slice(json).map_err(|e| broken(format!("tells no format: {e}")))?;
-    let newer = |what: String| ArchiveError::Newer { path: PathBuf::from(place), what: format!("{name}: {what}") };
-    if format > FORMAT {
-        return Err(newer(format!("format {format}")).into());
-    }
-    Ok(serde_json::from_slice(json).map_err(|e| newer(e.to_string()))?)
+    read_document(json).map_err(|e| match e.is_newer() {
+        true => ArchiveError::Newer { path: PathBuf::from(place), what: format!("{name}: {e}") }.into(),
+        false => {
+            let source = ArtifactError::Broken(format!("its {name} {e}"));
+            OciError::Artifact { place: place.to_owned(), source }
+        }
+    })
 }
 
 /// The signatures that refer to the bundle. Those of several pushes add up; what is no signature room is passed over, for

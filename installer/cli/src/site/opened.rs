@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kubexm_archive::{Bundle, Incomplete};
+use kubexm_archive::{Bundle, DOCUMENT_LIMIT, Incomplete};
 use kubexm_engine::events::event;
 use kubexm_engine::{Belongs, EventSink};
 use kubexm_manifests::Catalogue;
@@ -17,9 +17,6 @@ use super::verified::Verified;
 use crate::commands::args::BundleArgs;
 use crate::support::home::Home;
 use crate::support::{events, failures};
-
-/// The most bytes of a text member.
-const TEXT_LIMIT: u64 = 64 << 20;
 
 /// Bundle, cluster and catalogue.
 #[derive(Debug)]
@@ -46,13 +43,13 @@ impl Opened {
         let bases =
             args.bases.iter().map(|base| Bundle::open(base)).collect::<Result<_, _>>().map_err(failures::archive)?;
         let bundle = bundle.on_bases(bases).map_err(failures::archive)?;
-        let catalogue = bundle.read("catalogue.json", TEXT_LIMIT).map_err(failures::archive)?;
+        let catalogue = bundle.read("catalogue.json", DOCUMENT_LIMIT).map_err(failures::archive)?;
         let catalogue = Catalogue::from_json(&catalogue).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
         let (name, text) = match &args.file {
             Some(path) => (path.display().to_string(), read_file(path)?),
             None => (
                 format!("cluster.yaml of {}", bundle.path().display()),
-                bundle.read("cluster.yaml", TEXT_LIMIT).map_err(failures::archive)?,
+                bundle.read("cluster.yaml", DOCUMENT_LIMIT).map_err(failures::archive)?,
             ),
         };
         let cluster_digest = Digest::of(&text);
