@@ -7,6 +7,8 @@ use kubexm_spec::Reference;
 const LENGTH: usize = 512;
 /// Tags without a digit that are in use.
 const WORDS: [&str; 9] = ["latest", "stable", "main", "master", "edge", "nightly", "dev", "canary", "release"];
+/// What stands behind a taint's key (kubernetes.io/docs, "Taints and Tolerations").
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 /// Ends of names that speak of images and hold something else.
 const OTHERS: [&str; 9] =
     ["policy", "repository", "registry", "prefix", "secret", "secrets", "tag", "hub", "imagepullsecrets"];
@@ -35,7 +37,7 @@ pub fn reference(word: &str, of_image: bool) -> Option<Reference> {
     let is_image = match &reference.tag {
         Some(_) if of_image => true,
         // `registry.example/name:1`; a port stands before the path.
-        Some(tag) if has_host => is_version(tag) || !is_number(tag),
+        Some(tag) if has_host => !EFFECTS.contains(&tag.as_str()),
         Some(tag) if has_path => is_version(tag) && !is_number(tag),
         // `redis:7.2`, and neither `server:8080` nor `system:nodes`
         Some(tag) => is_dotted(tag) || tag == "latest",
