@@ -13,6 +13,8 @@ mod network;
 pub mod parse;
 mod registry;
 mod runtime;
+mod schema;
+mod show;
 mod system;
 
 use serde::Serialize;
@@ -27,6 +29,8 @@ pub use self::network::{Network, NetworkPlugin};
 pub use self::parse::{FILE, Read, for_version, full_reference, parse, read, sample};
 pub use self::registry::{Harbor, Registry, RegistryAuth, RegistryKind};
 pub use self::runtime::{Runtime, RuntimeKind};
+pub use self::schema::schema;
+pub use self::show::{Shown, document, show};
 pub use self::system::{Extra, ExtraHost, Firewall, OsPackages, Script, Selinux, System};
 pub use crate::words::Word;
 pub use crate::yaml::{Problem, ProblemKind, Problems};

@@ -5,10 +5,12 @@
 
 mod problem;
 mod reader;
+mod schema;
 mod shape;
 mod tree;
 
 pub use problem::{Problem, ProblemKind, Problems, nearest};
 pub use reader::{At, Keys, Known, Mapping, Sink};
+pub use schema::schema;
 pub use shape::{Field, Object, Shape};
 pub use tree::{Data, Key, Node, parse};

@@ -7,6 +7,8 @@ pub struct Object {
     pub about: &'static str,
     /// Its keys.
     pub fields: &'static [Field],
+    /// Keys of which just one must be there; none where that is no question.
+    pub one_of: &'static [&'static str],
 }
 
 /// One key of a mapping.
@@ -68,6 +70,17 @@ impl Field {
 }
 
 impl Object {
+    /// A mapping with these keys.
+    pub const fn new(about: &'static str, fields: &'static [Field]) -> Self {
+        Self { about, fields, one_of: &[] }
+    }
+
+    /// The same, where just one of these keys must be there.
+    #[must_use]
+    pub const fn one_of(self, keys: &'static [&'static str]) -> Self {
+        Self { one_of: keys, ..self }
+    }
+
     /// The keys that the reader knows.
     pub fn keys(&self) -> impl Iterator<Item = &'static str> {
         self.fields.iter().map(|field| field.name)

@@ -11,9 +11,9 @@ use crate::yaml::{At, Field, Mapping, Object, ProblemKind, Shape};
 const SHA256: Shape = Shape::Form("^(sha256:)?[0-9a-f]{64}$");
 
 /// One of `spec.addons`.
-pub(super) const ADDON: Object = Object {
-    about: "Something that runs in the cluster beyond its own",
-    fields: &[
+pub(super) const ADDON: Object = Object::new(
+    "Something that runs in the cluster beyond its own",
+    &[
         Field::needed("name", Shape::Text, "Its name; the release's name with a chart"),
         Field::needed("type", Shape::Words(AddonKind::WORDS), "A chart of Helm, or objects as they are"),
         Field::needed("source", Shape::Mapping(&SOURCE), "Where the builder has it from"),
@@ -21,24 +21,24 @@ pub(super) const ADDON: Object = Object {
         Field::new("values", Shape::Raw, "Values of the chart, laid over those of valuesFile"),
         Field::new("valuesFile", Shape::Text, "Values of the chart, relative to this file; travels in the bundle"),
     ],
-};
+);
 
 /// One of `spec.bundle.extraCharts`.
-pub(super) const CHART: Object = Object {
-    about: "A chart that is carried with its images, and installed by nobody but you",
-    fields: &[
+pub(super) const CHART: Object = Object::new(
+    "A chart that is carried with its images, and installed by nobody but you",
+    &[
         Field::needed("name", Shape::Text, "The release's name"),
         Field::needed("source", Shape::Mapping(&SOURCE), "Where the builder has it from"),
         Field::new("namespace", Shape::Text, "Where its objects will go"),
         Field::new("values", Shape::Raw, "Values that you will use: the images depend on them"),
         Field::new("valuesFile", Shape::Text, "The same as a file, relative to this file"),
     ],
-};
+);
 
 /// `spec.addons[].source`.
-pub(super) const SOURCE: Object = Object {
-    about: "One of: {catalogue}, {repo, chart, version}, {oci, version}, {url, sha256}, {path}",
-    fields: &[
+pub(super) const SOURCE: Object = Object::new(
+    "One of: {catalogue}, {repo, chart, version}, {oci, version}, {url, sha256}, {path}",
+    &[
         Field::new("catalogue", Shape::Text, "Its name in the catalogue, like metrics-server"),
         Field::new("repo", Shape::Form("^https?://[^@]+$"), "Address of a chart repository"),
         Field::new("chart", Shape::Text, "Its name in that repository"),
@@ -48,12 +48,13 @@ pub(super) const SOURCE: Object = Object {
         Field::new("sha256", SHA256, "Digest of that file"),
         Field::new("path", Shape::Text, "YAML file or folder, or a chart's folder or .tgz, relative to this file"),
     ],
-};
+)
+.one_of(&["catalogue", "repo", "oci", "url", "path"]);
 
 /// `spec.storage`.
-pub(super) const STORAGE: Object = Object {
-    about: "What makes volumes",
-    fields: &[
+pub(super) const STORAGE: Object = Object::new(
+    "What makes volumes",
+    &[
         Field::new(
             "openebs",
             Shape::Mapping(&OPENEBS),
@@ -61,27 +62,27 @@ pub(super) const STORAGE: Object = Object {
         ),
         Field::new("nfs", Shape::Mapping(&NFS), "Volumes as folders of an NFS export"),
     ],
-};
+);
 
 /// `spec.storage.openebs`.
-pub(super) const OPENEBS: Object = Object {
-    about: "OpenEBS local PV",
-    fields: &[
+pub(super) const OPENEBS: Object = Object::new(
+    "OpenEBS local PV",
+    &[
         Field::new("basePath", Shape::Text, "Folder on every node"),
         Field::new("defaultClass", Shape::Bool, "Whether claims that name no class are given one of its volumes"),
     ],
-};
+);
 
 /// `spec.storage.nfs`.
-pub(super) const NFS: Object = Object {
-    about: "An NFS export",
-    fields: &[
+pub(super) const NFS: Object = Object::new(
+    "An NFS export",
+    &[
         Field::needed("server", Shape::Text, "IP address or DNS name"),
         Field::needed("path", Shape::Form("^/"), "The export"),
         Field::new("mountOptions", Shape::List(&Shape::Text), "Options of mount(8)"),
         Field::new("defaultClass", Shape::Bool, "Whether claims that name no class are given one of its volumes"),
     ],
-};
+);
 
 pub(super) fn addons(at: &At<'_>) -> Option<Vec<Addon>> {
     named_once(at, each(at, addon))

@@ -9,9 +9,9 @@ use crate::cluster::{Bundle, ExtraFile, ExtraImage};
 use crate::yaml::{At, Field, Object, ProblemKind, Shape};
 
 /// `spec.bundle`.
-pub(super) const BUNDLE: Object = Object {
-    about: "What goes into the bundle beyond what the cluster needs",
-    fields: &[
+pub(super) const BUNDLE: Object = Object::new(
+    "What goes into the bundle beyond what the cluster needs",
+    &[
         Field::new("platforms", Shape::Some(&Shape::Form("^linux/(amd64|arm64)$")), "linux/amd64, linux/arm64"),
         Field::new("os", Shape::List(&Shape::Text), "Operating systems that packages are carried for, like debian-12"),
         Field::new(
@@ -29,12 +29,12 @@ pub(super) const BUNDLE: Object = Object {
         ),
         Field::new("exclude", Shape::List(&Shape::Text), "Optional tools that are left out: crictl, helm, nerdctl"),
     ],
-};
+);
 
 /// One of `spec.bundle.extraImages`.
-pub(super) const IMAGE: Object = Object {
-    about: "An image",
-    fields: &[
+pub(super) const IMAGE: Object = Object::new(
+    "An image",
+    &[
         Field::needed("name", Shape::Text, "Reference with tag or digest, like docker.io/library/busybox:1"),
         Field::new(
             "from",
@@ -42,17 +42,18 @@ pub(super) const IMAGE: Object = Object {
             "oci:FOLDER, an OCI layout relative to this file; its registry when left out",
         ),
     ],
-};
+);
 
 /// One of `spec.bundle.extraFiles`.
-pub(super) const FILE: Object = Object {
-    about: "A file: {url, sha256} or {path}",
-    fields: &[
+pub(super) const FILE: Object = Object::new(
+    "A file: {url, sha256} or {path}",
+    &[
         Field::new("url", Shape::Form("^https?://[^@]+$"), "Where it is fetched from"),
         Field::new("sha256", Shape::Form("^(sha256:)?[0-9a-f]{64}$"), "Digest of its content"),
         Field::new("path", Shape::Text, "On this machine, relative to this file"),
     ],
-};
+)
+.one_of(&["url", "path"]);
 
 pub(super) fn bundle(at: &At<'_>) -> Option<Bundle> {
     let map = at.mapping(&BUNDLE)?;

@@ -6,9 +6,9 @@ use crate::cluster::{Backup, Etcd, EtcdKind, ExternalEtcd, Snapshots, Word};
 use crate::yaml::{At, Field, Mapping, Object, ProblemKind, Shape};
 
 /// `spec.etcd`.
-pub(super) const ETCD: Object = Object {
-    about: "What the API server keeps its objects in",
-    fields: &[
+pub(super) const ETCD: Object = Object::new(
+    "What the API server keeps its objects in",
+    &[
         Field::new(
             "type",
             Shape::Words(EtcdKind::WORDS),
@@ -28,12 +28,12 @@ pub(super) const ETCD: Object = Object {
             "Backups on the members; {} for its defaults, none when left out",
         ),
     ],
-};
+);
 
 /// `spec.etcd.externalConfig`.
-pub(super) const EXTERNAL: Object = Object {
-    about: "An etcd of your own",
-    fields: &[
+pub(super) const EXTERNAL: Object = Object::new(
+    "An etcd of your own",
+    &[
         Field::needed(
             "endpoints",
             Shape::Some(&Shape::Form("^https?://[^/@]+:[0-9]+$")),
@@ -43,12 +43,12 @@ pub(super) const EXTERNAL: Object = Object {
         Field::new("certFile", Shape::Text, "On this machine: the API server's client certificate"),
         Field::new("keyFile", Shape::Text, "On this machine: its key"),
     ],
-};
+);
 
 /// `spec.etcd.snapshots`.
-pub(super) const SNAPSHOTS: Object = Object {
-    about: "etcd's own snapshots",
-    fields: &[
+pub(super) const SNAPSHOTS: Object = Object::new(
+    "etcd's own snapshots",
+    &[
         Field::new(
             "count",
             Shape::Number(1, 10_000_000),
@@ -60,17 +60,17 @@ pub(super) const SNAPSHOTS: Object = Object {
             "How many are kept (--max-snapshots); etcd's own default when left out",
         ),
     ],
-};
+);
 
 /// `spec.etcd.backup`.
-pub(super) const BACKUP: Object = Object {
-    about: "Backups on the members",
-    fields: &[
+pub(super) const BACKUP: Object = Object::new(
+    "Backups on the members",
+    &[
         Field::new("schedule", Shape::Text, "When: a calendar expression of systemd (systemd.time(7))"),
         Field::new("dir", Shape::Text, "Folder on the members"),
         Field::new("keep", Shape::Number(1, 10_000), "How many are kept"),
     ],
-};
+);
 
 pub(super) fn etcd(at: &At<'_>) -> Option<Etcd> {
     let map = at.mapping(&ETCD)?;

@@ -10,9 +10,9 @@ use crate::cluster::Host;
 use crate::yaml::{At, Field, Object, Shape};
 
 /// One of `spec.hosts`.
-pub(super) const HOST: Object = Object {
-    about: "A machine",
-    fields: &[
+pub(super) const HOST: Object = Object::new(
+    "A machine",
+    &[
         Field::needed("name", Shape::Text, "Name of the node, a DNS name"),
         Field::needed("address", Shape::OneOrTwo(&Shape::Text), "Where SSH reaches it: IP address or DNS name"),
         Field::new(
@@ -38,7 +38,7 @@ pub(super) const HOST: Object = Object {
         Field::new("sudoPassword", Shape::Refused, "Refused: use sudoPasswordFrom"),
         Field::new("privateKey", Shape::Refused, "Refused: use privateKeyPath"),
     ],
-};
+);
 
 pub(super) fn hosts(at: &At<'_>) -> Option<Vec<Host>> {
     let hosts = each(at, host);

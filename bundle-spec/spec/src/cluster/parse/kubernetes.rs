@@ -12,9 +12,9 @@ const ARGS: Shape = Shape::Named(&Shape::Either(&Shape::Text, &Shape::Bool));
 const MOST_PODS: u32 = 254;
 
 /// `spec.kubernetes`.
-pub(super) const KUBERNETES: Object = Object {
-    about: "Kubernetes itself",
-    fields: &[
+pub(super) const KUBERNETES: Object = Object::new(
+    "Kubernetes itself",
+    &[
         Field::new(
             "type",
             Shape::Words(KubernetesKind::WORDS),
@@ -52,24 +52,22 @@ pub(super) const KUBERNETES: Object = Object {
         Field::new("kubelet", Shape::Raw, "Fields of KubeletConfiguration, laid over ours"),
         Field::new("kubeProxy", Shape::Raw, "Fields of KubeProxyConfiguration, laid over ours"),
     ],
-};
+);
 
 /// `spec.kubernetes.nodelocaldns`.
-pub(super) const NODELOCALDNS: Object = Object {
-    about: "A DNS cache on every node",
-    fields: &[Field::new("address", Shape::Text, "Link-local address that pods ask")],
-};
+pub(super) const NODELOCALDNS: Object =
+    Object::new("A DNS cache on every node", &[Field::new("address", Shape::Text, "Link-local address that pods ask")]);
 
 /// `spec.kubernetes.audit`.
-pub(super) const AUDIT: Object = Object {
-    about: "The API server's audit log",
-    fields: &[
+pub(super) const AUDIT: Object = Object::new(
+    "The API server's audit log",
+    &[
         Field::new("policyFile", Shape::Text, "A policy of your own (audit.k8s.io/v1), relative to this file"),
         Field::new("maxAge", Shape::Number(1, 36500), "Days that old logs are kept"),
         Field::new("maxBackups", Shape::Number(1, 10000), "How many old logs are kept"),
         Field::new("maxSize", Shape::Number(1, 100_000), "Megabytes at which a new log is begun"),
     ],
-};
+);
 
 pub(super) fn kubernetes(at: &At<'_>, name: &str) -> Option<Kubernetes> {
     let map = at.mapping(&KUBERNETES)?;

@@ -19,9 +19,9 @@ words! {
 }
 
 /// `spec.loadBalancer`.
-pub(super) const LOAD_BALANCER: Object = Object {
-    about: "What stands before the control planes",
-    fields: &[
+pub(super) const LOAD_BALANCER: Object = Object::new(
+    "What stands before the control planes",
+    &[
         Field::new(
             "mode",
             Shape::Words(Mode::WORDS),
@@ -38,12 +38,12 @@ pub(super) const LOAD_BALANCER: Object = Object {
         ),
         Field::new("domain", Shape::Text, "Name of the control plane; a name of ours when left out"),
     ],
-};
+);
 
 /// `spec.loadBalancer.external`.
-pub(super) const EXTERNAL: Object = Object {
-    about: "Who makes the address",
-    fields: &[
+pub(super) const EXTERNAL: Object = Object::new(
+    "Who makes the address",
+    &[
         Field::new(
             "type",
             Shape::Words(ExternalKind::WORDS),
@@ -55,17 +55,17 @@ pub(super) const EXTERNAL: Object = Object {
             "keepalived's number, by which pairs in one network are told apart",
         ),
     ],
-};
+);
 
 /// `spec.loadBalancer.internal`.
-pub(super) const INTERNAL: Object = Object {
-    about: "What runs on the nodes",
-    fields: &[Field::needed(
+pub(super) const INTERNAL: Object = Object::new(
+    "What runs on the nodes",
+    &[Field::needed(
         "type",
         Shape::Words(InternalKind::WORDS),
         "A proxy on every worker, or an address that moves between the control planes",
     )],
-};
+);
 
 pub(super) fn load_balancer(at: &At<'_>) -> Option<LoadBalancer> {
     let map = at.mapping(&LOAD_BALANCER)?;

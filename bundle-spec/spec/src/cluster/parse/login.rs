@@ -6,9 +6,9 @@ use crate::cluster::Jump;
 use crate::yaml::{At, Field, Object, Shape};
 
 /// One of `spec.hosts[].via`, in the long form.
-pub(super) const JUMP: Object = Object {
-    about: "A host on the way to another one",
-    fields: &[
+pub(super) const JUMP: Object = Object::new(
+    "A host on the way to another one",
+    &[
         Field::needed("address", Shape::Text, "IP address or DNS name"),
         Field::new("port", Shape::Number(1, 65535), "SSH port"),
         Field::new("user", Shape::Text, "SSH user; it needs no sudo there"),
@@ -18,7 +18,7 @@ pub(super) const JUMP: Object = Object {
         Field::new("password", Shape::Refused, "Refused: use passwordFrom"),
         Field::new("privateKey", Shape::Refused, "Refused: use privateKeyPath"),
     ],
-};
+);
 
 /// Jumps, the nearest first: mappings, or `user@host:port` (ssh's `ProxyJump`).
 pub(super) fn via(at: &At<'_>) -> Option<Vec<Jump>> {

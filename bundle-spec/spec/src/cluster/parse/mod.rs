@@ -17,6 +17,7 @@ mod secret;
 mod system;
 mod take;
 mod values;
+mod written;
 
 use std::collections::BTreeSet;
 
@@ -26,28 +27,24 @@ use crate::names;
 use crate::yaml::{self, At, Field, Mapping, Object, Problems, Shape, Sink};
 
 /// The whole file.
-pub const FILE: Object = Object {
-    about: "A cluster for kubexm-bundle, which builds the bundle, and kubexm-install, which installs from it",
-    fields: &[
+pub const FILE: Object = Object::new(
+    "A cluster for kubexm-bundle, which builds the bundle, and kubexm-install, which installs from it",
+    &[
         Field::needed("apiVersion", Shape::Constant(names::CLUSTER_API_VERSION), "Version of this format"),
         Field::needed("kind", Shape::Constant("Cluster"), "Kind of this file"),
         Field::needed("metadata", Shape::Mapping(&METADATA), "What it is called"),
         Field::needed("spec", Shape::Mapping(&SPEC), "What it is; with nothing but bundle, only a bundle of extras"),
     ],
-};
+);
 
-const METADATA: Object = Object {
-    about: "What the cluster is called",
-    fields: &[Field::needed(
-        "name",
-        Shape::Form("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"),
-        "Part of names inside the cluster",
-    )],
-};
+const METADATA: Object = Object::new(
+    "What the cluster is called",
+    &[Field::needed("name", Shape::Form("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"), "Part of names inside the cluster")],
+);
 
-const SPEC: Object = Object {
-    about: "What the cluster is",
-    fields: &[
+const SPEC: Object = Object::new(
+    "What the cluster is",
+    &[
         Field::new(
             "hosts",
             Shape::List(&Shape::Mapping(&hosts::HOST)),
@@ -78,7 +75,7 @@ const SPEC: Object = Object {
             "What goes into the bundle beyond what the cluster needs",
         ),
     ],
-};
+);
 
 /// A file that was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,20 +102,9 @@ pub fn read(text: &str) -> Result<Read, Problems> {
     let tree = yaml::parse(text)?;
     let sink = Sink::default();
     let cluster = file(&At::root(&tree, &sink));
-    let mut written = BTreeSet::new();
     let seen = Sink::default();
-    paths(&At::root(&tree, &seen), &mut written);
+    let written = written::written(&At::root(&tree, &seen));
     sink.finish(cluster).map(|cluster| Read { cluster, written })
-}
-
-fn paths(at: &At<'_>, written: &mut BTreeSet<String>) {
-    if at.is_list() {
-        at.list().iter().for_each(|item| paths(item, written));
-    } else if let Some(map) = at.open_mapping_quiet() {
-        // a key without a value is as if it were not there
-        map.entries().filter(|(key, _)| map.get(key).is_some()).for_each(|(_, at)| paths(&at, written));
-    }
-    written.insert(at.path().to_owned());
 }
 
 /// A cluster of defaults without hosts, as a bundle is built from when there is no file; `version` as the user gives it.

@@ -11,9 +11,9 @@ const PLUGINS: &[&str] = &["flannel", "calico", "cilium", "kube-ovn", "hybridnet
 const CIDR: Shape = Shape::OneOrTwo(&Shape::Form("^[0-9a-fA-F.:]+/[0-9]+$"));
 
 /// `spec.network`.
-pub(super) const NETWORK: Object = Object {
-    about: "The network of pods and services",
-    fields: &[
+pub(super) const NETWORK: Object = Object::new(
+    "The network of pods and services",
+    &[
         Field::new("plugin", Shape::Words(PLUGINS), "The main plugin; multus is the default one with multus before it"),
         Field::new("multus", Shape::Bool, "Whether multus stands before the main plugin"),
         Field::new("podCidr", CIDR, "Network of pods, or one of each family"),
@@ -25,7 +25,7 @@ pub(super) const NETWORK: Object = Object {
         ),
         Field::new("options", Shape::Raw, "Options of the plugin in its own words (values of its chart)"),
     ],
-};
+);
 
 /// Prefixes that do for pods: with IPv4 kubeadm gives each node a /24, with IPv6 a /64 (at most 65536 nodes).
 const PODS: [std::ops::RangeInclusive<u32>; 2] = [8..=24, 48..=64];

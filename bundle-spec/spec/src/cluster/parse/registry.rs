@@ -9,9 +9,9 @@ use crate::names;
 use crate::yaml::{At, Field, Mapping, Object, ProblemKind, Shape};
 
 /// `spec.registry`.
-pub(super) const REGISTRY: Object = Object {
-    about: "Where images come from inside the gap",
-    fields: &[
+pub(super) const REGISTRY: Object = Object::new(
+    "Where images come from inside the gap",
+    &[
         Field::new(
             "type",
             Shape::Words(RegistryKind::WORDS),
@@ -38,22 +38,22 @@ pub(super) const REGISTRY: Object = Object {
             "One folder for all images, instead of one for each upstream host",
         ),
     ],
-};
+);
 
 /// One of `spec.registry.auths`.
-pub(super) const AUTH: Object = Object {
-    about: "How one registry is logged in to",
-    fields: &[
+pub(super) const AUTH: Object = Object::new(
+    "How one registry is logged in to",
+    &[
         Field::needed("username", Shape::Text, "Who"),
         Field::needed("passwordFrom", Shape::Mapping(&secret::SOURCE), "Where the password comes from"),
         Field::new("password", Shape::Refused, "Refused: use passwordFrom"),
     ],
-};
+);
 
 /// `spec.registry.harborConfig`.
-pub(super) const HARBOR: Object = Object {
-    about: "Harbor",
-    fields: &[
+pub(super) const HARBOR: Object = Object::new(
+    "Harbor",
+    &[
         Field::new(
             "version",
             Shape::Form("^v?[0-9]+\\.[0-9]+\\.[0-9]+([-+].*)?$"),
@@ -73,7 +73,7 @@ pub(super) const HARBOR: Object = Object {
         Field::new("adminPassword", Shape::Refused, "Refused: use adminPasswordFrom"),
         Field::new("databasePassword", Shape::Refused, "Refused: use databasePasswordFrom"),
     ],
-};
+);
 
 pub(super) fn registry(at: &At<'_>) -> Option<Registry> {
     let map = at.mapping(&REGISTRY)?;

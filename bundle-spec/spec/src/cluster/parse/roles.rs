@@ -10,9 +10,9 @@ pub(super) const WORDS: &[&str] = &["etcd", "master", "control-plane", "worker",
 const NAMES: Shape = Shape::List(&Shape::Text);
 
 /// `spec.roleGroups`.
-pub(super) const ROLES: Object = Object {
-    about: "Names of hosts by role; node[1:3] is short for node1, node2, node3",
-    fields: &[
+pub(super) const ROLES: Object = Object::new(
+    "Names of hosts by role; node[1:3] is short for node1, node2, node3",
+    &[
         Field::new("etcd", NAMES, "Members of etcd; the control planes when left out"),
         Field::new("master", NAMES, "Control planes"),
         Field::new("control-plane", NAMES, "The same as master"),
@@ -24,7 +24,7 @@ pub(super) const ROLES: Object = Object {
         ),
         Field::new("registry", NAMES, "The host that serves images; the first control plane when left out"),
     ],
-};
+);
 
 /// A range of host names may stand for this many.
 const MAX_RANGE: u32 = 1000;

@@ -6,9 +6,9 @@ use crate::cluster::{Runtime, RuntimeKind, Word};
 use crate::yaml::{At, Field, Object, Shape};
 
 /// `spec.runtime`.
-pub(super) const RUNTIME: Object = Object {
-    about: "What runs containers",
-    fields: &[
+pub(super) const RUNTIME: Object = Object::new(
+    "What runs containers",
+    &[
         Field::new("type", Shape::Words(RuntimeKind::WORDS), "Which one; docker comes with cri-dockerd"),
         Field::new(
             "version",
@@ -18,7 +18,7 @@ pub(super) const RUNTIME: Object = Object {
         Field::new("dataDir", Shape::Text, "Folder of images and containers; the runtime's own when left out"),
         Field::new("extraConfig", Shape::Raw, "Fields of the runtime's own configuration, laid over ours"),
     ],
-};
+);
 
 pub(super) fn runtime(at: &At<'_>) -> Option<Runtime> {
     let map = at.mapping(&RUNTIME)?;

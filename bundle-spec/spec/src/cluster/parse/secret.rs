@@ -5,9 +5,9 @@ use crate::cluster::SecretSource;
 use crate::yaml::{At, Field, Mapping, Object, ProblemKind, Shape};
 
 /// `{env: NAME}` or `{file: PATH}`.
-pub(super) const SOURCE: Object = Object {
-    about: "Where a secret is to be had when it is needed: one of the two",
-    fields: &[
+pub(super) const SOURCE: Object = Object::new(
+    "Where a secret is to be had when it is needed: one of the two",
+    &[
         Field::new(
             "env",
             Shape::Form("^[A-Za-z_][A-Za-z0-9_]*$"),
@@ -15,7 +15,8 @@ pub(super) const SOURCE: Object = Object {
         ),
         Field::new("file", Shape::Text, "A file there; one newline at its end is left out"),
     ],
-};
+)
+.one_of(&["env", "file"]);
 
 /// Keys that would hold a secret, and what stands there instead.
 const INLINE: [(&str, &str); 5] = [

@@ -9,9 +9,9 @@ const PACKAGES: Shape = Shape::List(&Shape::Form("^[A-Za-z0-9][A-Za-z0-9._+-]*$"
 const SCRIPTS: Shape = Shape::List(&Shape::Mapping(&SCRIPT));
 
 /// `spec.system`.
-pub(super) const SYSTEM: Object = Object {
-    about: "Preparation of every node",
-    fields: &[
+pub(super) const SYSTEM: Object = Object::new(
+    "Preparation of every node",
+    &[
         Field::new(
             "ntpServers",
             Shape::List(&Shape::Text),
@@ -31,12 +31,12 @@ pub(super) const SYSTEM: Object = Object {
             "Install packages that a node lacks, none, or the whole set",
         ),
     ],
-};
+);
 
 /// One of `preInstall` and `postInstall`.
-pub(super) const SCRIPT: Object = Object {
-    about: "Something of your own to run on every node",
-    fields: &[
+pub(super) const SCRIPT: Object = Object::new(
+    "Something of your own to run on every node",
+    &[
         Field::needed("name", Shape::Text, "What it does, in a few words"),
         Field::needed("bash", Shape::Text, "What bash is given to run, in the folder that has the materials"),
         Field::new(
@@ -45,29 +45,26 @@ pub(super) const SCRIPT: Object = Object {
             "Files that it needs, relative to this file; they travel in the bundle",
         ),
     ],
-};
+);
 
 /// `spec.extra`.
-pub(super) const EXTRA: Object = Object {
-    about: "Entries that every node gets and gives back on delete",
-    fields: &[
+pub(super) const EXTRA: Object = Object::new(
+    "Entries that every node gets and gives back on delete",
+    &[
         Field::new("hosts", Shape::List(&Shape::Mapping(&EXTRA_HOST)), "Lines for /etc/hosts"),
         Field::new("resolves", Shape::List(&Shape::Mapping(&RESOLVE)), "DNS servers put before the node's own"),
     ],
-};
+);
 
 /// One of `spec.extra.hosts`.
-pub(super) const EXTRA_HOST: Object = Object {
-    about: "A line for /etc/hosts",
-    fields: &[
-        Field::needed("domain", Shape::Text, "DNS name"),
-        Field::needed("address", Shape::Text, "Its IP address"),
-    ],
-};
+pub(super) const EXTRA_HOST: Object = Object::new(
+    "A line for /etc/hosts",
+    &[Field::needed("domain", Shape::Text, "DNS name"), Field::needed("address", Shape::Text, "Its IP address")],
+);
 
 /// One of `spec.extra.resolves`.
 pub(super) const RESOLVE: Object =
-    Object { about: "A DNS server", fields: &[Field::needed("address", Shape::Text, "Its IP address")] };
+    Object::new("A DNS server", &[Field::needed("address", Shape::Text, "Its IP address")]);
 
 pub(super) fn system(at: &At<'_>) -> Option<System> {
     let map = at.mapping(&SYSTEM)?;
