@@ -89,7 +89,7 @@ impl Catalogue {
 
     /// The release of a Kubernetes version or minor, with or without `v`.
     pub fn release(&self, kubernetes: &str) -> Option<&Release> {
-        self.releases.get(&version::minor(kubernetes))
+        self.releases.get(version::minor(kubernetes))
     }
 
     /// What a Kubernetes version runs on.

@@ -173,7 +173,7 @@ fn templates(catalogue: &Catalogue, gaps: &mut Vec<String>) {
 fn closed(catalogue: &Catalogue, gaps: &mut Vec<String>) {
     let known = catalogue.component(Program::Kubelet).map(|kubelet| kubelet.versions.keys().collect::<Vec<_>>());
     for kubernetes in known.unwrap_or_default().into_iter().filter(|known| catalogue.release(known).is_some()) {
-        let newest = catalogue.newest_patch(&version::minor(kubernetes)) == Some(kubernetes.as_str());
+        let newest = catalogue.newest_patch(version::minor(kubernetes)) == Some(kubernetes.as_str());
         let uses = every_use(kubernetes);
         let mut found = BTreeSet::new();
         for cluster in uses.iter().take(if newest { uses.len() } else { 1 }) {

@@ -102,7 +102,7 @@ impl FeatureSet {
         let chosen = match asked.map(version::bare) {
             Some(asked) => self.versions.contains_key(asked).then_some(asked),
             None => {
-                let fit = self.versions.iter().filter(|(_, known)| known.kubernetes.hold(&minor));
+                let fit = self.versions.iter().filter(|(_, known)| known.kubernetes.hold(minor));
                 version::newest(fit.map(|(version, _)| version.as_str()))
             }
         };

@@ -1,6 +1,6 @@
 //! Versions as upstreams write them, just enough to order them and to find their minor.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 /// The text without a leading `v`.
 pub fn bare(text: &str) -> &str {
@@ -31,9 +31,9 @@ pub fn compare(left: &str, right: &str) -> Ordering {
 }
 
 /// `1.34` of `v1.34.4`; the text itself when it has fewer parts.
-pub fn minor(text: &str) -> String {
+pub fn minor(text: &str) -> &str {
     let (main, _) = split(bare(text));
-    main.split('.').take(2).collect::<Vec<_>>().join(".")
+    main.match_indices('.').nth(1).map_or(main, |(end, _)| &main[..end])
 }
 
 /// The patch number of a three-part version.
@@ -54,11 +54,13 @@ pub fn near<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>, count: u
     known.into_iter().take(count).map(str::to_owned).collect()
 }
 
-/// How far apart two versions are, number by number.
-fn distance(a: &str, b: &str) -> Vec<u64> {
+/// How far apart two versions are: the place of the first number that differs (the later the nearer), and by how much.
+fn distance(a: &str, b: &str) -> (Reverse<usize>, u64) {
     let (a, b) = (numbers(split(bare(a)).0), numbers(split(bare(b)).0));
     let number = |all: &[u64], place: usize| all.get(place).copied().unwrap_or(0);
-    (0..a.len().max(b.len())).map(|place| number(&a, place).abs_diff(number(&b, place))).collect()
+    let places = a.len().max(b.len());
+    let first = (0..places).find(|place| number(&a, *place) != number(&b, *place)).unwrap_or(places);
+    (Reverse(first), number(&a, first).abs_diff(number(&b, first)))
 }
 
 fn split(text: &str) -> (&str, &str) {
@@ -85,6 +87,7 @@ mod tests {
     #[test]
     fn the_nearest_versions_are_near_as_numbers_and_not_as_letters() {
         assert_eq!(near("1.37", ["1.3", "1.17", "1.35", "1.36"], 2), ["1.36", "1.35"]);
+        assert_eq!(near("2.11.0", ["2.5.3", "2.10.1", "2.10.2"], 1), ["2.10.2"]);
         assert_eq!(near("1.34.9", ["1.34.1", "1.34.10", "1.34.8", "1.39.9"], 3), ["1.34.10", "1.34.8", "1.34.1"]);
     }
 

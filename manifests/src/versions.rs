@@ -110,7 +110,7 @@ fn unknown_kubernetes(asked: &str, catalogue: &Catalogue) -> RequireError {
     let known = catalogue.releases.keys().map(String::as_str);
     RequireError::UnknownKubernetes {
         version: asked.to_owned(),
-        nearest: version::near(&version::minor(asked), known, NEAR),
+        nearest: version::near(version::minor(asked), known, NEAR),
     }
 }
 
