@@ -23,7 +23,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let store = Store::open(cache)?;
     let registry = OciRegistry::new(http.clone(), Credentials::anonymous()).with_store(store.clone());
     let lease = Some(store.lease()?);
-    let origins = Origins { http, registry, store, lease, installers: Installers::default(), helm: None };
+    let origins =
+        Origins { http, registry, store, lease, referrers: true, installers: Installers::default(), helm: None };
     let jobs = HttpOptions::default().parallel;
     tokio::runtime::Runtime::new()?.block_on(async {
         let lock = lock::lock(&resolution, &origins, lock::Sizes::Fetched, jobs, &|_| {}).await?;

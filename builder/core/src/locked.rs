@@ -100,7 +100,7 @@ fn content_changes(item: &LockItem, now: &Content) -> Vec<Difference> {
             Content::File { file_name, digest, size } => {
                 vec![("name", file_name.clone()), ("digest", digest.to_string()), ("size", size.to_string())]
             }
-            Content::Image { reference, target, manifest, blobs } => {
+            Content::Image { reference, target, manifest, blobs, .. } => {
                 let blobs: Vec<String> = blobs.iter().map(|blob| blob.digest.to_string()).collect();
                 vec![
                     ("name", reference.clone()),

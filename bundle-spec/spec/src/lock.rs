@@ -74,7 +74,32 @@ pub enum Content {
         manifest: Descriptor,
         /// Config and layers of that manifest, in its order.
         blobs: Vec<Descriptor>,
+        /// What its registry has attached to it: signatures, attestations, SBOMs. By subject, then by digest.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        referrers: Vec<Referrer>,
     },
+}
+
+/// Something that is attached to an image and carried with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Referrer {
+    /// What it is about: the index, or the platform's manifest.
+    pub subject: Digest,
+    /// The tag it is found by in the image's repository (`sha256-<hex>.sig`); none where the list of referrers has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// Its manifest.
+    pub manifest: Descriptor,
+    /// Config and layers, by digest.
+    pub blobs: Vec<Descriptor>,
+}
+
+impl Referrer {
+    /// Its manifest, and what that names.
+    pub fn descriptors(&self) -> impl Iterator<Item = &Descriptor> {
+        std::iter::once(&self.manifest).chain(&self.blobs)
+    }
 }
 
 /// An OCI descriptor, the fields we need (image-spec, descriptor.md).
@@ -114,12 +139,18 @@ impl LockItem {
     pub fn blobs(&self) -> Vec<(Digest, u64)> {
         match &self.content {
             Content::File { digest, size, .. } => vec![(*digest, *size)],
-            Content::Image { target, manifest, blobs, .. } => {
+            Content::Image { target, manifest, blobs, referrers, .. } => {
                 let mut all = vec![(target.digest, target.size)];
                 if manifest.digest != target.digest {
                     all.push((manifest.digest, manifest.size));
                 }
                 all.extend(blobs.iter().map(|b| (b.digest, b.size)));
+                for attached in referrers.iter().flat_map(Referrer::descriptors) {
+                    // Signatures share their empty config.
+                    if !all.iter().any(|(digest, _)| *digest == attached.digest) {
+                        all.push((attached.digest, attached.size));
+                    }
+                }
                 all
             }
         }

@@ -27,6 +27,9 @@ pub struct Fetching {
     /// Ask nobody: only what the cache holds. What lacks is named
     #[arg(long)]
     pub offline: bool,
+    /// Leave out what registries have attached to images: signatures, attestations, SBOMs
+    #[arg(long)]
+    pub no_referrers: bool,
     /// registries.conf with mirrors of registries [default: the places of podman and skopeo]
     #[arg(long, value_name = "FILE", env = "CONTAINERS_REGISTRIES_CONF")]
     pub registries_conf: Option<PathBuf>,
@@ -78,7 +81,8 @@ impl Fetching {
             .with_store(store.clone());
         let lease = store.lease().map_err(transport)?;
         let installers = self.installers()?;
-        Ok(Origins { http, registry, store, lease: Some(lease), installers, helm: self.helm.clone() })
+        let referrers = !self.no_referrers;
+        Ok(Origins { http, registry, store, referrers, lease: Some(lease), installers, helm: self.helm.clone() })
     }
 }
 

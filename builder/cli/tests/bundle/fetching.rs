@@ -198,7 +198,10 @@ fn images_come_over_tls_with_a_password_through_a_proxy() {
     };
     build("REGISTRY_AUTH_FILE", &auth_file).must(ExitCode::Ok);
     let asked = asked.lock().unwrap().clone();
-    assert!(!asked.is_empty() && asked.iter().all(|line| *line == format!("CONNECT {}", registry.address)), "{asked:?}");
+    assert!(
+        !asked.is_empty() && asked.iter().all(|line| *line == format!("CONNECT {}", registry.address)),
+        "{asked:?}"
+    );
     // podman login and skopeo login put it there.
     std::fs::remove_dir_all(site.path("kubexm/cache")).unwrap();
     build("XDG_RUNTIME_DIR", &site.path("run")).must(ExitCode::OriginDenied);
@@ -287,4 +290,77 @@ fn a_damaged_blob_of_the_cache_is_found_removed_and_fetched_anew() {
     site.run(&["cache", "verify"]).must(ExitCode::Ok);
     site.built(&[]);
     assert_eq!((server.count("file-0"), server.count("file-1")), (2, 1));
+}
+
+/// A signature as cosign pushes it: an image of its own under a tag made of the digest that it signs.
+fn sign(site: &Site, registry: &Registry, subject: &Digest, subject_of_list: bool) -> Digest {
+    let name = if subject_of_list { "sbom" } else { "signature" };
+    let maker = crate::images::Maker::new(site.path(name));
+    let config = maker.blob("application/vnd.oci.image.config.v1+json", b"{}");
+    let layer = maker.blob("application/vnd.dev.cosign.simplesigning.v1+json", format!("{name} {subject}").as_bytes());
+    let media_type = "application/vnd.oci.image.manifest.v1+json";
+    let manifest = json!({"schemaVersion": 2, "mediaType": media_type, "config": config, "layers": [layer]});
+    let manifest = maker.json(media_type, &manifest);
+    let tag = format!("sha256-{}{}", subject.hex(), if subject_of_list { "" } else { ".sig" });
+    if subject_of_list {
+        // A registry without lists of referrers: the list is an index under a tag.
+        let index = "application/vnd.oci.image.index.v1+json";
+        let list = maker.json(index, &json!({"schemaVersion": 2, "mediaType": index, "manifests": [manifest]}));
+        maker.finish(&[("x", &list)]);
+    } else {
+        maker.finish(&[("x", &manifest)]);
+    }
+    registry.push(maker.path(), "mirror/team/app", &tag);
+    manifest.digest
+}
+
+#[test]
+fn signatures_of_an_image_travel_with_it_and_are_found_in_the_unpacked_layout() {
+    let (site, registry) = (Site::new(), Registry::start(Setup::default()));
+    let (maker, index, manifests) = two_platforms(site.path("made"), "v1");
+    registry.push(maker.path(), "mirror/team/app", "v1");
+    site.zone("registry.test", &format!("{}/mirror", registry.address));
+    site.extras("platforms: [linux/amd64]\nzone: zone.yaml\nextraImages: [{name: \"registry.test/team/app:v1\"}]");
+    let plain = std::fs::read(site.built(&[])).unwrap();
+    let signature = sign(&site, &registry, &index.digest, false);
+    let sbom = sign(&site, &registry, &manifests[0].digest, true);
+    assert!(
+        std::fs::read(site.built(&["--no-referrers"])).unwrap() == plain,
+        "without them it is the bundle of before"
+    );
+    let bundle = site.built(&[]);
+    site.run(&["verify", "out.tar.zst"]).must(ExitCode::Ok);
+    let unpacked = site.unpack(&bundle);
+    let layout: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(unpacked.join("index.json")).unwrap()).unwrap();
+    let entry = |digest: &Digest| {
+        let entries = layout["manifests"].as_array().unwrap();
+        entries
+            .iter()
+            .find(|entry| entry["digest"] == digest.to_string())
+            .cloned()
+            .unwrap_or_else(|| panic!("{layout}"))
+    };
+    let name = format!("registry.test/team/app:sha256-{}.sig", index.digest.hex());
+    assert_eq!(entry(&signature)["annotations"]["org.opencontainers.image.ref.name"], name.as_str());
+    assert_eq!(entry(&sbom)["annotations"], serde_json::Value::Null);
+    for digest in [signature, sbom] {
+        let manifest = std::fs::read(unpacked.join("blobs/sha256").join(digest.hex())).unwrap();
+        let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+        let layer = manifest["layers"][0]["digest"].as_str().unwrap().replace("sha256:", "");
+        assert!(unpacked.join("blobs/sha256").join(layer).exists());
+    }
+    // A stock tool takes the signature out by its tag, and the image as before.
+    for (from, to) in [(name.as_str(), "sig-out"), ("registry.test/team/app:v1", "image-out")] {
+        let status = std::process::Command::new("skopeo")
+            .args(["copy", "-q", "--insecure-policy", "--override-arch", "amd64", "--override-os", "linux"])
+            .arg(format!("oci:{}:{from}", unpacked.display()))
+            .arg(format!("dir:{}", site.path(to).display()))
+            .status()
+            .unwrap();
+        assert!(status.success(), "{from}");
+    }
+    drop(registry);
+    let online = std::fs::read(&bundle).unwrap();
+    assert!(std::fs::read(site.built(&["--offline"])).unwrap() == online);
 }

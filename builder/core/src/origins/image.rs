@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use kubexm_spec::lock::{Content, Descriptor};
+use kubexm_spec::lock::{Content, Descriptor, Referrer};
 use kubexm_spec::{Digest, Platform};
+use kubexm_transport::oci::Attached;
 use kubexm_transport::{ImageCandidate, Layout, Progress, Registry, ResolvedImage, Store, TransportError};
 
 use super::Origins;
@@ -31,10 +32,32 @@ pub async fn lock(
     let platform = platform.unwrap_or(Platform::LINUX_AMD64);
     let image = origins.registry.resolve(candidates, tag_or_digest, want, platform).await.map_err(fail)?;
     image.keep(&origins.store).map_err(fail)?;
+    let referrers = match origins.referrers {
+        true => attached(&image, candidates, origins).await.map_err(fail)?,
+        false => Vec::new(),
+    };
+    let content = content(reference, &image, referrers);
     if origins.http.is_offline() {
-        check_kept(&image, &origins.store).map_err(fail)?;
+        check_kept(&content, &origins.store).map_err(fail)?;
     }
-    Ok(Locked { only_a_mirror_answered: image.answered_by != name, content: content(reference, &image) })
+    Ok(Locked { only_a_mirror_answered: image.answered_by != name, content })
+}
+
+/// What the registry that answered has attached to the image; its manifests are kept in the store.
+async fn attached(
+    image: &ResolvedImage,
+    candidates: &[ImageCandidate],
+    origins: &Origins,
+) -> Result<Vec<Referrer>, TransportError> {
+    let mut subjects = vec![image.target.digest, image.manifest.digest];
+    subjects.dedup();
+    let mut all = Vec::new();
+    for one in origins.registry.attached(candidates, &image.answered_by, &subjects).await? {
+        one.keep(&origins.store)?;
+        let Attached { subject, tag, manifest, blobs } = one;
+        all.push(Referrer { subject, tag, manifest: manifest.descriptor, blobs });
+    }
+    Ok(all)
 }
 
 /// Whether a folder of this machine is an OCI layout.
@@ -62,7 +85,7 @@ pub async fn lock_local(
     let name = layout.names().any(|name| name == reference).then_some(reference);
     let image = layout.resolve(name, None, platform).await.map_err(fail)?;
     let store = origins.store.clone();
-    let content = content(reference, &image);
+    let content = content(reference, &image, Vec::new());
     tokio::task::spawn_blocking(move || {
         image.keep(&store)?;
         layout.fetch_blobs(&image.layers, &store)
@@ -93,14 +116,15 @@ pub fn is_manifest(media_type: &str) -> bool {
 
 /// Everything that an image is made of, manifests and indexes first.
 pub fn descriptors(content: &Content) -> Vec<&Descriptor> {
-    let Content::Image { target, manifest, blobs, .. } = content else { return Vec::new() };
-    [target, manifest].into_iter().chain(blobs).collect()
+    let Content::Image { target, manifest, blobs, referrers, .. } = content else { return Vec::new() };
+    let attached = referrers.iter().flat_map(Referrer::descriptors);
+    [target, manifest].into_iter().chain(blobs).chain(attached).collect()
 }
 
 /// Of an image that was resolved without a network, what the store lacks.
-fn check_kept(image: &ResolvedImage, store: &Store) -> Result<(), TransportError> {
+fn check_kept(content: &Content, store: &Store) -> Result<(), TransportError> {
     let mut absent = Vec::new();
-    for blob in image.blobs() {
+    for blob in descriptors(content) {
         if !store.holds(&blob.digest, blob.size)? {
             absent.push(format!("blob {} ({})", blob.digest, blob.media_type));
         }
@@ -108,13 +132,14 @@ fn check_kept(image: &ResolvedImage, store: &Store) -> Result<(), TransportError
     if absent.is_empty() { Ok(()) } else { Err(TransportError::NotCached { what: absent.join(", ") }) }
 }
 
-fn content(reference: &str, image: &ResolvedImage) -> Content {
+fn content(reference: &str, image: &ResolvedImage, referrers: Vec<Referrer>) -> Content {
     let nested = image.nested.iter().map(|raw| raw.descriptor.clone());
     Content::Image {
         reference: reference.to_owned(),
         target: image.target.clone(),
         manifest: image.manifest.clone(),
         blobs: nested.chain(image.blobs()).collect(),
+        referrers,
     }
 }
 

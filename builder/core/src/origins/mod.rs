@@ -16,6 +16,8 @@ pub struct Origins {
     pub registry: OciRegistry,
     /// The cache, shared by builds.
     pub store: Store,
+    /// Whether signatures, attestations and SBOMs of images are looked for and carried.
+    pub referrers: bool,
     /// As long as it is held, nobody clears away what was found in the cache.
     pub lease: Option<Lease>,
     /// Where `kubexm-install` of each platform lies.

@@ -2,7 +2,7 @@
 //! that are still being fetched, and must say the same whatever came first.
 
 use kubexm_archive::Encoding;
-use kubexm_spec::lock::{Content, LockItem};
+use kubexm_spec::lock::{Content, LockItem, Referrer};
 use kubexm_spec::{Digest, Lock};
 use std::collections::HashMap;
 
@@ -21,8 +21,9 @@ pub fn declared(lock: &Lock) -> HashMap<Digest, Encoding> {
 fn of_item(item: &LockItem) -> Vec<(Digest, Encoding)> {
     match &item.content {
         Content::File { file_name, digest, .. } => vec![(*digest, of_file(file_name))],
-        Content::Image { target, manifest, blobs, .. } => {
-            let all = [target, manifest].into_iter().chain(blobs);
+        Content::Image { target, manifest, blobs, referrers, .. } => {
+            let attached = referrers.iter().flat_map(Referrer::descriptors);
+            let all = [target, manifest].into_iter().chain(blobs).chain(attached);
             all.map(|descriptor| (descriptor.digest, of_media_type(&descriptor.media_type))).collect()
         }
     }

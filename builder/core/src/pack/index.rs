@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_spec::lock::Content;
+use kubexm_spec::lock::{Content, Referrer};
 use kubexm_spec::{ArtifactKey, Digest, Lock, Platform, names};
 use serde_json::{Value, json};
 
@@ -62,10 +62,30 @@ pub fn build(lock: &Lock) -> Result<Index, BuildError> {
         };
         // An image of two platforms is one entry: its index names both.
         entries.insert(name, entry);
+        if let Content::Image { reference, referrers, .. } = &item.content {
+            entries.extend(referrers.iter().map(|one| attached(reference, one)));
+        }
     }
     let entries: Vec<Value> = entries.into_values().collect();
     let json = encode(&json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": entries }))?;
     Ok(Index { json, blobs })
+}
+
+/// What is attached to an image is found as in its repository: by its tag, or by its subject (then its entry has no name).
+fn attached(reference: &str, one: &Referrer) -> (String, Value) {
+    let Referrer { tag, manifest, .. } = one;
+    let mut entry = json!({
+        "mediaType": manifest.media_type, "digest": manifest.digest, "size": manifest.size,
+    });
+    let repository = kubexm_spec::depot::split_reference(reference).0;
+    match tag {
+        Some(tag) => {
+            let name = format!("{repository}:{tag}");
+            entry["annotations"] = json!({ names::REF_NAME: name });
+            (name, entry)
+        }
+        None => (format!("{repository}@{}", manifest.digest), entry),
+    }
 }
 
 /// `kubexm/<kind>/<name>:<version>-<os>-<arch>`; files of the user have neither version nor platform.

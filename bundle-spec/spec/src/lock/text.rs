@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Lock, LockItem, SCHEMA};
 
 /// The order of an item's fields; what is not named here comes behind them by name.
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 14] = [
     "key",
     "platform",
     "version",
@@ -20,6 +20,7 @@ const FIELDS: [&str; 13] = [
     "target",
     "manifest",
     "blobs",
+    "referrers",
     "sources",
 ];
 
@@ -175,6 +176,7 @@ mod tests {
                 target: part("index"),
                 manifest: part("manifest"),
                 blobs: vec![part("config"), part("layer")],
+                referrers: Vec::new(),
             },
         };
         let (name, zone) = ("prod".into(), "global".into());
