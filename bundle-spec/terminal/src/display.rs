@@ -170,6 +170,9 @@ impl Display {
                 let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
                 bar.set_style(style(unit, total.is_some()));
                 bar.set_message(what.clone());
+                // What is there already says nothing of how fast the rest will come.
+                bar.set_position(done);
+                bar.reset_eta();
                 state.bar = Some((what, bar));
             }
             if let Some((_, bar)) = &state.bar {
