@@ -6,8 +6,8 @@ use std::net::IpAddr;
 
 use kubexm_spec::built::check;
 use kubexm_spec::cluster::{
-    ExtraFile, LoadBalancer, LoadBalancerMode, ProblemKind, Problems, Registry, RegistryKind, for_version, parse,
-    sample,
+    ExtraFile, LoadBalancer, LoadBalancerMode, ProblemKind, Problems, Profile, Registry, RegistryKind, Word,
+    for_version, parse, sample,
 };
 use kubexm_spec::{ExitCode, Platform};
 use proptest::prelude::*;
@@ -30,6 +30,28 @@ fn the_sample_of_init_is_a_cluster() {
     let cluster = parse(sample()).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(cluster.hosts.len(), 1);
     assert_eq!(cluster.role_groups.control_plane, cluster.role_groups.worker);
+}
+
+#[test]
+fn each_profile_is_what_it_says() {
+    let read = |profile: Profile| parse(profile.text()).unwrap_or_else(|problems| panic!("{profile}\n{problems}"));
+    let minimal = read(Profile::Minimal);
+    assert_eq!((minimal.hosts.len(), check(&minimal)), (1, vec![]));
+    let ha = read(Profile::Ha);
+    assert_eq!((ha.role_groups.control_plane.len(), ha.role_groups.worker.len()), (3, 3));
+    assert!(ha.load_balancer.mode.vip().is_some_and(|vip| ha.hosts.iter().all(|host| host.node_ip() != Some(vip))));
+    assert_eq!(check(&ha), []);
+    let harbor = read(Profile::Harbor);
+    assert_eq!(
+        (harbor.registry.kind, harbor.registry_host().map(|host| host.name.as_str())),
+        (RegistryKind::Harbor, Some("harbor"))
+    );
+    assert!(check(&harbor).iter().any(|not_built| not_built.path == "spec.registry.type"));
+    let cn = read(Profile::Cn);
+    assert_eq!((cn.bundle.zone.as_deref(), check(&cn)), (Some("cn"), vec![]));
+    for profile in Profile::ALL {
+        assert!(profile.text().starts_with('#') && profile.text().lines().count() > 20, "{profile} has comments");
+    }
 }
 
 #[test]

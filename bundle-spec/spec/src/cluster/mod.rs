@@ -11,6 +11,7 @@ mod kubernetes;
 mod load_balancer;
 mod network;
 pub mod parse;
+mod profiles;
 mod registry;
 mod runtime;
 mod schema;
@@ -27,6 +28,7 @@ pub use self::kubernetes::{Audit, Kubernetes, KubernetesKind, NodeLocalDns, Prox
 pub use self::load_balancer::{API_PORT, ExternalKind, InternalKind, LoadBalancer, LoadBalancerMode};
 pub use self::network::{Network, NetworkPlugin};
 pub use self::parse::{FILE, Read, for_version, full_reference, parse, read, sample};
+pub use self::profiles::Profile;
 pub use self::registry::{Harbor, Registry, RegistryAuth, RegistryKind};
 pub use self::runtime::{Runtime, RuntimeKind};
 pub use self::schema::schema;

@@ -1,5 +1,6 @@
 //! Files that together have every field of the format, each with another value than its default.
 
+use kubexm_spec::cluster::{Profile, Word};
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
@@ -122,7 +123,10 @@ const OTHERS: &[&str] = &[
 /// Whole files.
 pub fn files() -> Vec<String> {
     let others = OTHERS.iter().map(|spec| format!("{HEAD}{spec}"));
-    std::iter::once(format!("{HEAD}{RICH}")).chain(others).chain([kubexm_spec::cluster::sample().to_owned()]).collect()
+    std::iter::once(format!("{HEAD}{RICH}"))
+        .chain(others)
+        .chain(Profile::ALL.iter().map(|profile| profile.text().to_owned()))
+        .collect()
 }
 
 /// A document of drawn parts of those files.

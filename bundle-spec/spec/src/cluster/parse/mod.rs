@@ -118,7 +118,7 @@ pub fn for_version(version: Option<&str>) -> Cluster {
 
 /// The commented file that `kubexm-bundle init` writes.
 pub const fn sample() -> &'static str {
-    include_str!("sample.yaml")
+    super::Profile::Minimal.text()
 }
 
 /// A full image reference as `spec.bundle.extraImages` takes it; short names are completed as docker does. The error says what
