@@ -15,13 +15,8 @@ use crate::home;
 
 /// The cluster's text (which travels in the bundle) and what it says, its paths made ready to be opened.
 pub fn cluster(file: Option<&Path>, kubernetes: Option<&str>) -> Result<(String, Cluster), Failure> {
-    let text = match file {
-        Some(path) => read(path)?,
-        None => text_for_version(kubernetes),
-    };
-    let name = file.map_or_else(|| "--kubernetes".to_owned(), |path| path.display().to_string());
-    let mut cluster = cluster::parse(&text)
-        .map_err(|problems| Failure::new(problems.exit_code(), format!("{name} has problems:\n{problems}")))?;
+    let text = cluster_text(file, kubernetes)?;
+    let mut cluster = cluster::parse(&text).map_err(|problems| problems_of(file, &problems))?;
     if let Some(folder) = file.and_then(Path::parent) {
         place(&mut cluster.bundle, folder)?;
         for addon in cluster.addons.iter_mut().chain(&mut cluster.bundle.extra_charts) {
@@ -29,6 +24,23 @@ pub fn cluster(file: Option<&Path>, kubernetes: Option<&str>) -> Result<(String,
         }
     }
     Ok((text, cluster))
+}
+
+/// The cluster with what of it was written, its paths as they are.
+pub fn cluster_as_written(file: Option<&Path>, kubernetes: Option<&str>) -> Result<cluster::Read, Failure> {
+    cluster::read(&cluster_text(file, kubernetes)?).map_err(|problems| problems_of(file, &problems))
+}
+
+fn cluster_text(file: Option<&Path>, kubernetes: Option<&str>) -> Result<String, Failure> {
+    match file {
+        Some(path) => read(path),
+        None => Ok(text_for_version(kubernetes)),
+    }
+}
+
+fn problems_of(file: Option<&Path>, problems: &cluster::Problems) -> Failure {
+    let name = file.map_or_else(|| "--kubernetes".to_owned(), |path| path.display().to_string());
+    Failure::new(problems.exit_code(), format!("{name} has problems:\n{problems}"))
 }
 
 /// Paths of `spec.bundle` are relative to the folder of cluster.yaml.

@@ -3,6 +3,7 @@
 mod build;
 mod cache;
 mod cat;
+mod config;
 mod copy;
 mod diff;
 mod dry_run;
@@ -25,6 +26,7 @@ mod provenance;
 mod pull;
 mod push;
 mod sbom;
+mod schema;
 mod sign;
 mod signing_key;
 mod size;
@@ -52,6 +54,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     Init(init::Args),
+    Config(config::Args),
+    Schema(schema::Args),
     Build(build::Args),
     Lock(lock::Args),
     Update(update::Args),
@@ -83,7 +87,8 @@ impl Verb {
     /// Whether a machine reads.
     pub fn json(&self) -> bool {
         match self {
-            Self::Init(_) | Self::Cat(_) | Self::Sbom(_) | Self::Provenance(_) => false,
+            Self::Init(_) | Self::Schema(_) | Self::Cat(_) | Self::Sbom(_) | Self::Provenance(_) => false,
+            Self::Config(args) => args.json,
             Self::Build(args) => args.json,
             Self::Lock(args) => args.json,
             Self::Update(args) => args.json,
@@ -110,12 +115,14 @@ impl Verb {
 
 /// Runs the verb.
 pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
-    if cli.network.is_said() && matches!(cli.verb, Verb::Init(_)) {
+    if cli.network.is_said() && matches!(cli.verb, Verb::Init(_) | Verb::Config(_) | Verb::Schema(_)) {
         return Err(Failure::new(ExitCode::Usage, "--plain-http and --ca-file are about a bundle at an address"));
     }
     cli.network.keep();
     network::explained(match cli.verb {
         Verb::Init(args) => init::run(&args, display),
+        Verb::Config(args) => config::run(&args, display),
+        Verb::Schema(args) => schema::run(&args, display),
         Verb::Build(args) => build::run(args, display),
         Verb::Lock(args) => lock::run(&args, display),
         Verb::Update(args) => update::run(&args, display),

@@ -5,6 +5,7 @@
 
 mod ci;
 mod cluster;
+mod config;
 mod contents;
 mod copy;
 mod disk;
