@@ -4,31 +4,36 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use kubexm_archive::members::BLOBS;
 use kubexm_archive::{Bundle, DOCUMENT_LIMIT, UnreadDocument, read_document};
 use kubexm_builder::diff::{Change, Changed, Diff, diff};
+use kubexm_builder::pack::outline;
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{Digest, ExitCode, Manifest};
 use kubexm_terminal::{Display, Failure, Mode, bytes};
 use serde_json::{Value, json};
 
-use super::input;
+use super::{input, lockfile};
 
-/// Show what is different between two bundles: artifacts, bytes, and what a delta would carry
+/// Show what is different between two bundles or locks: artifacts, bytes, and what a delta would carry
 ///
-/// Each side is a bundle or a manifest.json that was taken out of one; only the manifests are read.
+/// Each side is a bundle, a manifest.json that was taken out of one, or a lock; of bundles only the
+/// manifests are read.
 /// Differences are no error: the exit code is 0, or with --exit-code, as git diff has it, 0 when
 /// nothing is different and 1 otherwise.
 ///
 /// Examples:
 ///   kubexm-bundle diff old.tar.zst new.tar.zst
 ///   kubexm-bundle cat old.tar.zst manifest.json > sent.json; kubexm-bundle diff sent.json new.tar.zst
+///   kubexm-bundle diff main.lock.json cluster.lock.json
+///   kubexm-bundle diff cluster.lock.json site.tar.zst     # is the bundle what was locked?
 ///   kubexm-bundle diff --exit-code a.tar.zst b.tar.zst || echo different
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The old bundle, or its manifest.json
+    /// The old bundle, its manifest.json, or a lock
     old: PathBuf,
-    /// The new bundle, or its manifest.json
+    /// The new bundle, its manifest.json, or a lock
     new: PathBuf,
     /// End with 1 when the two differ
     #[arg(long)]
@@ -44,12 +49,21 @@ struct Side {
     digest: Digest,
     /// None of a bare manifest.
     bundle: Option<Bundle>,
+    /// A lock: it has no texts of a bundle, and no manifest.
+    lock: bool,
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let (old, new) = (side(&args.old)?, side(&args.new)?);
+    let (mut old, mut new) = (side(&args.old)?, side(&args.new)?);
+    let locks = old.lock || new.lock;
+    if locks {
+        // Only what both can have is compared.
+        for side in [&mut old, &mut new] {
+            side.manifest.members.retain(|member| member.name.starts_with(BLOBS));
+        }
+    }
     let diff = diff(&old.manifest, &new.manifest);
-    let differs = old.digest != new.digest;
+    let differs = if locks { old.manifest.lock != new.manifest.lock } else { old.digest != new.digest };
     match display.mode() {
         Mode::Json => display.answer(&document(args, &old, &new, &diff, differs).to_string()),
         _ => display.answer(&text(&diff, differs, stored(&new, &diff))),
@@ -74,10 +88,19 @@ fn side(path: &Path) -> Result<Side, Failure> {
         }
     }
     let bundle = input::bundle(path)?;
-    Ok(Side { manifest: bundle.manifest().clone(), digest: bundle.manifest_digest(), bundle: Some(bundle) })
+    Ok(Side {
+        manifest: bundle.manifest().clone(),
+        digest: bundle.manifest_digest(),
+        bundle: Some(bundle),
+        lock: false,
+    })
 }
 
 fn bare(path: &Path, json: &[u8]) -> Result<Side, Failure> {
+    if let Some(lock) = lockfile::of_json(path, json)? {
+        let manifest = outline(&lock).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+        return Ok(Side { digest: manifest.lock, manifest, bundle: None, lock: true });
+    }
     let manifest = read_document(json).map_err(|e| match e {
         UnreadDocument::NewerFormat(format) => {
             let text = format!("{} is of a newer format: {format}; use the kubexm that came with it", path.display());
@@ -89,7 +112,7 @@ fn bare(path: &Path, json: &[u8]) -> Result<Side, Failure> {
             Failure::new(ExitCode::NotABundle, text)
         }
     })?;
-    Ok(Side { manifest, digest: Digest::of(json), bundle: None })
+    Ok(Side { manifest, digest: Digest::of(json), bundle: None, lock: false })
 }
 
 /// What the delta's members take in the new bundle's file: what they would take in a delta of the same level.
@@ -151,6 +174,7 @@ fn document(args: &Args, old: &Side, new: &Side, diff: &Diff<'_>, differs: bool)
             "manifest": artifact.manifest, "size": artifact.size(),
         })
     };
+    let side = |file, side: &Side| json!({ "file": file, "manifest": (!side.lock).then_some(side.digest), "lock": side.manifest.lock });
     let artifacts: Vec<Value> = diff
         .artifacts
         .iter()
@@ -169,8 +193,8 @@ fn document(args: &Args, old: &Side, new: &Side, diff: &Diff<'_>, differs: bool)
         diff.texts.iter().map(|(name, change)| json!({ "change": change.as_str(), "name": name })).collect();
     json!({
         "schema": "kubexm.io/diff/v1",
-        "old": { "file": args.old, "manifest": old.digest },
-        "new": { "file": args.new, "manifest": new.digest },
+        "old": side(&args.old, old),
+        "new": side(&args.new, new),
         "differs": differs,
         "artifacts": artifacts,
         "same": diff.same,

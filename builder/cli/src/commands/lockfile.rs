@@ -37,8 +37,29 @@ pub fn read(path: &Path) -> Result<Lock, Failure> {
     if text.len() as u64 > LIMIT {
         return Err(wrong(format!("it has more than the {LIMIT} bytes of a lock")));
     }
-    check_values(&text).map_err(|e| wrong(format!("it {e}")))?;
-    Lock::parse(&text).map_err(|e| wrong(e.to_string()))
+    parse(path, &text)
+}
+
+/// A lock, where a text says that it is one.
+pub fn of_json(path: &Path, text: &[u8]) -> Result<Option<Lock>, Failure> {
+    // Only a text that could be one is read twice.
+    let mark = b"kubexm.io/lock/";
+    if !text.windows(mark.len()).any(|window| window == mark) || check_values(text).is_err() {
+        return Ok(None);
+    }
+    let schema =
+        serde_json::from_slice::<Value>(text).ok().and_then(|value| Some(value["schema"].as_str()?.to_owned()));
+    // Its version is looked at later: a newer lock is a lock.
+    match schema.filter(|schema| schema.starts_with("kubexm.io/lock/")) {
+        Some(_) => parse(path, text).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn parse(path: &Path, text: &[u8]) -> Result<Lock, Failure> {
+    let wrong = |problem: String| Failure::new(ExitCode::Config, format!("{}: {problem}", path.display()));
+    check_values(text).map_err(|e| wrong(format!("it {e}")))?;
+    Lock::parse(text).map_err(|e| wrong(e.to_string()))
 }
 
 /// Writes one: whole, or not at all.

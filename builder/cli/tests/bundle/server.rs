@@ -8,6 +8,8 @@ use std::time::Duration;
 /// A request as far as tests look at it.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// `GET`, `HEAD` …
+    pub method: String,
     /// Without the first `/`.
     pub path: String,
     /// Names in lower case.
@@ -129,6 +131,7 @@ pub fn nobody() -> String {
 fn answer(stream: TcpStream, handler: &dyn Fn(&Request) -> Reply, seen: &Mutex<Vec<Request>>) -> std::io::Result<()> {
     let mut lines = BufReader::new(stream.try_clone()?).lines();
     let first = lines.next().transpose()?.unwrap_or_default();
+    let method = first.split(' ').next().unwrap_or_default().to_owned();
     let path = first.split(' ').nth(1).unwrap_or_default().trim_start_matches('/').to_owned();
     let mut headers = Vec::new();
     for line in lines {
@@ -138,7 +141,7 @@ fn answer(stream: TcpStream, handler: &dyn Fn(&Request) -> Reply, seen: &Mutex<V
     }
     let request = {
         let mut seen = seen.lock().unwrap();
-        let request = Request { path, headers, number: seen.len() };
+        let request = Request { method, path, headers, number: seen.len() };
         seen.push(request.clone());
         request
     };
@@ -150,6 +153,9 @@ fn answer(stream: TcpStream, handler: &dyn Fn(&Request) -> Reply, seen: &Mutex<V
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     stream.write_all(format!("{head}\r\n").as_bytes())?;
+    if request.method == "HEAD" {
+        return Ok(());
+    }
     match reply.how {
         How::Whole => stream.write_all(&reply.body),
         How::Cut(length) => stream.write_all(&reply.body[..length.min(reply.body.len())]),

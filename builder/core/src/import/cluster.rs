@@ -24,10 +24,27 @@ pub fn cluster(root: &Place<'_>) -> Map {
     spec.set("registry", registry(&from));
     spec.maybe("addons", part("addons").map(|at| at.items().iter().filter_map(addon).collect::<Vec<_>>()));
     spec.maybe("storage", part("storage").map(|at| storage(&at)));
+    let mut bundle = Map::default();
+    bundle.set("platforms", platforms(&from));
+    spec.set("bundle", bundle);
     if let Some(at) = part("kubesphere") {
         at.leave("KubeSphere is not installed by this program; carry its chart with spec.bundle.extraCharts");
     }
     named(&name, spec)
+}
+
+/// What the hosts need, where a host says that it is another one than those that bundles are for by themselves.
+fn platforms(spec: &Place<'_>) -> Vec<&'static str> {
+    let hosts = spec.get("hosts").map(|at| at.items()).unwrap_or_default();
+    let arm = |at: &Place<'_>| {
+        at.get("arch").and_then(|at| at.text()).is_some_and(|arch| matches!(arch, "arm64" | "aarch64"))
+    };
+    let count = hosts.iter().filter(|at| arm(at)).count();
+    match count {
+        0 => Vec::new(),
+        _ if count == hosts.len() => vec!["linux/arm64"],
+        _ => vec!["linux/amd64", "linux/arm64"],
+    }
 }
 
 /// What every file has, and what says nothing.

@@ -72,6 +72,23 @@ pub fn plan(lock: &Lock, inputs: &Inputs<'_>, base: Option<&Base>) -> Result<Pac
     Ok(Packing { manifest, sources, delta })
 }
 
+/// What a full bundle of a lock is about, as far as the lock knows it: artifacts and blobs, without the texts before them.
+pub fn outline(lock: &Lock) -> Result<Manifest, BuildError> {
+    let nothing = Requirements { name: lock.name.clone(), versions: None, items: Vec::new() };
+    let members = members::build(lock, &nothing, Vec::new(), index::build(lock)?.blobs);
+    Ok(Manifest {
+        format: FORMAT,
+        name: lock.name.clone(),
+        cluster: None,
+        platforms: platforms(lock),
+        zone: lock.zone.clone(),
+        tool: String::new(),
+        lock: Digest::of(lock_yaml(lock)?),
+        artifacts: artifacts(lock),
+        members: members.iter().map(members::Source::member).collect(),
+    })
+}
+
 /// Writes the bundle, blob after blob as they arrive. `progress` gets bytes done and in all.
 pub fn pack(
     packing: Packing,

@@ -1,0 +1,63 @@
+//! `build --dry-run`: the list comes first, without a network, platform by platform.
+
+use kubexm_spec::ExitCode;
+use serde_json::{Value, json};
+
+use crate::images::two_platforms;
+use crate::registry::{Registry, Setup};
+use crate::server::{Server, nobody};
+use crate::site::{Site, noise, says, wanted};
+
+fn sum(document: &Value, platform: &Value) -> Value {
+    let all = document["platforms"].as_array().unwrap();
+    all.iter().find(|sum| sum["platform"] == *platform).unwrap_or_else(|| panic!("{document}")).clone()
+}
+
+#[test]
+fn sizes_are_asked_only_when_that_is_wanted_and_shared_layers_count_once() {
+    let (site, registry) = (Site::new(), Registry::start(Setup::default()));
+    let server = Server::files(vec![("tool", noise(5, 12_345))]);
+    let (made, ..) = two_platforms(site.path("made"), "v1");
+    registry.push(made.path(), "mirror/app", "v1");
+    site.zone("registry.test", &format!("{}/mirror", registry.address));
+    site.extras(&format!(
+        "platforms: [linux/amd64, linux/arm64]\nextraImages: [{{name: registry.test/app:v1}}]\nextraFiles:\n{}",
+        wanted(&server.url("tool"), &noise(5, 12_345))
+    ));
+    let list = site.build(&["--zone", "zone.yaml", "--dry-run"]).must(ExitCode::Ok).out;
+    says(&list, &["linux/amd64: 1 artifacts", "linux/arm64: 1 artifacts", "every platform: 1", "in all: 3", "--sizes"]);
+    assert!(server.requests().is_empty());
+
+    let document = site.build(&["--zone", "zone.yaml", "--dry-run", "--sizes", "--json"]).must(ExitCode::Ok).document();
+    assert_eq!(server.requests().iter().map(|r| r.method.as_str()).collect::<Vec<_>>(), ["HEAD"]);
+    assert_eq!(sum(&document, &Value::Null), json!({"artifacts": 1, "bytes": 12_345, "unknown": 0, "platform": null}));
+    let of = |platform: &str| sum(&document, &json!(platform))["bytes"].as_u64().unwrap();
+    let total = document["total"]["bytes"].as_u64().unwrap();
+    // One layer of 60,000 bytes is in both images, and the index.
+    let shared = of("linux/amd64") + of("linux/arm64") + 12_345 - total;
+    assert!((60_000..62_000).contains(&shared), "{shared} of {document}");
+    assert_eq!(document["total"]["unknown"], 0);
+}
+
+#[test]
+fn a_network_that_is_not_there_fails_no_dry_run() {
+    let site = Site::new();
+    site.extras(&format!("extraFiles:\n{}", wanted(&format!("http://{}/tool", nobody()), b"x")));
+    let document = site.build(&["--dry-run", "--sizes", "--json"]).must(ExitCode::Ok).document();
+    assert_eq!(document["items"][0]["size"], Value::Null);
+    assert_eq!(document["total"], json!({"artifacts": 1, "bytes": 0, "unknown": 1}));
+}
+
+#[test]
+fn a_lock_and_files_of_this_machine_give_sizes_without_asking() {
+    let (site, server) = (Site::new(), Server::files(vec![("tool", noise(5, 12_345))]));
+    site.write("notes.txt", "12345678");
+    site.extras(&format!("extraFiles:\n{}\n- {{path: notes.txt}}", wanted(&server.url("tool"), &noise(5, 12_345))));
+    let before = site.build(&["--dry-run", "--json"]).must(ExitCode::Ok).document();
+    assert_eq!(before["total"], json!({"artifacts": 2, "bytes": 8, "unknown": 1}));
+    site.run(&["lock", "-f", "cluster.yaml"]).must(ExitCode::Ok);
+    let asked = server.requests().len();
+    let after = site.build(&["--dry-run", "--locked", "--json"]).must(ExitCode::Ok).document();
+    assert_eq!(after["total"], json!({"artifacts": 2, "bytes": 12_353, "unknown": 0}));
+    assert_eq!(server.requests().len(), asked);
+}

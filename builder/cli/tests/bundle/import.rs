@@ -1,0 +1,258 @@
+//! `import`: what a KubeKey file or a running cluster says, as cluster.yaml; what is lost is told with its line.
+
+use kubexm_spec::cluster::{
+    EtcdKind, InternalKind, LoadBalancerMode, NetworkPlugin, RegistryKind, RuntimeKind, SecretSource, parse,
+};
+use kubexm_spec::{Cluster, ExitCode, Platform};
+use serde_json::{Value, json};
+
+use crate::site::{Ended, Site, end, says};
+
+/// Line numbers in the tests below are those of this text.
+const CLUSTER: &str = r#"apiVersion: kubekey.kubesphere.io/v1alpha2
+kind: Cluster
+metadata:
+  name: sample
+spec:
+  hosts:
+  - {name: node1, address: 172.16.0.2, internalAddress: "172.16.0.2,2022::2", port: 8022, user: ubuntu, password: "Qcloud@123"}
+  - {name: node2, address: 172.16.0.3, internalAddress: 172.16.0.3, privateKeyPath: "~/.ssh/id_rsa", arch: arm64, timeout: 20}
+  roleGroups:
+    etcd: [node1]
+    control-plane: [node1]
+    worker:
+    - node[1:2]
+  controlPlaneEndpoint:
+    internalLoadbalancer: haproxy
+    externalDNS: false
+    domain: lb.kubesphere.local
+    address: ""
+    port: 6443
+  system:
+    ntpServers: [time1.cloud.tencent.com, node1]
+    timezone: "Asia/Shanghai"
+    debs: [conntrack]
+    preInstall:
+    - {name: format disks, bash: /bin/bash -x setup.sh, materials: [./setup.sh]}
+  kubernetes:
+    version: v1.34.4
+    clusterName: cluster.local
+    containerManager: containerd
+    autoRenewCerts: true
+    masqueradeAll: true
+    maxPods: 110
+    podPidsLimit: 10000
+    nodeCidrMaskSize: 24
+    proxyMode: ipvs
+    featureGates:
+      RotateKubeletServerCertificate: true
+    apiserverArgs:
+    - --v=2
+    kubeletArgs:
+    - --foo=bar
+    kubeletConfiguration:
+      evictionHard: {memory.available: 5%}
+    nodelocaldns: true
+    audit: {enabled: false}
+    kata: {enabled: true}
+  etcd:
+    type: kubekey
+    dataDir: "/var/lib/etcd"
+    snapshotCount: 10000
+    heartbeatInterval: 250
+    quotaBackendBytes: 2147483648
+    backupDir: /var/backups/kube_etcd
+    backupPeriod: 30
+    keepBackupNumber: 5
+  network:
+    plugin: calico
+    kubePodsCIDR: 10.233.64.0/18
+    kubeServiceCIDR: 10.233.0.0/18
+    calico: {ipipMode: Always}
+    multusCNI: {enabled: false}
+  storage:
+    openebs: {basePath: /var/openebs/local}
+  registry:
+    type: harbor
+    privateRegistry: "dockerhub.kubekey.local"
+    insecureRegistries: []
+    registryMirrors: ["https://mirror.example"]
+    auths:
+      "dockerhub.kubekey.local": {username: admin, password: Harbor12345}
+  addons:
+  - name: nfs-client
+    namespace: kube-system
+    sources:
+      chart: {name: nfs-client-provisioner, repo: "https://charts.kubesphere.io/main", version: 4.0.11, valuesFile: ./nfs.yaml}
+"#;
+
+fn imported(text: &str) -> (Ended, Value) {
+    let site = Site::new();
+    site.write("from.yaml", text);
+    let ended = site.run(&["import", "from.yaml", "--json"]).must(ExitCode::Ok);
+    let document = ended.document();
+    (ended, document)
+}
+
+fn cluster(document: &Value) -> Cluster {
+    let text = document["clusterYaml"].as_str().unwrap();
+    assert_eq!(document["problems"], json!([]), "{text}");
+    parse(text).unwrap()
+}
+
+fn left(document: &Value) -> Vec<(u64, String)> {
+    let all = document["notCarriedOver"].as_array().unwrap();
+    all.iter().map(|left| (left["line"].as_u64().unwrap(), left["path"].as_str().unwrap().to_owned())).collect()
+}
+
+#[test]
+fn a_kubekey_cluster_becomes_one_that_this_program_reads() {
+    let (_, document) = imported(CLUSTER);
+    let cluster = cluster(&document);
+    assert_eq!(cluster.name, "sample");
+    let host = &cluster.hosts[0];
+    assert_eq!((host.port, host.user.as_str(), host.more_internal_addresses.len()), (8022, "ubuntu", 1));
+    assert_eq!(host.password, Some(SecretSource::Env("KUBEXM_PASSWORD_NODE1".to_owned())));
+    assert_eq!(cluster.bundle.platforms, [Platform::LINUX_AMD64, Platform::LINUX_ARM64], "one host of each");
+    assert_eq!(cluster.role_groups.worker, ["node1", "node2"]);
+    let LoadBalancerMode::Internal { kind, .. } = &cluster.load_balancer.mode else { panic!("{document}") };
+    assert_eq!(*kind, InternalKind::Haproxy);
+    assert_eq!(cluster.load_balancer.domain.as_deref(), Some("lb.kubesphere.local"));
+    let kubernetes = cluster.kubernetes.as_ref().unwrap();
+    assert_eq!(kubernetes.version.as_deref(), Some("v1.34.4"));
+    assert_eq!(kubernetes.api_server_args["v"], "2");
+    assert!(kubernetes.feature_gates["RotateKubeletServerCertificate"] && kubernetes.auto_renew_certs);
+    assert!(kubernetes.nodelocaldns.is_some() && kubernetes.audit.is_none());
+    assert_eq!(kubernetes.kubelet["podPidsLimit"], 10_000);
+    assert_eq!(kubernetes.kubelet["evictionHard"]["memory.available"], "5%");
+    assert_eq!(kubernetes.kube_proxy["iptables"]["masqueradeAll"], true);
+    assert_eq!((cluster.etcd.kind, cluster.runtime.kind), (EtcdKind::Kubexm, RuntimeKind::Containerd));
+    let backup = cluster.etcd.backup.as_ref().unwrap();
+    assert_eq!((backup.schedule.as_str(), backup.keep), ("*:0/30", 5));
+    assert_eq!((cluster.network.plugin, cluster.network.multus), (NetworkPlugin::Calico, false));
+    assert_eq!(cluster.registry.kind, RegistryKind::Harbor);
+    assert!(cluster.storage.open_ebs.is_some());
+    assert_eq!(cluster.addons[0].name, "nfs-client");
+}
+
+#[test]
+fn every_field_that_is_lost_is_told_with_its_line_and_no_secret_is_repeated() {
+    let (ended, document) = imported(CLUSTER);
+    let left = left(&document);
+    let expected = [
+        (7, "spec.hosts[0].password"),
+        (8, "spec.hosts[1].timeout"),
+        (40, "spec.kubernetes.kubeletArgs"),
+        (46, "spec.kubernetes.kata"),
+        (51, "spec.etcd.heartbeatInterval"),
+        (60, "spec.network.calico"),
+        (68, "spec.registry.registryMirrors"),
+        (70, "spec.registry.auths.dockerhub.kubekey.local.password"),
+    ];
+    let expected: Vec<(u64, String)> = expected.map(|(line, path)| (line, path.to_owned())).to_vec();
+    assert_eq!(left, expected);
+    for secret in ["Qcloud@123", "Harbor12345"] {
+        assert!(!ended.out.contains(secret) && !ended.err.contains(secret));
+    }
+}
+
+#[test]
+fn people_get_the_text_on_standard_output_and_the_losses_beside_it() {
+    let site = Site::new();
+    site.write("from.yaml", CLUSTER);
+    let ended = site.run(&["import", "from.yaml"]).must(ExitCode::Ok);
+    assert_eq!(parse(&ended.out).unwrap().name, "sample");
+    says(
+        &ended.err,
+        &["line 7: spec.hosts[0].password: ", "KUBEXM_PASSWORD_NODE1", "line 68: spec.registry.registryMirrors"],
+    );
+    site.run(&["import", "from.yaml", "-o", "cluster.yaml"]).must(ExitCode::Ok);
+    says(&site.run(&["import", "from.yaml", "-o", "cluster.yaml"]).must(ExitCode::Usage).err, &["--force"]);
+    site.run(&["import", "from.yaml", "-o", "cluster.yaml", "--force"]).must(ExitCode::Ok);
+    // Harbor is not published for arm64; without that host the whole of it can be built.
+    site.write("from.yaml", CLUSTER.replace("arch: arm64, ", ""));
+    site.write("nfs.yaml", "{}\n");
+    site.write("setup.sh", "true\n");
+    site.run(&["import", "from.yaml", "-o", "cluster.yaml", "--force"]).must(ExitCode::Ok);
+    site.run(&["build", "-f", "cluster.yaml", "--dry-run", "--json"]).must(ExitCode::Ok);
+}
+
+#[test]
+fn a_kubekey_manifest_becomes_what_a_bundle_holds() {
+    let (_, document) = imported(
+        "apiVersion: kubekey.kubesphere.io/v1alpha2
+kind: Manifest
+metadata: {name: artifact}
+spec:
+  arches: [amd64, arm64]
+  operatingSystems:
+  - {arch: amd64, type: linux, id: ubuntu, version: \"22.04\", osImage: Ubuntu 22.04, repository: {iso: {url: https://x}}}
+  - {arch: arm64, type: linux, id: ubuntu, version: \"22.04\"}
+  kubernetesDistributions:
+  - {type: kubernetes, version: v1.34.4}
+  - {type: kubernetes, version: v1.33.1}
+  components:
+    helm: {version: v3.9.0}
+    containerRuntimes:
+    - {type: docker, version: 24.0.6}
+    - {type: containerd, version: 2.2.1}
+    docker-registry: {version: \"2\"}
+  images:
+  - docker.io/calico/cni:v3.26.1
+  - kubesphere/pause:3.9
+  - docker.io/calico/cni:v3.26.1
+  - not an image
+",
+    );
+    let cluster = cluster(&document);
+    assert_eq!(cluster.bundle.platforms, [Platform::LINUX_AMD64, Platform::LINUX_ARM64]);
+    assert_eq!(cluster.bundle.os, ["ubuntu-22.04"]);
+    let images: Vec<&str> = cluster.bundle.extra_images.iter().map(|image| image.name.as_str()).collect();
+    assert_eq!(images, ["docker.io/calico/cni:v3.26.1", "docker.io/kubesphere/pause:3.9"]);
+    assert_eq!((cluster.runtime.kind, cluster.runtime.version.as_deref()), (RuntimeKind::Containerd, Some("2.2.1")));
+    assert_eq!(cluster.registry.kind, RegistryKind::Registry);
+    assert_eq!(cluster.kubernetes.unwrap().version.as_deref(), Some("v1.34.4"));
+    let lines: Vec<u64> = left(&document).into_iter().map(|(line, _)| line).collect();
+    assert_eq!(lines, [7, 11, 13, 15, 17, 22]);
+}
+
+#[test]
+fn other_files_are_refused_by_what_they_are() {
+    let site = Site::new();
+    for (text, said) in [
+        ("apiVersion: v1\nkind: Pod\n", "v1 Pod"),
+        ("apiVersion: kubekey.kubesphere.io/v1alpha1\nkind: Cluster\n", "v1alpha1"),
+        ("a: [", "line 1"),
+    ] {
+        site.write("from.yaml", text);
+        says(&site.run(&["import", "from.yaml"]).must(ExitCode::Config).err, &["from.yaml", said]);
+    }
+}
+
+#[test]
+fn the_images_of_a_running_cluster_are_taken_by_the_digest_that_runs() {
+    let digest = format!("sha256:{}", "a".repeat(64));
+    let pods = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"kind": "Pod", "metadata": {"namespace": "kube-system", "name": "one"},
+         "spec": {"initContainers": [{"name": "init", "image": "quay.io/a/init:1"}],
+                  "containers": [{"name": "main", "image": "registry.k8s.io/main:v2"}],
+                  "ephemeralContainers": [{"name": "debug", "image": "busybox"}]},
+         "status": {"containerStatuses": [{"name": "main", "imageID": format!("registry.k8s.io/main@{digest}")}],
+                    "initContainerStatuses": [{"name": "init", "imageID": format!("docker-pullable://mirror.test/a/init@{digest}")}]}},
+        {"kind": "Pod", "metadata": {"namespace": "default", "name": "two"},
+         "spec": {"containers": [{"name": "main", "image": "registry.k8s.io/main:v2"}, {"name": "odd", "image": "UPPER/x:1"}]},
+         "status": {"containerStatuses": [{"name": "main", "imageID": format!("registry.k8s.io/main@{digest}")}]}},
+    ]});
+    let site = Site::new();
+    let mut program = site.program();
+    program.args(["import", "--live", "-", "--json"]).write_stdin(pods.to_string());
+    let document = end(&mut program).must(ExitCode::Ok).document();
+    let names: Vec<String> = cluster(&document).bundle.extra_images.into_iter().map(|image| image.name).collect();
+    // A digest that is another repository's is not believed.
+    let main = format!("registry.k8s.io/main:v2@{digest}");
+    assert_eq!(names, ["docker.io/library/busybox:latest", "quay.io/a/init:1", main.as_str()]);
+    assert_eq!(document["notCarriedOver"][0]["path"], "default/two: containers odd");
+    let mut program = site.program();
+    program.args(["import", "--live", "-"]).write_stdin("{}");
+    says(&end(&mut program).must(ExitCode::Config).err, &["kubectl get pods"]);
+}

@@ -1,0 +1,122 @@
+//! `zone check` and `zone show`: holes are found before a build, and told apart from what can be had nowhere.
+
+use kubexm_spec::ExitCode;
+use serde_json::{Value, json};
+
+use crate::images::two_platforms;
+use crate::registry::{Registry, Setup};
+use crate::server::{Reply, Server, file, nobody};
+use crate::site::{Ended, Site, end, noise, says, wanted};
+
+/// A site whose one file is at an origin, with a zone that asks mirrors before it.
+fn mirrored(origin: &Server, mirrors: &[String], only: bool) -> Site {
+    let site = Site::new();
+    site.extras(&format!("extraFiles:\n{}", wanted(&origin.url("tool"), &noise(5, 5_000))));
+    let to: Vec<String> = mirrors.iter().map(|mirror| format!("\"{mirror}\"")).collect();
+    let rule = format!("{{match: \"{}\", to: [{}], only: {only}}}", origin.address(), to.join(", "));
+    site.write("zone.yaml", format!("name: mirrored\nrules: [{rule}]\n"));
+    site
+}
+
+fn check(site: &Site, more: &[&str]) -> Ended {
+    let mut all = vec!["zone", "check", "-f", "cluster.yaml", "--zone", "zone.yaml"];
+    all.extend(more);
+    site.run(&all)
+}
+
+#[test]
+fn a_hole_that_another_place_fills_is_told_and_is_no_failure() {
+    let (empty, origin) = (Server::files(vec![]), Server::files(vec![("tool", noise(5, 5_000))]));
+    let site = mirrored(&origin, &[empty.url("store"), format!("http://{}", nobody())], false);
+    let ended = check(&site, &[]).must(ExitCode::Ok);
+    says(&ended.out, &["ok   file/tool", &empty.url("store/tool"), "404", "1 artifacts, 2 holes, 0 that"]);
+    assert!(origin.requests().iter().all(|request| request.method == "HEAD"), "{:?}", origin.requests());
+    let document = check(&site, &["--json"]).must(ExitCode::Ok).document();
+    assert_eq!(document["schema"], "kubexm.io/zone-check/v1");
+    assert_eq!((&document["available"], &document["holes"]), (&json!(true), &json!(2)));
+    let places = document["items"][0]["places"].as_array().unwrap();
+    assert_eq!(
+        places.iter().map(|p| &p["available"]).collect::<Vec<_>>(),
+        [&json!(false), &json!(false), &json!(true)]
+    );
+    assert_eq!(places[0]["exitCode"], ExitCode::OriginMissing.code());
+    assert_eq!(places[2]["size"], 5_000);
+}
+
+#[test]
+fn what_can_be_had_nowhere_has_an_exit_code_of_its_own() {
+    let (empty, origin) = (Server::files(vec![]), Server::files(vec![("tool", noise(5, 5_000))]));
+    let site = mirrored(&origin, &[empty.url("store")], true);
+    let ended = check(&site, &[]).must(ExitCode::NoSource);
+    says(&ended.out, &["GONE file/tool"]);
+    says(&ended.err, &["these can be had nowhere: file/tool"]);
+    assert!(origin.requests().is_empty(), "the zone says `only`");
+    let document = check(&site, &["--json"]).must(ExitCode::NoSource).document();
+    assert_eq!(document["available"], false);
+}
+
+#[test]
+fn a_login_page_in_place_of_a_program_is_a_hole() {
+    let page = Server::start(|_| Reply::new(200, "<html>log in</html>").header("content-type", "text/html"));
+    let good = Server::start(|request| file(request, b"a program"));
+    let site = Site::new();
+    let kubernetes = "  kubernetes: {version: v1.34.4}\n";
+    site.write(
+        "cluster.yaml",
+        format!("apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: lab}}\nspec:\n{kubernetes}"),
+    );
+    let rules: String = ["dl.k8s.io", "github.com", "get.helm.sh"]
+        .iter()
+        .map(|host| format!("- {{match: {host}, to: [\"{}\", \"{}\"], only: true}}\n", page.url("x"), good.url("y")))
+        .collect();
+    let registry = nobody();
+    let images: String = ["registry.k8s.io", "ghcr.io"]
+        .iter()
+        .map(|host| format!("- {{match: {host}, to: [\"{registry}\"], plainHttp: true, only: true}}\n"))
+        .collect();
+    site.write("zone.yaml", format!("name: lab\nrules:\n{rules}{images}"));
+    let document = check(&site, &["--json"]).must(ExitCode::NoSource).document();
+    let of = |key: &str| -> Value {
+        let items = document["items"].as_array().unwrap();
+        items.iter().find(|item| item["key"] == key).unwrap_or_else(|| panic!("{key}")).clone()
+    };
+    let kubeadm = of("binary/kubeadm");
+    assert_eq!(kubeadm["available"], true);
+    says(kubeadm["places"][0]["reason"].as_str().unwrap(), &["HTML"]);
+    assert_eq!(of("image/pause")["available"], false);
+    assert_eq!(of("installer/kubexm-install")["places"][0]["address"], "this machine");
+}
+
+#[test]
+fn images_are_asked_for_by_their_manifest() {
+    let (site, registry) = (Site::new(), Registry::start(Setup::default()));
+    let (made, ..) = two_platforms(site.path("made"), "v1");
+    registry.push(made.path(), "mirror/app", "v1");
+    site.zone("registry.test", &format!("{}/mirror", registry.address));
+    site.extras("extraImages: [{name: registry.test/app:v1}]");
+    check(&site, &[]).must(ExitCode::Ok);
+    site.extras("extraImages: [{name: registry.test/app:v1}, {name: registry.test/app:v2}]");
+    let ended = check(&site, &["--all"]).must(ExitCode::NoSource);
+    says(&ended.out, &["ok   extra-image/registry.test/app:v1", "GONE extra-image/registry.test/app:v2"]);
+}
+
+#[test]
+fn the_zone_that_holds_is_shown_with_who_named_it_and_whom_it_overrules() {
+    let site = Site::new();
+    site.write(
+        "mine.yaml",
+        "name: mine\nrules:\n- {match: quay.io, to: [inside.test/quay], only: true, caFile: ca.pem}\n",
+    );
+    site.extras("zone: mine.yaml");
+    let shown = site.run(&["zone", "show", "-f", "cluster.yaml"]).must(ExitCode::Ok).out;
+    says(&shown, &["zone mine, named by spec.bundle.zone", "quay.io", "inside.test/quay, and nobody else", "ca.pem"]);
+    let mut program = site.program();
+    program.args(["zone", "show", "-f", "cluster.yaml", "--json"]).env("KMZONE", "cn");
+    let document = end(&mut program).must(ExitCode::Ok).document();
+    assert_eq!((&document["zone"], &document["namedBy"]), (&json!("cn"), &json!("KMZONE")));
+    assert_eq!(document["notes"][0], "zone cn of KMZONE is used; spec.bundle.zone says mine.yaml, and comes after it");
+    assert!(
+        document["rules"].as_array().unwrap().iter().any(|rule| rule["matches"] == "registry.k8s.io"),
+        "{document}"
+    );
+}
