@@ -101,8 +101,8 @@ impl Catalogue {
     pub fn newest_patch(&self, minor: &str) -> Option<&str> {
         // a bundle without kubeadm (components as services) has a kubelet
         let component = self.component(Program::Kubeadm).or_else(|| self.component(Program::Kubelet))?;
-        let known = component.versions.keys().map(String::as_str);
-        version::newest(known.filter(|v| version::minor(v) == minor))
+        let known = component.versions.range(format!("{minor}.")..).map(|(version, _)| version.as_str());
+        version::newest(known.take_while(|version| version::minor(version) == minor))
     }
 
     /// The profile of an operating system by the fields of os-release.

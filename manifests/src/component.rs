@@ -161,6 +161,9 @@ impl Component {
 
     /// Whether some version of the same minor is in the catalogue: only then may upstream's checksum stand in for a pin.
     pub fn knows_minor_of(&self, wanted: &str) -> bool {
+        if self.versions.contains_key(wanted) {
+            return true;
+        }
         let minor = version::minor(wanted);
         self.versions.keys().any(|known| version::minor(known) == minor)
     }
@@ -171,11 +174,28 @@ fn fill(template: &str, version: &str, arch: Arch) -> String {
         Arch::Amd64 => "x86_64",
         Arch::Arm64 => "aarch64",
     };
-    template
-        .replace("{tag}", &format!("v{version}"))
-        .replace("{version}", version)
-        .replace("{arch}", arch.as_str())
-        .replace("{machine}", machine)
+    let mut filled = String::with_capacity(template.len() + 64);
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        let known = after.split_once('}').and_then(|(name, after)| {
+            match name {
+                "tag" => filled.extend(["v", version]),
+                "version" => filled.push_str(version),
+                "arch" => filled.push_str(arch.as_str()),
+                "machine" => filled.push_str(machine),
+                _ => return None,
+            }
+            Some(after)
+        });
+        // an unknown variable stays, and `check` tells it
+        rest = known.unwrap_or_else(|| {
+            filled.push('{');
+            after
+        });
+    }
+    filled.push_str(rest);
+    filled
 }
 
 /// Reads a digest with or without its prefix.
