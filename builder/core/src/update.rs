@@ -7,7 +7,7 @@ use kubexm_spec::yaml::nearest;
 use kubexm_spec::{ArtifactKey, Lock};
 
 use crate::diff::Change;
-use crate::drift::{drift, from_a_chart};
+use crate::drift::drift;
 use crate::resolve::Resolution;
 
 /// How many near names an error lists.
@@ -93,21 +93,12 @@ pub fn merged(old: &Lock, new: &Lock, keys: &[ArtifactKey], requirements: &Requi
     let kept = old.items.iter().filter(|item| !keys.contains(&item.key));
     let mut items: Vec<LockItem> = kept.chain(&new.items).cloned().collect();
     items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
-    let whole = Lock { items, zone: old.zone.clone(), ..new.clone() };
+    let (zone, renderings) = (old.zone.clone(), old.renderings.clone());
+    let whole = Lock { items, zone, renderings, ..new.clone() };
     if drift(requirements, &whole).is_empty() {
         return whole;
     }
     Lock { name: old.name.clone(), kubernetes: old.kubernetes.clone(), ..whole }
-}
-
-/// A new lock of everything; images of charts stay until they are rendered anew.
-#[must_use]
-pub fn all(old: &Lock, new: Lock) -> Lock {
-    let charts =
-        old.items.iter().filter(|item| from_a_chart(&item.key) && new.find(&item.key, item.platform).is_none());
-    let mut items: Vec<LockItem> = charts.chain(&new.items).cloned().collect();
-    items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
-    Lock { items, ..new }
 }
 
 /// An item that differs between two locks; one of the two is there at least.

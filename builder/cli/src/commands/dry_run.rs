@@ -11,6 +11,7 @@ use kubexm_terminal::{Display, Failure, Mode, bytes};
 use kubexm_transport::Store;
 use serde_json::{Value, json};
 
+use super::chart_images::ChartImages;
 use super::fetching::{self, Fetching};
 use super::lockfile;
 use super::what::Needed;
@@ -32,7 +33,8 @@ pub fn run(needed: &Needed, how: &How<'_>, display: &Display) -> Result<(), Fail
         None => resolve(&needed.requirements, &needed.zone),
     };
     let parts = parts(&resolution, how)?;
-    let list = List { resolution: &resolution, parts: &parts, locked: how.locked };
+    let charts = ChartImages::known(needed, how.locked, how.fetching.cache.as_deref());
+    let list = List { resolution: &resolution, parts: &parts, locked: how.locked, charts };
     match display.mode() {
         Mode::Json => display.answer(&list.document(needed).to_string()),
         _ => {
@@ -61,6 +63,7 @@ struct List<'a> {
     resolution: &'a Resolution,
     parts: &'a [Option<Parts>],
     locked: Option<&'a Lock>,
+    charts: ChartImages,
 }
 
 /// Of a platform, or of all.
@@ -111,6 +114,7 @@ impl List<'_> {
                 display.answer(&self.line(index));
             }
         }
+        self.charts.all_lines().iter().for_each(|line| display.answer(line));
         let whole = self.whole();
         display.answer(&format!("in all: {}", whole.text()));
         if whole.unknown > 0 && !asked {
@@ -161,6 +165,7 @@ impl List<'_> {
         json!({
             "schema": "kubexm.io/dry-run/v1", "name": self.resolution.name, "kubernetes": self.resolution.kubernetes,
             "zone": self.resolution.zone, "items": items, "platforms": platforms, "total": self.whole().value(),
+            "charts": self.charts.values(),
             "warnings": needed.warnings, "notes": needed.notes,
         })
     }

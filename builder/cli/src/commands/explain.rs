@@ -8,6 +8,7 @@ use kubexm_spec::Trust;
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::{Value, json};
 
+use super::chart_images::ChartImages;
 use super::update::unknown;
 use super::what::{Needed, What};
 
@@ -134,6 +135,9 @@ fn text(item: &Requirement, needed: &Needed) -> String {
     if let Some(digest) = pinned(item) {
         add("digest", digest);
     }
+    for (index, image) in ChartImages::known(needed, None, None).lines(&item.key).into_iter().enumerate() {
+        add(if index == 0 { "images" } else { "" }, image);
+    }
     lines.join("\n")
 }
 
@@ -145,7 +149,7 @@ fn value(item: &Requirement, needed: &Needed) -> Value {
     json!({
         "key": item.key, "platform": item.platform, "version": item.version, "because": why(item, needed),
         "optional": item.optional, "trust": item.trust, "trustMeans": trust(item), "digest": pinned(item),
-        "sources": sources,
+        "sources": sources, "images": ChartImages::known(needed, None, None).value(&item.key),
     })
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use kubexm_builder::charts;
 use kubexm_builder::lock::{Sizes, check_local, lock};
 use kubexm_builder::resolve::resolve;
 use kubexm_spec::event::EventKind;
@@ -62,8 +63,13 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     display.emit(EventKind::Phase { name: "lock".to_owned() });
     let jobs = args.fetching.jobs.into();
     let report = |kind| display.emit(kind);
-    let locked =
-        fetching::runtime()?.block_on(lock(&resolution, &origins, Sizes::Told, jobs, &report)).map_err(build)?;
+    let work = needed.work();
+    let locked = fetching::runtime()?
+        .block_on(async {
+            let lock = lock(&resolution, &origins, Sizes::Told, jobs, &report).await?;
+            charts::complete(&work, lock, &origins, Sizes::Told, jobs, &report).await
+        })
+        .map_err(build)?;
     lockfile::write(&target, &locked)?;
     if !args.json {
         locked.items.iter().for_each(|item| display.answer(&lockfile::line(item)));

@@ -3,6 +3,7 @@
 mod build;
 mod cache;
 mod cat;
+mod chart_images;
 mod config;
 mod copy;
 mod diff;
@@ -56,7 +57,7 @@ pub enum Verb {
     Init(init::Args),
     Config(config::Args),
     Schema(schema::Args),
-    Build(build::Args),
+    Build(Box<build::Args>),
     Lock(lock::Args),
     Update(update::Args),
     Explain(explain::Args),
@@ -123,7 +124,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         Verb::Init(args) => init::run(&args, display),
         Verb::Config(args) => config::run(&args, display),
         Verb::Schema(args) => schema::run(&args, display),
-        Verb::Build(args) => build::run(args, display),
+        Verb::Build(args) => build::run(*args, display),
         Verb::Lock(args) => lock::run(&args, display),
         Verb::Update(args) => update::run(&args, display),
         Verb::Explain(args) => explain::run(&args, display),

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use kubexm_builder::charts;
 use kubexm_builder::drift::drift;
 use kubexm_builder::lock::{Sizes, check_local, lock};
 use kubexm_builder::resolve::resolve;
-use kubexm_builder::update::{all, changes, chosen, merged, only};
+use kubexm_builder::update::{changes, chosen, merged, only};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{ExitCode, Lock};
 use kubexm_terminal::{Display, Failure};
@@ -104,11 +105,17 @@ fn renewed(args: &Args, needed: &Needed, old: &Lock, display: &Display) -> Resul
     display.emit(EventKind::Phase { name: "lock".to_owned() });
     let jobs = args.fetching.jobs.into();
     let report = |kind| display.emit(kind);
-    let new = fetching::runtime()?.block_on(lock(&resolution, &origins, Sizes::Told, jobs, &report)).map_err(build)?;
-    Ok(match keys {
-        Some(keys) => merged(old, &new, &keys, &needed.requirements),
-        None => all(old, new),
-    })
+    let work = needed.work();
+    let renewed = async {
+        let new = lock(&resolution, &origins, Sizes::Told, jobs, &report).await?;
+        let new = match keys {
+            Some(keys) => merged(old, &new, &keys, &needed.requirements),
+            None => new,
+        };
+        // Images of charts that are locked already stay, unless everything is locked anew.
+        charts::complete(&work, new, &origins, Sizes::Told, jobs, &report).await
+    };
+    fetching::runtime()?.block_on(renewed).map_err(build)
 }
 
 /// A name that stands for nothing, with the nearest ones.

@@ -50,6 +50,14 @@ pub struct Needed {
     pub requirements: Requirements,
 }
 
+impl Needed {
+    /// What charts are rendered for.
+    pub fn work(&self) -> kubexm_builder::charts::Work<'_> {
+        let Self { cluster, catalogue, requirements, zone, .. } = self;
+        kubexm_builder::charts::Work { cluster, catalogue, requirements, zone }
+    }
+}
+
 impl What {
     /// Reads the files and computes what is needed.
     pub fn read(&self) -> Result<Needed, Failure> {

@@ -85,7 +85,7 @@ pub async fn complete(
         return Ok(lock);
     }
     report(EventKind::Phase { name: "charts".to_owned() });
-    let found = look(work, &releases, lock.kubernetes.as_deref(), origins, report).await?;
+    let found = look(work, &lock, &releases, origins, report).await?;
     let (renderings, images) = judged(work, &releases, &found, lock.kubernetes.as_deref(), report)?;
     lock.items.retain(|item| match &item.key {
         ArtifactKey::ChartImage(name) => images.contains_key(name),
@@ -194,18 +194,21 @@ fn read_text(path: &Path, limit: u64) -> Result<String, String> {
 /// Renders what the cache has no rendering of, and says what was found in each. All failures are told.
 async fn look(
     work: &Work<'_>,
+    lock: &Lock,
     releases: &[Release],
-    kubernetes: Option<&str>,
     origins: &Origins,
     report: Report<'_>,
 ) -> Result<Vec<Found>, BuildError> {
+    let kubernetes = lock.kubernetes.as_deref();
     let helm: OnceCell<Helm> = OnceCell::new();
     let helm = &helm;
     let results: Vec<Result<Found, BuildError>> = stream::iter(releases)
         .map(|release| async move {
-            if let Some(found) = kept(release, kubernetes, &origins.store) {
+            let known = locked(release, lock).or_else(|| kept(release, kubernetes, &origins.store));
+            if let Some(found) = known {
                 return Ok(found);
             }
+            bring(work, release, origins).await?;
             let found = look_at(work, release, kubernetes, helm, origins, report).await?;
             keep(release, kubernetes, &found, &origins.store);
             Ok(found)
@@ -272,6 +275,45 @@ async fn look_at(
     let read = tokio::task::spawn_blocking(move || documents::read(&text).map(|documents| extract::images(&documents)));
     let read = read.await.map_err(|e| BuildError::Worker(e.to_string()))?;
     Ok(read.map_err(|e| ChartError::Unreadable { item, place: e.place, problem: e.problem })?)
+}
+
+/// What a lock was rendered to, when this very rendering is in it: it was judged then.
+fn locked(release: &Release, lock: &Lock) -> Option<Found> {
+    let rendering = lock.renderings.iter().find(|rendering| rendering.key == release.release.key)?;
+    let asked = Asked {
+        key: &release.release.key,
+        source: release.source,
+        values: &release.values,
+        namespace: &release.release.namespace,
+        kubernetes: lock.kubernetes.as_deref(),
+    };
+    rendering::check(std::slice::from_ref(rendering), &[asked]).is_empty().then(|| {
+        let images = rendering.images.iter().map(|image| (image.clone(), "the lock".to_owned()));
+        Found { pods: images.collect(), ..Found::default() }
+    })
+}
+
+/// Brings a chart here that was locked by what origins told of it, or on another machine.
+async fn bring(work: &Work<'_>, release: &Release, origins: &Origins) -> Result<(), BuildError> {
+    let key = &release.release.key;
+    if origins.store.contains(&release.source) {
+        return Ok(());
+    }
+    let Some(requirement) = work.requirements.items.iter().find(|item| item.key == *key) else { return Ok(()) };
+    let mut requirement = requirement.clone();
+    if let Source::File { size, .. } = &mut requirement.source {
+        // What has no size is fetched to learn it.
+        *size = None;
+    }
+    let candidates = candidates(&requirement, work.zone);
+    let item = lock::lock_item(&Resolved { requirement, candidates }, origins, Sizes::Fetched).await?;
+    match &item.content {
+        Content::File { digest, .. } if *digest != release.source => {
+            let (locked, now) = (release.source.to_string(), digest.to_string());
+            Err(BuildError::Drift(vec![crate::drift::changed(&item, "digest", locked, now, "there is")]))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// For people: where a chart is from.
