@@ -7,7 +7,7 @@ use kubexm_spec::{ArtifactKey, Digest, ExitCode, Platform};
 use kubexm_transport::{FileCandidate, ImageCandidate, TransportError};
 
 use crate::origins::{Origins, file as file_origin, image};
-use crate::resolve::{Candidates, Resolution, Resolved};
+use crate::resolve::{Candidates, ChartCandidates, Resolution, Resolved};
 use crate::{BuildError, lock};
 
 /// What was found out about one artifact.
@@ -103,6 +103,21 @@ async fn one(resolved: &Resolved, origins: &Origins) -> Probed {
             for candidate in candidates {
                 let answer = registry(reference, *digest, candidate, origins).await.map(|()| None);
                 places.push(Place { address: format!("{}/{}", candidate.registry, candidate.repository), answer });
+            }
+        }
+        // Where a chart itself is stands in the index; that there is one is what can be asked in short.
+        (Candidates::Chart(ChartCandidates::Repository { index, .. }), _) => {
+            for candidate in index {
+                let answer = file(&needed.key, candidate, origins).await;
+                places.push(Place { address: shown(candidate), answer });
+            }
+        }
+        (Candidates::Chart(ChartCandidates::Oci { repositories }), _) => {
+            for candidate in repositories {
+                let found = origins.registry.digest_of(candidate, &needed.version).await;
+                let answer = found.map(|_| None).map_err(|error| hole(&error));
+                places
+                    .push(Place { address: format!("oci://{}/{}", candidate.registry, candidate.repository), answer });
             }
         }
         _ => {

@@ -120,3 +120,15 @@ fn the_zone_that_holds_is_shown_with_who_named_it_and_whom_it_overrules() {
         "{document}"
     );
 }
+
+#[test]
+fn a_chart_whose_repository_has_no_index_is_a_hole() {
+    let (empty, full) =
+        (Server::files(vec![]), Server::files(vec![("charts/index.yaml", b"apiVersion: v1\n".to_vec())]));
+    let site = Site::new();
+    let chart = |server: &Server| format!("source: {{repo: \"{}\", chart: web, version: 1.0.0}}", server.url("charts"));
+    site.extras(&format!("extraCharts:\n- {{name: one, {}}}\n- {{name: two, {}}}", chart(&empty), chart(&full)));
+    site.write("zone.yaml", "name: plain\nrules: []\n");
+    let ended = check(&site, &["--all"]).must(ExitCode::NoSource);
+    says(&ended.out, &["GONE chart/one", &empty.url("charts/index.yaml"), "ok   chart/two"]);
+}

@@ -53,9 +53,7 @@ pub fn known(root: &Place<'_>) {
         root.get(name).inspect(Place::taken);
     }
     root.get("status").inspect(Place::taken);
-    for name in ["creationTimestamp"] {
-        root.at(&["metadata", name]).inspect(Place::taken);
-    }
+    root.at(&["metadata", "creationTimestamp"]).inspect(Place::taken);
 }
 
 /// Fields that mean the same, as texts.
@@ -301,10 +299,12 @@ fn etcd(from: &Place<'_>) -> Map {
 /// Every so many minutes, as systemd says it (systemd.time(7)).
 fn calendar(minutes: u64) -> Option<String> {
     match minutes {
-        1..=59 if 60 % minutes == 0 => Some(format!("*:0/{minutes}")),
+        1..=59 if 60_u64.is_multiple_of(minutes) => Some(format!("*:0/{minutes}")),
         60 => Some("hourly".to_owned()),
         1440 => Some("daily".to_owned()),
-        _ if minutes % 60 == 0 && minutes < 1440 && 1440 % minutes == 0 => Some(format!("0/{}:00", minutes / 60)),
+        61..1440 if minutes.is_multiple_of(60) && 1440_u64.is_multiple_of(minutes) => {
+            Some(format!("0/{}:00", minutes / 60))
+        }
         _ => None,
     }
 }
