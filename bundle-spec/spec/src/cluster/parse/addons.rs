@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::take::{each, maybe, or, raw};
-use super::values;
+use super::{addresses, values};
 use crate::Digest;
 use crate::cluster::{Addon, AddonKind, AddonSource, Nfs, OpenEbs, Storage, Word};
 use crate::yaml::{At, Field, Mapping, Object, ProblemKind, Shape};
@@ -165,7 +165,7 @@ fn source(at: &At<'_>, kind: Option<AddonKind>) -> Option<AddonSource> {
             at.bad("only charts come from there", "give {url, sha256} or {path}, or write type: helm");
         }
     };
-    let address = |at: At<'_>| if at.holds_login() { None } else { at.parsed(values::url) };
+    let address = |at: At<'_>| if at.holds_login() { None } else { at.parsed(addresses::url) };
     match *way {
         "catalogue" => {
             let name = map.need("catalogue").and_then(|at| at.parsed(values::label));
@@ -174,13 +174,13 @@ fn source(at: &At<'_>, kind: Option<AddonKind>) -> Option<AddonSource> {
         }
         "repo" => {
             let url = map.need("repo").inspect(chart).and_then(address);
-            let name = map.need("chart").and_then(|at| at.parsed(values::repository));
+            let name = map.need("chart").and_then(|at| at.parsed(addresses::repository));
             let version = map.need("version").and_then(version);
             Some(AddonSource::Repository { url: url?, chart: name?, version: version? })
         }
         "oci" => {
             let reference = map.need("oci").inspect(chart);
-            let reference = reference.and_then(|at| if at.holds_login() { None } else { at.parsed(values::oci) });
+            let reference = reference.and_then(|at| if at.holds_login() { None } else { at.parsed(addresses::oci) });
             let version = map.need("version").and_then(version);
             Some(AddonSource::Oci { reference: reference?, version: version? })
         }
@@ -221,7 +221,7 @@ fn open_ebs(at: &At<'_>) -> Option<OpenEbs> {
 
 fn nfs(at: &At<'_>) -> Option<Nfs> {
     let map = at.mapping(&NFS)?;
-    let server = map.need("server").and_then(|at| at.parsed(values::host));
+    let server = map.need("server").and_then(|at| at.parsed(addresses::host));
     let path = map.need("path").and_then(|at| {
         at.parsed(|text| {
             let good = text.starts_with('/') && !text.contains(char::is_control);

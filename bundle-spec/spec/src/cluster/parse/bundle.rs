@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::take::{each, maybe, or, some};
-use super::{addons, values};
+use super::{addons, addresses, values};
 use crate::Platform;
 use crate::cluster::{Bundle, ExtraFile, ExtraImage};
 use crate::yaml::{At, Field, Object, ProblemKind, Shape};
@@ -110,7 +110,7 @@ fn file(at: &At<'_>) -> Option<ExtraFile> {
         at.fail(ProblemKind::Missing, "a file is wanted: {url, sha256}, or {path}", "");
         return None;
     }
-    let url = map.need("url").and_then(|at| if at.holds_login() { None } else { at.parsed(values::url) });
+    let url = map.need("url").and_then(|at| if at.holds_login() { None } else { at.parsed(addresses::url) });
     let sha256 = map.need("sha256").and_then(|at| at.parsed(addons::digest));
     Some(ExtraFile::Url { url: url?, sha256: sha256? })
 }

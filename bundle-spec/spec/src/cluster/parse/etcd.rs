@@ -1,7 +1,7 @@
 //! `spec.etcd`.
 
 use super::take::{maybe, none_of, or, some};
-use super::values;
+use super::{addresses, values};
 use crate::cluster::{Backup, Etcd, EtcdKind, ExternalEtcd, Snapshots, Word};
 use crate::yaml::{At, Field, Mapping, Object, ProblemKind, Shape};
 
@@ -110,7 +110,7 @@ fn external(at: &At<'_>) -> Option<ExternalEtcd> {
     let map = at.mapping(&EXTERNAL)?;
     let endpoints = map.need("endpoints").and_then(|at| {
         some(&at, "https://HOST:2379 of each member", |item| {
-            if item.holds_login() { None } else { item.parsed(values::endpoint) }
+            if item.holds_login() { None } else { item.parsed(addresses::endpoint) }
         })
     });
     let keys = ["caFile", "certFile", "keyFile"];

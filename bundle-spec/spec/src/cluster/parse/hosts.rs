@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::take::{each, maybe, one_or_two, or, port};
-use super::{login, roles, secret, values};
+use super::{addresses, login, roles, secret, values};
 use crate::Arch;
 use crate::cluster::Host;
 use crate::yaml::{At, Field, Object, Shape};
@@ -65,7 +65,7 @@ fn host(at: &At<'_>) -> Option<Host> {
     let map = at.mapping(&HOST)?;
     secret::inline(&map);
     let name = map.need("name").and_then(|at| at.parsed(values::subdomain));
-    let address = map.need("address").and_then(|at| one_or_two(&at, |at| at.parsed(values::host)));
+    let address = map.need("address").and_then(|at| one_or_two(&at, |at| at.parsed(addresses::host)));
     let internal = maybe(map.get("internalAddress"), internal);
     let port = or(map.get("port"), 22, port);
     let user = or(map.get("user"), "root".to_owned(), |at| at.parsed(values::user));
@@ -101,7 +101,7 @@ fn host(at: &At<'_>) -> Option<Host> {
 
 /// One address, or one of each family.
 fn internal(at: &At<'_>) -> Option<(IpAddr, Vec<IpAddr>)> {
-    let (first, others) = one_or_two(at, |at| at.parsed(values::ip))?;
+    let (first, others) = one_or_two(at, |at| at.parsed(addresses::ip))?;
     if others.iter().any(|other| other.is_ipv4() == first.is_ipv4()) {
         at.bad("two addresses of one family", "one address, or one of each family (dual-stack)");
         return None;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::take::{each, maybe, named, or, raw};
-use super::values;
+use super::{addresses, values};
 use crate::cluster::{Audit, Kubernetes, KubernetesKind, NodeLocalDns, ProxyMode, Word};
 use crate::yaml::{At, Field, Object, Shape};
 
@@ -118,7 +118,7 @@ fn argument(at: &At<'_>) -> Option<String> {
 
 fn node_local_dns(at: &At<'_>) -> Option<NodeLocalDns> {
     let map = at.mapping(&NODELOCALDNS)?;
-    let address = or(map.get("address"), NodeLocalDns::default().address, |at| at.parsed(values::ip));
+    let address = or(map.get("address"), NodeLocalDns::default().address, |at| at.parsed(addresses::ip));
     Some(NodeLocalDns { address: address? })
 }
 

@@ -1,7 +1,7 @@
 //! `spec.loadBalancer`: what stands before the control planes.
 
 use super::take::{maybe, none_of, or, port};
-use super::values;
+use super::{addresses, values};
 use crate::cluster::{API_PORT, ExternalKind, InternalKind, LoadBalancer, LoadBalancerMode, Word};
 use crate::words::words;
 use crate::yaml::{At, Field, Mapping, Object, Shape};
@@ -98,7 +98,7 @@ fn external(map: &Mapping<'_>) -> Option<LoadBalancerMode> {
     let get = |key: &str| of.as_ref().and_then(|map| map.get(key));
     let kind = or(get("type"), ExternalKind::default(), |at| at.word());
     let router = maybe(get("virtualRouterId"), |at| at.number(1..=255).and_then(|id| u8::try_from(id).ok()));
-    let vip = map.need("vip").and_then(|at| at.parsed(values::ip));
+    let vip = map.need("vip").and_then(|at| at.parsed(addresses::ip));
     let port = or(map.get("port"), API_PORT, port);
     let interface = maybe(map.get("interface"), |at| at.parsed(values::interface));
     if kind == Some(ExternalKind::External) {
@@ -120,7 +120,7 @@ fn external(map: &Mapping<'_>) -> Option<LoadBalancerMode> {
 fn internal(map: &Mapping<'_>) -> Option<LoadBalancerMode> {
     none_of(map, &["external"], "mode is internal", "leave it out, or write mode: external");
     let kind = map.need("internal").and_then(|at| at.mapping(&INTERNAL)?.need("type")?.word::<InternalKind>());
-    let vip = maybe(map.get("vip"), |at| at.parsed(values::ip));
+    let vip = maybe(map.get("vip"), |at| at.parsed(addresses::ip));
     let port = or(map.get("port"), API_PORT, port);
     let interface = maybe(map.get("interface"), |at| at.parsed(values::interface));
     match kind? {

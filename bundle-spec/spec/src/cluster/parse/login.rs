@@ -1,7 +1,7 @@
 //! The jumps of `via`, through which a host is reached.
 
 use super::take::{each, maybe, or, port};
-use super::{secret, values};
+use super::{addresses, secret, values};
 use crate::cluster::Jump;
 use crate::yaml::{At, Field, Object, Shape};
 
@@ -28,7 +28,7 @@ pub(super) fn via(at: &At<'_>) -> Option<Vec<Jump>> {
 fn jump(at: &At<'_>) -> Option<Jump> {
     let map = at.mapping(&JUMP)?;
     secret::inline(&map);
-    let address = map.need("address").and_then(|at| at.parsed(values::host));
+    let address = map.need("address").and_then(|at| at.parsed(addresses::host));
     let port = or(map.get("port"), 22, port);
     let user = or(map.get("user"), "root".to_owned(), |at| at.parsed(values::user));
     let key = maybe(map.get("privateKeyPath"), |at| at.parsed(values::path));
@@ -63,7 +63,7 @@ fn short_jump(text: &str) -> Result<Jump, String> {
         None => 22,
     };
     Ok(Jump {
-        address: values::host(address)?,
+        address: addresses::host(address)?,
         port,
         user: values::user(user)?,
         private_key_path: None,

@@ -2,6 +2,7 @@
 //! keys are (as data, of which the JSON Schema is made too) and how they are read; [`rules`] is what parts say of each other.
 
 mod addons;
+mod addresses;
 mod bundle;
 mod etcd;
 mod hosts;

@@ -1,7 +1,8 @@
 //! `spec.network`.
 
+use super::addresses::Cidr;
 use super::take::{maybe, none_of, one_or_two, or, raw};
-use super::values::{self, Cidr};
+use super::values;
 use crate::cluster::{Network, NetworkPlugin};
 use crate::yaml::{At, Field, Mapping, Object, Shape};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::take::{maybe, named, none_of, or, port, raw, text};
-use super::{secret, values};
+use super::{addresses, secret, values};
 use crate::cluster::{Harbor, Registry, RegistryAuth, RegistryKind, Word};
 use crate::names;
 use crate::yaml::{At, Field, Mapping, Object, ProblemKind, Shape};
@@ -82,12 +82,12 @@ pub(super) fn registry(at: &At<'_>) -> Option<Registry> {
     let port = or(map.get("port"), default.port, port);
     let data_dir = or(map.get("dataDir"), default.data_dir, |at| at.parsed(values::folder));
     let private_registry =
-        maybe(map.get("privateRegistry"), |at| if at.holds_login() { None } else { at.parsed(values::registry) });
-    let auths = or(map.get("auths"), BTreeMap::new(), |at| named(at, values::registry_host, auth));
+        maybe(map.get("privateRegistry"), |at| if at.holds_login() { None } else { at.parsed(addresses::registry) });
+    let auths = or(map.get("auths"), BTreeMap::new(), |at| named(at, addresses::registry_host, auth));
     let harbor = maybe(map.get("harborConfig"), harbor);
     let insecure = or(map.get("insecure"), false, |at| at.boolean());
     let ca_file = maybe(map.get("caFile"), |at| at.parsed(values::path));
-    let namespace_override = maybe(map.get("namespaceOverride"), |at| at.parsed(values::repository));
+    let namespace_override = maybe(map.get("namespaceOverride"), |at| at.parsed(addresses::repository));
     let kind = kind?;
     belongs(&map, kind, port);
     Some(Registry {

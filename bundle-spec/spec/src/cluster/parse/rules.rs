@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::values::Cidr;
+use super::addresses::Cidr;
 use crate::cluster::{
     API_PORT, Bundle, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Kubernetes, KubernetesKind, LoadBalancer,
     LoadBalancerMode, Network, RoleGroups,

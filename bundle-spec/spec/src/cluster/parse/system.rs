@@ -1,7 +1,7 @@
 //! `spec.system` and `spec.extra`: what is done to every machine.
 
 use super::take::{each, maybe, or, text};
-use super::values;
+use super::{addresses, values};
 use crate::cluster::{Extra, ExtraHost, Firewall, OsPackages, Script, Selinux, System, Word};
 use crate::yaml::{At, Field, Object, Shape};
 
@@ -70,7 +70,7 @@ pub(super) fn system(at: &At<'_>) -> Option<System> {
     let map = at.mapping(&SYSTEM)?;
     let packages = |key: &str| or(map.get(key), Vec::new(), |at| each(at, |item| item.parsed(values::package)));
     let scripts = |key: &str| or(map.get(key), Vec::new(), |at| each(at, script));
-    let ntp_servers = or(map.get("ntpServers"), Vec::new(), |at| each(at, |item| item.parsed(values::host)));
+    let ntp_servers = or(map.get("ntpServers"), Vec::new(), |at| each(at, |item| item.parsed(addresses::host)));
     let timezone = maybe(map.get("timezone"), |at| at.parsed(values::timezone));
     let firewall = or(map.get("firewall"), Firewall::default(), |at| at.word());
     let selinux = or(map.get("selinux"), Selinux::default(), |at| at.word());
@@ -109,7 +109,7 @@ pub(super) fn extra(at: &At<'_>) -> Option<Extra> {
     let map = at.mapping(&EXTRA)?;
     let hosts = or(map.get("hosts"), Vec::new(), |at| each(at, extra_host));
     let resolves = or(map.get("resolves"), Vec::new(), |at| {
-        each(at, |item| item.mapping(&RESOLVE)?.need("address").and_then(|at| at.parsed(values::ip)))
+        each(at, |item| item.mapping(&RESOLVE)?.need("address").and_then(|at| at.parsed(addresses::ip)))
     });
     Some(Extra { hosts: hosts?, resolves: resolves? })
 }
@@ -117,6 +117,6 @@ pub(super) fn extra(at: &At<'_>) -> Option<Extra> {
 fn extra_host(at: &At<'_>) -> Option<ExtraHost> {
     let map = at.mapping(&EXTRA_HOST)?;
     let domain = map.need("domain").and_then(|at| at.parsed(values::subdomain));
-    let address = map.need("address").and_then(|at| at.parsed(values::ip));
+    let address = map.need("address").and_then(|at| at.parsed(addresses::ip));
     Some(ExtraHost { domain: domain?, address: address? })
 }

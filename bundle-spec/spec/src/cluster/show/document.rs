@@ -1,13 +1,12 @@
 //! A cluster as the document it could have been read from, every default written out.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use serde_json::{Value, json};
 
-use serde_json::{Map, Value, json};
+use super::part::{Part, text};
 
 use crate::cluster::{
     Addon, AddonSource, Bundle, Cluster, Etcd, EtcdKind, ExtraFile, Host, Kubernetes, LoadBalancer, LoadBalancerMode,
-    Network, Registry, RegistryKind, RoleGroups, Script, SecretSource, Storage, System, Word,
+    Network, Registry, RegistryKind, RoleGroups, Script, Storage, System, Word,
 };
 use crate::names;
 
@@ -46,79 +45,6 @@ pub fn document(cluster: &Cluster) -> Value {
         "metadata": {"name": cluster.name},
         "spec": spec.0,
     })
-}
-
-/// A mapping that keys are put into as far as they are set.
-#[derive(Default)]
-struct Part(Map<String, Value>);
-
-impl Part {
-    fn put(&mut self, key: &str, value: impl Into<Value>) {
-        self.0.insert(key.to_owned(), value.into());
-    }
-
-    fn maybe<T: serde::Serialize>(&mut self, key: &str, value: Option<T>) {
-        if let Some(value) = value {
-            self.put(key, json!(value));
-        }
-    }
-
-    fn path(&mut self, key: &str, value: Option<&std::path::PathBuf>) {
-        self.maybe(key, value.map(|path| text(path)));
-    }
-
-    fn some(&mut self, key: &str, part: Self) {
-        if !part.0.is_empty() {
-            self.put(key, part.0);
-        }
-    }
-
-    fn raw(&mut self, key: &str, map: &Map<String, Value>) {
-        self.some(key, Self(map.clone()));
-    }
-
-    fn named<T: serde::Serialize>(&mut self, key: &str, map: &BTreeMap<String, T>) {
-        self.some(key, Self(map.iter().map(|(key, value)| (key.clone(), json!(value))).collect()));
-    }
-
-    fn each<T>(&mut self, key: &str, items: &[T], show: impl Fn(&T) -> Value) {
-        if !items.is_empty() {
-            self.put(key, items.iter().map(show).collect::<Vec<_>>());
-        }
-    }
-
-    fn list<T: serde::Serialize>(&mut self, key: &str, items: &[T]) {
-        self.each(key, items, |item| json!(item));
-    }
-
-    /// One value, or a list where there are others.
-    fn one_or_two<T: serde::Serialize>(&mut self, key: &str, first: &T, more: &[T]) {
-        let all: Vec<_> = std::iter::once(first).chain(more).collect();
-        self.put(key, if more.is_empty() { json!(first) } else { json!(all) });
-    }
-
-    fn secret(&mut self, key: &str, source: Option<&SecretSource>) {
-        if let Some(source) = source {
-            self.put(
-                key,
-                match source {
-                    SecretSource::Env(name) => json!({"env": name}),
-                    SecretSource::File(path) => json!({"file": text(path)}),
-                },
-            );
-        }
-    }
-}
-
-impl From<Part> for Value {
-    fn from(part: Part) -> Self {
-        Self::Object(part.0)
-    }
-}
-
-/// Paths were read from a text, and so are one.
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }
 
 fn host(host: &Host) -> Value {

@@ -1,0 +1,276 @@
+//! What parts of cluster.yaml say of each other, and what belongs to one type of a part only: told while reading, all at once.
+
+#![expect(clippy::panic, reason = "a helper of tests may fail the test")]
+
+use kubexm_spec::ExitCode;
+use kubexm_spec::cluster::{
+    AddonSource, Cluster, EtcdKind, InternalKind, LoadBalancerMode, NetworkPlugin, ProblemKind, Problems, parse,
+};
+
+fn file(spec: &str) -> String {
+    format!("apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: test}}\nspec:\n{spec}")
+}
+
+fn cluster(spec: &str) -> Cluster {
+    parse(&file(spec)).unwrap_or_else(|problems| panic!("{spec}{problems}"))
+}
+
+fn refused(spec: &str) -> Problems {
+    match parse(&file(spec)) {
+        Err(problems) => problems,
+        Ok(_) => panic!("this is taken:\n{spec}"),
+    }
+}
+
+const HOSTS: &str = "  hosts:\n  - {name: a, address: 10.0.0.1}\n  - {name: b, address: 10.0.0.2}\n";
+
+/// What is wrong, the path it is told at, and a part of what is said.
+const WRONG: &[(&str, &str, &str)] = &[
+    ("  network: {podCidr: 10.0.0.0/16, serviceCidr: 10.0.128.0/20}\n", "spec.network.serviceCidr", "overlap"),
+    ("  network: {podCidr: [10.1.0.0/16, 10.2.0.0/16]}\n", "spec.network.podCidr", "one family"),
+    ("  network: {podCidr: [10.1.0.0/16, \"fd00::/48\", 10.2.0.0/16]}\n", "spec.network.podCidr", "too many"),
+    ("  network: {podCidr: []}\n", "spec.network.podCidr", "at least one"),
+    ("  network: {podCidr: \"fd00::/48\"}\n", "spec.network.podCidr", "services have IPv4 and pods have none"),
+    (
+        "  network: {podCidr: [10.1.0.0/16, \"fd00:1::/48\"], serviceCidr: [\"fd00:2::/112\", 10.2.0.0/16]}\n",
+        "spec.network.serviceCidr",
+        "different families",
+    ),
+    (
+        "  network: {podCidr: [10.1.0.0/16, \"fd00::/48\"], serviceCidr: [10.2.0.0/16, \"fd00::/112\"]}\n",
+        "spec.network.serviceCidr",
+        "overlap",
+    ),
+    ("  network: {podCidr: \"fd00::/96\", serviceCidr: \"fd01::/112\"}\n", "spec.network.podCidr", "/96"),
+    ("  network: {podCidr: \"fd00::1/64\", serviceCidr: \"fd01::/112\"}\n", "spec.network.podCidr", "fd00::/64"),
+    (
+        "  hosts: [{name: a, address: \"fd00::7\"}]\n  roleGroups: {master: [a]}\n  network: {podCidr: \"fd00::/64\", serviceCidr: \"fd01::/112\"}\n",
+        "spec.network.podCidr",
+        "host \"a\" (fd00::7) is inside",
+    ),
+    (
+        "HOSTS  roleGroups: {master: [a], worker: [b]}\n  network: {podCidr: 10.1.0.0/24}\n",
+        "spec.network.podCidr",
+        "for 1 nodes, and there are 2 hosts",
+    ),
+    (
+        "  kubernetes: {nodelocaldns: {address: 10.233.0.3}}\n",
+        "spec.kubernetes.nodelocaldns",
+        "inside the network of services",
+    ),
+    ("  network: {plugin: none, multus: true}\n", "spec.network.multus", "there is none"),
+    ("  network: {plugin: multus, multus: false}\n", "spec.network.multus", "plugin says multus"),
+    ("  network: {plugin: none, options: {a: 1}}\n", "spec.network.options", "no plugin"),
+    ("  etcd: {type: external}\n", "spec.etcd", "externalConfig"),
+    (
+        "  etcd: {type: external, externalConfig: {endpoints: []}}\n",
+        "spec.etcd.externalConfig.endpoints",
+        "at least one",
+    ),
+    (
+        "  etcd: {type: external, externalConfig: {endpoints: [\"https://10.0.0.5:2379\"], caFile: a}}\n",
+        "spec.etcd.externalConfig",
+        "missing: certFile, keyFile",
+    ),
+    (
+        "  etcd: {type: external, externalConfig: {endpoints: [\"10.0.0.5:2379\"]}}\n",
+        "spec.etcd.externalConfig.endpoints[0]",
+        "is not an etcd member",
+    ),
+    (
+        "  etcd: {type: external, quota: 8Gi, externalConfig: {endpoints: [\"http://10.0.0.5:2379\"]}}\n",
+        "spec.etcd.quota",
+        "not set up by us",
+    ),
+    (
+        "  etcd: {externalConfig: {endpoints: [\"http://10.0.0.5:2379\"]}}\n",
+        "spec.etcd.externalConfig",
+        "an etcd of your own",
+    ),
+    (
+        "HOSTS  roleGroups: {master: [a], worker: [b], etcd: [b]}\n  etcd: {type: external, externalConfig: {endpoints: [\"http://10.0.0.5:2379\"]}}\n",
+        "spec.roleGroups.etcd",
+        "its own hosts",
+    ),
+    (
+        "HOSTS  roleGroups: {master: [a], worker: [b], etcd: [b]}\n",
+        "spec.roleGroups.etcd",
+        "members are the control planes",
+    ),
+    ("  etcd: {quota: lots}\n", "spec.etcd.quota", "is not a number of bytes"),
+    ("  kubernetes: {type: kubexm}\n", "spec", "needs a cluster of kubeadm"),
+    ("  loadBalancer: {mode: internal, internal: {type: kube-vip}}\n", "spec.loadBalancer", "\"vip\" is missing"),
+    ("  loadBalancer: {mode: internal}\n", "spec.loadBalancer", "\"internal\" is missing"),
+    (
+        "  loadBalancer: {mode: internal, internal: {type: nginx}, vip: 10.0.0.9}\n",
+        "spec.loadBalancer.vip",
+        "on the worker itself",
+    ),
+    ("  loadBalancer: {mode: external, external: {type: kubexm-kh}}\n", "spec.loadBalancer", "\"vip\" is missing"),
+    ("  loadBalancer: {mode: external, vip: 10.0.0.9, interface: eth0}\n", "spec.loadBalancer.interface", "your own"),
+    (
+        "  loadBalancer: {mode: external, vip: 10.0.0.9, internal: {type: nginx}}\n",
+        "spec.loadBalancer.internal",
+        "mode is external",
+    ),
+    (
+        "HOSTS  roleGroups: {master: [a], worker: [b]}\n  loadBalancer: {mode: external, external: {type: kubexm-kn}, vip: 10.0.0.9}\n",
+        "spec.loadBalancer",
+        "no host has the role loadbalancer",
+    ),
+    (
+        "HOSTS  roleGroups: {master: [a], worker: [b], loadbalancer: [b]}\n",
+        "spec.roleGroups.loadbalancer",
+        "nothing of ours runs there",
+    ),
+    (
+        "HOSTS  roleGroups: {master: [a], worker: [b], loadbalancer: [a]}\n  loadBalancer: {mode: external, external: {type: kubexm-kh}, vip: 10.0.0.9}\n",
+        "spec.loadBalancer",
+        "port 6443 itself",
+    ),
+    (
+        "HOSTS  roleGroups: {master: [a], worker: [b]}\n  loadBalancer: {mode: internal, internal: {type: kube-vip}, vip: 10.0.0.2}\n",
+        "spec.loadBalancer.vip",
+        "address of host \"b\"",
+    ),
+    ("  loadBalancer: {mode: external, vip: 10.233.64.9}\n", "spec.loadBalancer.vip", "inside the network of pods"),
+    ("  registry: {type: external}\n", "spec.registry", "\"privateRegistry\" is missing"),
+    (
+        "  registry: {type: external, privateRegistry: \"https://r.example.com\"}\n",
+        "spec.registry.privateRegistry",
+        "without a scheme",
+    ),
+    ("  registry: {type: external, privateRegistry: r.example.com, port: 5000}\n", "spec.registry.port", "has none"),
+    (
+        "  registry: {type: external, privateRegistry: r.example.com, insecure: true, caFile: a}\n",
+        "spec.registry.insecure",
+        "needs no CA",
+    ),
+    ("  registry: {harborConfig: {}}\n", "spec.registry.harborConfig", "has none"),
+    ("  registry: {type: harbor, port: 5443}\n", "spec.registry.port", "the depot's"),
+    (
+        "  registry: {auths: {r.example.com: {username: me}}}\n",
+        "spec.registry.auths.r.example.com",
+        "\"passwordFrom\" is missing",
+    ),
+    ("  addons: [{name: a, type: helm}]\n", "spec.addons[0]", "\"source\" is missing"),
+    ("  addons: [{name: a, type: helm, source: {}}]\n", "spec.addons[0].source", "where it is from"),
+    (
+        "  addons: [{name: a, type: helm, source: {path: a, oci: \"oci://b/c\", version: \"1\"}}]\n",
+        "spec.addons[0].source",
+        "one place",
+    ),
+    (
+        "  addons: [{name: a, type: helm, source: {path: a, version: \"1\"}}]\n",
+        "spec.addons[0].source.version",
+        "does not go with",
+    ),
+    (
+        "  addons: [{name: a, type: yaml, source: {repo: \"https://a.test\", chart: a, version: \"1\"}}]\n",
+        "spec.addons[0].source.repo",
+        "only charts",
+    ),
+    ("  addons: [{name: a, type: yaml, source: {path: a}, values: {}}]\n", "spec.addons[0].values", "no values"),
+    (
+        "  addons:\n  - {name: a, type: yaml, source: {path: a}}\n  - {name: a, type: yaml, source: {path: b}}\n",
+        "spec.addons[1].name",
+        "given twice, first in line 6",
+    ),
+    (
+        "  storage: {openebs: {}, nfs: {server: a, path: /b, defaultClass: true}}\n",
+        "spec.storage",
+        "two default classes",
+    ),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1, arch: arm64}]\n  roleGroups: {master: [a]}\n",
+        "spec",
+        "nothing for linux/arm64",
+    ),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1, roles: [master, wrker]}]\n",
+        "spec.hosts[0].roles[1]",
+        "is not known here",
+    ),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1, internalAddress: [10.1.0.1, 10.1.0.2]}]\n  roleGroups: {master: [a]}\n",
+        "spec.hosts[0].internalAddress",
+        "one family",
+    ),
+    (
+        "  hosts:\n  - {name: a, address: [10.0.0.1, 10.0.0.9]}\n  - {name: b, address: 10.0.0.9}\n  roleGroups: {master: [a], worker: [b]}\n",
+        "spec.hosts[1].address",
+        "given twice",
+    ),
+];
+
+#[test]
+fn what_parts_say_of_each_other_is_told_once_with_its_place() {
+    for (spec, path, said) in WRONG {
+        let problems = refused(&spec.replace("HOSTS", HOSTS));
+        assert_eq!(problems.exit_code(), ExitCode::Config, "{spec}{problems}");
+        let told: Vec<_> = problems.0.iter().filter(|problem| problem.to_string().contains(said)).collect();
+        assert_eq!(told.len(), 1, "{spec}{problems}");
+        assert_eq!((problems.0.len(), told[0].path.as_str()), (1, *path), "{spec}{problems}");
+    }
+}
+
+#[test]
+fn what_is_wrong_in_several_parts_is_told_together() {
+    let spec = "  etcd: {type: external}\n  registry: {type: external}\n  addons: [{name: a, type: helm}]\n  network: {plugin: \
+                none, multus: true}\n  loadBalancer: {mode: internal}\n";
+    assert_eq!(refused(spec).0.len(), 5);
+}
+
+#[test]
+fn secrets_are_refused_wherever_a_bundle_would_carry_them_and_never_shown() {
+    for spec in [
+        "  registry: {auths: {r.example.com: {username: me, password: hunter2}}}\n",
+        "  registry: {type: harbor, harborConfig: {adminPassword: hunter2}}\n",
+        "  registry: {type: harbor, harborConfig: {config: {harbor_admin_password: hunter2}}}\n",
+        "  registry: {type: harbor, harborConfig: {config: {a: [{db: {password: hunter2}}]}}}\n",
+        "  registry: {type: external, privateRegistry: \"me:hunter2@r.example.com\"}\n",
+        "  etcd: {type: external, externalConfig: {endpoints: [\"http://me:hunter2@10.0.0.5:2379\"]}}\n",
+        "  addons: [{name: a, type: helm, source: {repo: \"https://me:hunter2@a.test\", chart: a, version: \"1\"}}]\n",
+        "  bundle: {extraCharts: [{name: a, source: {oci: \"oci://me:hunter2@a.test/b\", version: \"1\"}}]}\n",
+    ] {
+        let problems = refused(spec);
+        assert_eq!(problems.exit_code(), ExitCode::InlineSecret, "{spec}{problems}");
+        assert!(!problems.to_string().contains("hunter2"), "{problems}");
+        assert_eq!(problems.0.iter().filter(|p| p.kind == ProblemKind::InlineSecret).count(), 1, "{spec}{problems}");
+    }
+}
+
+#[test]
+fn roles_of_hosts_and_of_groups_are_one() {
+    let all = cluster(
+        "  hosts:\n  - {name: a, address: 10.0.0.1, roles: [control-plane, worker]}\n  - {name: b, address: 10.0.0.2, roles: \
+         [worker]}\n",
+    );
+    assert_eq!(
+        (all.role_groups.control_plane, all.role_groups.worker),
+        (vec!["a".to_owned()], vec!["a".into(), "b".into()])
+    );
+    assert_eq!((all.role_groups.etcd, all.role_groups.registry), (vec!["a".to_owned()], vec!["a".to_owned()]));
+    let both = cluster(
+        "  hosts:\n  - {name: a, address: 10.0.0.1}\n  - {name: b, address: 10.0.0.2, roles: [worker]}\n  roleGroups: {master: \
+         [a], worker: [a, b]}\n",
+    );
+    assert_eq!(both.role_groups.worker, ["a", "b"]);
+}
+
+#[test]
+fn each_type_of_a_part_is_read_with_what_it_needs() {
+    let etcd = cluster("  kubernetes: {type: kubexm}\n  etcd: {type: kubexm, quota: 8Gi, backup: {}}\n").etcd;
+    assert_eq!((etcd.kind, etcd.quota), (EtcdKind::Kubexm, Some(8 << 30)));
+    assert_eq!(etcd.backup.map(|backup| backup.schedule).as_deref(), Some("daily"));
+    let multus = cluster("  network: {plugin: multus}\n").network;
+    assert_eq!((multus.plugin, multus.multus), (NetworkPlugin::Flannel, true));
+    let proxy = cluster("  loadBalancer: {mode: internal, internal: {type: haproxy}, port: 7443}\n").load_balancer.mode;
+    let wanted = LoadBalancerMode::Internal { kind: InternalKind::Haproxy, vip: None, port: 7443, interface: None };
+    assert_eq!(proxy, wanted);
+    let dual =
+        cluster("  network: {podCidr: [10.1.0.0/16, \"fd00:1::/56\"], serviceCidr: [10.2.0.0/16, \"fd00:2::/112\"]}\n");
+    assert_eq!(dual.network.more_pod_cidrs, ["fd00:1::/56"]);
+    let addons = cluster("  addons: [{name: a, type: helm, source: {catalogue: metrics-server}}]\n").addons;
+    assert_eq!(addons[0].source, AddonSource::Catalogue { name: "metrics-server".into(), version: None });
+}
