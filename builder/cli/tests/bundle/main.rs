@@ -3,21 +3,28 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test dies of what it did not expect")]
 
+mod charts;
 mod ci;
 mod cluster;
+mod cn;
 mod config;
 mod contents;
 mod copy;
 mod disk;
+mod dry_run;
 mod events;
+mod explain;
 mod extract;
 mod extras;
 mod faults;
+mod fetching;
 mod handover;
 mod http;
 mod images;
+mod import;
 mod input;
 mod kill;
+mod lock;
 mod materials;
 mod overlap;
 mod parts;
@@ -31,4 +38,5 @@ mod sign_referees;
 mod site;
 mod stock;
 mod verify;
+mod zone_check;
 mod zones;
