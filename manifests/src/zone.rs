@@ -138,12 +138,17 @@ impl Zone {
         all
     }
 
-    /// Candidates of every rule that matches, and whether one of them forbids to go on.
-    fn candidates<T>(&self, address: &str, make: impl Fn(&Rule, &str, &str) -> T) -> (Vec<T>, bool) {
-        let mut all = Vec::new();
+    /// Candidates of every rule that matches, each once, and whether one of them forbids to go on.
+    fn candidates<T: PartialEq>(&self, address: &str, make: impl Fn(&Rule, &str, &str) -> T) -> (Vec<T>, bool) {
+        let mut all: Vec<T> = Vec::new();
         for rule in &self.rules {
             let Some(rest) = rule.rest(address) else { continue };
-            all.extend(rule.to.iter().map(|base| make(rule, base.trim_end_matches('/'), rest)));
+            for candidate in rule.to.iter().map(|base| make(rule, base.trim_end_matches('/'), rest)) {
+                // A rule for a folder and one for its host may lead to one place.
+                if !all.contains(&candidate) {
+                    all.push(candidate);
+                }
+            }
             if rule.only {
                 return (all, true);
             }

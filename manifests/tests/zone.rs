@@ -37,6 +37,51 @@ fn the_chinese_zone_tries_mirrors_and_then_the_origin() {
 }
 
 #[test]
+fn every_origin_of_the_catalogue_has_its_mirror_in_the_chinese_zone_and_stays_the_last_resort() {
+    let zone = Zone::builtin("cn").unwrap();
+    let catalogue = kubexm_manifests::Catalogue::embedded();
+    for component in catalogue.components.values() {
+        let Some(version) = component.versions.keys().next() else { continue };
+        for arch in [kubexm_spec::Arch::Amd64, kubexm_spec::Arch::Arm64] {
+            let url = component.url(version, arch);
+            let (_, address) = url.split_once("://").unwrap();
+            // The one prefix rule; docker's own files have a mirror with a path of its own.
+            let mirror = match address.strip_prefix("download.docker.com/") {
+                Some(path) => format!("https://mirrors.aliyun.com/docker-ce/{path}"),
+                None => format!("https://files.m.daocloud.io/{address}"),
+            };
+            assert_eq!(urls(&zone, &url), [mirror, url.clone()], "{}", component.name);
+        }
+    }
+}
+
+#[test]
+fn images_of_the_chinese_zone_are_asked_of_flat_mirrors_by_their_last_name_and_of_nobody_twice() {
+    let zone = Zone::builtin("cn").unwrap();
+    for (reference, candidates) in [
+        (
+            "registry.k8s.io/pause:3.10",
+            vec!["registry.aliyuncs.com/google_containers/pause:3.10", "k8s.m.daocloud.io/pause:3.10"],
+        ),
+        (
+            "registry.k8s.io/coredns/coredns:v1.12.1",
+            vec![
+                "registry.aliyuncs.com/google_containers/coredns:v1.12.1",
+                "k8s.m.daocloud.io/coredns/coredns:v1.12.1",
+                "registry.aliyuncs.com/google_containers/coredns/coredns:v1.12.1",
+            ],
+        ),
+        ("docker.io/calico/cni:v3.30.3", vec!["docker.m.daocloud.io/calico/cni:v3.30.3"]),
+        ("quay.io/cilium/cilium:v1.18.2", vec!["quay.m.daocloud.io/cilium/cilium:v1.18.2"]),
+        ("ghcr.io/flannel-io/flannel:v0.28.4", vec!["ghcr.m.daocloud.io/flannel-io/flannel:v0.28.4"]),
+    ] {
+        let mut expected = candidates;
+        expected.push(reference);
+        assert_eq!(references(&zone, reference), expected);
+    }
+}
+
+#[test]
 fn a_rule_that_says_only_leaves_no_way_out() {
     let zone = Zone::parse(
         "name: lab\nrules:\n- {match: get.helm.sh, to: [\"http://127.0.0.1:8080/get.helm.sh\"], only: true}\n- {match: ghcr.io, to: [127.0.0.1:5000/ghcr.io], only: true, plainHttp: true}\n- {match: quay.io, to: [mirror.example/quay], caFile: /ca.pem}\n",
