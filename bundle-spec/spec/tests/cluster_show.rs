@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use kubexm_spec::cluster::{FILE, document, parse, read, sample, schema, show};
-use kubexm_spec::yaml::{Object, Shape};
+use kubexm_spec::yaml::{self, At, Object, Shape, Sink};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -25,11 +25,43 @@ fn validator() -> &'static jsonschema::Validator {
 fn the_schema_is_a_schema_and_takes_every_sample() {
     jsonschema::draft202012::meta::validate(&schema()).unwrap_or_else(|error| panic!("{error}"));
     for text in every_field::files() {
-        let document = shown(&text).document;
-        let errors: Vec<String> =
-            validator().iter_errors(&document).map(|error| format!("{}: {error}", error.instance_path())).collect();
-        assert!(errors.is_empty(), "{text}\n{}", errors.join("\n"));
+        for document in [as_written(&text), shown(&text).document] {
+            let errors: Vec<String> =
+                validator().iter_errors(&document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+            assert!(errors.is_empty(), "{text}\n{}", errors.join("\n"));
+        }
     }
+}
+
+/// The text as an editor has it: the short forms, aliases and numbers that the reader takes.
+fn as_written(text: &str) -> Value {
+    let tree = yaml::parse(text).expect("it is YAML");
+    At::root(&tree, &Sink::default()).json()
+}
+
+#[test]
+fn a_file_that_is_all_wrong_is_refused_by_the_schema_at_each_place_that_it_can_see() {
+    let text = "apiVersion: kubexm.io/v1\nkind: Cluster\nmetadata: {name: My_Cluster}\nspec:\n  hosts:\n  - {name: node1, \
+                address: 10.0.0.1, password: hunter2}\n  - {name: node2, address: 10.0.0.2, prot: 22}\n  kubernetes: {versoin: \
+                v1.34.4, maxPods: many, proxyMode: ipvz}\n  network: {plugin: calicoo}\n  bundle: {extraFiles: [{url: \
+                \"ftp://x\"}]}\n";
+    let document = as_written(text);
+    let places: BTreeSet<String> =
+        validator().iter_errors(&document).map(|error| error.instance_path().to_string()).collect();
+    for place in [
+        "/apiVersion",
+        "/metadata/name",
+        "/spec/hosts/0/password",
+        "/spec/hosts/1",
+        "/spec/kubernetes",
+        "/spec/kubernetes/maxPods",
+        "/spec/kubernetes/proxyMode",
+        "/spec/network/plugin",
+        "/spec/bundle/extraFiles/0/url",
+    ] {
+        assert!(places.contains(place), "{place}: {places:?}");
+    }
+    assert!(parse(text).is_err());
 }
 
 #[test]
