@@ -124,7 +124,7 @@ async fn of_subject(repository: &Repository, subject: &Digest) -> Result<Vec<Att
         Err(error) if error.is_ours() => return Err(error),
         Err(error) => {
             tracing::debug!(%error, "a registry that lists no referrers");
-            Vec::new()
+            repository.manifest(&referrers_tag(subject)).await?.into_iter().map(|raw| raw.bytes).collect()
         }
     };
     let lists = pages.iter().filter_map(|page| serde_json::from_slice::<List>(page).ok());

@@ -38,9 +38,8 @@ async fn all_transfers_together_keep_to_the_rate() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_small_files_run_at_once_where_few_large_ones_would() {
     let server = Server::start(|request| {
-        std::thread::sleep(Duration::from_millis(100));
         let seed = request.path.trim_start_matches('/').parse().unwrap();
-        file(request, &bytes(seed, 2000), "\"t\"")
+        file(request, &bytes(seed, 2000), "\"t\"").how(How::Slowly(1000, Duration::from_millis(100)))
     })
     .await;
     // One large transfer would fill this budget.
