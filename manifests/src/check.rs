@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_spec::cluster::{EtcdKind, KubernetesKind, NetworkPlugin, Registry, RegistryKind, RuntimeKind};
-use kubexm_spec::{Arch, ArtifactKey, Cluster, ClusterImage, Platform, Program, cluster};
+use kubexm_spec::{Arch, ArtifactKey, Cluster, ClusterImage, Platform, Program, Trust, cluster};
 
 use crate::catalogue::Catalogue;
 use crate::release::Release;
@@ -24,6 +24,33 @@ pub fn check(catalogue: &Catalogue) -> Vec<String> {
     gaps
 }
 
+/// What was held against no upstream: no gap, and said wherever the catalogue is looked at.
+pub fn unverified(catalogue: &Catalogue) -> Vec<String> {
+    let mut all = Vec::new();
+    for (name, feature) in &catalogue.features {
+        let versions = feature.versions.iter().filter(|(_, known)| known.unverified);
+        all.extend(versions.map(|(version, _)| format!("{name} {version}: its images")));
+    }
+    for (minor, release) in &catalogue.releases {
+        for range in release.patches.iter().filter(|range| range.unverified) {
+            let to = range.to.map_or_else(String::new, |to| format!(" to {to}"));
+            all.push(format!("Kubernetes {minor}: patches from {}{to}", range.from));
+        }
+    }
+    for (name, component) in &catalogue.components {
+        let open: Vec<&str> = component
+            .versions
+            .iter()
+            .filter(|(_, pins)| pins.is_empty())
+            .map(|(version, _)| version.as_str())
+            .collect();
+        if !open.is_empty() {
+            all.push(format!("{name}: that upstream has {} and publishes their digests", open.join(", ")));
+        }
+    }
+    all
+}
+
 /// The components are those that recipes can name, and every version has a digest for every architecture that is published; or
 /// for none, where upstream publishes one beside the file.
 fn programs(catalogue: &Catalogue, gaps: &mut Vec<String>) {
@@ -38,7 +65,9 @@ fn programs(catalogue: &Catalogue, gaps: &mut Vec<String>) {
             if !version::is_version(version) || version.starts_with('v') {
                 gaps.push(format!("{name} {version}: no version, like 1.2.3"));
             }
-            if pins.is_empty() && component.digest_source.is_some() {
+            // users bring what they need
+            let brought = pins.values().any(|pin| pin.trust == Trust::Overlay);
+            if brought || pins.is_empty() && component.digest_source.is_some() {
                 continue;
             }
             let published = |arch: &Arch| component.published.as_ref().is_none_or(|all| all.contains(arch));

@@ -25,7 +25,7 @@ pub mod zone;
 
 pub use catalogue::{Catalogue, ImagePin};
 pub use chart::{ChartRelease, releases};
-pub use check::check;
+pub use check::{check, unverified};
 pub use component::{Archive, Component, NodeRole, Payload, Pin};
 pub use error::{CatalogueError, RequireError};
 pub use feature::{FeatureSet, FeatureVersion};

@@ -1,6 +1,6 @@
 //! `scripts/catalogue`, against a server on the loopback interface that publishes what upstream would.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "helpers of tests may fail the test")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may fail the test")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

@@ -3,6 +3,8 @@
 //! The programs are looked for under `$KUBEXM_LAB/k8s/<version>/kubeadm` (default `~/.cache/kubexm-lab`); `scripts/lab build`
 //! makes them. What others have printed, which take too long to build each time, is kept in `fixtures/`.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests may fail the test")]
+
 use std::path::PathBuf;
 use std::process::Command;
 

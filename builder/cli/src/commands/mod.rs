@@ -3,6 +3,7 @@
 mod build;
 mod cache;
 mod cat;
+mod catalogue;
 mod chart_images;
 mod config;
 mod copy;
@@ -64,6 +65,7 @@ pub enum Verb {
     Zone(zone::Args),
     Import(import::Args),
     Cache(cache::Args),
+    Catalogue(catalogue::Args),
     Verify(verify::Args),
     Keygen(keygen::Args),
     Sign(sign::Args),
@@ -97,6 +99,7 @@ impl Verb {
             Self::Zone(args) => args.json(),
             Self::Import(args) => args.json,
             Self::Cache(args) => args.json(),
+            Self::Catalogue(args) => args.json(),
             Self::Verify(args) => args.json,
             Self::Keygen(args) => args.json,
             Self::Sign(args) => args.json,
@@ -131,6 +134,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         Verb::Zone(args) => zone::run(&args, display),
         Verb::Import(args) => import::run(&args, display),
         Verb::Cache(args) => cache::run(&args, display),
+        Verb::Catalogue(args) => catalogue::run(&args, display),
         Verb::Verify(args) => verify::run(&args, display),
         Verb::Keygen(args) => keygen::run(&args, display),
         Verb::Sign(args) => sign::run(&args, display),

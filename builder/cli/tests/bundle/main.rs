@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test dies of what it did not expect")]
 
+mod catalogue;
 mod charts;
 mod ci;
 mod cluster;
