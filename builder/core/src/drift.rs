@@ -105,7 +105,10 @@ pub fn changes(needed: &Requirement, item: &LockItem) -> Vec<Difference> {
         (Source::LocalImage { reference: name, .. }, Content::Image { reference, .. }) => {
             compare("name", reference.clone(), Some(name.clone()));
         }
-        (Source::LocalFile { .. } | Source::Installer, Content::File { .. }) => {}
+        (
+            Source::LocalFile { .. } | Source::LocalYaml { .. } | Source::Chart { .. } | Source::Installer,
+            Content::File { .. },
+        ) => {}
         (_, content) => {
             let word = |file: bool| if file { "a file" } else { "an image" }.to_owned();
             let file = matches!(content, Content::File { .. });
