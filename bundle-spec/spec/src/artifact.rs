@@ -49,7 +49,7 @@ pub enum Program {
     Crun,
     /// `calicoctl`, an optional tool of calico.
     Calicoctl,
-    /// Calico's custom resource definitions, as upstream's archive.
+    /// Calico's custom resource definitions, one file for every architecture.
     CalicoCrds,
     /// `docker-compose`, which starts Harbor.
     DockerCompose,
