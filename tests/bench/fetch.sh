@@ -17,8 +17,14 @@ SITE=$WORK/fetch
 mkdir -p "$SITE"
 figure() { printf '%s\t%s\t%s\n' "$@" >> "$WORK/fetch.tsv"; }
 STARTED=()
-stop_origins() { for pid in "${STARTED[@]}"; do kill "$pid" 2> /dev/null || true; done; finish; }
-trap stop_origins EXIT
+# Instead of finish: no host and no network of the lab was used.
+leave() {
+  local code=$? pid
+  for pid in "${STARTED[@]}"; do kill "$pid" 2> /dev/null || true; done
+  [ -n "${BENCH_KEEP:-}" ] || rm -rf "$WORK"
+  exit "$code"
+}
+trap leave EXIT
 
 # cluster KIND LINES > cluster.yaml of extras only
 cluster() { printf 'apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: bench}\nspec:\n  bundle:\n    platforms: [linux/amd64]\n    %s:\n%s\n' "$1" "$2"; }

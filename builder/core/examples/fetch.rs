@@ -11,6 +11,8 @@ use kubexm_manifests::{Catalogue, Zone, require};
 use kubexm_transport::{Credentials, HttpClient, HttpOptions, OciRegistry, Store};
 
 fn main() -> Result<(), Box<dyn Error>> {
+    // The one TLS backend; an error means that it is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [what, cluster, zone, cache] = &arguments[..] else {
         return Err("wanted: lock|fetch CLUSTER ZONE CACHE".into());
