@@ -73,18 +73,34 @@ impl OciRegistry {
     ) -> Result<Vec<Attached>, TransportError> {
         let place = |candidate: &ImageCandidate| format!("{}/{}", candidate.registry, candidate.repository);
         let candidates = subjects.first().map(|subject| self.expand(candidates, &subject.to_string()));
-        let mut candidates = candidates.into_iter().flatten().flatten();
-        let Some(candidate) = candidates.find(|candidate| place(candidate) == answered_by) else {
-            return Ok(Vec::new());
-        };
+        let candidates = candidates.into_iter().flatten().flatten();
         let mut all = Vec::new();
-        if self.http.is_offline() {
-            for subject in subjects {
-                all.extend(self.kept(answered_by, subject)?);
+        let mut failed = None;
+        // A registry that may be spoken to in two ways (`insecure` in registries.conf) is two candidates of one place.
+        for candidate in candidates.filter(|candidate| place(candidate) == answered_by) {
+            if self.http.is_offline() {
+                for subject in subjects {
+                    all.extend(self.kept(answered_by, subject)?);
+                }
+                return Ok(all);
             }
-            return Ok(all);
+            match self.attached_at(&candidate, answered_by, subjects).await {
+                Ok(found) => return Ok(found),
+                Err(error) if error.is_ours() => return Err(error),
+                Err(error) => failed = Some(error),
+            }
         }
-        let repository = self.repository(&candidate, &[]).await?;
+        failed.map_or(Ok(all), Err)
+    }
+
+    async fn attached_at(
+        &self,
+        candidate: &ImageCandidate,
+        answered_by: &str,
+        subjects: &[Digest],
+    ) -> Result<Vec<Attached>, TransportError> {
+        let mut all = Vec::new();
+        let repository = self.repository(candidate, &[]).await?;
         for subject in subjects {
             let found = of_subject(&repository, subject).await?;
             if let Some(store) = &self.store {
