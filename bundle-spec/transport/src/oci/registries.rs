@@ -205,7 +205,6 @@ fn wrong(path: &Path, problem: String) -> TransportError {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test dies of what it did not expect")]
 mod tests {
     use super::*;
 
