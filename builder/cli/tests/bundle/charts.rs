@@ -10,7 +10,7 @@ use crate::cluster::Lab;
 use crate::images::{Maker, two_platforms};
 use crate::materials::lab;
 use crate::registry::{Registry, Setup};
-use crate::server::{Server, nobody};
+use crate::server::Server;
 use crate::site::{Ended, Site, end, says};
 
 /// The operator's chart of these tests: one image in a pod, one hidden in its arguments, one in a hook, one in a test.
@@ -150,8 +150,8 @@ fn a_chart_of_a_repository_brings_the_images_that_an_install_would_pull_and_no_o
     assert_eq!(item(&lock, "chart-image/registry.test/team/operator:1.0")["type"], "image");
     assert!(!lock.to_string().contains("tried-only"), "{lock}");
 
-    let bundle = place.run(&["build", "-o", "out.tar.zst", "--locked"]).must(ExitCode::Ok);
-    drop(bundle);
+    place.run(&["build", "-o", "out.tar.zst", "--locked"]).must(ExitCode::Ok);
+    place.site.run(&["verify", "out.tar.zst"]).must(ExitCode::Ok);
     let listed = place.site.run(&["list", "out.tar.zst"]).must(ExitCode::Ok).out;
     says(&listed, &["team/hook:1.0", "team/operator:1.0", "team/worker:2.0", "chart/op"]);
     let unpacked = place.site.unpack(&place.site.path("out.tar.zst"));
@@ -322,7 +322,8 @@ fn every_way_in_which_a_chart_cannot_be_had_ends_with_its_own_code() {
     let url = server.url("charts");
     let (forged, _) = repository(Some(&"0".repeat(64)), "files/operator-1.2.3.tgz");
     let (no_digest, _) = repository(Some(""), "files/operator-1.2.3.tgz");
-    let (page, gone) = (Server::files(vec![("charts/index.yaml", b"<html>log in</html>".to_vec())]), nobody());
+    let page = Server::files(vec![("charts/index.yaml", b"<html>log in</html>".to_vec())]);
+    place.site.write("chart.tgz", "no archive");
     for (source, code, words) in [
         (format!("{{repo: \"{url}\", chart: operator, version: 1.2.4}}"), ExitCode::OriginMissing, "it has 1.2.3"),
         (format!("{{repo: \"{url}\", chart: other, version: 1.2.3}}"), ExitCode::OriginMissing, "has no other 1.2.3"),
@@ -346,13 +347,12 @@ fn every_way_in_which_a_chart_cannot_be_had_ends_with_its_own_code() {
             ExitCode::OriginMismatch,
             "what is no chart",
         ),
-        ("{path: absent}".to_owned(), ExitCode::Config, "absent"),
+        ("{path: chart.tgz}".to_owned(), ExitCode::Config, "no gzip-compressed tar"),
     ] {
         place.operator(&source, "");
         let told = place.run(&["lock"]).must(code).err;
         says(&told, &["chart/op", words]);
     }
-    drop(gone);
 }
 
 #[test]

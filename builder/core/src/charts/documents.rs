@@ -58,11 +58,15 @@ pub fn values(text: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
+/// How many values aliases may stand for in one document.
+const REPLAY_LIMIT: usize = 50_000;
+
 /// As Go's YAML reads for helm and kubectl: of a key given twice the last holds, `0644` is octal.
 fn options() -> Options {
     let budget = serde_saphyr::budget! { max_nodes: NODES_LIMIT, max_events: 4 * NODES_LIMIT, max_documents: 2 };
     serde_saphyr::options! {
         budget: budget,
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: REPLAY_LIMIT },
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         legacy_octal_numbers: true,
         with_snippet: false,

@@ -38,6 +38,8 @@ pub fn find(bytes: &[u8], chart: &str, version: &str) -> Result<Answer, String> 
     };
     let options = serde_saphyr::options! {
         budget: budget,
+        // Nobody writes an index with aliases: what they would blow up to is not waited for.
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 10_000 },
         with_snippet: false,
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
     };

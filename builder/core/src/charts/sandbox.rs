@@ -109,13 +109,13 @@ impl Sandbox {
 
 /// Folders of helm's own, below the home it is given.
 const HELM: [(&str, &str); 7] = [
-    ("HELM_CACHE_HOME", "helm/cache"),
-    ("HELM_CONFIG_HOME", "helm/config"),
-    ("HELM_DATA_HOME", "helm/data"),
-    ("HELM_PLUGINS", "helm/plugins"),
-    ("HELM_REGISTRY_CONFIG", "helm/registry.json"),
-    ("HELM_REPOSITORY_CONFIG", "helm/repositories.yaml"),
-    ("HELM_REPOSITORY_CACHE", "helm/repository"),
+    ("HELM_CACHE_HOME", "helm-home/cache"),
+    ("HELM_CONFIG_HOME", "helm-home/config"),
+    ("HELM_DATA_HOME", "helm-home/data"),
+    ("HELM_PLUGINS", "helm-home/plugins"),
+    ("HELM_REGISTRY_CONFIG", "helm-home/registry.json"),
+    ("HELM_REPOSITORY_CONFIG", "helm-home/repositories.yaml"),
+    ("HELM_REPOSITORY_CACHE", "helm-home/repository"),
 ];
 
 /// Output that goes beyond its limit, or breaks off.

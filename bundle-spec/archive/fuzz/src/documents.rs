@@ -1,8 +1,10 @@
 //! Documents that come from elsewhere.
 
+use kubexm_builder::charts::judge::{Known, judge};
+use kubexm_builder::charts::{archive, documents, extract, index};
 use kubexm_builder::oci::artifact::Artifact;
 use kubexm_builder::oci::referrer::{self, LOOKS, Referrer, SIGNATURE_TYPE, Subject};
-use kubexm_spec::Digest;
+use kubexm_spec::{ArtifactKey, Digest, Reference};
 use kubexm_spec::cluster;
 use kubexm_spec::inventory::Inventory;
 
@@ -45,5 +47,32 @@ pub(crate) fn referrers(bytes: &[u8]) {
 pub(crate) fn cluster(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = cluster::parse(text);
+    }
+}
+
+/// A chart's archive, as it is and inside a gzip of our own.
+pub(crate) fn chart(bytes: &[u8]) {
+    let _ = archive::check(bytes);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, bytes).unwrap();
+    let _ = archive::check(gzip.finish().unwrap().as_slice());
+}
+
+/// The index of a repository of charts.
+pub(crate) fn chart_index(bytes: &[u8]) {
+    let _ = index::find(bytes, "web", "1.2.3");
+}
+
+/// What helm prints, and YAML of others: whatever is found in it is a name that reads back as itself, and is judged.
+pub(crate) fn rendering(bytes: &[u8]) {
+    let Ok(documents) = documents::read(&String::from_utf8_lossy(bytes)) else { return };
+    let found = extract::images(&documents);
+    for name in found.pods.keys().chain(found.suspects.keys()) {
+        assert_eq!(Reference::read(name).unwrap().to_string(), *name);
+    }
+    let mut known = Known::new(found.suspects.keys().map(String::as_str), found.broken.keys().map(String::as_str));
+    known.learn(&found);
+    if let Err(gap) = judge(&ArtifactKey::Chart("x".to_owned()), &found, &known) {
+        assert!(gap.broken.is_empty() && gap.suspects.iter().all(|(name, _)| !Reference::read(name).unwrap().is_exact()));
     }
 }

@@ -48,6 +48,9 @@ pub const TARGETS: &[Target] = &[
     target("artifact", documents::artifact),
     target("referrers", documents::referrers),
     target("cluster", documents::cluster),
+    target("chart", documents::chart),
+    target("chart_index", documents::chart_index),
+    target("rendering", documents::rendering),
 ];
 
 /// Feeds the target of that name.
