@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use kubexm_spec::Digest;
-use kubexm_spec::digest::{Hasher, update_both};
+use kubexm_spec::digest::Hasher;
 
 use crate::frame::{Decoded, Place};
 use crate::members::StoredAt;
 use crate::tar_header;
+
+/// So many bytes stay in a cache of the processor between two hashes of them.
+const CACHED: usize = 64 << 10;
 
 /// One member under way.
 pub(crate) struct Lane {
@@ -94,11 +97,15 @@ struct Aside<'a> {
 }
 
 impl Aside<'_> {
-    /// Gives `content` to its hasher, and as many of the frame's bytes to the other.
+    /// Gives `content` to its hasher, and as many of the frame's bytes to the other: those of a raw frame are the same
+    /// ones, which are read from the cache the second time.
     fn along(&mut self, hasher: &mut Hasher, content: &[u8]) {
-        let (now, left) = self.left.split_at(content.len().min(self.left.len()));
-        update_both((hasher, content), (&mut self.hasher, now));
-        self.left = left;
+        for content in content.chunks(CACHED) {
+            let (now, left) = self.left.split_at(content.len().min(self.left.len()));
+            hasher.update(content);
+            self.hasher.update(now);
+            self.left = left;
+        }
     }
 
     fn finish(mut self) -> Digest {

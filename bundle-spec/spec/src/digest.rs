@@ -6,9 +6,6 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-/// Bytes that sha256 takes at a time (FIPS 180-4, 1).
-const BLOCK: usize = 64;
-
 /// A sha256 digest. Text form is `sha256:<hex>` (OCI image-spec, descriptor.md, "Digests").
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
@@ -72,18 +69,6 @@ impl Hasher {
     }
 }
 
-/// Takes the next bytes of two texts, in turns: while a processor's sha256 unit waits for its last result of the one, it is free for
-/// the other, so both take an eighth less time than one behind the other.
-pub fn update_both(first: (&mut Hasher, &[u8]), second: (&mut Hasher, &[u8])) {
-    let both = first.1.len().min(second.1.len()) / BLOCK * BLOCK;
-    for (one, other) in first.1[..both].chunks_exact(BLOCK).zip(second.1[..both].chunks_exact(BLOCK)) {
-        first.0.update(one);
-        second.0.update(other);
-    }
-    first.0.update(&first.1[both..]);
-    second.0.update(&second.1[both..]);
-}
-
 impl std::io::Write for Hasher {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.update(bytes);
@@ -131,18 +116,6 @@ impl<'de> Deserialize<'de> for Digest {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn two_texts_hashed_in_turns_have_the_digests_that_they_have_apart() {
-        let text: Vec<u8> = (0..1000_usize).map(|at| (at * at / 7) as u8).collect();
-        for (one, other) in [(0, 0), (0, 700), (64, 63), (1000, 129), (1, 1000), (640, 640)] {
-            let (mut first, mut second) = (Hasher::default(), Hasher::default());
-            first.update(b"before");
-            update_both((&mut first, &text[..one]), (&mut second, &text[..other]));
-            assert_eq!(first.finish(), Digest::of([&b"before"[..], &text[..one]].concat()), "{one}, {other}");
-            assert_eq!(second.finish(), Digest::of(&text[..other]), "{one}, {other}");
-        }
-    }
 
     #[test]
     fn text_form_is_the_oci_one_and_reads_back() {
