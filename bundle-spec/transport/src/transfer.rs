@@ -14,7 +14,7 @@ use crate::source::{Attempt, Source, next_chunk};
 use crate::{Progress, Store, TransportError};
 
 /// Bytes gathered before they are hashed and written; also what a kill can lose of a transfer.
-const GATHER: usize = 64 << 10;
+const GATHER: usize = 16 << 10;
 /// Below this many bytes, where a file came from is not noted: going on with it would save less than the note costs.
 const SMALL: u64 = 1 << 20;
 /// Between two looks whether another writer of the same blob has finished.

@@ -72,25 +72,22 @@ impl OciRegistry {
         subjects: &[Digest],
     ) -> Result<Vec<Attached>, TransportError> {
         let place = |candidate: &ImageCandidate| format!("{}/{}", candidate.registry, candidate.repository);
-        let candidates = subjects.first().map(|subject| self.expand(candidates, &subject.to_string()));
-        let candidates = candidates.into_iter().flatten().flatten();
-        let mut all = Vec::new();
-        let mut failed = None;
-        // A registry that may be spoken to in two ways (`insecure` in registries.conf) is two candidates of one place.
-        for candidate in candidates.filter(|candidate| place(candidate) == answered_by) {
-            if self.http.is_offline() {
-                for subject in subjects {
-                    all.extend(self.kept(answered_by, subject)?);
-                }
-                return Ok(all);
-            }
-            match self.attached_at(&candidate, answered_by, subjects).await {
-                Ok(found) => return Ok(found),
-                Err(error) if error.is_ours() => return Err(error),
-                Err(error) => failed = Some(error),
+        if self.http.is_offline() {
+            let kept = subjects.iter().map(|subject| self.kept(answered_by, subject));
+            return Ok(kept.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect());
+        }
+        let Some(asked) = subjects.first().map(Digest::to_string) else { return Ok(Vec::new()) };
+        let at_place = self.expand(candidates, &asked).into_iter().flatten().filter(|one| place(one) == answered_by);
+        // More than one where a place may be spoken to in two ways (`insecure` of registries.conf).
+        let mut last = Ok(Vec::new());
+        for candidate in at_place {
+            last = self.attached_at(&candidate, answered_by, subjects).await;
+            match &last {
+                Err(error) if !error.is_ours() => {}
+                _ => return last,
             }
         }
-        failed.map_or(Ok(all), Err)
+        last
     }
 
     async fn attached_at(
@@ -99,8 +96,8 @@ impl OciRegistry {
         answered_by: &str,
         subjects: &[Digest],
     ) -> Result<Vec<Attached>, TransportError> {
-        let mut all = Vec::new();
         let repository = self.repository(candidate, &[]).await?;
+        let mut all = Vec::new();
         for subject in subjects {
             let found = of_subject(&repository, subject).await?;
             if let Some(store) = &self.store {
