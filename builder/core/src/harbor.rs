@@ -258,6 +258,48 @@ mod tests {
     }
 
     #[test]
+    fn an_installer_of_a_cluster_is_held_against_the_catalogues_list_of_its_version() {
+        use kubexm_spec::cluster::{Cluster, Registry, RegistryKind};
+        use kubexm_spec::lock::{LockItem, SCHEMA};
+
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let mut cluster = Cluster::named("x");
+        cluster.registry = Registry::of(RegistryKind::Harbor);
+        let catalogue = Catalogue::embedded();
+        let requirements = kubexm_manifests::require(&cluster, &catalogue).unwrap();
+        let needed = requirements.items.iter().find(|item| item.key == ArtifactKey::Binary(Program::Harbor)).unwrap();
+        let told = |bytes: &[u8]| {
+            let (digest, size) = store.insert(bytes, None).unwrap();
+            let (key, platform, version) = (needed.key.clone(), needed.platform, needed.version.clone());
+            let content = Content::File { file_name: "harbor.tgz".to_owned(), digest, size };
+            let item = LockItem { key, version, platform, trust: needed.trust, sources: Vec::new(), content };
+            let (name, zone) = ("x".to_owned(), "global".to_owned());
+            let lock = Lock {
+                schema: SCHEMA.to_owned(),
+                name,
+                kubernetes: None,
+                zone,
+                items: vec![item],
+                renderings: Vec::new(),
+            };
+            let texts = std::sync::Mutex::new(Vec::new());
+            let report = |kind| {
+                if let EventKind::Warning { text } = kind {
+                    texts.lock().unwrap().push(text);
+                }
+            };
+            check(&lock, &requirements, &catalogue, &store, &report).map(|()| texts.into_inner().unwrap())
+        };
+        let listed = catalogue.features["harbor"].references(&needed.version);
+        let saved = |names: &[String]| serde_json::to_string(&[serde_json::json!({"RepoTags": names})]).unwrap();
+        assert_eq!(told(&installer(&saved(&listed))).unwrap(), [""; 0]);
+        let less = told(&installer(&saved(&listed[1..]))).unwrap();
+        assert!(less.len() == 1 && less[0].contains(&listed[0]) && less[0].contains(&needed.version), "{less:?}");
+        assert!(told(b"<html>").unwrap_err().to_string().contains("no offline installer"));
+    }
+
+    #[test]
     fn an_archive_is_read_once_and_its_list_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();

@@ -6,7 +6,7 @@ use kubexm_manifests::requirements::Source;
 use kubexm_spec::{ArtifactKey, Digest, ExitCode, Platform};
 use kubexm_transport::{FileCandidate, ImageCandidate, TransportError};
 
-use crate::origins::{Origins, file as file_origin, image};
+use crate::origins::{Origins, chart, file as file_origin, image};
 use crate::resolve::{Candidates, ChartCandidates, Resolution, Resolved};
 use crate::{BuildError, lock};
 
@@ -113,8 +113,9 @@ async fn one(resolved: &Resolved, origins: &Origins) -> Probed {
             }
         }
         (Candidates::Chart(ChartCandidates::Oci { repositories }), _) => {
+            let tag = chart::tag(&needed.version);
             for candidate in repositories {
-                let found = origins.registry.digest_of(candidate, &needed.version).await;
+                let found = origins.registry.digest_of(candidate, &tag).await;
                 let answer = found.map(|_| None).map_err(|error| hole(&error));
                 places
                     .push(Place { address: format!("oci://{}/{}", candidate.registry, candidate.repository), answer });

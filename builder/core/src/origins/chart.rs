@@ -177,8 +177,7 @@ impl Repository<'_> {
                 Ok(size) => {
                     let fail = |source| failed(self.key, source);
                     origins.store.note(&note, &digest.to_string()).map_err(fail)?;
-                    let only_a_mirror = self.index.last().is_none_or(|origin| origin.url != answered_by);
-                    let mirror = only_a_mirror && answered_by != self.own_index();
+                    let mirror = answered_by != self.own_index();
                     let trust = if mirror { Trust::Mirror } else { Trust::UpstreamChecksum };
                     return Ok(Locked { digest, size, trust });
                 }
@@ -261,11 +260,15 @@ async fn of_registry(
         return kept(key, &note, &format!("{reference} {version}"), Trust::OciDigest, origins);
     }
     let name = reference.strip_prefix("oci://").unwrap_or(reference);
-    // A tag has no `+` (HIP-0006: helm writes `_` in its place).
-    let layer = chart_layer(key, name, &version.replace('+', "_"), repositories, origins).await?;
+    let layer = chart_layer(key, name, &tag(version), repositories, origins).await?;
     fetch_layer(key, &layer, repositories, origins).await?;
     origins.store.note(&note, &layer.digest.to_string()).map_err(|source| failed(key, source))?;
     Ok(Locked { digest: layer.digest, size: layer.size, trust: Trust::OciDigest })
+}
+
+/// The tag of a version: a tag has no `+`, and helm writes `_` in its place (HIP-0006).
+pub fn tag(version: &str) -> String {
+    version.replace('+', "_")
 }
 
 #[derive(Deserialize)]
