@@ -4,9 +4,9 @@ use kubexm_builder::charts::judge::{Known, judge};
 use kubexm_builder::charts::{archive, documents, extract, index};
 use kubexm_builder::oci::artifact::Artifact;
 use kubexm_builder::oci::referrer::{self, LOOKS, Referrer, SIGNATURE_TYPE, Subject};
-use kubexm_spec::{ArtifactKey, Digest, Reference};
 use kubexm_spec::cluster;
 use kubexm_spec::inventory::Inventory;
+use kubexm_spec::{ArtifactKey, Digest, Reference};
 
 /// `inventory.json`.
 pub(crate) fn inventory(bytes: &[u8]) {
@@ -73,6 +73,8 @@ pub(crate) fn rendering(bytes: &[u8]) {
     let mut known = Known::new(found.suspects.keys().map(String::as_str), found.broken.keys().map(String::as_str));
     known.learn(&found);
     if let Err(gap) = judge(&ArtifactKey::Chart("x".to_owned()), &found, &known) {
-        assert!(gap.broken.is_empty() && gap.suspects.iter().all(|(name, _)| !Reference::read(name).unwrap().is_exact()));
+        assert!(
+            gap.broken.is_empty() && gap.suspects.iter().all(|(name, _)| !Reference::read(name).unwrap().is_exact())
+        );
     }
 }
