@@ -11,7 +11,7 @@ use kubexm_spec::digest::Hasher;
 use serde::{Deserialize, Serialize};
 
 use crate::TransportError;
-use crate::store::{Store, sync_dir};
+use crate::store::Store;
 
 /// Where the bytes of a `.part` file came from, so that they are only gone on with when that is still the same thing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,7 +118,8 @@ impl Partial {
         self.store.write_loose(&side, &json)
     }
 
-    /// Makes a blob of it. The bytes are on disk before the name is.
+    /// Makes a blob of it. The bytes are on disk before the name is. The name is not waited for: one that is lost with the
+    /// power is fetched again, and waiting takes as long as fetching a small file does.
     pub fn commit(mut self) -> Result<(Digest, u64), TransportError> {
         let digest = self.digest();
         let target = self.store.path(&digest);
@@ -128,7 +129,6 @@ impl Partial {
         fs::rename(&self.path, &target).map_err(|e| TransportError::disk("rename to", &target, None, e))?;
         self.finished = true;
         let _ = fs::remove_file(self.side());
-        sync_dir(&self.store.blobs())?;
         Ok((digest, self.length))
     }
 
