@@ -20,6 +20,9 @@ pub(crate) fn check(cluster: &Cluster, catalogue: &Catalogue) -> Result<(), Requ
         if addon.kind == AddonKind::Yaml && matches!(addon.source, AddonSource::Catalogue { .. }) {
             return Err(RequireError::NoYaml { name: addon.name.clone() });
         }
+        if cluster.kubernetes.is_none() && matches!(addon.source, AddonSource::Catalogue { .. }) {
+            return Err(RequireError::ChartOfNoCluster { name: addon.name.clone() });
+        }
         if !seen.insert(&addon.name) {
             return Err(RequireError::SameAddonName { name: addon.name.clone() });
         }

@@ -117,6 +117,14 @@ pub enum RequireError {
         /// The add-on.
         name: String,
     },
+    /// A chart of the catalogue, in a bundle without a cluster.
+    #[error(
+        "spec.bundle.extraCharts {name}: which version of the catalogue's chart it is depends on Kubernetes, and there is no spec.kubernetes; say `repo`, `chart` and `version`, or `oci`"
+    )]
+    ChartOfNoCluster {
+        /// The chart.
+        name: String,
+    },
     /// Two fields ask for different versions of one thing.
     #[error(
         "{because} asks for {feature} {second}, and {first} is asked for already: name the same version in both places"
@@ -188,6 +196,7 @@ impl RequireError {
             | Self::SameFileName { .. }
             | Self::NoFileName { .. }
             | Self::NoYaml { .. }
+            | Self::ChartOfNoCluster { .. }
             | Self::TwoVersions { .. }
             | Self::SameAddonName { .. } => ExitCode::Config,
         }

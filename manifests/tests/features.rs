@@ -124,6 +124,14 @@ fn an_add_on_that_the_catalogue_cannot_give_is_refused_and_the_nearest_is_named(
     assert_eq!(error.exit_code(), ExitCode::Config);
     let yaml = "  addons: [{name: metrics-server, type: yaml, source: {catalogue: metrics-server}}]\n";
     assert!(matches!(refused(&cluster(yaml)), RequireError::NoYaml { .. }));
+    // Left out in silence, it would be missed inside the gap only.
+    let mut extras = for_version(Some("1.34.4"));
+    extras.kubernetes = None;
+    let with = cluster("  bundle: {extraCharts: [{name: metrics, source: {catalogue: metrics-server}}]}\n");
+    extras.bundle.extra_charts = with.bundle.extra_charts;
+    let error = refused(&extras);
+    assert!(matches!(&error, RequireError::ChartOfNoCluster { name } if name == "metrics"), "{error}");
+    assert_eq!(error.exit_code(), ExitCode::Config);
 }
 
 #[test]
