@@ -12,6 +12,9 @@ use rustix::fs::{FlockOperation, flock};
 use crate::TransportError;
 use crate::store::Store;
 
+/// The file whose lock is a turn.
+const TURN: &str = "turn";
+
 /// As long as it lives, garbage collection leaves alone what was found in the store or put there. Ends with the process,
 /// however that ends.
 #[derive(Debug)]
@@ -53,12 +56,20 @@ impl Store {
 
     /// Between looks at blobs (shared) and their removal (exclusive).
     pub(crate) fn turn(&self, operation: FlockOperation) -> Result<Turn, TransportError> {
-        let path = self.root().join("turn");
+        let path = self.root().join(TURN);
         let failed = |e| TransportError::disk("lock", &path, None, e);
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
         lock(&file, operation).map_err(failed)?;
         Ok(Turn(file))
+    }
+
+    /// A turn to look at blobs; none where nobody ever took a lease or collected: a node's store is no cache, and stays as
+    /// it is however often it is looked at.
+    pub(crate) fn turn_to_look(&self) -> Option<Turn> {
+        let file = File::open(self.root().join(TURN)).ok()?;
+        lock(&file, FlockOperation::LockShared).ok()?;
+        Some(Turn(file))
     }
 
     pub(crate) fn leases(&self) -> PathBuf {

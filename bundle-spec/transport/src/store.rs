@@ -22,7 +22,6 @@ use std::time::{Duration, SystemTime};
 
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
-use rustix::fs::FlockOperation;
 
 use crate::TransportError;
 use crate::partial::Partial;
@@ -68,8 +67,7 @@ impl Store {
     fn used(&self, digest: &Digest) -> Option<u64> {
         let path = self.path(digest);
         let size = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?.len();
-        // A store that cannot be written is nobody's garbage.
-        let Ok(_turn) = self.turn(FlockOperation::LockShared) else { return Some(size) };
+        let Some(_turn) = self.turn_to_look() else { return Some(size) };
         // It may have gone while we waited for our turn.
         let file = File::open(&path).ok()?;
         let _ = file.set_times(FileTimes::new().set_modified(SystemTime::now()));

@@ -1,5 +1,6 @@
 //! What says which artifacts are needed, and where they may come from: the same words for every verb that asks for it.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use kubexm_builder::images_list;
@@ -77,15 +78,16 @@ impl What {
 
     /// Images of lists count as `spec.bundle.extraImages`.
     fn add_images(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+        let images = &mut cluster.bundle.extra_images;
+        let mut seen: BTreeSet<String> = images.iter().map(|image| image.name.clone()).collect();
         for path in &self.images_from {
             let names = images_list::parse(&input::read(path)?).map_err(|bad| {
                 let lines: Vec<String> = bad.iter().map(|bad| format!("line {}: {}", bad.line, bad.problem)).collect();
                 let text = format!("{} is no list of images:\n{}", path.display(), lines.join("\n"));
                 Failure::new(ExitCode::Config, text)
             })?;
-            let images = &mut cluster.bundle.extra_images;
             for name in names {
-                if !images.iter().any(|image| image.name == name) {
+                if seen.insert(name.clone()) {
                     images.push(ExtraImage { name, from: None });
                 }
             }
