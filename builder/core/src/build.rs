@@ -115,7 +115,7 @@ async fn from_lock(
     jobs: usize,
     report: Report<'_>,
 ) -> Result<(), BuildError> {
-    locked::prepare(locked, resolution, origins).await?;
+    locked::prepare(locked, resolution, origins, jobs).await?;
     if locked.zone != resolution.zone {
         let (was, now) = (&locked.zone, &resolution.zone);
         report(EventKind::Note { text: format!("locked in zone {was}; fetched in zone {now}, by the same digests") });

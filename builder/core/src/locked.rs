@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::{StreamExt, stream};
 use kubexm_manifests::requirements::Source;
 use kubexm_manifests::{Requirement, Requirements, Zone};
-use kubexm_spec::lock::{Content, LockItem};
+use kubexm_spec::lock::{Content, Descriptor, LockItem, Referrer};
 use kubexm_spec::{Digest, Lock};
 
 use crate::drift::{Difference, changed, drift};
@@ -62,16 +62,17 @@ fn of_a_chart(item: &LockItem) -> Requirement {
     }
 }
 
-/// Copies what is on this machine into the cache and holds it against the lock; what origins send is held against it when it
-/// comes. Every difference is told, and every failure.
-pub async fn prepare(locked: &Lock, resolution: &Resolution, origins: &Origins) -> Result<(), BuildError> {
+/// Copies what is on this machine into the cache and holds it against the lock, and what the lock says of each image against
+/// the image's own index and manifests: a line that a merge has lost would be missed inside the gap only. What origins send is
+/// held against the lock when it comes. Every difference is told, and every failure.
+pub async fn prepare(locked: &Lock, resolution: &Resolution, origins: &Origins, jobs: usize) -> Result<(), BuildError> {
     let (mut differences, mut failures) = (Vec::new(), Vec::new());
-    for (item, resolved) in locked.items.iter().zip(&resolution.items) {
-        if !is_brought(item, resolved, origins)? {
-            continue;
-        }
-        match lock::lock_item(resolved, origins, lock::Sizes::Fetched).await {
-            Ok(now) => differences.extend(content_changes(item, &now.content)),
+    let mut items = stream::iter(locked.items.iter().zip(&resolution.items))
+        .map(|(item, resolved)| found(item, resolved, origins))
+        .buffered(jobs.max(1));
+    while let Some(found) = items.next().await {
+        match found {
+            Ok(more) => differences.extend(more),
             Err(error) => failures.push(error),
         }
     }
@@ -79,6 +80,17 @@ pub async fn prepare(locked: &Lock, resolution: &Resolution, origins: &Origins) 
         failures.push(BuildError::Drift(differences));
     }
     if failures.is_empty() { Ok(()) } else { Err(BuildError::from_many(failures)) }
+}
+
+/// What is otherwise than the lock says, as far as that can be known before anything is fetched.
+async fn found(item: &LockItem, resolved: &Resolved, origins: &Origins) -> Result<Vec<Difference>, BuildError> {
+    if is_brought(item, resolved, origins)? {
+        let now = lock::lock_item(resolved, origins, lock::Sizes::Fetched).await?;
+        return Ok(content_changes(item, &now.content, "this machine has"));
+    }
+    let Candidates::Image(candidates) = &resolved.candidates else { return Ok(Vec::new()) };
+    let now = image::from_digest(item, candidates, origins).await?;
+    Ok(now.map(|now| content_changes(item, &now, "the image itself has")).unwrap_or_default())
 }
 
 /// Whether an item is brought here before anything is fetched: what is on this machine, and a chart that the cache lacks, whose
@@ -94,19 +106,20 @@ fn is_brought(item: &LockItem, resolved: &Resolved, origins: &Origins) -> Result
     }
 }
 
-fn content_changes(item: &LockItem, now: &Content) -> Vec<Difference> {
+fn content_changes(item: &LockItem, now: &Content, by: &'static str) -> Vec<Difference> {
     let parts = |content: &Content| -> Vec<(&'static str, String)> {
         match content {
             Content::File { file_name, digest, size } => {
                 vec![("name", file_name.clone()), ("digest", digest.to_string()), ("size", size.to_string())]
             }
-            Content::Image { reference, target, manifest, blobs, .. } => {
-                let blobs: Vec<String> = blobs.iter().map(|blob| blob.digest.to_string()).collect();
+            Content::Image { reference, target, manifest, blobs, referrers } => {
+                let attached = referrers.iter().flat_map(Referrer::descriptors);
                 vec![
                     ("name", reference.clone()),
                     ("digest", target.digest.to_string()),
                     ("manifest", manifest.digest.to_string()),
-                    ("blobs", blobs.join(" ")),
+                    ("blobs", digests(blobs.iter())),
+                    ("attached", digests(attached)),
                 ]
             }
         }
@@ -115,8 +128,13 @@ fn content_changes(item: &LockItem, now: &Content) -> Vec<Difference> {
     old.into_iter()
         .zip(new)
         .filter(|((_, locked), (_, now))| locked != now)
-        .map(|((field, locked), (_, now))| changed(item, field, locked, now, "this machine has"))
+        .map(|((field, locked), (_, now))| changed(item, field, locked, now, by))
         .collect()
+}
+
+fn digests<'a>(all: impl Iterator<Item = &'a Descriptor>) -> String {
+    let all: Vec<String> = all.map(|blob| blob.digest.to_string()).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join(" ") }
 }
 
 /// A tag that points at something else than was locked.

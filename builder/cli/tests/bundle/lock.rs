@@ -296,3 +296,49 @@ fn a_lock_is_compared_with_another_lock_and_with_the_bundle_that_was_built_of_it
     let document = stock.site.run(&["diff", "old.lock.json", "out.tar.zst", "--json"]).must(ExitCode::Ok).document();
     assert_eq!((&document["differs"], &document["old"]["manifest"]), (&false.into(), &serde_json::Value::Null));
 }
+
+/// What a merge made of the lock.
+fn merged(stock: &Stock, mend: impl FnOnce(&mut serde_json::Value)) {
+    let mut lock: serde_json::Value = serde_json::from_str(&stock.text()).unwrap();
+    mend(&mut lock);
+    stock.site.write("cluster.lock.json", &(serde_json::to_string_pretty(&lock).unwrap() + "\n"));
+}
+
+fn image<'a>(lock: &'a mut serde_json::Value, key: &str) -> &'a mut serde_json::Value {
+    let items = lock["items"].as_array_mut().unwrap();
+    items.iter_mut().find(|item| item["key"] == key).unwrap_or_else(|| panic!("{key}"))
+}
+
+#[test]
+fn a_lock_that_lost_a_line_of_an_image_is_refused_with_a_cold_cache_and_a_warm_one() {
+    let stock = Stock::new();
+    let whole = stock.lock();
+    stock.built(&stock.cold("warm", &[]));
+    std::fs::remove_file(stock.site.path("out.tar.zst")).unwrap();
+    let app = "extra-image/registry.test/team/app:v1";
+    let refused = |mend: &dyn Fn(&mut serde_json::Value), words: &[&str]| {
+        for more in [&["--cache", "cold"][..], &["--cache", "warm"], &["--cache", "warm", "--offline"]] {
+            stock.site.write("cluster.lock.json", &whole);
+            merged(&stock, mend);
+            _ = std::fs::remove_dir_all(stock.site.path("cold"));
+            let all: Vec<&str> = ["--zone", "zone.yaml", "--locked"].iter().chain(more).copied().collect();
+            says(&stock.site.refused(ExitCode::LockDrift, &all), words);
+        }
+    };
+    refused(
+        &|lock| {
+            image(lock, app)["blobs"].as_array_mut().unwrap().pop().unwrap();
+        },
+        &["1 difference", app, "blobs: the lock has sha256:", "the image itself has sha256:"],
+    );
+    refused(
+        &|lock| {
+            let base = image(lock, "extra-image/registry.test/team/base:v1").clone();
+            image(lock, app)["manifest"] = base["manifest"].clone();
+            image(lock, app)["blobs"] = base["blobs"].clone();
+        },
+        &["2 differences", "manifest: the lock has sha256:", "blobs: the lock has sha256:"],
+    );
+    stock.site.write("cluster.lock.json", &whole);
+    stock.built(&stock.cold("warm", &["--offline"]));
+}

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kubexm_spec::lock::{Content, Descriptor, Referrer};
+use kubexm_spec::lock::{Content, Descriptor, LockItem, Referrer};
 use kubexm_spec::{Digest, Platform};
 use kubexm_transport::oci::Attached;
 use kubexm_transport::{ImageCandidate, Layout, Progress, Registry, ResolvedImage, Store, TransportError};
@@ -54,10 +54,43 @@ async fn attached(
     let mut all = Vec::new();
     for one in origins.registry.attached(candidates, &image.answered_by, &subjects).await? {
         one.keep(&origins.store)?;
-        let Attached { subject, tag, manifest, blobs } = one;
-        all.push(Referrer { subject, tag, manifest: manifest.descriptor, blobs });
+        all.push(referrer(one));
     }
     Ok(all)
+}
+
+fn referrer(attached: Attached) -> Referrer {
+    let Attached { subject, tag, manifest, blobs } = attached;
+    Referrer { subject, tag, manifest: manifest.descriptor, blobs }
+}
+
+/// What a locked image is by its own index and manifests, from its digest down; they are kept in the store, where fetching
+/// finds them. None when they cannot be had without a network: fetching tells of it, unless a base has them.
+pub async fn from_digest(
+    item: &LockItem,
+    candidates: &[ImageCandidate],
+    origins: &Origins,
+) -> Result<Option<Content>, BuildError> {
+    let Content::Image { reference, target, referrers, .. } = &item.content else { return Ok(None) };
+    let platform = item.platform.unwrap_or(Platform::LINUX_AMD64);
+    let known = async {
+        let registry = &origins.registry;
+        let asked = target.digest.to_string();
+        let image = registry.resolve(candidates, &asked, Some(target.digest), platform).await?;
+        image.keep(&origins.store)?;
+        let mut attached = Vec::new();
+        for one in referrers {
+            let about = (one.subject, one.tag.clone());
+            let found = registry.attached_by(candidates, about, &one.manifest, &origins.store).await?;
+            attached.extend(found.map(referrer));
+        }
+        Ok(content(reference, &image, attached))
+    };
+    match known.await {
+        Ok(content) => Ok(Some(content)),
+        Err(TransportError::NotCached { .. }) => Ok(None),
+        Err(source) => Err(BuildError::Fetch { item: format!("{} ({reference})", item.key), source: Box::new(source) }),
+    }
 }
 
 /// Whether a folder of this machine is an OCI layout.

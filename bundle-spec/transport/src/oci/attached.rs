@@ -61,6 +61,18 @@ impl Attached {
 }
 
 impl OciRegistry {
+    /// What is attached by this manifest, which is brought into the store; none when it carries nothing that has blobs.
+    pub async fn attached_by(
+        &self,
+        candidates: &[ImageCandidate],
+        (subject, tag): (Digest, Option<String>),
+        manifest: &Descriptor,
+        store: &Store,
+    ) -> Result<Option<Attached>, TransportError> {
+        self.fetch_manifest(candidates, manifest, store).await?;
+        Ok(read(subject, tag, store.read(&manifest.digest, image::MANIFEST_LIMIT)?))
+    }
+
     /// What is attached to these manifests at the place that answered for their image (`registry/repository`). Sorted.
     ///
     /// A registry that knows no referrers and has no such tags has nothing attached; one that does not answer is an error, so
