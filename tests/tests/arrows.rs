@@ -11,12 +11,16 @@ use std::process::Command;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("kubexm-spec", &[]),
     ("kubexm-archive", &["kubexm-spec"]),
-    ("kubexm-fuzz", &["kubexm-spec", "kubexm-archive", "kubexm-signing", "kubexm-builder"]),
+    ("kubexm-fuzz", &["kubexm-spec", "kubexm-archive", "kubexm-signing", "kubexm-packages", "kubexm-builder"]),
     ("kubexm-signing", &["kubexm-spec", "kubexm-archive"]),
     ("kubexm-transport", &["kubexm-spec", "kubexm-archive"]),
     ("kubexm-terminal", &["kubexm-spec"]),
+    ("kubexm-packages", &["kubexm-spec"]),
     ("kubexm-manifests", &["kubexm-spec"]),
-    ("kubexm-builder", &["kubexm-spec", "kubexm-archive", "kubexm-signing", "kubexm-transport", "kubexm-manifests"]),
+    (
+        "kubexm-builder",
+        &["kubexm-spec", "kubexm-archive", "kubexm-signing", "kubexm-transport", "kubexm-packages", "kubexm-manifests"],
+    ),
     (
         "kubexm-bundle",
         &[
@@ -24,6 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kubexm-archive",
             "kubexm-signing",
             "kubexm-transport",
+            "kubexm-packages",
             "kubexm-manifests",
             "kubexm-terminal",
             "kubexm-builder",

@@ -1,0 +1,4 @@
+//! Debian's family: repositories, packages, versions and relations.
+
+pub mod relation;
+pub mod version;

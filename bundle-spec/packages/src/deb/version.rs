@@ -1,0 +1,8 @@
+//! Versions (deb-version(7)).
+
+use std::cmp::Ordering;
+
+/// The order of two versions.
+pub fn compare(one: &str, other: &str) -> Ordering {
+    one.cmp(other)
+}

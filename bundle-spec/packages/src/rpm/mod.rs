@@ -1,0 +1,3 @@
+//! Red Hat's family: repositories, packages, versions and relations.
+
+pub mod version;

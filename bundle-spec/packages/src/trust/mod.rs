@@ -1,0 +1,1 @@
+//! Whom to believe: keys by fingerprint, and what they have signed.
