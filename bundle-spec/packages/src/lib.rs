@@ -3,6 +3,7 @@
 //! No IO: bytes come in, values go out. Fetching belongs to the builder, installing to the ops. One model and one solver
 //! serve both families; what differs between them stands in [`deb`] and [`rpm`].
 
+pub mod compression;
 pub mod deb;
 pub mod model;
 pub mod rpm;
