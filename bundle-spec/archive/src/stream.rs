@@ -15,7 +15,9 @@ use crate::source::io_error;
 use crate::trailer::Trailer;
 use crate::verify::{Check, Depth, Feed, Taken, lock};
 use crate::volume_header::{self, VolumeHeader};
-use crate::{ArchiveError, DamageReport, Documents, Layout, Signature, Verified, seek_table, tar_header, walk};
+use crate::{
+    ArchiveError, DamageReport, Documents, Encoding, Layout, Signature, Verified, seek_table, tar_header, walk,
+};
 
 const BUFFER: usize = 1 << 20;
 /// The most bytes of documents (index.json, manifests, texts) that are kept for questions asked after the last byte.
@@ -275,6 +277,11 @@ impl<R: Read + Send> Feed for Stream<'_, R> {
 
     fn known(&self, _: usize) -> Option<[u8; 32]> {
         None
+    }
+
+    /// The trailer comes last, and is made of all of them.
+    fn wants_digest(&self, _: Encoding) -> bool {
+        true
     }
 
     fn tell(&self, number: usize, digest: Digest) {

@@ -1,8 +1,10 @@
 //! Whether every byte is the one that manifest and format demand.
 //!
 //! Threads take frames in the order of the file, decode them, and hand the content to its member's lane, which hashes it in
-//! order: so one large member, too, keeps two cores busy, and every byte is read once. A frame is hashed as it is stored, too:
-//! in turns with its content, which takes less time than both apart, unless its lane is behind.
+//! order: so one large member, too, keeps two cores busy, and every byte is read once. A compressed frame is hashed as it is
+//! stored, too: in turns with its content, which takes less time than both apart, unless its lane is behind. The bytes of a raw
+//! frame follow from its content, so they are right when the content has its digest; hashing them again would prove the
+//! trailer's entry only, which the trailer's own digest does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -75,6 +77,8 @@ pub(crate) trait Feed: Sync {
     fn next(&self, spare: Vec<u8>) -> Option<Taken>;
     /// The digest that the frame must have, where it is known; and a place to tell the one that it has.
     fn known(&self, number: usize) -> Option<[u8; 32]>;
+    /// Whether the digest of a frame of this encoding is wanted although its content is checked.
+    fn wants_digest(&self, encoding: Encoding) -> bool;
     /// The digest of a frame that was read.
     fn tell(&self, number: usize, digest: Digest);
     /// Content of a member that lies in one frame, found right as far as its form goes.
@@ -102,6 +106,10 @@ impl Feed for Seekable<'_> {
 
     fn known(&self, number: usize) -> Option<[u8; 32]> {
         self.inner.frame_digest(number).copied()
+    }
+
+    fn wants_digest(&self, encoding: Encoding) -> bool {
+        encoding == Encoding::Zstd
     }
 
     fn tell(&self, _: usize, _: Digest) {}
@@ -232,7 +240,10 @@ impl<'a> Check<'a> {
                 Encoding::Zstd => lock(&self.spare).pop().unwrap_or_default(),
             };
             match decoder.decode(encoding_of(member), &mut bytes, size_of(member, number), &mut spare) {
-                Ok(decoded) => Ok(Ready { decoded, stored: bytes, unproved: true }),
+                Ok(decoded) => {
+                    let unproved = self.feed.wants_digest(encoding_of(member));
+                    Ok(Ready { decoded, stored: bytes, unproved })
+                }
                 Err(problem) => {
                     // That it is not the frame that was written says more.
                     let other = self.prove(number, frame::digest(&bytes)).err();

@@ -334,3 +334,27 @@ fn documents_of_the_head_beyond_their_limit_are_refused_before_they_are_read() {
     assert!(matches!(&error, ArchiveError::TooLarge { name, .. } if name == "manifest.json"), "{error}");
     assert_eq!(error.exit_code(), ExitCode::BundleDamaged);
 }
+
+#[test]
+fn a_forged_entry_of_the_trailer_changes_no_content_and_is_found_by_the_quick_check_and_in_one_pass() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.tar.zst");
+    let mut file = Forged::honest(&small()).bytes();
+    let table = file.len() - 9 - 8 * word(&file, file.len() - 9);
+    // The entry before the last, which is that of the archive's end, and the trailer's digest of itself.
+    let own = table - 8 - 32;
+    file[own - 2 * 32] ^= 1;
+    fs::write(&path, &file).unwrap();
+    assert!(Bundle::open(&path).is_err(), "the trailer's own digest holds it");
+
+    let payload = (0..own).rfind(|at| file[*at..].starts_with(b"KUBEXM\r\n")).unwrap();
+    let sealed = Digest::of(&file[payload..own]);
+    file[own..own + 32].copy_from_slice(sealed.as_bytes());
+    fs::write(&path, &file).unwrap();
+    let bundle = Bundle::open(&path).unwrap();
+    assert!(verify(&bundle, 2, &|_, _| {}).is_ok(), "every content is what the manifest says");
+    let report = verify_quick(&bundle, 2, &|_, _| {}).unwrap_err();
+    assert_eq!(report.damages[0].part, small().last().unwrap().0);
+    let streamed = verify_stream(Path::new("-"), &file[..], 1, &|_, _| {});
+    assert!(!streamed.is_ok_and(|streamed| streamed.bytes.is_ok()));
+}
