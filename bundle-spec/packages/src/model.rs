@@ -192,6 +192,8 @@ pub enum Deferred {
         /// `Breaks`.
         breaks: Box<str>,
     },
+    /// rpm's dependencies, as [`crate::rpm::dependency::Lines`] writes them.
+    Rpm(Box<str>),
 }
 
 /// A relation that does not follow its family's grammar.
@@ -209,6 +211,7 @@ impl Package {
     pub fn relations(&self) -> Result<Relations, RelationError> {
         match &self.relations {
             Deferred::Ready(relations) => Ok((**relations).clone()),
+            Deferred::Rpm(lines) => crate::rpm::dependency::relations(lines),
             Deferred::Deb { pre_depends, depends, conflicts, breaks } => {
                 let mut requires = crate::deb::relation::parse(pre_depends)?;
                 requires.extend(crate::deb::relation::parse(depends)?);
