@@ -19,7 +19,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     fs::write(out.join("catalogue.json"), serde_json::to_vec(&catalogue)?)?;
+    fs::write(out.join("os.json"), serde_json::to_vec(&operating_systems(&data.join("os"))?)?)?;
     Ok(())
+}
+
+/// Profiles, what nodes need, and the vendors' keys with their text.
+fn operating_systems(folder: &Path) -> Result<Value, Box<dyn Error>> {
+    let profiles: Vec<Value> =
+        files(&folder.join("profiles"))?.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    let mut keys = read(&folder.join("keys.yaml"))?;
+    for key in keys.as_array_mut().ok_or("data/os/keys.yaml is no list")? {
+        let file = key["file"].as_str().ok_or("a key of data/os/keys.yaml has no file")?;
+        let path = folder.join("keys").join(file);
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        key["armored"] = text.into();
+    }
+    Ok(serde_json::json!({ "profiles": profiles, "roots": read(&folder.join("roots.yaml"))?, "keys": keys }))
 }
 
 /// The YAML files of a folder, sorted.

@@ -1,4 +1,12 @@
-//! Operating systems of the support table.
+//! Operating systems: the support table of preflight, and what is known of their packages ([`Profiles`]).
+
+mod profile;
+mod profiles;
+mod roots;
+
+pub use profile::{MirrorList, Profile, Quirks, Repository, RepositoryTrust};
+pub use profiles::{Profiles, UnknownOs, VendorKey};
+pub use roots::{Root, RootRole};
 
 use serde::{Deserialize, Serialize};
 
@@ -30,11 +38,14 @@ pub enum OsFamily {
 impl OsProfile {
     /// Whether the fields of os-release are of this release.
     pub fn matches(&self, id: &str, version_id: &str) -> bool {
-        id.eq_ignore_ascii_case(&self.id)
-            && version_id
-                .strip_prefix(self.version_id.as_str())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        of_release((&self.id, &self.version_id), (id, version_id))
     }
+}
+
+/// Whether the `ID` and `VERSION_ID` of a host are those of a release; `9` stands for `9.4`.
+fn of_release(release: (&str, &str), host: (&str, &str)) -> bool {
+    host.0.eq_ignore_ascii_case(release.0)
+        && host.1.strip_prefix(release.1).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 #[cfg(test)]
