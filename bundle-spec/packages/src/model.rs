@@ -149,7 +149,8 @@ pub enum Requirement {
         /// What must hold else.
         otherwise: Option<Box<Requirement>>,
     },
-    /// `(then unless condition else otherwise)`: as [`Requirement::If`] with the condition turned round.
+    /// `(then unless condition else otherwise)`: `then` and not `condition`, or `otherwise` and `condition`. Without `otherwise`
+    /// it does not hold where the condition does (libsolv's `REL_UNLESS`).
     Unless {
         /// What decides.
         condition: Box<Requirement>,

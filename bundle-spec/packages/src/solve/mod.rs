@@ -1,4 +1,89 @@
 //! From roots to the set of packages that they need, and why each is in it.
+//!
+//! First greedily, in the way of the family's own tool: apt's depth first, libsolv's by what is forced before what is a choice.
+//! Whatever comes out is verified. Only where that fails, or where a boolean dependency leaves a choice that greed cannot make, a
+//! SAT solver looks at the same model; and where there is no answer its conflict is told in sentences.
 
-/// All packages that may be chosen.
-pub struct Pool;
+mod baseline;
+mod pool;
+mod unsolvable;
+
+use std::fmt;
+
+pub use baseline::{Baseline, Installed};
+pub use pool::{PackageId, Pool, Repo};
+pub use unsolvable::{Reason, Unsolvable};
+
+use crate::model::Comparison;
+
+/// Something that must be there: a package, or what a package provides.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Root {
+    /// `socat`, `iptables-nft`, and in rpm's family `/usr/sbin/conntrack` too.
+    pub name: Box<str>,
+    /// In which versions; any when none.
+    pub version: Option<(Comparison, Box<str>)>,
+}
+
+impl Root {
+    /// Any version.
+    pub fn named(name: impl Into<Box<str>>) -> Self {
+        Self { name: name.into(), version: None }
+    }
+}
+
+/// What is needed for some roots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Closure {
+    /// What has to be installed, by name; what a baseline has already is not in it.
+    pub packages: Vec<Chosen>,
+    /// Paths that something needs and no package is known to have. Where the repositories have lists of files that have not been
+    /// read yet (rpm's filelists), the answer may be another one with them.
+    pub needs_files: Vec<Box<str>>,
+}
+
+/// A package that is needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// Which.
+    pub package: PackageId,
+    /// What it takes the place of, where a baseline has an older version.
+    pub replaces: Option<Box<str>>,
+    /// Why.
+    pub because: Because,
+}
+
+/// Why a package is needed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Because {
+    /// It was asked for.
+    Root(Box<str>),
+    /// Another package needs it.
+    Needed {
+        /// Its name; another package of the closure or of the baseline.
+        by: Box<str>,
+        /// In its family's words: `libwrap0 (>= 7.6-4~)`.
+        wants: Box<str>,
+    },
+}
+
+/// `asked for` or `socat needs libwrap0 (>= 7.6-4~)`.
+impl fmt::Display for Because {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root(_) => f.write_str("asked for"),
+            Self::Needed { by, wants } => write!(f, "{by} needs {wants}"),
+        }
+    }
+}
+
+/// The packages that the roots need beyond what is installed already.
+///
+/// The same input, in whatever order the pool was filled, gives the same answer. Nothing of the baseline is removed or made older.
+///
+/// # Errors
+/// Where there is no such set: why, in sentences.
+pub fn solve(pool: &Pool, roots: &[Root], baseline: &Baseline) -> Result<Closure, Unsolvable> {
+    let _ = (pool, roots, baseline);
+    Err(Unsolvable { reasons: Vec::new(), needs_files: Vec::new() })
+}
