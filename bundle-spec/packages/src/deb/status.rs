@@ -1,0 +1,85 @@
+//! dpkg's status file (`/var/lib/dpkg/status`): what is installed on a node.
+
+use std::io::BufRead;
+
+use super::control::{ControlError, Paragraphs};
+use super::index::Known;
+use crate::model::{Package, RepoId};
+
+/// The repository of what is installed already: none.
+pub const INSTALLED: RepoId = RepoId(u16::MAX);
+
+/// A package of which a node has more than configuration files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installed {
+    /// What it says of itself. It has no location, no size and no digest.
+    pub package: Package,
+    /// The administrator holds it at this version (`dpkg --set-selections`, `apt-mark hold`).
+    pub held: bool,
+    /// It is unpacked and configured; else an installation was cut off, and dpkg wants it mended first.
+    pub whole: bool,
+}
+
+/// All that is installed, in the order of the file; every architecture, since a foreign one may stand in the way too.
+pub fn read(reader: impl BufRead, arch: &str) -> Result<Vec<Installed>, ControlError> {
+    let mut installed = Vec::new();
+    let mut paragraphs = Paragraphs::new(reader);
+    while let Some(paragraph) = paragraphs.next()? {
+        let fields = Known::of(&paragraph)?;
+        // dpkg(1): what is wanted, whether something is wrong, and how far it is.
+        let words: Vec<&str> = fields.status.split_ascii_whitespace().collect();
+        let [wanted, flag, state] = words[..] else {
+            return Err(fields.wrong("Status", "is not three words"));
+        };
+        if matches!(state, "not-installed" | "config-files") {
+            continue;
+        }
+        let whole = flag == "ok" && matches!(state, "installed" | "triggers-pending" | "triggers-awaited");
+        installed.push(Installed { package: fields.package(INSTALLED, arch)?, held: wanted == "hold", whole });
+    }
+    Ok(installed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_removed_is_not_installed_and_what_was_cut_off_is_told() {
+        let entry = |name: &str, status: &str| {
+            format!(
+                "Package: {name}\nStatus: {status}\nArchitecture: amd64\nVersion: 1:2-3\nProvides: p-{name}\nConffiles:\n /etc/x 00\n\n"
+            )
+        };
+        let text = [
+            entry("whole", "install ok installed"),
+            entry("held", "hold ok installed"),
+            entry("purged", "purge ok not-installed"),
+            entry("removed", "deinstall ok config-files"),
+            entry("cut", "install ok half-configured"),
+            entry("broken", "install reinstreq half-installed"),
+            entry("triggers", "install ok triggers-pending"),
+        ]
+        .concat();
+        let read = read(text.as_bytes(), "amd64").unwrap();
+        let told: Vec<_> = read.iter().map(|one| (&*one.package.name, one.held, one.whole)).collect();
+        assert_eq!(
+            told,
+            [
+                ("whole", false, true),
+                ("held", true, true),
+                ("cut", false, false),
+                ("broken", false, false),
+                ("triggers", false, true)
+            ]
+        );
+        assert_eq!(&*read[0].package.provides[0].name, "p-whole");
+    }
+
+    #[test]
+    fn a_file_that_is_no_status_is_refused() {
+        assert!(read("Package: a\nVersion: 1\nArchitecture: all\n".as_bytes(), "amd64").is_err());
+        assert!(read("<html>\n".as_bytes(), "amd64").is_err());
+        assert_eq!(read("".as_bytes(), "amd64").unwrap(), []);
+    }
+}
