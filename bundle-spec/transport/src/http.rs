@@ -147,7 +147,7 @@ impl HttpClient {
     }
 
     /// The source of what is asked of one address alone; one whose host is down is tried once.
-    fn only(&self, candidate: &FileCandidate) -> Result<Source<'static>, TransportError> {
+    pub(crate) fn only(&self, candidate: &FileCandidate) -> Result<Source<'static>, TransportError> {
         if self.clients.options.offline {
             return Err(TransportError::NotCached { what: shown(&candidate.url) });
         }
@@ -192,6 +192,16 @@ pub(crate) async fn read_small(clients: &Clients, source: &Source<'_>, limit: u6
 
 async fn read_small_once(options: &HttpOptions, source: &Source<'_>, limit: u64) -> Result<Vec<u8>, Attempt> {
     let response = source.answered(source.send(options, reqwest::Method::GET, None).await?)?;
+    read_body(options, source, response, limit).await
+}
+
+/// The body of an answer, of at most `limit` bytes.
+pub(crate) async fn read_body(
+    options: &HttpOptions,
+    source: &Source<'_>,
+    response: reqwest::Response,
+    limit: u64,
+) -> Result<Vec<u8>, Attempt> {
     let mut body = Vec::new();
     let mut stream = response.bytes_stream();
     while let Some(chunk) = next_chunk(source, options, &mut stream).await? {

@@ -11,6 +11,7 @@
 pub mod care;
 pub mod checksum;
 mod clients;
+mod conditional;
 mod error;
 pub mod http;
 pub mod layout;
@@ -25,6 +26,7 @@ pub mod store;
 mod transfer;
 
 pub use clients::HttpOptions;
+pub use conditional::{Answer, Validators};
 pub use error::TransportError;
 pub use http::{Fetched, FileCandidate, Head, HttpClient, Want};
 pub use layout::Layout;

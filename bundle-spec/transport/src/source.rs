@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use backon::BackoffBuilder;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
-use reqwest::header::{self, HeaderMap, HeaderValue};
+use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode, Url};
 
 use crate::TransportError;
@@ -49,13 +49,22 @@ pub(crate) struct Source<'a> {
     url: Url,
     authorize: Option<&'a dyn Authorize>,
     accept: Option<String>,
+    conditions: Vec<(HeaderName, HeaderValue)>,
     host: Option<Arc<Host>>,
     chance: Chance,
 }
 
 impl<'a> Source<'a> {
     pub fn new(client: reqwest::Client, url: Url, authorize: Option<&'a dyn Authorize>) -> Self {
-        Self { client, url, authorize, accept: None, host: None, chance: Chance::default() }
+        Self {
+            client,
+            url,
+            authorize,
+            accept: None,
+            conditions: Vec::new(),
+            host: None,
+            chance: Chance::default(),
+        }
     }
 
     /// With what all transfers of a run know of its host, and how much patience is had with it.
@@ -67,6 +76,11 @@ impl<'a> Source<'a> {
     /// With the media types that are understood.
     pub fn accepting(self, types: &str) -> Self {
         Self { accept: Some(types.to_owned()), ..self }
+    }
+
+    /// Asked for under conditions (RFC 9110, 13.1).
+    pub fn under(self, conditions: Vec<(HeaderName, HeaderValue)>) -> Self {
+        Self { conditions, ..self }
     }
 
     /// The waits between tries at this address.
@@ -112,6 +126,9 @@ impl<'a> Source<'a> {
             }
             if let Some(accept) = &self.accept {
                 request = request.header(header::ACCEPT, accept);
+            }
+            for (name, value) in &self.conditions {
+                request = request.header(name, value);
             }
             let shown = match self.authorize {
                 Some(authorize) => authorize.authorization(refused.as_ref()).await?,

@@ -6,6 +6,7 @@ mod attached;
 mod care;
 mod checksums;
 mod concurrent;
+mod conditional;
 mod disk;
 mod fake_registry;
 mod faults;
