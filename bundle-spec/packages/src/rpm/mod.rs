@@ -1,4 +1,17 @@
 //! Red Hat's family: repositories, packages, versions and relations.
 
 pub mod dependency;
+pub mod filelists;
+pub mod mirrors;
+pub mod primary;
+pub mod repomd;
 pub mod version;
+mod xml;
+
+pub use xml::DocumentError;
+
+/// Whether a package may be installed where `native` is the machine's own: its own architecture, or none. i686 beside x86_64
+/// is foreign.
+pub fn fits(native: &str, arch: &str) -> bool {
+    arch == native || arch == "noarch"
+}

@@ -1,0 +1,285 @@
+//! `primary.xml`: the packages of a repository.
+
+use std::borrow::Cow;
+use std::io::BufRead;
+
+use kubexm_spec::Digest;
+
+use super::dependency::{Kind, Lines, comparison};
+use super::repomd::located;
+use super::version::Evr;
+use super::xml::{Document, DocumentError, Element, Node, sha256};
+use crate::model::{Comparison, Deferred, MultiArch, Package, Provide, RepoId};
+
+/// Longest location of a package, in bytes.
+const LOCATION: usize = 4096;
+
+/// The packages of an index, in its order. `keep` says which architectures are wanted (`x86_64`, `noarch`): the others are not
+/// held in memory.
+pub fn read(reader: impl BufRead, repo: RepoId, keep: impl Fn(&str) -> bool) -> Result<Vec<Package>, DocumentError> {
+    let mut document = Document::new("primary.xml", reader);
+    let mut packages = Vec::new();
+    let mut entry: Option<Entry> = None;
+    let mut text = String::new();
+    loop {
+        let step = match document.next()? {
+            Node::Open(element) => {
+                text.clear();
+                match (element.name(), &mut entry) {
+                    ("package", _) => {
+                        let rpm = element.attribute("type")?.is_none_or(|kind| kind == "rpm");
+                        entry = rpm.then(Entry::default);
+                        Ok(())
+                    }
+                    (_, Some(entry)) => entry.open(&element)?,
+                    _ => Ok(()),
+                }
+            }
+            Node::Text(more) => {
+                if entry.as_ref().is_some_and(|entry| entry.listens) {
+                    text.push_str(&more);
+                }
+                Ok(())
+            }
+            Node::Close(element) => match (element.name(), &mut entry) {
+                ("package", Some(done)) => {
+                    let done = std::mem::take(done);
+                    entry = None;
+                    done.finish(repo, &keep).map(|package| packages.extend(package))
+                }
+                (name, Some(entry)) => entry.close(name, &text),
+                _ => Ok(()),
+            },
+            Node::Nothing => Ok(()),
+            Node::End => return Ok(packages),
+        };
+        step.map_err(|why| document.wrong(why))?;
+    }
+}
+
+/// A package while it is read.
+#[derive(Default)]
+struct Entry {
+    name: Box<str>,
+    arch: Box<str>,
+    version: Box<str>,
+    location: Box<str>,
+    checksum: String,
+    digest: Option<Digest>,
+    size: u64,
+    installed_size: u64,
+    provides: Vec<Provide>,
+    files: Vec<Box<str>>,
+    lines: Lines,
+    within: Option<Within>,
+    /// Whether text is waited for.
+    listens: bool,
+}
+
+/// Which list the entries belong to.
+#[derive(Clone, Copy)]
+enum Within {
+    Provides,
+    Relations(Kind),
+    /// What is recommended and the like is not followed.
+    Ignored,
+}
+
+impl Entry {
+    /// The inner error is about what the element says.
+    fn open(&mut self, element: &Element<'_>) -> Result<Result<(), String>, DocumentError> {
+        self.listens = false;
+        match element.name() {
+            "name" | "arch" | "file" => self.listens = true,
+            "checksum" => {
+                self.listens = true;
+                self.checksum = element.attribute("type")?.unwrap_or_default().into_owned();
+            }
+            "version" => {
+                let [epoch, version, release] = element.attributes(["epoch", "ver", "rel"])?;
+                self.version = written(&epoch, &version, &release).into();
+            }
+            "size" => {
+                self.size = element.number("package")?.unwrap_or_default();
+                self.installed_size = element.number("installed")?.unwrap_or_default();
+            }
+            "location" => {
+                let [base, href] = element.attributes(["xml:base", "href"])?;
+                self.location = located(base.as_deref(), &href.unwrap_or_default()).into();
+            }
+            "provides" => self.within = Some(Within::Provides),
+            "requires" => self.within = Some(Within::Relations(Kind::Requires)),
+            "conflicts" => self.within = Some(Within::Relations(Kind::Conflicts)),
+            "obsoletes" => self.within = Some(Within::Relations(Kind::Obsoletes)),
+            "recommends" | "suggests" | "supplements" | "enhances" => self.within = Some(Within::Ignored),
+            "entry" => return self.entry(element),
+            _ => {}
+        }
+        Ok(Ok(()))
+    }
+
+    fn entry(&mut self, element: &Element<'_>) -> Result<Result<(), String>, DocumentError> {
+        let within = self.within.unwrap_or(Within::Ignored);
+        if matches!(within, Within::Ignored) {
+            return Ok(Ok(()));
+        }
+        let [name, flags, epoch, version, release] = element.attributes(["name", "flags", "epoch", "ver", "rel"])?;
+        let name = name.unwrap_or_default();
+        let Ok(version) = versions(flags.as_deref(), || written(&epoch, &version, &release)) else {
+            return Ok(Err(format!("{name} has the flags {:?}", flags.unwrap_or_default())));
+        };
+        // The lines of what is kept for later are parted by these.
+        if name.contains(['\t', '\n']) || version.as_ref().is_some_and(|(_, version)| version.contains(['\t', '\n'])) {
+            return Ok(Err(format!("a dependency has a line break or a tab: {name:?}")));
+        }
+        match within {
+            Within::Provides => {
+                let version = version.map(|(comparison, version)| (comparison, version.into()));
+                self.provides.push(Provide { name: (*name).into(), version });
+            }
+            Within::Relations(kind) => {
+                let version = version.as_ref().map(|(comparison, version)| (*comparison, version.as_str()));
+                self.lines.push(kind, &name, version);
+            }
+            Within::Ignored => {}
+        }
+        Ok(Ok(()))
+    }
+
+    fn close(&mut self, element: &str, text: &str) -> Result<(), String> {
+        match element {
+            "name" => self.name = text.trim().into(),
+            "arch" => self.arch = text.trim().into(),
+            "checksum" => {
+                let digest = sha256(&self.checksum, text);
+                self.digest = Some(digest.map_err(|why| format!("package {}: {why}", self.name))?);
+            }
+            "file" => self.files.push(text.into()),
+            "provides" | "requires" | "conflicts" | "obsoletes" | "recommends" | "suggests" | "supplements"
+            | "enhances" => self.within = None,
+            _ => {}
+        }
+        self.listens = false;
+        Ok(())
+    }
+
+    fn finish(self, repo: RepoId, keep: impl Fn(&str) -> bool) -> Result<Option<Package>, String> {
+        if !keep(&self.arch) {
+            return Ok(None);
+        }
+        let name = &self.name;
+        if name.is_empty() || name.contains(['/', '\t', '\n']) {
+            return Err(format!("a package has the name {name:?}"));
+        }
+        if self.version.is_empty() {
+            return Err(format!("package {name} has no version"));
+        }
+        let location = &self.location;
+        if location.is_empty() || location.len() > LOCATION || location.contains(char::is_control) {
+            return Err(format!("package {name} has the location {location:?}"));
+        }
+        let digest = self.digest.ok_or_else(|| format!("package {name} has no checksum"))?;
+        let mut provides = self.provides;
+        let own = |provide: &Provide| {
+            provide.name == self.name
+                && matches!(&provide.version, Some((Comparison::Equal, version)) if *version == self.version)
+        };
+        provides.retain(|provide| !own(provide));
+        Ok(Some(Package {
+            name: self.name,
+            version: self.version,
+            arch: self.arch,
+            repo,
+            location: self.location,
+            size: self.size,
+            digest,
+            installed_size: self.installed_size,
+            provides,
+            files: self.files,
+            multi_arch: MultiArch::No,
+            module: None,
+            essential: false,
+            priority: 3,
+            relations: Deferred::Rpm(self.lines.finish()),
+        }))
+    }
+}
+
+fn written(epoch: &Option<Cow<'_, str>>, version: &Option<Cow<'_, str>>, release: &Option<Cow<'_, str>>) -> String {
+    Evr::written(epoch.as_deref().unwrap_or_default(), version.as_deref().unwrap_or_default(), release.as_deref())
+}
+
+/// The versions that an entry means: any without flags.
+fn versions(flags: Option<&str>, version: impl Fn() -> String) -> Result<Option<(Comparison, String)>, ()> {
+    match flags {
+        None | Some("") => Ok(None),
+        Some(flags) => comparison(flags).map(|comparison| Some((comparison, version()))).ok_or(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Requirement;
+
+    const TEXT: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<metadata xmlns="http://linux.duke.edu/metadata/common" xmlns:rpm="http://linux.duke.edu/metadata/rpm" packages="2">
+<package type="rpm">
+  <name>socat</name><arch>x86_64</arch><version epoch="0" ver="1.7.4" rel="5.el9"/>
+  <checksum type="sha256" pkgid="YES">00000000000000000000000000000000000000000000000000000000000000ff</checksum>
+  <summary>cat &amp; sockets</summary><description>&lt;name&gt;</description>
+  <size package="300" installed="900" archive="1000"/>
+  <location href="Packages/socat.rpm"/>
+  <format>
+    <rpm:provides>
+      <rpm:entry name="socat" flags="EQ" epoch="0" ver="1.7.4" rel="5.el9"/>
+      <rpm:entry name="socat(x86-64)" flags="EQ" epoch="0" ver="1.7.4" rel="5.el9"/>
+      <rpm:entry name="netcat"/>
+    </rpm:provides>
+    <rpm:requires>
+      <rpm:entry name="rpmlib(RichDependencies)" flags="LE" epoch="0" ver="4.12.0" rel="1"/>
+      <rpm:entry name="(a &gt;= 1 if b)"/>
+      <rpm:entry name="libssl.so.3()(64bit)"/>
+      <rpm:entry name="/bin/sh" pre="1"/>
+    </rpm:requires>
+    <rpm:recommends><rpm:entry name="docs"/></rpm:recommends>
+    <rpm:obsoletes><rpm:entry name="old" flags="LT" epoch="2" ver="3"/></rpm:obsoletes>
+    <file>/usr/bin/a&amp;b</file><file type="dir">/etc/socat</file>
+  </format>
+</package>
+<package type="rpm"><name>socat</name><arch>i686</arch></package>
+</metadata>"#;
+
+    #[test]
+    fn a_package_is_read_with_all_that_a_solver_asks() {
+        let packages = read(TEXT.as_bytes(), RepoId(3), |arch| arch != "i686").unwrap();
+        let [package] = packages.as_slice() else { panic!("{packages:?}") };
+        assert_eq!(package.to_string(), "socat 1.7.4-5.el9 x86_64");
+        assert_eq!((&*package.location, package.size, package.installed_size), ("Packages/socat.rpm", 300, 900));
+        assert!(package.digest.hex().ends_with("ff"));
+        let provides: Vec<_> = package.provides.iter().map(|provide| &*provide.name).collect();
+        assert_eq!(provides, ["socat(x86-64)", "netcat"]);
+        assert_eq!(package.files, ["/usr/bin/a&b".into(), "/etc/socat".into()]);
+        let relations = package.relations().unwrap();
+        assert!(matches!(&relations.requires[0], Requirement::If { .. }));
+        assert_eq!(relations.requires.len(), 3);
+        assert_eq!(relations.obsoletes[0].version, Some((Comparison::Less, "2:3".into())));
+    }
+
+    #[test]
+    fn what_no_digest_vouches_for_is_refused() {
+        for (from, to, why) in [
+            ("type=\"sha256\"", "type=\"sha\"", "package socat: its checksum is sha"),
+            ("<checksum", "<xchecksum", "</checksum>"),
+            ("href=\"Packages/socat.rpm\"", "", "the location \"\""),
+            ("<name>socat", "<name>../so", "the name \"../socat\""),
+            ("flags=\"LT\"", "flags=\"XX\"", "old has the flags"),
+            ("name=\"netcat\"", "name=\"a&#10;b\"", "line break"),
+        ] {
+            let text =
+                TEXT.replacen(from, to, 1).replace("../so</name>", "../socat</name>").replace("../socat", "../socat");
+            let error = read(text.as_bytes(), RepoId(0), |_| true).unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+        }
+    }
+}
