@@ -1,6 +1,6 @@
 //! How indexes and members of packages are compressed. Told by their first bytes: names lie, and are not at hand everywhere.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write as _};
 
 /// Most memory that unpacking xz may take, in KiB: `xz -9` needs 65 MiB.
 const XZ_MEMORY_KIB: u32 = 128 * 1024;
@@ -29,21 +29,25 @@ pub fn all_unpacked(packed: &[u8], limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// A text as gzip, without name and time: what every reader of either family knows.
+pub fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::GzBuilder::new().mtime(0).write(Vec::new(), flate2::Compression::best());
+    // A Vec takes whatever is written to it.
+    let _ = encoder.write_all(text);
+    encoder.finish().unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
     use super::*;
 
     #[test]
     fn each_compression_is_known_by_its_first_bytes_and_bounded() {
         let text = "Package: socat\n".repeat(1000);
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-        gzip.write_all(text.as_bytes()).unwrap();
         let mut xz = lzma_rust2::XzWriter::new(Vec::new(), lzma_rust2::XzOptions::with_preset(6)).unwrap();
         xz.write_all(text.as_bytes()).unwrap();
         for packed in [
-            gzip.finish().unwrap(),
+            gzip(text.as_bytes()),
             xz.finish().unwrap(),
             zstd::encode_all(text.as_bytes(), 3).unwrap(),
             text.clone().into_bytes(),

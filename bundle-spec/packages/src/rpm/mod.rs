@@ -1,10 +1,14 @@
 //! Red Hat's family: repositories, packages, versions and relations.
 
 pub mod dependency;
+pub mod file;
 pub mod filelists;
+pub mod header;
 pub mod mirrors;
 pub mod primary;
+pub mod publish;
 pub mod repomd;
+pub mod tag;
 pub mod version;
 mod xml;
 

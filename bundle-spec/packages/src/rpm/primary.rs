@@ -180,11 +180,8 @@ impl Entry {
         }
         let digest = self.digest.ok_or_else(|| format!("package {name} has no checksum"))?;
         let mut provides = self.provides;
-        let own = |provide: &Provide| {
-            provide.name == self.name
-                && matches!(&provide.version, Some((Comparison::Equal, version)) if *version == self.version)
-        };
-        provides.retain(|provide| !own(provide));
+        let own = Some((Comparison::Equal, self.version.clone()));
+        provides.retain(|provide| provide.name != self.name || provide.version != own);
         Ok(Some(Package {
             name: self.name,
             version: self.version,

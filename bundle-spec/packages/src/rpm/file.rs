@@ -1,0 +1,238 @@
+//! An .rpm: who signed it, and what it says of itself. All but its payload is read.
+
+use std::io::Read;
+
+use base64::Engine as _;
+use kubexm_spec::Digest;
+
+use super::dependency::{Kind, Lines};
+use super::header::{Header, HeaderError, Limits, malformed, taken};
+use super::tag;
+use super::version::Evr;
+use crate::model::{Comparison, Deferred, MultiArch, Package, Provide, RepoId};
+
+/// Of the lead, which all but its magic is history.
+const LEAD: usize = 96;
+const LEAD_MAGIC: [u8; 4] = [0xed, 0xab, 0xee, 0xdb];
+const SIGNATURES: Limits = Limits { entries: 64, data: 16 * 1024 * 1024, region: tag::signature::REGION };
+/// The largest packages (firmware, documentation in many languages) have headers of some 20 MiB.
+const MAIN: Limits = Limits { entries: 4096, data: 64 * 1024 * 1024, region: tag::REGION };
+/// sha256 among the algorithms of OpenPGP.
+const SHA256: u64 = 8;
+
+/// What a signature is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Covers {
+    /// The main header, which says the digest of the payload: [`Rpm::payload`] must hold, too.
+    Header,
+    /// Main header and payload: all that older rpms have (EL7).
+    HeaderAndPayload,
+}
+
+/// An OpenPGP signature packet and what it is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// What was signed.
+    pub covers: Covers,
+    /// The packet, binary.
+    pub packet: Vec<u8>,
+}
+
+/// An .rpm without its payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rpm {
+    /// What stands in its signature header.
+    pub signatures: Vec<Signature>,
+    /// What it says of itself. [`Header::bytes`] are what [`Covers::Header`] covers.
+    pub main: Header,
+    /// Where the main header begins and where it ends, in bytes of the file; there the payload begins.
+    pub range: (u64, u64),
+}
+
+impl Rpm {
+    /// Reads up to where the payload begins. The main header is held against the sha256 that stands beside its signatures.
+    pub fn read(reader: &mut impl Read) -> Result<Self, HeaderError> {
+        let lead = taken(reader, LEAD)?;
+        if lead[..4] != LEAD_MAGIC {
+            return Err(malformed("it does not begin as one"));
+        }
+        let signature = Header::read(reader, SIGNATURES)?;
+        let padding = signature.bytes().len().wrapping_neg() % 8;
+        taken(reader, padding)?;
+        let main = Header::read(reader, MAIN)?;
+        let start = (LEAD + signature.bytes().len() + padding) as u64;
+        let range = (start, start + main.bytes().len() as u64);
+        if let Some(told) = signature.text(tag::signature::SHA256) {
+            let found = Digest::of(main.bytes());
+            if told != found.hex() {
+                return Err(malformed(format!("its header should have the sha256 {told} and has {}", found.hex())));
+            }
+        }
+        Ok(Self { signatures: signatures(&signature)?, main, range })
+    }
+
+    /// The digest that its payload must have; none in packages of before rpm 4.14.
+    pub fn payload(&self) -> Option<Digest> {
+        if self.main.number(tag::PAYLOADDIGESTALGO) != Some(SHA256) {
+            return None;
+        }
+        Digest::from_hex(&self.main.text(tag::PAYLOADDIGEST)?).ok()
+    }
+
+    /// Epoch, version and release.
+    pub fn version(&self) -> String {
+        let epoch = self.main.number(tag::EPOCH).unwrap_or(0).to_string();
+        let text = |tag| self.main.text(tag).unwrap_or_default();
+        Evr::written(&epoch, &text(tag::VERSION), Some(&text(tag::RELEASE)))
+    }
+
+    /// `src` for a source package.
+    pub fn arch(&self) -> String {
+        let source = self.main.number(tag::SOURCEPACKAGE).is_some() || self.main.text(tag::SOURCERPM).is_none();
+        if source { "src".to_owned() } else { self.main.text(tag::ARCH).unwrap_or_default().into_owned() }
+    }
+
+    /// What it is and needs, as an index would say it, with all of its files.
+    pub fn package(&self, repo: RepoId, location: &str, size: u64, digest: Digest) -> Result<Package, HeaderError> {
+        let name = self.main.text(tag::NAME).unwrap_or_default();
+        let strange = |text: &str| text.is_empty() || text.contains(['/', '\t', '\n', '\0']);
+        let (version, arch) = (self.version(), self.arch());
+        if strange(&name) || strange(&version) || strange(&arch) {
+            return Err(malformed(format!("it calls itself {name:?} {version:?} {arch:?}")));
+        }
+        let mut provides = self.dependencies(tag::PROVIDES)?;
+        let own = Some((Comparison::Equal, version.as_str().into()));
+        provides.retain(|provide| *provide.name != *name || provide.version != own);
+        let mut lines = Lines::default();
+        for (kind, tags) in
+            [(Kind::Requires, tag::REQUIRES), (Kind::Conflicts, tag::CONFLICTS), (Kind::Obsoletes, tag::OBSOLETES)]
+        {
+            for dependency in self.dependencies(tags)? {
+                let version = dependency.version.as_ref().map(|(comparison, version)| (*comparison, &**version));
+                lines.push(kind, &dependency.name, version);
+            }
+        }
+        Ok(Package {
+            name: name.into(),
+            arch: arch.into(),
+            repo,
+            location: location.into(),
+            size,
+            digest,
+            installed_size: self.installed_size(),
+            provides,
+            files: self.files()?.into_iter().map(|file| file.path.into()).collect(),
+            multi_arch: MultiArch::No,
+            module: self.module(),
+            essential: false,
+            priority: 3,
+            relations: Deferred::Rpm(lines.finish()),
+            version: version.into(),
+        })
+    }
+
+    /// Size of its files, in bytes.
+    pub fn installed_size(&self) -> u64 {
+        self.main.number(tag::LONGSIZE).or_else(|| self.main.number(tag::SIZE)).unwrap_or(0)
+    }
+
+    /// Name and stream of the module it was built for.
+    pub fn module(&self) -> Option<Box<str>> {
+        let label = self.main.text(tag::MODULARITYLABEL)?;
+        let mut parts = label.split(':');
+        Some(format!("{}:{}", parts.next()?, parts.next()?).into())
+    }
+
+    /// Names and versions of one kind of dependency, in their order.
+    pub(super) fn dependencies(&self, [names, flags, versions]: [u32; 3]) -> Result<Vec<Provide>, HeaderError> {
+        let (flags, versions) = (self.main.numbers(flags), self.main.texts(versions));
+        let mut found = Vec::new();
+        for (place, name) in self.main.texts(names).into_iter().enumerate() {
+            if name.contains(['\t', '\n']) {
+                return Err(malformed(format!("a dependency has a line break or a tab: {name:?}")));
+            }
+            let version = versions.get(place).filter(|version| !version.is_empty());
+            let version = match (comparison(flags.get(place).copied().unwrap_or(0)), version) {
+                (Some(comparison), Some(version)) => {
+                    let evr = Evr::parse(version);
+                    Some((comparison, Evr::written(evr.epoch, evr.version, evr.release).into()))
+                }
+                _ => None,
+            };
+            found.push(Provide { name: name.into(), version });
+        }
+        Ok(found)
+    }
+
+    /// Its files, in their order.
+    pub(super) fn files(&self) -> Result<Vec<File>, HeaderError> {
+        let (modes, flags) = (self.main.numbers(tag::FILEMODES), self.main.numbers(tag::FILEFLAGS));
+        let kind = |place: usize| {
+            let is_folder = modes.get(place).is_some_and(|mode| mode & 0o170_000 == 0o040_000);
+            let is_ghost = flags.get(place).is_some_and(|flags| flags & 64 != 0);
+            if is_folder {
+                FileKind::Folder
+            } else if is_ghost {
+                FileKind::Ghost
+            } else {
+                FileKind::File
+            }
+        };
+        let names = self.main.texts(tag::BASENAMES);
+        if names.is_empty() {
+            let whole = self.main.texts(tag::OLDFILENAMES).into_iter().enumerate();
+            return Ok(whole.map(|(place, path)| File { path: path.into_owned(), kind: kind(place) }).collect());
+        }
+        let (folders, places) = (self.main.texts(tag::DIRNAMES), self.main.numbers(tag::DIRINDEXES));
+        let mut files = Vec::new();
+        for (place, name) in names.iter().enumerate() {
+            let folder = places.get(place).and_then(|folder| folders.get(usize::try_from(*folder).ok()?));
+            let folder = folder.ok_or_else(|| malformed(format!("file {name:?} is in no folder")))?;
+            files.push(File { path: format!("{folder}{name}"), kind: kind(place) });
+        }
+        Ok(files)
+    }
+}
+
+/// A file of a package.
+pub(super) struct File {
+    pub path: String,
+    pub kind: FileKind,
+}
+
+/// What an index tells of files.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum FileKind {
+    File,
+    Folder,
+    /// Belongs to the package and is not in it.
+    Ghost,
+}
+
+fn signatures(header: &Header) -> Result<Vec<Signature>, HeaderError> {
+    use tag::signature::{DSA, GPG, OPENPGP, PGP, RSA};
+    let mut found = Vec::new();
+    for text in header.texts(OPENPGP) {
+        let packet = base64::engine::general_purpose::STANDARD.decode(text.as_bytes());
+        let packet = packet.map_err(|e| malformed(format!("a signature is no base64: {e}")))?;
+        found.push(Signature { covers: Covers::Header, packet });
+    }
+    for (tag, covers) in
+        [(RSA, Covers::Header), (DSA, Covers::Header), (PGP, Covers::HeaderAndPayload), (GPG, Covers::HeaderAndPayload)]
+    {
+        found.extend(header.binary(tag).map(|packet| Signature { covers, packet: packet.to_owned() }));
+    }
+    Ok(found)
+}
+
+/// `RPMSENSE_LESS`, `_GREATER` and `_EQUAL`.
+const fn comparison(flags: u64) -> Option<Comparison> {
+    match flags & 0b1110 {
+        0b0010 => Some(Comparison::Less),
+        0b1010 => Some(Comparison::LessOrEqual),
+        0b1000 => Some(Comparison::Equal),
+        0b1100 => Some(Comparison::GreaterOrEqual),
+        0b0100 => Some(Comparison::Greater),
+        _ => None,
+    }
+}
