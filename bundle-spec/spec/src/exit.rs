@@ -52,6 +52,8 @@ pub enum ExitCode {
     Disk = 44,
     /// `zone check`: something that is needed can be had nowhere.
     NoSource = 45,
+    /// Nothing may be asked (`--offline`), and the cache lacks something that is needed.
+    NotCached = 46,
     /// A host cannot be reached.
     HostUnreachable = 50,
     /// A host refuses our key, or shows a key of its own that we do not know.
@@ -78,7 +80,7 @@ pub enum ExitCode {
 
 impl ExitCode {
     /// Every code, in order.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::Ok,
         Self::Differs,
         Self::Usage,
@@ -103,6 +105,7 @@ impl ExitCode {
         Self::OriginDenied,
         Self::Disk,
         Self::NoSource,
+        Self::NotCached,
         Self::HostUnreachable,
         Self::HostDenied,
         Self::HostNoSudo,
@@ -148,6 +151,7 @@ impl ExitCode {
             Self::OriginDenied => "an origin wants other credentials",
             Self::Disk => "this machine's disk is full or fails",
             Self::NoSource => "something that is needed can be had nowhere",
+            Self::NotCached => "offline, and the cache lacks something",
             Self::HostUnreachable => "a host cannot be reached",
             Self::HostDenied => "a host's key or ours is refused",
             Self::HostNoSudo => "the user cannot become root on a host",

@@ -5,6 +5,7 @@
 pub mod artifact;
 pub mod built;
 pub mod cluster;
+mod count;
 pub mod depot;
 pub mod digest;
 pub mod event;
@@ -22,6 +23,7 @@ pub mod yaml;
 
 pub use artifact::{ArtifactKey, ClusterImage, Kind, Program, Trust};
 pub use cluster::Cluster;
+pub use count::{counted, counted_of};
 pub use digest::Digest;
 pub use exit::ExitCode;
 pub use family::Family;

@@ -35,9 +35,7 @@ impl Reference {
             Some(_) => ("docker.io", short.to_owned()),
             None => ("docker.io", format!("library/{short}")),
         };
-        // Docker Hub has two names, and short names of its `library`.
-        let host = if host == "index.docker.io" { "docker.io" } else { host };
-        let path = if host == "docker.io" && !path.contains('/') { format!("library/{path}") } else { path };
+        let (host, path) = hub(host, path);
         if !is_host(host) || path.len() > 255 || !path.split('/').all(is_part) {
             return None;
         }
@@ -60,6 +58,15 @@ impl std::fmt::Display for Reference {
             Some(digest) => write!(f, "@{digest}"),
             None => Ok(()),
         }
+    }
+}
+
+/// Docker Hub has three names, and short names of its `library`: host and path as nodes write them.
+pub(crate) fn hub(host: &str, path: String) -> (&str, String) {
+    match host {
+        "docker.io" | "index.docker.io" | "registry-1.docker.io" if path.contains('/') => ("docker.io", path),
+        "docker.io" | "index.docker.io" | "registry-1.docker.io" => ("docker.io", format!("library/{path}")),
+        _ => (host, path),
     }
 }
 
@@ -101,6 +108,7 @@ mod tests {
         for (short, name) in [
             ("busybox:1", "docker.io/library/busybox:1"),
             ("index.docker.io/busybox:1", "docker.io/library/busybox:1"),
+            ("registry-1.docker.io/calico/node:v3", "docker.io/calico/node:v3"),
             ("docker.io/busybox", "docker.io/library/busybox"),
             ("calico/node:v3", "docker.io/calico/node:v3"),
             ("localhost/x:1", "localhost/x:1"),

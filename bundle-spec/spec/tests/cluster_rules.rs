@@ -4,7 +4,8 @@
 
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{
-    AddonSource, Cluster, EtcdKind, InternalKind, LoadBalancerMode, NetworkPlugin, ProblemKind, Problems, parse,
+    AddonSource, Cluster, EtcdKind, ExtraFile, InternalKind, LoadBalancerMode, NetworkPlugin, ProblemKind, Problems,
+    parse,
 };
 
 fn file(spec: &str) -> String {
@@ -232,12 +233,45 @@ fn secrets_are_refused_wherever_a_bundle_would_carry_them_and_never_shown() {
         "  etcd: {type: external, externalConfig: {endpoints: [\"http://me:hunter2@10.0.0.5:2379\"]}}\n",
         "  addons: [{name: a, type: helm, source: {repo: \"https://me:hunter2@a.test\", chart: a, version: \"1\"}}]\n",
         "  bundle: {extraCharts: [{name: a, source: {oci: \"oci://me:hunter2@a.test/b\", version: \"1\"}}]}\n",
+        "  bundle: {extraFiles: [{url: \"https://a.test/f?raw=1&private_token=hunter2\", sha256: HEX}]}\n",
+        "  bundle: {extraFiles: [{url: \"https://a.test/f?X-Amz-Signature=hunter2#x\", sha256: HEX}]}\n",
+        "  bundle: {extraFiles: [{url: \"https://a.test/f?AWSAccessKeyId=hunter2\", sha256: HEX}]}\n",
+        "  addons: [{name: a, type: yaml, source: {url: \"https://a.test/f?sv=1&sig=hunter2\", sha256: HEX}}]\n",
     ] {
+        let spec = &spec.replace("HEX", &"ab".repeat(32));
         let problems = refused(spec);
         assert_eq!(problems.exit_code(), ExitCode::InlineSecret, "{spec}{problems}");
         assert!(!problems.to_string().contains("hunter2"), "{problems}");
         assert_eq!(problems.0.iter().filter(|p| p.kind == ProblemKind::InlineSecret).count(), 1, "{spec}{problems}");
     }
+}
+
+#[test]
+fn a_query_that_lets_nobody_in_may_stand_in_an_address() {
+    for query in ["raw=true", "version=1.2&os=linux", "monkey=1", "x"] {
+        let url = format!("https://a.test/f?{query}");
+        let hex = "ab".repeat(32);
+        let files =
+            cluster(&format!("  bundle: {{extraFiles: [{{url: \"{url}\", sha256: {hex}}}]}}\n")).bundle.extra_files;
+        assert!(matches!(&files[0], ExtraFile::Url { url: read, .. } if *read == url), "{files:?}");
+    }
+}
+
+#[test]
+fn an_image_of_docker_hub_has_one_name_whichever_of_its_hosts_it_is_written_with() {
+    for name in
+        ["busybox:1", "docker.io/busybox:1", "index.docker.io/library/busybox:1", "registry-1.docker.io/busybox:1"]
+    {
+        let images = cluster(&format!("  bundle: {{extraImages: [{{name: \"{name}\"}}]}}\n")).bundle.extra_images;
+        assert_eq!(images[0].name, "docker.io/library/busybox:1", "{name}");
+    }
+}
+
+#[test]
+fn a_source_that_is_a_name_alone_says_how_the_catalogue_is_named() {
+    let problems = refused("  addons: [{name: a, type: helm, source: metrics-server}]\n");
+    let text = problems.to_string();
+    assert!(text.contains("{catalogue: metrics-server}") && text.contains("spec.addons[0].source"), "{text}");
 }
 
 #[test]

@@ -79,7 +79,7 @@ pub enum TransportError {
     },
     /// The image is not made for the platform.
     #[error(
-        "image {reference} has nothing for {platform}; it has {found}; drop the platform from spec.hosts or choose another image"
+        "image {reference} has nothing for {platform}; it has {found}; drop the platform from spec.bundle.platforms (and hosts of it from spec.hosts), or choose another image"
     )]
     NoPlatform {
         /// The reference, with the registry that was asked.
@@ -185,7 +185,8 @@ impl TransportError {
             | Self::NoRanges { .. }
             | Self::NotHeld { .. }
             | Self::Changed { .. } => ExitCode::OriginMismatch,
-            Self::Missing { .. } | Self::NoPlatform { .. } | Self::NotCached { .. } => ExitCode::OriginMissing,
+            Self::Missing { .. } | Self::NoPlatform { .. } => ExitCode::OriginMissing,
+            Self::NotCached { .. } => ExitCode::NotCached,
             Self::Denied { .. } => ExitCode::OriginDenied,
             Self::Setting { .. } => ExitCode::Config,
             Self::DiskFull { .. } | Self::Disk { .. } | Self::Unreadable { .. } => ExitCode::Disk,

@@ -150,17 +150,21 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Notes a login in an address (`https://user:password@host/…`): addresses stand in lock, manifest and logs.
-    /// Whether there was one.
+    /// Notes a login in an address (`https://user:password@host/…`, `…?token=…`): addresses stand in lock, manifest and
+    /// logs. Whether there was one.
     pub fn holds_login(&self) -> bool {
         let Data::Scalar { text, .. } = &self.node.data else { return false };
         let address = text.split_once("://").map_or(text.as_str(), |(_, rest)| rest);
-        let found = address.split(['/', '?', '#']).next().is_some_and(|host| host.contains('@'));
-        if found {
-            let hint = "use an origin that is open, or fetch it yourself and give its path";
-            self.fail(ProblemKind::InlineSecret, "a login stands in an address that travels in the bundle", hint);
-        }
-        found
+        let what = if address.split(['/', '?', '#']).next().is_some_and(|host| host.contains('@')) {
+            "a login stands".to_owned()
+        } else if let Some(name) = secret_parameter(address) {
+            format!("what looks like a key ({name}=…) stands")
+        } else {
+            return false;
+        };
+        let hint = "use an origin that is open, or fetch it yourself and give its path";
+        self.fail(ProblemKind::InlineSecret, format!("{what} in an address that travels in the bundle"), hint);
+        true
     }
 
     /// A whole number within bounds.
@@ -355,4 +359,34 @@ fn number(text: &str) -> Option<serde_json::Number> {
         return Some(whole.into());
     }
     text.parse().ok().filter(|n: &f64| n.is_finite()).and_then(serde_json::Number::from_f64)
+}
+
+/// Words of names of parameters whose values let somebody in: tokens, keys, and the signatures of signed addresses (S3, Azure,
+/// Google).
+const SECRET_WORDS: [&str; 13] = [
+    "accesskey",
+    "accesskeyid",
+    "apikey",
+    "auth",
+    "credential",
+    "jwt",
+    "key",
+    "password",
+    "passwd",
+    "secret",
+    "sig",
+    "signature",
+    "token",
+];
+
+/// The first parameter of an address's query that is named like a secret.
+fn secret_parameter(address: &str) -> Option<&str> {
+    let query = address.split_once('?')?.1.split('#').next()?;
+    query.split(['&', ';']).filter_map(|pair| Some(pair.split_once('=')?.0)).find(|name| {
+        let name = name.to_ascii_lowercase();
+        name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| {
+            SECRET_WORDS.contains(&word) || word.strip_prefix("aws").is_some_and(|word| SECRET_WORDS.contains(&word))
+        }) || name.ends_with("token")
+            || name.ends_with("password")
+    })
 }

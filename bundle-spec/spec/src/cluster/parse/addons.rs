@@ -147,6 +147,12 @@ const WAYS: [(&str, &[&str]); 5] = [
 ];
 
 fn source(at: &At<'_>, kind: Option<AddonKind>) -> Option<AddonSource> {
+    // A name alone may be the catalogue's, or a path, or a chart's: what was meant is not guessed.
+    if let Some(name) = at.text_quiet().filter(|text| values::label(text).is_ok()) {
+        let hint = format!("{{catalogue: {name}}} is the catalogue's own; else {{repo, chart, version}}, {{path}} …");
+        at.fail(ProblemKind::WrongType, format!("{name:?} says not where it is from"), hint);
+        return None;
+    }
     let map = at.mapping(&SOURCE)?;
     let ways: Vec<_> = WAYS.iter().filter(|(way, _)| map.get(way).is_some()).collect();
     let [(way, with)] = ways.as_slice() else {

@@ -87,7 +87,8 @@ pub(super) fn folder(text: &str) -> Result<String, String> {
     }
 }
 
-/// A full image reference; short names are completed as docker does (`busybox:1` → `docker.io/library/busybox:1`).
+/// A full image reference; short names and the other names of Docker Hub are completed as docker does (`busybox:1`,
+/// `index.docker.io/busybox:1` → `docker.io/library/busybox:1`).
 pub(super) fn image(text: &str) -> Result<String, String> {
     let bad = || not_a(text, "an image with tag or digest, like docker.io/library/busybox:1");
     let (name, digest) = text.split_once('@').map_or((text, None), |(name, digest)| (name, Some(digest)));
@@ -111,6 +112,7 @@ pub(super) fn image(text: &str) -> Result<String, String> {
     if !host_good || !path.split('/').all(part) {
         return Err(bad());
     }
+    let (host, path) = crate::reference::hub(host, path);
     Ok(format!("{host}/{path}{}", &text[repository.len()..]))
 }
 
