@@ -1,0 +1,171 @@
+//! The site's own key, and what it signs: the metadata of our repositories.
+//!
+//! RSA, since old package managers know nothing else, and SHA-256. RSA signatures of the same text at the same time are the same bytes.
+
+use pgp::composed::{
+    ArmorOptions, Deserializable as _, DetachedSignature, KeyType, SecretKeyParamsBuilder, SignedSecretKey,
+};
+use pgp::crypto::hash::HashAlgorithm;
+use pgp::packet::{Signature, SignatureConfig, SignatureType, Subpacket, SubpacketData};
+use pgp::ser::Serialize as _;
+use pgp::types::{KeyDetails as _, KeyVersion, Password, SigningKey, Timestamp};
+
+use super::{armor, cleartext};
+
+/// Why something cannot be signed.
+#[derive(Debug, thiserror::Error)]
+pub enum SignError {
+    /// What should be a secret key is something else.
+    #[error("it is no OpenPGP secret key: {why}; export one with gpg --export-secret-keys --armor FINGERPRINT")]
+    NotAKey {
+        /// What the reader says.
+        why: String,
+    },
+    /// There are several keys, and nothing says which is meant.
+    #[error("it holds {0} secret keys; export the one that is to sign")]
+    SeveralKeys(usize),
+    /// No part of the key may sign.
+    #[error("the key {0} is not one that signs content, or only its public part is here")]
+    NotForSigning(String),
+    /// The key is locked with another password, or with one at all.
+    #[error("the key {0} cannot be unlocked with this password")]
+    Locked(String),
+    /// The key cannot be made or cannot sign.
+    #[error("OpenPGP: {0}")]
+    OpenPgp(String),
+}
+
+impl SignError {
+    /// The exit code of a program that ends with it.
+    pub const fn exit_code(&self) -> kubexm_spec::ExitCode {
+        match self {
+            Self::OpenPgp(_) => kubexm_spec::ExitCode::Internal,
+            _ => kubexm_spec::ExitCode::Config,
+        }
+    }
+}
+
+/// A secret key that signs repositories. It has no `Debug`, and its memory is wiped when it is dropped.
+pub struct SiteKey {
+    key: SignedSecretKey,
+    password: Password,
+    /// The place of the subkey that signs; none: the primary does.
+    subkey: Option<usize>,
+}
+
+impl SiteKey {
+    /// Makes a key that only signs, of so many bits (4096), that never expires. `made` is in seconds of Unix time. Takes
+    /// seconds, and entropy of the system.
+    pub fn generate(owner: &str, bits: u32, made: i64) -> Result<Self, SignError> {
+        let failed = |error: &dyn std::fmt::Display| SignError::OpenPgp(error.to_string());
+        let mut params = SecretKeyParamsBuilder::default();
+        params
+            .key_type(KeyType::Rsa(bits))
+            .can_certify(true)
+            .can_sign(true)
+            .primary_user_id(owner.to_owned())
+            .created_at(timestamp(made)?);
+        let params = params.build().map_err(|error| failed(&error))?;
+        let key = params.generate(rand::rngs::OsRng).map_err(|error| failed(&error))?;
+        Ok(Self { key, password: Password::empty(), subkey: None })
+    }
+
+    /// Reads a secret key: ASCII-armored or binary, locked with a password or not.
+    pub fn read(bytes: &[u8], password: Option<&str>) -> Result<Self, SignError> {
+        let not = |why: String| SignError::NotAKey { why };
+        let mut keys = Vec::new();
+        for packets in armor::packets(bytes, armor::PRIVATE_KEY).map_err(not)? {
+            for key in SignedSecretKey::from_bytes_many(&packets[..]).map_err(|error| not(error.to_string()))? {
+                keys.push(key.map_err(|error| not(error.to_string()))?);
+            }
+        }
+        let count = keys.len();
+        let (Some(key), true) = (keys.pop(), count <= 1) else {
+            return Err(if count == 0 { not("there is none in it".to_owned()) } else { SignError::SeveralKeys(count) });
+        };
+        let password = password.map_or_else(Password::empty, Password::from);
+        let mut site = Self { key, password, subkey: None };
+        let signs = |signatures: &[Signature]| signatures.iter().any(|signature| signature.key_flags().sign());
+        // A subkey that signs is there because the primary key should not be used for it.
+        site.subkey = site.key.secret_subkeys.iter().position(|subkey| signs(&subkey.signatures));
+        let primary = site.key.details.users.iter().any(|user| signs(&user.signatures));
+        let fingerprint = site.fingerprint();
+        if site.subkey.is_none() && !primary {
+            return Err(SignError::NotForSigning(fingerprint));
+        }
+        // Tried at once: a wrong password is found before anything is written.
+        site.detached(b"", 0).map_err(|_| SignError::Locked(fingerprint))?;
+        Ok(site)
+    }
+
+    /// Of the primary key: 40 upper-case hex digits.
+    pub fn fingerprint(&self) -> String {
+        self.key.fingerprint().to_string().to_uppercase()
+    }
+
+    /// The secret key, ASCII-armored, as it was read or made: without a password where it has none.
+    pub fn secret(&self) -> Result<zeroize::Zeroizing<String>, SignError> {
+        let text = self.key.to_armored_string(ArmorOptions::default());
+        text.map(zeroize::Zeroizing::new).map_err(|error| SignError::OpenPgp(error.to_string()))
+    }
+
+    /// The certificate, ASCII-armored: for `signed-by=` of apt 1.4 and later, and for `rpm --import`.
+    pub fn public(&self) -> Result<String, SignError> {
+        let text = self.key.to_public_key().to_armored_string(ArmorOptions::default());
+        text.map_err(|error| SignError::OpenPgp(error.to_string()))
+    }
+
+    /// The certificate in binary: for `signed-by=` of every apt.
+    pub fn public_binary(&self) -> Result<Vec<u8>, SignError> {
+        self.key.to_public_key().to_bytes().map_err(|error| SignError::OpenPgp(error.to_string()))
+    }
+
+    /// A clear-signed document of a text (`InRelease` of `Release`), signed at a time in seconds of Unix time.
+    pub fn clearsigned(&self, text: &str, made: i64) -> Result<String, SignError> {
+        let signature = self.sign(SignatureType::Text, cleartext::canonical(text).as_bytes(), made)?;
+        Ok(cleartext::join(text, "SHA256", &armored(signature)?))
+    }
+
+    /// A detached signature of a content (`Release.gpg`, `repomd.xml.asc`), ASCII-armored, made at a time in seconds of Unix time.
+    pub fn detached(&self, content: &[u8], made: i64) -> Result<String, SignError> {
+        armored(self.sign(SignatureType::Binary, content, made)?)
+    }
+
+    fn sign(&self, typ: SignatureType, content: &[u8], made: i64) -> Result<Signature, SignError> {
+        match self.subkey.and_then(|place| self.key.secret_subkeys.get(place)) {
+            Some(subkey) => sign(&subkey.key, &self.password, typ, content, made),
+            None => sign(&self.key.primary_key, &self.password, typ, content, made),
+        }
+    }
+}
+
+fn sign(
+    key: &impl SigningKey,
+    password: &Password,
+    typ: SignatureType,
+    content: &[u8],
+    made: i64,
+) -> Result<Signature, SignError> {
+    let failed = |error: pgp::errors::Error| SignError::OpenPgp(error.to_string());
+    if key.version() != KeyVersion::V4 {
+        return Err(SignError::OpenPgp("keys of version 4 sign what old package managers read".to_owned()));
+    }
+    let subpacket = |data| Subpacket::regular(data).map_err(failed);
+    let mut config = SignatureConfig::v4(typ, key.algorithm(), HashAlgorithm::Sha256);
+    config.hashed_subpackets = vec![
+        subpacket(SubpacketData::SignatureCreationTime(timestamp(made)?))?,
+        subpacket(SubpacketData::IssuerFingerprint(key.fingerprint()))?,
+    ];
+    config.unhashed_subpackets = vec![subpacket(SubpacketData::IssuerKeyId(key.legacy_key_id()))?];
+    config.sign(key, password, content).map_err(failed)
+}
+
+fn armored(signature: Signature) -> Result<String, SignError> {
+    let text = DetachedSignature::new(signature).to_armored_string(ArmorOptions::default());
+    text.map_err(|error| SignError::OpenPgp(error.to_string()))
+}
+
+fn timestamp(seconds: i64) -> Result<Timestamp, SignError> {
+    let seconds = u32::try_from(seconds);
+    seconds.map(Timestamp::from_secs).map_err(|_| SignError::OpenPgp("the time is out of OpenPGP's range".to_owned()))
+}
