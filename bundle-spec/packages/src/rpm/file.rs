@@ -236,3 +236,55 @@ const fn comparison(flags: u64) -> Option<Comparison> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Requirement;
+
+    /// Built by rpm 4.18.
+    const ALPHA: &[u8] = include_bytes!("../../tests/data/alpha-2.0-3.el9.noarch.rpm");
+
+    fn alpha() -> Rpm {
+        Rpm::read(&mut &ALPHA[..]).unwrap()
+    }
+
+    #[test]
+    fn a_package_says_the_same_of_itself_as_an_index_would() {
+        let rpm = alpha();
+        // What createrepo_c 0.17 says of it.
+        assert_eq!(rpm.range, (4504, 6325));
+        let package = rpm.package(RepoId(0), "a.rpm", 6471, Digest::of(ALPHA)).unwrap();
+        assert_eq!(package.to_string(), "alpha 1:2.0-3.el9 noarch");
+        assert_eq!(package.files, ["/usr/bin/alpha".into(), "/usr/share/alpha".into(), "/usr/share/alpha/f".into()]);
+        assert_eq!(package.provides, [Provide { name: "virt".into(), version: Some((Comparison::Equal, "5".into())) }]);
+        let relations = package.relations().unwrap();
+        assert!(matches!(&relations.requires[..], [Requirement::If { .. }, Requirement::One(_)]), "{relations:?}");
+        assert_eq!(relations.obsoletes[0].version, Some((Comparison::Less, "3".into())));
+        assert_eq!(rpm.payload(), Some(Digest::of(&ALPHA[6325..])));
+        assert!(rpm.signatures.is_empty());
+    }
+
+    #[test]
+    fn a_header_with_another_byte_is_refused() {
+        for at in [4504, 4520, 5000, 6000, 6324] {
+            let mut bytes = ALPHA.to_vec();
+            bytes[at] ^= 1;
+            assert!(Rpm::read(&mut bytes.as_slice()).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_or_claims_more_than_it_has_is_refused() {
+        for end in [0, 3, 95, 96, 111, 400, 4504, 6324] {
+            assert!(Rpm::read(&mut &ALPHA[..end]).is_err(), "cut at {end}");
+        }
+        let mut bytes = ALPHA.to_vec();
+        bytes[4504 + 12] = 0x03;
+        let error = Rpm::read(&mut bytes.as_slice()).unwrap_err();
+        assert!(error.to_string().contains("ends in the middle"), "{error}");
+        bytes[4504 + 12] = 0xff;
+        let error = Rpm::read(&mut bytes.as_slice()).unwrap_err();
+        assert!(error.to_string().contains("entries and"), "{error}");
+    }
+}

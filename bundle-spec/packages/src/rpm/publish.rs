@@ -233,3 +233,43 @@ fn push(xml: &mut String, text: std::fmt::Arguments<'_>) {
     // A String takes whatever is written to it.
     let _ = xml.write_fmt(text);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compression::all_unpacked;
+    use crate::model::RepoId;
+    use crate::rpm::{filelists, primary, repomd::Repomd};
+
+    const ALPHA: &[u8] = include_bytes!("../../tests/data/alpha-2.0-3.el9.noarch.rpm");
+
+    #[test]
+    fn what_is_written_reads_back_as_the_packages_were() {
+        let rpm = Rpm::read(&mut &ALPHA[..]).unwrap();
+        let item = Item { rpm: &rpm, location: "alpha.rpm", size: 6471, digest: Digest::of(ALPHA) };
+        let written = metadata(&[item], 1_700_000_000).unwrap();
+        assert_eq!(written, metadata(&[item], 1_700_000_000).unwrap(), "the same input gave other bytes");
+        let of = |path: &str| written.iter().find(|file| file.path == path).unwrap().bytes.as_slice();
+        assert_eq!(written.last().unwrap().path, "repodata/repomd.xml");
+
+        let repomd = Repomd::read(of("repodata/repomd.xml")).unwrap();
+        assert_eq!((repomd.revision.as_str(), repomd.made()), ("1700000000", Some(1_700_000_000)));
+        let text = |kind: &str| {
+            let data = repomd.get(kind).unwrap();
+            assert_eq!(data.wanted().unwrap(), Digest::of(of(&data.location)));
+            let text = all_unpacked(of(&data.location), 100_000).unwrap();
+            assert_eq!((data.open_digest, data.open_size), (Some(Digest::of(&text)), Some(text.len() as u64)));
+            text
+        };
+        let mut read = primary::read(text("primary").as_slice(), RepoId(0), |_| true).unwrap();
+        let wanted = ["/usr/share/alpha".into(), "/usr/share/alpha/f".into()].into();
+        filelists::add(&mut read, &filelists::read(text("filelists").as_slice(), &wanted).unwrap());
+        assert_eq!(read, [rpm.package(RepoId(0), "alpha.rpm", 6471, Digest::of(ALPHA)).unwrap()]);
+        assert!(!text("other").is_empty());
+    }
+
+    #[test]
+    fn what_xml_cannot_say_is_left_out() {
+        assert_eq!(escaped("a\u{1}<b>&\"\u{1b}[0m\n\u{ffff}"), "a&lt;b&gt;&amp;&quot;[0m\n");
+    }
+}

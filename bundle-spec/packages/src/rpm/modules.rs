@@ -1,0 +1,233 @@
+//! `modules.yaml`: streams of modules, and which packages they leave to be seen
+//! (<https://github.com/fedora-modularity/libmodulemd>, modulemd 2 and modulemd-defaults 1).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use super::DocumentError;
+
+/// Of the whole, unpacked, in bytes; EL8's has some 10 MiB.
+pub const LIMIT: u64 = 128 * 1024 * 1024;
+/// Nodes of one document.
+const NODES: usize = 1_000_000;
+const NAME: &str = "modules.yaml";
+
+/// What the repositories say of modules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Modules {
+    pub(super) builds: Vec<Build>,
+    /// By module; none where repositories disagree.
+    pub(super) defaults: BTreeMap<String, Option<String>>,
+}
+
+/// One build of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Build {
+    pub(super) module: String,
+    pub(super) stream: String,
+    pub(super) version: u64,
+    pub(super) context: String,
+    pub(super) arch: String,
+    /// Streams of other modules that it needs: one of them, or any where none is listed.
+    pub(super) requires: Vec<(String, Vec<String>)>,
+    /// Its packages: `name-epoch:version-release.arch`.
+    pub(super) artifacts: Vec<String>,
+    /// Names that are not of modules any more.
+    pub(super) demodularized: BTreeSet<String>,
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    document: Option<String>,
+    version: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Modulemd {
+    data: Data,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    name: String,
+    stream: String,
+    #[serde(default)]
+    version: u64,
+    #[serde(default)]
+    context: String,
+    #[serde(default)]
+    arch: String,
+    #[serde(default)]
+    dependencies: Vec<Dependencies>,
+    #[serde(default)]
+    artifacts: Rpms,
+    #[serde(default)]
+    demodularized: Rpms,
+}
+
+#[derive(Default, Deserialize)]
+struct Dependencies {
+    #[serde(default)]
+    requires: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Rpms {
+    #[serde(default)]
+    rpms: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Defaults {
+    data: DefaultsData,
+}
+
+#[derive(Deserialize)]
+struct DefaultsData {
+    module: String,
+    stream: Option<String>,
+}
+
+impl Modules {
+    /// Reads the unpacked document.
+    pub fn read(text: &str) -> Result<Self, DocumentError> {
+        let mut modules = Self::default();
+        let mut at = 0;
+        for document in documents(text) {
+            let wrong = |why: String| DocumentError { document: NAME, why, at };
+            if !document.trim().is_empty() {
+                modules.add(document).map_err(wrong)?;
+            }
+            at += document.len() as u64;
+        }
+        Ok(modules)
+    }
+
+    fn add(&mut self, document: &str) -> Result<(), String> {
+        let kind: Kind = parse(document)?;
+        match (kind.document.as_deref(), kind.version) {
+            (Some("modulemd"), Some(2)) => {
+                let Modulemd { data } = parse(document)?;
+                let requires = data.dependencies.into_iter().flat_map(|dependencies| dependencies.requires);
+                self.builds.push(Build {
+                    module: data.name,
+                    stream: data.stream,
+                    version: data.version,
+                    context: data.context,
+                    arch: data.arch,
+                    requires: requires.collect(),
+                    artifacts: data.artifacts.rpms,
+                    demodularized: data.demodularized.rpms.into_iter().collect(),
+                });
+                Ok(())
+            }
+            (Some("modulemd-defaults"), Some(1)) => {
+                let Defaults { data } = parse(document)?;
+                if let Some(stream) = data.stream {
+                    self.set_default(data.module, Some(stream));
+                }
+                Ok(())
+            }
+            (Some(kind @ ("modulemd" | "modulemd-defaults")), version) => {
+                Err(format!("{kind} is of version {}, which is not known here", version.unwrap_or_default()))
+            }
+            // Translations, obsoletes and what else may come say nothing of what is seen.
+            _ => Ok(()),
+        }
+    }
+
+    fn set_default(&mut self, module: String, stream: Option<String>) {
+        let known = self.defaults.entry(module).or_insert_with(|| stream.clone());
+        if *known != stream {
+            *known = None;
+        }
+    }
+
+    /// Adds what another repository says.
+    pub fn merge(&mut self, other: Self) {
+        for build in other.builds {
+            if !self.builds.contains(&build) {
+                self.builds.push(build);
+            }
+        }
+        for (module, stream) in other.defaults {
+            self.set_default(module, stream);
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.builds.is_empty()
+    }
+}
+
+/// The documents of a stream. Its block texts are indented, so that `---` at the begin of a line parts documents.
+fn documents(text: &str) -> Vec<&str> {
+    let (mut documents, mut from, mut at) = (Vec::new(), 0, 0);
+    for line in text.split_inclusive('\n') {
+        if line.starts_with("---") {
+            documents.push(&text[from..at]);
+            from = at;
+        }
+        at += line.len();
+    }
+    documents.push(&text[from..]);
+    documents
+}
+
+fn parse<'de, T: Deserialize<'de>>(document: &'de str) -> Result<T, String> {
+    let budget = serde_saphyr::budget! { max_nodes: NODES, max_events: 4 * NODES, max_documents: 2 };
+    let options = serde_saphyr::options! {
+        budget: budget,
+        with_snippet: false,
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 10_000 },
+    };
+    serde_saphyr::from_str_with_options(document, options)
+        .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_texts_as_they_are_written() {
+        let text = "---\ndocument: modulemd\nversion: 2\ndata:\n  name: perl\n  stream: 5.30\n  version: 820\n  context: ab\n  \
+                    arch: x86_64\n  description: |\n    text\n     --- no end\n  dependencies:\n  - requires:\n      platform: [el8]\n      \
+                    x: []\n  artifacts:\n    rpms:\n    - perl-4:5.30-1.x86_64\n...\n---\ndocument: modulemd-defaults\nversion: 1\n\
+                    data:\n  module: perl\n  stream: \"5.30\"\n  profiles: {'5.30': [common]}\n---\ndocument: \
+                    modulemd-translations\nversion: 1\ndata: {}\n";
+        let modules = Modules::read(text).unwrap();
+        let [build] = modules.builds.as_slice() else { panic!("{modules:?}") };
+        assert_eq!((build.stream.as_str(), build.version), ("5.30", 820));
+        assert_eq!(build.requires, [("platform".into(), vec!["el8".into()]), ("x".into(), vec![])]);
+        assert_eq!(modules.defaults["perl"].as_deref(), Some("5.30"));
+    }
+
+    #[test]
+    fn repositories_that_disagree_leave_no_default() {
+        let of = |stream| {
+            Modules::read(&format!(
+                "document: modulemd-defaults\nversion: 1\ndata: {{module: m, stream: '{stream}'}}\n"
+            ))
+        };
+        let mut modules = of("1").unwrap();
+        modules.merge(of("1").unwrap());
+        assert_eq!(modules.defaults["m"].as_deref(), Some("1"));
+        modules.merge(of("2").unwrap());
+        assert_eq!(modules.defaults["m"], None);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_and_not_left_out() {
+        for (text, why) in [
+            ("document: modulemd\nversion: 1\ndata: {name: a, stream: b}\n", "version 1"),
+            ("document: modulemd\nversion: 2\ndata: {name: a}\n", "stream"),
+            ("{", ""),
+        ] {
+            let error = Modules::read(text).unwrap_err();
+            assert!(error.why.contains(why), "{error}");
+        }
+    }
+}
