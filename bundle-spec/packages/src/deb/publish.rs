@@ -1,7 +1,6 @@
 //! A flat repository of our own: `Packages` and `Release` as texts. The same packages and date give the same bytes.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use kubexm_spec::Digest;
 
@@ -71,14 +70,6 @@ fn paragraph(text: &mut String, entry: &Entry) -> Result<(), ControlError> {
     Ok(())
 }
 
-/// A text as gzip, without name and time.
-pub fn gzip(text: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::GzBuilder::new().mtime(0).write(Vec::new(), flate2::Compression::best());
-    // A Vec takes whatever is written to it.
-    let _ = encoder.write_all(text);
-    encoder.finish().unwrap_or_default()
-}
-
 /// `Release`, to be signed: with the sha256 of each of `files`, given by name and content in any order.
 pub fn release(about: &About, files: &[(&str, &[u8])]) -> String {
     let mut architectures = about.architectures.clone();
@@ -101,6 +92,7 @@ pub fn release(about: &About, files: &[(&str, &[u8])]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compression::gzip;
     use crate::deb::index;
     use crate::deb::release::Release;
     use crate::model::RepoId;

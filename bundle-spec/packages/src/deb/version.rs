@@ -17,7 +17,7 @@ pub fn compare(one: &str, other: &str) -> Ordering {
 /// Epoch, upstream version and revision; an absent epoch is as 0, an absent revision as `0` (deb-version(7)).
 fn parts(version: &str) -> (&[u8], &[u8], &[u8]) {
     let version = version.as_bytes();
-    let colon = version.iter().position(|byte| !byte.is_ascii_digit()).filter(|at| version[*at] == b':');
+    let colon = version.iter().position(|byte| !byte.is_ascii_digit()).filter(|at| *at != 0 && version[*at] == b':');
     let (epoch, rest) = match colon {
         Some(at) => (&version[..at], &version[at + 1..]),
         None => (&[][..], version),
@@ -79,7 +79,7 @@ pub fn is_valid(version: &str) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b".+~".contains(byte);
     epoch.len() < 10
         && upstream.first().is_some_and(u8::is_ascii_digit)
-        && upstream.iter().all(|byte| plain(byte) || matches!(byte, b'-' | b':'))
+        && upstream.iter().all(|byte| plain(byte) || *byte == b'-' || (*byte == b':' && !epoch.is_empty()))
         && (!has_revision || !revision.is_empty())
         && revision.iter().all(plain)
 }
@@ -132,7 +132,7 @@ mod tests {
         for good in ["1", "1.0-1", "1:2.3-4-5", "1.0~rc1+dfsg", "1:1:1"] {
             assert!(is_valid(good), "{good}");
         }
-        for bad in ["", "a1", "1_0", "1.0-", ":1", "1 0", "1.0-1:2", "12345678901:1"] {
+        for bad in ["", "a1", "1_0", "1.0-", ":1", "1 0", "1.0-1:2", "1a:2", "12345678901:1"] {
             assert!(!is_valid(bad), "{bad}");
         }
     }
