@@ -5,12 +5,25 @@
 //! SAT solver looks at the same model; and where there is no answer its conflict is told in sentences.
 
 mod baseline;
+mod closure;
+mod depth;
+mod explain;
+mod forced;
+mod formula;
 mod pool;
+mod reasons;
+mod sat;
+mod satisfy;
+mod selection;
+mod universe;
 mod unsolvable;
+mod verify;
+mod words;
 
 use std::fmt;
 
-pub use baseline::{Baseline, Installed};
+pub use baseline::Baseline;
+pub use closure::solve;
 pub use pool::{PackageId, Pool, Repo};
 pub use unsolvable::{Reason, Unsolvable};
 
@@ -65,6 +78,11 @@ pub enum Because {
         /// In its family's words: `libwrap0 (>= 7.6-4~)`.
         wants: Box<str>,
     },
+    /// Its installed version needs something that goes with an upgrade.
+    InStep {
+        /// In its family's words: `libxtables12 (= 1.8.9-2)`.
+        wants: Box<str>,
+    },
 }
 
 /// `asked for` or `socat needs libwrap0 (>= 7.6-4~)`.
@@ -73,17 +91,7 @@ impl fmt::Display for Because {
         match self {
             Self::Root(_) => f.write_str("asked for"),
             Self::Needed { by, wants } => write!(f, "{by} needs {wants}"),
+            Self::InStep { wants } => write!(f, "its installed version needs {wants}, which is upgraded"),
         }
     }
-}
-
-/// The packages that the roots need beyond what is installed already.
-///
-/// The same input, in whatever order the pool was filled, gives the same answer. Nothing of the baseline is removed or made older.
-///
-/// # Errors
-/// Where there is no such set: why, in sentences.
-pub fn solve(pool: &Pool, roots: &[Root], baseline: &Baseline) -> Result<Closure, Unsolvable> {
-    let _ = (pool, roots, baseline);
-    Err(Unsolvable { reasons: Vec::new(), needs_files: Vec::new() })
 }

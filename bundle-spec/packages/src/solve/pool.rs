@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use kubexm_spec::Family;
 
-use crate::model::{Package, RepoId, compare};
+use crate::model::{Deferred, Package, RepoId, compare};
 
 /// One repository of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,9 +71,7 @@ impl Pool {
         for (id, package) in (0..).map(PackageId).zip(&packages) {
             provides.extend((0..).zip(&package.provides).map(|(at, provide)| (hash(&provide.name), id, at)));
             files.extend((0..).zip(&package.files).map(|(at, file)| (hash(file), id, at)));
-            if let crate::model::Deferred::Ready(relations) = &package.relations
-                && !relations.obsoletes.is_empty()
-            {
+            if makes_obsolete(&package.relations) {
                 obsoletes.push(id);
             }
         }
@@ -173,6 +171,15 @@ impl Pool {
         let start = self.packages.partition_point(|package| &*package.name < name);
         let len = self.packages[start..].partition_point(|package| &*package.name == name);
         start..start + len
+    }
+}
+
+/// Whether a package makes others obsolete, without parsing all that it says.
+fn makes_obsolete(relations: &Deferred) -> bool {
+    match relations {
+        Deferred::Ready(relations) => !relations.obsoletes.is_empty(),
+        Deferred::Rpm(lines) => lines.lines().any(|line| line.starts_with('O')),
+        Deferred::Deb { .. } => false,
     }
 }
 

@@ -1,0 +1,216 @@
+//! A set of packages that grows and is taken back, and what holds of it.
+
+use std::collections::HashMap;
+
+use super::universe::Universe;
+use super::{PackageId, satisfy};
+use crate::model::{Constraint, Requirement};
+
+/// Packages that are there, or would be.
+pub(super) struct Selection<'u> {
+    universe: &'u Universe<'u>,
+    is_in: Vec<bool>,
+    slots: HashMap<(&'u str, &'u str), PackageId>,
+    /// What members cannot stand, by the name that it is about.
+    against: HashMap<Box<str>, Vec<(PackageId, Constraint)>>,
+    /// What members make obsolete, by name.
+    obsolete: HashMap<Box<str>, Vec<(PackageId, Constraint)>>,
+    trail: Vec<Step>,
+}
+
+enum Step {
+    Added(PackageId),
+    /// An installed package that a newer version took the place of.
+    Dropped(PackageId),
+}
+
+impl<'u> Selection<'u> {
+    /// All that is installed, and nothing else.
+    pub(super) fn new(universe: &'u Universe<'u>) -> Self {
+        let mut selection = Self {
+            universe,
+            is_in: vec![false; universe.len()],
+            slots: HashMap::new(),
+            against: HashMap::new(),
+            obsolete: HashMap::new(),
+            trail: Vec::new(),
+        };
+        for id in universe.installed() {
+            selection.enter(id);
+        }
+        // Of several versions of one name the newest is what an upgrade takes the place of.
+        for id in universe.installed() {
+            if let Some(newest) = universe.installed_as(&universe.package(id).name) {
+                selection.slots.insert(universe.slot(newest), newest);
+            }
+        }
+        selection
+    }
+
+    pub(super) fn contains(&self, id: PackageId) -> bool {
+        self.is_in[id.index()]
+    }
+
+    /// Members, by id.
+    pub(super) fn members(&self) -> impl Iterator<Item = PackageId> {
+        (0..).zip(&self.is_in).filter(|(_, is_in)| **is_in).map(|(id, _)| PackageId(id))
+    }
+
+    /// Members that were not installed before.
+    pub(super) fn new_members(&self) -> Vec<PackageId> {
+        self.members().take_while(|id| !self.universe.is_installed(*id)).collect()
+    }
+
+    /// Where the trail stands, for [`Self::back_to`].
+    pub(super) fn mark(&self) -> usize {
+        self.trail.len()
+    }
+
+    /// Adds a package that [`Self::stands_against`] has no word against; an installed version of it goes.
+    pub(super) fn add(&mut self, id: PackageId) {
+        if self.contains(id) {
+            return;
+        }
+        if let Some(&old) = self.slots.get(&self.universe.slot(id)) {
+            self.leave(old);
+            self.trail.push(Step::Dropped(old));
+        }
+        self.enter(id);
+        self.trail.push(Step::Added(id));
+    }
+
+    /// Takes back all that came after a mark.
+    pub(super) fn back_to(&mut self, mark: usize) {
+        while self.trail.len() > mark {
+            match self.trail.pop() {
+                Some(Step::Added(id)) => self.leave(id),
+                Some(Step::Dropped(id)) => self.enter(id),
+                None => {}
+            }
+        }
+    }
+
+    fn enter(&mut self, id: PackageId) {
+        self.is_in[id.index()] = true;
+        self.slots.insert(self.universe.slot(id), id);
+        let Some(relations) = self.universe.relations(id) else { return };
+        for conflict in &relations.conflicts {
+            // What is about more than one name is for the verifier to see.
+            if let Requirement::One(one) = conflict {
+                self.against.entry(one.name.clone()).or_default().push((id, one.clone()));
+            }
+        }
+        for one in &relations.obsoletes {
+            self.obsolete.entry(one.name.clone()).or_default().push((id, one.clone()));
+        }
+    }
+
+    fn leave(&mut self, id: PackageId) {
+        self.is_in[id.index()] = false;
+        let slot = self.universe.slot(id);
+        if self.slots.get(&slot) == Some(&id) {
+            self.slots.remove(&slot);
+        }
+        let Some(relations) = self.universe.relations(id) else { return };
+        for conflict in &relations.conflicts {
+            if let Requirement::One(one) = conflict
+                && let Some(all) = self.against.get_mut(&one.name)
+            {
+                all.retain(|(by, _)| *by != id);
+            }
+        }
+        for one in &relations.obsoletes {
+            if let Some(all) = self.obsolete.get_mut(&one.name) {
+                all.retain(|(by, _)| *by != id);
+            }
+        }
+    }
+
+    /// Whether it holds of the members.
+    pub(super) fn holds(&self, wanted: &Requirement) -> bool {
+        self.holds_without(wanted, None)
+    }
+
+    /// Whether it holds of the other members.
+    pub(super) fn holds_but_for(&self, wanted: &Requirement, one: PackageId) -> bool {
+        self.holds_without(wanted, Some(one))
+    }
+
+    fn holds_without(&self, wanted: &Requirement, except: Option<PackageId>) -> bool {
+        use Requirement::{All, Any, If, One, Unless, With, Without};
+        let inner = |one: &Requirement| self.holds_without(one, except);
+        let counts = |id: &PackageId| self.contains(*id) && Some(*id) != except;
+        match wanted {
+            One(one) => self.universe.satisfying(one).iter().any(counts),
+            All(all) => all.iter().all(inner),
+            Any(all) => all.iter().any(inner),
+            If { condition, then, otherwise } => {
+                if inner(condition) {
+                    inner(then)
+                } else {
+                    otherwise.as_ref().is_none_or(|one| inner(one))
+                }
+            }
+            Unless { condition, then, otherwise } => {
+                if inner(condition) {
+                    otherwise.as_ref().is_some_and(|one| inner(one))
+                } else {
+                    inner(then)
+                }
+            }
+            With(_) | Without(..) => self.universe.single(wanted).is_some_and(|all| all.iter().any(counts)),
+        }
+    }
+
+    /// The first member that this package could not be with: it has its slot (and is no older installed version of it), one of
+    /// them cannot stand the other, or makes it obsolete.
+    pub(super) fn stands_against(&self, id: PackageId) -> Option<PackageId> {
+        let universe = self.universe;
+        let old = self.slots.get(&universe.slot(id)).copied();
+        if let Some(old) = old
+            && old != id
+            && !(universe.is_installed(old) && universe.may_be_chosen(id) && !universe.is_installed(id))
+        {
+            return Some(old);
+        }
+        let counts = |other: &PackageId| *other != id && Some(*other) != old && self.contains(*other);
+        let relations = universe.relations(id)?;
+        for conflict in &relations.conflicts {
+            let found = match conflict {
+                Requirement::One(one) => universe.satisfying(one).into_iter().find(counts),
+                other if self.holds_without(other, Some(id)) => Some(id),
+                _ => None,
+            };
+            if found.is_some() {
+                return found;
+            }
+        }
+        let (family, package) = (universe.family(), universe.package(id));
+        for obsolete in &relations.obsoletes {
+            let mut all = universe.pool.named(&obsolete.name).chain(universe.installed_as(&obsolete.name));
+            // What is installed and made obsolete would have to be removed, and nothing is.
+            let gone = all.find(|other| counts(other) && satisfy::by_name(family, universe.package(*other), obsolete));
+            if gone.is_some() {
+                return gone;
+            }
+        }
+        let names =
+            std::iter::once(&package.name).chain(package.provides.iter().map(|one| &one.name)).chain(&package.files);
+        for name in names {
+            let of_members = self.against.get(name).into_iter().flatten();
+            let mut hit = of_members.filter(|(by, wanted)| counts(by) && universe.satisfies(id, wanted));
+            if let Some((by, _)) = hit.next() {
+                return Some(*by);
+            }
+        }
+        let of_members = self.obsolete.get(&package.name).into_iter().flatten();
+        let mut gone = of_members.filter(|(by, wanted)| counts(by) && satisfy::by_name(family, package, wanted));
+        gone.next().map(|(by, _)| *by)
+    }
+
+    /// What a member needs and does not have, as places in its list.
+    pub(super) fn lacks(&self, id: PackageId) -> Vec<usize> {
+        let Some(relations) = self.universe.relations(id) else { return Vec::new() };
+        (0..relations.requires.len()).filter(|at| !self.holds(&relations.requires[*at])).collect()
+    }
+}

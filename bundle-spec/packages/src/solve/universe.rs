@@ -1,0 +1,251 @@
+//! One solve's view: what may be chosen, what is installed, and the relations of those that were looked at.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+
+use kubexm_spec::Family;
+
+use super::satisfy::{by_arch, by_name, by_provide};
+use super::{Baseline, PackageId, Pool, Root, words};
+use crate::model::{ArchWanted, Constraint, MultiArch, Package, Relations, Requirement, compare};
+
+/// The pool's packages and, with ids after theirs, the installed ones.
+pub(super) struct Universe<'a> {
+    pub(super) pool: &'a Pool,
+    installed: Vec<&'a Package>,
+    held: &'a BTreeSet<Box<str>>,
+    /// Places in `installed` by name.
+    by_name: HashMap<&'a str, Vec<PackageId>>,
+    by_provide: HashMap<&'a str, Vec<PackageId>>,
+    by_file: HashMap<&'a str, Vec<PackageId>>,
+    relations: RefCell<HashMap<PackageId, Option<Rc<Relations>>>>,
+    /// Packages whose relations nobody can read, and why.
+    unreadable: RefCell<HashMap<PackageId, String>>,
+    /// Paths that were looked for and not found.
+    no_file: RefCell<BTreeSet<Box<str>>>,
+}
+
+impl<'a> Universe<'a> {
+    pub(super) fn new(pool: &'a Pool, baseline: &'a Baseline) -> Self {
+        let mut installed: Vec<&Package> = baseline.packages.iter().collect();
+        installed.sort_by(|one, other| {
+            (&one.name, &one.arch, &one.version).cmp(&(&other.name, &other.arch, &other.version))
+        });
+        let mut universe = Self {
+            pool,
+            installed,
+            held: &baseline.held,
+            by_name: HashMap::new(),
+            by_provide: HashMap::new(),
+            by_file: HashMap::new(),
+            relations: RefCell::default(),
+            unreadable: RefCell::default(),
+            no_file: RefCell::default(),
+        };
+        for id in universe.installed() {
+            let package = universe.installed[id.index() - pool.packages().len()];
+            universe.by_name.entry(&package.name).or_default().push(id);
+            for provide in &package.provides {
+                universe.by_provide.entry(&provide.name).or_default().push(id);
+            }
+            for file in &package.files {
+                universe.by_file.entry(file).or_default().push(id);
+            }
+        }
+        universe
+    }
+
+    pub(super) fn family(&self) -> Family {
+        self.pool.family()
+    }
+
+    /// How many ids there are.
+    pub(super) fn len(&self) -> usize {
+        self.pool.packages().len() + self.installed.len()
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a pool has no more than u32::MAX packages")]
+    pub(super) fn installed(&self) -> impl Iterator<Item = PackageId> + use<> {
+        (self.pool.packages().len() as u32..self.len() as u32).map(PackageId)
+    }
+
+    pub(super) fn is_installed(&self, id: PackageId) -> bool {
+        id.index() >= self.pool.packages().len()
+    }
+
+    pub(super) fn package(&self, id: PackageId) -> &'a Package {
+        match id.index().checked_sub(self.pool.packages().len()) {
+            Some(at) => self.installed[at],
+            None => self.pool.package(id),
+        }
+    }
+
+    /// `socat 1.7.4.4-2`.
+    pub(super) fn shown(&self, id: PackageId) -> Box<str> {
+        let package = self.package(id);
+        format!("{} {}", package.name, package.version).into()
+    }
+
+    /// Two packages of one slot cannot be there at once: the name, and for what is installed of foreign architectures that too.
+    pub(super) fn slot(&self, id: PackageId) -> (&'a str, &'a str) {
+        let package = self.package(id);
+        (&package.name, if self.is_foreign(id) { &package.arch } else { "" })
+    }
+
+    fn is_foreign(&self, id: PackageId) -> bool {
+        let arch = &*self.package(id).arch;
+        self.is_installed(id) && arch != self.pool.arch() && arch != self.family().any_arch()
+    }
+
+    /// The installed package of a name and of our architecture; the newest where there are several (rpm's kernels).
+    pub(super) fn installed_as(&self, name: &str) -> Option<PackageId> {
+        let own = self.by_name.get(name)?.iter().copied().filter(|id| !self.is_foreign(*id));
+        own.max_by(|one, other| compare(self.family(), &self.package(*one).version, &self.package(*other).version))
+    }
+
+    /// Whether a package of the pool may be chosen: it is readable, and no step back or beside for what is installed.
+    pub(super) fn may_be_chosen(&self, id: PackageId) -> bool {
+        if self.relations(id).is_none() {
+            return false;
+        }
+        if self.is_installed(id) {
+            return true;
+        }
+        let package = self.package(id);
+        let older_or_held = |installed: PackageId| {
+            self.held.contains(&package.name)
+                || compare(self.family(), &package.version, &self.package(installed).version).is_le()
+        };
+        // Packages that may be installed for several architectures at once must have one version in all of them.
+        let out_of_step = |other: &PackageId| {
+            let other_package = self.package(*other);
+            self.is_foreign(*other)
+                && package.multi_arch == MultiArch::Same
+                && other_package.multi_arch == MultiArch::Same
+                && other_package.version != package.version
+        };
+        !self.installed_as(&package.name).is_some_and(older_or_held)
+            && !self.by_name.get(&*package.name).is_some_and(|all| all.iter().any(out_of_step))
+    }
+
+    /// The versions of a name that may be there, the better one first; what is installed before all.
+    pub(super) fn versions(&self, name: &str) -> Vec<PackageId> {
+        let of_pool = self.pool.named(name).filter(|id| self.may_be_chosen(*id));
+        self.installed_as(name).into_iter().chain(of_pool).collect()
+    }
+
+    /// The one version of a name that is taken where nothing speaks against it, or to which what is installed would be upgraded.
+    pub(super) fn is_candidate(&self, id: PackageId) -> bool {
+        !self.is_installed(id)
+            && self.may_be_chosen(id)
+            && self.pool.named(&self.package(id).name).find(|other| self.may_be_chosen(*other)) == Some(id)
+    }
+
+    /// What a package needs and cannot stand; none where it cannot be read.
+    pub(super) fn relations(&self, id: PackageId) -> Option<Rc<Relations>> {
+        if let Some(known) = self.relations.borrow().get(&id) {
+            return known.clone();
+        }
+        let read = match self.package(id).relations() {
+            Ok(relations) => Some(Rc::new(relations)),
+            // What is installed is there, whatever we think of its words.
+            Err(_) if self.is_installed(id) => Some(Rc::default()),
+            Err(error) => {
+                self.unreadable.borrow_mut().insert(id, error.to_string());
+                None
+            }
+        };
+        self.relations.borrow_mut().insert(id, read.clone());
+        read
+    }
+
+    pub(super) fn unreadable(&self, id: PackageId) -> Option<String> {
+        self.unreadable.borrow().get(&id).cloned()
+    }
+
+    /// Whether this package satisfies it.
+    pub(super) fn satisfies(&self, id: PackageId, wanted: &Constraint) -> bool {
+        let (family, package) = (self.family(), self.package(id));
+        by_arch(family, self.pool.arch(), package, wanted)
+            && (by_name(family, package, wanted)
+                || package.provides.iter().any(|one| one.name == wanted.name && by_provide(family, one, wanted))
+                || (wanted.name.starts_with('/') && package.files.contains(&wanted.name)))
+    }
+
+    /// All that satisfy it, whether they may be chosen or not, the preferred first: by their own name, then by priority and name.
+    pub(super) fn satisfying(&self, wanted: &Constraint) -> Vec<PackageId> {
+        let name = &*wanted.name;
+        let fits = |id: &PackageId| self.satisfies(*id, wanted);
+        let mut all: Vec<PackageId> = self.pool.named(name).filter(fits).collect();
+        all.extend(self.by_name.get(name).into_iter().flatten().copied().filter(fits));
+        let by_name = all.len();
+        all.extend(self.pool.providing(name).map(|(id, _)| id).filter(fits));
+        all.extend(self.by_provide.get(name).into_iter().flatten().copied().filter(fits));
+        if name.starts_with('/') {
+            all.extend(self.pool.having(name).filter(fits));
+            all.extend(self.by_file.get(name).into_iter().flatten().copied().filter(fits));
+            if all.is_empty() {
+                self.no_file.borrow_mut().insert(wanted.name.clone());
+            }
+        }
+        let named = all[..by_name].to_vec();
+        let mut others = all.split_off(by_name);
+        others.sort_unstable();
+        others.dedup();
+        others.retain(|id| !named.contains(id));
+        others.sort_by_key(|id| (!self.package(*id).essential, self.package(*id).priority));
+        all.extend(others);
+        all
+    }
+
+    /// Packages that by themselves make it true, where it is about one package; none where several must act together.
+    pub(super) fn single(&self, wanted: &Requirement) -> Option<Vec<PackageId>> {
+        Some(match wanted {
+            Requirement::One(one) => self.satisfying(one),
+            Requirement::Any(all) => {
+                let mut found = Vec::new();
+                for one in all {
+                    for id in self.single(one)? {
+                        if !found.contains(&id) {
+                            found.push(id);
+                        }
+                    }
+                }
+                found
+            }
+            Requirement::With(all) => {
+                let mut sets = all.iter().map(|one| self.single(one));
+                let mut found = sets.next().flatten()?;
+                for set in sets {
+                    let set = set?;
+                    found.retain(|id| set.contains(id));
+                }
+                found
+            }
+            Requirement::Without(one, other) => {
+                let (mut found, not) = (self.single(one)?, self.single(other)?);
+                found.retain(|id| !not.contains(id));
+                found
+            }
+            Requirement::All(all) => match all.as_slice() {
+                [one] => self.single(one)?,
+                _ => return None,
+            },
+            Requirement::If { .. } | Requirement::Unless { .. } => return None,
+        })
+    }
+
+    /// Paths that were looked for and that no package has.
+    pub(super) fn needs_files(&self) -> Vec<Box<str>> {
+        self.no_file.borrow().iter().cloned().collect()
+    }
+
+    pub(super) fn wanted_by(root: &Root) -> Requirement {
+        Requirement::One(Constraint { name: root.name.clone(), arch: ArchWanted::Own, version: root.version.clone() })
+    }
+
+    pub(super) fn words(&self, wanted: &Requirement) -> Box<str> {
+        words::requirement(self.family(), wanted).into()
+    }
+}

@@ -1,0 +1,59 @@
+//! Whether a set is what was asked for: the judge over every way to a closure.
+
+use std::collections::HashSet;
+
+use super::selection::Selection;
+use super::universe::Universe;
+use super::{PackageId, Root, satisfy};
+use crate::model::Requirement;
+
+/// What is wrong with a set.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Violation {
+    /// A root that nothing satisfies.
+    Root(usize),
+    /// A member and the place of what it needs and does not have.
+    Lacks(PackageId, usize),
+    /// A member and what it cannot be with, or itself where that is more than one name.
+    Against(PackageId, PackageId),
+}
+
+/// All that is wrong, and was not wrong already with what is installed.
+pub(super) fn verify(universe: &Universe<'_>, selection: &Selection<'_>, roots: &[Root]) -> Vec<Violation> {
+    let before: HashSet<Violation> = wrong(universe, &Selection::new(universe)).into_iter().collect();
+    let mut found: Vec<Violation> =
+        wrong(universe, selection).into_iter().filter(|violation| !before.contains(violation)).collect();
+    let unsatisfied = (0..roots.len()).filter(|at| !selection.holds(&Universe::wanted_by(&roots[*at])));
+    found.extend(unsatisfied.map(Violation::Root));
+    found
+}
+
+fn wrong(universe: &Universe<'_>, selection: &Selection<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut slots = HashSet::new();
+    for id in selection.members() {
+        found.extend(selection.lacks(id).into_iter().map(|at| Violation::Lacks(id, at)));
+        if !slots.insert(universe.slot(id)) {
+            found.push(Violation::Against(id, id));
+        }
+        let others = |other: &PackageId| *other != id && selection.contains(*other);
+        let Some(relations) = universe.relations(id) else { continue };
+        for conflict in &relations.conflicts {
+            match conflict {
+                Requirement::One(one) => {
+                    let all = universe.satisfying(one).into_iter().filter(others);
+                    found.extend(all.map(|other| Violation::Against(id, other)));
+                }
+                other if selection.holds_but_for(other, id) => found.push(Violation::Against(id, id)),
+                _ => {}
+            }
+        }
+        for obsolete in &relations.obsoletes {
+            let all = universe.pool.named(&obsolete.name).chain(universe.installed_as(&obsolete.name));
+            let gone = all.filter(others);
+            let gone = gone.filter(|other| satisfy::by_name(universe.family(), universe.package(*other), obsolete));
+            found.extend(gone.map(|other| Violation::Against(id, other)));
+        }
+    }
+    found
+}
