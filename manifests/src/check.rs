@@ -6,14 +6,14 @@ use kubexm_spec::cluster::{EtcdKind, KubernetesKind, NetworkPlugin, Registry, Re
 use kubexm_spec::{Arch, ArtifactKey, Cluster, ClusterImage, Platform, Program, Trust, cluster};
 
 use crate::catalogue::Catalogue;
-use crate::release::Release;
+use crate::release::{PatchRange, Release};
 use crate::require::require;
 use crate::requirements::{Requirements, Source};
 use crate::version;
 
 type Check = fn(&Catalogue, &mut Vec<String>);
 
-const CHECKS: [Check; 7] = [programs, features, images, ranges, defaults, templates, closed];
+const CHECKS: [Check; 8] = [programs, features, images, ranges, defaults, support, templates, closed];
 
 /// Every gap of a catalogue, in plain words; none when it is whole.
 pub fn check(catalogue: &Catalogue) -> Vec<String> {
@@ -33,8 +33,7 @@ pub fn unverified(catalogue: &Catalogue) -> Vec<String> {
     }
     for (minor, release) in &catalogue.releases {
         for range in release.patches.iter().filter(|range| range.unverified) {
-            let to = range.to.map_or_else(String::new, |to| format!(" to {to}"));
-            all.push(format!("Kubernetes {minor}: patches from {}{to}", range.from));
+            all.push(format!("Kubernetes {minor}: {range}"));
         }
     }
     for (name, component) in &catalogue.components {
@@ -171,10 +170,31 @@ fn defaults(catalogue: &Catalogue, gaps: &mut Vec<String>) {
     }
 }
 
+/// What a release brings itself is what it runs on: containerd and etcd are new enough, CRI-O is of its minor.
+fn support(catalogue: &Catalogue, gaps: &mut Vec<String>) {
+    for (minor, release) in &catalogue.releases {
+        let older = |version: &str, minimum: &str| version::compare(version, minimum).is_lt();
+        let containerd = release.defaults.get(Program::Containerd.name());
+        if containerd.is_some_and(|version| older(version, &release.support.minimum_containerd)) {
+            gaps.push(format!("release {minor}: its own containerd is older than its minimum"));
+        }
+        // The minimum is that of the newest patch that was read.
+        let etcd = release.patches.last().map(PatchRange::etcd_version);
+        let minimum = release.support.minimum_etcd.as_deref();
+        if etcd.zip(minimum).is_some_and(|(version, minimum)| older(version, minimum)) {
+            gaps.push(format!("release {minor}: its own etcd is older than its minimum"));
+        }
+        let cri_o = catalogue.component(Program::CriO).map(|component| component.versions.keys());
+        if !cri_o.into_iter().flatten().any(|version| version::minor(version) == minor) {
+            gaps.push(format!("release {minor}: no cri-o of this minor"));
+        }
+    }
+}
+
 /// etcd's tools are pinned for the etcd of every range.
 fn etcd_tools(catalogue: &Catalogue, release: &Release, gaps: &mut Vec<String>) {
     for range in &release.patches {
-        let version = range.etcd.split('-').next().unwrap_or_default();
+        let version = range.etcd_version();
         if catalogue.component(Program::Etcd).is_none_or(|c| !c.versions.contains_key(version)) {
             gaps.push(format!("release {}: etcd {version} is not pinned", release.minor));
         }

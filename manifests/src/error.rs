@@ -3,6 +3,8 @@
 use kubexm_spec::ExitCode;
 use kubexm_spec::Platform;
 
+use crate::version;
+
 /// A catalogue or an overlay that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogueError {
@@ -50,7 +52,11 @@ impl CatalogueError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequireError {
     /// No release of that minor.
-    #[error("the catalogue knows no Kubernetes {version}; nearest: {}. Name one of these, or bring the release with --catalogue", list(.nearest))]
+    #[error(
+        "the catalogue knows no Kubernetes {version}; nearest: {}. Name one of these, or add it with --catalogue: {}",
+        list(.nearest),
+        new_minor(version, .nearest)
+    )]
     UnknownKubernetes {
         /// As asked for.
         version: String,
@@ -58,10 +64,26 @@ pub enum RequireError {
         nearest: Vec<String>,
     },
     /// No version of the same minor is known.
-    #[error("the catalogue knows no {component} {version}; nearest: {}. Name one of these, or bring it with --catalogue", list(.nearest))]
+    #[error("the catalogue knows no {component} {version}; nearest: {}. Name one of these, or bring it with --catalogue (components.{component}.versions)", list(.nearest))]
     UnknownVersion {
         /// Component name.
         component: String,
+        /// As asked for.
+        version: String,
+        /// Nearest versions.
+        nearest: Vec<String>,
+    },
+    /// No such version of a feature; overlays bring none.
+    #[error(
+        "the catalogue knows no {feature} {version}; nearest: {}. Name one of these{}",
+        list(.nearest),
+        if *chart { ", or say where the chart is: an add-on with source: {{repo, chart, version}}" } else { "" }
+    )]
+    UnknownFeatureVersion {
+        /// Its name in the catalogue.
+        feature: String,
+        /// Whether it comes as a chart, which can be had from elsewhere.
+        chart: bool,
         /// As asked for.
         version: String,
         /// Nearest versions.
@@ -157,6 +179,31 @@ pub enum RequireError {
         /// As asked for.
         version: String,
     },
+    /// An overlay's etcd is older than what kubeadm of this Kubernetes takes.
+    #[error(
+        "Kubernetes {kubernetes} needs etcd {minimum} or newer, and the catalogue overlay makes it {version}: raise components.etcd.default"
+    )]
+    EtcdTooOld {
+        /// Version of Kubernetes.
+        kubernetes: String,
+        /// The oldest that works.
+        minimum: String,
+        /// As the overlay has it.
+        version: String,
+    },
+    /// CRI-O follows Kubernetes minor by minor (its README, "Compatibility matrix").
+    #[error(
+        "CRI-O has the minors of Kubernetes, and spec.runtime.version {version} is not of Kubernetes {kubernetes}: leave it out{}",
+        if known.is_empty() { String::new() } else { format!(", or name one of {}", list(known)) }
+    )]
+    OtherMinor {
+        /// Version of Kubernetes.
+        kubernetes: String,
+        /// As asked for.
+        version: String,
+        /// Those that are known of its minor.
+        known: Vec<String>,
+    },
     /// `spec.bundle.exclude` names something that is no optional tool.
     #[error("spec.bundle.exclude: {name:?} is no optional tool; those are {}", list(.known))]
     Exclude {
@@ -188,10 +235,13 @@ impl RequireError {
             Self::UnknownKubernetes { .. }
             | Self::UnknownVersion { .. }
             | Self::UnknownFeature { .. }
+            | Self::UnknownFeatureVersion { .. }
             | Self::Gap { .. }
             | Self::NoOrigin { .. }
             | Self::NoDigest { .. } => ExitCode::UnknownVersion,
             Self::TooOld { .. }
+            | Self::EtcdTooOld { .. }
+            | Self::OtherMinor { .. }
             | Self::Exclude { .. }
             | Self::SameFileName { .. }
             | Self::NoFileName { .. }
@@ -201,6 +251,15 @@ impl RequireError {
             | Self::SameAddonName { .. } => ExitCode::Config,
         }
     }
+}
+
+/// What an overlay says of a minor that is not known.
+fn new_minor(version: &str, nearest: &[String]) -> String {
+    let (minor, like) = (version::minor(version), nearest.first().map_or("", String::as_str));
+    format!(
+        "releases: {{\"{minor}\": {{like: \"{like}\", constants: {{pause, coredns, etcd}}}}}}, and the versions of its programs \
+         (components.kubelet.versions …)"
+    )
 }
 
 fn list(names: &[String]) -> String {

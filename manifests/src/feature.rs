@@ -108,8 +108,9 @@ impl FeatureSet {
         };
         chosen.map(str::to_owned).ok_or_else(|| {
             let known = self.versions.keys().map(String::as_str);
-            RequireError::UnknownVersion {
-                component: self.name.clone(),
+            RequireError::UnknownFeatureVersion {
+                feature: self.name.clone(),
+                chart: self.chart.is_some(),
                 nearest: version::near(asked.unwrap_or_default(), known, 4),
                 version: asked.map_or_else(|| format!("for Kubernetes {minor}"), str::to_owned),
             }

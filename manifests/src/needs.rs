@@ -76,6 +76,20 @@ pub(crate) fn program(program: Program, cluster: &Cluster, asked: &Kubernetes, v
     }
 }
 
+/// Why a thing that people look for is in no cluster, though the catalogue has it or could: it is no artifact that
+/// cluster.yaml brings in by name.
+pub fn in_no_cluster(name: &str) -> Option<&'static str> {
+    match name {
+        "nerdctl" => Some("no cluster needs it: crictl speaks to every runtime"),
+        "crun" => Some("no cluster needs it: CRI-O's archive brings its own, and containerd runs runc"),
+        "isulad" => Some("it comes as packages of the operating system (openEuler), with spec.runtime.type isulad"),
+        "keepalived" => Some(
+            "it comes as packages of the operating system, with spec.loadBalancer.external.type kubexm-kh or kubexm-kn",
+        ),
+        _ => None,
+    }
+}
+
 /// Why a tool is there.
 const TOOL: &str = "a tool; spec.bundle.exclude leaves it out";
 

@@ -1,6 +1,6 @@
 //! Overlays: a user's own versions, builds and pins, laid over the catalogue; what they bring carries [`Trust::Overlay`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_spec::yaml::{self, At, Keys, ProblemKind, Sink, nearest};
 use kubexm_spec::{Arch, Digest, Trust};
@@ -8,13 +8,14 @@ use kubexm_spec::{Arch, Digest, Trust};
 use crate::catalogue::{Catalogue, ImagePin, SCHEMA};
 use crate::component::{Pin, parse_digest};
 use crate::error::CatalogueError;
+use crate::release::{PatchRange, Release};
 use crate::version;
 
 const OVERLAY: Keys = Keys::all(&["schema", "name", "components", "images", "releases"]);
 const COMPONENT: Keys = Keys::all(&["url", "urls", "digestSource", "default", "versions"]);
 const URLS: Keys = Keys::all(&["amd64", "arm64"]);
 const PIN: Keys = Keys::all(&["sha256", "size"]);
-const RELEASE: Keys = Keys::all(&["defaults", "constants"]);
+const RELEASE: Keys = Keys::all(&["like", "kubeadmApi", "defaults", "constants"]);
 const CONSTANTS: Keys = Keys::all(&["pause", "coredns", "etcd"]);
 
 impl Catalogue {
@@ -27,6 +28,14 @@ impl Catalogue {
     ///   containerd: {default: 2.2.9, versions: {2.2.9: {amd64: {sha256: 1f0e…, size: 30000000}}}}
     /// images: {"registry.k8s.io/pause:3.10.1": "sha256:a1b2…"}
     /// releases: {"1.34": {defaults: {flannel: v0.28.5}}}
+    /// ```
+    ///
+    /// A minor that the catalogue does not know says which it is `like`: it gets that one's defaults and support, and one
+    /// range of patches. Its constants are unverified unless all three are given; its programs need versions of their own.
+    ///
+    /// ```yaml
+    /// releases: {"1.37": {like: "1.36", constants: {pause: "3.10.2", coredns: v1.14.2, etcd: 3.6.8-0}}}
+    /// components: {kubeadm: {versions: {1.37.0: {}}}, kubelet: {versions: {1.37.0: {}}}, kubectl: {versions: {1.37.0: {}}}}
     /// ```
     pub fn overlaid(self, overlay: &str) -> Result<Self, CatalogueError> {
         let tree = yaml::parse(overlay).map_err(CatalogueError::Overlay)?;
@@ -133,16 +142,17 @@ fn pins(at: &At<'_>) -> BTreeMap<Arch, Pin> {
 fn releases(catalogue: &mut Catalogue, at: &At<'_>) {
     let Some(map) = at.open_mapping() else { return };
     for (minor, at) in map.entries() {
-        let Some(release) = catalogue.releases.get_mut(minor) else {
-            let near = version::near(minor, catalogue.releases.keys().map(String::as_str), 3);
-            at.fail(
-                ProblemKind::UnknownKey,
-                format!("there is no Kubernetes minor {minor:?}"),
-                format!("nearest known: {}", near.join(", ")),
-            );
-            continue;
-        };
         let Some(map) = at.mapping(&RELEASE) else { continue };
+        let apis: BTreeSet<String> = catalogue.releases.values().map(|release| release.kubeadm_api.clone()).collect();
+        let Some(release) = release(catalogue, minor, &at, &map) else { continue };
+        if let Some(at) = map.get("kubeadmApi")
+            && let Some(text) = at.text()
+        {
+            match apis.contains(text) {
+                true => release.kubeadm_api = text.to_owned(),
+                false => unknown(&at, "kubeadm API", text, &apis),
+            }
+        }
         if let Some(map) = map.get("defaults").and_then(|at| at.open_mapping()) {
             for (name, at) in map.entries() {
                 if !release.defaults.contains_key(name) {
@@ -159,9 +169,51 @@ fn releases(catalogue: &mut Catalogue, at: &At<'_>) {
                 range.pause = pause.clone().unwrap_or_else(|| range.pause.clone());
                 range.coredns = coredns.clone().unwrap_or_else(|| range.coredns.clone());
                 range.etcd = etcd.clone().unwrap_or_else(|| range.etcd.clone());
+                // Who writes all of them has looked.
+                range.unverified &= pause.is_none() || coredns.is_none() || etcd.is_none();
             }
         }
     }
+}
+
+/// The release of a minor; one that the catalogue does not know is made after the one that it is `like`.
+fn release<'c>(
+    catalogue: &'c mut Catalogue,
+    minor: &str,
+    at: &At<'_>,
+    map: &yaml::Mapping<'_>,
+) -> Option<&'c mut Release> {
+    let like = map.get("like");
+    if catalogue.releases.contains_key(minor) {
+        if let Some(like) = like {
+            like.bad(format!("Kubernetes {minor} is known"), "leave it out: `like` is for a minor that is not");
+        }
+        return catalogue.releases.get_mut(minor);
+    }
+    let near = version::near(minor, catalogue.releases.keys().map(String::as_str), 3).join(", ");
+    let number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if !minor.split_once('.').is_some_and(|(major, minor)| number(major) && number(minor)) {
+        at.bad(format!("{minor:?} is no Kubernetes minor"), "like 1.34");
+        return None;
+    }
+    let Some(like) = like else {
+        at.fail(
+            ProblemKind::UnknownKey,
+            format!("there is no Kubernetes minor {minor:?}"),
+            format!("nearest known: {near}; a new one says which of them it is made after, as `like`"),
+        );
+        return None;
+    };
+    let text = like.text()?;
+    let Some(known) = catalogue.releases.get(text) else {
+        like.bad(format!("no Kubernetes minor {text:?} is known"), format!("nearest: {near}"));
+        return None;
+    };
+    let mut new = known.clone();
+    new.minor = minor.to_owned();
+    let last = new.patches.pop()?;
+    new.patches = vec![PatchRange { from: 0, to: None, unverified: true, ..last }];
+    Some(catalogue.releases.entry(minor.to_owned()).or_insert(new))
 }
 
 fn unknown<'a>(at: &At<'_>, what: &str, name: &str, known: impl IntoIterator<Item = &'a String>) {

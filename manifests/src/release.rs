@@ -1,6 +1,7 @@
 //! What belongs to a Kubernetes minor: kubeadm's constants by range of patches, default versions, support rules.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -94,6 +95,18 @@ impl PatchRange {
     /// Whether a patch is in the range.
     pub fn holds(&self, patch: u32) -> bool {
         self.from <= patch && self.to.is_none_or(|to| patch <= to)
+    }
+
+    /// The version of etcd in its tag: `3.6.5` of `3.6.5-0`.
+    pub fn etcd_version(&self) -> &str {
+        self.etcd.split_once('-').map_or(self.etcd.as_str(), |(version, _)| version)
+    }
+}
+
+impl fmt::Display for PatchRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "patches from {}", self.from)?;
+        self.to.map_or(Ok(()), |to| write!(f, " to {to}"))
     }
 }
 

@@ -272,7 +272,8 @@ fn extra_file(file: &ExtraFile) -> Result<(String, Trust, Source), RequireError>
             let after_scheme = path.split_once("://").map_or(path, |(_, rest)| rest);
             let name = after_scheme.split_once('/').and_then(|(_, rest)| rest.rsplit('/').next()).unwrap_or("");
             if matches!(name, "" | "." | "..") {
-                return Err(RequireError::NoFileName { address: url.clone() });
+                // Its query may be a key.
+                return Err(RequireError::NoFileName { address: path.to_owned() });
             }
             let source = Source::File {
                 file_name: name.to_owned(),

@@ -142,6 +142,29 @@ pub enum ChartSource {
     },
 }
 
+impl Source {
+    /// Every address that upstream publishes it at, before any zone rewrites it: of the file and its checksum, the name of an
+    /// image, the index or the repository of a chart. None of what is on the builder's disk.
+    pub fn addresses(&self) -> Vec<String> {
+        match self {
+            Self::File { url, checksum_url, .. } => std::iter::once(url).chain(checksum_url).cloned().collect(),
+            Self::Image { reference, .. } => vec![reference.clone()],
+            Self::Chart { chart: ChartSource::Repository { url, .. } } => vec![chart_index(url)],
+            Self::Chart { chart: ChartSource::Oci { reference, .. } } => vec![reference.clone()],
+            Self::Chart { chart: ChartSource::Path { .. } }
+            | Self::LocalFile { .. }
+            | Self::LocalImage { .. }
+            | Self::LocalYaml { .. }
+            | Self::Installer => Vec::new(),
+        }
+    }
+}
+
+/// The address of a chart repository's index.
+pub fn chart_index(repository: &str) -> String {
+    format!("{}/index.yaml", repository.trim_end_matches('/'))
+}
+
 impl Requirements {
     /// The requirement of a key for a platform, or the one that serves every platform.
     pub fn find(&self, key: &ArtifactKey, platform: Platform) -> Option<&Requirement> {

@@ -103,7 +103,9 @@ fn kubernetes_version(asked: Option<&str>, catalogue: &Catalogue) -> Result<Stri
     if let Some(preferred) = preferred.filter(|p| version::minor(p) == wanted) {
         return Ok(preferred.to_owned());
     }
-    catalogue.newest_patch(wanted).map(str::to_owned).ok_or_else(|| unknown_kubernetes(wanted, catalogue))
+    let kubelet = catalogue.component(Program::Kubelet).filter(|_| catalogue.release(wanted).is_some());
+    let no_patch = || kubelet.map_or_else(|| unknown_kubernetes(wanted, catalogue), |kubelet| unknown(kubelet, wanted));
+    catalogue.newest_patch(wanted).map(str::to_owned).ok_or_else(no_patch)
 }
 
 fn unknown_kubernetes(asked: &str, catalogue: &Catalogue) -> RequireError {
@@ -119,12 +121,16 @@ fn known_version(component: &Component, wanted: &str) -> Result<(), RequireError
     if version::is_version(wanted) && component.knows_minor_of(wanted) && version::patch(wanted).is_some() {
         return Ok(());
     }
+    Err(unknown(component, wanted))
+}
+
+fn unknown(component: &Component, wanted: &str) -> RequireError {
     let known = component.versions.keys().map(String::as_str);
-    Err(RequireError::UnknownVersion {
+    RequireError::UnknownVersion {
         component: component.name.clone(),
         version: wanted.to_owned(),
         nearest: version::near(wanted, known, NEAR),
-    })
+    }
 }
 
 struct Chooser<'a, 'k> {
@@ -185,24 +191,35 @@ impl<'a> Chooser<'a, '_> {
             };
             let version = self.program(program, component)?;
             known_version(component, &version)?;
-            if program == Program::Containerd {
-                self.new_enough(&version)?;
-            }
+            self.fits(program, component, &version)?;
             all.push((program, component, need, version));
         }
         Ok(all)
     }
 
-    fn new_enough(&self, containerd: &str) -> Result<(), RequireError> {
-        let minimum = &self.release.support.minimum_containerd;
-        if version::compare(containerd, minimum).is_ge() {
-            return Ok(());
+    /// Whether a program goes with this Kubernetes.
+    fn fits(&self, program: Program, component: &Component, version: &str) -> Result<(), RequireError> {
+        let support = &self.release.support;
+        let older = |minimum: &str| version::compare(version, minimum).is_lt();
+        let (kubernetes, own) = (self.kubernetes.to_owned(), version.to_owned());
+        match program {
+            Program::Containerd if older(&support.minimum_containerd) => {
+                Err(RequireError::TooOld { kubernetes, minimum: support.minimum_containerd.clone(), version: own })
+            }
+            // The minimum is that of the minor's newest patch: an older kubeadm takes the etcd that it would run itself.
+            Program::Etcd if older(self.constants.etcd_version()) => match &support.minimum_etcd {
+                Some(minimum) if older(minimum) => {
+                    Err(RequireError::EtcdTooOld { kubernetes, minimum: minimum.clone(), version: own })
+                }
+                _ => Ok(()),
+            },
+            Program::CriO if version::minor(version) != version::minor(self.kubernetes) => {
+                let minor = version::minor(self.kubernetes);
+                let known = component.versions.keys().filter(|known| version::minor(known) == minor);
+                Err(RequireError::OtherMinor { kubernetes, version: own, known: known.cloned().collect() })
+            }
+            _ => Ok(()),
         }
-        Err(RequireError::TooOld {
-            kubernetes: self.kubernetes.to_owned(),
-            minimum: minimum.clone(),
-            version: containerd.to_owned(),
-        })
     }
 
     /// The version of a program.
@@ -240,11 +257,9 @@ impl<'a> Chooser<'a, '_> {
         if let Some(default) = self.release.defaults.get(program.name()) {
             return Ok(default.clone());
         }
-        // etcd's tools are those of the etcd that kubeadm runs: `3.6.5` of `3.6.5-0`
-        if program == Program::Etcd
-            && let Some((version, _)) = self.constants.etcd.split_once('-')
-        {
-            return Ok(version.to_owned());
+        // etcd's tools are those of the etcd that kubeadm runs
+        if program == Program::Etcd {
+            return Ok(self.constants.etcd_version().to_owned());
         }
         // CRI-O has the minors of Kubernetes
         if program == Program::CriO {

@@ -138,6 +138,13 @@ impl Zone {
         all
     }
 
+    /// Rules that match none of these addresses: of files with their scheme, of images without.
+    pub fn idle<'a>(&self, addresses: impl IntoIterator<Item = &'a str>) -> Vec<&Rule> {
+        let plain = |address: &'a str| address.split_once("://").map_or(address, |(_, rest)| rest);
+        let addresses: Vec<&str> = addresses.into_iter().map(plain).collect();
+        self.rules.iter().filter(|rule| !addresses.iter().any(|address| rule.rest(address).is_some())).collect()
+    }
+
     /// Candidates of every rule that matches, each once, and whether one of them forbids to go on.
     fn candidates<T: PartialEq>(&self, address: &str, make: impl Fn(&Rule, &str, &str) -> T) -> (Vec<T>, bool) {
         let mut all: Vec<T> = Vec::new();

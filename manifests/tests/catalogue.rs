@@ -40,7 +40,7 @@ fn the_embedded_catalogue_has_no_gap() {
 #[test]
 fn the_check_sees_what_is_missing() {
     let whole = Catalogue::embedded();
-    let broken: [fn(&mut Catalogue); 11] = [
+    let broken: [fn(&mut Catalogue); 14] = [
         |c| drop(c.components.remove("runc")),
         |c| c.images.retain(|rule| rule.name != "pause"),
         |c| c.releases.get_mut("1.34").unwrap().patches[0].from = 1,
@@ -52,6 +52,9 @@ fn the_check_sees_what_is_missing() {
         |c| c.features.get_mut("nginx").unwrap().tag = "{what}".into(),
         |c| c.features.get_mut("nginx").unwrap().images[0].name = "pause".into(),
         |c| c.components.get_mut("nerdctl").unwrap().default = Some("9.9.9".into()),
+        |c| c.releases.get_mut("1.34").unwrap().support.minimum_etcd = Some("9.9.9".into()),
+        |c| c.releases.get_mut("1.34").unwrap().support.minimum_containerd = "9.9.9".into(),
+        |c| c.components.get_mut("cri-o").unwrap().versions.retain(|version, _| !version.starts_with("1.34.")),
     ];
     for (index, breaks) in broken.iter().enumerate() {
         let mut catalogue = whole.clone();

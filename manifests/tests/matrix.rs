@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_manifests::{Catalogue, RequireError, Requirements, Source, require};
+use kubexm_manifests::{Catalogue, RequireError, Requirements, Source, require, version};
 use kubexm_spec::cluster::{
     Cluster, EtcdKind, ExternalKind, InternalKind, KubernetesKind, LoadBalancerMode, NetworkPlugin, Registry,
     RegistryKind, RuntimeKind, Word, for_version,
@@ -225,11 +225,30 @@ fn try_one(cluster: &Cluster, catalogue: &Catalogue, wanted: &BTreeSet<ArtifactK
         let keys = found.items.iter().filter(|item| item.platform.is_none_or(|own| own == platform));
         assert!(keys.map(|item| &item.key).eq(wanted), "{} on {platform}: {wanted:?}", what());
     }
+    supported(&found, catalogue, &what);
     if again {
         // the installer computes the same from what the bundle carries of the catalogue
         let used = Catalogue::from_json(&catalogue.used_by(&found).to_json().unwrap()).unwrap();
         assert_eq!(require(cluster, &used).unwrap(), found, "{}", what());
     }
+}
+
+/// Each program is one that the minor goes with.
+fn supported(found: &Requirements, catalogue: &Catalogue, what: &dyn Fn() -> String) {
+    let versions = found.versions.as_ref().unwrap();
+    let support = catalogue.support(&versions.kubernetes).unwrap();
+    let at_least = |name: &str, minimum: &str| {
+        let old = versions.programs.get(name).filter(|version| version::compare(version, minimum).is_lt());
+        assert!(old.is_none(), "{}: {name} {old:?} is older than {minimum}", what());
+    };
+    at_least("containerd", &support.minimum_containerd);
+    // The minimum is that of the minor's newest patch; an older kubeadm takes the etcd that it would run itself.
+    let patch = version::patch(&versions.kubernetes).unwrap();
+    let own = catalogue.release(&versions.kubernetes).unwrap().constants(patch).unwrap().etcd_version();
+    let minimum = support.minimum_etcd.as_deref().unwrap();
+    at_least("etcd", if version::compare(own, minimum).is_lt() { own } else { minimum });
+    let cri_o = versions.programs.get("cri-o");
+    assert!(cri_o.is_none_or(|v| version::minor(v) == version::minor(&versions.kubernetes)), "{}", what());
 }
 
 #[test]

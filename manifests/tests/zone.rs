@@ -136,3 +136,16 @@ proptest! {
         prop_assert_eq!(urls(&zone, &url).last().cloned(), Some(url));
     }
 }
+
+#[test]
+fn a_rule_that_no_address_needs_is_idle_and_one_that_files_or_images_need_is_not() {
+    let rules = ["github.com", "ghrc.io", "ghcr.io/flannel-io", "dl.k8s.io/release"];
+    let rules: String = rules.iter().map(|rule| format!("- {{match: {rule}, to: [mirror.test]}}\n")).collect();
+    let zone = Zone::parse(&format!("name: mine\nrules:\n{rules}")).unwrap();
+    let idle = |addresses: &[&str]| -> Vec<String> {
+        zone.idle(addresses.iter().copied()).into_iter().map(|rule| rule.matches.clone()).collect()
+    };
+    let addresses = ["https://dl.k8s.io/release/v1/x", "ghcr.io/flannel-io/flannel:v1", "https://github.com/a/b"];
+    assert_eq!(idle(&addresses), ["ghrc.io"]);
+    assert_eq!(idle(&[]).len(), 4);
+}

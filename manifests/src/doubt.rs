@@ -1,0 +1,129 @@
+//! What a set of requirements rests on that was held against no upstream: no gap, and said before anything is built of it.
+
+use std::fmt;
+
+use kubexm_spec::{ArtifactKey, ClusterImage, Program};
+use serde::Serialize;
+
+use crate::catalogue::Catalogue;
+use crate::component::Component;
+use crate::feature::FeatureSet;
+use crate::requirements::{Requirements, Versions};
+use crate::version;
+
+/// One thing that nobody has checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Doubt {
+    /// What kind of thing.
+    pub kind: DoubtKind,
+    /// `Kubernetes 1.34.11`, `cilium 1.18.5`.
+    pub about: String,
+    /// What was not checked, and what tells.
+    pub text: String,
+    /// The artifacts that it is about, sorted.
+    pub keys: Vec<ArtifactKey>,
+}
+
+/// Kinds of doubts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DoubtKind {
+    /// A patch of Kubernetes that is not in the catalogue.
+    UnknownPatch,
+    /// kubeadm's constants for a range of patches.
+    Constants,
+    /// The images of a feature.
+    FeatureImages,
+}
+
+impl Doubt {
+    /// Whether the cluster may not come up if it is as feared: a wrong tag of what every cluster runs.
+    pub const fn is_grave(&self) -> bool {
+        matches!(self.kind, DoubtKind::UnknownPatch | DoubtKind::Constants)
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.about, self.text)
+    }
+}
+
+/// Everything that these requirements rest on and that nobody has checked; Kubernetes first, features by name.
+pub fn doubts(requirements: &Requirements, catalogue: &Catalogue) -> Vec<Doubt> {
+    let Some(versions) = &requirements.versions else { return Vec::new() };
+    let mut all: Vec<Doubt> =
+        [unknown_patch(requirements, versions, catalogue), constants(requirements, versions, catalogue)]
+            .into_iter()
+            .flatten()
+            .collect();
+    for (name, feature) in &catalogue.features {
+        let chosen = versions.features.get(name).map(String::as_str);
+        // What lies in a component's archive has the component's version.
+        let version = chosen.or_else(|| versions.programs.get(feature.inside.as_deref()?).map(String::as_str));
+        let unverified = |version: &&str| feature.versions.get(*version).is_some_and(|known| known.unverified);
+        all.extend(version.filter(unverified).map(|version| images_of(feature, version, requirements)));
+    }
+    all
+}
+
+fn unknown_patch(requirements: &Requirements, versions: &Versions, catalogue: &Catalogue) -> Option<Doubt> {
+    let kubernetes = versions.kubernetes.as_str();
+    let known = |component: &Component| component.versions.contains_key(kubernetes);
+    if catalogue.component(Program::Kubelet).is_none_or(known) {
+        return None;
+    }
+    let minor = version::minor(kubernetes);
+    let newest = catalogue.newest_patch(minor).map(|newest| format!("; its newest of {minor} is {newest}"));
+    let text = format!(
+        "the catalogue does not know this patch{}: that upstream has it, and runs the images of its neighbours, is believed",
+        newest.unwrap_or_default()
+    );
+    let keys = keys(requirements, |item| version::bare(&item.version) == kubernetes);
+    Some(Doubt { kind: DoubtKind::UnknownPatch, about: format!("Kubernetes {kubernetes}"), text, keys })
+}
+
+fn constants(requirements: &Requirements, versions: &Versions, catalogue: &Catalogue) -> Option<Doubt> {
+    let kubernetes = versions.kubernetes.as_str();
+    let range = catalogue.release(kubernetes)?.constants(version::patch(kubernetes)?)?;
+    if !range.unverified {
+        return None;
+    }
+    let text = format!(
+        "no kubeadm of {range} was asked for its images, and no source read: pause {}, coredns {} and etcd {} may be others; \
+         `kubeadm config images list` of {} tells",
+        range.pause,
+        range.coredns,
+        range.etcd,
+        versions.kubernetes_tag()
+    );
+    let keys = keys(requirements, |item| match &item.key {
+        ArtifactKey::Image(image) => matches!(image, ClusterImage::Pause | ClusterImage::Coredns | ClusterImage::Etcd),
+        key => *key == ArtifactKey::Binary(Program::Etcd),
+    });
+    Some(Doubt { kind: DoubtKind::Constants, about: format!("Kubernetes {kubernetes}"), text, keys })
+}
+
+fn images_of(feature: &FeatureSet, version: &str, requirements: &Requirements) -> Doubt {
+    let tells = match (&feature.inside, &feature.chart) {
+        (Some(_), _) => "; what the installer carries is read when it is here",
+        (None, Some(_)) => "; what it lacks is found when the chart is rendered",
+        (None, None) => "",
+    };
+    let text = format!("its list of images was held against nothing of upstream's{tells}");
+    let keys = keys(requirements, |item| match &item.key {
+        ArtifactKey::FeatureImage(name) => feature.images.iter().any(|image| image.name == *name),
+        ArtifactKey::Binary(program) => feature.inside.as_deref() == Some(program.name()),
+        _ => false,
+    });
+    Doubt { kind: DoubtKind::FeatureImages, about: format!("{} {version}", feature.name), text, keys }
+}
+
+fn keys(requirements: &Requirements, which: impl Fn(&crate::Requirement) -> bool) -> Vec<ArtifactKey> {
+    let mut all: Vec<ArtifactKey> =
+        requirements.items.iter().filter(|item| which(item)).map(|item| item.key.clone()).collect();
+    // Sorted already, and there once for each platform.
+    all.dedup();
+    all
+}

@@ -1,0 +1,74 @@
+//! What a cluster rests on that nobody has checked is told, and what was checked is not.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "helpers of tests may fail the test")]
+
+use kubexm_manifests::{Catalogue, Doubt, DoubtKind, doubts, require};
+use kubexm_spec::cluster::{NetworkPlugin, Registry, RegistryKind, for_version};
+use kubexm_spec::{ArtifactKey, Cluster};
+
+fn of(cluster: &Cluster, catalogue: &Catalogue) -> Vec<Doubt> {
+    let requirements = require(cluster, catalogue).unwrap_or_else(|error| panic!("{error}"));
+    doubts(&requirements, catalogue)
+}
+
+fn of_version(version: &str) -> Vec<Doubt> {
+    of(&for_version(Some(version)), &Catalogue::embedded())
+}
+
+fn keys(doubt: &Doubt) -> Vec<String> {
+    doubt.keys.iter().map(ArtifactKey::to_string).collect()
+}
+
+#[test]
+fn a_patch_whose_constants_were_read_leaves_no_doubt_and_one_whose_were_not_names_the_images_in_question() {
+    assert_eq!(of_version("1.34.4"), []);
+    let all = of_version("1.34.11");
+    let [doubt] = all.as_slice() else { panic!("{all:?}") };
+    assert_eq!((doubt.kind, doubt.is_grave()), (DoubtKind::Constants, true));
+    assert_eq!(keys(doubt), ["binary/etcd", "image/coredns", "image/etcd", "image/pause"]);
+    let text = doubt.to_string();
+    for part in ["Kubernetes 1.34.11: ", "patches from 11", "pause 3.10.1", "kubeadm config images list` of v1.34.11"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // a range that has an end
+    assert!(of_version("1.29.12")[0].to_string().contains("patches from 11 to 13"));
+}
+
+#[test]
+fn a_patch_that_the_catalogue_does_not_know_is_told_with_the_newest_that_it_does() {
+    let all = of_version("v1.34.99");
+    let kinds: Vec<DoubtKind> = all.iter().map(|doubt| doubt.kind).collect();
+    assert_eq!(kinds, [DoubtKind::UnknownPatch, DoubtKind::Constants]);
+    let newest = Catalogue::embedded().newest_patch("1.34").unwrap().to_owned();
+    assert!(all[0].to_string().contains(&format!("its newest of 1.34 is {newest}")), "{}", all[0]);
+    let keys = keys(&all[0]);
+    assert!(keys.contains(&"binary/kubelet".to_owned()) && keys.contains(&"image/kube-proxy".to_owned()), "{keys:?}");
+    assert!(!keys.iter().any(|key| key.contains("pause")), "{keys:?}");
+    // of a minor whose last range was read, the patch alone is in doubt
+    assert_eq!(of_version("1.33.99").len(), 1);
+}
+
+#[test]
+fn image_lists_that_nobody_held_against_upstream_are_told_of_those_features_that_are_used() {
+    let mut cluster = for_version(Some("1.34.4"));
+    cluster.network.plugin = NetworkPlugin::Cilium;
+    cluster.registry = Registry::of(RegistryKind::Harbor);
+    let all = of(&cluster, &Catalogue::embedded());
+    let about: Vec<&str> = all.iter().map(|doubt| doubt.about.as_str()).collect();
+    assert_eq!(about, ["cilium 1.18.5", "harbor 2.10.2"]);
+    assert!(all.iter().all(|doubt| doubt.kind == DoubtKind::FeatureImages && !doubt.is_grave()));
+    assert_eq!(all[0].keys.len(), 7);
+    assert_eq!(keys(&all[1]), ["binary/harbor"]);
+}
+
+#[test]
+fn an_overlay_that_writes_all_constants_ends_the_doubt_and_one_that_writes_two_does_not() {
+    let overlaid = |constants: &str| {
+        let text = format!(
+            "schema: kubexm.io/catalogue/v1\nname: mine\nreleases: {{\"1.34\": {{constants: {{{constants}}}}}}}\n"
+        );
+        of(&for_version(Some("1.34.11")), &Catalogue::embedded().overlaid(&text).unwrap())
+    };
+    assert_eq!(overlaid("pause: 3.10.1, coredns: v1.12.1, etcd: 3.6.5-0"), []);
+    assert_eq!(overlaid("pause: 3.10.1, etcd: 3.6.5-0").len(), 1);
+}
