@@ -11,7 +11,7 @@ use crate::schedule::{Dag, Room};
 pub(crate) struct Backwards<'a> {
     plan: &'a Plan,
     dag: &'a Dag,
-    /// Whether there is something to do for a step in this wave.
+    /// Whether there is something to do for a step in this wave that was not taken yet.
     member: Vec<bool>,
     /// How many later steps are still to be passed.
     later: Vec<usize>,
@@ -66,6 +66,7 @@ impl<'a> Backwards<'a> {
         };
         let at = self.ready.iter().rposition(fits)?;
         let index = self.ready.remove(at);
+        self.member[index] = false;
         self.room.enter(&self.plan.steps[index].host);
         Some(index)
     }
@@ -81,6 +82,28 @@ impl<'a> Backwards<'a> {
     /// It could not be: what it builds on stays.
     pub(crate) fn failed(&mut self, index: usize) {
         self.room.leave(&self.plan.steps[index].host);
+    }
+
+    /// It could not be, and its host is given up: nothing more is done there in this wave, and its steps hold nothing up.
+    pub(crate) fn give_up(&mut self, index: usize) {
+        let host = &self.plan.steps[index].host;
+        self.room.leave(host);
+        self.open -= 1;
+        for (member, step) in self.member.iter_mut().zip(&self.plan.steps) {
+            if *member && step.host == *host {
+                *member = false;
+                self.open -= 1;
+            }
+        }
+        let (mut passed, ready) = std::mem::take(&mut self.ready)
+            .into_iter()
+            .partition::<Vec<usize>, _>(|&ready| self.plan.steps[ready].host == *host);
+        self.ready = ready;
+        passed.push(index);
+        for index in passed {
+            let earlier = self.pass(index);
+            self.reach(earlier);
+        }
     }
 
     /// How many are not taken back in this wave.

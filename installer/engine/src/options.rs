@@ -51,6 +51,10 @@ pub struct ExecuteOptions {
     pub on_failure: OnFailure,
     /// How many hosts that are failure domains of their own may be left out.
     pub max_failed_hosts: usize,
+    /// Whether a rollback goes on without hosts that are not reached: they are left as they are, the others are taken back
+    /// whole, and the run stays stuck until it is taken back again with them. Else a host that is not reached holds up what
+    /// its steps build on, and the waves that follow.
+    pub skip_unreachable: bool,
     /// A failure on purpose.
     pub drill: Option<Drill>,
     /// Cancelled by Ctrl-C: the op that runs is finished, nothing new begins.
@@ -75,6 +79,7 @@ impl ExecuteOptions {
             rollback_command: String::new(),
             on_failure: OnFailure::default(),
             max_failed_hosts: 0,
+            skip_unreachable: false,
             drill: None,
             cancel: CancellationToken::new(),
             poll: Duration::from_secs(1),

@@ -4,8 +4,10 @@
 //! What is to be touched is journalled before anything is; every wave of every step is journalled when it is done, so a
 //! crash goes on where it was. A step that cannot be taken back holds up what it builds on and the waves that follow; the
 //! rest of the wave goes on. Nothing is tried again by itself afterwards: the undo is stuck, and says so.
+//!
+//! A host that is not reached does the same, unless the operator has said to go on without such hosts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -59,14 +61,17 @@ impl Attempt<'_> {
         let dag = schedule::dag(self.plan)?;
         let taking = Taking::of(self.plan, &dag, self.lock().replay(), &scope);
         self.record(Record::UndoBegan { scope: scope.clone(), why: why.to_owned(), steps: taking.ids(self.plan) })?;
+        // Hosts that are left as they are, and why.
+        let mut left = BTreeMap::new();
         for wave in Wave::ALL {
-            let members = taking.open_in(wave, self.plan, self.lock().replay());
+            let mut members = taking.open_in(wave, self.plan, self.lock().replay());
+            members.retain(|&index| !left.contains_key(self.plan.steps[index].host.as_str()));
             if members.is_empty() {
                 continue;
             }
             self.emit(EventKind::Phase { name: phase(&scope, wave) });
             let mut order = Backwards::over(self.plan, &dag, &members);
-            let failures = self.undo_wave(&taking, wave, &mut order).await?;
+            let failures = self.undo_wave(&taking, wave, &mut order, &mut left).await?;
             if let Some((step, text)) = failures.first() {
                 let others = match failures.len() {
                     1 => String::new(),
@@ -79,7 +84,11 @@ impl Attempt<'_> {
                 return Ok(UndoResult::Interrupted);
             }
         }
-        self.end_undo(scope, taking.end(self.plan))
+        let end = match left.is_empty() {
+            true => taking.end(self.plan),
+            false => UndoEnd::Stuck { why: left_alone(&left) },
+        };
+        self.end_undo(scope, end)
     }
 
     /// Takes nothing back of what belongs to the scope, and says so.
@@ -104,12 +113,13 @@ impl Attempt<'_> {
         Ok(result)
     }
 
-    /// One wave, as parallel as the order and the plan's limits allow. Returns what failed.
-    async fn undo_wave(
-        &self,
+    /// One wave, as parallel as the order and the plan's limits allow. Returns what failed, but for hosts that are left.
+    async fn undo_wave<'s>(
+        &'s self,
         taking: &Taking,
         wave: Wave,
         order: &mut Backwards<'_>,
+        left: &mut BTreeMap<&'s str, String>,
     ) -> Result<Vec<(StepId, String)>, EngineError> {
         let mut failures = Vec::new();
         let mut unreachable: BTreeSet<&str> = BTreeSet::new();
@@ -125,6 +135,10 @@ impl Attempt<'_> {
             match ended? {
                 StepUndo::Done => order.done(index),
                 StepUndo::Interrupted => order.failed(index),
+                StepUndo::Failed { text, unreachable: true } if self.options.skip_unreachable => {
+                    order.give_up(index);
+                    left.entry(&self.plan.steps[index].host).or_insert(text);
+                }
                 StepUndo::Failed { text, unreachable: lost } => {
                     order.failed(index);
                     let step = &self.plan.steps[index];
@@ -183,6 +197,18 @@ impl Attempt<'_> {
         }
         Ok(StepUndo::Interrupted)
     }
+}
+
+/// What is told of hosts that were left as they are.
+fn left_alone(left: &BTreeMap<&str, String>) -> String {
+    let hosts: Vec<&str> = left.keys().copied().collect();
+    let (are, they) = if hosts.len() == 1 { ("is", "it answers") } else { ("are", "they answer") };
+    let why: Vec<&str> = left.values().map(String::as_str).collect();
+    format!(
+        "{} {are} left as before the rollback, the other hosts were taken back ({}); take the run back again when {they}",
+        hosts.join(", "),
+        why.join("; ")
+    )
 }
 
 fn phase(scope: &Scope, wave: Wave) -> String {

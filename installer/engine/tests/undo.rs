@@ -196,6 +196,80 @@ async fn an_undo_that_fails_leaves_the_run_stuck_with_the_command_and_goes_on_wh
 }
 
 #[tokio::test]
+async fn without_hosts_that_are_gone_the_others_are_taken_back_whole_and_those_when_they_are_there_again() {
+    let (mut site, plan) = (site(), checked(fleet::plan(&["w1", "w2"])));
+    let before = site.fleet.snapshot();
+    site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run");
+    let whole = site.fleet.snapshot();
+    site.fleet.cut("w1");
+    assert_eq!(site.rollback(&Silent).await.expect("a rollback"), Outcome::Stuck);
+    assert_eq!(site.fleet.snapshot()["(cluster)"]["initialised"], "cp", "nobody said to go on without w1");
+
+    site.options.skip_unreachable = true;
+    assert_eq!(site.rollback(&Silent).await.expect("a rollback"), Outcome::Stuck);
+    let now = site.fleet.snapshot();
+    for host in ["cp", "w2", "(cluster)"] {
+        assert_eq!(now[host], before[host], "{host} was held up by w1");
+    }
+    assert_eq!(now["w1"], whole["w1"], "nobody reached it");
+    let stuck = site.status().undo.and_then(|undo| undo.stuck).expect("why it is stuck");
+    assert!(stuck.starts_with("w1 is left as before the rollback") && stuck.contains("cannot reach w1"), "{stuck}");
+
+    site.fleet.mend("w1");
+    assert_eq!(site.rollback(&Silent).await.expect("the rest"), Outcome::RolledBack);
+    assert_eq!(site.fleet.snapshot(), before);
+}
+
+#[tokio::test]
+async fn a_host_that_goes_away_at_any_undo_holds_up_nobody_when_such_hosts_are_skipped() {
+    let plan = checked(fleet::plan(&["w1", "w2"]));
+    let undos = {
+        let counted = site();
+        counted.execute(&plan, &mut counted.create(&plan), &Silent).await.expect("a run");
+        counted.rollback(&Silent).await.expect("a rollback");
+        counted.fleet.undos()
+    };
+    for nth in 1..=undos {
+        let mut site = site();
+        let before = site.fleet.snapshot();
+        site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run");
+        site.options.skip_unreachable = true;
+        site.options.hook = Some(std::sync::Arc::new(Lose { fleet: site.fleet.clone(), host: "w1", after: nth }));
+        let outcome = site.rollback(&Silent).await.expect("a rollback");
+        let now = site.fleet.snapshot();
+        for host in ["cp", "w2", "(cluster)"] {
+            assert_eq!(now[host], before[host], "{host} was held up after undo {nth}");
+        }
+        site.fleet.mend("w1");
+        site.options.hook = None;
+        if outcome != Outcome::RolledBack {
+            assert_eq!(site.rollback(&Silent).await.expect("the rest"), Outcome::RolledBack, "undo {nth}");
+        }
+        assert_eq!(site.fleet.snapshot(), before, "undo {nth}");
+    }
+}
+
+/// A host that nothing reaches any more after so many waves of steps.
+struct Lose {
+    fleet: kubexm_engine::sim::SimFleet,
+    host: &'static str,
+    after: u64,
+}
+
+impl kubexm_engine::execute::Hook for Lose {
+    fn before_record(&self, _: usize, _: &Record) -> bool {
+        true
+    }
+
+    fn after_record(&self, _: usize, record: &Record) -> bool {
+        if matches!(record, Record::WaveDone { .. }) && self.fleet.undos() >= self.after {
+            self.fleet.cut(self.host);
+        }
+        true
+    }
+}
+
+#[tokio::test]
 async fn nothing_before_an_irreversible_change_is_touched_and_the_run_says_why() {
     let (site, mut plan) = (site(), fleet::plan(&["w1"]));
     for step in plan.steps.iter_mut().filter(|step| step.id == id("cp/kubernetes.init")) {

@@ -78,6 +78,16 @@ pub struct FailureArgs {
     pub drill: Option<Drill>,
 }
 
+/// What becomes of hosts that cannot be reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Unreachable {
+    /// Nothing is begun
+    #[default]
+    Refuse,
+    /// They are left as they are, and named at the end
+    Skip,
+}
+
 /// What becomes of what was done when a step fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum OnFailure {

@@ -13,7 +13,7 @@ use kubexm_terminal::{Display, Failure};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{HostArgs, OnFailure};
+use super::args::{HostArgs, OnFailure, Unreachable};
 use crate::run::again::on_cluster;
 use crate::run::consent::Consent;
 use crate::run::{chosen, told};
@@ -46,7 +46,7 @@ pub struct Args {
     /// Say yes without being asked
     #[arg(short = 'y', long)]
     yes: bool,
-    /// What becomes of hosts that cannot be reached
+    /// What becomes of hosts that cannot be reached; a reset without some ends with exit code 72
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     unreachable: Unreachable,
     /// When a step fails
@@ -58,16 +58,6 @@ pub struct Args {
     /// One JSON event a line
     #[arg(long)]
     pub json: bool,
-}
-
-/// What becomes of hosts that cannot be reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Unreachable {
-    /// Nothing is begun
-    #[default]
-    Refuse,
-    /// They are left as they are, and named at the end (exit code 72)
-    Skip,
 }
 
 /// What a reset is carried out with.

@@ -1,10 +1,11 @@
 //! `kubexm-install rollback`.
 
 use kubexm_engine::{ClusterLock, Run};
+use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure};
 use tokio_util::sync::CancellationToken;
 
-use super::args::{BundleArgs, FailureArgs, HostArgs};
+use super::args::{BundleArgs, FailureArgs, HostArgs, Unreachable};
 use crate::run::again::Again;
 use crate::run::carry_out::Site;
 use crate::run::chosen;
@@ -24,6 +25,7 @@ use crate::support::{failures, interrupt, start};
 /// Examples:
 ///   kubexm-install rollback --bundle site.tar.zst                       # the cluster's last run
 ///   kubexm-install rollback 20261120T081502Z-4f1c --bundle site.tar.zst -y
+///   kubexm-install rollback --bundle site.tar.zst --unreachable skip    # a host is gone: the others, whole
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -33,6 +35,10 @@ pub struct Args {
     bundle: BundleArgs,
     #[command(flatten)]
     hosts: HostArgs,
+    /// What becomes of hosts that cannot be reached, now or later: those that are skipped stay as they are, and the run stays
+    /// stuck (exit code 71) until it is taken back again with them
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    unreachable: Unreachable,
     /// Say yes without being asked
     #[arg(short = 'y', long)]
     yes: bool,
@@ -67,12 +73,24 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             ),
         );
         consent.have("Take it all back? What the cluster holds is lost.", display).await?;
-        let fleet = Fleet::connect(&opened, &home, &args.hosts, &holder, &shown).await?;
+        let fleet = match args.unreachable {
+            Unreachable::Refuse => Fleet::connect(&opened, &home, &args.hosts, &holder, &shown).await.map_err(hint)?,
+            Unreachable::Skip => Fleet::connect_without_gone(&opened, &home, &args.hosts, &holder, &shown).await?,
+        };
         fleet.keep(&shown).await;
         let site = Site { opened: &opened, fleet: &fleet, home: &cluster, again, cancel: &cancel, display };
-        let ended = site.take_back(run, &plan).await;
+        let ended = site.take_back(run, &plan, args.unreachable == Unreachable::Skip).await;
         fleet.close().await;
         ended
     };
     start::runtime()?.block_on(interrupt::watched(&shown, &cancel, work))
+}
+
+/// What helps where a host is gone for good.
+fn hint(failure: Failure) -> Failure {
+    if failure.code != ExitCode::HostUnreachable {
+        return failure;
+    }
+    let text = "\nnothing was changed; --unreachable skip takes the others back and leaves these as they are";
+    Failure { text: failure.text.clone() + text, ..failure }
 }

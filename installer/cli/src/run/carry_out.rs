@@ -63,11 +63,12 @@ impl Site<'_> {
         }
     }
 
-    /// Takes back what a run has changed, or goes on with that.
-    pub async fn take_back(&self, mut run: Run, plan: &CheckedPlan) -> Result<(), Failure> {
+    /// Takes back what a run has changed, or goes on with that; also without hosts that are not reached, where these may be
+    /// skipped.
+    pub async fn take_back(&self, mut run: Run, plan: &CheckedPlan, skip_unreachable: bool) -> Result<(), Failure> {
         let shown = Shown(self.display);
         events::note(&shown, format!("taking back run {} in {}", run.id(), run.dir().display()));
-        let options = self.options(&run);
+        let options = ExecuteOptions { skip_unreachable, ..self.options(&run) };
         let outcome = take_back(plan, &self.fleet.links(), &mut run, &shown, options).await;
         let outcome = outcome.map_err(|error| self.broken(error, &self.again.rollback(run.id().as_str())))?;
         let (status, report) = (status::of(run.id().as_str(), plan.plan(), run.replay()), run.dir().join("report.md"));

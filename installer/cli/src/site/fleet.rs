@@ -84,6 +84,29 @@ impl Fleet {
         Ok(fleet)
     }
 
+    /// The same for a rollback that may leave hosts as they are: without those that cannot be reached now. A host that answers
+    /// and refuses us is no such host.
+    pub async fn connect_without_gone(
+        opened: &Opened,
+        home: &Home,
+        args: &HostArgs,
+        holder: &str,
+        events: &dyn EventSink,
+    ) -> Result<Self, Failure> {
+        let (mut fleet, errors) = Self::reach(&opened.cluster, Some(opened), home, args, holder, events).await;
+        let gone = errors.iter().filter_map(|(host, error)| Some((host.clone(), Arc::new(Gone::of(error)?))));
+        fleet.gone = gone.collect();
+        if fleet.gone.len() < errors.len() || fleet.links.is_empty() {
+            fleet.withdraw(events).await;
+            return Err(failures::links(errors.values()));
+        }
+        for (host, error) in &errors {
+            events::warning(events, format!("{error}; {host} is left as it is"));
+        }
+        fleet.tell_of_agents(events);
+        Ok(fleet)
+    }
+
     /// Connects to every host at once, and says why the others were not reached. Without a bundle the hosts must have
     /// this machine's architecture.
     pub async fn reach(
