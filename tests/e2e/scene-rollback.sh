@@ -41,6 +41,17 @@ check "its node and its member of etcd are gone" only_these
 check "the others run on, and no pod of it is left" within 90 all_running n1
 joiner_as_before() { one_state now n2; same "$WORK/before-n2" "$WORK/now-n2"; }
 check "it is as before" joiner_as_before
-check "the run that made the cluster is taken back" fleet rollback "$created" -f "$SMALL_YAML" -y
+# The network of n3 is away for longer than the others take.
+without_n3() {
+  local rc=0
+  lab net cut n3 75 &
+  says 71 "n3 is left as before the rollback" fleet rollback "$created" -f "$SMALL_YAML" -y --unreachable skip || rc=1
+  wait "$!"
+  return "$rc"
+}
+check "the run that made the cluster is taken back without a worker that is gone" without_n3
+first_as_before() { one_state now n1; same "$WORK/before-n1" "$WORK/now-n1"; }
+check "the control plane is as before" first_as_before
+check "the worker is taken back when it is there again" fleet rollback "$created" -f "$SMALL_YAML" -y
 check "after that every host is as before" as_before
 HOME_NAME=home
