@@ -5,6 +5,7 @@ pub mod file;
 pub mod image;
 pub mod installer;
 pub mod local;
+pub mod packages;
 
 use kubexm_transport::{HttpClient, Lease, OciRegistry, Store};
 

@@ -1,0 +1,463 @@
+//! Debian's repositories: InRelease (or Release and Release.gpg) → whom it is signed by → indexes by their sha256 → packages.
+
+use std::io::{BufReader, Read};
+
+use futures::future::join_all;
+use kubexm_manifests::os::{self, Profile};
+use kubexm_packages::compression;
+use kubexm_packages::deb::control::ControlError;
+use kubexm_packages::deb::index;
+use kubexm_packages::deb::release::{Index, Release};
+use kubexm_packages::model::{Package, RepoId};
+use kubexm_packages::solve::{Pool, Repo};
+use kubexm_packages::trust::{self, Keyring, Policy};
+use kubexm_spec::{Arch, Digest, Family};
+use kubexm_transport::{Answer, FileCandidate, HttpClient, Store, TransportError, Validators, Want};
+use serde::{Deserialize, Serialize};
+
+use super::{Loaded, Options, PackagesError, Snapshot, Trust};
+
+/// The most bytes of a Release; Ubuntu's have 0.3 MB.
+const RELEASE_LIMIT: u64 = 32 << 20;
+/// The most bytes of an index unpacked where the suite does not tell; the largest (Ubuntu's universe) have 70 MB.
+const PLAIN_LIMIT: u64 = 1 << 30;
+/// How far another clock may be ahead of ours, in seconds.
+const SKEW: i64 = 600;
+
+/// A suite of a repository.
+#[derive(Clone, Debug)]
+pub struct Suite {
+    /// Addresses of the repository without a slash at the end, the best first: `http://deb.debian.org/debian`.
+    pub bases: Vec<String>,
+    /// Below `dists/`: `bookworm-updates`. With a slash at its end it is the folder of a flat repository: `./`.
+    pub suite: String,
+    /// `main`, `universe`; none of a flat repository.
+    pub components: Vec<String>,
+    /// By what it is believed.
+    pub trust: Trust,
+    /// See [`Repo::priority`].
+    pub priority: i32,
+}
+
+/// The suites of a profile for an architecture. `mirrors` are addresses by the name of a profile's repository, to be asked instead of
+/// its own; the keys stay the profile's.
+///
+/// # Errors
+/// A key of the profile that cannot be read.
+pub fn suites(
+    profile: &Profile,
+    profiles: &os::Profiles,
+    arch: Arch,
+    mirrors: &dyn Fn(&str) -> Vec<String>,
+) -> Result<Vec<Suite>, trust::TrustError> {
+    let mut suites = Vec::new();
+    for repository in &profile.repositories {
+        let bases = match mirrors(&repository.name) {
+            none if none.is_empty() => vec![repository.base(Family::Deb, arch)],
+            some => some.into_iter().map(|url| url.trim_end_matches('/').to_owned()).collect(),
+        };
+        let trust = if repository.trust.pinned_only() {
+            Trust::PinnedOnly
+        } else {
+            Trust::Signed(keyring(profiles, &repository.trust.metadata)?)
+        };
+        for suite in &repository.suites {
+            suites.push(Suite {
+                bases: bases.clone(),
+                suite: suite.clone(),
+                components: repository.components.clone(),
+                trust: trust.clone(),
+                priority: 0,
+            });
+        }
+    }
+    Ok(suites)
+}
+
+fn keyring(profiles: &os::Profiles, fingerprints: &[String]) -> Result<Keyring, trust::TrustError> {
+    let armored: Vec<&str> = profiles.certificates(fingerprints).iter().map(|key| key.armored.trim()).collect();
+    Keyring::read(armored.join("\n").as_bytes())?.pinned(fingerprints)
+}
+
+/// Reads the suites and makes one pool of them. All that fails is told, not only the first.
+pub async fn load(
+    suites: &[Suite],
+    arch: Arch,
+    http: &HttpClient,
+    store: &Store,
+    options: &Options,
+) -> Result<Loaded, PackagesError> {
+    let arch = Family::Deb.arch(arch);
+    let loading = suites.iter().map(|suite| Loading { suite, arch, http, store, options }.load());
+    let (mut repos, mut packages, mut snapshots, mut failed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for result in join_all(loading).await {
+        match result {
+            Err(error) => failed.push(error),
+            Ok(components) => {
+                for (repo, snapshot, mut listed) in components {
+                    let Ok(id) = u16::try_from(repos.len()) else { return Err(PackagesError::TooMany(repos.len())) };
+                    listed.iter_mut().for_each(|package| package.repo = RepoId(id));
+                    repos.push(repo);
+                    snapshots.push(snapshot);
+                    packages.append(&mut listed);
+                }
+            }
+        }
+    }
+    if !failed.is_empty() {
+        return Err(PackagesError::from_many(failed));
+    }
+    Ok(Loaded { pool: Pool::new(Family::Deb, arch, repos, packages), snapshots })
+}
+
+/// One suite on its way.
+#[derive(Clone, Copy)]
+struct Loading<'a> {
+    suite: &'a Suite,
+    arch: &'a str,
+    http: &'a HttpClient,
+    store: &'a Store,
+    options: &'a Options,
+}
+
+type Component = (Repo, Snapshot, Vec<Package>);
+
+/// What the cache remembers of a suite at an address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Remembered {
+    /// InRelease, or Release where there is none.
+    release: Option<Digest>,
+    /// Release.gpg.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signature: Option<Digest>,
+    #[serde(default)]
+    validators: Validators,
+    /// The newest date that was seen, in seconds of Unix time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    newest: Option<i64>,
+}
+
+/// What is signed, and the signature where it stands beside it.
+struct Signed {
+    url: String,
+    text: Vec<u8>,
+    signature: Option<Vec<u8>>,
+}
+
+impl Loading<'_> {
+    /// From the first address whose release and indexes are good.
+    async fn load(self) -> Result<Vec<Component>, PackagesError> {
+        let mut failed = Vec::new();
+        for base in &self.suite.bases {
+            match self.load_from(base).await {
+                Ok(loaded) => return Ok(loaded),
+                Err(error) => failed.push(error),
+            }
+        }
+        Err(PackagesError::from_many(failed))
+    }
+
+    async fn load_from(self, base: &str) -> Result<Vec<Component>, PackagesError> {
+        let (release, digest) = self.release(base, true).await?;
+        match self.components(base, &release, digest).await {
+            // Where indexes have no names of their own, a mirror may have been updated between two of our requests.
+            Err(PackagesError::Fetch { source, .. }) if !release.by_hash && is_other(&source) => {
+                let (release, digest) = self.release(base, false).await?;
+                self.components(base, &release, digest).await
+            }
+            result => result,
+        }
+    }
+
+    async fn components(self, base: &str, release: &Release, digest: Digest) -> Result<Vec<Component>, PackagesError> {
+        let folder = self.folder(base);
+        let mut wanted = Vec::new();
+        if self.is_flat() {
+            wanted.push((self.suite.suite.clone(), vec![release.flat_index()]));
+        }
+        for component in &self.suite.components {
+            let indexes = release.indexes(component, self.arch);
+            let name = format!("{}/{component}", self.suite.suite);
+            wanted.push((name, indexes.map_or_else(|error| vec![Err(error)], |all| all.into_iter().map(Ok).collect())));
+        }
+        let loading = wanted.into_iter().map(|(name, indexes)| {
+            let folder = &folder;
+            async move {
+                let mut packages = Vec::new();
+                for index in indexes {
+                    let index = index.map_err(|source| PackagesError::Release {
+                        repository: self.suite.suite.clone(),
+                        url: folder.clone(),
+                        source,
+                    })?;
+                    packages.append(&mut self.packages(folder, &index).await?);
+                }
+                let repo = Repo { id: name.clone(), base: base.to_owned(), priority: self.suite.priority };
+                let signed = matches!(self.suite.trust, Trust::Signed(_));
+                Ok((repo, Snapshot { repository: name, digest, date: release.date, signed }, packages))
+            }
+        });
+        join_all(loading).await.into_iter().collect()
+    }
+
+    /// The packages of an index. The cache keeps it unpacked where the suite tells its digest: the next run only reads it.
+    async fn packages(self, folder: &str, index: &Index) -> Result<Vec<Package>, PackagesError> {
+        let kept = match index.plain {
+            Some(plain) if self.store.holds(&plain.digest, plain.size).map_err(|e| self.failed(e))? => {
+                Some(plain.digest)
+            }
+            _ => None,
+        };
+        if kept.is_none() {
+            let candidates: Vec<_> =
+                index.paths.iter().map(|path| self.candidate(format!("{folder}/{path}"))).collect();
+            let want = Want { digest: Some(index.packed.digest), size: Some(index.packed.size), refuse_html: false };
+            self.http.fetch(&candidates, &want, self.store, &|_, _| {}).await.map_err(|e| self.failed(e))?;
+        }
+        let path = index.paths.last().cloned().unwrap_or_default();
+        let work = Reading {
+            store: self.store.clone(),
+            repository: self.suite.suite.clone(),
+            path,
+            index: index.clone(),
+            kept,
+            arch: self.arch.to_owned(),
+        };
+        tokio::task::spawn_blocking(move || work.read()).await.map_err(|e| PackagesError::Worker(e.to_string()))?
+    }
+
+    /// The release, its signature and dates checked, and the digest of the signed file. `revalidate`: what is cached may be shown.
+    async fn release(self, base: &str, revalidate: bool) -> Result<(Release, Digest), PackagesError> {
+        let folder = self.folder(base);
+        let key = format!("deb release {folder} {}", self.suite.suite);
+        let mut remembered: Remembered = self
+            .store
+            .noted(&key)
+            .map_err(|e| self.failed(e))?
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default();
+        let signed = self.signed(&folder, &mut remembered, revalidate).await?;
+        let text = self.believed(&signed)?;
+        let repository = || self.suite.suite.clone();
+        let url = || signed.url.clone();
+        let release = Release::parse(&text).map_err(|source| PackagesError::Release {
+            repository: repository(),
+            url: url(),
+            source,
+        })?;
+        if !self.is_flat() && !release.is_of(self.suite.suite.trim_end_matches('/')) {
+            let found = release.suite.iter().chain(&release.codename).cloned().collect::<Vec<_>>().join(", ");
+            return Err(PackagesError::OtherSuite { repository: repository(), url: url(), found });
+        }
+        if let Some(until) = release.valid_until.filter(|until| *until < self.options.now) {
+            return Err(PackagesError::Expired { repository: repository(), url: url(), until });
+        }
+        if let Some(date) = release.date {
+            if date > self.options.now.saturating_add(SKEW) {
+                return Err(PackagesError::NotYet { repository: repository(), url: url(), date });
+            }
+            if let Some(before) = remembered.newest.filter(|before| date < *before) {
+                return Err(PackagesError::Replayed { repository: repository(), url: url(), date, before });
+            }
+            remembered.newest = Some(date);
+        }
+        // Only what was believed is shown to the next run.
+        let (digest, _) = self.store.insert(signed.text.as_slice(), None).map_err(|e| self.failed(e))?;
+        remembered.release = Some(digest);
+        remembered.signature = match &signed.signature {
+            Some(signature) => Some(self.store.insert(signature.as_slice(), None).map_err(|e| self.failed(e))?.0),
+            None => None,
+        };
+        // Three fields of text always become JSON.
+        if let Ok(note) = serde_json::to_string(&remembered) {
+            self.store.note(&key, &note).map_err(|e| self.failed(e))?;
+        }
+        Ok((release, digest))
+    }
+
+    /// The signed text.
+    fn believed(self, signed: &Signed) -> Result<String, PackagesError> {
+        let untrusted =
+            |source| PackagesError::Untrusted { repository: self.suite.suite.clone(), url: signed.url.clone(), source };
+        let policy = Policy::at(self.options.now);
+        match (&self.suite.trust, &signed.signature) {
+            (Trust::Signed(keyring), None) => {
+                trust::clearsigned(&signed.text, keyring, &policy).map(|(text, _)| text).map_err(untrusted)
+            }
+            (Trust::Signed(keyring), Some(signature)) => {
+                trust::detached(&signed.text, signature, keyring, &policy).map_err(untrusted)?;
+                self.utf8(signed)
+            }
+            // An InRelease of a repository whose keys nobody has: what it wraps is as good as a Release.
+            (Trust::PinnedOnly, _) => Ok(unwrapped(&self.utf8(signed)?)),
+        }
+    }
+
+    fn utf8(self, signed: &Signed) -> Result<String, PackagesError> {
+        String::from_utf8(signed.text.clone()).map_err(|_| PackagesError::Release {
+            repository: self.suite.suite.clone(),
+            url: signed.url.clone(),
+            source: ControlError::Field { subject: "it".into(), field: "Release", problem: "is not UTF-8".into() }
+                .into(),
+        })
+    }
+
+    /// InRelease; where there is none, Release and Release.gpg. From the cache when it is still the same there, or offline.
+    async fn signed(
+        self,
+        folder: &str,
+        remembered: &mut Remembered,
+        revalidate: bool,
+    ) -> Result<Signed, PackagesError> {
+        let in_release = format!("{folder}/InRelease");
+        let kept = self.kept(folder, remembered);
+        if self.http.is_offline() {
+            let what = format!("{} of {folder}", self.suite.suite);
+            return kept.ok_or_else(|| self.failed(TransportError::NotCached { what }));
+        }
+        let known = match &kept {
+            Some(kept) if revalidate && kept.signature.is_none() => remembered.validators.clone(),
+            _ => Validators::default(),
+        };
+        let answer = self.http.get_if_changed(&self.candidate(in_release.clone()), RELEASE_LIMIT, &known).await;
+        match (answer, kept) {
+            (Ok(Answer::Same), Some(kept)) => Ok(kept),
+            // Nothing was shown that it could be the same as.
+            (Ok(Answer::Same), None) => {
+                let reason = "304 without a condition".to_owned();
+                Err(self.failed(TransportError::Down { origin: in_release, reason }))
+            }
+            (Ok(Answer::Fresh { body, validators }), _) => {
+                remembered.validators = validators;
+                Ok(Signed { url: in_release, text: body, signature: None })
+            }
+            (Err(TransportError::Missing { .. }), _) => {
+                remembered.validators = Validators::default();
+                self.detached(folder).await
+            }
+            (Err(error), _) => Err(self.failed(error)),
+        }
+    }
+
+    async fn detached(self, folder: &str) -> Result<Signed, PackagesError> {
+        let url = format!("{folder}/Release");
+        let get = |url: String| async move { self.http.get_small(&self.candidate(url), RELEASE_LIMIT).await };
+        let text = get(url.clone()).await.map_err(|e| self.failed(e))?;
+        let signature = match get(format!("{url}.gpg")).await {
+            Ok(signature) => Some(signature),
+            Err(TransportError::Missing { .. }) if matches!(self.suite.trust, Trust::PinnedOnly) => None,
+            Err(TransportError::Missing { .. }) => {
+                return Err(PackagesError::Unsigned { repository: self.suite.suite.clone(), url });
+            }
+            Err(error) => return Err(self.failed(error)),
+        };
+        Ok(Signed { url, text, signature })
+    }
+
+    fn kept(self, folder: &str, remembered: &Remembered) -> Option<Signed> {
+        let read = |digest: &Digest| self.store.read(digest, RELEASE_LIMIT).ok();
+        let text = read(remembered.release.as_ref()?)?;
+        let signature = match &remembered.signature {
+            Some(digest) => Some(read(digest)?),
+            None => None,
+        };
+        let name = if signature.is_some() { "Release" } else { "InRelease" };
+        Some(Signed { url: format!("{folder}/{name}"), text, signature })
+    }
+
+    fn is_flat(self) -> bool {
+        self.suite.suite.ends_with('/')
+    }
+
+    /// Where the release is, without a slash at the end.
+    fn folder(self, base: &str) -> String {
+        let suite = self.suite.suite.trim_end_matches('/');
+        match (self.is_flat(), suite) {
+            (true, "" | ".") => base.to_owned(),
+            (true, folder) => format!("{base}/{}", folder.trim_start_matches("./")),
+            (false, suite) => format!("{base}/dists/{suite}"),
+        }
+    }
+
+    fn candidate(self, url: String) -> FileCandidate {
+        FileCandidate { plain_http_allowed: self.options.plain_http, ..FileCandidate::new(url) }
+    }
+
+    fn failed(self, source: TransportError) -> PackagesError {
+        PackagesError::Fetch { repository: self.suite.suite.clone(), source: Box::new(source) }
+    }
+}
+
+/// The text within a clear signature (RFC 9580, 7) that nobody checks; any other text as it is.
+fn unwrapped(text: &str) -> String {
+    let Some((_, behind)) = text.split_once("-----BEGIN PGP SIGNED MESSAGE-----") else { return text.to_owned() };
+    let body = behind.split_once("\n\n").map_or(behind, |(_, body)| body);
+    let body = body.split("-----BEGIN PGP SIGNATURE-----").next().unwrap_or(body);
+    body.lines().map(|line| format!("{}\n", line.strip_prefix("- ").unwrap_or(line))).collect()
+}
+
+/// Whether an origin sent something else than its release promised.
+fn is_other(error: &TransportError) -> bool {
+    match error {
+        TransportError::Mismatch { .. } | TransportError::WrongSize { .. } | TransportError::Missing { .. } => true,
+        TransportError::AllFailed { tried, .. } => tried.iter().any(is_other),
+        _ => false,
+    }
+}
+
+/// An index that is in the store.
+struct Reading {
+    store: Store,
+    repository: String,
+    path: String,
+    index: Index,
+    kept: Option<Digest>,
+    arch: String,
+}
+
+impl Reading {
+    fn read(self) -> Result<Vec<Package>, PackagesError> {
+        let failed = |source| PackagesError::Fetch { repository: self.repository.clone(), source: Box::new(source) };
+        let unpack = |reason: String| PackagesError::Unpack {
+            repository: self.repository.clone(),
+            path: self.path.clone(),
+            reason,
+        };
+        let open = |digest: &Digest| self.store.open_blob(digest).map(|file| BufReader::with_capacity(1 << 18, file));
+        let listed = |reader: &mut dyn std::io::BufRead| {
+            index::read(reader, RepoId(0), &self.arch).map_err(|source| PackagesError::Index {
+                repository: self.repository.clone(),
+                path: self.path.clone(),
+                source,
+            })
+        };
+        let plain = match (self.kept, self.index.plain) {
+            (Some(kept), _) => kept,
+            (None, Some(plain)) => {
+                let packed = open(&self.index.packed.digest).map_err(failed)?;
+                let unpacked = compression::unpacked(packed).map_err(|error| unpack(error.to_string()))?;
+                match self.store.insert(unpacked.take(plain.size.saturating_add(1)), Some(plain.digest)) {
+                    Ok((digest, _)) => digest,
+                    Err(TransportError::Mismatch { expected, found, .. }) => {
+                        return Err(unpack(format!("wanted {expected}, found {found}")));
+                    }
+                    Err(error) => return Err(failed(error)),
+                }
+            }
+            // Not told what unpacks: read as it comes.
+            (None, None) => {
+                let packed = open(&self.index.packed.digest).map_err(failed)?;
+                let unpacked = compression::unpacked(packed).map_err(|error| unpack(error.to_string()))?;
+                let mut bounded = BufReader::new(unpacked.take(PLAIN_LIMIT));
+                let packages = listed(&mut bounded)?;
+                // What was cut off would be missing without a word.
+                if bounded.get_ref().limit() == 0 {
+                    return Err(unpack(format!("it has more than {PLAIN_LIMIT} bytes")));
+                }
+                return Ok(packages);
+            }
+        };
+        listed(&mut open(&plain).map_err(failed)?)
+    }
+}

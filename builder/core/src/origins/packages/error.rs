@@ -1,0 +1,160 @@
+//! Why a repository cannot be used, and which exit code that is.
+
+use kubexm_packages::deb::control::ControlError;
+use kubexm_packages::deb::release::{ReleaseError, format_date};
+use kubexm_packages::trust::TrustError;
+use kubexm_spec::ExitCode;
+use kubexm_transport::TransportError;
+
+/// An error about repositories of packages. `repository` is what people call it: `bookworm-security`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PackagesError {
+    /// It does not answer, or not as it should.
+    #[error("repository {repository}: {source}")]
+    Fetch {
+        /// Which.
+        repository: String,
+        /// What went wrong; its text names the address.
+        source: Box<TransportError>,
+    },
+    /// Its signature is missing, wrong, or of nobody whom we know.
+    #[error(
+        "repository {repository}: {url}: {source}; another mirror may serve what is signed, and a repository of your own needs its key"
+    )]
+    Untrusted {
+        /// Which.
+        repository: String,
+        /// Of what is signed.
+        url: String,
+        /// Why.
+        source: TrustError,
+    },
+    /// It has neither InRelease nor Release.gpg.
+    #[error(
+        "repository {repository}: {url} is not signed (no InRelease, no Release.gpg); use a mirror that carries the signature"
+    )]
+    Unsigned {
+        /// Which.
+        repository: String,
+        /// Where it was looked for.
+        url: String,
+    },
+    /// It is not good any more.
+    #[error(
+        "repository {repository}: {url} was good until {}; the mirror is stale: use another one (and check this machine's clock)",
+        format_date(*.until)
+    )]
+    Expired {
+        /// Which.
+        repository: String,
+        /// Of what is signed.
+        url: String,
+        /// `Valid-Until`, in seconds of Unix time.
+        until: i64,
+    },
+    /// It was made later than now.
+    #[error("repository {repository}: {url} is of {}, which is not yet; check this machine's clock", format_date(*.date))]
+    NotYet {
+        /// Which.
+        repository: String,
+        /// Of what is signed.
+        url: String,
+        /// `Date`, in seconds of Unix time.
+        date: i64,
+    },
+    /// It is older than what the same address had before.
+    #[error(
+        "repository {repository}: {url} is of {}, and had been of {} before: an old state is replayed, or the mirror went back; use \
+         another mirror, or, if it was meant to go back, an empty cache (--cache)",
+        format_date(*.date), format_date(*.before)
+    )]
+    Replayed {
+        /// Which.
+        repository: String,
+        /// Of what is signed.
+        url: String,
+        /// `Date` of now, in seconds of Unix time.
+        date: i64,
+        /// The newest that was seen.
+        before: i64,
+    },
+    /// It is signed, and is another suite.
+    #[error(
+        "repository {repository}: {url} calls itself {found}: the mirror serves another suite there; use its right name, or another mirror"
+    )]
+    OtherSuite {
+        /// Which.
+        repository: String,
+        /// Of what is signed.
+        url: String,
+        /// What it says.
+        found: String,
+    },
+    /// What is signed cannot be read, or lacks what is asked for.
+    #[error("repository {repository}: {url}: {source}")]
+    Release {
+        /// Which.
+        repository: String,
+        /// Of what is signed.
+        url: String,
+        /// Why.
+        source: ReleaseError,
+    },
+    /// An index has the right digest and cannot be read.
+    #[error("repository {repository}: {path}: {source}")]
+    Index {
+        /// Which.
+        repository: String,
+        /// Below the repository's address.
+        path: String,
+        /// Why.
+        source: ControlError,
+    },
+    /// What unpacks is not what the repository says of it.
+    #[error("repository {repository}: {path} cannot be unpacked: {reason}; use another mirror")]
+    Unpack {
+        /// Which.
+        repository: String,
+        /// Below the repository's address.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// More repositories than a pool can tell apart.
+    #[error("more than {0} repositories; name fewer")]
+    TooMany(usize),
+    /// Several failed; all are told.
+    #[error("{} things failed:{}", .0.len(), .0.iter().map(|error| format!("\n- {error}")).collect::<String>())]
+    Several(Vec<PackagesError>),
+    /// A task of this program died.
+    #[error("a worker of this program died: {0}")]
+    Worker(String),
+}
+
+impl PackagesError {
+    /// The exit code of a program that ends with it; of several, the most severe.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Fetch { source, .. } => source.exit_code(),
+            Self::Untrusted { source, .. } => source.exit_code(),
+            Self::Unsigned { .. }
+            | Self::Expired { .. }
+            | Self::NotYet { .. }
+            | Self::Replayed { .. }
+            | Self::OtherSuite { .. }
+            | Self::Index { .. }
+            | Self::Unpack { .. } => ExitCode::OriginMismatch,
+            Self::Release { source: ReleaseError::Control(_) | ReleaseError::NoSha256, .. } => ExitCode::OriginMismatch,
+            Self::Release { .. } => ExitCode::OriginMissing,
+            Self::TooMany(_) => ExitCode::Config,
+            Self::Several(errors) => errors.iter().map(Self::exit_code).fold(ExitCode::Ok, ExitCode::worst),
+            Self::Worker(_) => ExitCode::Internal,
+        }
+    }
+
+    /// One error of several, or the only one.
+    pub fn from_many(mut errors: Vec<Self>) -> Self {
+        if errors.len() == 1 { errors.remove(0) } else { Self::Several(errors) }
+    }
+}

@@ -1,0 +1,60 @@
+//! Packages of operating systems: repositories read, checked and put into one pool, and what was chosen brought into the store.
+
+pub mod deb;
+mod error;
+mod fetch;
+
+pub use error::PackagesError;
+pub use fetch::{File, fetch};
+
+use kubexm_packages::solve::Pool;
+use kubexm_packages::trust::Keyring;
+use kubexm_spec::Digest;
+
+/// By what a repository is believed.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// Its metadata carries a signature of one of these keys.
+    Signed(Keyring),
+    /// Nothing of it is signed, and the user has said so: of what comes out of it only what a lock names by sha256 may be taken.
+    PinnedOnly,
+}
+
+/// What all repositories of a distribution have, checked.
+#[derive(Debug)]
+pub struct Loaded {
+    /// All packages.
+    pub pool: Pool,
+    /// The state of each repository that was read, in the order of [`Pool::repos`].
+    pub snapshots: Vec<Snapshot>,
+}
+
+/// The state of a repository at the time it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// What people call it: `bookworm-security/main`.
+    pub repository: String,
+    /// Of the signed file (InRelease, Release, repomd.xml).
+    pub digest: Digest,
+    /// When the vendor made it, in seconds of Unix time, where it says so.
+    pub date: Option<i64>,
+    /// Whether a signature was checked.
+    pub signed: bool,
+}
+
+/// How repositories are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The time, in seconds of Unix time: what was good until earlier is refused.
+    pub now: i64,
+    /// An address may be plain http. The distributions' own mirrors are: what comes is checked by signature and digest.
+    pub plain_http: bool,
+}
+
+impl Options {
+    /// By this machine's clock; plain http allowed.
+    pub fn of_today() -> Self {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Self { now: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), plain_http: true }
+    }
+}
