@@ -54,17 +54,16 @@ pub struct SiteKey {
 }
 
 impl SiteKey {
-    /// Makes a key that only signs, of so many bits (4096), that never expires. `made` is in seconds of Unix time. Takes
-    /// seconds, and entropy of the system.
-    pub fn generate(owner: &str, bits: u32, made: i64) -> Result<Self, SignError> {
+    /// Makes a key that only signs, of so many bits (4096), that never expires. Takes some seconds, and the system's clock and
+    /// entropy.
+    pub fn generate(owner: &str, bits: u32) -> Result<Self, SignError> {
         let failed = |error: &dyn std::fmt::Display| SignError::OpenPgp(error.to_string());
         let mut params = SecretKeyParamsBuilder::default();
         params
             .key_type(KeyType::Rsa(bits))
             .can_certify(true)
             .can_sign(true)
-            .primary_user_id(owner.to_owned())
-            .created_at(timestamp(made)?);
+            .primary_user_id(owner.to_owned());
         let params = params.build().map_err(|error| failed(&error))?;
         let key = params.generate(rand::rngs::OsRng).map_err(|error| failed(&error))?;
         Ok(Self { key, password: Password::empty(), subkey: None })
@@ -101,6 +100,14 @@ impl SiteKey {
     /// Of the primary key: 40 upper-case hex digits.
     pub fn fingerprint(&self) -> String {
         self.key.fingerprint().to_string().to_uppercase()
+    }
+
+    /// When the key was made, in seconds of Unix time: what it signs should not be dated earlier.
+    pub fn created(&self) -> i64 {
+        i64::from(match self.subkey.and_then(|place| self.key.secret_subkeys.get(place)) {
+            Some(subkey) => subkey.key.created_at().as_secs(),
+            None => self.key.created_at().as_secs(),
+        })
     }
 
     /// The secret key, ASCII-armored, as it was read or made: without a password where it has none.
