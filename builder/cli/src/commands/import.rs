@@ -4,9 +4,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use kubexm_builder::extract::save;
-use kubexm_builder::import::{ImportError, Imported, kubekey, live};
+use kubexm_builder::import::{Assumed, ImportError, Imported, kubekey, live};
+use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
-use kubexm_spec::{ExitCode, cluster};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
@@ -18,7 +18,10 @@ const LIMIT: u64 = 256 << 20;
 /// Make a cluster.yaml of a KubeKey file, or of the images of a running cluster
 ///
 /// A Cluster or a Manifest of kubekey.kubesphere.io/v1alpha2 is read; cluster.yaml is printed, and line by line
-/// what it could not carry over. Passwords never get into it: it says where they are to be had, and what to set.
+/// what it could not carry over. What the file leaves to KubeKey is written out where KubeKey's default is another
+/// one than ours, with a comment behind it. Passwords and logins never get into it: it says where they are to be had,
+/// and what to set. What is printed can be built: a file that makes no cluster is refused (exit code 20).
+///
 /// With --live the input is JSON of kubectl, and every image that a pod names (init and ephemeral containers too)
 /// becomes one of extraImages, by the digest that runs where the runtime tells it.
 ///
@@ -95,13 +98,10 @@ fn put(output: &Path, imported: &Imported, args: &Args) -> Result<(), Failure> {
 }
 
 fn show(imported: &Imported, args: &Args, display: &Display) {
-    // What a foreign file says may be no good here either; it is told, and the text given all the same.
-    let problems = cluster::parse(&imported.cluster_yaml).err();
     if display.mode() == Mode::Json {
-        let problems: Vec<String> = problems.iter().flat_map(|all| &all.0).map(ToString::to_string).collect();
         let document = json!({
             "schema": "kubexm.io/import/v1", "file": args.file, "kind": imported.kind, "output": args.output,
-            "clusterYaml": imported.cluster_yaml, "notCarriedOver": imported.left, "problems": problems,
+            "clusterYaml": imported.cluster_yaml, "notCarriedOver": imported.left, "kubekeyDefaults": imported.assumed,
         });
         return display.answer(&document.to_string());
     }
@@ -109,15 +109,17 @@ fn show(imported: &Imported, args: &Args, display: &Display) {
         display.answer(&imported.cluster_yaml);
     }
     for left in &imported.left {
-        let place = match (left.line, left.path.as_str()) {
-            (0, path) => path.to_owned(),
-            (line, "") => format!("line {line}"),
-            (line, path) => format!("line {line}: {path}"),
-        };
-        display.emit(EventKind::Warning { text: format!("{place}: {}", left.reason) });
+        display.emit(EventKind::Warning { text: left.to_string() });
     }
-    if let Some(problems) = problems {
-        display
-            .emit(EventKind::Warning { text: format!("cluster.yaml has to be mended before it is used:\n{problems}") });
+    for Assumed { field, value, .. } in imported.assumed.iter().filter(|assumed| assumed.written_as.is_none()) {
+        let text = format!("{field}: not said, so KubeKey's default held: {value}; cluster.yaml has no field for it");
+        display.emit(EventKind::Warning { text });
+    }
+    let written = imported.assumed.iter().filter(|assumed| assumed.written_as.is_some()).count();
+    if written > 0 {
+        let text = format!(
+            "{written} defaults of KubeKey's that are others than ours are written, each with a comment: look at them before you build"
+        );
+        display.emit(EventKind::Note { text });
     }
 }

@@ -1,40 +1,105 @@
 //! KubeKey's `Cluster`, field by field (its API: kubekey.kubesphere.io/v1alpha2, `ClusterSpec`).
 
+mod addons;
+mod etcd;
 mod hosts;
 mod kubernetes;
+mod network;
 mod registry;
 
+use std::collections::BTreeSet;
+
+use super::defaults::{self, Assumed};
 use super::source::Place;
 use super::yaml::{Map, Yaml, cluster as named};
-use hosts::{host, roles, system};
-use kubernetes::{etcd, kubernetes};
-use registry::{addon, registry, storage};
+use etcd::etcd;
+use hosts::{hosts, roles, system};
+use kubernetes::kubernetes;
+use network::{dns, load_balancer, network};
+use registry::{registry, storage};
 
-/// The whole file.
-pub fn cluster(root: &Place<'_>) -> Map {
+/// As people look for them.
+const ORDER: &[&str] = &[
+    "hosts",
+    "roleGroups",
+    "system",
+    "extra",
+    "kubernetes",
+    "etcd",
+    "runtime",
+    "network",
+    "loadBalancer",
+    "registry",
+    "addons",
+    "storage",
+    "bundle",
+];
+
+/// The whole file, and what it leaves to KubeKey.
+pub fn cluster(root: &Place<'_>) -> (Map, Vec<Assumed>) {
     known(root);
-    let name = root.at(&["metadata", "name"]).and_then(|at| at.text()).unwrap_or("cluster").to_owned();
+    let name = name(root, "cluster");
     let mut spec = Map::default();
-    let Some(from) = root.get("spec") else { return named(&name, spec) };
+    let Some(from) = root.get("spec").filter(Place::is_block) else { return (named(&name, spec), Vec::new()) };
     let part = |name: &str| from.get(name);
-    spec.maybe("hosts", part("hosts").map(|at| at.items().iter().map(host).collect::<Vec<_>>()));
-    spec.maybe("roleGroups", part("roleGroups").map(|at| roles(&at)));
-    spec.maybe("system", part("system").map(|at| system(&at)));
-    spec.maybe("kubernetes", part("kubernetes").map(|at| kubernetes(&at)));
-    spec.maybe("etcd", part("etcd").map(|at| etcd(&at)));
+    let block = |spec: &mut Map, name: &str, map: Map, at: &Place<'_>| {
+        spec.set(name, map);
+        spec.came_from(name, at.origin());
+    };
+    if let Some(at) = part("hosts") {
+        spec.set("hosts", hosts(&at));
+        spec.came_from("hosts", at.origin());
+    }
+    let etcd_type = from.at(&["etcd", "type"]).and_then(|at| at.text());
+    for (old, new, read) in [
+        ("system", "system", system as fn(&Place<'_>) -> Map),
+        ("dns", "extra", dns),
+        ("kubernetes", "kubernetes", kubernetes),
+        ("etcd", "etcd", etcd),
+        ("network", "network", network),
+        ("controlPlaneEndpoint", "loadBalancer", load_balancer),
+        ("storage", "storage", storage),
+    ] {
+        if let Some(at) = part(old) {
+            block(&mut spec, new, read(&at), &at);
+        }
+    }
+    if let Some(at) = part("roleGroups") {
+        block(&mut spec, "roleGroups", roles(&at, etcd_type), &at);
+    }
     spec.set("runtime", runtime(&from));
-    spec.maybe("network", part("network").map(|at| network(&at)));
-    spec.maybe("loadBalancer", part("controlPlaneEndpoint").map(|at| load_balancer(&at)));
-    spec.set("registry", registry(&from));
-    spec.maybe("addons", part("addons").map(|at| at.items().iter().filter_map(addon).collect::<Vec<_>>()));
-    spec.maybe("storage", part("storage").map(|at| storage(&at)));
+    if let Some(at) = part("registry") {
+        block(&mut spec, "registry", registry(&at, from.at(&["roleGroups", "registry"]).is_some()), &at);
+    }
+    if let Some(at) = part("addons") {
+        spec.set("addons", addons::addons(&at));
+        spec.came_from("addons", at.origin());
+    }
     let mut bundle = Map::default();
     bundle.set("platforms", platforms(&from));
     spec.set("bundle", bundle);
     if let Some(at) = part("kubesphere") {
         at.leave("KubeSphere is not installed by this program; carry its chart with spec.bundle.extraCharts");
     }
-    named(&name, spec)
+    let assumed = defaults::apply(root, &mut spec);
+    spec.order(ORDER);
+    (named(&name, spec), assumed)
+}
+
+/// `metadata.name`, as a DNS-1123 label.
+pub fn name(root: &Place<'_>, other: &str) -> String {
+    let Some(at) = root.at(&["metadata", "name"]) else { return other.to_owned() };
+    let Some(text) = at.text() else { return other.to_owned() };
+    let label: String =
+        text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).take(63).collect();
+    let label = match label.trim_matches('-') {
+        "" => other.to_owned(),
+        label => label.to_owned(),
+    };
+    if label != text {
+        at.leave(format!("a cluster's name is a label (a-z, 0-9 and -): it is called {label}"));
+    }
+    label
 }
 
 /// What the hosts need, where a host says that it is another one than those that bundles are for by themselves.
@@ -60,20 +125,37 @@ pub fn known(root: &Place<'_>) {
     root.at(&["metadata", "creationTimestamp"]).inspect(Place::taken);
 }
 
-/// Fields that mean the same, as texts.
-fn same(from: &Place<'_>, to: &mut Map, names: &[(&str, &str)]) {
-    for (old, new) in names {
-        to.maybe(new, from.get(old).and_then(|at| at.text()));
+/// A field of ours from one of theirs; it is remembered which.
+fn carry(from: &Place<'_>, old: &str, to: &mut Map, new: &str, read: impl Fn(&Place<'_>) -> Option<Yaml>) {
+    let Some(at) = from.get(old) else { return };
+    if let Some(value) = read(&at) {
+        to.set(new, value);
+        to.came_from(new, at.origin());
     }
 }
 
-/// A number, or a text of one.
-fn number(at: &Place<'_>) -> Option<u64> {
-    let number = at.text()?.parse().ok();
-    if number.is_none() {
-        at.leave("it is no number");
+/// Fields that mean the same, as texts.
+fn same(from: &Place<'_>, to: &mut Map, names: &[(&str, &str)]) {
+    names.iter().for_each(|(old, new)| carry(from, old, to, new, |at| at.text().map(Yaml::from)));
+}
+
+/// Fields that mean the same, as numbers.
+fn numbers(from: &Place<'_>, to: &mut Map, names: &[(&str, &str)]) {
+    names.iter().for_each(|(old, new)| carry(from, old, to, new, |at| at.number().map(Yaml::from)));
+}
+
+/// Fields that mean the same, as lists of texts.
+fn lists(from: &Place<'_>, to: &mut Map, names: &[(&str, &str)]) {
+    names.iter().for_each(|(old, new)| carry(from, old, to, new, |at| Some(at.texts().into())));
+}
+
+/// Something that is off by itself and is not done here.
+fn never(from: &Place<'_>, path: &[&str], reason: &str) {
+    if let Some(at) = from.at(path)
+        && at.is_true()
+    {
+        at.leave(reason);
     }
-    number
 }
 
 fn one_or_more(text: &str) -> Yaml {
@@ -84,11 +166,22 @@ fn one_or_more(text: &str) -> Yaml {
     }
 }
 
-/// A name that shells take.
-fn variable(prefix: &str, name: &str) -> String {
-    let name: String =
-        name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
-    format!("{prefix}_{name}")
+/// Names of environment variables that secrets are had from: each name of the file has its own.
+#[derive(Default)]
+struct Variables(BTreeSet<String>);
+
+impl Variables {
+    /// A name that shells take.
+    fn of(&mut self, prefix: &str, name: &str) -> String {
+        let name: String =
+            name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+        let first = format!("{prefix}_{name}");
+        let further = (2..).map(|number| format!("{first}_{number}"));
+        let free = std::iter::once(first.clone()).chain(further).find(|name| !self.0.contains(name));
+        let free = free.unwrap_or(first);
+        self.0.insert(free.clone());
+        free
+    }
 }
 
 fn env(variable: &str) -> Map {
@@ -97,88 +190,26 @@ fn env(variable: &str) -> Map {
     from
 }
 
-fn texts(from: &Place<'_>) -> Map {
-    let mut map = Map::default();
-    for (name, at) in from.fields() {
-        map.maybe(name, at.text());
-    }
-    map
-}
-
 fn runtime(spec: &Place<'_>) -> Map {
     let mut runtime = Map::default();
     if let Some(at) = spec.at(&["kubernetes", "containerManager"]) {
-        match at.text() {
-            Some(kind @ ("docker" | "containerd")) => runtime.set("type", kind),
-            Some("crio") => runtime.set("type", "cri-o"),
-            Some("isula") => runtime.set("type", "isulad"),
-            _ => at.leave("it is none of containerd, docker, crio and isula"),
-        }
+        let kind = match at.text() {
+            Some(kind @ ("docker" | "containerd")) => kind,
+            Some("crio" | "cri-o") => "cri-o",
+            Some("isula" | "isulad") => "isulad",
+            _ => {
+                at.leave("it is none of containerd, docker, crio and isula; containerd is written");
+                "containerd"
+            }
+        };
+        runtime.set("type", kind);
+        runtime.came_from("type", at.origin());
     }
     if let Some(at) = spec.at(&["kubernetes", "containerRuntimeEndpoint"]) {
         at.leave("the socket follows from the runtime");
     }
-    runtime.maybe("dataDir", spec.at(&["registry", "dataRoot"]).and_then(|at| at.text()));
+    if let Some(at) = spec.get("registry") {
+        same(&at, &mut runtime, &[("dataRoot", "dataDir")]);
+    }
     runtime
-}
-
-fn network(from: &Place<'_>) -> Map {
-    let mut network = Map::default();
-    let plugin = from.get("plugin").and_then(|at| at.text());
-    network.maybe("plugin", plugin.map(|plugin| if plugin == "kubeovn" { "kube-ovn" } else { plugin }));
-    for (old, new) in [("kubePodsCIDR", "podCidr"), ("kubeServiceCIDR", "serviceCidr")] {
-        network.maybe(new, from.get(old).and_then(|at| at.text()).map(one_or_more));
-    }
-    if let Some(multus) = from.get("multusCNI") {
-        match multus.get("enabled").is_some_and(|at| at.is_true()) {
-            true => network.set("multus", true),
-            false => multus.taken(),
-        }
-    }
-    for name in ["calico", "flannel", "kubeovn", "cilium", "hybridnet"] {
-        let Some(at) = from.get(name) else { continue };
-        match plugin == Some(name) {
-            true => {
-                at.leave("options of the plugin have other names here: write spec.network.options, values of its chart")
-            }
-            // Another plugin's say nothing.
-            false => at.taken(),
-        }
-    }
-    network
-}
-
-fn load_balancer(from: &Place<'_>) -> Map {
-    let (mut to, mut kind) = (Map::default(), Map::default());
-    let vip = from.get("address").and_then(|at| at.text());
-    match from.get("internalLoadbalancer").map(|at| (at.text(), at)) {
-        Some((Some(internal @ ("haproxy" | "kube-vip")), _)) => {
-            to.set("mode", "internal");
-            kind.set("type", internal);
-            to.set("internal", kind);
-        }
-        Some((_, at)) => at.leave("it is neither haproxy nor kube-vip"),
-        None if vip.is_some() => {
-            to.set("mode", "external");
-            kind.set("type", "external");
-            to.set("external", kind);
-        }
-        None => {}
-    }
-    to.maybe("vip", vip);
-    to.maybe("port", from.get("port").and_then(|at| number(&at)).filter(|port| *port != 6443));
-    same(from, &mut to, &[("domain", "domain")]);
-    if let Some(at) = from.get("externalDNS") {
-        match at.is_true() {
-            true => at.leave("the name is written into /etc/hosts of every node all the same"),
-            false => at.taken(),
-        }
-    }
-    if let Some(at) = from.get("kubevip") {
-        match at.get("mode").and_then(|mode| mode.text()) {
-            None | Some("ARP" | "arp") => at.taken(),
-            _ => at.leave("kube-vip announces its address by ARP only"),
-        }
-    }
-    to
 }

@@ -6,7 +6,8 @@ use kubexm_spec::Digest;
 use kubexm_spec::cluster::full_reference;
 use serde_json::Value;
 
-use super::yaml::{Map, cluster, text};
+use super::fit::fit;
+use super::yaml::{Map, cluster};
 use super::{ImportError, Imported, Left};
 
 /// Where a pod names containers, and where it says what became of them.
@@ -54,8 +55,9 @@ pub fn live(json: &[u8]) -> Result<Imported, ImportError> {
     let (mut spec, mut bundle) = (Map::default(), Map::default());
     bundle.put("extraImages", extra);
     spec.set("bundle", bundle);
-    let cluster_yaml = text(&cluster("live-images", spec)).map_err(ImportError::Encode)?;
-    Ok(Imported { kind: "PodList".to_owned(), cluster_yaml, left })
+    let (cluster_yaml, refused) = fit(cluster("live-images", spec))?;
+    left.extend(refused);
+    Ok(Imported { kind: "PodList".to_owned(), cluster_yaml, left, assumed: Vec::new() })
 }
 
 /// What a container runs: the name that the pod gives, at the digest that its node reports for that repository.

@@ -2,7 +2,7 @@
 
 use kubexm_spec::cluster::full_reference;
 
-use super::cluster::known;
+use super::cluster::{known, name};
 use super::source::Place;
 use super::yaml::{Map, Yaml, cluster as named};
 
@@ -13,14 +13,21 @@ const CHOSEN: &str =
 /// The whole file.
 pub fn manifest(root: &Place<'_>) -> Map {
     known(root);
-    let name = root.at(&["metadata", "name"]).and_then(|at| at.text()).unwrap_or("bundle").to_owned();
+    let name = name(root, "bundle");
     let mut spec = Map::default();
-    let Some(from) = root.get("spec") else { return named(&name, spec) };
-    spec.maybe("kubernetes", from.get("kubernetesDistributions").map(|at| kubernetes(&at)));
+    let Some(from) = root.get("spec").filter(Place::is_block) else { return named(&name, spec) };
+    if let Some(at) = from.get("kubernetesDistributions") {
+        spec.set("kubernetes", kubernetes(&at));
+        spec.came_from("kubernetes", at.origin());
+    }
     if let Some(components) = from.get("components") {
         let registry = registry(&components);
-        spec.maybe("runtime", components.get("containerRuntimes").map(|at| runtime(&at)));
+        if let Some(at) = components.get("containerRuntimes") {
+            spec.set("runtime", runtime(&at));
+            spec.came_from("runtime", at.origin());
+        }
         spec.set("registry", registry);
+        spec.came_from("registry", components.origin());
         for (component, at) in components.fields() {
             match component {
                 "containerRuntimes" | "harbor" | "docker-registry" => {}
@@ -28,7 +35,7 @@ pub fn manifest(root: &Place<'_>) -> Map {
             }
         }
     }
-    let mut bundle = Map::default();
+    let mut bundle = Map { origin: Some(from.origin()), ..Map::default() };
     bundle.maybe("platforms", from.get("arches").map(|at| platforms(&at)));
     bundle.maybe("os", from.get("operatingSystems").map(|at| systems(&at)));
     bundle.maybe("extraImages", from.get("images").map(|at| images(&at)));
@@ -150,7 +157,7 @@ fn images(from: &Place<'_>) -> Vec<Map> {
         match full_reference(text) {
             Ok(name) => {
                 if seen.insert(name.clone()) {
-                    let mut image = Map::default();
+                    let mut image = Map { origin: Some(at.origin()), ..Map::default() };
                     image.set("name", name);
                     all.push(image);
                 }

@@ -1,16 +1,27 @@
 //! Other tools' files as cluster.yaml: what can be carried over is, and of everything else is said where it stands and why.
-//! Pure; no value that may be a secret is ever repeated.
+//! Pure; no value that may be a secret is ever repeated. What is written is read by [`kubexm_spec::cluster::parse`], or
+//! nothing is.
 
 mod cluster;
+mod defaults;
+mod fit;
 mod live;
 mod manifest;
+mod scalar;
+mod secrets;
 mod source;
+#[cfg(test)]
+mod tests;
 mod yaml;
 
-use kubexm_spec::yaml::Problems;
+use std::fmt;
 
+use kubexm_spec::yaml::{Data, Node, Problems};
+
+pub use self::defaults::Assumed;
 pub use self::live::live;
 use self::source::Source;
+use self::yaml::Origin;
 
 /// The `apiVersion` of the files that are read.
 pub const KUBEKEY: &str = "kubekey.kubesphere.io/v1alpha2";
@@ -20,10 +31,12 @@ pub const KUBEKEY: &str = "kubekey.kubesphere.io/v1alpha2";
 pub struct Imported {
     /// `Cluster`, `Manifest` or `PodList`.
     pub kind: String,
-    /// A cluster.yaml.
+    /// A cluster.yaml that our own reader takes.
     pub cluster_yaml: String,
-    /// What it does not say that the file said, in the order of lines.
+    /// What it does not say that the file said, or not as it was said, in the order of lines.
     pub left: Vec<Left>,
+    /// What the file leaves to KubeKey, where KubeKey's default is another one than ours.
+    pub assumed: Vec<Assumed>,
 }
 
 /// Something that was not carried over, or not as it was.
@@ -35,6 +48,22 @@ pub struct Left {
     pub path: String,
     /// Why, and what to do about it.
     pub reason: String,
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, path, reason } = self;
+        match (line, path.as_str()) {
+            (0, path) => write!(f, "{path}: {reason}"),
+            (line, "") => write!(f, "line {line}: {reason}"),
+            (line, path) => write!(f, "line {line}: {path}: {reason}"),
+        }
+    }
+}
+
+/// The same, of the place in the file that it came from.
+fn left_of(left: &Left, origin: &Origin) -> Left {
+    Left { line: origin.line, path: origin.path.clone(), reason: left.reason.clone() }
 }
 
 /// Why a file cannot be imported.
@@ -58,6 +87,9 @@ pub enum ImportError {
         /// Its `apiVersion` and `kind`.
         found: Option<String>,
     },
+    /// It says what no cluster.yaml can say, and would be another cluster without it.
+    #[error("what it says makes no cluster.yaml; mend this in it first:{}", .0.iter().map(|left| format!("\n{left}")).collect::<String>())]
+    Refused(Vec<Left>),
     /// A data structure of ours could not be written as text.
     #[error("cannot write cluster.yaml as text: {0}")]
     Encode(String),
@@ -67,12 +99,11 @@ pub enum ImportError {
 pub fn kubekey(text: &str) -> Result<Imported, ImportError> {
     let (mut found, mut left, mut other) = (None, Vec::new(), None);
     for (before, document) in documents(text) {
-        // A document keeps its lines.
-        let padded = format!("{}{document}", "\n".repeat(before));
-        let tree = kubexm_spec::yaml::parse(&padded).map_err(ImportError::Yaml)?;
-        if tree.is_null() {
-            continue;
-        }
+        let mut tree = kubexm_spec::yaml::parse(&document).map_err(|Problems(mut problems)| {
+            problems.iter_mut().for_each(|problem| problem.line += before);
+            ImportError::Yaml(Problems(problems))
+        })?;
+        move_down(&mut tree, before);
         let source = Source::new(&tree);
         let root = source.root();
         let text = |name: &str| root.get(name).and_then(|at| at.text()).unwrap_or_default().to_owned();
@@ -80,8 +111,11 @@ pub fn kubekey(text: &str) -> Result<Imported, ImportError> {
         let group = |version: &str| version.split('/').next().unwrap_or_default().to_owned();
         match (version.as_str(), kind.as_str()) {
             (KUBEKEY, "Cluster" | "Manifest") if found.is_none() => {
-                let made = if kind == "Cluster" { cluster::cluster(&root) } else { manifest::manifest(&root) };
-                found = Some((kind, made));
+                let (made, assumed) = match kind.as_str() {
+                    "Cluster" => cluster::cluster(&root),
+                    _ => (manifest::manifest(&root), Vec::new()),
+                };
+                found = Some((kind, made, assumed));
                 left.extend(source.left());
             }
             (version, "Cluster" | "Manifest") if version != KUBEKEY && group(version) == group(KUBEKEY) => {
@@ -89,30 +123,66 @@ pub fn kubekey(text: &str) -> Result<Imported, ImportError> {
             }
             _ => {
                 let what = format!("{version} {kind}");
-                let reason = format!("the document {what:?} is none of KubeKey's own; it is left out");
+                let reason =
+                    format!("the document {what:?} is none of KubeKey's own, or the second one; it is left out");
                 left.push(Left { line: root.line(), path: String::new(), reason });
                 other.get_or_insert(what);
             }
         }
     }
-    let Some((kind, made)) = found else { return Err(ImportError::Other { found: other }) };
-    let cluster_yaml = yaml::text(&made).map_err(ImportError::Encode)?;
+    let Some((kind, made, assumed)) = found else { return Err(ImportError::Other { found: other }) };
+    let (cluster_yaml, taken_out) = fit::fit(made).map_err(|error| match error {
+        ImportError::Refused(left) => ImportError::Refused(left.into_iter().map(shown).collect()),
+        error => error,
+    })?;
+    left.extend(taken_out);
+    let mut left: Vec<Left> = left.into_iter().map(shown).collect();
     left.sort_by_key(|left| left.line);
-    Ok(Imported { kind, cluster_yaml, left })
+    Ok(Imported { kind, cluster_yaml, left, assumed })
 }
 
-/// The documents of a stream, each with the number of lines before it.
+/// Without logins that stand in it.
+fn shown(left: Left) -> Left {
+    Left { path: secrets::masked(&left.path), reason: secrets::masked(&left.reason), ..left }
+}
+
+/// The documents of a stream that have something in them, each with the number of lines before it.
 fn documents(text: &str) -> Vec<(usize, String)> {
     let (mut all, mut current, mut start) = (Vec::new(), String::new(), 0);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (line, number) in text.lines().zip(0..) {
-        if line.trim_end() == "---" {
+        let marker = |marker: &str| {
+            line.strip_prefix(marker).filter(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+        };
+        let mut line = line;
+        if let Some(rest) = marker("---").or_else(|| marker("...")) {
             all.push((start, std::mem::take(&mut current)));
-            start = number + 1;
-            continue;
+            start = number;
+            line = rest;
+        } else if line.starts_with('%') && current.trim().is_empty() {
+            // A directive is of the parser, and comes before its document.
+            line = "";
         }
         current.push_str(line);
         current.push('\n');
     }
     all.push((start, current));
+    let says = |line: &str| !matches!(line.trim_start().chars().next(), None | Some('#'));
+    all.retain(|(_, text)| text.lines().any(says));
     all
+}
+
+/// Lines of a document as lines of the file.
+fn move_down(node: &mut Node, lines: usize) {
+    node.line += lines;
+    match &mut node.data {
+        Data::Scalar { .. } => {}
+        Data::Sequence(items) => items.iter_mut().for_each(|item| move_down(item, lines)),
+        Data::Mapping(entries) => {
+            for (key, node) in entries {
+                key.line += lines;
+                move_down(node, lines);
+            }
+        }
+    }
 }

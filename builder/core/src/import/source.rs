@@ -1,28 +1,42 @@
 //! A foreign YAML file of which is known what was read: what was not is told.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use kubexm_spec::yaml::{Data, Node};
 
-use super::Left;
-use super::yaml::{Map, Yaml};
+use super::yaml::{Map, Origin, Yaml};
+use super::{Left, scalar, secrets};
 
 /// The default word on a field that nothing of ours stands for.
 const NO_FIELD: &str = "cluster.yaml has no field for it";
 
-/// A file, and what became of its fields by path: carried over, or the reason why not.
+/// What became of places, by the address of their node: a path may be spelt in two ways.
+type Seen = RefCell<HashMap<usize, Fate>>;
+
+/// What became of a place.
+#[derive(Default)]
+struct Fate {
+    /// It is carried over, with what is in it.
+    taken: bool,
+    /// What there is to say of it.
+    reasons: Vec<String>,
+}
+
+/// A file, and what became of its places.
 pub struct Source<'a> {
     tree: &'a Node,
-    seen: RefCell<BTreeMap<String, Option<String>>>,
+    seen: Seen,
 }
 
 /// A place in it.
 #[derive(Clone)]
 pub struct Place<'a> {
     path: String,
+    /// Of the key, where it has one.
+    line: usize,
     node: &'a Node,
-    seen: &'a RefCell<BTreeMap<String, Option<String>>>,
+    seen: &'a Seen,
 }
 
 impl<'a> Source<'a> {
@@ -31,53 +45,50 @@ impl<'a> Source<'a> {
     }
 
     pub fn root(&'a self) -> Place<'a> {
-        Place { path: String::new(), node: self.tree, seen: &self.seen }
+        Place { path: String::new(), line: self.tree.line, node: self.tree, seen: &self.seen }
     }
 
-    /// Everything that was not carried over.
-    pub fn left(&self) -> Vec<Left> {
+    /// Everything that was not carried over, or of which there is something to say.
+    pub fn left(&'a self) -> Vec<Left> {
         let mut left = Vec::new();
-        self.walk("", self.tree, &mut left);
+        self.root().walk(false, &mut left);
         left
-    }
-
-    fn walk(&self, path: &str, node: &Node, left: &mut Vec<Left>) {
-        let told = |reason: &str| Left { line: node.line, path: path.to_owned(), reason: reason.to_owned() };
-        match self.seen.borrow().get(path) {
-            Some(None) => return,
-            Some(Some(reason)) => return left.push(told(reason)),
-            None => {}
-        }
-        match &node.data {
-            Data::Mapping(entries) => {
-                for (key, node) in entries {
-                    let before = left.len();
-                    self.walk(&join(path, &key.text), node, left);
-                    // A block's own line is that of its key.
-                    for found in left[before..].iter_mut().filter(|found| found.path == join(path, &key.text)) {
-                        found.line = key.line;
-                    }
-                }
-            }
-            Data::Sequence(items) => {
-                for (index, node) in items.iter().enumerate() {
-                    self.walk(&format!("{path}[{index}]"), node, left);
-                }
-            }
-            Data::Scalar { .. } if node.is_null() => {}
-            Data::Scalar { text, .. } if text.is_empty() => {}
-            Data::Scalar { .. } => left.push(told(NO_FIELD)),
-        }
     }
 }
 
 impl<'a> Place<'a> {
+    /// `told`: what is above it was carried over or told as a whole; of what is below only what was said of it by itself
+    /// is added.
+    fn walk(&self, told: bool, left: &mut Vec<Left>) {
+        let says = |reason: &str| Left { line: self.line, path: self.path.clone(), reason: reason.to_owned() };
+        let (taken, silent) = {
+            let seen = self.seen.borrow();
+            let fate = seen.get(&key(self.node));
+            left.extend(fate.iter().flat_map(|fate| &fate.reasons).map(|reason| says(reason)));
+            (fate.is_some_and(|fate| fate.taken), fate.is_none_or(|fate| fate.reasons.is_empty()))
+        };
+        let told = told || taken || !silent;
+        match &self.node.data {
+            Data::Mapping(_) => self.fields().iter().for_each(|(_, place)| place.walk(told, left)),
+            Data::Sequence(_) => self.items().iter().for_each(|place| place.walk(told, left)),
+            Data::Scalar { text, .. } => {
+                if !told && !self.node.is_null() && !text.is_empty() {
+                    left.push(says(NO_FIELD));
+                }
+            }
+        }
+    }
+
     /// A field that says something; nothing is carried over by looking.
     pub fn get(&self, name: &str) -> Option<Self> {
         let Data::Mapping(entries) = &self.node.data else { return None };
-        let (_, node) = entries.iter().find(|(key, _)| key.text == name)?;
-        let empty = node.is_null() || matches!(&node.data, Data::Scalar { text, .. } if text.is_empty());
-        (!empty).then(|| Self { path: join(&self.path, name), node, seen: self.seen })
+        let (key, node) = entries.iter().find(|(key, _)| key.text == name)?;
+        let empty = match &node.data {
+            Data::Scalar { text, .. } => node.is_null() || text.is_empty(),
+            Data::Sequence(items) => items.is_empty(),
+            Data::Mapping(entries) => entries.is_empty(),
+        };
+        (!empty).then(|| Self { path: join(&self.path, name), line: key.line, node, seen: self.seen })
     }
 
     /// Several steps of [`Place::get`].
@@ -86,14 +97,24 @@ impl<'a> Place<'a> {
     }
 
     /// Counted from 1.
-    pub fn line(&self) -> usize {
-        self.node.line
+    pub const fn line(&self) -> usize {
+        self.line
+    }
+
+    /// As what is written remembers it.
+    pub fn origin(&self) -> Origin {
+        Origin { line: self.line, path: self.path.clone() }
+    }
+
+    /// Whether it is a block or a list.
+    pub const fn is_block(&self) -> bool {
+        !matches!(self.node.data, Data::Scalar { .. })
     }
 
     /// Its text, which is carried over with that.
     pub fn text(&self) -> Option<&'a str> {
         match &self.node.data {
-            Data::Scalar { text, .. } => {
+            Data::Scalar { text, .. } if !self.node.is_null() => {
                 self.taken();
                 Some(text)
             }
@@ -101,9 +122,44 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A truth value, carried over.
+    /// A truth value, carried over; what is none is told.
+    pub fn truth(&self) -> Option<bool> {
+        match scalar::value(self.node) {
+            Some(Yaml::Bool(value)) => {
+                self.taken();
+                return Some(value);
+            }
+            Some(Yaml::Text(text)) if text == "true" || text == "false" => {
+                self.taken();
+                return Some(text == "true");
+            }
+            _ => self.leave("it is neither true nor false"),
+        }
+        None
+    }
+
+    /// Whether it says yes.
     pub fn is_true(&self) -> bool {
-        self.text().is_some_and(|text| matches!(text, "true" | "True" | "TRUE" | "yes" | "on"))
+        self.truth() == Some(true)
+    }
+
+    /// A number, or a text of one; 0 is as if it were not said, as Go's empty value is.
+    pub fn number(&self) -> Option<u64> {
+        let number = match scalar::value(self.node)? {
+            Yaml::Int(number) => u64::try_from(number).ok(),
+            Yaml::Text(text) => text.parse().ok(),
+            _ => None,
+        };
+        match number {
+            Some(_) => self.taken(),
+            None => self.leave("it is no whole number, or less than none"),
+        }
+        number.filter(|number| *number > 0)
+    }
+
+    /// Whether it is the number 0, which KubeKey takes for nothing said.
+    pub fn is_zero(&self) -> bool {
+        scalar::value(self.node) == Some(Yaml::Int(0))
     }
 
     /// Items of a list; a single text counts as a list of one.
@@ -112,59 +168,77 @@ impl<'a> Place<'a> {
             Data::Sequence(items) => items
                 .iter()
                 .enumerate()
-                .map(|(index, node)| Self { path: format!("{}[{index}]", self.path), node, seen: self.seen })
+                .map(|(index, node)| Self {
+                    path: format!("{}[{index}]", self.path),
+                    line: node.line,
+                    node,
+                    seen: self.seen,
+                })
                 .collect(),
             Data::Scalar { .. } => vec![self.clone()],
             Data::Mapping(_) => Vec::new(),
         }
     }
 
-    /// Texts of a list, carried over.
+    /// Texts of a list, carried over; each once.
     pub fn texts(&self) -> Vec<&'a str> {
-        self.items().iter().filter_map(Self::text).collect()
+        let mut all = Vec::new();
+        for text in self.items().iter().filter_map(Self::text) {
+            if !all.contains(&text) {
+                all.push(text);
+            }
+        }
+        all
     }
 
     /// Fields in the order of the file.
     pub fn fields(&self) -> Vec<(&'a str, Self)> {
         let Data::Mapping(entries) = &self.node.data else { return Vec::new() };
-        let place = |key: &str, node| Self { path: join(&self.path, key), node, seen: self.seen };
-        entries.iter().map(|(key, node)| (key.text.as_str(), place(&key.text, node))).collect()
+        let place = |name: &str, line, node| Self { path: join(&self.path, name), line, node, seen: self.seen };
+        entries.iter().map(|(key, node)| (key.text.as_str(), place(&key.text, key.line, node))).collect()
     }
 
-    /// What it is, as it is; carried over.
+    /// What it is, as KubeKey understands it; carried over, but for what looks like a secret.
     pub fn raw(&self) -> Yaml {
         self.taken();
-        value(self.node)
+        if let Some(value) = scalar::value(self.node) {
+            return value;
+        }
+        if matches!(self.node.data, Data::Sequence(_)) {
+            return Yaml::List(self.items().iter().map(Self::raw).collect());
+        }
+        let mut map = Map { origin: Some(self.origin()), ..Map::default() };
+        for (name, place) in self.fields() {
+            let says = !place.is_block() && place.text().is_some_and(|text| !text.is_empty());
+            match says && secrets::is_name(name) {
+                true => place.leave(secrets::LEFT_OUT),
+                false => {
+                    map.put(name, place.raw());
+                    map.came_from(name, place.origin());
+                }
+            }
+        }
+        map.into()
     }
 
     /// It is carried over, with all that is in it.
     pub fn taken(&self) {
-        self.seen.borrow_mut().insert(self.path.clone(), None);
+        self.seen.borrow_mut().entry(key(self.node)).or_default().taken = true;
     }
 
-    /// It is not carried over, or not as it is.
+    /// It is not carried over, or not as it is. What is below it is not told, but for what is said of it by itself.
     pub fn leave(&self, reason: impl Into<String>) {
-        self.seen.borrow_mut().insert(self.path.clone(), Some(reason.into()));
+        let reason = reason.into();
+        let mut seen = self.seen.borrow_mut();
+        let reasons = &mut seen.entry(key(self.node)).or_default().reasons;
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
     }
 }
 
-/// A node as it is meant: a plain scalar may be a number or a truth value.
-fn value(node: &Node) -> Yaml {
-    match &node.data {
-        Data::Sequence(items) => Yaml::List(items.iter().map(value).collect()),
-        Data::Mapping(entries) => {
-            let mut map = Map::default();
-            entries.iter().for_each(|(key, node)| map.put(&key.text, value(node)));
-            map.into()
-        }
-        Data::Scalar { text, plain: true } => match (text.as_str(), text.parse::<u64>()) {
-            ("true", _) => true.into(),
-            ("false", _) => false.into(),
-            (_, Ok(number)) => number.into(),
-            (text, Err(_)) => text.into(),
-        },
-        Data::Scalar { text, plain: false } => text.as_str().into(),
-    }
+fn key(node: &Node) -> usize {
+    std::ptr::from_ref(node).addr()
 }
 
 fn join(path: &str, name: &str) -> String {

@@ -1,26 +1,37 @@
 //! Hosts, their roles, and how they are prepared.
 
+use super::super::defaults::COMMENT;
 use super::super::source::Place;
-use super::super::yaml::Map;
-use super::{env, number, one_or_more, same, texts, variable};
+use super::super::yaml::{Map, Yaml};
+use super::{Variables, carry, env, lists, numbers, one_or_more, same};
 
-/// What KubeKey adds to names of its own that nothing of ours reads.
-const HOST_FIELDS: [&str; 2] = ["address", "internalAddress"];
+/// The key that KubeKey logs in with where the file gives neither key nor password (`SetDefaultHostsCfg`).
+const KEY: &str = "~/.ssh/id_rsa";
 
-pub(super) fn host(from: &Place<'_>) -> Map {
-    let mut host = Map::default();
+pub(super) fn hosts(from: &Place<'_>) -> Vec<Map> {
+    let mut variables = Variables::default();
+    from.items().iter().map(|at| host(at, &mut variables)).collect()
+}
+
+fn host(from: &Place<'_>, variables: &mut Variables) -> Map {
+    let mut host = Map { origin: Some(from.origin()), ..Map::default() };
     same(from, &mut host, &[("name", "name")]);
-    for field in HOST_FIELDS {
-        // Several addresses stand in one text, IPv4 first.
-        let addresses = from.get(field).and_then(|at| at.text());
-        host.maybe(field, addresses.map(one_or_more));
+    // Several addresses stand in one text, IPv4 first. One of the two does for both.
+    let address = if from.get("address").is_some() { "address" } else { "internalAddress" };
+    carry(from, address, &mut host, "address", |at| at.text().map(one_or_more));
+    if address == "address" {
+        carry(from, "internalAddress", &mut host, "internalAddress", |at| at.text().map(one_or_more));
     }
-    host.maybe("port", from.get("port").and_then(|at| number(&at)));
+    numbers(from, &mut host, &[("port", "port")]);
     same(from, &mut host, &[("user", "user"), ("privateKeyPath", "privateKeyPath"), ("arch", "arch")]);
-    let name = from.get("name").and_then(|at| at.text()).unwrap_or("host").to_owned();
     if let Some(at) = from.get("password") {
-        let variable = variable("KUBEXM_PASSWORD", &name);
+        let name = from.get("name").and_then(|at| at.text()).unwrap_or("host").to_owned();
+        let variable = variables.of("KUBEXM_PASSWORD", &name);
         host.set("passwordFrom", env(&variable));
+        // KubeKey answers sudo with it, too.
+        if from.get("user").and_then(|at| at.text()).is_some_and(|user| user != "root") {
+            host.set("sudoPasswordFrom", env(&variable));
+        }
         at.leave(format!(
             "no secret stands in cluster.yaml, which travels in the bundle: set {variable} where kubexm-install runs"
         ));
@@ -28,21 +39,39 @@ pub(super) fn host(from: &Place<'_>) -> Map {
     if let Some(at) = from.get("privateKey") {
         at.leave("no secret stands in cluster.yaml: put the key into a file and give privateKeyPath");
     }
+    if ["password", "privateKey", "privateKeyPath"].iter().all(|name| from.get(name).is_none()) {
+        host.add(&["privateKeyPath"], KEY.into(), COMMENT);
+    }
     if let Some(at) = from.get("timeout") {
         at.leave("how long is waited for a host is no field here; an SSH connection is given 30 seconds");
     }
-    host.maybe("labels", from.get("labels").map(|at| texts(&at)));
+    carry(from, "labels", &mut host, "labels", |at| Some(labels(at).into()));
     host
 }
 
-pub(super) fn roles(from: &Place<'_>) -> Map {
+fn labels(from: &Place<'_>) -> Map {
+    let mut labels = Map::default();
+    for (name, at) in from.fields() {
+        if let Some(text) = at.text() {
+            labels.set(name, text);
+            labels.came_from(name, at.origin());
+        }
+    }
+    labels
+}
+
+pub(super) fn roles(from: &Place<'_>, etcd: Option<&str>) -> Map {
     let mut roles = Map::default();
     for (name, at) in from.fields() {
         match name {
-            "etcd" | "master" | "control-plane" | "worker" | "registry" => roles.set(name, at.texts()),
+            "etcd" if etcd == Some("external") => at.leave("an etcd of your own has hosts of its own"),
+            "etcd" if etcd == Some("kubeadm") => at.leave("with an etcd of kubeadm its members are the control planes"),
+            "etcd" | "master" | "control-plane" | "worker" | "registry" | "loadbalancer" => {
+                roles.set(name, at.texts());
+                roles.came_from(name, at.origin());
+            }
             // An older name of both.
             "k8s" => at.leave("KubeKey's own fields name the roles master and worker; write them there"),
-            "loadbalancer" => roles.set(name, at.texts()),
             _ => at.leave("there is no such role"),
         }
     }
@@ -51,21 +80,24 @@ pub(super) fn roles(from: &Place<'_>) -> Map {
 
 pub(super) fn system(from: &Place<'_>) -> Map {
     let mut system = Map::default();
-    for name in ["ntpServers", "rpms", "debs"] {
-        system.maybe(name, from.get(name).map(|at| at.texts()));
-    }
+    lists(from, &mut system, &[("ntpServers", "ntpServers"), ("rpms", "rpms"), ("debs", "debs")]);
     same(from, &mut system, &[("timezone", "timezone")]);
     for name in ["preInstall", "postInstall"] {
-        let scripts = from.get(name).map(|at| at.items().iter().map(script).collect::<Vec<_>>());
-        system.maybe(name, scripts);
+        carry(from, name, &mut system, name, |at| Some(at.items().iter().map(script).collect::<Vec<_>>().into()));
     }
-    system.maybe("skipConfigureOS", from.get("skipConfigureOS").map(|at| at.is_true()).filter(|yes| *yes));
+    if let Some(at) = from.get("postClusterInstall") {
+        at.leave("nothing runs between the cluster and its add-ons here: postInstall runs after everything");
+    }
+    carry(from, "skipConfigureOS", &mut system, "skipConfigureOS", |at| at.is_true().then_some(Yaml::Bool(true)));
     system
 }
 
 fn script(from: &Place<'_>) -> Map {
-    let mut script = Map::default();
+    let mut script = Map { origin: Some(from.origin()), ..Map::default() };
     same(from, &mut script, &[("name", "name"), ("bash", "bash")]);
-    script.maybe("materials", from.get("materials").map(|at| at.texts()));
+    lists(from, &mut script, &[("materials", "materials")]);
+    if let Some(at) = from.get("role") {
+        at.leave("a script runs on every node here, not on those of a role: let it ask where it is");
+    }
     script
 }

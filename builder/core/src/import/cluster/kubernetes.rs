@@ -1,150 +1,193 @@
-//! Kubernetes and etcd.
+//! Kubernetes.
 
 use super::super::source::Place;
-use super::super::yaml::Map;
-use super::{number, same};
+use super::super::yaml::{Map, Yaml};
+use super::super::{scalar, secrets};
+use super::{carry, lists, never, numbers, same};
+
+/// Distributions that KubeKey knows beside Kubernetes, as a type or behind the version.
+const OTHERS: [&str; 2] = ["k3s", "k8e"];
+const CHART: &str = "it is not installed by this program; carry its chart with spec.bundle.extraCharts";
 
 pub(super) fn kubernetes(from: &Place<'_>) -> Map {
     let mut to = Map::default();
-    if let Some(at) = from.get("type") {
-        match at.text() {
-            Some("kubernetes") => {}
-            _ => at.leave("only Kubernetes itself is installed; type kubexm runs its components without kubeadm"),
-        }
+    if let Some(at) = from.get("type")
+        && at.text() != Some("kubernetes")
+    {
+        at.leave("only Kubernetes itself is installed");
     }
-    same(from, &mut to, &[("version", "version"), ("clusterName", "clusterName"), ("dnsDomain", "dnsDomain")]);
-    same(from, &mut to, &[("proxyMode", "proxyMode")]);
-    to.maybe("maxPods", from.get("maxPods").and_then(|at| number(&at)));
-    to.maybe("certSANs", from.get("apiserverCertExtraSans").map(|at| at.texts()));
-    to.maybe("autoRenewCerts", from.get("autoRenewCerts").map(|at| at.is_true()).filter(|yes| *yes));
+    carry(from, "version", &mut to, "version", |at| {
+        let text = at.text()?;
+        let other = text.split_once('-').filter(|(_, kind)| OTHERS.contains(kind));
+        if let Some((_, kind)) = other {
+            at.leave(format!("{kind} is not installed by this program: Kubernetes of that version is written"));
+        }
+        Some(other.map_or(text, |(version, _)| version).into())
+    });
+    same(from, &mut to, &[("clusterName", "clusterName"), ("dnsDomain", "dnsDomain")]);
+    lists(from, &mut to, &[("apiserverCertExtraSans", "certSANs")]);
+    carry(from, "autoRenewCerts", &mut to, "autoRenewCerts", |at| at.is_true().then_some(Yaml::Bool(true)));
     if from.get("nodelocaldns").is_some_and(|at| at.is_true()) {
         to.put("nodelocaldns", Map::default());
     }
-    if from.at(&["audit", "enabled"]).is_some_and(|at| at.is_true()) {
+    if let Some(at) = from.at(&["audit", "enabled"])
+        && at.is_true()
+    {
         to.put("audit", Map::default());
+        at.leave("KubeKey sends what is audited to a webhook; here it is logged on the control planes");
     }
-    to.maybe("featureGates", from.get("featureGates").map(|at| gates(&at)));
+    carry(from, "featureGates", &mut to, "featureGates", |at| Some(gates(at).into()));
     for (old, new) in [
         ("apiserverArgs", "apiServerArgs"),
         ("controllerManagerArgs", "controllerManagerArgs"),
         ("schedulerArgs", "schedulerArgs"),
     ] {
-        to.maybe(new, from.get(old).map(|at| args(&at)));
+        carry(from, old, &mut to, new, |at| Some(args(at).into()));
     }
     for name in ["kubeletArgs", "kubeProxyArgs"] {
         if let Some(at) = from.get(name) {
             at.leave("flags of this kind are deprecated upstream: write fields of kubelet or kubeProxy (their configuration)");
         }
     }
-    let mut kubelet = from.get("kubeletConfiguration").map(|at| raw(&at)).unwrap_or_default();
-    kubelet.maybe("podPidsLimit", from.get("podPidsLimit").and_then(|at| number(&at)));
+    kubelet(from, &mut to);
+    kube_proxy(from, &mut to);
+    for (name, size) in [("nodeCidrMaskSize", 24), ("nodeCidrMaskSizeIPv6", 64)] {
+        if let Some(at) = from.get(name)
+            && at.number().is_some_and(|number| number != size)
+        {
+            at.leave(format!("every node gets a /{size} of the pod network"));
+        }
+    }
+    never(from, &["nodeFeatureDiscovery", "enabled"], CHART);
+    never(from, &["kata", "enabled"], CHART);
+    never(from, &["nvidiaRuntime"], "the runtime gets no further handlers; see spec.runtime.extraConfig");
+    never(from, &["disableKubeProxy"], "kube-proxy is always installed");
+    to
+}
+
+/// What both a field and the configuration beside it say: KubeKey takes the configuration's.
+fn overruled(from: &Place<'_>, field: &str, config: &Map, key: &str) -> bool {
+    let (Some(at), Some(value)) = (from.get(field), config.get(key)) else { return false };
+    let same = match at.text().map(scalar::plain) {
+        Some(said) => said == *value,
+        None => false,
+    };
+    if !same {
+        at.leave(format!("{key} in the configuration beside it says something else, and KubeKey takes that"));
+    }
+    true
+}
+
+/// A configuration as it is.
+fn config(from: &Place<'_>, name: &str) -> Map {
+    let Some(at) = from.get(name) else { return Map::default() };
+    match at.raw() {
+        Yaml::Map(mut map) => {
+            map.fields.retain(|field| !matches!(field.name.as_str(), "apiVersion" | "kind"));
+            map
+        }
+        _ => {
+            at.leave("it is no block of fields");
+            Map::default()
+        }
+    }
+}
+
+fn kubelet(from: &Place<'_>, to: &mut Map) {
+    let mut kubelet = config(from, "kubeletConfiguration");
+    if let Some(at) = from.at(&["kubeletConfiguration", "staticPodURLHeader"]) {
+        kubelet.fields.retain(|field| field.name != "staticPodURLHeader");
+        at.leave(secrets::LEFT_OUT);
+    }
+    if !overruled(from, "maxPods", &kubelet, "maxPods") {
+        numbers(from, to, &[("maxPods", "maxPods")]);
+    }
+    if !overruled(from, "podPidsLimit", &kubelet, "podPidsLimit") {
+        carry(from, "podPidsLimit", &mut kubelet, "podPidsLimit", |at| match at.text().map(scalar::plain)? {
+            Yaml::Int(0) => None,
+            number @ Yaml::Int(_) => Some(number),
+            _ => {
+                at.leave("it is no whole number");
+                None
+            }
+        });
+    }
     to.set("kubelet", kubelet);
-    let mut proxy = from.get("kubeProxyConfiguration").map(|at| raw(&at)).unwrap_or_default();
-    if from.get("masqueradeAll").is_some_and(|at| at.is_true()) {
-        let mut iptables = Map::default();
-        iptables.put("masqueradeAll", true);
-        proxy.set("iptables", iptables);
+    if let Some(at) = from.get("kubeletConfiguration") {
+        to.came_from("kubelet", at.origin());
+    }
+}
+
+fn kube_proxy(from: &Place<'_>, to: &mut Map) {
+    let mut proxy = config(from, "kubeProxyConfiguration");
+    if overruled(from, "proxyMode", &proxy, "mode") || proxy.get("mode").is_some() {
+        let at = from.at(&["kubeProxyConfiguration", "mode"]);
+        to.maybe("proxyMode", proxy.get("mode").cloned());
+        if let Some(at) = at {
+            to.came_from("proxyMode", at.origin());
+        }
+        proxy.fields.retain(|field| field.name != "mode");
+    } else {
+        same(from, to, &[("proxyMode", "proxyMode")]);
+    }
+    if let Some(at) = from.get("masqueradeAll") {
+        let wanted = at.is_true();
+        match proxy.get("iptables") {
+            // KubeKey takes the whole block from where it is said.
+            Some(block) => {
+                let said = match block {
+                    Yaml::Map(map) => map.get("masqueradeAll").cloned(),
+                    _ => None,
+                };
+                if said.unwrap_or(Yaml::Bool(false)) != Yaml::Bool(wanted) {
+                    at.leave("kubeProxyConfiguration.iptables says something else, and KubeKey takes that");
+                }
+            }
+            None if wanted => {
+                let mut iptables = Map::default();
+                iptables.put("masqueradeAll", true);
+                proxy.set("iptables", iptables);
+                proxy.came_from("iptables", at.origin());
+            }
+            None => {}
+        }
     }
     to.set("kubeProxy", proxy);
-    if let Some(at) = from.get("nodeCidrMaskSize") {
-        match at.text() {
-            // It is the size that every node gets.
-            Some("24") => {}
-            _ => at.leave("every node gets a /24 of the pod network"),
-        }
+    if let Some(at) = from.get("kubeProxyConfiguration") {
+        to.came_from("kubeProxy", at.origin());
     }
-    for name in ["nodeFeatureDiscovery", "kata"] {
-        let Some(at) = from.get(name) else { continue };
-        match at.get("enabled").is_some_and(|at| at.is_true()) {
-            true => at.leave("it is not installed by this program; carry its chart with spec.bundle.extraCharts"),
-            false => at.taken(),
-        }
-    }
-    if let Some(at) = from.get("disableKubeProxy") {
-        match at.is_true() {
-            true => at.leave("kube-proxy is always installed"),
-            false => at.taken(),
-        }
-    }
-    to
 }
 
 fn gates(from: &Place<'_>) -> Map {
     let mut gates = Map::default();
     for (name, at) in from.fields() {
-        gates.put(name, at.is_true());
+        gates.maybe(name, at.truth());
+        gates.came_from(name, at.origin());
     }
     gates
 }
 
-/// `- --flag=value`, `- flag=value`.
+/// `- --flag=value`, `- flag=value`; of a flag that is said twice the last one counts (`util.GetArgs`).
 fn args(from: &Place<'_>) -> Map {
     let mut args = Map::default();
+    let mut places: Vec<(&str, Place<'_>)> = Vec::new();
     for at in from.items() {
-        match at.text().and_then(|text| text.trim_start_matches('-').split_once('=')) {
-            Some((flag, value)) => args.set(flag, value),
-            None => at.leave("it is no flag with a value"),
+        let Some((flag, value)) = at.text().and_then(|text| text.trim_start_matches('-').split_once('=')) else {
+            at.leave("it is no flag with a value, and KubeKey leaves it out, too");
+            continue;
+        };
+        if secrets::is_name(flag) {
+            at.leave(format!("{flag}: {}", secrets::LEFT_OUT));
+            continue;
         }
+        if let Some((_, before)) = places.iter().rfind(|(known, _)| *known == flag)
+            && args.get(flag) != Some(&Yaml::from(value))
+        {
+            before.leave(format!("{flag} is said again in line {}, and the last one counts", at.line()));
+        }
+        args.put(flag, value);
+        args.came_from(flag, at.origin());
+        places.push((flag, at));
     }
     args
-}
-
-/// A configuration as it is.
-fn raw(from: &Place<'_>) -> Map {
-    let mut map = Map::default();
-    for (name, at) in from.fields() {
-        if !matches!(name, "apiVersion" | "kind") {
-            map.put(name, at.raw());
-        }
-    }
-    from.taken();
-    map
-}
-
-pub(super) fn etcd(from: &Place<'_>) -> Map {
-    let mut etcd = Map::default();
-    let kind = from.get("type").and_then(|at| at.text());
-    etcd.maybe("type", kind.map(|kind| if kind == "kubekey" { "kubexm" } else { kind }));
-    if let Some(external) = from.get("external") {
-        let mut config = Map::default();
-        config.maybe("endpoints", external.get("endpoints").map(|at| at.texts()));
-        same(&external, &mut config, &[("caFile", "caFile"), ("certFile", "certFile"), ("keyFile", "keyFile")]);
-        match kind {
-            Some("external") => etcd.set("externalConfig", config),
-            _ => external.taken(),
-        }
-    }
-    same(from, &mut etcd, &[("dataDir", "dataDir")]);
-    etcd.maybe("quota", from.get("quotaBackendBytes").and_then(|at| number(&at)));
-    let mut snapshots = Map::default();
-    snapshots.maybe("count", from.get("snapshotCount").and_then(|at| number(&at)));
-    snapshots.maybe("keep", from.get("maxSnapshots").and_then(|at| number(&at)));
-    etcd.set("snapshots", snapshots);
-    let mut backup = Map::default();
-    if let Some(at) = from.get("backupPeriod") {
-        match number(&at).and_then(calendar) {
-            Some(schedule) => backup.set("schedule", schedule),
-            None => at.leave("write spec.etcd.backup.schedule, a calendar expression of systemd"),
-        }
-    }
-    same(from, &mut backup, &[("backupDir", "dir")]);
-    backup.maybe("keep", from.get("keepBackupNumber").and_then(|at| number(&at)));
-    etcd.set("backup", backup);
-    if let Some(at) = from.get("backupScript") {
-        at.leave("backups are made by a unit of this program, without a script of its own");
-    }
-    etcd
-}
-
-/// Every so many minutes, as systemd says it (systemd.time(7)).
-fn calendar(minutes: u64) -> Option<String> {
-    match minutes {
-        1..=59 if 60_u64.is_multiple_of(minutes) => Some(format!("*:0/{minutes}")),
-        60 => Some("hourly".to_owned()),
-        1440 => Some("daily".to_owned()),
-        61..1440 if minutes.is_multiple_of(60) && 1440_u64.is_multiple_of(minutes) => {
-            Some(format!("0/{}:00", minutes / 60))
-        }
-        _ => None,
-    }
 }

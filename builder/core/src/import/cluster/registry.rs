@@ -1,62 +1,75 @@
-//! The registry, add-ons and storage.
+//! The registry, and storage.
 
 use super::super::source::Place;
-use super::super::yaml::Map;
-use super::{env, same, variable};
+use super::super::yaml::{Map, Yaml};
+use super::{Variables, carry, env, never, numbers, same};
 
-pub(super) fn registry(spec: &Place<'_>) -> Map {
+/// `hosts`: whether hosts have the role registry, on which KubeKey sets one up.
+pub(super) fn registry(from: &Place<'_>, hosts: bool) -> Map {
     let mut to = Map::default();
-    let Some(from) = spec.get("registry") else { return to };
     let private = from.get("privateRegistry").and_then(|at| at.text());
     match from.get("type").map(|at| (at.text(), at)) {
-        Some((Some("harbor"), _)) => to.set("type", "harbor"),
-        Some((Some("docker-registry"), _)) => to.set("type", "registry"),
+        Some((Some("harbor"), at)) => kind(&mut to, "harbor", &at),
+        Some((Some("docker-registry"), at)) => kind(&mut to, "registry", &at),
         Some((_, at)) => at.leave("it is neither harbor nor docker-registry"),
-        None if private.is_some() => to.set("type", "external"),
-        None => {}
+        None => {
+            if let Some(at) = from.get("privateRegistry").filter(|_| !hosts) {
+                kind(&mut to, "external", &at);
+            }
+        }
     }
-    to.maybe("privateRegistry", private);
-    same(&from, &mut to, &[("namespaceOverride", "namespaceOverride")]);
+    same(from, &mut to, &[("privateRegistry", "privateRegistry"), ("namespaceOverride", "namespaceOverride")]);
+    numbers(from, &mut to, &[("port", "port")]);
     if let Some(at) = from.get("insecureRegistries") {
         let all = at.texts();
         if private.is_some_and(|private| all.contains(&private)) {
             to.set("insecure", true);
+            to.came_from("insecure", at.origin());
         }
         if !all.iter().all(|one| Some(*one) == private) {
             at.leave("only the cluster's own registry can be insecure");
         }
     }
-    if let Some(at) = from.get("registryMirrors") {
-        at.leave("where images are fetched from is a zone's: `kubexm-bundle zone --help` shows the file");
-    }
-    if let Some(at) = from.get("bridgeIP") {
-        at.leave("docker's bridge is left as docker makes it; see spec.runtime.extraConfig");
-    }
-    if let Some(auths) = from.get("auths") {
-        let mut all = Map::default();
-        for (host, at) in auths.fields() {
-            all.set(host, auth(host, &at));
+    for (name, reason) in [
+        ("registryMirrors", "where images are fetched from is a zone's: `kubexm-bundle zone --help` shows the file"),
+        ("bridgeIP", "docker's bridge is left as docker makes it; see spec.runtime.extraConfig"),
+        (
+            "namespaceRewrite",
+            "one folder for all images is spec.registry.namespaceOverride; others are by upstream host",
+        ),
+    ] {
+        if let Some(at) = from.get(name) {
+            at.leave(reason);
         }
-        to.set("auths", all);
     }
+    carry(from, "auths", &mut to, "auths", |at| Some(auths(at).into()));
     to
 }
 
-fn auth(host: &str, from: &Place<'_>) -> Map {
+fn kind(to: &mut Map, kind: &str, at: &Place<'_>) {
+    to.set("type", kind);
+    to.came_from("type", at.origin());
+}
+
+fn auths(from: &Place<'_>) -> Map {
+    let (mut all, mut variables) = (Map::default(), Variables::default());
+    for (host, at) in from.fields() {
+        all.set(host, auth(host, &at, &mut variables));
+        all.came_from(host, at.origin());
+    }
+    all
+}
+
+fn auth(host: &str, from: &Place<'_>, variables: &mut Variables) -> Map {
     let mut auth = Map::default();
     same(from, &mut auth, &[("username", "username")]);
     if let Some(at) = from.get("password") {
-        let variable = variable("KUBEXM_REGISTRY_PASSWORD", host);
+        let variable = variables.of("KUBEXM_REGISTRY_PASSWORD", host);
         auth.set("passwordFrom", env(&variable));
         at.leave(format!("no secret stands in cluster.yaml: set {variable} where the programs run"));
     }
     for name in ["skipTLSVerify", "plainHTTP"] {
-        if let Some(at) = from.get(name) {
-            match at.is_true() {
-                true => at.leave("spec.registry.insecure says it for the cluster's own registry"),
-                false => at.taken(),
-            }
-        }
+        never(from, &[name], "spec.registry.insecure says it for the cluster's own registry");
     }
     if let Some(at) = from.get("certsPath") {
         at.leave("give the CA with spec.registry.caFile");
@@ -64,64 +77,15 @@ fn auth(host: &str, from: &Place<'_>) -> Map {
     auth
 }
 
-pub(super) fn addon(from: &Place<'_>) -> Option<Map> {
-    let mut addon = Map::default();
-    same(from, &mut addon, &[("name", "name")]);
-    let mut source = Map::default();
-    if let Some(chart) = from.at(&["sources", "chart"]) {
-        addon.set("type", "helm");
-        match (chart.get("path"), chart.get("repo")) {
-            (Some(path), _) => source.maybe("path", path.text()),
-            (None, Some(repo)) => {
-                let address = repo.text().unwrap_or_default();
-                let oci = address.starts_with("oci://");
-                let name = chart.get("name").and_then(|at| at.text()).unwrap_or_default();
-                match oci {
-                    true => source.set("oci", format!("{}/{name}", address.trim_end_matches('/'))),
-                    false => {
-                        source.set("repo", address);
-                        source.set("chart", name);
-                    }
-                }
-                source.maybe("version", chart.get("version").and_then(|at| at.text()));
-                if chart.get("version").is_none() {
-                    chart.leave("a chart is carried by its exact version: give source.version");
-                }
-            }
-            (None, None) => chart.leave("it says neither a repo nor a path"),
-        }
-        if let Some(at) = chart.get("values") {
-            at.leave("values are written as YAML here (values:), not as --set does");
-        }
-        addon.set("source", source);
-        same(from, &mut addon, &[("namespace", "namespace")]);
-        same(&chart, &mut addon, &[("valuesFile", "valuesFile")]);
-    } else if let Some(paths) = from.at(&["sources", "yaml", "path"]) {
-        addon.set("type", "yaml");
-        let items = paths.items();
-        let (first, more) = items.split_first()?;
-        source.maybe("path", first.text());
-        more.iter().for_each(|at| at.leave("an add-on is of one file or folder: make another one of it"));
-        addon.set("source", source);
-        same(from, &mut addon, &[("namespace", "namespace")]);
-    } else {
-        from.leave("it has no source");
-        return None;
-    }
-    for name in ["retries", "delay"] {
-        if let Some(at) = from.get(name) {
-            at.leave("add-ons are waited for, and not tried again by number");
-        }
-    }
-    Some(addon)
-}
-
 pub(super) fn storage(from: &Place<'_>) -> Map {
     let mut storage = Map::default();
-    if let Some(openebs) = from.get("openebs") {
-        let mut to = Map::default();
-        same(&openebs, &mut to, &[("basePath", "basePath")]);
-        storage.put("openebs", to);
+    if let Some(at) = from.get("openebs") {
+        let mut openebs = Map { origin: Some(at.origin()), ..Map::default() };
+        same(&at, &mut openebs, &[("basePath", "basePath")]);
+        if !openebs.fields.is_empty() {
+            at.leave("KubeKey installs it with KubeSphere or --with-local-storage only: take spec.storage out where it was not");
+        }
+        storage.put("openebs", Yaml::Map(openebs));
     }
     storage
 }
