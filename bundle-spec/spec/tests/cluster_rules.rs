@@ -275,6 +275,22 @@ fn a_source_that_is_a_name_alone_says_how_the_catalogue_is_named() {
 }
 
 #[test]
+fn an_address_where_a_path_is_wanted_is_refused_and_not_shown() {
+    let address = "https://me:hunter2@a.test/x.yaml";
+    for (place, spec) in [
+        ("spec.addons[0].source.path", format!("addons: [{{name: a, type: yaml, source: {{path: \"{address}\"}}}}]")),
+        (
+            "spec.addons[0].valuesFile",
+            format!("addons: [{{name: a, type: helm, source: {{path: a}}, valuesFile: \"{address}\"}}]"),
+        ),
+        ("spec.bundle.extraFiles[0].path", format!("bundle: {{extraFiles: [{{path: \"{address}\"}}]}}")),
+    ] {
+        let text = refused(&format!("  {spec}\n")).to_string();
+        assert!(text.contains(place) && text.contains("address") && !text.contains("hunter2"), "{text}");
+    }
+}
+
+#[test]
 fn roles_of_hosts_and_of_groups_are_one() {
     let all = cluster(
         "  hosts:\n  - {name: a, address: 10.0.0.1, roles: [control-plane, worker]}\n  - {name: b, address: 10.0.0.2, roles: \

@@ -195,9 +195,15 @@ pub(super) fn line(text: &str) -> Result<String, String> {
     }
 }
 
-/// A path on this machine, as written.
+/// A path on this machine, as written. An address is none, and is not shown: it may hold a login.
 pub(super) fn path(text: &str) -> Result<std::path::PathBuf, String> {
-    if text.is_empty() { Err("the path is empty".to_owned()) } else { Ok(text.into()) }
+    if text.is_empty() {
+        return Err("the path is empty".to_owned());
+    }
+    if text.contains("://") {
+        return Err("an address stands where a path is wanted: fetch it, and give the path of the file".to_owned());
+    }
+    Ok(text.into())
 }
 
 fn is_label(text: &str) -> bool {
