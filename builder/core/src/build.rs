@@ -68,11 +68,11 @@ pub fn build(
     let used = request.catalogue.used_by(&requirements);
     let (resolution, lock) = match request.locked {
         Some(locked) => {
-            let resolution = locked::resolve(&requirements, locked, request.zone)?;
+            let resolution = locked::resolve(&requirements, locked, request.catalogue, request.zone)?;
             charts::check_locked(request.cluster, locked)?;
             lock::check_local(&resolution, origins)?;
             phase("lock");
-            runtime.block_on(from_lock(locked, &resolution, origins, request.jobs, report))?;
+            runtime.block_on(from_lock(locked, &resolution, origins, request, report))?;
             (resolution, locked.clone())
         }
         None => {
@@ -89,10 +89,11 @@ pub fn build(
             match lock.renderings.is_empty() {
                 true => (resolution, lock),
                 // With the images of charts.
-                false => (locked::resolve(&requirements, &lock, zone)?, lock),
+                false => (locked::resolve(&requirements, &lock, catalogue, zone)?, lock),
             }
         }
     };
+    runtime.block_on(harbor::bring(&lock, &resolution, request.base, origins, request.jobs, report))?;
     harbor::check(&lock, &requirements, request.catalogue, &origins.store, report)?;
     let inputs = pack::Inputs {
         cluster_yaml: request.cluster_yaml,
@@ -112,13 +113,19 @@ async fn from_lock(
     locked: &Lock,
     resolution: &Resolution,
     origins: &Origins,
-    jobs: usize,
+    request: &Request<'_>,
     report: Report<'_>,
 ) -> Result<(), BuildError> {
+    let jobs = request.jobs;
     locked::prepare(locked, resolution, origins, jobs).await?;
     if locked.zone != resolution.zone {
         let (was, now) = (&locked.zone, &resolution.zone);
-        report(EventKind::Note { text: format!("locked in zone {was}; fetched in zone {now}, by the same digests") });
+        let believed = match locked::zone_of(locked, request.zone) {
+            Some(_) => String::new(),
+            None => format!("; zone {was} is not here: the sources that the lock names are believed"),
+        };
+        let text = format!("locked in zone {was}; fetched in zone {now}, by the same digests{believed}");
+        report(EventKind::Note { text });
     }
     match tokio::time::timeout(TAGS_WITHIN, locked::moved_tags(locked, resolution, origins, jobs)).await {
         Ok(moved) => moved.into_iter().for_each(|locked::Moved { reference, locked, now }| {
@@ -172,6 +179,8 @@ impl Together<'_> {
                 }
             });
             if let Some(Ok(())) = &fetched {
+                let all = kubexm_spec::counted_of(&self.lock.items, "artifact");
+                (self.report)(EventKind::Note { text: format!("{all} in the cache") });
                 all_here.store(true, Ordering::Relaxed);
                 (self.report)(EventKind::Phase { name: "pack".to_owned() });
             }

@@ -10,7 +10,7 @@ use kubexm_spec::{ArtifactKey, Digest, Manifest, Platform};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diff<'a> {
     /// Artifacts that differ, by key and platform.
-    pub artifacts: Vec<Changed<'a>>,
+    pub artifacts: Vec<Changed<'a, Artifact>>,
     /// Artifacts that are the same in both, by number.
     pub same: usize,
     /// Members before the blobs (`lock.yaml` …) that differ, in the order of their names.
@@ -29,9 +29,9 @@ pub struct Diff<'a> {
 /// What became of something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// Only in the new bundle.
+    /// Only in the new one.
     Added,
-    /// Only in the old bundle.
+    /// Only in the old one.
     Removed,
     /// In both, with another version or digest.
     Changed,
@@ -46,18 +46,27 @@ impl Change {
             Self::Changed => "changed",
         }
     }
+
+    /// `+`, `-` or `~`, as it stands before a line.
+    pub const fn mark(self) -> char {
+        match self {
+            Self::Added => '+',
+            Self::Removed => '-',
+            Self::Changed => '~',
+        }
+    }
 }
 
-/// An artifact that differs; one of the two is there at least.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Changed<'a> {
-    /// As in the old bundle.
-    pub old: Option<&'a Artifact>,
-    /// As in the new bundle.
-    pub new: Option<&'a Artifact>,
+/// What differs between an old and a new list: artifacts of bundles, items of locks. One of the two is there at least.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed<'a, T> {
+    /// As it was.
+    pub old: Option<&'a T>,
+    /// As it is.
+    pub new: Option<&'a T>,
 }
 
-impl Changed<'_> {
+impl<T> Changed<'_, T> {
     /// What became of it.
     pub const fn change(&self) -> Change {
         match (self.old, self.new) {
@@ -111,7 +120,7 @@ fn by_key(manifest: &Manifest) -> BTreeMap<(&ArtifactKey, Option<Platform>), &Ar
 }
 
 /// Addresses and reasons to believe may differ where the bytes are the same.
-fn differs(pair: &Changed<'_>) -> bool {
+fn differs(pair: &Changed<'_, Artifact>) -> bool {
     let content =
         |artifact: &Artifact| (artifact.version.clone(), artifact.name.clone(), artifact.digest, artifact.manifest);
     pair.old.map(content) != pair.new.map(content)

@@ -1,11 +1,12 @@
 //! What a lock says and what cluster.yaml and catalogue need now: every difference, as values. Pure.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use kubexm_manifests::requirements::Source;
+use kubexm_manifests::requirements::{ChartSource, Source};
 use kubexm_manifests::{Requirement, Requirements};
 use kubexm_spec::lock::{Content, LockItem};
-use kubexm_spec::{ArtifactKey, Digest, Lock, Platform};
+use kubexm_spec::{ArtifactKey, Digest, Lock, Platform, Reference, Trust};
 use serde::Serialize;
 
 /// One thing that is not as it was locked.
@@ -52,6 +53,8 @@ pub enum What {
 
 /// Who says what is needed.
 const NEEDED: &str = "cluster.yaml and catalogue need";
+/// Who says why a digest may be believed.
+const GIVEN: &str = "cluster.yaml and catalogue give";
 
 /// Every difference between a lock and what is needed now, in the order of keys. Images of charts come from renderings,
 /// not from requirements, and are left to whoever renders.
@@ -114,6 +117,64 @@ pub fn changes(needed: &Requirement, item: &LockItem) -> Vec<Difference> {
             let file = matches!(content, Content::File { .. });
             compare("kind", word(file), Some(word(!file)));
         }
+    }
+    if !may_be_believed(needed, item.trust) {
+        all.push(changed(item, "trust", item.trust.to_string(), needed.trust.to_string(), GIVEN));
+    }
+    all
+}
+
+/// Whether a lock could have been made with this trust. It may say less than is known now: what is pinned today may have been
+/// believed upstream, or a mirror, when it was locked; its digest is compared by itself.
+fn may_be_believed(needed: &Requirement, trust: Trust) -> bool {
+    let asked: &[Trust] = match &needed.source {
+        Source::File { checksum_url: Some(_), .. } | Source::Chart { chart: ChartSource::Repository { .. } } => {
+            &[Trust::UpstreamChecksum, Trust::Mirror]
+        }
+        Source::Image { .. } => &[Trust::OciDigest, Trust::Mirror],
+        Source::File { checksum_url: None, .. }
+        | Source::Chart { .. }
+        | Source::LocalFile { .. }
+        | Source::LocalImage { .. }
+        | Source::LocalYaml { .. }
+        | Source::Installer => &[],
+    };
+    trust == needed.trust || asked.contains(&trust)
+}
+
+/// Sources of an item that the zone it was locked in does not give (or none, where it gives some). A lock may have fewer: a
+/// zone that has got another mirror since changes no lock.
+pub fn sources(item: &LockItem, given: &[String]) -> Option<Difference> {
+    let strange: Vec<&str> =
+        item.sources.iter().map(String::as_str).filter(|source| !given.iter().any(|given| given == source)).collect();
+    let lost = item.sources.is_empty() && !given.is_empty();
+    (lost || !strange.is_empty())
+        .then(|| changed(item, "sources", strange.join(" "), given.join(" "), "the zone gives"))
+}
+
+/// What renderings name and the lock has no image of, and images of charts that none of them names.
+pub fn of_renderings(lock: &Lock) -> Vec<Difference> {
+    let full = |name: &str| Reference::read(name).map_or_else(|| name.to_owned(), |name| name.to_string());
+    let platforms: BTreeSet<Platform> = lock.items.iter().filter_map(|item| item.platform).collect();
+    let carried: BTreeSet<(String, Option<Platform>)> = lock
+        .items
+        .iter()
+        .filter_map(|item| match &item.content {
+            Content::Image { reference, .. } => Some((full(reference), item.platform)),
+            Content::File { .. } => None,
+        })
+        .collect();
+    let named: BTreeSet<String> =
+        lock.renderings.iter().flat_map(|rendering| &rendering.images).map(|name| full(name)).collect();
+    let mut all = Vec::new();
+    for name in &named {
+        for platform in platforms.iter().filter(|platform| !carried.contains(&(name.clone(), Some(**platform)))) {
+            let needed = Reference::read(name).and_then(|name| name.tag).unwrap_or_default();
+            all.push(of(&ArtifactKey::ChartImage(name.clone()), Some(*platform), What::NotLocked { needed }));
+        }
+    }
+    for item in lock.items.iter().filter(|item| from_a_chart(&item.key) && !named.contains(&full(item.key.name()))) {
+        all.push(of(&item.key, item.platform, What::NotNeeded { locked: item.version.clone() }));
     }
     all
 }
@@ -246,5 +307,85 @@ mod tests {
         *digest = Digest::of("another build");
         let told = told(&now, &lock);
         assert!(told.len() == 1 && told[0].contains(&Digest::of("another build").to_string()), "{told:?}");
+    }
+
+    #[test]
+    fn a_trust_that_no_lock_could_have_is_drift_and_one_that_says_less_than_is_known_now_is_none() {
+        let now = needed("  kubernetes: {version: v1.34.99}\n  registry: {type: registry}\n");
+        let with = |key: &str, trust: Trust| {
+            let mut lock = locked(&now);
+            lock.items.iter_mut().filter(|item| item.key.to_string() == key).for_each(|item| item.trust = trust);
+            told(&now, &lock)
+        };
+        for (key, trust) in [
+            ("binary/kubeadm", Trust::Pinned),
+            ("binary/runc", Trust::User),
+            ("image/pause", Trust::Pinned),
+            ("image/pause", Trust::Overlay),
+            ("installer/kubexm-install", Trust::Pinned),
+        ] {
+            let said = with(key, trust);
+            let wanted = format!("{key} linux/amd64: trust: the lock has {trust}, cluster.yaml and catalogue give ");
+            assert!(said.len() == 1 && said[0].starts_with(&wanted), "{said:?}");
+        }
+        for (key, trust) in [
+            ("binary/runc", Trust::UpstreamChecksum),
+            ("binary/kubeadm", Trust::Mirror),
+            ("image/pause", Trust::Mirror),
+        ] {
+            assert_eq!(with(key, trust), [""; 0], "{key} {trust}");
+        }
+    }
+
+    #[test]
+    fn a_source_that_the_zone_does_not_give_is_told_and_one_less_is_not() {
+        let mut item = locked(&needed("  kubernetes: {}\n")).items.remove(0);
+        let given = ["https://mirror.test/x", "https://origin.test/x"].map(str::to_owned);
+        for (sources, told) in [
+            (&given[..], None),
+            (&given[1..], None),
+            (&["https://origin.test/x".to_owned(), "https://evil.test/x".to_owned()][..], Some("https://evil.test/x")),
+            (&[][..], Some("none")),
+        ] {
+            item.sources = sources.to_vec();
+            let said = super::sources(&item, &given).map(|difference| difference.to_string());
+            let wanted = told.map(|told| {
+                format!("{}: sources: the lock has {told}, the zone gives {}", item.name(), given.join(" "))
+            });
+            assert_eq!(said, wanted);
+        }
+    }
+
+    #[test]
+    fn an_image_of_a_rendering_that_lost_its_item_and_an_item_that_lost_its_rendering_are_told() {
+        let now = needed("  kubernetes: {version: v1.34.4}\n");
+        let mut lock = locked(&now);
+        lock.renderings.push(kubexm_spec::Rendering {
+            key: ArtifactKey::Chart("web".to_owned()),
+            source: Digest::of("chart"),
+            values_digest: Digest::of("values"),
+            namespace: "default".to_owned(),
+            kubernetes: None,
+            values: serde_json::Map::new(),
+            images: vec!["a.test/web:1".to_owned(), "registry.k8s.io/pause:3.10.1".to_owned()],
+        });
+        let said = |lock: &Lock| -> Vec<String> { of_renderings(lock).iter().map(ToString::to_string).collect() };
+        let lost = ["chart-image/a.test/web:1 linux/amd64: 1 is needed, and not in the lock"];
+        assert_eq!(said(&lock), lost, "what the cluster has itself is no chart's");
+        let pause = lock.items.iter().find(|item| item.key.name() == "pause").unwrap().clone();
+        let Content::Image { target, .. } = &pause.content else { panic!() };
+        let content = |reference: &str| Content::Image {
+            reference: reference.to_owned(),
+            target: target.clone(),
+            manifest: target.clone(),
+            blobs: Vec::new(),
+            referrers: Vec::new(),
+        };
+        for name in ["a.test/web:1", "a.test/left:1"] {
+            let key = ArtifactKey::ChartImage(name.to_owned());
+            lock.items.push(LockItem { key, version: "1".to_owned(), content: content(name), ..pause.clone() });
+        }
+        let left = ["chart-image/a.test/left:1 linux/amd64: 1 is in the lock, and nothing needs it"];
+        assert_eq!(said(&lock), left);
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kubexm_archive::ArchiveError;
 use kubexm_manifests::{CatalogueError, RequireError};
 use kubexm_spec::rendering::OtherThanRendered;
-use kubexm_spec::{Digest, ExitCode, Platform};
+use kubexm_spec::{Digest, ExitCode, Platform, counted_of};
 use kubexm_transport::TransportError;
 
 use crate::charts::ChartError;
@@ -24,7 +24,7 @@ pub enum BuildError {
         source: Box<TransportError>,
     },
     /// Several artifacts failed; all are told.
-    #[error("{} artifacts failed:{}", .0.len(), .0.iter().map(|e| format!("\n- {}", chain(e))).collect::<String>())]
+    #[error("{} failed:{}", counted_of(.0, "artifact"), .0.iter().map(|e| format!("\n- {}", chain(e))).collect::<String>())]
     Several(Vec<BuildError>),
     /// The cluster asks for what the catalogue does not have.
     #[error(transparent)]
@@ -57,7 +57,7 @@ pub enum BuildError {
     NoChecksum {
         /// The artifact's key.
         item: String,
-        /// Checksum file.
+        /// Checksum file, without what may be a key in it.
         url: String,
         /// File that was looked for.
         file_name: String,
@@ -84,8 +84,8 @@ pub enum BuildError {
     },
     /// What is needed, or what is on this machine, is not what was locked.
     #[error(
-        "the lock does not fit: {} differences{}\n`kubexm-bundle update` locks anew what is different; `kubexm-bundle diff` shows what that changes",
-        .0.len(),
+        "the lock does not fit: {}{}\n`kubexm-bundle update` locks anew what is different; `kubexm-bundle diff` shows what that changes",
+        counted_of(.0, "difference"),
         .0.iter().map(|difference| format!("\n- {difference}")).collect::<String>()
     )]
     Drift(Vec<Difference>),

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap};
 
 use futures::{StreamExt, stream};
-use kubexm_spec::event::EventKind;
 use kubexm_spec::lock::{Content, Descriptor};
 use kubexm_spec::{Digest, Lock};
 use kubexm_transport::{FileCandidate, ImageCandidate, TransportError};
@@ -75,7 +74,6 @@ pub async fn fetch(
         let told = failures.into_iter().map(|(item, errors)| failed(lock, item, one_of(errors)));
         return Err(BuildError::from_many(told.collect()));
     }
-    report(EventKind::Note { text: format!("{} artifacts are in the cache", lock.items.len()) });
     Ok(())
 }
 

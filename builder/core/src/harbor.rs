@@ -12,7 +12,11 @@ use kubexm_spec::{ArtifactKey, Digest, ExitCode, Lock, Program, Reference};
 use kubexm_transport::Store;
 use serde::Deserialize;
 
-use crate::{BuildError, Report};
+use crate::arrivals::Arrivals;
+use crate::base::Base;
+use crate::origins::Origins;
+use crate::resolve::Resolution;
+use crate::{BuildError, Report, fetch};
 
 /// The most bytes of the installer, unpacked; the real ones have less than one GiB.
 const INSTALLER_LIMIT: u64 = 8 << 30;
@@ -54,6 +58,28 @@ impl Differences {
     pub fn is_empty(&self) -> bool {
         self.unlisted.is_empty() && self.absent.is_empty()
     }
+}
+
+/// Brings the installers of a lock here before anything is packed, unless a base has them: what is in them is looked at next.
+pub async fn bring(
+    lock: &Lock,
+    resolution: &Resolution,
+    base: Option<&Base>,
+    origins: &Origins,
+    jobs: usize,
+    report: Report<'_>,
+) -> Result<(), BuildError> {
+    let harbor = |key: &ArtifactKey| *key == ArtifactKey::Binary(Program::Harbor);
+    let pairs = lock.items.iter().zip(&resolution.items).filter(|(item, _)| harbor(&item.key));
+    let (items, resolved): (Vec<_>, Vec<_>) = pairs.map(|(item, resolved)| (item.clone(), resolved.clone())).unzip();
+    if items.is_empty() {
+        return Ok(());
+    }
+    let (name, kubernetes, zone) = (lock.name.clone(), lock.kubernetes.clone(), lock.zone.clone());
+    let only = Lock { schema: lock.schema.clone(), name, kubernetes, zone, items, renderings: Vec::new() };
+    let (name, kubernetes) = (resolution.name.clone(), resolution.kubernetes.clone());
+    let resolution = Resolution { name, kubernetes, zone: resolution.zone.clone(), items: resolved };
+    fetch::fetch(&only, &resolution, base, origins, jobs, &Arrivals::default(), report).await
 }
 
 /// Holds every installer of a lock that is in the store against the catalogue; differences are told as warnings, since the

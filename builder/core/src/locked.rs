@@ -3,62 +3,66 @@
 use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
-use kubexm_manifests::requirements::Source;
-use kubexm_manifests::{Requirement, Requirements, Zone};
+use kubexm_manifests::{Catalogue, Requirement, Requirements, Zone};
 use kubexm_spec::lock::{Content, Descriptor, LockItem, Referrer};
-use kubexm_spec::{Digest, Lock};
+use kubexm_spec::{ArtifactKey, Digest, Lock};
 
-use crate::drift::{Difference, changed, drift};
+use crate::drift::{self, Difference, changed, drift, of_renderings};
 use crate::origins::{Origins, image};
 use crate::resolve::{Candidates, Resolution, Resolved, candidates};
-use crate::{BuildError, lock};
-
-/// Images of charts come where extras come.
-const CHART_STAGE: u8 = 6;
+use crate::{BuildError, charts, lock};
 
 /// Where the items of a lock may be had in this zone, in the lock's order; refused when cluster.yaml and catalogue need
-/// anything else. Pure.
-pub fn resolve(requirements: &Requirements, locked: &Lock, zone: &Zone) -> Result<Resolution, BuildError> {
-    let differences = drift(requirements, locked);
+/// anything else, or when the lock says what it could not have been made with. Pure.
+pub fn resolve(
+    requirements: &Requirements,
+    locked: &Lock,
+    catalogue: &Catalogue,
+    zone: &Zone,
+) -> Result<Resolution, BuildError> {
+    let mut differences = drift(requirements, locked);
+    differences.extend(of_renderings(locked));
+    let its_zone = zone_of(locked, zone);
+    let mut items = Vec::new();
+    for item in &locked.items {
+        let needed = requirements.items.iter().find(|r| r.key == item.key && r.platform == item.platform);
+        let requirement = match needed {
+            Some(needed) => needed.clone(),
+            None => match of_a_chart(item, catalogue) {
+                Some(requirement) => {
+                    differences.extend(drift::changes(&requirement, item));
+                    requirement
+                }
+                // Told by drift: nothing needs it.
+                None => continue,
+            },
+        };
+        if let Some(zone) = &its_zone {
+            differences.extend(drift::sources(item, &candidates(&requirement, zone).addresses()));
+        }
+        let candidates = candidates(&requirement, zone);
+        items.push(Resolved { requirement, candidates });
+    }
     if !differences.is_empty() {
         return Err(BuildError::Drift(differences));
     }
-    let items = locked
-        .items
-        .iter()
-        .map(|item| {
-            let requirement = requirements
-                .items
-                .iter()
-                .find(|needed| needed.key == item.key && needed.platform == item.platform)
-                .cloned()
-                .unwrap_or_else(|| of_a_chart(item));
-            let candidates = candidates(&requirement, zone);
-            Resolved { requirement, candidates }
-        })
-        .collect();
     let (name, kubernetes, zone) = (locked.name.clone(), locked.kubernetes.clone(), zone.name.clone());
     Ok(Resolution { name, kubernetes, zone, items })
 }
 
+/// The zone that a lock was made in: this one, or one that is built in; none of a file that is not here.
+pub fn zone_of(locked: &Lock, here: &Zone) -> Option<Zone> {
+    if locked.zone == here.name { Some(here.clone()) } else { Zone::builtin(&locked.zone) }
+}
+
 /// What only the lock knows of: an image of a chart's rendering.
-fn of_a_chart(item: &LockItem) -> Requirement {
-    let source = match &item.content {
-        Content::Image { reference, target, .. } => {
-            Source::Image { reference: reference.clone(), digest: Some(target.digest) }
+fn of_a_chart(item: &LockItem, catalogue: &Catalogue) -> Option<Requirement> {
+    match &item.key {
+        ArtifactKey::ChartImage(name) => {
+            let because = "a chart's rendering names it".to_owned();
+            Some(charts::needed_image(name, item.platform, because, catalogue))
         }
-        Content::File { .. } => Source::Installer,
-    };
-    Requirement {
-        key: item.key.clone(),
-        platform: item.platform,
-        version: item.version.clone(),
-        because: "a chart's rendering names it".to_owned(),
-        optional: false,
-        role: None,
-        stage: CHART_STAGE,
-        trust: item.trust,
-        source,
+        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Requirements → Resolution: where each artifact may be fetched in this zone. Pure.
 
-use kubexm_manifests::requirements::{ChartSource, Source};
+use kubexm_manifests::requirements::{ChartSource, Source, chart_index};
 use kubexm_manifests::{Requirement, Requirements, Zone};
 use kubexm_transport::{FileCandidate, ImageCandidate};
 
@@ -62,7 +62,16 @@ pub enum ChartCandidates {
 }
 
 impl Candidates {
-    /// The addresses for people, in order.
+    /// The addresses in order, as people may see them: without a query, which may be a key.
+    pub fn shown(&self) -> Vec<String> {
+        let shown = |address: String| match address.starts_with("http") && address.contains("://") {
+            true => kubexm_transport::http::shown(&address),
+            false => address,
+        };
+        self.addresses().into_iter().map(shown).collect()
+    }
+
+    /// The addresses in order, as a lock has them.
     pub fn addresses(&self) -> Vec<String> {
         match self {
             Self::File { file, .. } => file.iter().map(|c| c.url.clone()).collect(),
@@ -112,10 +121,9 @@ pub fn candidates(requirement: &Requirement, zone: &Zone) -> Candidates {
 
 fn chart_candidates(chart: &ChartSource, zone: &Zone) -> Candidates {
     match chart {
-        ChartSource::Repository { url, .. } => Candidates::Chart(ChartCandidates::Repository {
-            index: files(zone, &format!("{}/index.yaml", url.trim_end_matches('/'))),
-            zone: zone.clone(),
-        }),
+        ChartSource::Repository { url, .. } => {
+            Candidates::Chart(ChartCandidates::Repository { index: files(zone, &chart_index(url)), zone: zone.clone() })
+        }
         ChartSource::Oci { reference, .. } => {
             let name = reference.strip_prefix("oci://").unwrap_or(reference);
             Candidates::Chart(ChartCandidates::Oci { repositories: images(zone, name) })

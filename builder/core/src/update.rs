@@ -4,9 +4,9 @@ use kubexm_manifests::Requirements;
 use kubexm_manifests::requirements::Source;
 use kubexm_spec::lock::{Content, LockItem};
 use kubexm_spec::yaml::nearest;
-use kubexm_spec::{ArtifactKey, Lock};
+use kubexm_spec::{ArtifactKey, Lock, Reference};
 
-use crate::diff::Change;
+use crate::diff::Changed;
 use crate::drift::drift;
 use crate::resolve::Resolution;
 
@@ -14,14 +14,16 @@ use crate::resolve::Resolution;
 const NEAR: usize = 4;
 
 /// Whether a word of a person stands for an artifact: `binary/kubeadm`, `kubeadm`, `registry.k8s.io/pause:3.10`,
-/// `registry.k8s.io/pause`, `pause`.
+/// `registry.k8s.io/pause`, `pause`, `pause:3.10`; `index.docker.io/busybox:1` for `docker.io/library/busybox:1`.
 pub fn stands_for(word: &str, key: &ArtifactKey, reference: Option<&str>) -> bool {
     if key.to_string() == word || key.name() == word {
         return true;
     }
     let Some(reference) = reference else { return false };
     let (name, _) = kubexm_spec::depot::split_reference(reference.split('@').next().unwrap_or(reference));
-    reference == word || name == word || name.rsplit('/').next() == Some(word)
+    let ends = |whole: &str| whole.strip_suffix(word).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'));
+    let completed = || Reference::read(word).is_some_and(|word| word.is_exact() && word.to_string() == reference);
+    ends(reference) || ends(name) || completed()
 }
 
 /// The reference of an image that is needed.
@@ -101,30 +103,10 @@ pub fn merged(old: &Lock, new: &Lock, keys: &[ArtifactKey], requirements: &Requi
     Lock { name: old.name.clone(), kubernetes: old.kubernetes.clone(), ..whole }
 }
 
-/// An item that differs between two locks; one of the two is there at least.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Changed<'a> {
-    /// As it was.
-    pub old: Option<&'a LockItem>,
-    /// As it is.
-    pub new: Option<&'a LockItem>,
-}
-
-impl Changed<'_> {
-    /// What became of it.
-    pub const fn change(&self) -> Change {
-        match (self.old, self.new) {
-            (None, _) => Change::Added,
-            (_, None) => Change::Removed,
-            _ => Change::Changed,
-        }
-    }
-}
-
 /// Every item that differs in anything, in the order of keys.
-pub fn changes<'a>(old: &'a Lock, new: &'a Lock) -> Vec<Changed<'a>> {
+pub fn changes<'a>(old: &'a Lock, new: &'a Lock) -> Vec<Changed<'a, LockItem>> {
     let gone = old.items.iter().filter(|item| new.find(&item.key, item.platform).is_none());
-    let mut all: Vec<Changed<'a>> = gone.map(|item| Changed { old: Some(item), new: None }).collect();
+    let mut all: Vec<Changed<'a, LockItem>> = gone.map(|item| Changed { old: Some(item), new: None }).collect();
     all.extend(new.items.iter().filter_map(|item| {
         let old = old.find(&item.key, item.platform);
         (old != Some(item)).then_some(Changed { old, new: Some(item) })

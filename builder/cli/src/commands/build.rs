@@ -6,8 +6,9 @@ use kubexm_archive::{Bundle, Options};
 use kubexm_builder::build::{Request, build};
 use kubexm_manifests::Requirements;
 use kubexm_spec::event::EventKind;
-use kubexm_spec::{Cluster, ExitCode, Lock, names};
+use kubexm_spec::{Cluster, ExitCode, Lock, counted_of, names};
 use kubexm_terminal::{Display, Failure, bytes};
+use serde_json::json;
 
 use super::dry_run::{self, How};
 use super::fetching::{self, Fetching};
@@ -80,7 +81,7 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         return dry_run::run(&needed, &how, display);
     }
     needed.tell(display);
-    let Needed { cluster_yaml, cluster, catalogue, zone, requirements, .. } = needed;
+    let Needed { cluster_yaml, cluster, catalogue, zone, requirements, doubts, .. } = needed;
     let target = args.output.clone().unwrap_or_else(|| default_name(&cluster, &requirements));
     written::writable_as(&target, args.split)?;
     written::apart(&target, &inputs(&args))?;
@@ -118,6 +119,7 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         build(&request, &origins, runtime.handle(), &|kind| display.emit(kind)).map_err(|e| lockfile::failure(&e))?;
     let mut data = written::data(&built.written);
     data["artifacts"] = built.lock.items.len().into();
+    data["unverified"] = json!(doubts);
     let volumes = match built.written.files.len() {
         1 => String::new(),
         count => format!("{count} volumes, "),
@@ -129,10 +131,10 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         ok: true,
         exit_code: ExitCode::Ok.code(),
         summary: format!(
-            "{} ({}, {volumes}{} artifacts, manifest {})",
+            "{} ({}, {volumes}{}, manifest {})",
             target.display(),
             bytes(built.written.size),
-            built.lock.items.len(),
+            counted_of(&built.lock.items, "artifact"),
             built.written.manifest,
         ),
         data: Some(data),

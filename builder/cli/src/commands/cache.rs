@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kubexm_spec::event::EventKind;
-use kubexm_spec::{Digest, ExitCode};
+use kubexm_spec::{Digest, ExitCode, counted, counted_of};
 use kubexm_terminal::{Display, Failure, Mode, bytes};
 use kubexm_transport::care::Limits;
 use serde_json::json;
@@ -107,18 +107,18 @@ fn gc(args: &Gc, display: &Display) -> Result<(), Failure> {
         let document = json!({
             "schema": "kubexm.io/cache-gc/v1", "dryRun": args.dry_run, "removed": blobs,
             "removedBytes": removed + done.unfinished.1,
-            "unfinished": counted(done.unfinished), "kept": counted(done.kept), "inUse": counted(done.in_use),
+            "unfinished": pair(done.unfinished), "kept": pair(done.kept), "inUse": pair(done.in_use),
         });
         display.answer(&document.to_string());
         return Ok(());
     }
     let goes = if args.dry_run { "would be removed" } else { "removed" };
     display.answer(&format!(
-        "{} blobs and {} unfinished files {goes} ({}); {} blobs stay ({})",
-        done.removed.len(),
-        done.unfinished.0,
+        "{} and {} {goes} ({}); {} kept ({})",
+        counted_of(&done.removed, "blob"),
+        counted(done.unfinished.0 as u64, "unfinished file"),
         bytes(removed + done.unfinished.1),
-        done.kept.0,
+        counted(done.kept.0 as u64, "blob"),
         bytes(done.kept.1),
     ));
     if done.in_use.0 > 0 {
@@ -140,13 +140,13 @@ fn verify(args: &Verify, display: &Display) -> Result<(), Failure> {
     let whole = checked.damaged.is_empty();
     if display.mode() == Mode::Json {
         let document = json!({
-            "schema": "kubexm.io/cache-verify/v1", "ok": whole, "whole": counted(checked.whole),
+            "schema": "kubexm.io/cache-verify/v1", "ok": whole, "whole": pair(checked.whole),
             "damaged": checked.damaged, "strange": checked.strange,
         });
         display.answer(&document.to_string());
         return if whole { Ok(()) } else { Err(Failure::silent(ExitCode::Disk)) };
     }
-    display.answer(&format!("{} blobs are whole ({})", checked.whole.0, bytes(checked.whole.1)));
+    display.answer(&format!("whole: {} ({})", counted(checked.whole.0 as u64, "blob"), bytes(checked.whole.1)));
     for path in &checked.strange {
         display.answer(&format!("{} is no blob; it was left alone", path.display()));
     }
@@ -155,14 +155,14 @@ fn verify(args: &Verify, display: &Display) -> Result<(), Failure> {
     }
     let all: Vec<String> = checked.damaged.iter().map(Digest::to_string).collect();
     let text = format!(
-        "{} blobs were damaged and have been removed: {}; the next build fetches them anew; look at the disk",
-        all.len(),
+        "{} damaged, and removed: {}; the next build fetches what it needs of them anew; look at the disk",
+        counted_of(&all, "blob"),
         all.join(", ")
     );
     Err(Failure::new(ExitCode::Disk, text))
 }
 
-fn counted((count, bytes): (usize, u64)) -> serde_json::Value {
+fn pair((count, bytes): (usize, u64)) -> serde_json::Value {
     json!({ "count": count, "bytes": bytes })
 }
 

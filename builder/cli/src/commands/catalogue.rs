@@ -3,13 +3,25 @@
 use std::path::PathBuf;
 
 use kubexm_manifests::{check, unverified};
-use kubexm_spec::ExitCode;
+use kubexm_spec::{ExitCode, counted};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
 use super::input;
 
 /// Look at the catalogue: versions, digests and origins of everything
+///
+/// An overlay (--catalogue of other verbs) adds to it: versions, digests, addresses, and Kubernetes minors that came after
+/// this program, made like one that is known:
+///
+///   schema: kubexm.io/catalogue/v1
+///   name: mine
+///   components:
+///     containerd: {default: 2.2.9, versions: {2.2.9: {amd64: {sha256: 1f0e...}}}}
+///     kubelet: {versions: {1.37.0: {}}}        # no digest: the one that upstream publishes beside the file
+///   images: {"registry.k8s.io/pause:3.11": "sha256:a1b2..."}
+///   releases:
+///     "1.37": {like: "1.36", constants: {pause: "3.11", coredns: v1.15.0, etcd: 3.6.9-0}}
 ///
 /// Examples:
 ///   kubexm-bundle catalogue check
@@ -72,10 +84,10 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     }
     if gaps.is_empty() {
         display.answer(&format!(
-            "no gap in {} components, {} releases and {} features",
-            catalogue.components.len(),
-            catalogue.releases.len(),
-            catalogue.features.len()
+            "no gap in {}, {} and {}",
+            counted(catalogue.components.len() as u64, "component"),
+            counted(catalogue.releases.len() as u64, "release"),
+            counted(catalogue.features.len() as u64, "feature"),
         ));
         return Ok(());
     }

@@ -38,7 +38,12 @@ impl ChartImages {
         self.0.iter().find(|(known, _)| known == key).map_or(Value::Null, |(_, images)| json!(images))
     }
 
-    /// All of them.
+    /// All of them, as they are known.
+    pub fn all(&self) -> &[(ArtifactKey, Option<Vec<String>>)] {
+        &self.0
+    }
+
+    /// All of them, for a machine.
     pub fn values(&self) -> Vec<Value> {
         self.0.iter().map(|(key, images)| json!({ "key": key, "images": images })).collect()
     }

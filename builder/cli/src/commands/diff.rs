@@ -9,7 +9,7 @@ use kubexm_archive::{Bundle, DOCUMENT_LIMIT, UnreadDocument, read_document};
 use kubexm_builder::diff::{Change, Changed, Diff, diff};
 use kubexm_builder::pack::outline;
 use kubexm_spec::manifest::Artifact;
-use kubexm_spec::{Digest, ExitCode, Manifest};
+use kubexm_spec::{Digest, ExitCode, Manifest, counted, counted_of};
 use kubexm_terminal::{Display, Failure, Mode, bytes};
 use serde_json::{Value, json};
 
@@ -130,11 +130,11 @@ fn text(diff: &Diff<'_>, differs: bool, stored: Option<u64>) -> String {
         lines
             .push("the same bytes of artifacts; the manifests differ in name, zone, tool or addresses only".to_owned());
     }
-    lines.extend(diff.texts.iter().map(|(name, change)| format!("{} {name}", mark(*change))));
-    let count = |change| diff.artifacts.iter().filter(|changed| changed.change() == change).count();
+    lines.extend(diff.texts.iter().map(|(name, change)| format!("{} {name}", change.mark())));
+    let count = |change| diff.artifacts.iter().filter(|changed| changed.change() == change).count() as u64;
     lines.push(format!(
-        "{} artifacts added, {} removed, {} changed, {} the same; {} of blobs added, {} removed, {} kept",
-        count(Change::Added),
+        "{} added, {} removed, {} changed, {} the same; {} of blobs added, {} removed, {} kept",
+        counted(count(Change::Added), "artifact"),
         count(Change::Removed),
         count(Change::Changed),
         diff.same,
@@ -143,11 +143,12 @@ fn text(diff: &Diff<'_>, differs: bool, stored: Option<u64>) -> String {
         bytes(diff.kept_bytes),
     ));
     let packed = stored.map(|stored| format!(", {} packed", bytes(stored))).unwrap_or_default();
-    lines.push(format!("a delta carries {} members, {}{packed}", diff.delta.len(), bytes(diff.delta_bytes())));
+    let members = counted_of(&diff.delta, "member");
+    lines.push(format!("a delta carries {members}, {}{packed}", bytes(diff.delta_bytes())));
     lines.join("\n")
 }
 
-fn line(changed: &Changed<'_>) -> String {
+fn line(changed: &Changed<'_, Artifact>) -> String {
     let of = |artifact: &Artifact| {
         let version = if artifact.version.is_empty() { "-" } else { artifact.version.as_str() };
         format!("{version} {}", artifact.digest.short())
@@ -156,15 +157,7 @@ fn line(changed: &Changed<'_>) -> String {
     let key = named.map(|artifact| artifact.key.to_string()).unwrap_or_default();
     let platform = named.and_then(|artifact| artifact.platform).map_or_else(|| "any".to_owned(), |p| p.to_string());
     let sides: Vec<String> = [changed.old, changed.new].into_iter().flatten().map(of).collect();
-    format!("{} {key:32} {platform:12} {}", mark(changed.change()), sides.join(" -> "))
-}
-
-const fn mark(change: Change) -> char {
-    match change {
-        Change::Added => '+',
-        Change::Removed => '-',
-        Change::Changed => '~',
-    }
+    format!("{} {key:32} {platform:12} {}", changed.change().mark(), sides.join(" -> "))
 }
 
 fn document(args: &Args, old: &Side, new: &Side, diff: &Diff<'_>, differs: bool) -> Value {

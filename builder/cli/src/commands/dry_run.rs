@@ -6,7 +6,7 @@ use kubexm_builder::locked;
 use kubexm_builder::origins::installer::Installers;
 use kubexm_builder::resolve::{Resolution, resolve};
 use kubexm_builder::sizes::{self, Parts};
-use kubexm_spec::{Lock, Platform};
+use kubexm_spec::{Lock, Platform, counted};
 use kubexm_terminal::{Display, Failure, Mode, bytes};
 use kubexm_transport::Store;
 use serde_json::{Value, json};
@@ -29,7 +29,8 @@ pub struct How<'a> {
 /// Shows the list. Without `ask`, nothing goes over the network.
 pub fn run(needed: &Needed, how: &How<'_>, display: &Display) -> Result<(), Failure> {
     let resolution = match how.locked {
-        Some(lock) => locked::resolve(&needed.requirements, lock, &needed.zone).map_err(|e| lockfile::failure(&e))?,
+        Some(lock) => locked::resolve(&needed.requirements, lock, &needed.catalogue, &needed.zone)
+            .map_err(|e| lockfile::failure(&e))?,
         None => resolve(&needed.requirements, &needed.zone),
     };
     let parts = parts(&resolution, how)?;
@@ -75,10 +76,11 @@ struct Sum {
 
 impl Sum {
     fn text(&self) -> String {
+        let artifacts = counted(self.artifacts as u64, "artifact");
         match self.unknown {
-            0 => format!("{} artifacts, {}", self.artifacts, bytes(self.bytes)),
-            unknown if unknown == self.artifacts => format!("{} artifacts of unknown size", self.artifacts),
-            unknown => format!("{} artifacts, {} and {unknown} of unknown size", self.artifacts, bytes(self.bytes)),
+            0 => format!("{artifacts}, {}", bytes(self.bytes)),
+            unknown if unknown == self.artifacts => format!("{artifacts} of unknown size"),
+            unknown => format!("{artifacts}, {} and {unknown} of unknown size", bytes(self.bytes)),
         }
     }
 
@@ -126,7 +128,7 @@ impl List<'_> {
         let item = &self.resolution.items[index];
         let needed = &item.requirement;
         let size = self.parts[index].as_ref().map_or_else(|| "size unknown".to_owned(), |p| bytes(sizes::bytes(p)));
-        let address = item.candidates.addresses().into_iter().next().unwrap_or_else(|| "this machine".to_owned());
+        let address = item.candidates.shown().into_iter().next().unwrap_or_else(|| "this machine".to_owned());
         let trust = self.trust(index);
         format!("  {:32} {:16} {size:>12}  {trust:17} {address}", needed.key.to_string(), needed.version)
     }
@@ -149,7 +151,7 @@ impl List<'_> {
                 json!({
                     "key": needed.key, "platform": needed.platform, "version": needed.version,
                     "trust": self.trust(index), "because": needed.because, "optional": needed.optional,
-                    "size": self.parts[index].as_ref().map(sizes::bytes), "sources": item.candidates.addresses(),
+                    "size": self.parts[index].as_ref().map(sizes::bytes), "sources": item.candidates.shown(),
                 })
             })
             .collect();
@@ -166,7 +168,7 @@ impl List<'_> {
             "schema": "kubexm.io/dry-run/v1", "name": self.resolution.name, "kubernetes": self.resolution.kubernetes,
             "zone": self.resolution.zone, "items": items, "platforms": platforms, "total": self.whole().value(),
             "charts": self.charts.values(),
-            "warnings": needed.warnings, "notes": needed.notes,
+            "warnings": needed.warnings, "notes": needed.notes, "unverified": needed.doubts,
         })
     }
 }

@@ -1,26 +1,30 @@
 //! `kubexm-bundle explain`.
 
-use kubexm_builder::explain::{Explained, explain};
+use std::path::PathBuf;
+
+use kubexm_builder::explain::{Explained, Question, explain, twice};
 use kubexm_builder::resolve::{Candidates, candidates};
-use kubexm_builder::update::near;
-use kubexm_manifests::{Requirement, Source};
-use kubexm_spec::Trust;
+use kubexm_manifests::{ChartSource, Requirement, Source};
+use kubexm_spec::{Lock, Trust};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::{Value, json};
 
 use super::chart_images::ChartImages;
+use super::lockfile;
 use super::update::unknown;
 use super::what::{Needed, What};
 
 /// Say why something is in a bundle, from where, and why its digest is believed; or what would bring it in
 ///
-/// The item is a key (binary/kubeadm), a name (kubeadm), or an image with or without its tag. No network
-/// is needed.
+/// The item is a key (binary/kubeadm), a name (kubeadm, metrics-server), or an image with or without its tag. Images of
+/// charts are known by the lock, or by a rendering that the cache has. No network is needed.
 ///
 /// Examples:
 ///   kubexm-bundle explain kubeadm -f cluster.yaml
 ///   kubexm-bundle explain registry.k8s.io/pause --kubernetes v1.34
+///   kubexm-bundle explain pause:3.9 -f cluster.yaml       # not in: says which pause is
 ///   kubexm-bundle explain calicoctl -f cluster.yaml       # not in: says what would bring it in
+///   kubexm-bundle explain nerdctl -f cluster.yaml         # in no cluster: says how to carry it all the same
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -29,33 +33,103 @@ pub struct Args {
     item: String,
     #[command(flatten)]
     what: What,
+    /// A lock that knows the images of charts [default: cluster.lock.json beside cluster.yaml, by its name, where there is one]
+    #[arg(long, value_name = "FILE")]
+    lock: Option<PathBuf>,
     /// One JSON document
     #[arg(long)]
     pub json: bool,
 }
 
+/// What is explained from.
+struct Known {
+    needed: Needed,
+    charts: ChartImages,
+}
+
+impl Known {
+    fn question(&self) -> Question<'_> {
+        let Needed { cluster, catalogue, requirements, .. } = &self.needed;
+        Question { cluster, catalogue, requirements, charts: self.charts.all() }
+    }
+}
+
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let needed = args.what.read()?;
-    let json = display.mode() == Mode::Json;
-    if !json {
-        needed.tell(display);
+    let lock: Option<Lock> = lockfile::at_hand(args.lock.as_deref(), args.what.file.as_deref())?;
+    let charts = ChartImages::known(&needed, lock.as_ref(), None);
+    let known = Known { needed, charts };
+    let found = explain(&args.item, &known.question());
+    if let Explained::Unknown { near, unrendered } = &found {
+        let failure = unknown(&args.item, near);
+        let names: Vec<String> = unrendered.iter().map(ToString::to_string).collect();
+        let maybe = match names.is_empty() {
+            true => String::new(),
+            false => {
+                format!("; the images of {} are known when `kubexm-bundle lock` has rendered it", names.join(", "))
+            }
+        };
+        return Err(Failure { text: failure.text + &maybe, ..failure });
     }
-    match explain(&args.item, &needed.cluster, &needed.catalogue, &needed.requirements) {
-        Explained::In(found) if json => {
-            let items: Vec<Value> = found.iter().map(|item| value(item, &needed)).collect();
-            display.answer(&document(args, &needed, json!({ "in": true, "items": items })).to_string());
-        }
-        Explained::In(found) => found.iter().for_each(|item| display.answer(&text(item, &needed))),
-        Explained::Out { key, with } if json => {
-            display.answer(&document(args, &needed, json!({ "in": false, "key": key, "with": with })).to_string());
-        }
-        Explained::Out { key, with } => {
-            display.answer(&format!("{key} is not in"));
-            with.iter().for_each(|change| display.answer(&format!("  would be in with {change}")));
-        }
-        Explained::Unknown { known } => return Err(unknown(&args.item, &near(&args.item, known.iter()))),
+    if display.mode() == Mode::Json {
+        display.answer(&document(args, &known, &found).to_string());
+        return Ok(());
     }
+    known.needed.tell(display);
+    lines(&args.item, &known, &found).iter().for_each(|line| display.answer(line));
     Ok(())
+}
+
+/// What is told to people.
+fn lines(word: &str, known: &Known, found: &Explained) -> Vec<String> {
+    match found {
+        Explained::In(items) => items.iter().map(|item| text(item, known)).collect(),
+        Explained::Inside { image, carriers } => {
+            let mut all = vec![format!("{image} is in, inside of what follows, and no artifact of its own")];
+            all.extend(carriers.iter().map(|item| text(item, known)));
+            all
+        }
+        Explained::Rendered { image, by } => {
+            let by: Vec<String> = by.iter().map(ToString::to_string).collect();
+            vec![format!("chart-image/{image} is in"), format!("  why    the rendering of {} names it", by.join(", "))]
+        }
+        Explained::Otherwise(found) => {
+            let mut all = vec![format!("{word} is not in; under that name there is")];
+            all.extend(lines(word, known, found));
+            all
+        }
+        Explained::Out { what, with } => {
+            let mut all = vec![format!("{what} is not in")];
+            all.extend(with.iter().map(|change| format!("  would be in with {change}")));
+            all
+        }
+        Explained::Never { what, because, with } => {
+            let mut all = vec![format!("{what} is not in: {because}")];
+            all.extend(with.iter().map(|change| format!("  would be carried by {change}")));
+            all
+        }
+        Explained::Unknown { .. } => Vec::new(),
+    }
+}
+
+/// The same for machines.
+fn answer(known: &Known, found: &Explained) -> Value {
+    let values = |items: &[Requirement]| -> Vec<Value> { items.iter().map(|item| value(item, known)).collect() };
+    match found {
+        Explained::In(items) => json!({ "in": true, "answer": "in", "items": values(items) }),
+        Explained::Inside { image, carriers } => {
+            json!({ "in": true, "answer": "inside", "image": image, "items": values(carriers) })
+        }
+        Explained::Rendered { image, by } => json!({ "in": true, "answer": "rendered", "image": image, "by": by }),
+        Explained::Otherwise(found) => {
+            json!({ "in": false, "answer": "other-version", "found": answer(known, found) })
+        }
+        Explained::Out { what, with } => json!({ "in": false, "answer": "out", "key": what, "with": with }),
+        Explained::Never { what, because, with } => {
+            json!({ "in": false, "answer": "never", "key": what, "because": because, "with": with })
+        }
+        Explained::Unknown { near, .. } => json!({ "in": false, "answer": "unknown", "nearest": near }),
+    }
 }
 
 /// Reasons, the nearest first.
@@ -85,9 +159,13 @@ fn why(item: &Requirement, needed: &Needed) -> Vec<String> {
 /// Addresses in order, and whether each is a mirror.
 fn places(item: &Requirement, needed: &Needed) -> Vec<(String, bool)> {
     let candidates = candidates(item, &needed.zone);
-    let addresses = candidates.addresses();
+    let addresses = candidates.shown();
     let origin = match &item.source {
-        Source::File { url, .. } => url.clone(),
+        Source::File { url, .. } => kubexm_transport::http::shown(url),
+        Source::Chart { chart: ChartSource::Repository { .. } } => {
+            item.source.addresses().first().map(|url| kubexm_transport::http::shown(url)).unwrap_or_default()
+        }
+        Source::Chart { chart: ChartSource::Oci { reference, .. } } => reference.clone(),
         Source::Image { reference, .. } => kubexm_spec::depot::split_reference(reference).0.to_owned(),
         _ => String::new(),
     };
@@ -117,14 +195,25 @@ fn pinned(item: &Requirement) -> Option<String> {
     }
 }
 
-fn text(item: &Requirement, needed: &Needed) -> String {
+/// What nobody has checked about it.
+fn doubts(item: &Requirement, needed: &Needed) -> Vec<String> {
+    let about = needed.doubts.iter().filter(|doubt| doubt.keys.contains(&item.key));
+    about.map(ToString::to_string).collect()
+}
+
+fn text(item: &Requirement, known: &Known) -> String {
+    let needed = &known.needed;
     let platform = item.platform.map(|platform| format!(" {platform}")).unwrap_or_default();
     let mut lines = vec![format!("{} {}{platform}", item.key, item.version)];
     let mut add = |name: &str, text: String| lines.push(format!("  {name:6} {text}"));
     for (index, reason) in why(item, needed).into_iter().enumerate() {
         add(if index == 0 { "why" } else { "" }, reason);
     }
-    if let Source::LocalFile { path } | Source::LocalImage { layout: path, .. } = &item.source {
+    if let Source::LocalFile { path }
+    | Source::LocalImage { layout: path, .. }
+    | Source::LocalYaml { path }
+    | Source::Chart { chart: ChartSource::Path { path } } = &item.source
+    {
         add("from", format!("{} on this machine", path.display()));
     }
     for (index, (address, mirror)) in places(item, needed).into_iter().enumerate() {
@@ -135,25 +224,41 @@ fn text(item: &Requirement, needed: &Needed) -> String {
     if let Some(digest) = pinned(item) {
         add("digest", digest);
     }
-    for (index, image) in ChartImages::known(needed, None, None).lines(&item.key).into_iter().enumerate() {
+    for text in doubts(item, needed) {
+        add("doubt", text);
+    }
+    for (chart, image) in twice(item, &known.question()) {
+        add(
+            "also",
+            format!("as chart-image/{image}, since the rendering of {chart} names it so; its blobs are carried once"),
+        );
+    }
+    for (index, image) in known.charts.lines(&item.key).into_iter().enumerate() {
         add(if index == 0 { "images" } else { "" }, image);
     }
     lines.join("\n")
 }
 
-fn value(item: &Requirement, needed: &Needed) -> Value {
+fn value(item: &Requirement, known: &Known) -> Value {
+    let needed = &known.needed;
     let sources: Vec<Value> = places(item, needed)
         .into_iter()
         .map(|(address, mirror)| json!({ "address": address, "mirror": mirror }))
         .collect();
+    let also: Vec<Value> = twice(item, &known.question())
+        .into_iter()
+        .map(|(chart, image)| json!({ "key": format!("chart-image/{image}"), "by": chart }))
+        .collect();
     json!({
         "key": item.key, "platform": item.platform, "version": item.version, "because": why(item, needed),
         "optional": item.optional, "trust": item.trust, "trustMeans": trust(item), "digest": pinned(item),
-        "sources": sources, "images": ChartImages::known(needed, None, None).value(&item.key),
+        "sources": sources, "images": known.charts.value(&item.key), "unverified": doubts(item, needed),
+        "also": also,
     })
 }
 
-fn document(args: &Args, needed: &Needed, mut more: Value) -> Value {
+fn document(args: &Args, known: &Known, found: &Explained) -> Value {
+    let (needed, mut more) = (&known.needed, answer(known, found));
     more["schema"] = "kubexm.io/explain/v1".into();
     more["item"] = args.item.as_str().into();
     more["zone"] = needed.zone.name.as_str().into();

@@ -43,9 +43,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         return Ok(());
     };
     written::writable(output)?;
-    if output.exists() && !args.force {
+    if std::fs::symlink_metadata(output).is_ok() && !args.force {
         let text = format!("{} is there: give --force, or name another with -o", output.display());
         return Err(Failure::new(ExitCode::Usage, text));
     }
-    save(output, text.as_bytes()).map_err(|e| Failure::from_error(e.exit_code(), &e))
+    save(&written::through(output)?, text.as_bytes()).map_err(|e| Failure::from_error(e.exit_code(), &e))
 }

@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use kubexm_builder::charts;
-use kubexm_builder::lock::{Sizes, check_local, lock};
 use kubexm_builder::resolve::resolve;
 use kubexm_spec::event::EventKind;
-use kubexm_spec::{ExitCode, Lock};
+use kubexm_spec::{ExitCode, Lock, counted_of};
 use kubexm_terminal::{Display, Failure, bytes};
 use serde_json::json;
 
-use super::fetching::{self, Fetching};
+use super::fetching::Fetching;
 use super::what::What;
-use super::{lockfile, written};
+use super::{lockfile, locking, written};
 
 /// Write down every artifact by digest, so that a build is the same for everybody
 ///
@@ -53,23 +51,12 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let needed = args.what.read()?;
     let target = args.output.clone().unwrap_or_else(|| lockfile::default_path(args.what.file.as_deref()));
     written::writable(&target)?;
+    written::through(&target)?;
     let read: Vec<PathBuf> = args.what.files().cloned().collect();
     written::apart(&target, &read)?;
     needed.tell(display);
     let resolution = resolve(&needed.requirements, &needed.zone);
-    let origins = args.fetching.origins()?;
-    let build = |e| lockfile::failure(&e);
-    check_local(&resolution, &origins).map_err(build)?;
-    display.emit(EventKind::Phase { name: "lock".to_owned() });
-    let jobs = args.fetching.jobs.into();
-    let report = |kind| display.emit(kind);
-    let work = needed.work();
-    let locked = fetching::runtime()?
-        .block_on(async {
-            let lock = lock(&resolution, &origins, Sizes::Told, jobs, &report).await?;
-            charts::complete(&work, lock, &origins, Sizes::Told, jobs, &report).await
-        })
-        .map_err(build)?;
+    let locked = locking::locked(&needed, &resolution, &args.fetching, display, |lock| lock)?;
     lockfile::write(&target, &locked)?;
     if !args.json {
         locked.items.iter().for_each(|item| display.answer(&lockfile::line(item)));
@@ -78,10 +65,10 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     display.emit(EventKind::Result {
         ok: true,
         exit_code: ExitCode::Ok.code(),
-        summary: format!("{} ({} artifacts, {})", target.display(), locked.items.len(), bytes(total)),
+        summary: format!("{} ({}, {})", target.display(), counted_of(&locked.items, "artifact"), bytes(total)),
         data: Some(json!({
             "file": target, "zone": locked.zone, "kubernetes": locked.kubernetes,
-            "artifacts": locked.items.len(), "bytes": total, "trust": trust(&locked),
+            "artifacts": locked.items.len(), "bytes": total, "trust": trust(&locked), "unverified": needed.doubts,
         })),
     });
     Ok(())

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use kubexm_archive::check_values;
 use kubexm_builder::BuildError;
-use kubexm_builder::diff::Change;
+use kubexm_builder::diff::Changed;
 use kubexm_builder::extract::save;
-use kubexm_builder::update::Changed;
 use kubexm_spec::lock::LockItem;
 use kubexm_spec::{Digest, ExitCode, Lock};
 use kubexm_terminal::{Failure, bytes};
 use serde_json::{Value, json};
+
+use super::written;
 
 /// The most bytes that a lock may have: a hundred times what any real one has.
 const LIMIT: u64 = 64 << 20;
@@ -62,8 +63,17 @@ fn parse(path: &Path, text: &[u8]) -> Result<Lock, Failure> {
     Lock::parse(text).map_err(|e| wrong(e.to_string()))
 }
 
-/// Writes one: whole, or not at all.
+/// One that was named; else the one beside cluster.yaml, where there is one.
+pub fn at_hand(named: Option<&Path>, cluster: Option<&Path>) -> Result<Option<Lock>, Failure> {
+    match named {
+        Some(path) => read(path).map(Some),
+        None => Some(default_path(cluster)).filter(|path| path.exists()).map(|path| read(&path)).transpose(),
+    }
+}
+
+/// Writes one: whole, or not at all; behind a symbolic link, where its path is one.
 pub fn write(path: &Path, lock: &Lock) -> Result<(), Failure> {
+    let path = &written::through(path)?;
     let text =
         lock.to_text().map_err(|e| Failure::new(ExitCode::Internal, format!("cannot write a lock as text: {e}")))?;
     save(path, text.as_bytes()).map_err(|e| Failure::from_error(e.exit_code(), &e))
@@ -88,7 +98,7 @@ pub fn size(item: &LockItem) -> u64 {
 }
 
 /// One change, for people.
-pub fn changed_line(changed: &Changed<'_>) -> String {
+pub fn changed_line(changed: &Changed<'_, LockItem>) -> String {
     let Some(named) = changed.new.or(changed.old) else { return String::new() };
     let of = |item: &LockItem| {
         let version = if item.version.is_empty() { "-" } else { item.version.as_str() };
@@ -101,16 +111,12 @@ pub fn changed_line(changed: &Changed<'_>) -> String {
         (Some(old), Some(new)) if of(old) == of(new) => " (other parts)",
         _ => "",
     };
-    let mark = match changed.change() {
-        Change::Added => '+',
-        Change::Removed => '-',
-        Change::Changed => '~',
-    };
+    let mark = changed.change().mark();
     format!("{mark} {:32} {platform:12} {}{only}", named.key.to_string(), sides.join(" -> "))
 }
 
 /// The same for machines.
-pub fn changed_value(changed: &Changed<'_>) -> Value {
+pub fn changed_value(changed: &Changed<'_, LockItem>) -> Value {
     let one = |item: &LockItem| {
         let digest: Digest = item.digest();
         json!({ "version": item.version, "digest": digest, "size": size(item), "trust": item.trust })

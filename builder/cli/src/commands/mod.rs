@@ -22,6 +22,7 @@ mod keygen;
 mod list;
 mod lock;
 mod lockfile;
+mod locking;
 mod merge;
 mod network;
 mod provenance;

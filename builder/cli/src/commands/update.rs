@@ -2,19 +2,17 @@
 
 use std::path::PathBuf;
 
-use kubexm_builder::charts;
 use kubexm_builder::drift::drift;
-use kubexm_builder::lock::{Sizes, check_local, lock};
 use kubexm_builder::resolve::resolve;
 use kubexm_builder::update::{changes, chosen, merged, only};
 use kubexm_spec::event::EventKind;
-use kubexm_spec::{ExitCode, Lock};
+use kubexm_spec::{ExitCode, Lock, counted_of};
 use kubexm_terminal::{Display, Failure};
 use serde_json::json;
 
-use super::fetching::{self, Fetching};
-use super::lockfile;
+use super::fetching::Fetching;
 use super::what::{Needed, What};
+use super::{lockfile, locking};
 
 /// Lock anew: everything, or just the items that are named
 ///
@@ -63,8 +61,11 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     if !left.is_empty() {
         let lines: Vec<String> = left.iter().map(|difference| format!("\n- {difference}")).collect();
         let text = format!(
-            "{} things still differ from what is needed; name them too, or nothing:{}",
-            left.len(),
+            "{} still not as needed; name what it is about too, or nothing:{}",
+            match left.len() {
+                1 => "1 thing is".to_owned(),
+                many => format!("{many} things are"),
+            },
             lines.concat()
         );
         display.emit(EventKind::Warning { text });
@@ -73,11 +74,11 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     display.emit(EventKind::Result {
         ok: true,
         exit_code: ExitCode::Ok.code(),
-        summary: format!("{}: {} of {} items{would}", path.display(), changed.len(), new.items.len()),
+        summary: format!("{}: {} of {}{would}", path.display(), changed.len(), counted_of(&new.items, "item")),
         data: Some(json!({
             "file": path, "written": new != old && !args.dry_run,
             "changed": changed.iter().map(lockfile::changed_value).collect::<Vec<_>>(),
-            "artifacts": new.items.len(), "differences": left,
+            "artifacts": new.items.len(), "differences": left, "unverified": needed.doubts,
         })),
     });
     Ok(())
@@ -99,23 +100,12 @@ fn renewed(args: &Args, needed: &Needed, old: &Lock, display: &Display) -> Resul
         Some(keys) => only(&whole, keys),
         None => whole,
     };
-    let origins = args.fetching.origins()?;
-    let build = |e| lockfile::failure(&e);
-    check_local(&resolution, &origins).map_err(build)?;
-    display.emit(EventKind::Phase { name: "lock".to_owned() });
-    let jobs = args.fetching.jobs.into();
-    let report = |kind| display.emit(kind);
-    let work = needed.work();
-    let renewed = async {
-        let new = lock(&resolution, &origins, Sizes::Told, jobs, &report).await?;
-        let new = match keys {
-            Some(keys) => merged(old, &new, &keys, &needed.requirements),
-            None => new,
-        };
-        // Images of charts that are locked already stay, unless everything is locked anew.
-        charts::complete(&work, new, &origins, Sizes::Told, jobs, &report).await
+    // Images of charts that are locked already stay, unless everything is locked anew.
+    let whole = |new| match keys {
+        Some(keys) => merged(old, &new, &keys, &needed.requirements),
+        None => new,
     };
-    fetching::runtime()?.block_on(renewed).map_err(build)
+    locking::locked(needed, &resolution, &args.fetching, display, whole)
 }
 
 /// A name that stands for nothing, with the nearest ones.

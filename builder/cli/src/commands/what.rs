@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use kubexm_builder::images_list;
-use kubexm_manifests::{Catalogue, Requirements, Zone, require};
+use kubexm_manifests::{Catalogue, Doubt, Requirements, Zone, doubts, require};
 use kubexm_spec::cluster::ExtraImage;
 use kubexm_spec::event::EventKind;
-use kubexm_spec::{Cluster, ExitCode, built};
+use kubexm_spec::{ArtifactKey, Cluster, ExitCode, built};
 use kubexm_terminal::{Display, Failure};
 
 use super::input;
@@ -47,6 +47,8 @@ pub struct Needed {
     pub warnings: Vec<String>,
     /// What people should know before anything is done.
     pub notes: Vec<String>,
+    /// What it rests on that nobody has checked; told with warnings and notes.
+    pub doubts: Vec<Doubt>,
     /// Everything, per platform.
     pub requirements: Requirements,
 }
@@ -65,10 +67,16 @@ impl What {
         let (cluster_yaml, mut cluster) = input::cluster(self.file.as_deref(), self.kubernetes.as_deref())?;
         self.add_images(&mut cluster)?;
         let catalogue = input::catalogue(&self.catalogue)?;
-        let choice::Choice { zone, mut warnings, notes, .. } = choice::choose(self.zone.as_deref(), Some(&cluster))?;
+        let choice::Choice { zone, mut warnings, mut notes, .. } =
+            choice::choose(self.zone.as_deref(), Some(&cluster))?;
         warnings.extend(built::check(&cluster).iter().map(|row| format!("kubexm-install refuses this cluster: {row}")));
         let requirements = require(&cluster, &catalogue).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-        Ok(Needed { cluster_yaml, cluster, catalogue, zone, warnings, notes, requirements })
+        warnings.extend(idle_rules(&zone, &requirements));
+        let doubts = doubts(&requirements, &catalogue);
+        for doubt in &doubts {
+            if doubt.is_grave() { &mut warnings } else { &mut notes }.push(format!("unverified: {doubt}"));
+        }
+        Ok(Needed { cluster_yaml, cluster, catalogue, zone, warnings, notes, doubts, requirements })
     }
 
     /// The files on this machine that are read.
@@ -94,6 +102,23 @@ impl What {
         }
         Ok(())
     }
+}
+
+/// Rules of a zone file that nothing needs: most often a mistyped host. (A built-in zone is for everybody.)
+fn idle_rules(zone: &Zone, requirements: &Requirements) -> Option<String> {
+    if Zone::builtin(&zone.name).is_some_and(|builtin| builtin == *zone) {
+        return None;
+    }
+    let addresses: Vec<String> = requirements.items.iter().flat_map(|item| item.source.addresses()).collect();
+    let idle = zone.idle(addresses.iter().map(String::as_str));
+    let names: Vec<&str> = idle.iter().map(|rule| rule.matches.as_str()).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let charts = requirements.items.iter().any(|item| matches!(item.key, ArtifactKey::Chart(_) | ArtifactKey::Yaml(_)));
+    let unless = if charts { ", unless it is what charts name" } else { "" };
+    let (rules, names) = (if names.len() == 1 { "the rule" } else { "the rules" }, names.join(", "));
+    Some(format!("zone {}: nothing that is needed is asked by {rules} for {names}{unless}", zone.name))
 }
 
 impl Needed {

@@ -25,7 +25,19 @@ pub fn writable(target: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The same for volumes where `split`: their sums may not be in the way of a file of somebody else.
+/// The file that a text replaces: where there is a symbolic link, the one behind it, so that the link stays.
+pub fn through(target: &Path) -> Result<PathBuf, Failure> {
+    if !std::fs::symlink_metadata(target).is_ok_and(|meta| meta.is_symlink()) {
+        return Ok(target.to_owned());
+    }
+    std::fs::canonicalize(target).map_err(|e| {
+        let text =
+            format!("{} is a link to what cannot be had ({e}); remove it, or name another file", target.display());
+        Failure::new(ExitCode::Usage, text)
+    })
+}
+
+/// As [`writable`] for volumes where `split`: their sums may not be in the way of a file of somebody else.
 pub fn writable_as(target: &Path, split: Option<u64>) -> Result<(), Failure> {
     writable(target)?;
     if split.is_none() {

@@ -28,7 +28,7 @@ use kubexm_manifests::{Catalogue, ChartRelease, Requirement, Requirements, Zone,
 use kubexm_spec::event::EventKind;
 use kubexm_spec::lock::Content;
 use kubexm_spec::rendering::{self, Asked, OtherThanRendered, VALUES_LIMIT};
-use kubexm_spec::{ArtifactKey, Cluster, Digest, Lock, Reference, Rendering, Trust};
+use kubexm_spec::{ArtifactKey, Cluster, Digest, Lock, Platform, Reference, Rendering, Trust};
 use kubexm_transport::Store;
 use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
@@ -374,31 +374,62 @@ fn judged(
 
 /// Images that the lock has not yet, for every platform of the bundle.
 fn missing(work: &Work<'_>, lock: &Lock, images: &BTreeMap<String, ArtifactKey>) -> Vec<Requirement> {
-    let mut platforms = work.cluster.bundle.platforms.clone();
-    platforms.sort();
-    platforms.dedup();
     let mut all = Vec::new();
     for (name, by) in images {
         let key = ArtifactKey::ChartImage(name.clone());
-        for platform in platforms.iter().filter(|platform| lock.find(&key, Some(**platform)).is_none()) {
-            let reference = Reference::read(name);
-            let digest = reference.as_ref().and_then(|reference| reference.digest);
-            let pin = work.catalogue.pins.get(name);
-            let tag = reference.and_then(|reference| reference.tag).or(digest.map(|digest| digest.to_string()));
-            all.push(Requirement {
-                key: key.clone(),
-                platform: Some(*platform),
-                version: tag.unwrap_or_default(),
-                because: format!("the rendering of {by} names it"),
-                role: None,
-                optional: false,
-                stage: STAGE,
-                trust: pin.map_or(Trust::OciDigest, |pin| pin.trust),
-                source: Source::Image { reference: name.clone(), digest: digest.or(pin.map(|pin| pin.digest)) },
-            });
-        }
+        let because = format!("the rendering of {by} names it");
+        let absent = platforms(work.cluster).into_iter().filter(|platform| lock.find(&key, Some(*platform)).is_none());
+        all.extend(absent.map(|platform| needed_image(name, Some(platform), because.clone(), work.catalogue)));
     }
     all
+}
+
+fn platforms(cluster: &Cluster) -> BTreeSet<Platform> {
+    cluster.bundle.platforms.iter().copied().collect()
+}
+
+/// An image of a rendering, as something that is needed.
+pub(crate) fn needed_image(
+    name: &str,
+    platform: Option<Platform>,
+    because: String,
+    catalogue: &Catalogue,
+) -> Requirement {
+    let reference = Reference::read(name);
+    let digest = reference.as_ref().and_then(|reference| reference.digest);
+    let pin = catalogue.pins.get(name);
+    let tag = reference.and_then(|reference| reference.tag).or(digest.map(|digest| digest.to_string()));
+    Requirement {
+        key: ArtifactKey::ChartImage(name.to_owned()),
+        platform,
+        version: tag.unwrap_or_default(),
+        because,
+        role: None,
+        optional: false,
+        stage: STAGE,
+        trust: pin.map_or(Trust::OciDigest, |pin| pin.trust),
+        source: Source::Image { reference: name.to_owned(), digest: digest.or(pin.map(|pin| pin.digest)) },
+    }
+}
+
+/// The images that charts will bring beyond what is required, as far as that is known without rendering, for every platform;
+/// and the charts of which nothing is known.
+pub fn expected(work: &Work<'_>, known: &[(ArtifactKey, Option<Vec<String>>)]) -> (Vec<Requirement>, Vec<ArtifactKey>) {
+    let full = |name: &str| Reference::read(name).map_or_else(|| name.to_owned(), |name| name.to_string());
+    let mut seen: BTreeSet<String> = work.requirements.images().into_iter().map(full).collect();
+    let (mut all, mut open) = (Vec::new(), Vec::new());
+    for (key, images) in known {
+        let Some(images) = images else {
+            open.push(key.clone());
+            continue;
+        };
+        let because = format!("the rendering of {key} names it");
+        for name in images.iter().filter(|name| seen.insert(full(name))) {
+            let of = |platform| needed_image(name, Some(platform), because.clone(), work.catalogue);
+            all.extend(platforms(work.cluster).into_iter().map(of));
+        }
+    }
+    (all, open)
 }
 
 /// What was found in this very chart with these very values when it was rendered last.

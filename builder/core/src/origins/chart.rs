@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 use kubexm_manifests::Zone;
-use kubexm_manifests::requirements::ChartSource;
+use kubexm_manifests::requirements::{ChartSource, chart_index};
 use kubexm_spec::lock::Descriptor;
 use kubexm_spec::{ArtifactKey, Digest, Trust};
 use kubexm_transport::{FileCandidate, ImageCandidate, Store, TransportError, Want};
@@ -167,7 +167,7 @@ impl Repository<'_> {
         }
         let (entry, answered_by) = self.entry(origins).await?;
         let Some(digest) = entry.digest else {
-            let (index, chart) = (answered_by, self.chart.to_owned());
+            let (index, chart) = (kubexm_transport::http::shown(&answered_by), self.chart.to_owned());
             let (item, version) = (self.key.to_string(), self.version.to_owned());
             return Err(ChartError::NoDigest { item, index, chart, version }.into());
         };
@@ -177,7 +177,7 @@ impl Repository<'_> {
                 Ok(size) => {
                     let fail = |source| failed(self.key, source);
                     origins.store.note(&note, &digest.to_string()).map_err(fail)?;
-                    let mirror = answered_by != self.own_index();
+                    let mirror = answered_by != chart_index(self.url);
                     let trust = if mirror { Trust::Mirror } else { Trust::UpstreamChecksum };
                     return Ok(Locked { digest, size, trust });
                 }
@@ -191,10 +191,6 @@ impl Repository<'_> {
         Err(BuildError::from_many(failures))
     }
 
-    fn own_index(&self) -> String {
-        format!("{}/index.yaml", self.url.trim_end_matches('/'))
-    }
-
     /// What the first index says that can be read and has the chart.
     async fn entry(&self, origins: &Origins) -> Result<(index::Entry, String), BuildError> {
         let (mut tried, mut without) = (Vec::new(), None);
@@ -204,7 +200,7 @@ impl Repository<'_> {
                     Ok(index::Answer::Has(entry)) => return Ok((entry, candidate.url.clone())),
                     Ok(index::Answer::Lacks(known)) => {
                         // A mirror may be behind: the next one is asked.
-                        without = Some((candidate.url.clone(), known));
+                        without = Some((kubexm_transport::http::shown(&candidate.url), known));
                     }
                     Err(found) => {
                         let origin = kubexm_transport::http::shown(&candidate.url);

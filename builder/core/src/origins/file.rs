@@ -82,7 +82,7 @@ async fn published(
                     return Ok((digest, wanted.checksum_url.is_some_and(|url| url != candidate.url)));
                 }
                 // A mirror may answer everything with a page: the next one is asked.
-                without.get_or_insert_with(|| candidate.url.clone());
+                without.get_or_insert_with(|| kubexm_transport::http::shown(&candidate.url));
             }
             Err(error) => tried.push(error),
         }

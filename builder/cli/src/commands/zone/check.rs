@@ -1,18 +1,24 @@
 //! `kubexm-bundle zone check`.
 
+use std::path::PathBuf;
+
 use kubexm_builder::probe::{Place, Probed, probe};
-use kubexm_builder::resolve::resolve;
-use kubexm_spec::ExitCode;
+use kubexm_builder::resolve::{Resolved, candidates, resolve};
+use kubexm_builder::{Resolution, charts};
 use kubexm_spec::event::EventKind;
+use kubexm_spec::{ArtifactKey, ExitCode, counted};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::{Value, json};
 
+use crate::commands::chart_images::ChartImages;
 use crate::commands::fetching::{self, Fetching};
-use crate::commands::what::What;
+use crate::commands::lockfile;
+use crate::commands::what::{Needed, What};
 
 /// Ask every place whether it has what is needed, before a long build does
 ///
-/// Every file is asked for by HEAD and every image's manifest likewise, at every candidate in its order.
+/// Every file is asked for by HEAD and every image's manifest likewise, at every candidate in its order. Images
+/// of charts are known by the lock, or by a rendering that the cache has; a chart of which neither knows is told.
 /// A place that lacks something is a hole, and told; where another place has it, a build goes on there,
 /// and the exit code is 0. It is 45 when something can be had nowhere.
 ///
@@ -27,6 +33,9 @@ pub struct Args {
     what: What,
     #[command(flatten)]
     fetching: Fetching,
+    /// A lock that knows the images of charts [default: cluster.lock.json beside cluster.yaml, by its name, where there is one]
+    #[arg(long, value_name = "FILE")]
+    lock: Option<PathBuf>,
     /// Show every place that was asked, not only the holes
     #[arg(long)]
     all: bool,
@@ -37,11 +46,17 @@ pub struct Args {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let needed = args.what.read()?;
-    let resolution = resolve(&needed.requirements, &needed.zone);
+    let mut resolution = resolve(&needed.requirements, &needed.zone);
+    let unknown = add_charts(&mut resolution, args, &needed)?;
     let origins = args.fetching.quick_origins()?;
     let json = display.mode() == Mode::Json;
     if !json {
         needed.tell(display);
+        unknown.iter().for_each(|key| {
+            let text =
+                format!("the images of {key} are not asked for: `kubexm-bundle lock` renders it, and knows them then");
+            display.emit(EventKind::Note { text });
+        });
     }
     let total = resolution.items.len() as u64;
     let done = |done| {
@@ -55,13 +70,15 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let nowhere: Vec<&Probed> = probed.iter().filter(|item| !item.has_source()).collect();
     let holes: usize = probed.iter().map(|item| item.holes().count()).sum();
     if json {
-        display.answer(&document(&needed.zone.name, &needed.warnings, &needed.notes, &probed).to_string());
+        display.answer(&document(&needed, &probed, &unknown).to_string());
     } else {
         display.clear();
         probed.iter().for_each(|item| show(item, args.all, display));
         display.answer(&format!(
-            "zone {}: {total} artifacts, {holes} holes, {} that can be had nowhere",
+            "zone {}: {}, {}, {} that can be had nowhere",
             needed.zone.name,
+            counted(total, "artifact"),
+            counted(holes as u64, "hole"),
             nowhere.len()
         ));
     }
@@ -77,6 +94,19 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         names.join(", ")
     );
     Err(Failure::new(ExitCode::NoSource, text))
+}
+
+/// Adds the images of charts that are known; gives the charts of which nothing is.
+fn add_charts(resolution: &mut Resolution, args: &Args, needed: &Needed) -> Result<Vec<ArtifactKey>, Failure> {
+    let lock = lockfile::at_hand(args.lock.as_deref(), args.what.file.as_deref())?;
+    let known = ChartImages::known(needed, lock.as_ref(), args.fetching.cache.as_deref());
+    let (images, unknown) = charts::expected(&needed.work(), known.all());
+    resolution.items.extend(
+        images
+            .into_iter()
+            .map(|requirement| Resolved { candidates: candidates(&requirement, &needed.zone), requirement }),
+    );
+    Ok(unknown)
 }
 
 fn name(item: &Probed) -> String {
@@ -101,7 +131,7 @@ fn show(item: &Probed, all: bool, display: &Display) {
     }
 }
 
-fn document(zone: &str, warnings: &[String], notes: &[String], probed: &[Probed]) -> Value {
+fn document(needed: &Needed, probed: &[Probed], unknown: &[ArtifactKey]) -> Value {
     let places = |places: &[Place]| -> Vec<Value> {
         places
             .iter()
@@ -123,7 +153,8 @@ fn document(zone: &str, warnings: &[String], notes: &[String], probed: &[Probed]
         })
         .collect();
     json!({
-        "schema": "kubexm.io/zone-check/v1", "zone": zone, "warnings": warnings, "notes": notes,
+        "schema": "kubexm.io/zone-check/v1", "zone": needed.zone.name, "warnings": needed.warnings,
+        "notes": needed.notes, "chartsNotRendered": unknown,
         "available": probed.iter().all(Probed::has_source),
         "holes": probed.iter().map(|item| item.holes().count()).sum::<usize>(),
         "items": items,

@@ -69,8 +69,24 @@ fn read(name: &str) -> Result<Zone, Failure> {
     let mut zone = Zone::parse(&input::read(path)?).map_err(|problems| {
         Failure::new(problems.exit_code(), format!("{} has problems:\n{problems}", path.display()))
     })?;
-    for ca_file in zone.rules.iter_mut().filter_map(|rule| rule.ca_file.as_mut()) {
+    for rule in &mut zone.rules {
+        let Some(ca_file) = &mut rule.ca_file else { continue };
         *ca_file = home::resolve(ca_file, path.parent().unwrap_or(Path::new("")))?;
+        if let Err(problem) = holds_certificate(ca_file) {
+            let text =
+                format!("{}: caFile {} of the rule for {}: {problem}", path.display(), ca_file.display(), rule.matches);
+            return Err(Failure::new(ExitCode::Config, text));
+        }
     }
     Ok(zone)
+}
+
+/// Told when the zone is read, not in the middle of a build: whether it is a PEM file of certificates (RFC 7468).
+fn holds_certificate(path: &Path) -> Result<(), String> {
+    let text = std::fs::read(path).map_err(|e| format!("it cannot be read: {e}"))?;
+    let label = b"-----BEGIN CERTIFICATE-----";
+    match text.windows(label.len()).any(|window| window == label) {
+        true => Ok(()),
+        false => Err("it holds no certificate (wanted PEM, `-----BEGIN CERTIFICATE-----`)".to_owned()),
+    }
 }
