@@ -16,6 +16,7 @@ mod error;
 pub mod explain;
 pub mod extract;
 pub mod fetch;
+pub mod flat_repo;
 pub mod hand_over;
 pub mod harbor;
 pub mod images_list;

@@ -27,11 +27,21 @@ impl Gpg {
 
     fn run(&self, when: i64, args: &[&str], input: &str) -> Vec<u8> {
         let mut command = Command::new("gpg");
-        command.arg("--homedir").arg(self.0.path()).args(["--batch", "--quiet", "--no-tty", "--pinentry-mode", "loopback"]);
+        command.arg("--homedir").arg(self.0.path()).args([
+            "--batch",
+            "--quiet",
+            "--no-tty",
+            "--pinentry-mode",
+            "loopback",
+        ]);
         command.args(["--passphrase", "", "--faked-system-time", &format!("{when}!"), "--allow-weak-digest-algos"]);
         command.args(["--allow-weak-key-signatures"]).args(args);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("gpg is installed");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("gpg is installed");
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "gpg {args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -94,7 +104,10 @@ fn a_document_signed_by_a_subkey_gives_its_text_and_nothing_else() {
     let keys = gpg.public(&key);
     let (text, signer) = clearsigned(&document, &keys, &now()).unwrap();
     assert_eq!(text, RELEASE);
-    assert_eq!((signer.fingerprint.as_str(), signer.owner.as_str(), signer.made), (key.as_str(), "archive", THEN + DAY));
+    assert_eq!(
+        (signer.fingerprint.as_str(), signer.owner.as_str(), signer.made),
+        (key.as_str(), "archive", THEN + DAY)
+    );
 
     let document = String::from_utf8(document).unwrap();
     for (from, to) in [("stable", "other"), ("Suite:", "Suite: x\nCodename:"), (" 00 1 Packages\n", "")] {
@@ -111,7 +124,8 @@ fn a_document_signed_by_a_subkey_gives_its_text_and_nothing_else() {
 #[test]
 fn a_key_that_is_not_pinned_is_nobody() {
     let gpg = Gpg::new();
-    let (mine, other) = (gpg.key("mine", "ed25519", "default", "never"), gpg.key("other", "ed25519", "default", "never"));
+    let (mine, other) =
+        (gpg.key("mine", "ed25519", "default", "never"), gpg.key("other", "ed25519", "default", "never"));
     let document = gpg.clear(&other, THEN, &[]);
     let both = Keyring::read(&gpg.run(THEN, &["--export", "--armor"], "")).unwrap();
     assert!(clearsigned(&document, &both, &now()).is_ok());
@@ -198,10 +212,7 @@ fn digests_and_keys_that_can_be_forged_are_refused() {
     let key = gpg.key("old", "rsa2048", "default", "never");
     let keys = gpg.public(&key);
     let sha1 = gpg.clear(&key, THEN, &["--digest-algo", "SHA1"]);
-    assert_eq!(
-        refused(&sha1, &keys, &now()),
-        TrustError::WeakDigest { key: key.clone(), digest: "SHA1".to_owned() }
-    );
+    assert_eq!(refused(&sha1, &keys, &now()), TrustError::WeakDigest { key: key.clone(), digest: "SHA1".to_owned() });
     assert!(clearsigned(&sha1, &keys, &Policy { sha1: true, ..now() }).is_ok(), "the profile knows no other");
     let ripemd = gpg.clear(&key, THEN, &["--digest-algo", "RIPEMD160"]);
     assert!(matches!(refused(&ripemd, &keys, &Policy { sha1: true, ..now() }), TrustError::WeakDigest { .. }));

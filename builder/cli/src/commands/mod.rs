@@ -25,6 +25,7 @@ mod lockfile;
 mod locking;
 mod merge;
 mod network;
+mod packages;
 mod provenance;
 mod pull;
 mod push;
@@ -65,6 +66,7 @@ pub enum Verb {
     Explain(explain::Args),
     Zone(zone::Args),
     Import(import::Args),
+    Packages(packages::Args),
     Cache(cache::Args),
     Catalogue(catalogue::Args),
     Verify(verify::Args),
@@ -99,6 +101,7 @@ impl Verb {
             Self::Explain(args) => args.json,
             Self::Zone(args) => args.json(),
             Self::Import(args) => args.json,
+            Self::Packages(args) => args.json(),
             Self::Cache(args) => args.json(),
             Self::Catalogue(args) => args.json(),
             Self::Verify(args) => args.json,
@@ -134,6 +137,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         Verb::Explain(args) => explain::run(&args, display),
         Verb::Zone(args) => zone::run(&args, display),
         Verb::Import(args) => import::run(&args, display),
+        Verb::Packages(args) => packages::run(&args, display),
         Verb::Cache(args) => cache::run(&args, display),
         Verb::Catalogue(args) => catalogue::run(&args, display),
         Verb::Verify(args) => verify::run(&args, display),

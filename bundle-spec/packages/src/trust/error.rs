@@ -111,6 +111,20 @@ pub enum TrustError {
         /// When, in seconds of Unix time.
         made: i64,
     },
+    /// Nothing signs it, or not all of it.
+    #[error("it carries no signature over all that is in it")]
+    NotSigned,
+    /// The payload of an .rpm has another digest than its header says.
+    #[error(
+        "its payload is not the one that its header names: it was changed, or cut off; try again, or another mirror"
+    )]
+    PayloadDiffers,
+    /// It cannot be read to its end.
+    #[error("it cannot be read: {why}")]
+    Unreadable {
+        /// What the system says.
+        why: String,
+    },
     /// More than any repository sends.
     #[error("it has {size} bytes, more than the {limit} that are read of such a thing")]
     TooLarge {
@@ -140,6 +154,7 @@ impl TrustError {
             Self::WeakDigest { .. } | Self::WeakKey { .. } => 5,
             Self::NotForSigning { .. } | Self::NotBound { .. } => 4,
             Self::ImpossibleTime { .. } => 3,
+            Self::NotSigned => 0,
             _ => 1,
         }
     }

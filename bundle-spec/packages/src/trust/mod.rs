@@ -16,11 +16,13 @@ mod armor;
 mod cleartext;
 mod error;
 mod keyring;
+mod rpm;
 mod sign;
 mod statement;
 mod verify;
 
 pub use error::TrustError;
 pub use keyring::{Certificate, Keyring};
+pub use rpm::signed_rpm;
 pub use sign::{SignError, SiteKey};
 pub use verify::{Checker, Policy, Signer, clearsigned, detached};

@@ -59,11 +59,7 @@ impl SiteKey {
     pub fn generate(owner: &str, bits: u32) -> Result<Self, SignError> {
         let failed = |error: &dyn std::fmt::Display| SignError::OpenPgp(error.to_string());
         let mut params = SecretKeyParamsBuilder::default();
-        params
-            .key_type(KeyType::Rsa(bits))
-            .can_certify(true)
-            .can_sign(true)
-            .primary_user_id(owner.to_owned());
+        params.key_type(KeyType::Rsa(bits)).can_certify(true).can_sign(true).primary_user_id(owner.to_owned());
         let params = params.build().map_err(|error| failed(&error))?;
         let key = params.generate(rand::rngs::OsRng).map_err(|error| failed(&error))?;
         Ok(Self { key, password: Password::empty(), subkey: None })

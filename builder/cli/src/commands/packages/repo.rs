@@ -1,0 +1,136 @@
+//! `kubexm-bundle packages repo`.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use kubexm_builder::flat_repo::{self, Options, Published, Vendor};
+use kubexm_manifests::os::Profiles;
+use kubexm_packages::trust::{Keyring, Policy};
+use kubexm_spec::{ExitCode, Family};
+use kubexm_terminal::{Display, Failure, Mode};
+use serde_json::json;
+
+use super::key::SignArgs;
+
+/// Make a folder of .deb or .rpm files a signed repository
+///
+/// Writes metadata beside the packages, signed by a key of your own, and the public key: apt and
+/// dnf then install from the folder, or from a web server that shows it, with all of their checks
+/// on. Run it again after the folder has changed. With --os each .rpm must be signed by that
+/// distribution; a .deb carries no signature of its own. Packages are never changed.
+/// The metadata is dated now, or by SOURCE_DATE_EPOCH; the same packages, key and date give the
+/// same bytes.
+///
+/// Examples:
+///   kubexm-bundle packages repo debs --sign-key site.key
+///   kubexm-bundle packages repo /srv/el9 --from ./rpms --os rocky-9 --sign-key site.key
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The folder of the repository
+    folder: PathBuf,
+    #[command(flatten)]
+    sign: SignArgs,
+    /// Folder to copy packages from first
+    #[arg(long, value_name = "FOLDER")]
+    from: Option<PathBuf>,
+    /// Operating system the packages are of: its family, and whose signatures each .rpm must carry
+    #[arg(long, value_name = "NAME")]
+    os: Option<String>,
+    /// One JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+    let key = args.sign.open()?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    let (family, vendor) = match &args.os {
+        Some(name) => vendor(name, now)?,
+        None => (None, None),
+    };
+    let failed = |error: flat_repo::FlatError| Failure::from_error(error.exit_code(), &error);
+    if let Some(from) = &args.from {
+        flat_repo::gather(from, &args.folder).map_err(failed)?;
+    }
+    let vendored = vendor.is_some();
+    let options = Options { key: &key, date: date(now)?, family, vendor };
+    let published = flat_repo::publish(&args.folder, &options).map_err(failed)?;
+    let folder = std::path::absolute(&args.folder).unwrap_or_else(|_| args.folder.clone());
+    let source = source(published.family, &folder, vendored);
+    if display.mode() == Mode::Json {
+        display.answer(&document(&published, &folder, &key.fingerprint(), &source).to_string());
+        return Ok(());
+    }
+    let size: u64 = published.packages.iter().map(|package| package.size).sum();
+    display.answer(&format!(
+        "{}: {} packages ({}), signed by {}",
+        folder.display(),
+        published.packages.len(),
+        kubexm_terminal::bytes(size),
+        key.fingerprint()
+    ));
+    display.answer(&format!("\nOn this machine it is used by\n{source}"));
+    Ok(())
+}
+
+/// What an operating system asks of packages.
+fn vendor(name: &str, now: i64) -> Result<(Option<Family>, Option<Vendor>), Failure> {
+    let profiles = Profiles::embedded();
+    let profile = profiles.get(name).map_err(|error| Failure::from_error(error.exit_code(), &error))?;
+    if profile.family == Family::Deb {
+        return Ok((Some(Family::Deb), None));
+    }
+    let pins: Vec<String> = profile.repositories.iter().flat_map(|one| one.trust.packages.clone()).collect();
+    if pins.is_empty() {
+        let text = format!("nobody is known who signs packages of {name}; leave --os out, and look at them yourself");
+        return Err(Failure::new(ExitCode::Config, text));
+    }
+    let armored: String = profiles.certificates(&pins).iter().map(|key| format!("{}\n", key.armored.trim())).collect();
+    let keys = Keyring::read(armored.as_bytes()).and_then(|keys| keys.pinned(&pins));
+    let keys = keys.map_err(|error| Failure::new(ExitCode::Internal, format!("keys of {name}: {error}")))?;
+    let sha1 = profile.repositories.iter().any(|one| one.trust.sha1);
+    let policy = Policy { sha1, ..Policy::at(now).of_packages() };
+    Ok((Some(Family::Rpm), Some(Vendor { keys, armored, policy })))
+}
+
+/// `SOURCE_DATE_EPOCH` (reproducible-builds.org), or now.
+fn date(now: i64) -> Result<i64, Failure> {
+    let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH") else { return Ok(now) };
+    let seconds = text.to_str().and_then(|text| text.parse::<u32>().ok());
+    seconds.map(i64::from).ok_or_else(|| {
+        Failure::new(ExitCode::Usage, format!("SOURCE_DATE_EPOCH is {text:?}, and should be seconds of Unix time"))
+    })
+}
+
+/// What a package manager is told, with its checks on.
+fn source(family: Family, folder: &Path, vendored: bool) -> String {
+    let folder = folder.display();
+    match family {
+        Family::Deb => format!("deb [signed-by={folder}/{}] file:{folder} ./", flat_repo::PUBLIC_KEY_BINARY),
+        Family::Rpm => format!(
+            "[kubexm]\nname=kubexm\nbaseurl=file://{folder}\nenabled=1\nrepo_gpgcheck=1\ngpgcheck=1\n\
+             gpgkey=file://{folder}/{}{}\nmodule_hotfixes=1",
+            flat_repo::PUBLIC_KEY,
+            if vendored { format!(" file://{folder}/{}", flat_repo::VENDOR_KEYS) } else { String::new() },
+        ),
+    }
+}
+
+fn document(published: &Published, folder: &Path, fingerprint: &str, source: &str) -> serde_json::Value {
+    let packages: Vec<_> = published
+        .packages
+        .iter()
+        .map(|one| json!({"file": one.file, "size": one.size, "sha256": one.digest.hex(), "signer": one.signer}))
+        .collect();
+    json!({
+        "schema": "kubexm.io/packages-repo/v1",
+        "folder": folder,
+        "family": published.family,
+        "fingerprint": fingerprint,
+        "packages": packages,
+        "written": published.written,
+        "source": source,
+    })
+}

@@ -1,0 +1,350 @@
+//! A flat repository of our own: a folder of .deb or .rpm files with signed metadata beside them, that apt and dnf use with their
+//! checks on.
+//!
+//! folder of packages ─read→ what each says of itself ─publish→ metadata ─sign→ files, the one that is signed last
+
+use std::fs::{self, File};
+use std::io::{BufReader, Read, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use kubexm_packages::deb::{archive, publish};
+use kubexm_packages::rpm::file::Rpm;
+use kubexm_packages::trust::{Keyring, Policy, SignError, SiteKey, TrustError, signed_rpm};
+use kubexm_spec::digest::Hasher;
+use kubexm_spec::{Digest, ExitCode, Family};
+
+/// The public key beside the metadata, ASCII-armored (rpm, apt 1.4 and later) and binary (every apt).
+pub const PUBLIC_KEY: &str = "kubexm.asc";
+/// See [`PUBLIC_KEY`].
+pub const PUBLIC_KEY_BINARY: &str = "kubexm.gpg";
+/// The vendor's public keys, where its packages' signatures were asked for: dnf checks them again.
+pub const VENDOR_KEYS: &str = "vendor.asc";
+
+/// What is asked of a repository.
+pub struct Options<'a> {
+    /// Signs the metadata.
+    pub key: &'a SiteKey,
+    /// What the metadata is dated, in seconds of Unix time.
+    pub date: i64,
+    /// The family that the packages must be of; any when none.
+    pub family: Option<Family>,
+    /// Whose signatures each .rpm must carry; none: they are not looked at.
+    pub vendor: Option<Vendor>,
+}
+
+/// Who signs packages.
+pub struct Vendor {
+    /// The public keys.
+    pub keys: Keyring,
+    /// The same, ASCII-armored.
+    pub armored: String,
+    /// What is asked of signatures.
+    pub policy: Policy,
+}
+
+/// What was written.
+#[derive(Debug)]
+pub struct Published {
+    /// Of the packages.
+    pub family: Family,
+    /// By file name.
+    pub packages: Vec<Listed>,
+    /// Below the folder, in the order in which they were written.
+    pub written: Vec<String>,
+}
+
+/// A package file of the folder.
+#[derive(Debug)]
+pub struct Listed {
+    /// Its name in the folder.
+    pub file: String,
+    /// In bytes.
+    pub size: u64,
+    /// Of the file.
+    pub digest: Digest,
+    /// Fingerprint of the vendor's key that signed it, where that was asked.
+    pub signer: Option<String>,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// The control paragraph.
+    Deb(String),
+    Rpm(Box<Rpm>),
+}
+
+/// Why a folder cannot become a repository.
+#[derive(Debug, thiserror::Error)]
+pub enum FlatError {
+    /// Something of this machine failed.
+    #[error("cannot {what} {}: {source}", .path.display())]
+    Io {
+        /// `read`, `write`.
+        what: &'static str,
+        /// What.
+        path: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// There is nothing to list.
+    #[error("{} holds no .deb and no .rpm; put packages into it, or name the folder that has them with --from", .0.display())]
+    Empty(PathBuf),
+    /// Both families.
+    #[error("{} holds .deb and .rpm files; a repository has packages of one family: use a folder for each", .0.display())]
+    Mixed(PathBuf),
+    /// Not the family that was asked for.
+    #[error("{} holds packages of another family than the operating system that was named", .0.display())]
+    WrongFamily(PathBuf),
+    /// A package that is none.
+    #[error("{file} {why}; it was not made a repository of")]
+    Package {
+        /// Its name.
+        file: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A package that the vendor did not sign.
+    #[error("{file}: {source}")]
+    Trust {
+        /// Its name.
+        file: String,
+        /// Why it is not believed.
+        source: TrustError,
+    },
+    /// The metadata cannot be signed.
+    #[error(transparent)]
+    Sign(#[from] SignError),
+}
+
+impl FlatError {
+    /// The exit code of a program that ends with it.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Io { .. } => ExitCode::Disk,
+            Self::Empty(_) | Self::Mixed(_) | Self::WrongFamily(_) => ExitCode::Usage,
+            Self::Package { .. } => ExitCode::OriginMismatch,
+            Self::Trust { source, .. } => source.exit_code(),
+            Self::Sign(error) => error.exit_code(),
+        }
+    }
+}
+
+fn io(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> FlatError {
+    let path = path.to_owned();
+    move |source| FlatError::Io { what, path, source }
+}
+
+/// Makes a folder of packages a repository, or brings its metadata up to what the folder holds now. Package files stay as they are.
+pub fn publish(folder: &Path, options: &Options<'_>) -> Result<Published, FlatError> {
+    let files = package_files(folder)?;
+    let is_deb = |file: &String| file.ends_with(".deb");
+    let family = match (files.iter().any(is_deb), files.iter().all(is_deb)) {
+        _ if files.is_empty() => return Err(FlatError::Empty(folder.to_owned())),
+        (true, true) => Family::Deb,
+        (false, _) => Family::Rpm,
+        (true, false) => return Err(FlatError::Mixed(folder.to_owned())),
+    };
+    if options.family.is_some_and(|wanted| wanted != family) {
+        return Err(FlatError::WrongFamily(folder.to_owned()));
+    }
+    let packages: Vec<Listed> =
+        files.into_iter().map(|file| read(folder, file, options)).collect::<Result<_, FlatError>>()?;
+    // A signature from before its key was made would be refused.
+    let signed = options.date.max(options.key.created());
+    let metadata = match family {
+        Family::Deb => deb(&packages, options, signed)?,
+        Family::Rpm => rpm(&packages, options, signed)?,
+    };
+    let mut written = Vec::new();
+    for (name, content) in &metadata {
+        write(&folder.join(name), content)?;
+        written.push(name.clone());
+    }
+    if family == Family::Rpm {
+        sweep(folder, &written)?;
+    }
+    Ok(Published { family, packages, written })
+}
+
+/// Puts the packages of another folder into this one, each by a temporary file and a rename. One of the same name and bytes stays.
+pub fn gather(from: &Path, folder: &Path) -> Result<(), FlatError> {
+    fs::create_dir_all(folder).map_err(io("create", folder))?;
+    let files = package_files(from)?;
+    if files.is_empty() {
+        return Err(FlatError::Empty(from.to_owned()));
+    }
+    for file in files {
+        let (source, target) = (from.join(&file), folder.join(&file));
+        if target.exists() && hash(&source)? == hash(&target)? {
+            continue;
+        }
+        let mut reader = File::open(&source).map_err(io("read", &source))?;
+        place(&target, |to| std::io::copy(&mut reader, to).map(drop))?;
+    }
+    Ok(())
+}
+
+/// Names of a folder's package files, sorted. What is below it is not looked at.
+fn package_files(folder: &Path) -> Result<Vec<String>, FlatError> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(io("read", folder))? {
+        let entry = entry.map_err(io("read", folder))?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let package = !name.starts_with('.') && (name.ends_with(".deb") || name.ends_with(".rpm"));
+        if package && entry.path().is_file() {
+            files.push(name);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read(folder: &Path, file: String, options: &Options<'_>) -> Result<Listed, FlatError> {
+    let path = folder.join(&file);
+    // Names go into metadata as they are; these would mean something else there.
+    if file.contains(|c: char| c.is_whitespace() || c.is_control() || "<>&\"'".contains(c)) {
+        return Err(FlatError::Package { file, why: "has a name that metadata cannot hold".to_owned() });
+    }
+    let wrong = |why: String| FlatError::Package { file: file.clone(), why };
+    let (size, digest) = hash(&path)?;
+    let mut reader = BufReader::new(File::open(&path).map_err(io("read", &path))?);
+    if file.ends_with(".deb") {
+        let control = archive::control(reader).map_err(|error| wrong(error.to_string()))?;
+        return Ok(Listed { file, size, digest, signer: None, what: What::Deb(control) });
+    }
+    let rpm = Rpm::read(&mut reader).map_err(|error| wrong(format!("cannot be listed: {error}")))?;
+    let mut signer = None;
+    if let Some(vendor) = &options.vendor {
+        reader.seek(SeekFrom::Start(rpm.range.1)).map_err(io("read", &path))?;
+        let by = signed_rpm(&rpm, reader, &vendor.keys, &vendor.policy)
+            .map_err(|source| FlatError::Trust { file: file.clone(), source })?;
+        signer = Some(by.fingerprint);
+    }
+    Ok(Listed { file, size, digest, signer, what: What::Rpm(Box::new(rpm)) })
+}
+
+/// Size and digest of a file.
+fn hash(path: &Path) -> Result<(u64, Digest), FlatError> {
+    let mut file = File::open(path).map_err(io("read", path))?;
+    let (mut size, mut hasher, mut piece) = (0, Hasher::default(), vec![0; 1 << 20]);
+    loop {
+        match file.read(&mut piece).map_err(io("read", path))? {
+            0 => return Ok((size, hasher.finish())),
+            count => {
+                hasher.update(&piece[..count]);
+                size += count as u64;
+            }
+        }
+    }
+}
+
+type Files = Vec<(String, Vec<u8>)>;
+
+/// `Packages`, `Release` and its signatures: `InRelease`, which is what apt reads, comes last.
+fn deb(packages: &[Listed], options: &Options<'_>, signed: i64) -> Result<Files, FlatError> {
+    let wrong = |error: String| FlatError::Package { file: "a package".to_owned(), why: error };
+    let mut entries = Vec::new();
+    let mut architectures: Vec<String> = Vec::new();
+    for listed in packages {
+        let What::Deb(control) = &listed.what else { continue };
+        let architecture = control
+            .lines()
+            .find_map(|line| line.strip_prefix("Architecture:"))
+            .map_or_else(String::new, |word| word.trim().to_owned());
+        if architecture != "all" && !architectures.contains(&architecture) {
+            architectures.push(architecture);
+        }
+        entries.push(publish::Entry {
+            control: control.clone(),
+            file_name: listed.file.clone(),
+            size: listed.size,
+            digest: listed.digest,
+        });
+    }
+    if architectures.is_empty() {
+        architectures.push("all".to_owned());
+    }
+    let index = publish::packages(&entries).map_err(|error| wrong(error.to_string()))?.into_bytes();
+    let packed = kubexm_packages::compression::gzip(&index);
+    let about =
+        publish::About { origin: "KubeXM".to_owned(), suite: "kubexm".to_owned(), architectures, date: options.date };
+    let release = publish::release(&about, &[("Packages", &index), ("Packages.gz", &packed)]);
+    let clear = options.key.clearsigned(&release, signed)?;
+    let apart = options.key.detached(release.as_bytes(), signed)?;
+    let mut files = keys(options)?;
+    files.extend([
+        ("Packages".to_owned(), index),
+        ("Packages.gz".to_owned(), packed),
+        ("Release".to_owned(), release.into_bytes()),
+        ("Release.gpg".to_owned(), apart.into_bytes()),
+        ("InRelease".to_owned(), clear.into_bytes()),
+    ]);
+    Ok(files)
+}
+
+/// `repodata/` and the signature of `repomd.xml`.
+fn rpm(packages: &[Listed], options: &Options<'_>, signed: i64) -> Result<Files, FlatError> {
+    let items: Vec<_> = packages
+        .iter()
+        .filter_map(|listed| match &listed.what {
+            What::Rpm(rpm) => Some(kubexm_packages::rpm::publish::Item {
+                rpm,
+                location: &listed.file,
+                size: listed.size,
+                digest: listed.digest,
+            }),
+            What::Deb(_) => None,
+        })
+        .collect();
+    let date = u64::try_from(options.date).unwrap_or(0);
+    let metadata = kubexm_packages::rpm::publish::metadata(&items, date)
+        .map_err(|error| FlatError::Package { file: "a package".to_owned(), why: error.to_string() })?;
+    let mut files = keys(options)?;
+    files.extend(options.vendor.iter().map(|vendor| (VENDOR_KEYS.to_owned(), vendor.armored.clone().into_bytes())));
+    let last = metadata.last().map(|one| options.key.detached(&one.bytes, signed)).transpose()?;
+    files.extend(metadata.into_iter().map(|one| (one.path, one.bytes)));
+    files.extend(last.map(|signature| ("repodata/repomd.xml.asc".to_owned(), signature.into_bytes())));
+    Ok(files)
+}
+
+fn keys(options: &Options<'_>) -> Result<Files, FlatError> {
+    Ok(vec![
+        (PUBLIC_KEY.to_owned(), options.key.public()?.into_bytes()),
+        (PUBLIC_KEY_BINARY.to_owned(), options.key.public_binary()?),
+    ])
+}
+
+/// Removes what an earlier run left in `repodata/`.
+fn sweep(folder: &Path, written: &[String]) -> Result<(), FlatError> {
+    let repodata = folder.join("repodata");
+    for entry in fs::read_dir(&repodata).map_err(io("read", &repodata))? {
+        let entry = entry.map_err(io("read", &repodata))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // Only what has our names: a digest, and what it is of.
+        let ours = name.len() > 64 && name.ends_with(".xml.gz") && name[..64].bytes().all(|b| b.is_ascii_hexdigit());
+        if ours && !written.contains(&format!("repodata/{name}")) {
+            fs::remove_file(entry.path()).map_err(io("remove", &entry.path()))?;
+        }
+    }
+    Ok(())
+}
+
+fn write(target: &Path, content: &[u8]) -> Result<(), FlatError> {
+    place(target, |file| file.write_all(content))
+}
+
+/// A file by a temporary one, fsync and rename; readable by all, since servers and apt's own user read it.
+fn place(target: &Path, fill: impl FnOnce(&mut File) -> std::io::Result<()>) -> Result<(), FlatError> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = target.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(io("create", folder))?;
+    let mut temporary =
+        tempfile::Builder::new().prefix(".kubexm.").tempfile_in(folder).map_err(io("write into", folder))?;
+    let written = fill(temporary.as_file_mut())
+        .and_then(|()| temporary.as_file().set_permissions(fs::Permissions::from_mode(0o644)))
+        .and_then(|()| temporary.as_file().sync_all());
+    written.map_err(io("write", target))?;
+    temporary.persist(target).map_err(|error| io("write", target)(error.error))?;
+    File::open(folder).and_then(|open| open.sync_all()).map_err(io("write", folder))
+}
