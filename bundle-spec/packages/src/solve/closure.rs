@@ -18,67 +18,74 @@ use crate::solve::satisfy::by_name;
 pub fn solve(pool: &Pool, roots: &[Root], baseline: &Baseline) -> Result<Closure, Unsolvable> {
     let universe = Universe::new(pool, baseline);
     let refused = |reasons| Unsolvable { reasons, needs_files: universe.needs_files() };
-    let (mut options, mut unknown) = (Vec::new(), Vec::new());
-    let before = Selection::new(&universe);
+    let (mut asked, mut unknown) = (Vec::new(), Vec::new());
     for root in roots {
-        if before.holds(&Universe::wanted_by(root)) {
-            continue;
-        }
         match packages_of(&universe, root) {
-            Ok(found) => options.push(found),
+            Ok(ways) => asked.push(Asked { name: &root.name, words: universe.words(&Universe::wanted_by(root)), ways }),
             Err(reason) => unknown.push(reason),
         }
     }
     if !unknown.is_empty() {
         return Err(refused(unknown));
     }
-    if let Some(selection) = greedy(&universe, roots, &options) {
-        return Ok(closure(&universe, &selection, roots));
+    if let Some(selection) = greedy(&universe, &asked) {
+        return Ok(closure(&universe, &selection, &asked));
     }
-    let found = sat::search(&universe, roots, &options).map_err(refused)?;
-    let selection = without_idle(&universe, &found, roots);
-    if !verify(&universe, &selection, roots).is_empty() {
+    let found = sat::search(&universe, &asked).map_err(refused)?;
+    let selection = without_idle(&universe, &found, &asked);
+    if !verify(&universe, &selection, &asked).is_empty() {
         let why = "the answer that was found does not hold; please report it".into();
         return Err(refused(vec![Reason::TooHard { why }]));
     }
-    Ok(closure(&universe, &selection, roots))
+    Ok(closure(&universe, &selection, &asked))
 }
 
-fn greedy<'u>(universe: &'u Universe<'u>, roots: &[Root], options: &[Vec<PackageId>]) -> Option<Selection<'u>> {
+/// A root and the packages any of which will do, the preferred first.
+pub(super) struct Asked<'r> {
+    pub(super) name: &'r str,
+    pub(super) words: Box<str>,
+    pub(super) ways: Vec<PackageId>,
+}
+
+fn greedy<'u>(universe: &'u Universe<'u>, asked: &[Asked<'_>]) -> Option<Selection<'u>> {
     let mut selection = Selection::new(universe);
     let closed = match universe.family() {
         Family::Deb => {
-            let first: Vec<PackageId> = options.iter().filter_map(|all| all.first().copied()).collect();
+            let open = asked.iter().filter(|root| !root.ways.iter().any(|id| selection.contains(*id)));
+            let first: Vec<PackageId> = open.filter_map(|root| root.ways.first().copied()).collect();
             depth::close(universe, &mut selection, &first)
         }
-        Family::Rpm => forced::close(universe, &mut selection, options),
+        Family::Rpm => forced::close(universe, &mut selection, asked),
     };
-    (closed.is_ok() && verify(universe, &selection, roots).is_empty()).then_some(selection)
+    (closed.is_ok() && verify(universe, &selection, asked).is_empty()).then_some(selection)
 }
 
 /// What may stand for a root, the preferred first. Debian's tool asks people to choose among several that only provide a name;
 /// dnf chooses itself, and takes what makes the wanted one obsolete.
 fn packages_of(universe: &Universe<'_>, root: &Root) -> Result<Vec<PackageId>, Reason> {
     let Requirement::One(wanted) = Universe::wanted_by(root) else { return Ok(Vec::new()) };
-    let all: Vec<PackageId> =
-        universe.satisfying(&wanted).into_iter().filter(|id| !universe.is_installed(*id)).collect();
+    let (installed, all): (Vec<PackageId>, Vec<PackageId>) =
+        universe.satisfying(&wanted).into_iter().partition(|id| universe.is_installed(*id));
+    if !installed.is_empty() {
+        return Ok(installed.into_iter().chain(all.into_iter().filter(|id| universe.may_be_chosen(*id))).collect());
+    }
     let choosable: Vec<PackageId> = all.iter().copied().filter(|id| universe.may_be_chosen(*id)).collect();
     let named: Vec<PackageId> =
         choosable.iter().copied().filter(|id| universe.package(*id).name == root.name).collect();
     if !named.is_empty() {
-        let mut found = named;
+        let mut found = Vec::new();
         if universe.family() == Family::Rpm {
-            let taken: Vec<PackageId> = found.clone();
             let obsoletes = |id: &PackageId| {
                 universe.may_be_chosen(*id)
                     && universe.relations(*id).is_some_and(|relations| {
                         relations.obsoletes.iter().any(|one| {
-                            taken.iter().any(|other| by_name(universe.family(), universe.package(*other), one))
+                            named.iter().any(|other| by_name(universe.family(), universe.package(*other), one))
                         })
                     })
             };
             found.extend(universe.pool.obsoleting().iter().copied().filter(obsoletes));
         }
+        found.extend(named);
         return Ok(found);
     }
     let wants = universe.words(&Requirement::One(wanted.clone()));
@@ -108,20 +115,20 @@ fn packages_of(universe: &Universe<'_>, root: &Root) -> Result<Vec<PackageId>, R
 }
 
 /// What the solver found, without what nothing needs.
-fn without_idle<'u>(universe: &'u Universe<'u>, found: &[PackageId], roots: &[Root]) -> Selection<'u> {
+fn without_idle<'u>(universe: &'u Universe<'u>, found: &[PackageId], asked: &[Asked<'_>]) -> Selection<'u> {
     let with = |ids: &mut dyn Iterator<Item = PackageId>| {
         let mut selection = Selection::new(universe);
         ids.for_each(|id| selection.add(id));
         selection
     };
     let whole = with(&mut found.iter().copied());
-    let needed = reasons::reasons(universe, &whole, roots);
+    let needed = reasons::reasons(universe, &whole, asked);
     let lean = with(&mut found.iter().copied().filter(|id| needed.contains_key(id)));
-    if verify(universe, &lean, roots).is_empty() { lean } else { whole }
+    if verify(universe, &lean, asked).is_empty() { lean } else { whole }
 }
 
-fn closure(universe: &Universe<'_>, selection: &Selection<'_>, roots: &[Root]) -> Closure {
-    let mut because = reasons::reasons(universe, selection, roots);
+fn closure(universe: &Universe<'_>, selection: &Selection<'_>, asked: &[Asked<'_>]) -> Closure {
+    let mut because = reasons::reasons(universe, selection, asked);
     let chosen = selection.new_members().into_iter().map(|id| {
         let package = universe.package(id);
         Chosen {
@@ -129,7 +136,7 @@ fn closure(universe: &Universe<'_>, selection: &Selection<'_>, roots: &[Root]) -
             replaces: universe.installed_as(&package.name).map(|old| universe.package(old).version.clone()),
             // Something that holds only together with others; it is there for the roots' sake.
             because: because.remove(&id).unwrap_or_else(|| {
-                super::Because::Root(roots.first().map_or_else(|| package.name.clone(), |root| root.name.clone()))
+                super::Because::Root(asked.first().map_or_else(|| package.name.clone(), |root| root.name.into()))
             }),
         }
     });

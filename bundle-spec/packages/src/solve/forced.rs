@@ -7,19 +7,21 @@
 use std::rc::Rc;
 
 use super::PackageId;
+use super::closure::Asked;
 use super::depth::GaveUp;
 use super::satisfy::by_name;
 use super::selection::Selection;
 use super::universe::Universe;
 use crate::model::{Relations, Requirement};
 
-/// Adds what the roots need; `roots` are what must be satisfied, in the order in which it was asked for.
+/// Adds what was asked for, and all that it needs.
 pub(super) fn close<'u>(
     universe: &'u Universe<'u>,
     selection: &mut Selection<'u>,
-    roots: &[Vec<PackageId>],
+    asked: &[Asked<'_>],
 ) -> Result<(), GaveUp> {
-    let mut walk = Walk { universe, selection, open: Vec::new(), roots: roots.to_vec() };
+    let mut walk =
+        Walk { universe, selection, open: Vec::new(), roots: asked.iter().map(|root| root.ways.clone()).collect() };
     loop {
         if walk.forced()? {
             continue;

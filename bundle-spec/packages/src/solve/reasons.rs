@@ -2,24 +2,25 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::closure::Asked;
 use super::selection::Selection;
 use super::universe::Universe;
-use super::{Because, PackageId, Root};
+use super::{Because, PackageId};
 use crate::model::Requirement;
 
 /// From the roots on, breadth first: the first that needs a package is told as the reason. What nobody needs has none.
 pub(super) fn reasons(
     universe: &Universe<'_>,
     selection: &Selection<'_>,
-    roots: &[Root],
+    asked: &[Asked<'_>],
 ) -> HashMap<PackageId, Because> {
     let mut found: HashMap<PackageId, Because> = HashMap::new();
     let mut queue = VecDeque::new();
-    for root in roots {
-        for id in first(universe, selection, &Universe::wanted_by(root)) {
+    for root in asked {
+        if let Some(id) = root.ways.iter().copied().find(|id| selection.contains(*id)) {
             found.entry(id).or_insert_with(|| {
                 queue.push_back(id);
-                Because::Root(root.name.clone())
+                Because::Root(root.name.into())
             });
         }
     }

@@ -15,31 +15,20 @@ use resolvo::{
     UnsolvableOrCancelled, VersionSetId, VersionSetUnionId,
 };
 
+use super::closure::Asked;
 use super::formula::{self, Clause};
 use super::selection::Selection;
 use super::universe::Universe;
-use super::{PackageId, Reason, Root, explain, satisfy};
+use super::{PackageId, Reason, explain, satisfy};
 use crate::model::Requirement;
 
 /// What is to be added, or why there is nothing that would do.
-pub(super) fn search(
-    universe: &Universe<'_>,
-    roots: &[Root],
-    options: &[Vec<PackageId>],
-) -> Result<Vec<PackageId>, Vec<Reason>> {
+pub(super) fn search(universe: &Universe<'_>, asked: &[Asked<'_>]) -> Result<Vec<PackageId>, Vec<Reason>> {
     let model = Model::new(universe);
     let mut wanted = Vec::new();
-    let mut options = options.iter();
-    let before = Selection::new(universe);
-    for root in roots {
-        let need = Universe::wanted_by(root);
-        let text = Text { words: universe.words(&need), name: Some(root.name.clone()) };
-        let ways = if before.holds(&need) {
-            universe.single(&need).unwrap_or_default()
-        } else {
-            options.next().cloned().unwrap_or_default()
-        };
-        wanted.push(model.one_of(&ways, &text).into());
+    for root in asked {
+        let text = Text { words: root.words.clone(), name: Some(root.name.into()) };
+        wanted.push(model.one_of(&root.ways, &text).into());
     }
     for id in universe.installed() {
         let package = universe.package(id);

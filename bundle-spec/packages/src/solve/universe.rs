@@ -173,7 +173,8 @@ impl<'a> Universe<'a> {
                 || (wanted.name.starts_with('/') && package.files.contains(&wanted.name)))
     }
 
-    /// All that satisfy it, whether they may be chosen or not, the preferred first: by their own name, then by priority and name.
+    /// All that satisfy it, whether they may be chosen or not, the preferred first: with apt by their own name,
+    /// then by priority and name; with libsolv by name.
     pub(super) fn satisfying(&self, wanted: &Constraint) -> Vec<PackageId> {
         let name = &*wanted.name;
         let fits = |id: &PackageId| self.satisfies(*id, wanted);
@@ -188,6 +189,12 @@ impl<'a> Universe<'a> {
             if all.is_empty() {
                 self.no_file.borrow_mut().insert(wanted.name.clone());
             }
+        }
+        if self.family() == Family::Rpm {
+            // libsolv does not care whether a package is called what it provides.
+            all.sort_unstable();
+            all.dedup();
+            return all;
         }
         let named = all[..by_name].to_vec();
         let mut others = all.split_off(by_name);

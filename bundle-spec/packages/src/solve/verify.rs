@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
+use super::closure::Asked;
 use super::selection::Selection;
 use super::universe::Universe;
-use super::{PackageId, Root, satisfy};
+use super::{PackageId, satisfy};
 use crate::model::Requirement;
 
 /// What is wrong with a set.
@@ -19,11 +20,11 @@ pub(super) enum Violation {
 }
 
 /// All that is wrong, and was not wrong already with what is installed.
-pub(super) fn verify(universe: &Universe<'_>, selection: &Selection<'_>, roots: &[Root]) -> Vec<Violation> {
+pub(super) fn verify(universe: &Universe<'_>, selection: &Selection<'_>, asked: &[Asked<'_>]) -> Vec<Violation> {
     let before: HashSet<Violation> = wrong(universe, &Selection::new(universe)).into_iter().collect();
     let mut found: Vec<Violation> =
         wrong(universe, selection).into_iter().filter(|violation| !before.contains(violation)).collect();
-    let unsatisfied = (0..roots.len()).filter(|at| !selection.holds(&Universe::wanted_by(&roots[*at])));
+    let unsatisfied = (0..asked.len()).filter(|at| !asked[*at].ways.iter().any(|id| selection.contains(*id)));
     found.extend(unsatisfied.map(Violation::Root));
     found
 }
