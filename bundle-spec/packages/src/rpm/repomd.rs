@@ -158,7 +158,7 @@ mod tests {
             ("", "empty"),
             ("<repomd>&bomb;</repomd>", "entity"),
             ("<!DOCTYPE x [<!ENTITY a 'b'>]><repomd/>", "document type"),
-            ("<repomd></data></repomd>", "`repomd`"),
+            ("<repomd></data></repomd>", "data"),
         ] {
             let error = Repomd::read(text.as_bytes()).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");
