@@ -2,91 +2,14 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may fail the test")]
 
-use std::io::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
+mod gpg;
+mod rpm;
+mod site;
 
-use kubexm_packages::trust::{Checker, Keyring, Policy, SiteKey, TrustError, clearsigned, detached};
-use tempfile::TempDir;
-
-/// 2025-01-01. Keys are made then.
-const THEN: i64 = 1_735_689_600;
-const DAY: i64 = 86_400;
+use gpg::{DAY, Gpg, THEN};
+use kubexm_packages::trust::{Checker, Keyring, Policy, TrustError, clearsigned, detached};
 
 const RELEASE: &str = "Origin: Test\nSuite: stable\n- dashed\nSHA256:\n 00 1 Packages\n";
-
-/// A keyring of GnuPG in a folder of its own.
-struct Gpg(TempDir);
-
-impl Gpg {
-    fn new() -> Self {
-        let home = TempDir::new().unwrap();
-        std::fs::set_permissions(home.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-        Self(home)
-    }
-
-    fn run(&self, when: i64, args: &[&str], input: &str) -> Vec<u8> {
-        let mut command = Command::new("gpg");
-        command.arg("--homedir").arg(self.0.path()).args([
-            "--batch",
-            "--quiet",
-            "--no-tty",
-            "--pinentry-mode",
-            "loopback",
-        ]);
-        command.args(["--passphrase", "", "--faked-system-time", &format!("{when}!"), "--allow-weak-digest-algos"]);
-        command.args(["--allow-weak-key-signatures"]).args(args);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("gpg is installed");
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "gpg {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        output.stdout
-    }
-
-    /// Makes a key; gives its fingerprint.
-    fn key(&self, name: &str, algorithm: &str, usage: &str, expires: &str) -> String {
-        self.run(THEN, &["--quick-gen-key", name, algorithm, usage, expires], "");
-        let listed = String::from_utf8(self.run(THEN, &["--list-keys", "--with-colons", name], "")).unwrap();
-        let line = listed.lines().find(|line| line.starts_with("fpr:")).unwrap();
-        line.split(':').nth(9).unwrap().to_owned()
-    }
-
-    /// A key that signs by a subkey, as Debian's do.
-    fn with_subkey(&self) -> String {
-        let key = self.key("archive", "ed25519", "cert", "never");
-        self.run(THEN, &["--quick-add-key", &key, "ed25519", "sign", "never"], "");
-        key
-    }
-
-    fn public(&self, key: &str) -> Keyring {
-        Keyring::read(&self.run(THEN, &["--export", key], "")).unwrap()
-    }
-
-    fn clear(&self, key: &str, when: i64, more: &[&str]) -> Vec<u8> {
-        let mut args = vec!["--local-user", key];
-        args.extend(more);
-        args.push("--clearsign");
-        self.run(when, &args, RELEASE)
-    }
-
-    /// Revokes a key.
-    fn revoke(&self, key: &str) {
-        let file = self.0.path().join(format!("openpgp-revocs.d/{key}.rev"));
-        let text = std::fs::read_to_string(file).unwrap().replace(":-----BEGIN", "-----BEGIN");
-        self.run(THEN + DAY, &["--import"], &text);
-    }
-}
-
-impl Drop for Gpg {
-    fn drop(&mut self) {
-        let _ = Command::new("gpgconf").arg("--homedir").arg(self.0.path()).args(["--kill", "all"]).output();
-    }
-}
 
 fn now() -> Policy {
     Policy::at(THEN + 2 * DAY)
@@ -262,78 +185,4 @@ fn other_files_are_no_keys_and_no_signatures() {
         assert!(matches!(Keyring::read(bytes), Err(TrustError::NotKeys { .. })), "{bytes:?}");
         assert!(Checker::new(bytes).is_err(), "{bytes:?}");
     }
-}
-
-/// The site's key, made once: it takes a second or more.
-fn site() -> SiteKey {
-    SiteKey::generate("KubeXM site <kubexm@localhost>", 2048).unwrap()
-}
-
-fn write(folder: &Path, name: &str, content: impl AsRef<[u8]>) -> String {
-    let path = folder.join(name);
-    std::fs::write(&path, content).unwrap();
-    path.to_str().unwrap().to_owned()
-}
-
-/// A policy for what the site's key, made just now, has signed.
-fn soon(site: &SiteKey) -> Policy {
-    Policy::at(site.created() + 60)
-}
-
-fn succeeds(program: &str, args: &[&str]) -> String {
-    let output = Command::new(program).args(args).output().unwrap_or_else(|error| panic!("{program}: {error}"));
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{program} {args:?}: {text}");
-    text
-}
-
-#[test]
-fn what_the_site_signs_is_believed_by_gpgv_and_by_rpm() {
-    let folder = TempDir::new().unwrap();
-    let site = site();
-    let keyring = write(folder.path(), "site.gpg", site.public_binary().unwrap());
-    let content = write(folder.path(), "content", RELEASE);
-    let clear = write(folder.path(), "InRelease", site.clearsigned(RELEASE, site.created()).unwrap());
-    let apart = write(folder.path(), "Release.gpg", site.detached(RELEASE.as_bytes(), site.created()).unwrap());
-    let text = folder.path().join("text");
-    succeeds("gpgv", &["--keyring", &keyring, "--output", text.to_str().unwrap(), &clear]);
-    assert_eq!(std::fs::read_to_string(text).unwrap(), RELEASE);
-    succeeds("gpgv", &["--keyring", &keyring, &apart, &content]);
-
-    let armored = write(folder.path(), "site.asc", site.public().unwrap());
-    let database = folder.path().join("rpm");
-    let database = database.to_str().unwrap();
-    succeeds("rpmkeys", &["--dbpath", database, "--import", &armored]);
-    let listed = succeeds("rpm", &["--dbpath", database, "-q", "gpg-pubkey", "--qf", "%{version}\n"]);
-    assert_eq!(listed.trim(), site.fingerprint()[32..].to_lowercase());
-
-    // And by us, from either form of the certificate.
-    for certificate in [site.public().unwrap().into_bytes(), site.public_binary().unwrap()] {
-        let keys = Keyring::read(&certificate).unwrap().pinned(&[site.fingerprint()]).unwrap();
-        assert_eq!(clearsigned(&std::fs::read(&clear).unwrap(), &keys, &soon(&site)).unwrap().0, RELEASE);
-        detached(RELEASE.as_bytes(), &std::fs::read(&apart).unwrap(), &keys, &soon(&site)).unwrap();
-    }
-}
-
-#[test]
-fn the_same_text_and_time_are_signed_in_the_same_bytes() {
-    let site = site();
-    assert_eq!(site.clearsigned(RELEASE, THEN).unwrap(), site.clearsigned(RELEASE, THEN).unwrap());
-    assert_ne!(site.clearsigned(RELEASE, THEN).unwrap(), site.clearsigned(RELEASE, THEN + 1).unwrap());
-    let again = SiteKey::read(site.secret().unwrap().as_bytes(), None).unwrap();
-    assert_eq!(again.detached(b"x", THEN).unwrap(), site.detached(b"x", THEN).unwrap());
-}
-
-#[test]
-fn keys_of_gpg_sign_with_the_part_that_is_for_it() {
-    let gpg = Gpg::new();
-    let key = gpg.key("site", "rsa2048", "cert", "never");
-    let only = gpg.run(THEN, &["--armor", "--export-secret-keys", &key], "");
-    let refused = SiteKey::read(&only, None).err().unwrap();
-    assert!(refused.to_string().contains("not one that signs"), "{refused}");
-    gpg.run(THEN, &["--quick-add-key", &key, "rsa2048", "sign", "never"], "");
-    let site = SiteKey::read(&gpg.run(THEN, &["--armor", "--export-secret-keys", &key], ""), None).unwrap();
-    let document = site.clearsigned(RELEASE, THEN + DAY).unwrap();
-    assert_eq!(clearsigned(document.as_bytes(), &gpg.public(&key), &now()).unwrap().1.fingerprint, key);
-    assert!(SiteKey::read(&gpg.run(THEN, &["--export", &key], ""), None).is_err(), "a public key signs nothing");
 }

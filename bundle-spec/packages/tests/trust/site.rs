@@ -1,0 +1,84 @@
+//! The site's own key: what it signs is believed by others.
+
+use std::path::Path;
+use std::process::Command;
+
+use kubexm_packages::trust::{Keyring, Policy, SiteKey, clearsigned, detached};
+use tempfile::TempDir;
+
+use crate::gpg::{DAY, Gpg, THEN};
+use crate::{RELEASE, now};
+
+/// The site's key, made once: it takes a second or more.
+fn site() -> SiteKey {
+    SiteKey::generate("KubeXM site <kubexm@localhost>", 2048).unwrap()
+}
+
+fn write(folder: &Path, name: &str, content: impl AsRef<[u8]>) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, content).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// A policy for what the site's key, made just now, has signed.
+fn soon(site: &SiteKey) -> Policy {
+    Policy::at(site.created() + 60)
+}
+
+pub fn succeeds(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{program} {args:?}: {text}");
+    text
+}
+
+#[test]
+fn what_the_site_signs_is_believed_by_gpgv_and_by_rpm() {
+    let folder = TempDir::new().unwrap();
+    let site = site();
+    let keyring = write(folder.path(), "site.gpg", site.public_binary().unwrap());
+    let content = write(folder.path(), "content", RELEASE);
+    let clear = write(folder.path(), "InRelease", site.clearsigned(RELEASE, site.created()).unwrap());
+    let apart = write(folder.path(), "Release.gpg", site.detached(RELEASE.as_bytes(), site.created()).unwrap());
+    let text = folder.path().join("text");
+    succeeds("gpgv", &["--keyring", &keyring, "--output", text.to_str().unwrap(), &clear]);
+    assert_eq!(std::fs::read_to_string(text).unwrap(), RELEASE);
+    succeeds("gpgv", &["--keyring", &keyring, &apart, &content]);
+
+    let armored = write(folder.path(), "site.asc", site.public().unwrap());
+    let database = folder.path().join("rpm");
+    let database = database.to_str().unwrap();
+    succeeds("rpmkeys", &["--dbpath", database, "--import", &armored]);
+    let listed = succeeds("rpm", &["--dbpath", database, "-q", "gpg-pubkey", "--qf", "%{version}\n"]);
+    assert_eq!(listed.trim(), site.fingerprint()[32..].to_lowercase());
+
+    // And by us, from either form of the certificate.
+    for certificate in [site.public().unwrap().into_bytes(), site.public_binary().unwrap()] {
+        let keys = Keyring::read(&certificate).unwrap().pinned(&[site.fingerprint()]).unwrap();
+        assert_eq!(clearsigned(&std::fs::read(&clear).unwrap(), &keys, &soon(&site)).unwrap().0, RELEASE);
+        detached(RELEASE.as_bytes(), &std::fs::read(&apart).unwrap(), &keys, &soon(&site)).unwrap();
+    }
+}
+
+#[test]
+fn the_same_text_and_time_are_signed_in_the_same_bytes() {
+    let site = site();
+    assert_eq!(site.clearsigned(RELEASE, THEN).unwrap(), site.clearsigned(RELEASE, THEN).unwrap());
+    assert_ne!(site.clearsigned(RELEASE, THEN).unwrap(), site.clearsigned(RELEASE, THEN + 1).unwrap());
+    let again = SiteKey::read(site.secret().unwrap().as_bytes(), None).unwrap();
+    assert_eq!(again.detached(b"x", THEN).unwrap(), site.detached(b"x", THEN).unwrap());
+}
+
+#[test]
+fn keys_of_gpg_sign_with_the_part_that_is_for_it() {
+    let gpg = Gpg::new();
+    let key = gpg.key("site", "rsa2048", "cert", "never");
+    let only = gpg.run(THEN, &["--armor", "--export-secret-keys", &key], "");
+    let refused = SiteKey::read(&only, None).err().unwrap();
+    assert!(refused.to_string().contains("not one that signs"), "{refused}");
+    gpg.run(THEN, &["--quick-add-key", &key, "rsa2048", "sign", "never"], "");
+    let site = SiteKey::read(&gpg.run(THEN, &["--armor", "--export-secret-keys", &key], ""), None).unwrap();
+    let document = site.clearsigned(RELEASE, THEN + DAY).unwrap();
+    assert_eq!(clearsigned(document.as_bytes(), &gpg.public(&key), &now()).unwrap().1.fingerprint, key);
+    assert!(SiteKey::read(&gpg.run(THEN, &["--export", &key], ""), None).is_err(), "a public key signs nothing");
+}
