@@ -391,3 +391,52 @@ fn a_hostile_chart_never_reaches_helm() {
     place.operator("{path: bad.tgz}", "");
     says(&place.run(&["lock"]).must(ExitCode::Config).err, &["bad.tgz", "neither file nor folder"]);
 }
+
+#[test]
+fn the_images_of_a_locked_chart_are_asked_for_by_a_zone_check_and_named_by_explain() {
+    let place = Place::new();
+    let (server, _) = repository(None, "files/operator-1.2.3.tgz");
+    place.operator(&format!("{{repo: \"{}\", chart: operator, version: 1.2.3}}", server.url("charts")), "");
+    let check = |more: &[&str]| {
+        let args = ["zone", "check", "-f", "cluster.yaml", "--zone", "zone.yaml"];
+        place.site.run(&[&args, more].concat())
+    };
+    let operator = "chart-image/registry.test/team/operator:1.0";
+    let before = check(&["--all"]).must(ExitCode::Ok);
+    says(&before.err, &["the images of chart/op are not asked for"]);
+    assert!(!before.out.contains(operator), "{}", before.out);
+    assert_eq!(check(&["--json"]).must(ExitCode::Ok).document()["chartsNotRendered"], json!(["chart/op"]));
+    let unknown = place.run(&["explain", "team/operator:1.0"]).must(ExitCode::UnknownVersion).err;
+    says(&unknown, &["the images of chart/op are known when"]);
+
+    place.lock();
+    // The lock alone knows: the cache of another machine has no rendering.
+    std::fs::remove_dir_all(place.site.path("kubexm")).unwrap();
+    let after = check(&["--all"]).must(ExitCode::Ok);
+    says(&after.out, &["ok   chart-image/registry.test/team/hook:1.0", &format!("ok   {operator}")]);
+    assert_eq!(check(&["--json"]).must(ExitCode::Ok).document()["chartsNotRendered"], json!([]));
+    let told = place.run(&["explain", "registry.test/team/operator"]).must(ExitCode::Ok).out;
+    says(&told, &[&format!("{operator} is in"), "the rendering of chart/op names it"]);
+    // Another place, which has the chart and not its images.
+    let rules = format!(
+        "- {{match: registry.test/team/operator, to: [\"{}/gone\"], plainHttp: true, only: true}}",
+        place.registry.address
+    );
+    place.site.write("zone.yaml", format!("name: lab\nrules:\n{rules}\n- {}\n", place.zone[0]));
+    says(&check(&[]).must(ExitCode::NoSource).out, &[&format!("GONE {operator}")]);
+}
+
+#[test]
+fn a_lock_that_lost_an_image_of_a_chart_is_refused_before_anything_is_fetched() {
+    let place = Place::new();
+    let (server, _) = repository(None, "files/operator-1.2.3.tgz");
+    place.operator(&format!("{{repo: \"{}\", chart: operator, version: 1.2.3}}", server.url("charts")), "");
+    let mut lock = place.lock();
+    lock["items"].as_array_mut().unwrap().retain(|item| item["key"] != "chart-image/registry.test/team/hook:1.0");
+    place.site.write("cluster.lock.json", lock.to_string());
+    let told = place.run(&["build", "-o", "out.tar.zst", "--locked"]).must(ExitCode::LockDrift).err;
+    says(
+        &told,
+        &["1 difference\n", "chart-image/registry.test/team/hook:1.0 linux/amd64: 1.0 is needed, and not in the lock"],
+    );
+}

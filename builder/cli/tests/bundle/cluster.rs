@@ -1,5 +1,6 @@
 //! A whole cluster's bundle, of small programs and images that a mirror inside serves under upstream's names.
 
+use flate2::{Compression, write::GzEncoder};
 use kubexm_spec::{Digest, ExitCode};
 use serde_json::Value;
 
@@ -23,6 +24,9 @@ fn body(path: &str) -> Vec<u8> {
     }
 }
 
+/// What every verb of a lab is told.
+const SETUP: [&str; 6] = ["--zone", "zone.yaml", "--catalogue", "overlay.yaml", "--installer", "kubexm-install"];
+
 pub struct Lab {
     pub site: Site,
     server: Server,
@@ -32,13 +36,19 @@ pub struct Lab {
 impl Lab {
     /// Everything that the dry run names is made: programs pinned by an overlay, images pushed under upstream's tags.
     pub fn new() -> Self {
+        Self::of(SPEC, body)
+    }
+
+    /// The same of another cluster, and another server of its files.
+    fn of(spec: &str, body: fn(&str) -> Vec<u8>) -> Self {
         let (site, registry) = (Site::new(), Registry::start(Setup::default()));
-        let server = Server::start(|request| file(request, &body(&request.path)));
+        let server = Server::start(move |request| file(request, &body(&request.path)));
         let head = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: lab}\nspec:\n";
-        site.write("cluster.yaml", format!("{head}{SPEC}"));
+        site.write("cluster.yaml", format!("{head}{spec}"));
         let rule =
             |host: &str, to: &str| format!("- {{match: {host}, to: [\"{to}/{host}\"], plainHttp: true, only: true}}\n");
-        let files = ["dl.k8s.io", "github.com", "get.helm.sh"].map(|host| rule(host, server.address()));
+        let files =
+            ["dl.k8s.io", "github.com", "get.helm.sh", "download.docker.com"].map(|host| rule(host, server.address()));
         let images = ["registry.k8s.io", "ghcr.io"].map(|host| rule(host, &registry.address));
         site.write("zone.yaml", format!("name: lab\nrules:\n{}{}", files.concat(), images.concat()));
         let mut header = b"\x7fELF\x02\x01".to_vec();
@@ -68,7 +78,7 @@ impl Lab {
     }
 
     pub fn build(&self) -> Ended {
-        self.site.build(&["--zone", "zone.yaml", "--catalogue", "overlay.yaml", "--installer", "kubexm-install"])
+        self.site.build(&SETUP)
     }
 }
 
@@ -103,6 +113,34 @@ fn a_clusters_bundle_is_complete_by_its_own_catalogue_and_says_why_each_digest_i
     assert_eq!(std::fs::read(site.path("out.tar.zst")).unwrap(), first);
     let again: Vec<String> = lab.server.requests().split_off(asked).into_iter().map(|request| request.path).collect();
     assert!(again.iter().all(|path| path.contains("sha256")), "programs are fetched again: {again:?}");
+}
+
+/// Harbor's offline installer with one image, which is not one of Harbor's.
+fn harbor() -> Vec<u8> {
+    let tgz = |name: &str, content: &[u8]| {
+        let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, name, content).unwrap();
+        tar.into_inner().unwrap().finish().unwrap()
+    };
+    let images = tgz("manifest.json", br#"[{"RepoTags": ["other.test/team/app:v1"]}]"#);
+    tgz("harbor/harbor.v2.10.2.tar.gz", &images)
+}
+
+#[test]
+fn the_images_in_harbors_installer_are_held_against_the_catalogue_from_a_cold_cache_too() {
+    let served = |path: &str| if path.contains("harbor-offline") { harbor() } else { body(path) };
+    let lab = Lab::of(&format!("{SPEC}  registry: {{type: harbor}}\n"), served);
+    let lock = lab.site.run(&[&["lock", "-f", "cluster.yaml"], &SETUP[..]].concat()).must(ExitCode::Ok);
+    assert!(!lock.err.contains("other.test"), "a lock fetches no installer: {}", lock.err);
+    for cache in ["cold", "cold"] {
+        let built = lab.site.build(&[&SETUP[..], &["--locked", "--cache", cache]].concat()).must(ExitCode::Ok);
+        says(&built.err, &["binary/harbor", "in the installer only: other.test/team/app:v1", "goharbor/harbor-core"]);
+    }
+    let asked = lab.server.requests().into_iter().filter(|r| r.method == "GET" && r.path.contains("harbor-offline"));
+    assert_eq!(asked.count(), 1, "it is fetched once");
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn a_diff_tells_artifacts_bytes_and_what_a_delta_carries() {
     let text = site.run(&["diff", "old.json", "out.tar.zst"]).must(ExitCode::Ok).out;
     says(
         &text,
-        &["~ file/a.txt", "- file/big.bin", "+ file/new.bin", "~ lock.yaml", "1 artifacts added, 1 removed, 1 changed"],
+        &["~ file/a.txt", "- file/big.bin", "+ file/new.bin", "~ lock.yaml", "1 artifact added, 1 removed, 1 changed"],
     );
 }
 

@@ -25,7 +25,10 @@ fn sizes_are_asked_only_when_that_is_wanted_and_shared_layers_count_once() {
         wanted(&server.url("tool"), &noise(5, 12_345))
     ));
     let list = site.build(&["--zone", "zone.yaml", "--dry-run"]).must(ExitCode::Ok).out;
-    says(&list, &["linux/amd64: 1 artifacts", "linux/arm64: 1 artifacts", "every platform: 1", "in all: 3", "--sizes"]);
+    says(
+        &list,
+        &["linux/amd64: 1 artifact of", "linux/arm64: 1 artifact of", "every platform: 1", "in all: 3", "--sizes"],
+    );
     assert!(server.requests().is_empty());
 
     let document = site.build(&["--zone", "zone.yaml", "--dry-run", "--sizes", "--json"]).must(ExitCode::Ok).document();
@@ -60,4 +63,45 @@ fn a_lock_and_files_of_this_machine_give_sizes_without_asking() {
     let after = site.build(&["--dry-run", "--locked", "--json"]).must(ExitCode::Ok).document();
     assert_eq!(after["total"], json!({"artifacts": 2, "bytes": 12_353, "unknown": 0}));
     assert_eq!(server.requests().len(), asked);
+}
+
+#[test]
+fn what_a_cluster_rests_on_that_nobody_has_checked_is_told_before_anything_is_built() {
+    let site = Site::new();
+    let build = |version: &str, more: &[&str]| {
+        site.run(&[&["build", "--kubernetes", version, "--dry-run"], more].concat()).must(ExitCode::Ok)
+    };
+    let ended = build("v1.34.99", &[]);
+    says(
+        &ended.err,
+        &[
+            "warning: unverified: Kubernetes 1.34.99: the catalogue does not know this patch",
+            "warning: unverified: Kubernetes 1.34.99: no kubeadm of patches from 11 was asked",
+        ],
+    );
+    let document = build("v1.34.99", &["--json"]).document();
+    let kinds: Vec<&Value> = document["unverified"].as_array().unwrap().iter().map(|doubt| &doubt["kind"]).collect();
+    assert_eq!(kinds, ["unknown-patch", "constants"]);
+    assert_eq!(document["unverified"][1]["keys"][1], "image/coredns");
+    assert_eq!(build("v1.34.4", &["--json"]).document()["unverified"], json!([]));
+    let explained = |item: &str, more: &[&str]| {
+        site.run(&[&["explain", item, "--kubernetes", "v1.34.11"], more].concat()).must(ExitCode::Ok)
+    };
+    says(&explained("pause", &[]).out, &["doubt", "no kubeadm of patches from 11 was asked"]);
+    assert!(!explained("runc", &[]).out.contains("doubt"));
+    let document = explained("pause", &["--json"]).document();
+    assert_eq!(document["items"][0]["unverified"].as_array().unwrap().len(), 1, "{document}");
+}
+
+#[test]
+fn a_rule_of_a_zone_file_that_nothing_needs_is_told_and_those_of_a_builtin_zone_are_not() {
+    let site = Site::new();
+    let rules = "- {match: dl.k8s.io, to: [mirror.test]}\n- {match: ghrc.io, to: [mirror.test]}\n";
+    site.write("zone.yaml", format!("name: mine\nrules:\n{rules}"));
+    let warnings = |zone: &str| {
+        let args = ["build", "--kubernetes", "v1.34.4", "--dry-run", "--zone", zone, "--json"];
+        site.run(&args).must(ExitCode::Ok).document()["warnings"].clone()
+    };
+    assert_eq!(warnings("zone.yaml"), json!(["zone mine: nothing that is needed is asked by the rule for ghrc.io"]));
+    assert_eq!(warnings("cn"), json!([]));
 }

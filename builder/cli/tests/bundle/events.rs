@@ -11,7 +11,10 @@ fn a_dry_run_asks_nobody_writes_nothing_and_says_what_would_go_in() {
     let site = Site::new();
     let url = format!("http://{}/tool", nobody());
     site.extras(&format!("extraFiles:\n{}\n", wanted(&url, b"x")));
-    says(&site.build(&["--dry-run"]).must(ExitCode::Ok).out, &["file/tool", &url, "user", "1 artifacts"]);
+    says(
+        &site.build(&["--dry-run"]).must(ExitCode::Ok).out,
+        &["file/tool", &url, "user", "1 artifact of unknown size"],
+    );
     let document = site.build(&["--dry-run", "--json"]).must(ExitCode::Ok).document();
     assert_eq!(document["schema"], "kubexm.io/dry-run/v1");
     assert_eq!(document["items"][0]["sources"][0], Value::from(url));

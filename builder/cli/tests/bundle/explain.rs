@@ -2,7 +2,8 @@
 
 use kubexm_spec::ExitCode;
 
-use crate::site::{Site, says};
+use crate::server::{Server, file};
+use crate::site::{Site, says, wanted};
 
 const HEAD: &str = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: prod}\nspec:\n";
 
@@ -49,4 +50,42 @@ fn an_unknown_name_ends_with_the_nearest_ones() {
     let site = Site::new();
     let text = site.run(&["explain", "kubeadn", "--kubernetes", "v1.34.4"]).must(ExitCode::UnknownVersion).err;
     says(&text, &["nothing here is called \"kubeadn\"", "kubeadm"]);
+}
+
+#[test]
+fn another_tag_an_add_on_an_inner_image_and_a_tool_of_no_cluster_are_all_known() {
+    let site = Site::new();
+    site.write("cluster.yaml", format!("{HEAD}  kubernetes: {{version: v1.34.4}}\n  registry: {{type: harbor}}\n"));
+    let told = |item: &str| site.run(&["explain", item, "-f", "cluster.yaml"]).must(ExitCode::Ok).out;
+    let document =
+        |item: &str| site.run(&["explain", item, "-f", "cluster.yaml", "--json"]).must(ExitCode::Ok).document();
+    says(&told("pause:3.9"), &["pause:3.9 is not in; under that name there is", "image/pause 3.10.1"]);
+    assert_eq!(document("pause:3.9")["found"]["items"][0]["version"], "3.10.1");
+    says(&told("metrics-server"), &["is not in", "spec.addons: [{name: metrics-server, type: helm"]);
+    let core = "docker.io/goharbor/harbor-core:v2.10.2";
+    says(&told("harbor-core"), &[&format!("{core} is in, inside of"), "binary/harbor 2.10.2"]);
+    assert_eq!((&document(core)["answer"], &document(core)["in"]), (&"inside".into(), &true.into()));
+    says(&told("nerdctl"), &["nerdctl is not in: no cluster needs it", "spec.bundle.extraFiles: [{url: "]);
+    assert_eq!(document("nerdctl")["answer"], "never");
+    // An unknown tag's answer to a machine says that it is not in.
+    assert_eq!(
+        (&document("pause:3.9")["in"], &document("pause:3.9")["answer"]),
+        (&false.into(), &"other-version".into())
+    );
+}
+
+#[test]
+fn an_address_is_shown_without_what_may_be_a_key_in_it_and_locked_whole() {
+    let (site, body) = (Site::new(), b"a tool".to_vec());
+    let server = Server::start(move |request| file(request, &body));
+    site.extras(&format!("extraFiles:\n{}", wanted(&server.url("tool?raw=1"), b"a tool")));
+    for args in [&["explain", "tool"][..], &["explain", "tool", "--json"], &["build", "--dry-run"], &["zone", "check"]]
+    {
+        let ended = site.run(&[args, &["-f", "cluster.yaml"]].concat()).must(ExitCode::Ok);
+        assert!(!(ended.out.clone() + &ended.err).contains("raw=1"), "{args:?}: {}", ended.out);
+    }
+    let ended = site.run(&["lock", "-f", "cluster.yaml"]).must(ExitCode::Ok);
+    assert!(!(ended.out + &ended.err).contains("raw=1"));
+    says(&std::fs::read_to_string(site.path("cluster.lock.json")).unwrap(), &["tool?raw=1"]);
+    site.built(&["--locked"]);
 }

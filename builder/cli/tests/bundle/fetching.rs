@@ -35,7 +35,7 @@ fn files(count: u64, size: usize, how: How) -> (Site, Server, Vec<Vec<u8>>) {
 #[test]
 fn a_build_from_a_filled_cache_asks_nobody_offline_and_an_empty_one_names_all_that_lacks() {
     let (site, server, bodies) = files(3, 5000, How::Whole);
-    let refused = site.refused(ExitCode::OriginMissing, &["--offline"]);
+    let refused = site.refused(ExitCode::NotCached, &["--offline"]);
     let digests: Vec<String> = bodies.iter().map(|body| Digest::of(body).to_string()).collect();
     says(&refused, &["file-0", "file-1", "file-2", "not in the cache", "--offline"]);
     assert!(server.requests().is_empty());
@@ -45,7 +45,7 @@ fn a_build_from_a_filled_cache_asks_nobody_offline_and_an_empty_one_names_all_th
     assert_eq!(server.requests().len(), asked);
     std::fs::remove_file(site.path("out.tar.zst")).unwrap();
     std::fs::remove_file(site.path("kubexm/cache/blobs/sha256").join(Digest::of(&bodies[1]).hex())).unwrap();
-    let refused = site.refused(ExitCode::OriginMissing, &["--offline"]);
+    let refused = site.refused(ExitCode::NotCached, &["--offline"]);
     says(&refused, &["file-1", &digests[1]]);
     assert!(!refused.contains("file-0"), "{refused}");
 }
@@ -57,7 +57,7 @@ fn an_image_is_built_offline_from_what_its_tag_was_and_a_missing_layer_is_named(
     registry.push(maker.path(), "mirror/team/app", "v1");
     site.zone("registry.test", &format!("{}/mirror", registry.address));
     site.extras("platforms: [linux/amd64]\nzone: zone.yaml\nextraImages: [{name: \"registry.test/team/app:v1\"}]");
-    says(&site.refused(ExitCode::OriginMissing, &["--offline"]), &["registry.test/team/app", "not in the cache"]);
+    says(&site.refused(ExitCode::NotCached, &["--offline"]), &["registry.test/team/app", "not in the cache"]);
     let online = std::fs::read(site.built(&[])).unwrap();
     drop(registry);
     assert_eq!(std::fs::read(site.built(&["--offline"])).unwrap(), online);
@@ -66,7 +66,7 @@ fn an_image_is_built_offline_from_what_its_tag_was_and_a_missing_layer_is_named(
     let manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(manifest).unwrap()).unwrap();
     let layer = manifest["layers"][0]["digest"].as_str().unwrap().to_owned();
     std::fs::remove_file(site.path("kubexm/cache/blobs/sha256").join(layer.replace("sha256:", ""))).unwrap();
-    says(&site.refused(ExitCode::OriginMissing, &["--offline"]), &[&layer, "registry.test/team/app:v1"]);
+    says(&site.refused(ExitCode::NotCached, &["--offline"]), &[&layer, "registry.test/team/app:v1"]);
 }
 
 #[test]

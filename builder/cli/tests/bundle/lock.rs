@@ -7,7 +7,7 @@ use kubexm_spec::{ExitCode, Lock};
 
 use crate::images::Maker;
 use crate::registry::{Registry, Setup};
-use crate::server::{Server, file};
+use crate::server::{Server, file, nobody};
 use crate::site::{Site, noise, says, wanted};
 
 const TOOL: &str = "tools/tool.bin";
@@ -241,7 +241,7 @@ fn update_takes_in_what_came_and_leaves_out_what_went_and_says_what_still_differ
     };
     let part = run(&["other.bin"]);
     says(&part.out, &["+ file/other.bin"]);
-    says(&part.err, &["2 things still differ", "file/tool.bin: in the lock, and nothing needs it"]);
+    says(&part.err, &["2 things are still not as needed", "file/tool.bin: in the lock, and nothing needs it"]);
     let whole = run(&[]);
     says(&whole.out, &["- file/tool.bin", "- extra-image/registry.test/team/base:v1"]);
     assert!(!whole.err.contains("still differ"), "{}", whole.err);
@@ -341,4 +341,73 @@ fn a_lock_that_lost_a_line_of_an_image_is_refused_with_a_cold_cache_and_a_warm_o
     );
     stock.site.write("cluster.lock.json", &whole);
     stock.built(&stock.cold("warm", &["--offline"]));
+}
+
+#[test]
+fn a_trust_or_a_source_that_was_written_into_a_lock_by_hand_is_drift_and_named() {
+    let stock = Stock::new();
+    let whole = stock.lock();
+    let app = "extra-image/registry.test/team/app:v1";
+    let refused = |mend: &dyn Fn(&mut serde_json::Value), words: &[&str]| {
+        stock.site.write("cluster.lock.json", &whole);
+        merged(&stock, mend);
+        let before = stock.server.requests().len();
+        says(&stock.site.refused(ExitCode::LockDrift, &["--zone", "zone.yaml", "--locked"]), words);
+        says(&stock.site.build(&["--zone", "zone.yaml", "--locked", "--dry-run"]).must(ExitCode::LockDrift).err, words);
+        assert_eq!(stock.server.requests().len(), before);
+    };
+    refused(
+        &|lock| image(lock, app)["trust"] = "pinned".into(),
+        &["1 difference\n", app, "trust: the lock has pinned, cluster.yaml and catalogue give oci-digest"],
+    );
+    refused(
+        &|lock| image(lock, "file/tool.bin")["trust"] = "pinned".into(),
+        &["file/tool.bin", "trust: the lock has pinned", "give user"],
+    );
+    let url = stock.server.url(TOOL);
+    refused(
+        &|lock| image(lock, "file/tool.bin")["sources"] = serde_json::json!([url, "https://evil.test/tool.bin"]),
+        &["1 difference\n", "file/tool.bin: sources: the lock has https://evil.test/tool.bin, the zone gives", &url],
+    );
+    refused(&|lock| image(lock, app)["sources"] = serde_json::json!([]), &[app, "sources: the lock has none"]);
+}
+
+#[test]
+fn a_lock_of_a_zone_that_is_not_here_is_built_with_a_note_that_its_sources_are_believed() {
+    let stock = Stock::new();
+    stock.lock();
+    let zone = std::fs::read_to_string(stock.site.path("zone.yaml")).unwrap();
+    stock.site.write("zone.yaml", zone.replace("name: lab", "name: office"));
+    let ended = stock.site.build(&["--zone", "zone.yaml", "--locked"]).must(ExitCode::Ok);
+    says(&ended.err, &["locked in zone lab; fetched in zone office, by the same digests; zone lab is not here"]);
+    // One more mirror in the zone of the lock changes no lock.
+    stock.site.write("zone.yaml", zone.replace("to: [", &format!("to: [\"{}/gone\", ", nobody())));
+    stock.site.build(&["--zone", "zone.yaml", "--locked"]).must(ExitCode::Ok);
+}
+
+#[test]
+fn a_lock_or_a_cluster_yaml_behind_a_link_is_written_there_and_the_link_stays() {
+    let site = Site::new();
+    site.write("notes.txt", "read me\n");
+    site.extras("extraFiles: [{path: notes.txt}]");
+    site.write("elsewhere/real.json", "");
+    std::os::unix::fs::symlink("elsewhere/real.json", site.path("cluster.lock.json")).unwrap();
+    let stays = |name: &str| std::fs::symlink_metadata(site.path(name)).unwrap().is_symlink();
+    site.run(&["lock", "-f", "cluster.yaml"]).must(ExitCode::Ok);
+    assert!(stays("cluster.lock.json"));
+    Lock::parse(&std::fs::read(site.path("elsewhere/real.json")).unwrap()).unwrap();
+    site.write("notes.txt", "read me again\n");
+    site.run(&["update", "-f", "cluster.yaml"]).must(ExitCode::Ok);
+    assert!(stays("cluster.lock.json"));
+    site.built(&["--locked"]);
+    site.write("elsewhere/own.yaml", "mine");
+    std::os::unix::fs::symlink("elsewhere/own.yaml", site.path("new.yaml")).unwrap();
+    site.run(&["init", "-o", "new.yaml"]).must(ExitCode::Usage);
+    site.run(&["init", "-o", "new.yaml", "--force"]).must(ExitCode::Ok);
+    assert!(stays("new.yaml"));
+    assert_ne!(std::fs::read_to_string(site.path("elsewhere/own.yaml")).unwrap(), "mine");
+    // What leads nowhere is not written through.
+    std::os::unix::fs::symlink("nowhere/at-all.json", site.path("dangling.json")).unwrap();
+    let text = site.run(&["lock", "-f", "cluster.yaml", "-o", "dangling.json"]).must(ExitCode::Usage).err;
+    says(&text, &["dangling.json", "is a link to what cannot be had"]);
 }

@@ -29,7 +29,7 @@ fn a_hole_that_another_place_fills_is_told_and_is_no_failure() {
     let (empty, origin) = (Server::files(vec![]), Server::files(vec![("tool", noise(5, 5_000))]));
     let site = mirrored(&origin, &[empty.url("store"), format!("http://{}", nobody())], false);
     let ended = check(&site, &[]).must(ExitCode::Ok);
-    says(&ended.out, &["ok   file/tool", &empty.url("store/tool"), "404", "1 artifacts, 2 holes, 0 that"]);
+    says(&ended.out, &["ok   file/tool", &empty.url("store/tool"), "404", "1 artifact, 2 holes, 0 that"]);
     assert!(origin.requests().iter().all(|request| request.method == "HEAD"), "{:?}", origin.requests());
     let document = check(&site, &["--json"]).must(ExitCode::Ok).document();
     assert_eq!(document["schema"], "kubexm.io/zone-check/v1");
@@ -108,6 +108,16 @@ fn the_zone_that_holds_is_shown_with_who_named_it_and_whom_it_overrules() {
         "name: mine\nrules:\n- {match: quay.io, to: [inside.test/quay], only: true, caFile: ca.pem}\n",
     );
     site.extras("zone: mine.yaml");
+    // Whose authority is not there is told when the zone is read, whoever reads it.
+    for verb in [&["zone", "show", "-f", "cluster.yaml"][..], &["build", "-f", "cluster.yaml", "--dry-run"]] {
+        says(
+            &site.run(verb).must(ExitCode::Config).err,
+            &["mine.yaml", "ca.pem", "the rule for quay.io", "No such file"],
+        );
+    }
+    site.write("ca.pem", "no certificate");
+    says(&site.run(&["zone", "show", "-f", "cluster.yaml"]).must(ExitCode::Config).err, &["holds no certificate"]);
+    site.write("ca.pem", "-----BEGIN CERTIFICATE-----\n");
     let shown = site.run(&["zone", "show", "-f", "cluster.yaml"]).must(ExitCode::Ok).out;
     says(&shown, &["zone mine, named by spec.bundle.zone", "quay.io", "inside.test/quay, and nobody else", "ca.pem"]);
     let mut program = site.program();
