@@ -10,6 +10,7 @@ mod depth;
 mod explain;
 mod forced;
 mod formula;
+mod node_plan;
 mod pool;
 mod reasons;
 mod sat;
@@ -18,14 +19,17 @@ mod selection;
 mod universe;
 mod unsolvable;
 mod verify;
+mod why;
 mod words;
 
 use std::fmt;
 
 pub use baseline::Baseline;
 pub use closure::solve;
+pub use node_plan::{NodePlan, Standing, node_plan};
 pub use pool::{PackageId, Pool, Repo};
 pub use unsolvable::{Reason, Unsolvable};
+pub use why::{Why, why};
 
 use crate::model::Comparison;
 

@@ -284,16 +284,18 @@ impl<'u> Model<'u> {
     }
 
     fn clause(&self, owner: PackageId, clause: &Clause, text: &Text, known: &mut KnownDependencies) {
-        match (clause.when.as_slice(), clause.then.is_empty()) {
+        // A condition that the owner brings about itself is no condition.
+        let when: Vec<&[PackageId]> =
+            clause.when.iter().map(Vec::as_slice).filter(|set| !set.contains(&owner)).collect();
+        match (when.as_slice(), clause.then.is_empty()) {
             ([], _) => known.requirements.push(self.one_of(&clause.then, text).into()),
             ([one], true) => known.constrains.extend(self.none_of(owner, one, text)),
-            // The owner itself is there; under that condition there are only the other ways.
             (all, no_then) => {
-                let mut ways = Vec::new();
-                for set in all.iter().filter(|set| !set.contains(&owner)) {
-                    let constrains = self.none_of(owner, set, text);
-                    ways.push(KnownDependencies { requirements: Vec::new(), constrains });
-                }
+                let absent = all.iter().map(|set| KnownDependencies {
+                    requirements: Vec::new(),
+                    constrains: self.none_of(owner, set, text),
+                });
+                let mut ways: Vec<KnownDependencies> = absent.collect();
                 if !no_then {
                     let requirements = vec![self.one_of(&clause.then, text).into()];
                     ways.push(KnownDependencies { requirements, constrains: Vec::new() });

@@ -3,5 +3,6 @@
 mod common;
 mod deb;
 mod installed;
+mod node_plan;
 mod property;
 mod rpm;

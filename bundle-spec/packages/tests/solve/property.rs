@@ -189,7 +189,7 @@ fn agrees(family: Family, packages: &[Package], roots: &[usize], shuffled: &[Pac
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(1500), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn deb_finds_an_answer_where_there_is_one_and_a_right_one(

@@ -125,3 +125,10 @@ fn foreign_twins_are_not_there() {
     let pool = pool(Rpm, "a 1; R: lib\n lib 2; Arch: i686\n lib 1; Arch: x86_64");
     assert_eq!(answer(&pool, "a", &Baseline::empty()), "a 1, lib 1");
 }
+
+#[test]
+fn a_condition_that_a_package_brings_about_itself_holds() {
+    // Found by the property test.
+    let pool = pool(Rpm, "e 1; P: v\n f 2; P: v; R: (c if v else f); O: e");
+    assert_eq!(answer(&pool, "e", &Baseline::empty()), "e 1");
+}

@@ -1,0 +1,99 @@
+//! What a node would have to do for some roots, before anything of it changes.
+
+use std::collections::BTreeMap;
+
+use super::selection::Selection;
+use super::universe::Universe;
+use super::{Baseline, Chosen, Pool, Root, Unsolvable, solve};
+use crate::model::Requirement;
+
+/// What a node would have to do. Nothing is ever removed or made older.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodePlan {
+    /// How each root stands, in the order in which they were given.
+    pub roots: Vec<(Root, Standing)>,
+    /// Packages that come, by name.
+    pub install: Vec<Chosen>,
+    /// Packages that take the place of an older version, by name. There is no way back from an upgrade: the old package is not at
+    /// hand.
+    pub upgrade: Vec<Chosen>,
+    /// Paths that something needs and no package is known to have.
+    pub needs_files: Vec<Box<str>>,
+}
+
+/// How a root stands on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is there.
+    Satisfied {
+        /// `socat 1.7.4.4-2`, or the program that does it: `/usr/sbin/conntrack`.
+        by: Box<str>,
+    },
+    /// Packages come; nothing that is there changes.
+    Install,
+    /// Something that is there is upgraded for it.
+    Upgrade,
+    /// It cannot be had beside what is there, or beside the roots before it.
+    Conflict(Unsolvable),
+}
+
+impl NodePlan {
+    /// Whether every root is there or can come.
+    pub fn is_possible(&self) -> bool {
+        !self.roots.iter().any(|(_, standing)| matches!(standing, Standing::Conflict(_)))
+    }
+}
+
+/// How the roots stand on a node, and what would have to be done for them. `present` says of roots by name that what they are
+/// wanted for is done by a program that is there already.
+pub fn node_plan(pool: &Pool, roots: &[Root], baseline: &Baseline, present: &BTreeMap<Box<str>, Box<str>>) -> NodePlan {
+    let mut standings: Vec<Option<Standing>> =
+        roots.iter().map(|root| satisfied(pool, baseline, root, present)).collect();
+    let open: Vec<usize> = (0..roots.len()).filter(|at| standings[*at].is_none()).collect();
+    let together = |places: &[usize]| {
+        let wanted: Vec<Root> = places.iter().map(|at| roots[*at].clone()).collect();
+        solve(pool, &wanted, baseline)
+    };
+    let mut possible = open.clone();
+    let mut closure = together(&open);
+    if closure.is_err() {
+        // Which of them it is: each one beside those before it that can come.
+        possible.clear();
+        for at in open {
+            possible.push(at);
+            if let Err(unsolvable) = together(&possible) {
+                possible.pop();
+                standings[at] = Some(Standing::Conflict(unsolvable));
+            }
+        }
+        closure = together(&possible);
+    }
+    for at in possible {
+        let alone = together(&[at]);
+        let upgrades = alone.is_ok_and(|alone| alone.packages.iter().any(|one| one.replaces.is_some()));
+        standings[at] = Some(if upgrades { Standing::Upgrade } else { Standing::Install });
+    }
+    let (packages, needs_files) = closure.map_or_else(
+        |unsolvable| (Vec::new(), unsolvable.needs_files),
+        |closure| (closure.packages, closure.needs_files),
+    );
+    let (upgrade, install) = packages.into_iter().partition(|one| one.replaces.is_some());
+    let standings = standings.into_iter().map(|standing| standing.unwrap_or(Standing::Install));
+    NodePlan { roots: roots.iter().cloned().zip(standings).collect(), install, upgrade, needs_files }
+}
+
+fn satisfied(
+    pool: &Pool,
+    baseline: &Baseline,
+    root: &Root,
+    present: &BTreeMap<Box<str>, Box<str>>,
+) -> Option<Standing> {
+    if let Some(by) = present.get(&root.name) {
+        return Some(Standing::Satisfied { by: by.clone() });
+    }
+    let universe = Universe::new(pool, baseline);
+    let Requirement::One(wanted) = Universe::wanted_by(root) else { return None };
+    let there = Selection::new(&universe);
+    let by = universe.satisfying(&wanted).into_iter().find(|id| there.contains(*id))?;
+    Some(Standing::Satisfied { by: universe.shown(by) })
+}
