@@ -26,6 +26,9 @@ use self::yaml::Origin;
 /// The `apiVersion` of the files that are read.
 pub const KUBEKEY: &str = "kubekey.kubesphere.io/v1alpha2";
 
+/// The most values of a document: twice those of a file for a thousand hosts.
+const MOST: usize = 20_000;
+
 /// What a file became.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
@@ -75,6 +78,9 @@ pub enum ImportError {
     /// It is no JSON of pods.
     #[error("it is no list of pods, as `kubectl get pods -A -o json` prints it: {0}")]
     Pods(String),
+    /// No file of KubeKey's has so much in it.
+    #[error("it has more than {MOST} values, aliases counted as what they stand for")]
+    Large,
     /// Another version.
     #[error("it is of {found}, and {KUBEKEY} is read: write it anew with the kk of that version")]
     Version {
@@ -103,7 +109,9 @@ pub fn kubekey(text: &str) -> Result<Imported, ImportError> {
             problems.iter_mut().for_each(|problem| problem.line += before);
             ImportError::Yaml(Problems(problems))
         })?;
-        move_down(&mut tree, before);
+        if move_down(&mut tree, before) > MOST {
+            return Err(ImportError::Large);
+        }
         let source = Source::new(&tree);
         let root = source.root();
         let text = |name: &str| root.get(name).and_then(|at| at.text()).unwrap_or_default().to_owned();
@@ -172,17 +180,18 @@ fn documents(text: &str) -> Vec<(usize, String)> {
     all
 }
 
-/// Lines of a document as lines of the file.
-fn move_down(node: &mut Node, lines: usize) {
+/// Lines of a document as lines of the file; how many values it has.
+fn move_down(node: &mut Node, lines: usize) -> usize {
     node.line += lines;
-    match &mut node.data {
-        Data::Scalar { .. } => {}
-        Data::Sequence(items) => items.iter_mut().for_each(|item| move_down(item, lines)),
-        Data::Mapping(entries) => {
-            for (key, node) in entries {
+    1 + match &mut node.data {
+        Data::Scalar { .. } => 0,
+        Data::Sequence(items) => items.iter_mut().map(|item| move_down(item, lines)).sum::<usize>(),
+        Data::Mapping(entries) => entries
+            .iter_mut()
+            .map(|(key, node)| {
                 key.line += lines;
-                move_down(node, lines);
-            }
-        }
+                move_down(node, lines)
+            })
+            .sum(),
     }
 }

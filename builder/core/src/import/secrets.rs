@@ -59,7 +59,10 @@ fn in_map(map: &mut Map, path: &str, left: &mut Vec<Left>) {
     map.fields.retain_mut(|Field { name, value, origin, .. }| {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         let before = left.len();
-        let keep = in_value(value, &path, left);
+        let keep = match holds_password(name) {
+            true => in_value(&mut Yaml::Text(name.clone()), &path, left),
+            false => in_value(value, &path, left),
+        };
         if let Some(origin) = origin.as_ref().or(block.as_ref()) {
             left[before..].iter_mut().filter(|left| left.line == 0).for_each(|left| *left = left_of(left, origin));
         }

@@ -11,6 +11,7 @@ mod support;
 
 mod bundles;
 mod documents;
+mod imports;
 mod keys;
 mod memory;
 
@@ -51,6 +52,10 @@ pub const TARGETS: &[Target] = &[
     target("chart", documents::chart),
     target("chart_index", documents::chart_index),
     target("rendering", documents::rendering),
+    target("lock", documents::lock),
+    target("import_cluster", imports::cluster),
+    target("import_manifest", imports::manifest),
+    target("import_pods", imports::pods),
 ];
 
 /// Feeds the target of that name.
@@ -60,5 +65,10 @@ pub fn run(name: &str, bytes: &[u8]) {
 
 /// Honest inputs for the targets whose inputs are whole files; the others begin with what is in `corpus/`.
 pub fn seeds(name: &str) -> Vec<Vec<u8>> {
-    bundles::seeds(name)
+    let samples: &[&str] = match name {
+        "import_cluster" => imports::CLUSTERS,
+        "import_manifest" => imports::MANIFESTS,
+        _ => return bundles::seeds(name),
+    };
+    samples.iter().map(|text| text.as_bytes().to_vec()).collect()
 }

@@ -78,6 +78,22 @@ fn a_name_that_is_no_label_becomes_one_and_is_told() {
 }
 
 #[test]
+fn aliases_that_stand_for_too_much_are_refused() {
+    let list = |name: &str, of: &str| format!("&{name} [{}]", vec![of; 20].join(", "));
+    let text = format!(
+        "  a: {}\n  b: {}\n  c: {}\n  d: {}\n",
+        list("a", "x"),
+        list("b", "*a"),
+        list("c", "*b"),
+        list("d", "*c")
+    );
+    assert!(matches!(kubekey(&file(&text)), Err(ImportError::Yaml(_) | ImportError::Large)));
+    let text =
+        format!("  a: {}\n  b: {}\n  c: {}\n  d: [*c, *c, *c]\n", list("a", "x"), list("b", "*a"), list("c", "*b"));
+    assert!(matches!(kubekey(&file(&text)), Err(ImportError::Large)));
+}
+
+#[test]
 fn many_documents_and_many_wrong_values_take_no_time() {
     let start = std::time::Instant::now();
     let labels: String = (0..3000).map(|n| format!("\"bad {n}\": x, ")).collect();

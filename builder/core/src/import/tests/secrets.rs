@@ -18,6 +18,7 @@ const SPEC: &str = r#"  system:
       staticPodURLHeader: {Authorization: [hunter2]}
       staticPodURL: https://me:hunter2@example.com/pods
       registry: {password: hunter2, name: fine}
+      mirrors: {"https://me:hunter2@example.com": 1}
   registry:
     privateRegistry: r.example.com
     auths:
