@@ -31,7 +31,8 @@ pub struct Package {
     pub arch: Box<str>,
     /// Where it is from.
     pub repo: RepoId,
-    /// Below the repository's base address: `pool/main/c/conntrack-tools/conntrack_1.4.7-1+b2_amd64.deb`.
+    /// Below the repository's base address: `pool/main/c/conntrack-tools/conntrack_1.4.7-1+b2_amd64.deb`. A whole address where an index
+    /// of rpm's family names another base.
     pub location: Box<str>,
     /// Of the file, in bytes.
     pub size: u64,

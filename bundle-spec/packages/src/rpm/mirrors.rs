@@ -72,7 +72,7 @@ pub fn metalink(reader: impl BufRead) -> Result<Metalink, DocumentError> {
         }
     }
     // Stable: mirrors of the same preference stay in the order of the list.
-    urls.sort_by(|one, other| other.0.cmp(&one.0));
+    urls.sort_by_key(|(preference, _)| std::cmp::Reverse(*preference));
     metalink.mirrors = urls.into_iter().map(|(_, url)| url).collect();
     if metalink.repomd.is_empty() {
         return Err(document.wrong("it has no sha256 of repomd.xml"));

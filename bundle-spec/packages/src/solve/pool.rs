@@ -113,8 +113,12 @@ impl Pool {
         self.repos.get(usize::from(package.repo.0))
     }
 
-    /// Where the file of a package is: address of the repository and location below it.
+    /// Where the file of a package is: address of the repository and location below it. An index of rpm's family may name a whole
+    /// address (`xml:base`).
     pub fn url(&self, package: &Package) -> String {
+        if package.location.contains("://") {
+            return package.location.to_string();
+        }
         let base = self.repo(package).map_or("", |repo| repo.base.trim_end_matches('/'));
         format!("{base}/{}", package.location.trim_start_matches('/'))
     }

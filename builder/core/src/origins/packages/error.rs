@@ -2,6 +2,8 @@
 
 use kubexm_packages::deb::control::ControlError;
 use kubexm_packages::deb::release::{ReleaseError, format_date};
+use kubexm_packages::rpm::DocumentError;
+use kubexm_packages::rpm::streams::ModuleError;
 use kubexm_packages::trust::TrustError;
 use kubexm_spec::ExitCode;
 use kubexm_transport::TransportError;
@@ -121,6 +123,27 @@ pub enum PackagesError {
         /// What is wrong.
         reason: String,
     },
+    /// A document of rpm's family has the right digest and cannot be read.
+    #[error("repository {repository}: {url}: {source}; use another mirror")]
+    Document {
+        /// Which.
+        repository: String,
+        /// Of the document.
+        url: String,
+        /// Why.
+        source: DocumentError,
+    },
+    /// A module stream that was asked for cannot be had.
+    #[error("{0}; name another stream, or leave it out")]
+    Modules(ModuleError),
+    /// A package is not what the index says of it.
+    #[error("package {package}: {reason}; use another mirror")]
+    Package {
+        /// Which, as the index calls it.
+        package: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// More repositories than a pool can tell apart.
     #[error("more than {0} repositories; name fewer")]
     TooMany(usize),
@@ -144,10 +167,12 @@ impl PackagesError {
             | Self::Replayed { .. }
             | Self::OtherSuite { .. }
             | Self::Index { .. }
-            | Self::Unpack { .. } => ExitCode::OriginMismatch,
+            | Self::Unpack { .. }
+            | Self::Document { .. }
+            | Self::Package { .. } => ExitCode::OriginMismatch,
             Self::Release { source: ReleaseError::Control(_) | ReleaseError::NoSha256, .. } => ExitCode::OriginMismatch,
             Self::Release { .. } => ExitCode::OriginMissing,
-            Self::TooMany(_) => ExitCode::Config,
+            Self::TooMany(_) | Self::Modules(_) => ExitCode::Config,
             Self::Several(errors) => errors.iter().map(Self::exit_code).fold(ExitCode::Ok, ExitCode::worst),
             Self::Worker(_) => ExitCode::Internal,
         }

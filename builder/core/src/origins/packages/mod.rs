@@ -3,6 +3,7 @@
 pub mod deb;
 mod error;
 mod fetch;
+pub mod rpm;
 
 pub use error::PackagesError;
 pub use fetch::{File, fetch};

@@ -1,0 +1,451 @@
+//! Repositories of Red Hat's family: repomd.xml (and its signature where the vendor makes one) → indexes by their sha256 →
+//! packages, each of which carries a signature of its own.
+
+use std::collections::BTreeSet;
+use std::io::{BufReader, Read};
+
+use futures::future::join_all;
+use kubexm_manifests::os::{self, MirrorList, Profile};
+use kubexm_packages::compression;
+use kubexm_packages::model::{Package, RepoId};
+use kubexm_packages::rpm::file::Rpm;
+use kubexm_packages::rpm::modules::Modules;
+use kubexm_packages::rpm::repomd::{self, Data, Repomd};
+use kubexm_packages::rpm::streams::Choice;
+use kubexm_packages::rpm::{DocumentError, filelists, fits, mirrors, modules, primary};
+use kubexm_packages::solve::{Pool, Repo};
+use kubexm_packages::trust::{self, Keyring, Policy, Signer};
+use kubexm_spec::{Arch, Digest, Family};
+use kubexm_transport::{Answer, FileCandidate, HttpClient, Store, TransportError, Validators, Want};
+use serde::{Deserialize, Serialize};
+
+use super::{Loaded, Options, PackagesError, Snapshot};
+
+const REPOMD: &str = "repodata/repomd.xml";
+/// Of a detached signature, in bytes.
+const SIGNATURE_LIMIT: u64 = 64 << 10;
+/// The most bytes of an index unpacked; filelists of EL's AppStream have some 300 MB.
+const PLAIN_LIMIT: u64 = 2 << 30;
+/// Mirrors of a list that are tried.
+const MIRRORS: usize = 5;
+/// How far another clock may be ahead of ours, in seconds.
+const SKEW: i64 = 600;
+
+/// A repository.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    /// What people call it: `baseos`.
+    pub name: String,
+    /// Addresses without a slash at the end, the best first: `https://dl.rockylinux.org/pub/rocky/9/BaseOS/x86_64/os`.
+    pub bases: Vec<String>,
+    /// Where more addresses are listed.
+    pub mirrors: Option<(MirrorList, String)>,
+    /// Whose signature its metadata must carry (repomd.xml.asc); none where the vendor makes none.
+    pub metadata: Option<Keyring>,
+    /// Its packages are seen whatever modules say (`module_hotfixes`).
+    pub hotfixes: bool,
+    /// See [`Repo::priority`].
+    pub priority: i32,
+}
+
+/// What is chosen of modules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Streams {
+    /// `el8`; any when none.
+    pub platform: Option<String>,
+    /// Modules and streams beyond the defaults: `("container-tools", "rhel8")`.
+    pub enabled: Vec<(String, String)>,
+}
+
+impl Streams {
+    /// The defaults of a profile's release.
+    pub fn of(profile: &Profile) -> Self {
+        let major = profile.version_id.split('.').next().unwrap_or_default();
+        Self { platform: profile.quirks.modules.then(|| format!("el{major}")), enabled: Vec::new() }
+    }
+}
+
+/// The repositories of a profile for an architecture. `mirrors` are addresses by the name of a profile's repository, to be asked
+/// instead of its own; the keys stay the profile's.
+///
+/// # Errors
+/// A key of the profile that cannot be read.
+pub fn repositories(
+    profile: &Profile,
+    profiles: &os::Profiles,
+    arch: Arch,
+    mirrors: &dyn Fn(&str) -> Vec<String>,
+) -> Result<Vec<Repository>, trust::TrustError> {
+    let mut repositories = Vec::new();
+    for repository in &profile.repositories {
+        let own = repository.base(Family::Rpm, arch);
+        let (bases, list) = match (mirrors(&repository.name), repository.mirrors) {
+            (none, Some(kind)) if none.is_empty() => (Vec::new(), Some((kind, own))),
+            (none, None) if none.is_empty() => (vec![own], None),
+            (some, _) => (some.into_iter().map(|url| url.trim_end_matches('/').to_owned()).collect(), None),
+        };
+        repositories.push(Repository {
+            name: repository.name.clone(),
+            bases,
+            mirrors: list,
+            metadata: keyring(profiles, &repository.trust.metadata)?,
+            hotfixes: false,
+            priority: 0,
+        });
+    }
+    Ok(repositories)
+}
+
+/// The keys with these fingerprints, which a profile names; none where it names none.
+///
+/// # Errors
+/// A key that cannot be read, or is not there.
+pub fn keyring(profiles: &os::Profiles, fingerprints: &[String]) -> Result<Option<Keyring>, trust::TrustError> {
+    if fingerprints.is_empty() {
+        return Ok(None);
+    }
+    let armored: Vec<&str> = profiles.certificates(fingerprints).iter().map(|key| key.armored.trim()).collect();
+    Keyring::read(armored.join("\n").as_bytes())?.pinned(fingerprints).map(Some)
+}
+
+/// Reads the repositories and makes one pool of them. All that fails is told, not only the first.
+///
+/// `paths` are those that a solve wanted and found in no package ([`kubexm_packages::solve::Closure::needs_files`]): lists of files are
+/// read for them only. None are at first.
+pub async fn load(
+    repositories: &[Repository],
+    arch: Arch,
+    streams: &Streams,
+    paths: &BTreeSet<Box<str>>,
+    http: &HttpClient,
+    store: &Store,
+    options: &Options,
+) -> Result<Loaded, PackagesError> {
+    let arch = Family::Rpm.arch(arch);
+    let loading =
+        repositories.iter().map(|repository| Loading { repository, arch, paths, http, store, options }.load());
+    let (mut repos, mut packages, mut snapshots, mut failed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut modules, mut hotfixes) = (Modules::default(), Vec::new());
+    for (result, repository) in join_all(loading).await.into_iter().zip(repositories) {
+        match result {
+            Err(error) => failed.push(error),
+            Ok(mut index) => {
+                let Ok(id) = u16::try_from(repos.len()) else { return Err(PackagesError::TooMany(repos.len())) };
+                index.packages.iter_mut().for_each(|package| package.repo = RepoId(id));
+                packages.append(&mut index.packages);
+                modules.merge(index.modules);
+                repos.push(Repo { id: repository.name.clone(), base: index.base, priority: repository.priority });
+                snapshots.push(index.snapshot);
+                if repository.hotfixes {
+                    hotfixes.push(RepoId(id));
+                }
+            }
+        }
+    }
+    if !failed.is_empty() {
+        return Err(PackagesError::from_many(failed));
+    }
+    let enabled: Vec<_> = streams.enabled.iter().map(|(module, stream)| (module.as_str(), stream.as_str())).collect();
+    let choice = Choice { arch, platform: streams.platform.as_deref(), enabled: &enabled, hotfixes: &hotfixes };
+    let packages = modules.visible(packages, &choice).map_err(PackagesError::Modules)?;
+    Ok(Loaded { pool: Pool::new(Family::Rpm, arch, repos, packages), snapshots })
+}
+
+/// Holds a package in the store against its own signature and against what the index calls it: an index that nobody signs could
+/// give one signed package out as another.
+pub async fn check(
+    package: &Package,
+    keyring: &Keyring,
+    policy: &Policy,
+    store: &Store,
+) -> Result<Signer, PackagesError> {
+    let (package, keyring, policy, store) = (package.clone(), keyring.clone(), *policy, store.clone());
+    let work = move || {
+        let named = || package.to_string();
+        let blob = store.open_blob(&package.digest);
+        let mut file = BufReader::with_capacity(
+            1 << 18,
+            blob.map_err(|source| PackagesError::Fetch { repository: named(), source: Box::new(source) })?,
+        );
+        let damaged = |reason: String| PackagesError::Package { package: named(), reason };
+        let rpm = Rpm::read(&mut file).map_err(|error| damaged(error.to_string()))?;
+        let told = rpm.package(package.repo, &package.location, package.size, package.digest);
+        let told = told.map_err(|error| damaged(error.to_string()))?;
+        if told.to_string() != named() {
+            return Err(damaged(format!("it is {told}, which the index gives out as another")));
+        }
+        let location = package.location.to_string();
+        trust::signed_rpm(&rpm, file, &keyring, &policy).map_err(|source| PackagesError::Untrusted {
+            repository: named(),
+            url: location,
+            source,
+        })
+    };
+    tokio::task::spawn_blocking(work).await.map_err(|error| PackagesError::Worker(error.to_string()))?
+}
+
+/// What a repository has.
+struct Index {
+    base: String,
+    packages: Vec<Package>,
+    modules: Modules,
+    snapshot: Snapshot,
+}
+
+/// One repository on its way.
+#[derive(Clone, Copy)]
+struct Loading<'a> {
+    repository: &'a Repository,
+    arch: &'a str,
+    paths: &'a BTreeSet<Box<str>>,
+    http: &'a HttpClient,
+    store: &'a Store,
+    options: &'a Options,
+}
+
+/// What the cache remembers of a repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Remembered {
+    /// The address that had it.
+    base: String,
+    repomd: Option<Digest>,
+    /// repomd.xml.asc.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signature: Option<Digest>,
+    #[serde(default)]
+    validators: Validators,
+    /// The newest date that was seen, in seconds of Unix time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    newest: Option<i64>,
+}
+
+impl Loading<'_> {
+    /// From the first address whose metadata is good.
+    async fn load(self) -> Result<Index, PackagesError> {
+        let key = self.key();
+        let noted = self.store.noted(&key).map_err(|e| self.failed(e))?;
+        let remembered: Remembered = noted.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        if self.http.is_offline() {
+            let what = format!("the metadata of {}", self.repository.name);
+            let kept = self.kept(&remembered).ok_or_else(|| self.failed(TransportError::NotCached { what }))?;
+            return self.index(&remembered.base, kept.0, kept.1, &remembered, None).await;
+        }
+        let (mut bases, mut digests) = (self.repository.bases.clone(), None);
+        if let Some((kind, url)) = &self.repository.mirrors {
+            let listed = self.listed(*kind, url).await?;
+            bases.extend(listed.mirrors.into_iter().take(MIRRORS));
+            digests = (!listed.repomd.is_empty()).then_some(listed.repomd);
+            if bases.is_empty() {
+                return Err(self.unreadable(url, "the list of mirrors has no address with http or https".to_owned()));
+            }
+        }
+        let mut failed = Vec::new();
+        for base in &bases {
+            match self.load_from(base, &remembered, digests.as_deref()).await {
+                Ok(index) => return Ok(index),
+                Err(error) => failed.push(error),
+            }
+        }
+        Err(PackagesError::from_many(failed))
+    }
+
+    async fn listed(self, kind: MirrorList, url: &str) -> Result<mirrors::Metalink, PackagesError> {
+        let body =
+            self.http.get_small(&self.candidate(url.to_owned()), mirrors::LIMIT).await.map_err(|e| self.failed(e))?;
+        match kind {
+            MirrorList::List => Ok(mirrors::Metalink {
+                repomd: Vec::new(),
+                mirrors: mirrors::mirrorlist(&String::from_utf8_lossy(&body)),
+            }),
+            MirrorList::Metalink => mirrors::metalink(body.as_slice()).map_err(|e| self.unreadable(url, e.to_string())),
+        }
+    }
+
+    async fn load_from(
+        self,
+        base: &str,
+        remembered: &Remembered,
+        digests: Option<&[Digest]>,
+    ) -> Result<Index, PackagesError> {
+        let url = format!("{base}/{REPOMD}");
+        let kept = if remembered.base == base { self.kept(remembered) } else { None };
+        let known = if kept.is_some() { remembered.validators.clone() } else { Validators::default() };
+        let answer = self.http.get_if_changed(&self.candidate(url.clone()), repomd::LIMIT, &known).await;
+        match (answer.map_err(|e| self.failed(e))?, kept) {
+            (Answer::Same, Some((text, signature))) => self.index(base, text, signature, remembered, digests).await,
+            // Nothing was shown that it could be the same as.
+            (Answer::Same, None) => {
+                let reason = "304 without a condition".to_owned();
+                Err(self.failed(TransportError::Down { origin: url, reason }))
+            }
+            (Answer::Fresh { body, validators }, _) => {
+                let signature = match &self.repository.metadata {
+                    Some(_) => Some(self.signature(&url).await?),
+                    None => None,
+                };
+                let next = Remembered { validators, ..remembered.clone() };
+                self.index(base, body, signature, &next, digests).await
+            }
+        }
+    }
+
+    async fn signature(self, url: &str) -> Result<Vec<u8>, PackagesError> {
+        let asked = self.http.get_small(&self.candidate(format!("{url}.asc")), SIGNATURE_LIMIT).await;
+        asked.map_err(|error| match error {
+            TransportError::Missing { .. } => {
+                PackagesError::Unsigned { repository: self.repository.name.clone(), url: url.to_owned() }
+            }
+            error => self.failed(error),
+        })
+    }
+
+    /// Believes the metadata or not, reads what it lists, and remembers it.
+    async fn index(
+        self,
+        base: &str,
+        text: Vec<u8>,
+        signature: Option<Vec<u8>>,
+        remembered: &Remembered,
+        digests: Option<&[Digest]>,
+    ) -> Result<Index, PackagesError> {
+        let url = format!("{base}/{REPOMD}");
+        let repository = || self.repository.name.clone();
+        if let Some(keyring) = &self.repository.metadata {
+            let policy = Policy::at(self.options.now);
+            trust::detached(&text, signature.as_deref().unwrap_or_default(), keyring, &policy)
+                .map_err(|source| PackagesError::Untrusted { repository: repository(), url: url.clone(), source })?;
+        }
+        let digest = Digest::of(&text);
+        if digests.is_some_and(|digests| !digests.contains(&digest)) {
+            return Err(self.unreadable(&url, format!("it has {digest}, which the metalink does not list")));
+        }
+        let repomd = Repomd::read(text.as_slice()).map_err(|source| self.document(&url, source))?;
+        let date = repomd.made().and_then(|made| i64::try_from(made).ok());
+        if let Some(date) = date {
+            if date > self.options.now.saturating_add(SKEW) {
+                return Err(PackagesError::NotYet { repository: repository(), url, date });
+            }
+            if let Some(before) = remembered.newest.filter(|before| date < *before) {
+                return Err(PackagesError::Replayed { repository: repository(), url, date, before });
+            }
+        }
+        let mut index = Index {
+            base: base.to_owned(),
+            packages: Vec::new(),
+            modules: Modules::default(),
+            snapshot: Snapshot { repository: repository(), digest, date, signed: self.repository.metadata.is_some() },
+        };
+        self.read(base, &repomd, &mut index).await?;
+
+        let (repomd, _) = self.store.insert(text.as_slice(), None).map_err(|e| self.failed(e))?;
+        let signature = match signature {
+            Some(signature) => Some(self.store.insert(signature.as_slice(), None).map_err(|e| self.failed(e))?.0),
+            None => None,
+        };
+        let next = Remembered {
+            base: base.to_owned(),
+            repomd: Some(repomd),
+            signature,
+            validators: remembered.validators.clone(),
+            newest: date.or(remembered.newest),
+        };
+        // Fields of text always become JSON.
+        if let Ok(note) = serde_json::to_string(&next) {
+            self.store.note(&self.key(), &note).map_err(|e| self.failed(e))?;
+        }
+        Ok(index)
+    }
+
+    /// Fills in packages, paths and modules.
+    async fn read(self, base: &str, repomd: &Repomd, index: &mut Index) -> Result<(), PackagesError> {
+        let missing = || self.unreadable(&format!("{base}/{REPOMD}"), "it lists no primary".to_owned());
+        let arch = self.arch.to_owned();
+        let primary = self.fetched(base, repomd.get("primary").ok_or_else(missing)?).await?;
+        index.packages =
+            self.parsed(primary, move |reader| primary::read(reader, RepoId(0), |found| fits(&arch, found))).await?;
+        if let Some(data) = repomd.get("filelists").filter(|_| !self.paths.is_empty()) {
+            let (data, paths) = (self.fetched(base, data).await?, self.paths.clone());
+            let found = self.parsed(data, move |reader| filelists::read(reader, &paths)).await?;
+            filelists::add(&mut index.packages, &found);
+        }
+        if let Some(data) = repomd.get("modules") {
+            let data = self.fetched(base, data).await?;
+            index.modules = self
+                .parsed(data, |mut reader| {
+                    let mut text = String::new();
+                    let read = reader.by_ref().take(modules::LIMIT).read_to_string(&mut text);
+                    read.map_err(|error| DocumentError { document: "modules.yaml", why: error.to_string(), at: 0 })?;
+                    Modules::read(&text)
+                })
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Brings a file of the repository into the store.
+    async fn fetched(self, base: &str, data: &Data) -> Result<(String, Digest), PackagesError> {
+        let url =
+            if data.location.contains("://") { data.location.clone() } else { format!("{base}/{}", data.location) };
+        let digest = data.wanted().map_err(|source| self.document(base, source))?;
+        let want = Want { digest: Some(digest), size: data.size, refuse_html: false };
+        let fetched = self.http.fetch(&[self.candidate(url.clone())], &want, self.store, &|_, _| {}).await;
+        fetched.map(|fetched| (url, fetched.digest)).map_err(|e| self.failed(e))
+    }
+
+    /// Reads a file of the store, unpacked, where it holds up nobody.
+    async fn parsed<T: Send + 'static>(
+        self,
+        (url, digest): (String, Digest),
+        parse: impl FnOnce(BufReader<std::io::Take<Box<dyn std::io::BufRead>>>) -> Result<T, DocumentError> + Send + 'static,
+    ) -> Result<T, PackagesError> {
+        let (store, repository) = (self.store.clone(), self.repository.name.clone());
+        let work = move || {
+            let blob = store.open_blob(&digest);
+            let blob =
+                blob.map_err(|e| PackagesError::Fetch { repository: repository.clone(), source: Box::new(e) })?;
+            let unpacked = compression::unpacked(BufReader::with_capacity(1 << 18, blob));
+            let unpacked = unpacked.map_err(|error| PackagesError::Unpack {
+                repository: repository.clone(),
+                path: url.clone(),
+                reason: error.to_string(),
+            })?;
+            let bounded = BufReader::with_capacity(1 << 16, unpacked.take(PLAIN_LIMIT));
+            parse(bounded).map_err(|source| PackagesError::Document { repository, url, source })
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|error| PackagesError::Worker(error.to_string()))?
+    }
+
+    fn kept(self, remembered: &Remembered) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+        let text = self.store.read(remembered.repomd.as_ref()?, repomd::LIMIT).ok()?;
+        let signature = match &remembered.signature {
+            Some(digest) => Some(self.store.read(digest, SIGNATURE_LIMIT).ok()?),
+            None if self.repository.metadata.is_some() => return None,
+            None => None,
+        };
+        Some((text, signature))
+    }
+
+    /// Under which its state is remembered.
+    fn key(self) -> String {
+        let list = self.repository.mirrors.as_ref().map(|(_, url)| url.as_str());
+        let place = self.repository.bases.first().map(String::as_str).or(list).unwrap_or_default();
+        format!("rpm repomd {place}")
+    }
+
+    fn candidate(self, url: String) -> FileCandidate {
+        FileCandidate { plain_http_allowed: self.options.plain_http, ..FileCandidate::new(url) }
+    }
+
+    fn failed(self, source: TransportError) -> PackagesError {
+        PackagesError::Fetch { repository: self.repository.name.clone(), source: Box::new(source) }
+    }
+
+    fn document(self, url: &str, source: DocumentError) -> PackagesError {
+        PackagesError::Document { repository: self.repository.name.clone(), url: url.to_owned(), source }
+    }
+
+    fn unreadable(self, url: &str, reason: String) -> PackagesError {
+        PackagesError::Unpack { repository: self.repository.name.clone(), path: url.to_owned(), reason }
+    }
+}
