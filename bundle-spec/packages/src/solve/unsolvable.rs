@@ -130,7 +130,7 @@ fn there_is(versions: &[Box<str>]) -> String {
 impl fmt::Display for Unsolvable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.reasons.is_empty() {
-            return f.write_str("these packages cannot be there together");
+            return f.write_str("no set of packages will do");
         }
         for (at, reason) in self.reasons.iter().enumerate() {
             if at > 0 {

@@ -1,12 +1,15 @@
 //! `kubexm-bundle packages`: packages of operating systems.
 
 mod key;
+mod pool;
 mod repo;
+mod resolve;
+mod why;
 
 use clap::Subcommand;
 use kubexm_terminal::{Display, Failure};
 
-/// Packages of operating systems: repositories of your own
+/// Packages of operating systems: what is needed for some of them, and repositories of your own
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -17,6 +20,8 @@ pub struct Args {
 enum Verb {
     Key(key::Args),
     Repo(repo::Args),
+    Resolve(resolve::Args),
+    Why(why::Args),
 }
 
 impl Args {
@@ -25,6 +30,8 @@ impl Args {
         match &self.verb {
             Verb::Key(args) => args.json,
             Verb::Repo(args) => args.json,
+            Verb::Resolve(args) => args.json,
+            Verb::Why(args) => args.json,
         }
     }
 }
@@ -33,5 +40,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     match &args.verb {
         Verb::Key(args) => key::run(args, display),
         Verb::Repo(args) => repo::run(args, display),
+        Verb::Resolve(args) => resolve::run(args, display),
+        Verb::Why(args) => why::run(args, display),
     }
 }

@@ -1,0 +1,107 @@
+//! `kubexm-bundle packages resolve`.
+
+use kubexm_packages::solve::{Because, Chosen, Pool, Root, Unsolvable};
+use kubexm_spec::ExitCode;
+use kubexm_spec::event::EventKind;
+use kubexm_terminal::{Display, Failure, Mode, bytes};
+use serde_json::{Value, json};
+
+use super::pool::{self, From, Resolved};
+
+/// Say which packages another operating system needs for some roots, from where, and why each
+///
+/// The repositories of that system are read and their signatures checked by the vendor's keys;
+/// nothing of this machine's own packages counts, and no tool of that system is needed. The answer
+/// is self-sufficient: it holds for a host that has nothing. Exit code 45 when there is no such set;
+/// what stands in its way is told.
+///
+/// Examples:
+///   kubexm-bundle packages resolve --os debian-12 --arch arm64 socat conntrack
+///   kubexm-bundle packages resolve --os ubuntu-22.04 --mirror http://mirror.lan socat
+///   kubexm-bundle packages resolve --os rocky-9 --json ipset | jq -r '.packages[].url'
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Packages, or what packages provide; name=version for one version
+    #[arg(value_name = "PACKAGE", required = true, value_parser = pool::root)]
+    roots: Vec<Root>,
+    #[command(flatten)]
+    from: From,
+    /// One JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+    let resolved = args.from.resolve(&args.roots)?;
+    let json = display.mode() == Mode::Json;
+    if !json {
+        tell(&resolved, display);
+    }
+    let closure = match &resolved.closure {
+        Ok(closure) => closure,
+        Err(unsolvable) if json => {
+            let reasons: Vec<String> = unsolvable.reasons.iter().map(ToString::to_string).collect();
+            display.answer(&document(args, &resolved, json!({ "solvable": false, "reasons": reasons })).to_string());
+            return Err(Failure::silent(ExitCode::NoSource));
+        }
+        Err(unsolvable) => return Err(refused(unsolvable)),
+    };
+    let size: u64 = closure.packages.iter().map(|chosen| resolved.pool.package(chosen.package).size).sum();
+    if json {
+        let packages: Vec<Value> = closure.packages.iter().map(|chosen| value(&resolved.pool, chosen)).collect();
+        let more = json!({ "solvable": true, "size": size, "packages": packages });
+        display.answer(&document(args, &resolved, more).to_string());
+        return Ok(());
+    }
+    for chosen in &closure.packages {
+        display.answer(&format!("{}  ({})", resolved.pool.package(chosen.package), chosen.because));
+    }
+    display.answer(&format!("{} packages, {}", closure.packages.len(), bytes(size)));
+    Ok(())
+}
+
+/// Why there is no answer, a reason a line.
+pub fn refused(unsolvable: &Unsolvable) -> Failure {
+    let reasons: Vec<String> = unsolvable.reasons.iter().map(|reason| format!("\n  {reason}")).collect();
+    Failure::new(ExitCode::NoSource, format!("no set of packages will do:{}", reasons.concat()))
+}
+
+/// What should be known before the answer.
+pub fn tell(resolved: &Resolved, display: &Display) {
+    for text in &resolved.notes {
+        display.emit(EventKind::Note { text: text.clone() });
+    }
+}
+
+fn value(pool: &Pool, chosen: &Chosen) -> Value {
+    let package = pool.package(chosen.package);
+    json!({
+        "name": package.name, "version": package.version, "arch": package.arch, "url": pool.url(package),
+        "size": package.size, "sha256": package.digest.hex(), "repository": pool.repo(package).map(|repo| &repo.id),
+        "module": package.module, "because": because(&chosen.because),
+    })
+}
+
+/// Why, for a machine: who needs it and in which words; of a root, its name.
+pub fn because(because: &Because) -> Value {
+    match because {
+        Because::Root(root) => json!({ "root": root }),
+        Because::Needed { by, wants } => json!({ "neededBy": by, "wants": wants }),
+        Because::InStep { wants } => json!({ "inStepWith": wants }),
+    }
+}
+
+fn document(args: &Args, resolved: &Resolved, mut more: Value) -> Value {
+    let repositories: Vec<Value> = resolved
+        .snapshots
+        .iter()
+        .map(|one| json!({ "id": one.repository, "digest": one.digest, "date": one.date, "signed": one.signed }))
+        .collect();
+    more["schema"] = "kubexm.io/packages-resolve/v1".into();
+    more["os"] = resolved.profile.name.as_str().into();
+    more["arch"] = args.from.arch.as_str().into();
+    more["repositories"] = repositories.into();
+    more["notes"] = json!(resolved.notes);
+    more
+}
