@@ -1,0 +1,10 @@
+//! Repositories of Debian's family, as vendors and attackers serve them, on a server of our own.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test dies of what it did not expect")]
+
+mod fetched;
+mod loaded;
+mod refused;
+mod repository;
+mod rpm;
+mod server;
