@@ -14,6 +14,7 @@ mod documents;
 mod imports;
 mod keys;
 mod memory;
+mod rpms;
 
 use kubexm_archive::fuzzing;
 
@@ -56,6 +57,11 @@ pub const TARGETS: &[Target] = &[
     target("import_cluster", imports::cluster),
     target("import_manifest", imports::manifest),
     target("import_pods", imports::pods),
+    target("rpm_documents", rpms::documents),
+    target("rpm_primary", rpms::primary),
+    target("rpm_modules", rpms::modules),
+    target("rpm_header", rpms::header),
+    target("rpm_dependency", rpms::dependency),
 ];
 
 /// Feeds the target of that name.
