@@ -81,7 +81,8 @@ pub fn cluster(root: &Place<'_>) -> (Map, Vec<Assumed>) {
     if let Some(at) = part("kubesphere") {
         at.leave("KubeSphere is not installed by this program; carry its chart with spec.bundle.extraCharts");
     }
-    let assumed = defaults::apply(root, &mut spec);
+    let mut assumed = hosts::assumed(&spec);
+    assumed.extend(defaults::apply(root, &mut spec));
     spec.order(ORDER);
     (named(&name, spec), assumed)
 }

@@ -1,6 +1,6 @@
 //! Hosts, their roles, and how they are prepared.
 
-use super::super::defaults::COMMENT;
+use super::super::defaults::{Assumed, COMMENT};
 use super::super::source::Place;
 use super::super::yaml::{Map, Yaml};
 use super::{Variables, carry, env, lists, numbers, one_or_more, same};
@@ -11,6 +11,23 @@ const KEY: &str = "~/.ssh/id_rsa";
 pub(super) fn hosts(from: &Place<'_>) -> Vec<Map> {
     let mut variables = Variables::default();
     from.items().iter().map(|at| host(at, &mut variables)).collect()
+}
+
+/// The hosts that KubeKey's default key is written for.
+pub(super) fn assumed(spec: &Map) -> Vec<Assumed> {
+    let Some(Yaml::List(hosts)) = spec.get("hosts") else { return Vec::new() };
+    let is_default = |host: &Yaml| match host {
+        Yaml::Map(map) => map.fields.iter().any(|field| field.comment.is_some()),
+        _ => false,
+    };
+    let hosts = hosts.iter().enumerate().filter(|(_, host)| is_default(host));
+    hosts
+        .map(|(index, _)| Assumed {
+            field: "spec.hosts[].privateKeyPath",
+            value: KEY,
+            written_as: Some(format!("spec.hosts[{index}].privateKeyPath")),
+        })
+        .collect()
 }
 
 fn host(from: &Place<'_>, variables: &mut Variables) -> Map {
