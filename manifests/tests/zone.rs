@@ -30,6 +30,17 @@ fn the_chinese_zone_tries_mirrors_and_then_the_origin() {
             "https://github.com/opencontainers/runc/releases/download/v1.3.5/runc.amd64"
         ]
     );
+    assert_eq!(
+        urls(&zone, "https://dl.rockylinux.org/pub/rocky/9/BaseOS/x86_64/os/repodata/repomd.xml"),
+        [
+            "https://mirrors.aliyun.com/rockylinux/9/BaseOS/x86_64/os/repodata/repomd.xml",
+            "https://dl.rockylinux.org/pub/rocky/9/BaseOS/x86_64/os/repodata/repomd.xml"
+        ]
+    );
+    assert_eq!(
+        urls(&zone, "https://deb.debian.org/debian-security/dists/bookworm-security/InRelease")[0],
+        "https://mirrors.aliyun.com/debian-security/dists/bookworm-security/InRelease"
+    );
     // aliyun's flat paths come from the rule of the folder
     let coredns = references(&zone, "registry.k8s.io/coredns/coredns:v1.12.1");
     assert_eq!(coredns[0], "registry.aliyuncs.com/google_containers/coredns:v1.12.1");
