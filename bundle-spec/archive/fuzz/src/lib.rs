@@ -14,6 +14,7 @@ mod documents;
 mod imports;
 mod keys;
 mod memory;
+mod openpgp;
 mod rpms;
 
 use kubexm_archive::fuzzing;
@@ -57,6 +58,9 @@ pub const TARGETS: &[Target] = &[
     target("import_cluster", imports::cluster),
     target("import_manifest", imports::manifest),
     target("import_pods", imports::pods),
+    target("openpgp_keys", openpgp::keys),
+    target("openpgp_signed", openpgp::signed),
+    target("openpgp_detached", openpgp::signature),
     target("rpm_documents", rpms::documents),
     target("rpm_primary", rpms::primary),
     target("rpm_modules", rpms::modules),
