@@ -1,6 +1,6 @@
 //! What a cluster rests on that nobody has checked is told, and what was checked is not.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "helpers of tests may fail the test")]
+#![expect(clippy::panic, reason = "helpers of tests may fail the test")]
 
 use kubexm_manifests::{Catalogue, Doubt, DoubtKind, doubts, require};
 use kubexm_spec::cluster::{NetworkPlugin, Registry, RegistryKind, for_version};

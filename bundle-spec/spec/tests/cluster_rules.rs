@@ -52,7 +52,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "HOSTS  roleGroups: {master: [a], worker: [b]}\n  network: {podCidr: 10.1.0.0/24}\n",
         "spec.network.podCidr",
-        "for 1 nodes, and there are 2 hosts",
+        "for 1 node, and there are 2 hosts",
     ),
     (
         "  kubernetes: {nodelocaldns: {address: 10.233.0.3}}\n",

@@ -56,15 +56,7 @@ pub(crate) struct Source<'a> {
 
 impl<'a> Source<'a> {
     pub fn new(client: reqwest::Client, url: Url, authorize: Option<&'a dyn Authorize>) -> Self {
-        Self {
-            client,
-            url,
-            authorize,
-            accept: None,
-            conditions: Vec::new(),
-            host: None,
-            chance: Chance::default(),
-        }
+        Self { client, url, authorize, accept: None, conditions: Vec::new(), host: None, chance: Chance::default() }
     }
 
     /// With what all transfers of a run know of its host, and how much patience is had with it.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use kubexm_archive::Bundle;
 use kubexm_builder::oci::{Address, Push, Pushed, push};
-use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
+use kubexm_spec::{ExitCode, counted};
 use kubexm_terminal::{Display, Failure, bytes};
 use kubexm_transport::{HttpClient, HttpOptions, ImageCandidate, OciRegistry};
 use serde_json::json;
@@ -55,12 +55,12 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         ok: true,
         exit_code: ExitCode::Ok.code(),
         summary: format!(
-            "{}/{}@{} ({}; {} blobs sent, {}; {} mounted, {} were there)",
+            "{}/{}@{} ({}; {} sent, {}; {} mounted, {} were there)",
             address.host,
             address.repository,
             pushed.digest,
             address.wanted,
-            pushed.sent.0,
+            counted(pushed.sent.0 as u64, "blob"),
             bytes(pushed.sent.1),
             pushed.mounted,
             pushed.present,

@@ -105,7 +105,7 @@ fn an_image_made_for_another_machine_than_its_index_says_is_refused() {
     site.extras("extraImages: [{name: \"a.test/b:1\", from: \"oci:layout\"}]");
     says(
         &site.refused(ExitCode::OriginMissing, &[]),
-        &["extra-image/a.test/b:1", "layout", "nothing for linux/amd64", "linux/arm64"],
+        &["extra-image/a.test/b:1", "layout", "nothing for linux/amd64", "linux/arm64", "spec.bundle.platforms"],
     );
 }
 

@@ -27,11 +27,14 @@ pub struct OciRegistry {
     registries: Arc<RegistriesConf>,
     pub(super) store: Option<Store>,
     sessions: Arc<Mutex<HashMap<SessionKey, Opened>>>,
+    answers: Arc<Mutex<HashMap<(ImageCandidate, String), Answer>>>,
 }
 
 /// Registry, or the namespace of it that has credentials of its own; whether plain http; CA file.
 type SessionKey = (String, bool, Option<PathBuf>);
 type Opened = Arc<OnceCell<Arc<Session>>>;
+/// The bytes of what a tag names.
+type Answer = Arc<OnceCell<Vec<u8>>>;
 
 impl std::fmt::Debug for OciRegistry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -42,7 +45,8 @@ impl std::fmt::Debug for OciRegistry {
 impl OciRegistry {
     /// Shares connections and limits with `http`.
     pub fn new(http: HttpClient, credentials: Credentials) -> Self {
-        Self { http, credentials, registries: Arc::default(), store: None, sessions: Arc::default() }
+        let (registries, sessions, answers) = (Arc::default(), Arc::default(), Arc::default());
+        Self { http, credentials, registries, store: None, sessions, answers }
     }
 
     /// Asks the mirrors of `registries.conf` before the registries themselves, and none that it blocks.
@@ -130,13 +134,26 @@ impl OciRegistry {
         let want = want.or_else(|| asked.parse().ok());
         let target = match want.and_then(|digest| remote.kept(&digest, image::MANIFEST_LIMIT)) {
             Some(kept) => kept,
-            None => remote.read(&remote.reference).await?,
+            None if want.is_some() => remote.read(&remote.reference).await?,
+            None => self.answer(candidate, asked, &remote).await?,
         };
         let image = resolve::resolve(&remote, target, want, platform).await?;
         if let Some(store) = self.store.as_ref().filter(|_| asked.parse::<Digest>().is_err()) {
             store.note(&tag_key(candidate, asked), &image.target.digest.to_string())?;
         }
         Ok(image)
+    }
+
+    /// What a tag names at one candidate, asked once for all platforms: a tag that is moved meanwhile is one image still.
+    async fn answer(
+        &self,
+        candidate: &ImageCandidate,
+        tag: &str,
+        remote: &Remote<'_>,
+    ) -> Result<Vec<u8>, TransportError> {
+        let key = (candidate.clone(), tag.to_owned());
+        let answer = Arc::clone(self.answers.lock().await.entry(key).or_default());
+        answer.get_or_try_init(|| remote.read(&remote.reference)).await.cloned()
     }
 
     /// From the store alone: what the tag pointed at when it was last asked.
@@ -374,7 +391,8 @@ impl resolve::Content for Remote<'_> {
 pub(super) fn named(candidate: &ImageCandidate, asked: &str) -> Result<Reference, TransportError> {
     let mut repository = candidate.repository.clone();
     // Docker Hub's short names stand in its `library`.
-    if matches!(candidate.registry.as_str(), "docker.io" | "index.docker.io") && !repository.contains('/') {
+    let hub = matches!(candidate.registry.as_str(), "docker.io" | "index.docker.io" | "registry-1.docker.io");
+    if hub && !repository.contains('/') {
         repository = format!("library/{repository}");
     }
     let is_digest = asked.starts_with("sha256:");

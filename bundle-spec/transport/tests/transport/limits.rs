@@ -106,7 +106,7 @@ async fn offline_nothing_is_asked_and_what_lacks_is_named() {
     let candidates = [plain(server.url("kubeadm"))];
     let offline = with(HttpOptions { offline: true, ..options() });
     let error = offline.fetch(&candidates, &want(&body), &store, &quiet).await.unwrap_err();
-    assert_eq!(error.exit_code(), ExitCode::OriginMissing);
+    assert_eq!(error.exit_code(), ExitCode::NotCached);
     assert!(error.to_string().contains("kubeadm") && error.to_string().contains("--offline"), "{error}");
     assert!(matches!(offline.get_small(&candidates[0], 10).await, Err(TransportError::NotCached { .. })));
     assert!(matches!(offline.head(&candidates[0]).await, Err(TransportError::NotCached { .. })));
@@ -143,10 +143,11 @@ async fn offline_a_tag_is_what_it_was_when_it_was_last_asked() {
     let error = offline.fetch_blobs(&candidates, &image.blobs(), &store, &quiet).await.unwrap_err();
     assert!(error.to_string().contains(&image.layers[0].digest.to_string()), "{error}");
     assert_eq!(server.requests().len(), asked);
-    // With a network the tag is asked again, and only the tag: the rest is known by digest.
-    online.resolve(&candidates, "v1", None, amd64).await.unwrap();
+    // Another run with a network asks the tag again, and only the tag: the rest is known by digest.
+    let again = OciRegistry::new(client(), Credentials::anonymous()).with_store(store.clone());
+    again.resolve(&candidates, "v1", None, amd64).await.unwrap();
     let more: Vec<String> = server.requests()[asked..].iter().map(|request| request.path.clone()).collect();
-    assert_eq!(more, ["/v2/team/app/manifests/v1"]);
+    assert_eq!(more, ["/v2/", "/v2/team/app/manifests/v1"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -362,6 +362,28 @@ async fn a_layer_of_two_images_fetched_at_the_same_time_is_fetched_once() {
     assert_eq!(server.requests().iter().filter(|request| request.path.contains("/blobs/")).count(), 1);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tag_of_an_index_is_asked_once_for_all_platforms_though_they_are_resolved_at_the_same_time() {
+    let maker = Maker::new();
+    let [amd64, arm64] = ["amd64", "arm64"].map(|arch| maker.manifest(MANIFEST, arch, &[maker.layer(1, 1000)]));
+    let index = maker.index(INDEX, &[(Some("linux/amd64"), amd64), (Some("linux/arm64"), arm64)]);
+    let (root, tag) = (maker.path().join("blobs/sha256"), index.digest.hex());
+    let server = Server::start(move |request| {
+        let hex = request.path.rsplit_once("sha256:").map_or(tag.as_str(), |(_, hex)| hex);
+        crate::server::Reply::new(200, std::fs::read(root.join(hex)).unwrap_or_default())
+    })
+    .await;
+    let candidates = [ImageCandidate { plain_http: true, ..ImageCandidate::new(server.address(), "app") }];
+    let registry = anonymous();
+    let [one, two] = Platform::ALL.map(|platform| registry.resolve(&candidates, "v1", None, platform));
+    let (one, two) = tokio::join!(one, two);
+    let (one, two) = (one.unwrap(), two.unwrap());
+    assert_eq!((one.target, one.manifest == two.manifest), (two.target, false));
+    let tags: Vec<_> =
+        server.requests().into_iter().filter(|request| request.path.ends_with("/manifests/v1")).collect();
+    assert_eq!(tags.len(), 1, "{tags:?}");
+}
+
 #[tokio::test]
 async fn names_no_registry_could_have_are_refused_before_anything_is_asked() {
     for (repository, reference) in [("UPPER", "v1"), ("a/../b", "v1"), ("app", "bad tag"), ("app", "sha256:12")] {

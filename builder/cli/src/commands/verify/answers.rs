@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kubexm_archive::{DamageReport, Incomplete};
 use kubexm_builder::complete;
-use kubexm_spec::ExitCode;
+use kubexm_spec::{ExitCode, counted, counted_of};
 use kubexm_terminal::Failure;
 use serde_json::{Value, json};
 
@@ -93,9 +93,9 @@ impl Answers<'_> {
         let found = match self.quick {
             true => "every frame is the one that was written (content and completeness were not looked at)".to_owned(),
             false => format!(
-                "every byte is right, nothing is missing ({} artifacts, {} members)",
-                manifest.artifacts.len(),
-                manifest.members.len()
+                "every byte is right, nothing is missing ({}, {})",
+                counted_of(&manifest.artifacts, "artifact"),
+                counted_of(&manifest.members, "member")
             ),
         };
         let volumes = match self.subject.files().len() {
@@ -112,8 +112,8 @@ impl Answers<'_> {
         let mut text = match (&self.complete, &self.damage) {
             (Completeness::Unknown, None) => format!(
                 "{name} is a delta: every byte of it is right, and whether it is complete cannot be told without its base; \
-                 give that with --base\n- left out: {} blobs{}",
-                self.subject.layout().left_out.len(),
+                 give that with --base\n- left out: {}{}",
+                counted(self.subject.layout().left_out.len() as u64, "blob"),
                 self.subject
                     .layout()
                     .base

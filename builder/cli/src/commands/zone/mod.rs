@@ -35,7 +35,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    Check(check::Args),
+    Check(Box<check::Args>),
     Show(show::Args),
 }
 

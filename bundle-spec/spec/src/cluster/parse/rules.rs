@@ -9,6 +9,7 @@ use crate::cluster::{
     LoadBalancerMode, Network, RoleGroups,
 };
 use crate::yaml::{At, Mapping, ProblemKind};
+use crate::{counted, counted_of};
 
 /// The parts as they were read.
 pub(super) struct Parts<'p> {
@@ -132,11 +133,10 @@ fn nodes(spec: &Mapping<'_>, hosts: &[Host], pods: &[Named<'_>]) {
         let own = if pod.cidr.is_v6() { 64 } else { 24 };
         let room = 1_usize.checked_shl(own - pod.cidr.bits()).unwrap_or(usize::MAX);
         if hosts.len() > room {
-            let (text, hosts) = (pod.text, hosts.len());
-            place(spec, &["network", "podCidr"]).bad(
-                format!("{text} has a /{own} for {room} nodes, and there are {hosts} hosts"),
-                "choose a shorter prefix",
-            );
+            let (text, hosts) = (pod.text, counted_of(hosts, "host"));
+            let nodes = counted(room as u64, "node");
+            place(spec, &["network", "podCidr"])
+                .bad(format!("{text} has a /{own} for {nodes}, and there are {hosts}"), "choose a shorter prefix");
         }
     }
 }
