@@ -269,12 +269,11 @@ mod tests {
             ("type=\"sha256\"", "type=\"sha\"", "package socat: its checksum is sha"),
             ("<checksum", "<xchecksum", "</checksum>"),
             ("href=\"Packages/socat.rpm\"", "", "the location \"\""),
-            ("<name>socat", "<name>../so", "the name \"../socat\""),
+            ("<name>socat", "<name>../socat", "the name \"../socat\""),
             ("flags=\"LT\"", "flags=\"XX\"", "old has the flags"),
             ("name=\"netcat\"", "name=\"a&#10;b\"", "line break"),
         ] {
-            let text =
-                TEXT.replacen(from, to, 1).replace("../so</name>", "../socat</name>").replace("../socat", "../socat");
+            let text = TEXT.replacen(from, to, 1);
             let error = read(text.as_bytes(), RepoId(0), |_| true).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");
         }
