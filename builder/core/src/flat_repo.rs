@@ -214,29 +214,30 @@ fn read(folder: &Path, file: String, options: &Options<'_>) -> Result<Listed, Fl
         return Ok(Listed { file, size, digest, signer: None, what: What::Deb(control) });
     }
     let rpm = Rpm::read(&mut reader).map_err(|error| wrong(format!("cannot be listed: {error}")))?;
+    reader.seek(SeekFrom::Start(rpm.range.1)).map_err(io("read", &path))?;
     let mut signer = None;
     if let Some(vendor) = &options.vendor {
-        reader.seek(SeekFrom::Start(rpm.range.1)).map_err(io("read", &path))?;
         let by = signed_rpm(&rpm, reader, &vendor.keys, &vendor.policy)
             .map_err(|source| FlatError::Trust { file: file.clone(), source })?;
         signer = Some(by.fingerprint);
+    } else if let Some(told) = rpm.payload()
+        && digest_of(reader).map_err(io("read", &path))?.1 != told
+    {
+        return Err(FlatError::Trust { file, source: TrustError::PayloadDiffers });
     }
     Ok(Listed { file, size, digest, signer, what: What::Rpm(Box::new(rpm)) })
 }
 
 /// Size and digest of a file.
 fn hash(path: &Path) -> Result<(u64, Digest), FlatError> {
-    let mut file = File::open(path).map_err(io("read", path))?;
-    let (mut size, mut hasher, mut piece) = (0, Hasher::default(), vec![0; 1 << 20]);
-    loop {
-        match file.read(&mut piece).map_err(io("read", path))? {
-            0 => return Ok((size, hasher.finish())),
-            count => {
-                hasher.update(&piece[..count]);
-                size += count as u64;
-            }
-        }
-    }
+    File::open(path).and_then(digest_of).map_err(io("read", path))
+}
+
+/// Size and digest of what is left to read.
+fn digest_of(mut reader: impl Read) -> std::io::Result<(u64, Digest)> {
+    let mut hasher = Hasher::default();
+    let size = std::io::copy(&mut reader, &mut hasher)?;
+    Ok((size, hasher.finish()))
 }
 
 type Files = Vec<(String, Vec<u8>)>;

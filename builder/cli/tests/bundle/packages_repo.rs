@@ -322,13 +322,22 @@ fn dnf_installs_from_what_was_published_with_its_checks_on_and_refuses_what_was_
     assert!(!output.status.success() && text(&output).contains("GPG"), "{}", text(&output));
     published(&site, "rpms", &[]);
 
-    // A package: its digest, and with a digest that was mended its signature.
+    // A package.
     flip(&site.path("rpms/kubexm-test-two-1-1.noarch.rpm"), |bytes| bytes.len() - 1);
     let output = dnf(&site, &source, &["install", "kubexm-test-two"]);
     assert!(!output.status.success(), "{}", text(&output));
+    let refused = site.run(&["packages", "repo", "rpms", "--sign-key", "site.key"]).must(ExitCode::OriginMismatch).err;
+    says(&refused, &["kubexm-test-two-1-1.noarch.rpm", "payload"]);
+
+    // Another's signature, which gpgcheck sees though the metadata is ours.
+    std::fs::rename(site.path("gnupg"), site.path("gnupg-vendor")).unwrap();
+    std::fs::rename(site.path("vendor.pub"), site.path("first.pub")).unwrap();
+    let other = vendor(&site);
+    std::fs::rename(site.path("first.pub"), site.path("vendor.pub")).unwrap();
+    rpm(&site, "rpms", "kubexm-test-two", "", &other);
     published(&site, "rpms", &[]);
     let output = dnf(&site, &source, &["install", "kubexm-test-two"]);
-    assert!(!output.status.success(), "{}", text(&output));
+    assert!(!output.status.success() && text(&output).contains("GPG"), "{}", text(&output));
     assert!(!site.path("root/opt/kubexm-test-two").exists());
 }
 
