@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
-use kubexm_engine::EventSink;
+use kubexm_engine::{EventSink, Run};
+use kubexm_plan::Plan;
 
 use crate::site::fleet::Fleet;
 use crate::support::events;
@@ -29,9 +30,12 @@ pub fn remember(run: &Path, fleet: &Fleet, shown: &dyn EventSink) {
     }
 }
 
-/// After all was taken back: the hosts are as they were, but for the agent where there was none.
-pub async fn take_away(run: &Path, fleet: &Fleet, shown: &dyn EventSink) {
-    let written = std::fs::read_to_string(run.join(FILE)).unwrap_or_default();
-    let hosts: BTreeSet<String> = written.lines().map(str::to_owned).chain(fleet.new_agents()).collect();
+/// After a rollback: hosts with nothing left of the run are as they were, but for the agent where there was none.
+pub async fn take_away(run: &Run, plan: &Plan, fleet: &Fleet, shown: &dyn EventSink) {
+    let written = std::fs::read_to_string(run.dir().join(FILE)).unwrap_or_default();
+    let mut hosts: BTreeSet<String> = written.lines().map(str::to_owned).chain(fleet.new_agents()).collect();
+    for step in plan.steps.iter().filter(|step| run.replay().step(&step.id).changed()) {
+        hosts.remove(&step.host);
+    }
     fleet.take_agents_away(&hosts, shown).await;
 }

@@ -55,7 +55,7 @@ impl Site<'_> {
                 Err(told::unwell(outcome, &status, &report))
             }
             Outcome::RolledBack => {
-                agents::take_away(run.dir(), self.fleet, &shown).await;
+                agents::take_away(&run, plan.plan(), self.fleet, &shown).await;
                 Err(told::unwell(outcome, &status, &report))
             }
             // A run that was going back when it was resumed has come to the end that was wanted.
@@ -72,10 +72,10 @@ impl Site<'_> {
         let outcome = take_back(plan, &self.fleet.links(), &mut run, &shown, options).await;
         let outcome = outcome.map_err(|error| self.broken(error, &self.again.rollback(run.id().as_str())))?;
         let (status, report) = (status::of(run.id().as_str(), plan.plan(), run.replay()), run.dir().join("report.md"));
+        agents::take_away(&run, plan.plan(), self.fleet, &shown).await;
         if outcome != Outcome::RolledBack {
             return Err(told::unwell(outcome, &status, &report));
         }
-        agents::take_away(run.dir(), self.fleet, &shown).await;
         self.display.emit(EventKind::Result {
             ok: true,
             exit_code: ExitCode::Ok.code(),
