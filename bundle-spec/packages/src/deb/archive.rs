@@ -105,8 +105,8 @@ fn of_tar(packed: impl BufRead) -> Result<String, ArchiveError> {
 /// One paragraph with a name, a version and an architecture: a second one would be a second package in an index.
 fn only_one(text: &str) -> Result<(), ArchiveError> {
     let mut paragraphs = Paragraphs::new(text.as_bytes());
-    paragraphs.next()?;
-    if paragraphs.next()?.is_some() {
+    paragraphs.read_next()?;
+    if paragraphs.read_next()?.is_some() {
         return Err(ArchiveError::NotADeb("its control file has more than one paragraph".to_owned()));
     }
     let paragraph = Paragraph::of(text.trim_matches('\n'));

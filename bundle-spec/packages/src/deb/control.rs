@@ -53,7 +53,7 @@ impl<R: BufRead> Paragraphs<R> {
     }
 
     /// The next paragraph; none at the end.
-    pub fn next(&mut self) -> Result<Option<Paragraph<'_>>, ControlError> {
+    pub fn read_next(&mut self) -> Result<Option<Paragraph<'_>>, ControlError> {
         self.text.clear();
         loop {
             let begun = self.text.len();
@@ -196,7 +196,7 @@ mod tests {
     fn all(text: &[u8], capacity: usize) -> Vec<Vec<(String, String)>> {
         let mut paragraphs = Paragraphs::new(io::BufReader::with_capacity(capacity, text));
         let mut all = Vec::new();
-        while let Some(paragraph) = paragraphs.next().unwrap() {
+        while let Some(paragraph) = paragraphs.read_next().unwrap() {
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
             all.push(
                 paragraph.fields().map(|field| field.map(|(name, value)| (text(name), text(value))).unwrap()).collect(),
@@ -239,6 +239,6 @@ mod tests {
     #[test]
     fn a_paragraph_without_an_end_is_refused_before_memory_is() {
         let endless = io::BufReader::new(io::repeat(b'a'));
-        assert!(matches!(Paragraphs::new(endless).next(), Err(ControlError::TooLong { paragraph: 1 })));
+        assert!(matches!(Paragraphs::new(endless).read_next(), Err(ControlError::TooLong { paragraph: 1 })));
     }
 }

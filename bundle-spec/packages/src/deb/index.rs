@@ -12,7 +12,7 @@ use crate::model::{Deferred, MultiArch, Package, Provide, RepoId};
 pub fn read(reader: impl BufRead, repo: RepoId, arch: &str) -> Result<Vec<Package>, ControlError> {
     let mut packages = Vec::new();
     let mut paragraphs = Paragraphs::new(reader);
-    while let Some(paragraph) = paragraphs.next()? {
+    while let Some(paragraph) = paragraphs.read_next()? {
         let fields = Known::of(&paragraph)?;
         if fields.arch == "all" || fields.arch == arch {
             packages.push(fields.listed(repo, arch)?);

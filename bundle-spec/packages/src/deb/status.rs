@@ -24,7 +24,7 @@ pub struct Installed {
 pub fn read(reader: impl BufRead, arch: &str) -> Result<Vec<Installed>, ControlError> {
     let mut installed = Vec::new();
     let mut paragraphs = Paragraphs::new(reader);
-    while let Some(paragraph) = paragraphs.next()? {
+    while let Some(paragraph) = paragraphs.read_next()? {
         let fields = Known::of(&paragraph)?;
         // dpkg(1): what is wanted, whether something is wrong, and how far it is.
         let words: Vec<&str> = fields.status.split_ascii_whitespace().collect();
