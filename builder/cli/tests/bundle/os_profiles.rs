@@ -50,7 +50,7 @@ fn every_key_is_what_its_fingerprint_says_and_somebody_signs_with_it() {
     }
     for key in &profiles.keys {
         let keys = Keyring::read(key.armored.as_bytes()).unwrap_or_else(|error| panic!("{}: {error}", key.file));
-        assert_eq!(keys.fingerprints(), [key.fingerprint.clone()], "{}", key.file);
+        assert_eq!(keys.fingerprints(), std::slice::from_ref(&key.fingerprint), "{}", key.file);
         assert_eq!(keys.certificates()[0].owner(), key.owner, "{}", key.file);
     }
     assert_eq!(used, profiles.keys.iter().map(|key| key.fingerprint.clone()).collect());

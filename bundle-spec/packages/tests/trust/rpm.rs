@@ -1,7 +1,7 @@
 //! Packages signed by rpm itself, with keys of GnuPG.
 
 use std::io::Cursor;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kubexm_packages::rpm::file::Rpm;
 use kubexm_packages::trust::{Keyring, Policy, Signer, TrustError, signed_rpm};
@@ -23,7 +23,7 @@ fn build(folder: &TempDir) -> PathBuf {
     folder.path().join("RPMS/noarch/socket-1-1.noarch.rpm")
 }
 
-fn sign(gpg: &Gpg, key: &str, package: &PathBuf, more: &[&str]) {
+fn sign(gpg: &Gpg, key: &str, package: &Path, more: &[&str]) {
     let (name, home) = (format!("_gpg_name {key}"), format!("_gpg_path {}", gpg.0.path().display()));
     let mut args = vec!["--define", &name, "--define", &home, "--define", "__gpg /usr/bin/gpg"];
     args.extend(["--define", "_gpg_sign_cmd_extra_args --batch --pinentry-mode loopback --passphrase ''"]);
