@@ -26,6 +26,8 @@ COMPARED = [
     ("fetch-images", "skopeo", "fetch 40 images of 2 GB that share layers", "skopeo copy, one by one, into one layout"),
     ("fetch-small", "curl-each", "fetch 200 small files at 20 ms", "curl for each"),
     ("fetch-small", "curl-one", "fetch 200 small files at 20 ms", "one curl for all, one by one"),
+    ("packages-solve", "apt-solve", "read indexes and solve for 15 OS packages", "apt-get --print-uris, all its caches warm"),
+    ("packages-solve", "apt-solve-cold", "read indexes and solve for 15 OS packages", "apt-get --print-uris, without its binary cache"),
     ("fleet-create", "fleet-by-hand", "install on three hosts", "a shell script: ssh, kubeadm, kubectl, hosts in parallel"),
     ("fleet-again", "ansible", "create on three hosts where all holds", "ansible looking at the same files, units and packages"),
 ]
@@ -44,6 +46,7 @@ MEMORY = [
     ("fetch-lock-warm", "lock 40 images, warm cache"),
     ("fetch-build-cold", "build of 40 images, cold cache"),
     ("fetch-build-warm", "build of 40 images, warm cache"),
+    ("packages-solve", "read indexes and solve for 15 OS packages"),
     ("fleet-create", "install on three hosts, where it is called"),
     ("fleet-again", "the same again"),
 ]

@@ -29,6 +29,7 @@ mod lock;
 mod materials;
 mod os_profiles;
 mod overlap;
+mod packages;
 mod packages_repo;
 mod parts;
 mod paths;

@@ -261,13 +261,21 @@ impl<'u> Model<'u> {
             }
         }
         for conflict in &relations.conflicts {
-            if installed && self.before.holds_but_for(conflict, id) {
+            // What stands beside it already may stay, and nothing else of that kind may come.
+            let beside = installed && self.before.holds_but_for(conflict, id);
+            if beside && !matches!(conflict, Requirement::One(_)) {
                 continue;
             }
             let words = format!("conflicts with {}", universe.words(conflict)).into();
             let text = Text { words, name: about(conflict) };
             match formula::holds_not(universe, conflict, id) {
-                Some(clauses) => clauses.iter().for_each(|clause| self.clause(id, clause, &text, &mut known)),
+                Some(mut clauses) => {
+                    if beside {
+                        let sets = clauses.iter_mut().flat_map(|clause| &mut clause.when);
+                        sets.for_each(|set| set.retain(|other| !self.before.contains(*other)));
+                    }
+                    clauses.iter().for_each(|clause| self.clause(id, clause, &text, &mut known));
+                }
                 None => known.requirements.push(self.one_of(&[], &text).into()),
             }
         }

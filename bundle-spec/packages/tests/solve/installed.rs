@@ -91,6 +91,13 @@ fn what_was_broken_before_is_left_alone() {
 }
 
 #[test]
+fn what_stands_beside_what_it_conflicts_with_gets_no_more_of_that_kind() {
+    // Found by the property test.
+    let told = over(Deb, "a 1; Provides: w\n b 1; Conflicts: w", "e 1; Provides: w", "e");
+    assert!(told.starts_with("no: b 1 conflicts with w"), "{told}");
+}
+
+#[test]
 fn a_foreign_twin_does_not_satisfy_and_may_not_fall_out_of_step() {
     let text = "a 1; Depends: lib\n lib 2; Arch: amd64; Multi-Arch: same\n b 1; Depends: lib (>= 2)";
     assert_eq!(over(Deb, "lib 2; Arch: i386; Multi-Arch: same", text, "a"), "a 1, lib 2");

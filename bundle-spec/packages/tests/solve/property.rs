@@ -205,3 +205,88 @@ proptest! {
         agrees(Rpm, &packages, &roots, &shuffled)?;
     }
 }
+
+/// What is there after `added` has come to `installed`: an older version of the same name goes. None where that would make
+/// something older, or come twice.
+fn after<'p>(installed: &'p [Package], added: &[&'p Package]) -> Option<Vec<&'p Package>> {
+    let mut set: Vec<&Package> = added.to_vec();
+    for (at, one) in added.iter().enumerate() {
+        let twice = added[at + 1..].iter().any(|other| other.name == one.name);
+        let back = installed.iter().any(|old| old.name == one.name && old.version >= one.version);
+        if twice || back {
+            return None;
+        }
+    }
+    set.extend(installed.iter().filter(|old| !added.iter().any(|one| one.name == old.name)));
+    Some(set)
+}
+
+/// Whether all holds that held before or came anew.
+fn is_no_worse(family: Family, installed: &[Package], set: Vec<&Package>) -> bool {
+    let before = Judge { family, set: installed.iter().collect() };
+    let now = Judge { family, set };
+    now.set.iter().all(|package| {
+        let relations = package.relations().unwrap();
+        let is_old = installed.contains(package);
+        let needs = |need: &Requirement| now.holds(need, None) || (is_old && !before.holds(need, None));
+        // What stood beside it before may stay; nothing else that it cannot stand may come.
+        let against = |one: &Requirement| {
+            let mut hits = now.set.iter().filter(|other| *other != package && now.one_is(other, one));
+            hits.all(|other| is_old && installed.contains(other))
+        };
+        relations.requires.iter().all(needs) && relations.conflicts.iter().all(against)
+    })
+}
+
+fn agrees_over(
+    family: Family,
+    packages: &[Package],
+    installed: &[Package],
+    roots: &[usize],
+) -> Result<(), TestCaseError> {
+    let there = |name: &str| packages.iter().chain(installed).any(|one| &*one.name == name);
+    let names: Vec<&str> = roots.iter().map(|at| NAMES[*at]).filter(|name| there(name)).collect();
+    let wanted: Vec<Root> = names.iter().map(|name| Root::named(*name)).collect();
+    let pool = Pool::new(family, "any", repos(), packages.to_vec());
+    let baseline = Baseline { packages: installed.to_vec(), ..Baseline::default() };
+    let solved = solve(&pool, &wanted, &baseline);
+    let right = |added: &[&Package]| {
+        after(installed, added).is_some_and(|set| {
+            names.iter().all(|name| set.iter().any(|one| Judge { family, set: Vec::new() }.is(one, &any_version(name))))
+                && is_no_worse(family, installed, set)
+        })
+    };
+    let possible = (0_u32..1 << packages.len()).any(|bits| {
+        let added = packages.iter().enumerate().filter(|(at, _)| bits & (1 << at) != 0).map(|(_, one)| one);
+        right(&added.collect::<Vec<_>>())
+    });
+    if let Ok(closure) = &solved {
+        let added: Vec<&Package> = closure.packages.iter().map(|one| pool.package(one.package)).collect();
+        prop_assert!(right(&added), "{:?}", added);
+    }
+    prop_assert_eq!(solved.is_ok(), possible, "{:?}", solved);
+    Ok(())
+}
+
+fn any_version(name: &str) -> kubexm_packages::model::Constraint {
+    kubexm_packages::model::Constraint {
+        name: name.into(),
+        arch: kubexm_packages::model::ArchWanted::Own,
+        version: None,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(1500), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn over_what_is_installed_an_answer_is_found_where_there_is_one_and_a_right_one(
+        ((packages, roots), (installed, _)) in (universe(Deb), universe(Deb))
+    ) {
+        let mut installed = installed;
+        installed.truncate(3);
+        // One version of a name.
+        installed.dedup_by(|one, other| one.name == other.name);
+        agrees_over(Deb, &packages, &installed, &roots)?;
+    }
+}
