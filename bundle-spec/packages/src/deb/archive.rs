@@ -141,7 +141,7 @@ mod tests {
     fn ar(members: &[(&str, &[u8])]) -> Vec<u8> {
         let mut ar = b"!<arch>\n".to_vec();
         for (name, content) in members {
-            write!(ar, "{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 100_644, content.len()).unwrap();
+            writeln!(ar, "{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`", 0, 0, 0, 100_644, content.len()).unwrap();
             ar.extend_from_slice(content);
             if content.len() % 2 == 1 {
                 ar.push(b'\n');
