@@ -10,6 +10,7 @@
 mod support;
 
 mod bundles;
+mod debs;
 mod documents;
 mod imports;
 mod keys;
@@ -66,6 +67,10 @@ pub const TARGETS: &[Target] = &[
     target("rpm_modules", rpms::modules),
     target("rpm_header", rpms::header),
     target("rpm_dependency", rpms::dependency),
+    target("deb_release", debs::release),
+    target("deb_index", debs::index),
+    target("deb_relation", debs::relation),
+    target("deb_archive", debs::archive),
 ];
 
 /// Feeds the target of that name.

@@ -87,11 +87,12 @@ impl<'a> Known<'a> {
         if self.file_name.is_empty() {
             return Err(self.wrong("Filename", "is missing"));
         }
+        let path = self.file_name.strip_prefix("./").unwrap_or(self.file_name);
         // The parts of a path that lead out of the repository: nobody means them.
-        if self.file_name.starts_with('/') || self.file_name.split('/').any(|part| part == "..") {
+        if path.starts_with('/') || path.split('/').any(|part| part == "..") {
             return Err(self.wrong("Filename", "leads out of the repository"));
         }
-        package.location = self.file_name.strip_prefix("./").unwrap_or(self.file_name).into();
+        package.location = path.into();
         package.size = self.size.parse().map_err(|_| self.wrong("Size", "is no number of bytes"))?;
         package.digest = match self.sha256 {
             "" => return Err(self.wrong("SHA256", "is missing; older sums are not believed")),
@@ -214,6 +215,7 @@ mod tests {
             ("Version: 1", "Version: ", "Version is missing"),
             ("Filename: pool", "Filename: ../../etc", "leads out"),
             ("Filename: pool", "Filename: /etc", "leads out"),
+            ("Filename: pool", "Filename: .//etc", "leads out"),
             ("Package: a", "Package: a b", "Package"),
             ("Size: 1", "Size: 1\nProvides: b (>= 1)", "Provides"),
         ] {
