@@ -14,7 +14,7 @@ use kubexm_spec::Digest;
 /// repomd.xml, filelists.xml, metalinks and lists of mirrors.
 pub(crate) fn documents(bytes: &[u8]) {
     if let Ok(repomd) = Repomd::read(bytes) {
-        let _ = (repomd.made(), repomd.data.iter().map(|data| data.wanted().is_ok()).count());
+        let _ = (repomd.made(), repomd.data.iter().filter(|data| data.wanted().is_ok()).count());
     }
     let wanted: BTreeSet<Box<str>> = ["/usr/share/a".into(), "".into()].into();
     if let Ok(found) = filelists::read(bytes, &wanted) {
