@@ -77,7 +77,7 @@ pub enum RequireError {
     #[error(
         "the catalogue knows no {feature} {version}; nearest: {}. Name one of these{}",
         list(.nearest),
-        if *chart { ", or say where the chart is: an add-on with source: {{repo, chart, version}}" } else { "" }
+        if *chart { ", or say where the chart is: an add-on with source: {repo, chart, version}" } else { "" }
     )]
     UnknownFeatureVersion {
         /// Its name in the catalogue.

@@ -110,6 +110,9 @@ fn is_brought(item: &LockItem, resolved: &Resolved, origins: &Origins) -> Result
     }
 }
 
+/// What a lock says of an image's blobs beside their digests.
+const BESIDE: [&str; 2] = ["sizes", "media types"];
+
 fn content_changes(item: &LockItem, now: &Content, by: &'static str) -> Vec<Difference> {
     let parts = |content: &Content| -> Vec<(&'static str, String)> {
         match content {
@@ -117,28 +120,37 @@ fn content_changes(item: &LockItem, now: &Content, by: &'static str) -> Vec<Diff
                 vec![("name", file_name.clone()), ("digest", digest.to_string()), ("size", size.to_string())]
             }
             Content::Image { reference, target, manifest, blobs, referrers } => {
-                let attached = referrers.iter().flat_map(Referrer::descriptors);
+                let attached = || referrers.iter().flat_map(Referrer::descriptors);
+                let types: Vec<&str> = blobs.iter().map(|blob| blob.media_type.as_str()).collect();
                 vec![
                     ("name", reference.clone()),
                     ("digest", target.digest.to_string()),
                     ("manifest", manifest.digest.to_string()),
                     ("blobs", digests(blobs.iter())),
-                    ("attached", digests(attached)),
+                    ("attached", digests(attached())),
+                    ("sizes", sizes([target, manifest].into_iter().chain(blobs).chain(attached()))),
+                    ("media types", types.join(" ")),
                 ]
             }
         }
     };
     let (old, new) = (parts(&item.content), parts(now));
-    old.into_iter()
-        .zip(new)
-        .filter(|((_, locked), (_, now))| locked != now)
-        .map(|((field, locked), (_, now))| changed(item, field, locked, now, by))
-        .collect()
+    let mut others: Vec<_> = old.into_iter().zip(new).filter(|((_, locked), (_, now))| locked != now).collect();
+    // Of other blobs they say nothing more.
+    if others.iter().any(|((field, _), _)| !BESIDE.contains(field)) {
+        others.retain(|((field, _), _)| !BESIDE.contains(field));
+    }
+    others.into_iter().map(|((field, locked), (_, now))| changed(item, field, locked, now, by)).collect()
 }
 
 fn digests<'a>(all: impl Iterator<Item = &'a Descriptor>) -> String {
     let all: Vec<String> = all.map(|blob| blob.digest.to_string()).collect();
     if all.is_empty() { "none".to_owned() } else { all.join(" ") }
+}
+
+fn sizes<'a>(all: impl Iterator<Item = &'a Descriptor>) -> String {
+    let all: Vec<String> = all.map(|blob| blob.size.to_string()).collect();
+    all.join(" ")
 }
 
 /// A tag that points at something else than was locked.

@@ -157,7 +157,8 @@ impl Args {
 
 /// Files on this machine that are read: a base above all, whose default name may be that of what is built.
 fn inputs(args: &Args) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = args.what.files().chain(&args.fetching.installer).cloned().collect();
+    let mut files = args.what.files();
+    files.extend(args.fetching.installer.iter().cloned());
     if args.locked {
         files.push(args.lock_path());
     }

@@ -52,8 +52,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let target = args.output.clone().unwrap_or_else(|| lockfile::default_path(args.what.file.as_deref()));
     written::writable(&target)?;
     written::through(&target)?;
-    let read: Vec<PathBuf> = args.what.files().cloned().collect();
-    written::apart(&target, &read)?;
+    written::apart(&target, &args.what.files())?;
     needed.tell(display);
     let resolution = resolve(&needed.requirements, &needed.zone);
     let locked = locking::locked(&needed, &resolution, &args.fetching, display, |lock| lock)?;

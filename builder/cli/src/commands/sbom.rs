@@ -79,6 +79,7 @@ pub fn give(
     let text = format!("{document:#}\n");
     match output {
         Some(path) => {
+            written::writable(path)?;
             written::apart(path, &bundle.files())?;
             extract::save(path, text.as_bytes()).map_err(|e| Failure::from_error(e.exit_code(), &e))
         }

@@ -80,8 +80,9 @@ impl What {
     }
 
     /// The files on this machine that are read.
-    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        self.file.iter().chain(&self.catalogue).chain(&self.images_from)
+    pub fn files(&self) -> Vec<PathBuf> {
+        let named = self.file.iter().chain(&self.catalogue).chain(&self.images_from);
+        named.cloned().chain(choice::file(self.zone.as_deref())).collect()
     }
 
     /// Images of lists count as `spec.bundle.extraImages`.

@@ -19,6 +19,8 @@ pub fn writable(target: &Path) -> Result<(), Failure> {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match target {
         _ if target.is_dir() => refused("it is a folder"),
+        // Also behind a link: /dev/stdout. A rename would put a file in its place.
+        _ if target.exists() && !target.is_file() => refused("it is a device or a pipe"),
         _ if target.file_name().is_none() => refused("it names no file"),
         _ if !folder.is_dir() => refused("its folder does not exist"),
         _ => Ok(()),

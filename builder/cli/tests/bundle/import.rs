@@ -289,4 +289,7 @@ fn the_images_of_a_running_cluster_are_taken_by_the_digest_that_runs() {
     let mut program = site.program();
     program.args(["import", "--live", "-"]).write_stdin("{}");
     says(&end(&mut program).must(ExitCode::Config).err, &["kubectl get pods"]);
+    let mut program = site.program();
+    program.args(["import", "--live", "-"]).write_stdin(r#"{"kind": "List", "items": [{"kind": "Deployment"}]}"#);
+    says(&end(&mut program).must(ExitCode::Config).err, &["it has no pods"]);
 }

@@ -339,6 +339,17 @@ fn a_lock_that_lost_a_line_of_an_image_is_refused_with_a_cold_cache_and_a_warm_o
         },
         &["2 differences", "manifest: the lock has sha256:", "blobs: the lock has sha256:"],
     );
+    refused(
+        &|lock| {
+            let size = image(lock, app)["blobs"][1]["size"].as_u64().unwrap();
+            image(lock, app)["blobs"][1]["size"] = (size + 1).into();
+        },
+        &["1 difference", "sizes: the lock has "],
+    );
+    refused(
+        &|lock| image(lock, app)["blobs"][1]["mediaType"] = "application/vnd.oci.image.layer.v1.tar+zstd".into(),
+        &["1 difference", "media types: the lock has "],
+    );
     stock.site.write("cluster.lock.json", &whole);
     stock.built(&stock.cold("warm", &["--offline"]));
 }
@@ -410,4 +421,21 @@ fn a_lock_or_a_cluster_yaml_behind_a_link_is_written_there_and_the_link_stays() 
     std::os::unix::fs::symlink("nowhere/at-all.json", site.path("dangling.json")).unwrap();
     let text = site.run(&["lock", "-f", "cluster.yaml", "-o", "dangling.json"]).must(ExitCode::Usage).err;
     says(&text, &["dangling.json", "is a link to what cannot be had"]);
+}
+
+#[test]
+fn what_is_no_file_and_what_is_read_are_not_replaced() {
+    let stock = Stock::new();
+    let pipe = stock.site.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let zone = std::fs::read(stock.site.path("zone.yaml")).unwrap();
+    let lock = ["lock", "-f", "cluster.yaml", "--zone", "zone.yaml", "-o"];
+    for (output, problem) in [("pipe", "it is a device or a pipe"), ("zone.yaml", "one of the files that are read")] {
+        let text = stock.site.run(&[&lock[..], &[output]].concat()).must(ExitCode::Usage).err;
+        says(&text, &[output, problem, "name another with -o"]);
+    }
+    let build = ["build", "-f", "cluster.yaml", "--zone", "zone.yaml", "-o", "pipe"];
+    says(&stock.site.run(&build).must(ExitCode::Usage).err, &["it is a device or a pipe"]);
+    assert!(!pipe.is_file(), "a file stands where the pipe was");
+    assert_eq!(std::fs::read(stock.site.path("zone.yaml")).unwrap(), zone);
 }

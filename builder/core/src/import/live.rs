@@ -26,7 +26,16 @@ pub fn live(json: &[u8]) -> Result<Imported, ImportError> {
         other => return Err(ImportError::Pods(format!("its kind is {}", other.unwrap_or("not given")))),
     };
     let (mut images, mut left) = (BTreeMap::new(), Vec::new());
-    for pod in items.iter().filter(|item| item["kind"].as_str().is_none_or(|kind| kind == "Pod")) {
+    let (pods, others): (Vec<&Value>, Vec<&Value>) =
+        items.iter().partition(|item| item["kind"].as_str().is_none_or(|kind| kind == "Pod"));
+    if pods.is_empty() {
+        return Err(ImportError::Pods("it has no pods".to_owned()));
+    }
+    for other in others {
+        let (kind, name) = (other["kind"].as_str().unwrap_or("?"), other["metadata"]["name"].as_str().unwrap_or("?"));
+        left.push(Left { line: 0, path: format!("{kind} {name}"), reason: "it is no pod".to_owned() });
+    }
+    for pod in pods {
         let text = |name: &str| pod["metadata"][name].as_str().unwrap_or("?").to_owned();
         let pod_name = format!("{}/{}", text("namespace"), text("name"));
         for (containers, statuses) in LISTS {

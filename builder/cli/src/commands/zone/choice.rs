@@ -1,6 +1,6 @@
 //! Which zone holds, and who says so: `--zone`, then `KMZONE`, then the older `KKZONE`, then `spec.bundle.zone`, then `global`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kubexm_manifests::Zone;
 use kubexm_spec::{Cluster, ExitCode, names};
@@ -49,6 +49,14 @@ pub fn choose(named: Option<&str>, cluster: Option<&Cluster>) -> Result<Choice, 
         .map(|(other_by, other)| format!("zone {name} of {by} is used; {other_by} says {other}, and comes after it"))
         .collect();
     Ok(Choice { zone: read(name)?, by, warnings, notes })
+}
+
+/// The file of a zone that a flag or a variable names.
+pub fn file(named: Option<&str>) -> Option<PathBuf> {
+    let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let name =
+        named.map(str::to_owned).or_else(|| variable(names::ZONE_ENV)).or_else(|| variable(names::OLD_ZONE_ENV))?;
+    Some(PathBuf::from(&name)).filter(|path| Zone::builtin(&name).is_none() && path.is_file())
 }
 
 /// A zone by its name, or from a file.
