@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use kubexm_builder::origins::packages::{Options, PackagesError, Snapshot, Trust, deb, rpm};
 use kubexm_manifests::Zone;
-use kubexm_manifests::os::{Profile, Profiles};
+use kubexm_manifests::os::{Profile, Profiles, Repository};
 use kubexm_packages::model::Comparison;
 use kubexm_packages::solve::{Baseline, Closure, Pool, Root, Unsolvable, solve};
 use kubexm_packages::trust::{Keyring, TrustError};
@@ -111,12 +111,20 @@ impl From {
         notes.extend(chosen.warnings);
         let (pool, snapshots, closure) = fetching::runtime()?.block_on(loading.solve(&http, &store, roots))?;
         for snapshot in snapshots.iter().filter(|snapshot| !snapshot.signed) {
-            notes.push(format!(
-                "nothing signs {}: only what a lock pins by sha256 is taken from it",
-                snapshot.repository
-            ));
+            notes.push(unsigned(profile, &snapshot.repository));
         }
         Ok(Resolved { profile, pool, snapshots, closure, notes })
+    }
+}
+
+/// What it means that nobody has signed the metadata of a repository.
+fn unsigned(profile: &Profile, repository: &str) -> String {
+    let signs_packages = |known: &Repository| known.name == repository && !known.trust.packages.is_empty();
+    match profile.repositories.iter().any(signs_packages) {
+        true => format!(
+            "the metadata of {repository} is not signed; each of its packages is, and is to be held against that"
+        ),
+        false => format!("nothing signs {repository}: only what a lock pins by sha256 is taken from it"),
     }
 }
 
@@ -261,5 +269,13 @@ mod tests {
         for wrong in ["", "=1", "socat=", "-y", "a b"] {
             assert!(root(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_repository_whose_packages_alone_are_signed_is_not_called_unsigned() {
+        let profiles = Profiles::embedded();
+        let said = |os: &str, repository: &str| unsigned(profiles.get(os).unwrap(), repository);
+        assert!(said("rocky-9", "baseos").contains("each of its packages is"));
+        assert!(said("rocky-9", "another").starts_with("nothing signs another"));
     }
 }
