@@ -83,7 +83,8 @@ impl Catalogue {
             | ArtifactKey::ExtraImage(_)
             | ArtifactKey::Chart(_)
             | ArtifactKey::Yaml(_)
-            | ArtifactKey::ChartImage(_) => None,
+            | ArtifactKey::ChartImage(_)
+            | ArtifactKey::Package { .. } => None,
         }
     }
 

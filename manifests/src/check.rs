@@ -294,7 +294,7 @@ fn sound(
     for item in &requirements.items {
         let left_to_upstream = catalogue
             .components
-            .get(item.key.name())
+            .get(item.key.name().as_ref())
             .and_then(|component| component.versions.get(&item.version))
             .is_some_and(BTreeMap::is_empty);
         if matches!(&item.source, Source::File { sha256: None, .. }) && !left_to_upstream {

@@ -40,7 +40,7 @@ pub fn require(cluster: &Cluster, catalogue: &Catalogue) -> Result<Requirements,
     items.extend(chart::of_users(cluster));
     items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
     items.dedup_by(|a, b| a.key == b.key && a.platform == b.platform);
-    Ok(Requirements { name: cluster.name.clone(), versions, items })
+    Ok(Requirements { name: cluster.name.clone(), versions, items, packages: Vec::new() })
 }
 
 fn check_exclude(cluster: &Cluster, catalogue: &Catalogue) -> Result<(), RequireError> {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use kubexm_spec::{ArtifactKey, Digest, Platform, Trust};
+use kubexm_spec::lock::PackageRoot;
+use kubexm_spec::{ArtifactKey, Digest, Family, Platform, Trust};
 use serde::Serialize;
 
 use crate::component::NodeRole;
@@ -18,6 +19,23 @@ pub struct Requirements {
     pub versions: Option<Versions>,
     /// Sorted by key, then platform; no key twice for a platform.
     pub items: Vec<Requirement>,
+    /// What of the packages of each operating system is needed; sorted by operating system, then platform.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<PackageNeed>,
+}
+
+/// What nodes of one operating system and platform need of their distribution's packages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PackageNeed {
+    /// `debian-12`, as the catalogue calls it.
+    pub os: String,
+    /// Of the machines.
+    pub platform: Platform,
+    /// Of its packages.
+    pub family: Family,
+    /// In the order of the catalogue's table, then the user's own.
+    pub roots: Vec<PackageRoot>,
 }
 
 /// The versions a cluster is made of: what it has no use for is not among them.

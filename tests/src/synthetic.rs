@@ -29,7 +29,7 @@ impl SyntheticBundle {
                 Source::Image { reference, .. } | Source::LocalImage { reference, .. } => bundle.image(item, reference),
                 Source::File { file_name, .. } => bundle.file(item, file_name, catalogue)?,
                 Source::LocalFile { .. } | Source::Installer | Source::Chart { .. } | Source::LocalYaml { .. } => {
-                    bundle.file(item, item.key.name(), catalogue)?
+                    bundle.file(item, &item.key.name(), catalogue)?
                 }
             };
             bundle.manifest.artifacts.push(artifact);

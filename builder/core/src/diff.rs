@@ -200,7 +200,7 @@ mod tests {
         let told: Vec<_> = diff
             .artifacts
             .iter()
-            .map(|c| (c.new.or(c.old).unwrap().key.name().to_owned(), c.change(), c.old.map(|a| a.version.as_str())))
+            .map(|c| (c.new.or(c.old).unwrap().key.name().into_owned(), c.change(), c.old.map(|a| a.version.as_str())))
             .collect();
         assert_eq!(
             told,

@@ -173,7 +173,7 @@ pub fn of_renderings(lock: &Lock) -> Vec<Difference> {
             all.push(of(&ArtifactKey::ChartImage(name.clone()), Some(*platform), What::NotLocked { needed }));
         }
     }
-    for item in lock.items.iter().filter(|item| from_a_chart(&item.key) && !named.contains(&full(item.key.name()))) {
+    for item in lock.items.iter().filter(|item| from_a_chart(&item.key) && !named.contains(&full(&item.key.name()))) {
         all.push(of(&item.key, item.platform, What::NotNeeded { locked: item.version.clone() }));
     }
     all

@@ -199,7 +199,7 @@ fn as_extra_files(name: &str, cluster: &Cluster, catalogue: &Catalogue) -> Vec<S
 /// The names nearest to a word that stands for nothing, of what is or could be in and of the rest of the catalogue.
 fn near(word: &str, keys: &[ArtifactKey], catalogue: &Catalogue) -> Vec<String> {
     let whole = word.contains('/');
-    let key = |key: &ArtifactKey| if whole { key.to_string() } else { key.name().to_owned() };
+    let key = |key: &ArtifactKey| if whole { key.to_string() } else { key.name().into_owned() };
     let mut names: Vec<String> = keys.iter().map(key).collect();
     if !whole {
         names.extend(catalogue.components.keys().chain(catalogue.features.keys()).cloned());

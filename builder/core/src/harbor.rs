@@ -76,7 +76,15 @@ pub async fn bring(
         return Ok(());
     }
     let (name, kubernetes, zone) = (lock.name.clone(), lock.kubernetes.clone(), lock.zone.clone());
-    let only = Lock { schema: lock.schema.clone(), name, kubernetes, zone, items, renderings: Vec::new() };
+    let only = Lock {
+        schema: lock.schema.clone(),
+        name,
+        kubernetes,
+        zone,
+        items,
+        renderings: Vec::new(),
+        packages: Vec::new(),
+    };
     let (name, kubernetes) = (resolution.name.clone(), resolution.kubernetes.clone());
     let resolution = Resolution { name, kubernetes, zone: resolution.zone.clone(), items: resolved };
     fetch::fetch(&only, &resolution, base, origins, jobs, &Arrivals::default(), report).await
@@ -308,6 +316,7 @@ mod tests {
                 zone,
                 items: vec![item],
                 renderings: Vec::new(),
+                packages: Vec::new(),
             };
             let texts = std::sync::Mutex::new(Vec::new());
             let report = |kind| {

@@ -67,7 +67,7 @@ pub fn chosen(
 /// The names nearest to a word that stands for nothing.
 pub fn near<'a>(word: &str, keys: impl Iterator<Item = &'a ArtifactKey>) -> Vec<String> {
     // With a prefix it is compared with whole keys, without one with names.
-    let shown = |key: &ArtifactKey| if word.contains('/') { key.to_string() } else { key.name().to_owned() };
+    let shown = |key: &ArtifactKey| if word.contains('/') { key.to_string() } else { key.name().into_owned() };
     let mut names: Vec<String> = keys.map(shown).collect();
     names.sort();
     names.dedup();

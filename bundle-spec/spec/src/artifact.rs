@@ -1,6 +1,7 @@
 //! The closed world: every artifact a recipe can name. A recipe cannot ask for what has no key here,
 //! and a key that the bundle does not carry is an error before any host is touched.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -170,7 +171,7 @@ impl ClusterImage {
 
 /// The name of one artifact, the same in requirements, lock, manifest and plan.
 /// Text form: `binary/kubeadm`, `image/pause`, `installer/kubexm-install`, `file/NAME`, `extra-image/REFERENCE`,
-/// `feature-image/NAME`, `chart/NAME`, `yaml/NAME`, `chart-image/REFERENCE`.
+/// `feature-image/NAME`, `chart/NAME`, `yaml/NAME`, `chart-image/REFERENCE`, `package/OS/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ArtifactKey {
     /// A program of the catalogue.
@@ -192,6 +193,13 @@ pub enum ArtifactKey {
     Yaml(String),
     /// An image found in the rendering of a chart or in a YAML add-on, by its full reference.
     ChartImage(String),
+    /// A package of a distribution, as its vendor signed it.
+    Package {
+        /// The release, as the catalogue calls it: `debian-12`. No `/`.
+        os: String,
+        /// The package's own name: `socat`.
+        name: String,
+    },
 }
 
 impl ArtifactKey {
@@ -204,22 +212,24 @@ impl ArtifactKey {
             Self::ExtraFile(_) => Kind::File,
             Self::Chart(_) => Kind::Chart,
             Self::Yaml(_) => Kind::Yaml,
+            Self::Package { .. } => Kind::Package,
         }
     }
 
-    /// The last part of the text form.
-    pub fn name(&self) -> &str {
-        match self {
+    /// What of the text form is behind its first `/`: `kubeadm`, `debian-12/socat`.
+    pub fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed(match self {
             Self::Binary(program) => program.name(),
             Self::Image(image) => image.name(),
             Self::Installer => crate::names::INSTALLER,
+            Self::Package { os, name } => return Cow::Owned(format!("{os}/{name}")),
             Self::ExtraFile(name)
             | Self::ExtraImage(name)
             | Self::FeatureImage(name)
             | Self::Chart(name)
             | Self::Yaml(name)
             | Self::ChartImage(name) => name,
-        }
+        })
     }
 
     const fn prefix(&self) -> &'static str {
@@ -233,6 +243,7 @@ impl ArtifactKey {
             Self::Chart(_) => "chart",
             Self::Yaml(_) => "yaml",
             Self::ChartImage(_) => "chart-image",
+            Self::Package { .. } => "package",
         }
     }
 }
@@ -264,6 +275,9 @@ impl FromStr for ArtifactKey {
             "chart" => Some(Self::Chart(name.to_owned())),
             "yaml" => Some(Self::Yaml(name.to_owned())),
             "chart-image" => Some(Self::ChartImage(name.to_owned())),
+            "package" => {
+                name.split_once('/').map(|(os, name)| Self::Package { os: os.to_owned(), name: name.to_owned() })
+            }
             _ => None,
         }
         .ok_or_else(unknown)
@@ -298,10 +312,12 @@ pub enum Kind {
     Chart,
     /// A plain YAML add-on.
     Yaml,
+    /// A package of a distribution (.deb, .rpm).
+    Package,
 }
 
 impl Kind {
-    /// `binary`, `image`, `installer`, `file`, `chart` or `yaml`.
+    /// `binary`, `image`, `installer`, `file`, `chart`, `yaml` or `package`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Binary => "binary",
@@ -310,6 +326,7 @@ impl Kind {
             Self::File => "file",
             Self::Chart => "chart",
             Self::Yaml => "yaml",
+            Self::Package => "package",
         }
     }
 
@@ -373,6 +390,7 @@ mod tests {
         keys.push(ArtifactKey::Chart("cilium".into()));
         keys.push(ArtifactKey::Yaml("gateway-crds".into()));
         keys.push(ArtifactKey::ChartImage("quay.io/cilium/cilium:v1.18.4".into()));
+        keys.push(ArtifactKey::Package { os: "debian-12".into(), name: "libstdc++6".into() });
         for key in keys {
             assert_eq!(key.to_string().parse(), Ok(key));
         }
@@ -399,5 +417,6 @@ mod tests {
     fn an_unknown_key_is_refused() {
         assert!("binary/kubeadmm".parse::<ArtifactKey>().is_err());
         assert!("kubeadm".parse::<ArtifactKey>().is_err());
+        assert!("package/socat".parse::<ArtifactKey>().is_err());
     }
 }

@@ -27,7 +27,7 @@ pub use count::{counted, counted_of};
 pub use digest::Digest;
 pub use exit::ExitCode;
 pub use family::Family;
-pub use lock::Lock;
+pub use lock::{Lock, PackageRole};
 pub use manifest::Manifest;
 pub use platform::{Arch, Platform};
 pub use reference::Reference;

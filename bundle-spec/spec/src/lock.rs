@@ -1,9 +1,11 @@
 //! The lock: every artifact a build carries, by digest. Same lock, same bundle.
 
+mod packages;
 mod text;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::packages::{PackageIndex, PackageRole, PackageRoot, PackageSet};
 pub use self::text::LockError;
 
 use crate::{ArtifactKey, Digest, Platform, Rendering, Trust};
@@ -29,6 +31,10 @@ pub struct Lock {
     /// What charts and YAML add-ons were rendered to, sorted by key; their images are items.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub renderings: Vec<Rendering>,
+    /// What the packages of each operating system and platform were chosen for, and of what; sorted by both. The packages
+    /// themselves are items.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<PackageSet>,
 }
 
 /// One artifact for one platform. (serde knows no unknown fields beside a flattened one: [`Lock::parse`] finds them.)

@@ -1,6 +1,9 @@
 //! Root packages: what nodes need of their distribution, by role.
 
+use std::collections::BTreeMap;
+
 use kubexm_spec::Family;
+pub use kubexm_spec::PackageRole as RootRole;
 use serde::{Deserialize, Serialize};
 
 /// Something nodes need, whatever a distribution calls it.
@@ -18,34 +21,9 @@ pub struct Root {
     pub deb: Vec<String>,
     /// Packages of Red Hat's family.
     pub rpm: Vec<String>,
-}
-
-/// Which nodes need a root package.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RootRole {
-    /// Every node of a cluster.
-    Node,
-    /// Nodes of clusters whose services go through IPVS.
-    Ipvs,
-    /// Nodes that mount NFS.
-    Nfs,
-    /// Nodes that mount iSCSI.
-    Iscsi,
-    /// Nodes whose time we keep.
-    Time,
-    /// Load balancer hosts with keepalived.
-    Keepalived,
-    /// Load balancer hosts with haproxy.
-    Haproxy,
-    /// Load balancer hosts with nginx.
-    Nginx,
-}
-
-impl RootRole {
-    /// Every role.
-    pub const ALL: [Self; 8] =
-        [Self::Node, Self::Ipvs, Self::Nfs, Self::Iscsi, Self::Time, Self::Keepalived, Self::Haproxy, Self::Nginx];
+    /// Packages that it takes the place of, by family: carried too, so that there is a way back.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub replaces: BTreeMap<Family, Vec<String>>,
 }
 
 impl Root {

@@ -74,7 +74,7 @@ pub fn plan(lock: &Lock, inputs: &Inputs<'_>, base: Option<&Base>) -> Result<Pac
 
 /// What a full bundle of a lock is about, as far as the lock knows it: artifacts and blobs, without the texts before them.
 pub fn outline(lock: &Lock) -> Result<Manifest, BuildError> {
-    let nothing = Requirements { name: lock.name.clone(), versions: None, items: Vec::new() };
+    let nothing = Requirements { name: lock.name.clone(), versions: None, items: Vec::new(), packages: Vec::new() };
     let members = members::build(lock, &nothing, Vec::new(), index::build(lock)?.blobs);
     Ok(Manifest {
         format: FORMAT,

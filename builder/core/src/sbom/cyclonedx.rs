@@ -49,7 +49,7 @@ fn entry(component: &Component<'_>) -> Value {
     let mut put = |key: &str, value: Value| entry.insert(key.to_owned(), value);
     put("type", kind(artifact.key.kind()).into());
     put("bom-ref", component.id.as_str().into());
-    put("name", component.name.into());
+    put("name", component.name.as_ref().into());
     if !artifact.version.is_empty() {
         put("version", artifact.version.as_str().into());
     }
@@ -77,6 +77,6 @@ const fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Binary | Kind::Installer => "application",
         Kind::Image => "container",
-        Kind::File | Kind::Chart | Kind::Yaml => "file",
+        Kind::File | Kind::Chart | Kind::Yaml | Kind::Package => "file",
     }
 }

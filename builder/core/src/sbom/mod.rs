@@ -5,6 +5,8 @@ mod cyclonedx;
 pub(crate) mod purl;
 mod spdx;
 
+use std::borrow::Cow;
+
 use kubexm_manifests::Catalogue;
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, Digest, Kind, Manifest, depot};
@@ -33,7 +35,7 @@ pub(crate) struct Component<'a> {
     /// `binary/kubeadm@linux/amd64`: once in a bundle.
     pub id: String,
     /// Name without registry or path.
-    pub name: &'a str,
+    pub name: Cow<'a, str>,
     /// Of the file, or of the image's manifest for the platform.
     pub digest: Digest,
     /// Upstream's address, not a mirror's; none for what came from the builder's machine.
@@ -60,15 +62,19 @@ fn component<'a>(subject: &Subject<'a>, artifact: &'a Artifact) -> Component<'a>
         ArtifactKey::Installer => Some(subject.tool_licence),
         _ => subject.catalogue.licence(&artifact.key),
     };
-    let (name, purl) = match artifact.key.kind() {
-        Kind::Image => {
+    let (name, purl) = match (artifact.key.kind(), &artifact.key) {
+        (_, ArtifactKey::Package { os, name }) => {
+            (Cow::Borrowed(name.as_str()), purl::package(os, name, &artifact.version, &artifact.name))
+        }
+        (Kind::Image, _) => {
             let (repository, tag) = depot::split_reference(&artifact.name);
             let name = repository.rsplit('/').next().unwrap_or(repository);
-            (name, purl::oci(repository, tag, &digest, artifact.platform))
+            (Cow::Borrowed(name), purl::oci(repository, tag, &digest, artifact.platform))
         }
         _ => {
             let name = artifact.key.name();
-            (name, purl::generic(name, &artifact.version, &digest, origin.as_deref(), artifact.platform))
+            let purl = purl::generic(&name, &artifact.version, &digest, origin.as_deref(), artifact.platform);
+            (name, purl)
         }
     };
     Component { artifact, id, name, digest, origin, licence, purl }

@@ -23,6 +23,26 @@ pub(crate) fn generic(
     assemble("generic", name, version, &qualifiers)
 }
 
+/// `pkg:deb/…` and `pkg:rpm/…`: a package of a distribution, whose architecture its file's name ends with. `os` is the release
+/// as the catalogue calls it, `debian-12`: what is before the first hyphen is the vendor.
+pub(crate) fn package(os: &str, name: &str, version: &str, file_name: &str) -> String {
+    let vendor = os.split('-').next().unwrap_or(os);
+    let (kind, stem, separator) = match file_name.strip_suffix(".rpm") {
+        Some(stem) => ("rpm", stem, '.'),
+        None => ("deb", file_name.strip_suffix(".deb").unwrap_or(file_name), '_'),
+    };
+    let arch = stem.rsplit_once(separator).map(|(_, arch)| arch);
+    // rpm's epoch is a qualifier, Debian's is a part of the version
+    let (epoch, version) = match version.split_once(':') {
+        Some((epoch, rest)) if kind == "rpm" => (Some(epoch), rest),
+        _ => (None, version),
+    };
+    let qualifiers = [("arch", arch), ("distro", Some(os)), ("epoch", epoch)];
+    let mut purl = format!("pkg:{kind}/{}/{}@{}", encoded(vendor, false), encoded(name, false), encoded(version, false));
+    qualify(&mut purl, &qualifiers);
+    purl
+}
+
 /// Qualifiers come sorted by name; empty parts are left out.
 fn assemble(kind: &str, name: &str, version: &str, qualifiers: &[(&str, Option<&str>)]) -> String {
     let mut purl = format!("pkg:{kind}/{}", encoded(name, false));
@@ -30,6 +50,11 @@ fn assemble(kind: &str, name: &str, version: &str, qualifiers: &[(&str, Option<&
         purl.push('@');
         purl.push_str(&encoded(version, false));
     }
+    qualify(&mut purl, qualifiers);
+    purl
+}
+
+fn qualify(purl: &mut String, qualifiers: &[(&str, Option<&str>)]) {
     let mut separator = '?';
     for (key, value) in qualifiers {
         let Some(value) = value.filter(|value| !value.is_empty()) else { continue };
@@ -39,7 +64,6 @@ fn assemble(kind: &str, name: &str, version: &str, qualifiers: &[(&str, Option<&
         purl.push_str(&encoded(value, true));
         separator = '&';
     }
-    purl
 }
 
 /// Percent-encodes all but letters, digits, `-._~` and the colon; in qualifiers the slash stays too.
@@ -68,6 +92,18 @@ mod tests {
             format!(
                 "pkg:generic/a%20b%2Fc%401@1.0%2Bx?checksum={digest}&download_url=https://h.test/a%3Fb%3Dc%26d%23e"
             )
+        );
+    }
+
+    #[test]
+    fn packages_of_both_families_are_named_by_vendor_release_and_architecture() {
+        assert_eq!(
+            package("debian-12", "libstdc++6", "1:12.2.0-14", "libstdc++6_12.2.0-14_amd64.deb"),
+            "pkg:deb/debian/libstdc%2B%2B6@1:12.2.0-14?arch=amd64&distro=debian-12"
+        );
+        assert_eq!(
+            package("openeuler-22.03", "bind", "32:9.16.23-20.oe2203", "bind-9.16.23-20.oe2203.aarch64.rpm"),
+            "pkg:rpm/openeuler/bind@9.16.23-20.oe2203?arch=aarch64&distro=openeuler-22.03&epoch=32"
         );
     }
 

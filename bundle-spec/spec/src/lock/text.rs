@@ -67,6 +67,7 @@ impl Lock {
         }
         // A program that knows more keys may order them otherwise.
         lock.renderings.sort_by(|a, b| a.key.cmp(&b.key));
+        lock.packages.sort_by(|a, b| (&a.os, a.platform).cmp(&(&b.os, b.platform)));
         lock.items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
         match lock.items.windows(2).find(|pair| pair[0].key == pair[1].key && pair[0].platform == pair[1].platform) {
             None => Ok(lock),
@@ -76,7 +77,7 @@ impl Lock {
 
     /// The text of a lock file, with a line end.
     pub fn to_text(&self) -> Result<String, serde_json::Error> {
-        let Self { schema, name, kubernetes, zone, items, renderings } = self;
+        let Self { schema, name, kubernetes, zone, items, renderings, packages } = self;
         let mut lines =
             vec![format!("  \"schema\": {}", one_line(schema)?), format!("  \"name\": {}", one_line(name)?)];
         if let Some(kubernetes) = kubernetes {
@@ -88,6 +89,10 @@ impl Lock {
         if !renderings.is_empty() {
             let renderings = renderings.iter().map(item_text).collect::<Result<Vec<_>, _>>()?;
             lines.push(format!("  \"renderings\": {}", list(&renderings, "  ")));
+        }
+        if !packages.is_empty() {
+            let packages = packages.iter().map(item_text).collect::<Result<Vec<_>, _>>()?;
+            lines.push(format!("  \"packages\": {}", list(&packages, "  ")));
         }
         Ok(format!("{{\n{}\n}}\n", lines.join(",\n")))
     }
@@ -187,6 +192,7 @@ mod tests {
             zone,
             items: vec![file, image],
             renderings: Vec::new(),
+            packages: Vec::new(),
         }
     }
 

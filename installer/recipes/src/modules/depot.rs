@@ -46,9 +46,11 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>) -> Step {
                 ArtifactKey::ExtraImage(_) | ArtifactKey::FeatureImage(_) | ArtifactKey::ChartImage(_) => {
                     without_registry && node.in_cluster()
                 }
-                ArtifactKey::Installer | ArtifactKey::ExtraFile(_) | ArtifactKey::Chart(_) | ArtifactKey::Yaml(_) => {
-                    false
-                }
+                ArtifactKey::Installer
+                | ArtifactKey::ExtraFile(_)
+                | ArtifactKey::Chart(_)
+                | ArtifactKey::Yaml(_)
+                | ArtifactKey::Package { .. } => false,
             };
         if node.registry || own {
             blobs.extend(artifact.blobs.iter().map(|b| (b.digest, b.size)));
