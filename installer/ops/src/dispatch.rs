@@ -18,6 +18,7 @@ macro_rules! each {
             Op::Binary($kind) => $then,
             Op::Unpacked($kind) => $then,
             Op::RegistryLayout($kind) => $then,
+            Op::Packages($kind) => $then,
             Op::Unit($kind) => $then,
             Op::Sysctl($kind) => $then,
             Op::KernelModule($kind) => $then,

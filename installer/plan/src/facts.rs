@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use kubexm_spec::{Arch, Digest};
+use kubexm_spec::{Arch, Digest, Family};
 use serde::{Deserialize, Serialize};
 
 /// One host as it was found.
@@ -20,6 +20,9 @@ pub struct Facts {
     pub os_id: String,
     /// `VERSION_ID` of /etc/os-release.
     pub os_version: String,
+    /// `VERSION` of /etc/os-release, or what /etc/.productinfo says, where there is one: which edition or service pack it is.
+    #[serde(default)]
+    pub os_edition: String,
     /// Of the kernel.
     pub arch: Option<Arch>,
     /// `uname -r`.
@@ -38,6 +41,9 @@ pub struct Facts {
     pub modules: BTreeMap<String, ModuleState>,
     /// Programs that kubeadm and kubelet call: path, or none when absent.
     pub programs: BTreeMap<String, Option<String>>,
+    /// What is installed; none where neither dpkg nor rpm is.
+    #[serde(default)]
+    pub packages: Option<InstalledPackages>,
     /// Interfaces with their addresses.
     pub interfaces: Vec<Interface>,
     /// Whether there is a default route.
@@ -90,6 +96,20 @@ pub struct Facts {
     pub machine_id: String,
     /// DMI product uuid, to find clones; empty when the machine has none.
     pub product_uuid: String,
+}
+
+/// Packages that a host has installed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InstalledPackages {
+    /// Whose list it is.
+    pub family: Family,
+    /// Deb: dpkg's status file, without what is not installed and without fields that no solver reads. Rpm: the lines of
+    /// `rpm -qa` that `kubexm_packages::rpm::installed` reads.
+    pub list: String,
+    /// Why the list cannot be believed, in the words of who was asked: the database cannot be read, or nobody answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<String>,
 }
 
 /// Free space of one mount point.

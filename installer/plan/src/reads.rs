@@ -38,6 +38,7 @@ impl Op {
             Self::RegistryLayout(layout) => {
                 layout.repositories.values().flat_map(|r| r.manifests.iter().chain(&r.blobs)).copied().collect()
             }
+            Self::Packages(packages) => packages.links().map(|(_, blob)| blob).collect(),
             _ => BTreeSet::new(),
         }
     }

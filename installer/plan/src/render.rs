@@ -68,6 +68,14 @@ impl std::fmt::Display for Op {
             Self::RegistryLayout(layout) => {
                 write!(f, "{} repositories in {}", layout.repositories.len(), layout.data_dir)
             }
+            Self::Packages(packages) => {
+                write!(f, "packages from {}", packages.repository)?;
+                for (name, package) in &packages.packages {
+                    let how = if package.upgrade { " (an upgrade)" } else { "" };
+                    write!(f, "\n    {name} {} {}{how}", package.version, package.arch)?;
+                }
+                packages.replaced.keys().try_for_each(|name| write!(f, "\n    in the place of {name}"))
+            }
             Self::Unit(unit) => {
                 let running = match unit.running {
                     Some(true) => ", running",

@@ -15,6 +15,11 @@ impl Op {
                 unpacked.members.values().cloned().chain(all).collect()
             }
             Self::RegistryLayout(layout) => vec![format!("{}/docker", layout.data_dir)],
+            // dpkg and rpm do one thing at a time, whatever the names: two such steps need an order.
+            Self::Packages(packages) => {
+                let names = packages.packages.keys().chain(packages.replaced.keys());
+                std::iter::once("packages".to_owned()).chain(names.map(|name| format!("package {name}"))).collect()
+            }
             Self::Unit(unit) => vec![format!("unit {}", unit.name)],
             Self::Sysctl(sysctl) => {
                 let values = sysctl.values.keys().map(|name| format!("sysctl {name}"));

@@ -60,6 +60,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         hostname_addresses: vec![IpAddr::V4(Ipv4Addr::new(127, 0, 1, 1))],
         os_id: "debian".to_owned(),
         os_version: "12".to_owned(),
+        os_edition: "12 (bookworm)".to_owned(),
         arch: Some(Arch::Amd64),
         kernel: "6.1.0-31-amd64".to_owned(),
         page_size: 4096,
@@ -74,6 +75,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         }],
         cgroup_version: 2,
         modules: ["overlay", "br_netfilter"].into_iter().map(|m| (m.to_owned(), ModuleState::Present)).collect(),
+        packages: None,
         programs: programs.into_iter().map(|p| (p.to_owned(), Some(format!("/usr/sbin/{p}")))).collect(),
         interfaces: vec![Interface {
             name: "eth0".to_owned(),

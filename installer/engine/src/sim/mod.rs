@@ -345,6 +345,7 @@ pub fn facts(host: &str) -> Facts {
         hostname_addresses: Vec::new(),
         os_id: "debian".to_owned(),
         os_version: "12".to_owned(),
+        os_edition: "12 (bookworm)".to_owned(),
         arch: Some(Arch::Amd64),
         kernel: "6.1.0-18-amd64".to_owned(),
         page_size: 4096,
@@ -360,6 +361,7 @@ pub fn facts(host: &str) -> Facts {
         cgroup_version: 2,
         modules: BTreeMap::new(),
         programs: BTreeMap::new(),
+        packages: None,
         interfaces: vec![Interface {
             name: "eth0".to_owned(),
             addresses: vec![format!("10.0.0.{number}/24")],

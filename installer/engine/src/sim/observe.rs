@@ -78,6 +78,12 @@ impl World {
                 let names: Vec<&str> = layout.repositories.keys().map(String::as_str).collect();
                 here.push(path(&format!("{}/docker", layout.data_dir), format!("repositories {}", names.join(" "))));
             }
+            Op::Packages(packages) => {
+                let installed = packages.packages.iter();
+                here.extend(installed.map(|(name, one)| (format!("package:{name}"), one.version.clone())));
+                here.extend(packages.replaced.keys().map(|name| (format!("package:{name}"), "replaced".to_owned())));
+                here.extend(packages.links().map(|(link, blob)| path(&link, format!("link {blob}"))));
+            }
             Op::Unit(unit) => here.extend(self.want_unit(host, unit)?),
             Op::Sysctl(sysctl) => {
                 here.push(path(&sysctl.path, "sysctls".to_owned()));

@@ -129,6 +129,14 @@ impl World {
                 containerd()
             }
             Op::RegistryLayout(_) => op.blobs().iter().try_for_each(blob),
+            Op::Packages(packages) => {
+                op.blobs().iter().try_for_each(blob)?;
+                self.read(host, step, &format!("path:{}", packages.source))?;
+                if here.has_path(&packages.source) {
+                    return Ok(());
+                }
+                Err(format!("the source file {} is missing", packages.source))
+            }
             Op::Kubeconfig(_) => admin(),
             Op::KubeObject(_) => admin().and_then(|()| self.refuse_without_cluster()),
             Op::NodeUntainted(taint) => admin().and_then(|()| node(&taint.node)),

@@ -22,6 +22,13 @@ pub(super) fn release(machine: &Machine) -> Result<BTreeMap<String, String>, OpE
     Ok(entries.map(|(key, value)| (key.trim().to_owned(), value.trim().trim_matches(['"', '\'']).to_owned())).collect())
 }
 
+/// Which edition: Kylin's service packs stand in a file of its own (`release V10 (SP2) /(Sword)-…`), openEuler's in the
+/// version that people read.
+pub(super) fn edition(machine: &Machine, release: &BTreeMap<String, String>) -> Result<String, OpError> {
+    let own = line(machine, "/etc/.productinfo")?;
+    Ok(if own.is_empty() { release.get("VERSION").cloned().unwrap_or_default() } else { own })
+}
+
 /// MemTotal in bytes.
 pub(super) fn memory(machine: &Machine) -> Result<u64, OpError> {
     let text = fsio::read_text(&machine.path("/proc/meminfo"))?.unwrap_or_default();

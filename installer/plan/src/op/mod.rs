@@ -3,6 +3,7 @@
 mod act;
 mod blobs;
 mod kubernetes;
+mod packages;
 mod probe;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use act::Act;
 pub use blobs::{AllInto, Binary, Blobs, Depots, RegistryLayout, Unpacked};
 pub use kubernetes::{ImageLoaded, ImageSource, KubeObject, Kubeconfig, NodeLabel, NodeUntainted, Stamp};
+pub use packages::{Packages, WantedPackage};
 pub use probe::Probe;
 
 use crate::{Reset, SlotName};
@@ -37,6 +39,8 @@ pub enum Op {
     Unpacked(Unpacked),
     /// Blobs of the node's content store in the file-system layout of the distribution registry.
     RegistryLayout(RegistryLayout),
+    /// Packages of the operating system, from a repository of our own.
+    Packages(Packages),
     /// State of a systemd unit.
     Unit(Unit),
     /// Kernel parameters, now and at boot.
@@ -223,6 +227,7 @@ into_op!(
     Binary,
     Unpacked,
     RegistryLayout,
+    Packages,
     Unit,
     Sysctl,
     KernelModule,
