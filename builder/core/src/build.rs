@@ -93,7 +93,8 @@ pub fn build(
             }
         }
     };
-    runtime.block_on(harbor::bring(&lock, &resolution, request.base, origins, request.jobs, report))?;
+    let failed = |error: BuildError| if request.locked.is_some() { error.of_a_lock() } else { error };
+    runtime.block_on(harbor::bring(&lock, &resolution, request.base, origins, request.jobs, report)).map_err(failed)?;
     harbor::check(&lock, &requirements, request.catalogue, &origins.store, report)?;
     let inputs = pack::Inputs {
         cluster_yaml: request.cluster_yaml,
@@ -104,7 +105,7 @@ pub fn build(
     let packing = pack::plan(&lock, &inputs, request.base)?;
     phase("fetch");
     let together = Together { request, origins, report, lock: &lock, resolution: &resolution };
-    let written = together.run(packing, runtime)?;
+    let written = together.run(packing, runtime).map_err(failed)?;
     Ok(Built { written, lock })
 }
 
@@ -120,11 +121,15 @@ async fn from_lock(
     locked::prepare(locked, resolution, origins, jobs).await?;
     if locked.zone != resolution.zone {
         let (was, now) = (&locked.zone, &resolution.zone);
-        let believed = match locked::zone_of(locked, request.zone) {
-            Some(_) => String::new(),
-            None => format!("; zone {was} is not here: the sources that the lock names are believed"),
+        let (absent, held) = match locked::zone_of(locked, request.zone) {
+            Some(_) => (String::new(), String::new()),
+            // Else `resolve` had refused it.
+            None => (
+                ", whose file is not here".to_owned(),
+                format!("; every place that the lock names is one of zone {now} or built in"),
+            ),
         };
-        let text = format!("locked in zone {was}; fetched in zone {now}, by the same digests{believed}");
+        let text = format!("locked in zone {was}{absent}; fetched in zone {now}, by the same digests{held}");
         report(EventKind::Note { text });
     }
     match tokio::time::timeout(TAGS_WITHIN, locked::moved_tags(locked, resolution, origins, jobs)).await {

@@ -1,5 +1,6 @@
 //! What a lock says and what cluster.yaml and catalogue need now: every difference, as values. Pure.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -8,6 +9,8 @@ use kubexm_manifests::{Requirement, Requirements};
 use kubexm_spec::lock::{Content, LockItem};
 use kubexm_spec::{ArtifactKey, Digest, Lock, Platform, Reference, Trust};
 use serde::Serialize;
+
+use crate::resolve;
 
 /// One thing that is not as it was locked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -47,12 +50,16 @@ pub enum What {
         /// As it is now.
         now: String,
         /// Who says so now.
-        by: &'static str,
+        by: Cow<'static, str>,
     },
 }
 
 /// Who says what is needed.
 const NEEDED: &str = "cluster.yaml and catalogue need";
+/// Where an item may be had.
+const SOURCES: &str = "sources";
+/// Of a lock as a whole.
+const ZONE: &str = "zone";
 /// Who says why a digest may be believed.
 const GIVEN: &str = "cluster.yaml and catalogue give";
 
@@ -60,7 +67,7 @@ const GIVEN: &str = "cluster.yaml and catalogue give";
 /// not from requirements, and are left to whoever renders.
 pub fn drift(requirements: &Requirements, lock: &Lock) -> Vec<Difference> {
     let whole = |field, locked: &str, now: &str| {
-        let what = What::Changed { field, locked: locked.to_owned(), now: now.to_owned(), by: NEEDED };
+        let what = What::Changed { field, locked: locked.to_owned(), now: now.to_owned(), by: NEEDED.into() };
         (locked != now).then_some(Difference { key: None, platform: None, what })
     };
     let kubernetes = requirements.versions.as_ref().map(|versions| versions.kubernetes_tag()).unwrap_or_default();
@@ -142,14 +149,29 @@ fn may_be_believed(needed: &Requirement, trust: Trust) -> bool {
     trust == needed.trust || asked.contains(&trust)
 }
 
-/// Sources of an item that the zone it was locked in does not give (or none, where it gives some). A lock may have fewer: a
-/// zone that has got another mirror since changes no lock.
-pub fn sources(item: &LockItem, given: &[String]) -> Option<Difference> {
+/// Places of an item that nobody at hand (`by`) gives, or none where some are given. A lock may have fewer: a zone that has got
+/// another mirror since changes no lock. That a mirror moved and that a hand wrote a place into the lock look alike, and neither
+/// touches a digest; but the bundle carries these places as where its bytes are from.
+pub fn sources(item: &LockItem, given: &[String], by: impl Into<Cow<'static, str>>) -> Option<Difference> {
     let strange: Vec<&str> =
         item.sources.iter().map(String::as_str).filter(|source| !given.iter().any(|given| given == source)).collect();
     let lost = item.sources.is_empty() && !given.is_empty();
-    (lost || !strange.is_empty())
-        .then(|| changed(item, "sources", strange.join(" "), given.join(" "), "the zone gives"))
+    // As people may see them: a query may be a key.
+    let shown = |all: &[&str]| -> String { all.iter().map(|one| resolve::shown(one)).collect::<Vec<_>>().join(" ") };
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
+    (lost || !strange.is_empty()).then(|| changed(item, SOURCES, shown(&strange), shown(&given), by))
+}
+
+/// That the zone of a lock is nobody's here.
+pub fn unknown_zone(locked: &str, here: &str) -> Difference {
+    let by = "whose file is not here; this is zone".into();
+    let what = What::Changed { field: ZONE, locked: locked.to_owned(), now: here.to_owned(), by };
+    Difference { key: None, platform: None, what }
+}
+
+/// Whether only the places differ: what is locked stays what it is.
+pub fn only_places(differences: &[Difference]) -> bool {
+    differences.iter().all(|one| matches!(one.what, What::Changed { field: SOURCES | ZONE, .. }))
 }
 
 /// What renderings name and the lock has no image of, and images of charts that none of them names.
@@ -185,9 +207,9 @@ pub(crate) fn changed(
     field: &'static str,
     locked: impl Into<String>,
     now: impl Into<String>,
-    by: &'static str,
+    by: impl Into<Cow<'static, str>>,
 ) -> Difference {
-    of(&item.key, item.platform, What::Changed { field, locked: locked.into(), now: now.into(), by })
+    of(&item.key, item.platform, What::Changed { field, locked: locked.into(), now: now.into(), by: by.into() })
 }
 
 fn of(key: &ArtifactKey, platform: Option<Platform>, what: What) -> Difference {
@@ -209,6 +231,8 @@ impl fmt::Display for Difference {
             What::NotLocked { needed } => write!(f, "{needed} is needed, and not in the lock"),
             What::NotNeeded { locked } if locked.is_empty() => f.write_str("in the lock, and nothing needs it"),
             What::NotNeeded { locked } => write!(f, "{locked} is in the lock, and nothing needs it"),
+            // What stands between two names, and is said by nobody.
+            What::Changed { field: ZONE, locked, now, by } => write!(f, "zone: the lock has {locked}, {by} {now}"),
             What::Changed { field, locked, now, by } => {
                 write!(f, "{field}: the lock has {}, {by} {}", shown(locked), shown(now))
             }
@@ -263,6 +287,7 @@ mod tests {
             zone: "global".to_owned(),
             items,
             renderings: Vec::new(),
+            packages: Vec::new(),
         }
     }
 
@@ -348,7 +373,7 @@ mod tests {
             (&[][..], Some("none")),
         ] {
             item.sources = sources.to_vec();
-            let said = super::sources(&item, &given).map(|difference| difference.to_string());
+            let said = super::sources(&item, &given, "the zone gives").map(|difference| difference.to_string());
             let wanted = told.map(|told| {
                 format!("{}: sources: the lock has {told}, the zone gives {}", item.name(), given.join(" "))
             });

@@ -9,7 +9,7 @@ use kubexm_spec::{Digest, ExitCode, Platform, counted_of};
 use kubexm_transport::TransportError;
 
 use crate::charts::ChartError;
-use crate::drift::Difference;
+use crate::drift::{self, Difference};
 use crate::harbor::HarborError;
 
 /// An error of the builder.
@@ -84,11 +84,22 @@ pub enum BuildError {
     },
     /// What is needed, or what is on this machine, is not what was locked.
     #[error(
-        "the lock does not fit: {}{}\n`kubexm-bundle update` locks anew what is different; `kubexm-bundle diff` shows what that changes",
+        "the lock does not fit: {}{}\n{}",
         counted_of(.0, "difference"),
-        .0.iter().map(|difference| format!("\n- {difference}")).collect::<String>()
+        .0.iter().map(|difference| format!("\n- {difference}")).collect::<String>(),
+        mend(.0)
     )]
     Drift(Vec<Difference>),
+    /// What was locked cannot be had any more: an origin has something else.
+    #[error(
+        "{error}\nif that is what is wanted now, `kubexm-bundle update {items}` locks it, unless cluster.yaml or catalogue pin what was"
+    )]
+    NotAsLocked {
+        /// What failed.
+        error: Box<BuildError>,
+        /// The keys of what an origin has otherwise.
+        items: String,
+    },
     /// A chart, or a YAML add-on.
     #[error(transparent)]
     Chart(#[from] ChartError),
@@ -135,6 +146,7 @@ impl BuildError {
             Self::NoChecksum { .. } => ExitCode::OriginMissing,
             Self::TwoImages { .. } => ExitCode::OriginMismatch,
             Self::Drift(_) | Self::Rendered(_) => ExitCode::LockDrift,
+            Self::NotAsLocked { error, .. } => error.exit_code(),
             Self::Chart(error) => error.exit_code(),
             Self::Harbor(error) => error.exit_code(),
             Self::Cache { .. } => ExitCode::Disk,
@@ -143,10 +155,58 @@ impl BuildError {
         }
     }
 
+    /// With what to do where a lock was built and origins have something else by now.
+    #[must_use]
+    pub fn of_a_lock(self) -> Self {
+        let all = match &self {
+            Self::Several(errors) => errors.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let other = all.iter().filter_map(|error| match error {
+            // `key (reference)` of images.
+            Self::Fetch { item, .. } if error.exit_code() == ExitCode::OriginMismatch => item.split(' ').next(),
+            _ => None,
+        });
+        match other.collect::<Vec<_>>().join(" ") {
+            items if items.is_empty() => self,
+            items => Self::NotAsLocked { error: Box::new(self), items },
+        }
+    }
+
     /// One error of several, or the only one.
     pub fn from_many(mut errors: Vec<Self>) -> Self {
         if errors.len() == 1 { errors.remove(0) } else { Self::Several(errors) }
     }
+}
+
+/// How many items are named to whoever is to lock them anew.
+const NAMED: usize = 3;
+
+/// What to do about differences.
+fn mend(differences: &[Difference]) -> String {
+    if drift::only_places(differences) {
+        return "no digest is different: `kubexm-bundle update --sources` writes the places of this zone into the lock, and changes \
+                no digest; or give the zone that the lock was made in with --zone FILE"
+            .to_owned();
+    }
+    let items = items(differences);
+    format!("`kubexm-bundle update{items}` locks anew what is different; `kubexm-bundle diff` shows what that changes")
+}
+
+/// ` KEY KEY` for the command line that mends differences; nothing where they are many, or about the lock as a whole.
+fn items(differences: &[Difference]) -> String {
+    let mut keys: Vec<String> = Vec::new();
+    for difference in differences {
+        let Some(key) = difference.key.as_ref().map(ToString::to_string) else { return String::new() };
+        // For a shell.
+        if !key.chars().all(|c| c.is_ascii_alphanumeric() || "/._:@+-".contains(c)) {
+            return String::new();
+        }
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    if keys.len() > NAMED { String::new() } else { keys.iter().map(|key| format!(" {key}")).collect() }
 }
 
 /// An error with its causes: what a list of several shows of each.

@@ -4,16 +4,18 @@
 use std::collections::{BTreeMap, HashMap};
 
 use futures::{StreamExt, stream};
+use kubexm_manifests::requirements::Source;
 use kubexm_spec::lock::{Content, Descriptor};
 use kubexm_spec::{Digest, Lock};
 use kubexm_transport::{FileCandidate, ImageCandidate, TransportError};
 
 use crate::arrivals::Arrivals;
 use crate::base::Base;
+use crate::drift::{Difference, changed};
 use crate::origins::{Origins, file, image};
 use crate::progress::Total;
 use crate::resolve::{Candidates, ChartCandidates, Resolution};
-use crate::{BuildError, Report};
+use crate::{BuildError, Report, told};
 
 /// One blob that is wanted, and where it may come from.
 struct Wanted<'a> {
@@ -25,8 +27,16 @@ struct Wanted<'a> {
 }
 
 enum From<'a> {
-    File { candidates: &'a [FileCandidate], refuse_html: bool },
-    Image { candidates: Vec<ImageCandidate>, media_type: &'a str },
+    /// `told` is a size that catalogue and cluster.yaml do not have: an origin said it when it was locked.
+    File {
+        candidates: &'a [FileCandidate],
+        refuse_html: bool,
+        told: bool,
+    },
+    Image {
+        candidates: Vec<ImageCandidate>,
+        media_type: &'a str,
+    },
     Local,
 }
 
@@ -43,11 +53,13 @@ pub async fn fetch(
 ) -> Result<(), BuildError> {
     let wanted = plan(lock, resolution, &|digest| !base.is_some_and(|base| base.has(digest)));
     let total: u64 = wanted.iter().map(|blob| blob.size).sum();
-    let mut missing = Vec::new();
+    let (mut missing, mut differences) = (Vec::new(), Vec::new());
     for blob in wanted {
         let here = origins.store.holds(&blob.digest, blob.size).map_err(|source| failed(lock, blob.item, source))?;
         if here {
             arrivals.arrived([blob.digest]);
+        } else if let Some(found) = blob.other_size_here(origins) {
+            differences.extend(other_size(lock, &blob, found));
         } else {
             missing.push(blob);
         }
@@ -57,24 +69,55 @@ pub async fn fetch(
     let mut failures: BTreeMap<usize, Vec<TransportError>> = BTreeMap::new();
     let mut results = stream::iter(missing)
         .map(|blob| async move {
-            let result = one(&blob, origins, progress).await;
-            if result.is_ok() {
+            let size = match one(&blob, origins, progress).await {
+                Ok(()) => Ok(blob.size),
+                Err(error) => blob.as_it_is(error, origins).await,
+            };
+            if size.as_ref().is_ok_and(|size| *size == blob.size) {
                 progress.at(&blob.digest, blob.size);
                 arrivals.arrived([blob.digest]);
             }
-            result.map_err(|error| (blob.item, error))
+            (blob, size)
         })
         .buffer_unordered(jobs.max(1));
-    while let Some(result) = results.next().await {
-        if let Err((item, error)) = result {
-            failures.entry(item).or_default().push(error);
+    while let Some((blob, size)) = results.next().await {
+        match size {
+            Ok(size) if size == blob.size => {}
+            Ok(size) => differences.extend(other_size(lock, &blob, size)),
+            Err(error) => failures.entry(blob.item).or_default().push(error),
         }
     }
-    if !failures.is_empty() {
-        let told = failures.into_iter().map(|(item, errors)| failed(lock, item, one_of(errors)));
-        return Err(BuildError::from_many(told.collect()));
+    let mut all: Vec<_> = failures.into_iter().map(|(item, errors)| failed(lock, item, one_of(errors))).collect();
+    if !differences.is_empty() {
+        all.push(BuildError::Drift(differences));
     }
-    Ok(())
+    if all.is_empty() { Ok(()) } else { Err(BuildError::from_many(all)) }
+}
+
+impl Wanted<'_> {
+    /// The size of a file that is here under its digest, and not as long as an origin told when it was locked.
+    fn other_size_here(&self, origins: &Origins) -> Option<u64> {
+        match self.from {
+            From::File { told: true, .. } => origins.store.size(&self.digest).filter(|size| *size != self.size),
+            _ => None,
+        }
+    }
+
+    /// The size of such a file that its origins have, now in the store; or the error.
+    async fn as_it_is(&self, error: TransportError, origins: &Origins) -> Result<u64, TransportError> {
+        match self.from {
+            From::File { candidates, refuse_html, told: true } => {
+                told::as_it_is(self.digest, error, candidates, refuse_html, origins).await
+            }
+            _ => Err(error),
+        }
+    }
+}
+
+/// The lock is wrong, not the origin: it has the digest of these very bytes.
+fn other_size(lock: &Lock, blob: &Wanted<'_>, found: u64) -> Option<Difference> {
+    let item = lock.items.get(blob.item)?;
+    Some(changed(item, "size", blob.size.to_string(), found.to_string(), "the file of this digest has"))
 }
 
 /// Every blob once, in the order in which they are packed: manifests, which are small and stand before all else, then by stage.
@@ -90,7 +133,8 @@ fn plan<'a>(lock: &'a Lock, resolution: &'a Resolution, wanted: &dyn Fn(&Digest)
             }
             let from = match &resolved.candidates {
                 Candidates::File { file: candidates, .. } => {
-                    From::File { candidates, refuse_html: file::refuse_html(&locked.key) }
+                    let told = !matches!(resolved.requirement.source, Source::File { size: Some(_), .. });
+                    From::File { candidates, refuse_html: file::refuse_html(&locked.key), told }
                 }
                 Candidates::Image(candidates) => From::Image { candidates: candidates.clone(), media_type },
                 // A chart in a registry is a layer of its own manifest.
@@ -133,7 +177,7 @@ fn blobs(content: &Content) -> Vec<(Digest, u64, &str)> {
 async fn one(blob: &Wanted<'_>, origins: &Origins, progress: &Total<'_>) -> Result<(), TransportError> {
     let told = |done, _| progress.at(&blob.digest, done);
     match &blob.from {
-        From::File { candidates, refuse_html } => {
+        From::File { candidates, refuse_html, .. } => {
             file::fetch((blob.digest, blob.size), candidates, *refuse_html, origins, &told).await
         }
         From::Image { candidates, media_type } => {

@@ -32,6 +32,7 @@ pub mod provenance;
 pub mod resolve;
 pub mod sbom;
 pub mod sizes;
+mod told;
 pub mod update;
 
 pub use error::BuildError;

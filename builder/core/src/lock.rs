@@ -7,19 +7,19 @@ use kubexm_manifests::Requirement;
 use kubexm_manifests::requirements::{ChartSource, Source};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::lock::{Content, LockItem, SCHEMA};
-use kubexm_spec::{ArtifactKey, Digest, Lock, Platform, Trust};
-use kubexm_transport::FileCandidate;
+use kubexm_spec::{Digest, Lock, Platform, Trust};
 
 use crate::origins::{Origins, chart, file, image, local};
 use crate::resolve::{Candidates, Resolution, Resolved};
-use crate::{BuildError, Report, probe};
+use crate::{BuildError, Report, told};
 
 /// Where the size of a file is from that the catalogue gives a digest of and no size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
     /// The file is fetched: a build needs it anyway, and a HEAD may lie.
     Fetched,
-    /// The origin is asked by HEAD; what it does not tell is fetched. A wrong size is found when the lock is built.
+    /// Origins are asked by HEAD; what they do not tell, or not alike, is fetched. One that lies alone is found out when the
+    /// lock is built: the digest is what is believed, and the lock is what is wrong then.
     Told,
 }
 
@@ -71,6 +71,7 @@ pub async fn lock(
         zone: resolution.zone.clone(),
         items,
         renderings: Vec::new(),
+        packages: Vec::new(),
     })
 }
 
@@ -119,7 +120,7 @@ pub(crate) async fn lock_item(resolved: &Resolved, origins: &Origins, sizes: Siz
             Candidates::File { file: candidates, checksum },
         ) => {
             let size = match (*size, sizes) {
-                (None, Sizes::Told) => told_size(&requirement.key, sha256.as_ref(), candidates, origins).await,
+                (None, Sizes::Told) => told::size(sha256.as_ref(), candidates, origins).await,
                 (size, _) => size,
             };
             let wanted = file::Wanted {
@@ -160,7 +161,7 @@ pub(crate) async fn lock_item(resolved: &Resolved, origins: &Origins, sizes: Siz
                 move |store| local::take(&item, &path, store)
             })
             .await?;
-            let file_name = requirement.key.name().to_owned();
+            let file_name = requirement.key.name().into_owned();
             Content::File { file_name, digest, size }
         }
         (Source::LocalImage { reference, layout }, _) => {
@@ -186,26 +187,6 @@ pub(crate) async fn lock_item(resolved: &Resolved, origins: &Origins, sizes: Siz
         sources: resolved.candidates.addresses(),
         content,
     })
-}
-
-/// What an origin says of a file's size; what is in the cache needs no asking.
-async fn told_size(
-    key: &ArtifactKey,
-    sha256: Option<&Digest>,
-    candidates: &[FileCandidate],
-    origins: &Origins,
-) -> Option<u64> {
-    if let Some(size) = sha256.and_then(|digest| origins.store.size(digest)) {
-        return Some(size);
-    }
-    for candidate in candidates {
-        if let Ok(size) = probe::file(key, candidate, origins).await
-            && size.is_some()
-        {
-            return size;
-        }
-    }
-    None
 }
 
 /// Copying into the store is disk work and stays off the async threads.

@@ -64,11 +64,7 @@ pub enum ChartCandidates {
 impl Candidates {
     /// The addresses in order, as people may see them: without a query, which may be a key.
     pub fn shown(&self) -> Vec<String> {
-        let shown = |address: String| match address.starts_with("http") && address.contains("://") {
-            true => kubexm_transport::http::shown(&address),
-            false => address,
-        };
-        self.addresses().into_iter().map(shown).collect()
+        self.addresses().iter().map(|address| shown(address)).collect()
     }
 
     /// The addresses in order, as a lock has them.
@@ -82,6 +78,14 @@ impl Candidates {
             }
             Self::Local => Vec::new(),
         }
+    }
+}
+
+/// An address without a query; the name of an image as it is.
+pub(crate) fn shown(address: &str) -> String {
+    match address.starts_with("http") && address.contains("://") {
+        true => kubexm_transport::http::shown(address),
+        false => address.to_owned(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use kubexm_builder::lock::Sizes;
 use kubexm_builder::resolve::resolve;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{ExitCode, Lock, counted_of};
@@ -26,7 +27,8 @@ use super::{lockfile, locking, written};
 ///   gpg, pinned-sha256 metadata of a package repository that is signed, or pinned, has it
 ///   user, self-built   you gave it, or it is this very program
 ///
-/// Sizes that the catalogue lacks are asked by HEAD; what has no digest before it is fetched is fetched.
+/// Sizes that the catalogue lacks are asked by HEAD, of two places where there are two; what they tell differently, or not at
+/// all, is fetched, and so is what has no digest before.
 ///
 /// Examples:
 ///   kubexm-bundle lock -f cluster.yaml                    # writes cluster.lock.json
@@ -55,7 +57,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     written::apart(&target, &args.what.files())?;
     needed.tell(display);
     let resolution = resolve(&needed.requirements, &needed.zone);
-    let locked = locking::locked(&needed, &resolution, &args.fetching, display, |lock| lock)?;
+    let locked = locking::locked(&needed, (&resolution, Sizes::Told), &args.fetching, display, |lock| lock)?;
     lockfile::write(&target, &locked)?;
     if !args.json {
         locked.items.iter().for_each(|item| display.answer(&lockfile::line(item)));

@@ -13,7 +13,7 @@ use super::what::Needed;
 /// Locks a resolution; `whole` makes a whole lock of it, whose charts are rendered then. Images of charts that are in it stay.
 pub fn locked(
     needed: &Needed,
-    resolution: &Resolution,
+    (resolution, sizes): (&Resolution, Sizes),
     fetching: &Fetching,
     display: &Display,
     whole: impl FnOnce(Lock) -> Lock,
@@ -26,8 +26,8 @@ pub fn locked(
     let report = |kind| display.emit(kind);
     let work = needed.work();
     let asked = async {
-        let new = lock(resolution, &origins, Sizes::Told, jobs, &report).await?;
-        charts::complete(&work, whole(new), &origins, Sizes::Told, jobs, &report).await
+        let new = lock(resolution, &origins, sizes, jobs, &report).await?;
+        charts::complete(&work, whole(new), &origins, sizes, jobs, &report).await
     };
     fetching::runtime()?.block_on(asked).map_err(failed)
 }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use kubexm_builder::drift::drift;
+use kubexm_builder::lock::Sizes;
+use kubexm_builder::locked::with_places;
 use kubexm_builder::resolve::resolve;
 use kubexm_builder::update::{changes, chosen, merged, only};
 use kubexm_spec::event::EventKind;
@@ -18,17 +20,22 @@ use super::{lockfile, locking};
 ///
 /// Items are named as `explain` names them: by key (image/pause), name (kubeadm), or image
 /// (quay.io/cilium/cilium). The others stay as they are, byte for byte. What changes is printed.
+/// Files that are named are fetched, so that their sizes are not what an origin tells but what they are.
 ///
 /// Examples:
 ///   kubexm-bundle update -f cluster.yaml                  # everything
 ///   kubexm-bundle update -f cluster.yaml kubelet kubeadm
 ///   kubexm-bundle update -f cluster.yaml --dry-run docker.io/library/busybox
+///   kubexm-bundle update -f cluster.yaml --zone site.yaml --sources   # a mirror moved, or the lock is another site's
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// Items to lock anew; without any, all of them
-    #[arg(value_name = "ITEM")]
+    #[arg(value_name = "ITEM", conflicts_with = "sources")]
     items: Vec<String>,
+    /// Write only the places where the items may be had in this zone: no digest changes, and nobody is asked
+    #[arg(long)]
+    sources: bool,
     #[command(flatten)]
     what: What,
     /// The lock [default: cluster.lock.json beside cluster.yaml, by its name]
@@ -85,6 +92,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
 }
 
 fn renewed(args: &Args, needed: &Needed, old: &Lock, display: &Display) -> Result<Lock, Failure> {
+    if args.sources {
+        return Ok(with_places(&needed.requirements, old, &needed.catalogue, &needed.zone));
+    }
     let whole = resolve(&needed.requirements, &needed.zone);
     let keys = match args.items.as_slice() {
         [] => None,
@@ -92,8 +102,9 @@ fn renewed(args: &Args, needed: &Needed, old: &Lock, display: &Display) -> Resul
     };
     if keys.is_some() && old.zone != whole.zone {
         let (was, now) = (&old.zone, &whole.zone);
-        let text =
-            format!("the lock was made in zone {was}, and this is {now}: give --zone {was}, or update all items");
+        let text = format!(
+            "the lock was made in zone {was}, and this is {now}: give --zone {was}, or update all items; `kubexm-bundle update --sources` brings the lock into this zone without another digest"
+        );
         return Err(Failure::new(ExitCode::Usage, text));
     }
     let resolution = match &keys {
@@ -101,11 +112,13 @@ fn renewed(args: &Args, needed: &Needed, old: &Lock, display: &Display) -> Resul
         None => whole,
     };
     // Images of charts that are locked already stay, unless everything is locked anew.
-    let whole = |new| match keys {
-        Some(keys) => merged(old, &new, &keys, &needed.requirements),
+    let whole = |new| match &keys {
+        Some(keys) => merged(old, &new, keys, &needed.requirements),
         None => new,
     };
-    locking::locked(needed, &resolution, &args.fetching, display, whole)
+    // Whoever names an item wants it right: a size is not asked for again that may have been a lie.
+    let sizes = if keys.is_some() { Sizes::Fetched } else { Sizes::Told };
+    locking::locked(needed, (&resolution, sizes), &args.fetching, display, whole)
 }
 
 /// A name that stands for nothing, with the nearest ones.

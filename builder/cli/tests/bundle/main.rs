@@ -26,6 +26,8 @@ mod import;
 mod input;
 mod kill;
 mod lock;
+mod lock_sizes;
+mod lock_zones;
 mod materials;
 mod os_profiles;
 mod overlap;

@@ -1,0 +1,113 @@
+//! Sizes in a lock: what an origin only tells of a file is never held against the file itself.
+
+use kubexm_spec::lock::Content;
+use kubexm_spec::{ExitCode, Lock};
+
+use crate::server::{Reply, Request, Server, file};
+use crate::site::{Site, noise, says, wanted};
+
+const TOOL: &str = "tools/tool.bin";
+const SIZE: u64 = 30_000;
+
+fn tool() -> Vec<u8> {
+    noise(3, 30_000)
+}
+
+/// A cluster of one file, whose origin has a mirror before it.
+fn behind(mirror: &Server, origin: &Server) -> Site {
+    let site = Site::new();
+    site.extras(&format!("extraFiles:\n{}", wanted(&origin.url(TOOL), &tool())));
+    site.write(
+        "zone.yaml",
+        format!("name: lab\nrules:\n- {{match: \"{}\", to: [\"http://{}\"]}}\n", origin.address(), mirror.address()),
+    );
+    site
+}
+
+fn lock(site: &Site, more: &[&str]) {
+    let all = [&["lock", "-f", "cluster.yaml"], more].concat();
+    site.run(&all).must(ExitCode::Ok);
+}
+
+fn size(site: &Site) -> u64 {
+    let lock = Lock::parse(&std::fs::read(site.path("cluster.lock.json")).unwrap()).unwrap();
+    match &lock.items[0].content {
+        Content::File { size, .. } => *size,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An origin whose HEAD tells `told` bytes, and whose file is as it should be.
+fn lies(told: usize) -> Server {
+    Server::start(move |request: &Request| match request.method.as_str() {
+        "HEAD" => Reply::new(200, vec![0; told]).header("content-type", "application/octet-stream"),
+        _ => file(request, &tool()),
+    })
+}
+
+#[test]
+fn the_size_of_a_page_that_a_mirror_answers_everything_with_gets_into_no_lock() {
+    for content_type in ["text/html; charset=utf-8", "application/json", "text/xml"] {
+        let mirror = Server::start(move |_: &Request| {
+            Reply::new(200, "<html>log in first</html>").header("content-type", content_type)
+        });
+        let site = behind(&mirror, &Server::files(vec![(TOOL, tool())]));
+        lock(&site, &["--zone", "zone.yaml"]);
+        assert_eq!(size(&site), SIZE, "{content_type}");
+        site.built(&["--zone", "zone.yaml", "--locked", "--cache", "cold"]);
+    }
+}
+
+#[test]
+fn a_size_that_two_places_tell_differently_is_measured() {
+    let mirror = Server::files(vec![(TOOL, noise(5, 500))]);
+    let origin = Server::files(vec![(TOOL, tool())]);
+    let site = behind(&mirror, &origin);
+    lock(&site, &["--zone", "zone.yaml"]);
+    assert_eq!(size(&site), SIZE);
+    site.built(&["--zone", "zone.yaml", "--locked", "--cache", "cold"]);
+}
+
+#[test]
+fn two_places_that_tell_one_size_are_asked_once_each_and_send_nothing() {
+    let (mirror, origin) = (Server::files(vec![(TOOL, tool())]), Server::files(vec![(TOOL, tool())]));
+    let site = behind(&mirror, &origin);
+    lock(&site, &["--zone", "zone.yaml"]);
+    assert_eq!(size(&site), SIZE);
+    for server in [mirror, origin] {
+        let asked: Vec<String> = server.requests().into_iter().map(|request| request.method).collect();
+        assert_eq!(asked, ["HEAD"]);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_as_long_as_its_only_origin_told_is_drift_of_the_lock_and_update_of_it_mends_that() {
+    for told in [17, 40_000] {
+        let server = lies(told);
+        let site = Site::new();
+        site.extras(&format!("extraFiles:\n{}", wanted(&server.url(TOOL), &tool())));
+        lock(&site, &[]);
+        assert_eq!(size(&site), told as u64);
+        let text = site.refused(ExitCode::LockDrift, &["--locked"]);
+        let size_is = format!("file/tool.bin: size: the lock has {told}, the file of this digest has 30000");
+        says(&text, &[&size_is, "`kubexm-bundle update file/tool.bin`"]);
+        assert!(!text.contains("another size than asked for"), "the origin is blamed: {text}");
+        // Also where the file is not in the cache by now.
+        site.run(&["update", "-f", "cluster.yaml", "--cache", "cold", "file/tool.bin"]).must(ExitCode::Ok);
+        assert_eq!(size(&site), SIZE);
+        site.built(&["--locked", "--cache", "colder"]);
+    }
+}
+
+#[test]
+fn an_origin_that_sends_other_bytes_than_were_locked_is_still_blamed_for_it_and_what_to_do_is_said() {
+    let server = Server::start(|request: &Request| match request.method.as_str() {
+        "HEAD" => file(request, &tool()),
+        _ => file(request, &noise(9, 20_000)),
+    });
+    let site = Site::new();
+    site.extras(&format!("extraFiles:\n{}", wanted(&server.url(TOOL), &tool())));
+    lock(&site, &[]);
+    let text = site.refused(ExitCode::OriginMismatch, &["--locked"]);
+    says(&text, &["file/tool.bin", "sent other bytes than asked for", "`kubexm-bundle update file/tool.bin`"]);
+}

@@ -1,0 +1,82 @@
+//! Sizes that origins tell of files without sending them: what a lock may write down, and what it may not.
+
+use std::time::Duration;
+
+use kubexm_spec::Digest;
+use kubexm_transport::{FileCandidate, TransportError};
+
+use crate::origins::{Origins, file};
+
+/// How long is waited for one more place to say what the first has said: a lock can be made without it.
+const SECOND_WITHIN: Duration = Duration::from_secs(3);
+
+/// The size in bytes that may be believed of a file before it is fetched: what the cache has; else what two places tell alike,
+/// or what one tells where no other says anything. None where they differ: then the file is fetched, and its digest decides.
+pub(crate) async fn size(sha256: Option<&Digest>, candidates: &[FileCandidate], origins: &Origins) -> Option<u64> {
+    if let Some(size) = sha256.and_then(|digest| origins.store.size(digest)) {
+        return Some(size);
+    }
+    let mut first = None;
+    for candidate in candidates {
+        let told = match first {
+            None => head(candidate, origins).await,
+            Some(_) => tokio::time::timeout(SECOND_WITHIN, head(candidate, origins)).await.ok().flatten(),
+        };
+        match (first, told) {
+            (_, None) => {}
+            (None, told) => first = told,
+            (Some(first), Some(told)) => return (first == told).then_some(first),
+        }
+    }
+    first
+}
+
+/// What one place tells. The size of a page, of JSON or XML is none, whatever the file is: portals and mirrors answer so to
+/// everything, with 200, and a file that is such a text itself is small enough to be fetched.
+async fn head(candidate: &FileCandidate, origins: &Origins) -> Option<u64> {
+    let head = origins.http.head(candidate).await.ok()?;
+    let page = head.content_type.as_deref().and_then(kubexm_transport::page_by_content_type);
+    if page.is_some() { None } else { head.size.filter(|size| *size > 0) }
+}
+
+/// Asks for a file once more where its size was not as locked, in the size that each place has: that is the size which the lock
+/// should have, if the digest is right. In bytes; or what each place did.
+pub(crate) async fn as_it_is(
+    digest: Digest,
+    error: TransportError,
+    candidates: &[FileCandidate],
+    refuse_html: bool,
+    origins: &Origins,
+) -> Result<u64, TransportError> {
+    let TransportError::AllFailed { what, tried } = error else { return Err(error) };
+    let mut failed = Vec::new();
+    for error in tried {
+        let (origin, found) = match &error {
+            TransportError::WrongSize { origin, found, .. } => (origin, *found),
+            _ => {
+                failed.push(error);
+                continue;
+            }
+        };
+        let there = candidates.iter().find(|candidate| kubexm_transport::http::shown(&candidate.url) == *origin);
+        let again = match there {
+            Some(there) => file::fetch((digest, found), std::slice::from_ref(there), refuse_html, origins, &|_, _| {}),
+            None => {
+                failed.push(error);
+                continue;
+            }
+        };
+        match again.await {
+            Ok(()) => return Ok(found),
+            Err(TransportError::AllFailed { tried, .. }) if !tried.iter().any(is_wrong_size) => failed.extend(tried),
+            // An answer that does not tell its length: how long it is was not seen.
+            Err(TransportError::AllFailed { .. }) => failed.push(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(TransportError::AllFailed { what, tried: failed })
+}
+
+fn is_wrong_size(error: &TransportError) -> bool {
+    matches!(error, TransportError::WrongSize { .. })
+}
