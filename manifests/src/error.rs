@@ -212,6 +212,30 @@ pub enum RequireError {
         /// The optional tools, nearest first.
         known: Vec<String>,
     },
+    /// An operating system of `spec.bundle.os` that no profile describes.
+    #[error("spec.bundle.os: there is no operating system {name:?}; nearest: {}", list(.nearest))]
+    UnknownOs {
+        /// As written.
+        name: String,
+        /// Nearest names.
+        nearest: Vec<String>,
+    },
+    /// An operating system of `spec.bundle.os` has no packages for a platform.
+    #[error(
+        "spec.bundle.os: {os} has no packages for {platform}, only for {}{}; leave it out, or the platform",
+        list(.archs),
+        if .nearest.is_empty() { String::new() } else { format!(" (for {platform} there is {})", list(.nearest)) }
+    )]
+    NoOsForPlatform {
+        /// As written.
+        os: String,
+        /// Of `spec.bundle.platforms`.
+        platform: Platform,
+        /// Architectures it has packages for.
+        archs: Vec<String>,
+        /// Other releases of it that have.
+        nearest: Vec<String>,
+    },
     /// Two different extra files would get one name.
     #[error(
         "spec.bundle.extraFiles: two files are called {name:?}; rename one of them, the bundle serves files by name"
@@ -238,6 +262,8 @@ impl RequireError {
             | Self::UnknownFeatureVersion { .. }
             | Self::Gap { .. }
             | Self::NoOrigin { .. }
+            | Self::UnknownOs { .. }
+            | Self::NoOsForPlatform { .. }
             | Self::NoDigest { .. } => ExitCode::UnknownVersion,
             Self::TooOld { .. }
             | Self::EtcdTooOld { .. }

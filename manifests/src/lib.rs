@@ -16,6 +16,7 @@ pub mod image;
 mod needs;
 pub mod os;
 mod overlay;
+mod packages;
 pub mod release;
 mod require;
 pub mod requirements;

@@ -13,6 +13,8 @@ use crate::component::{Component, NodeRole};
 use crate::error::RequireError;
 use crate::feature::FeatureSet;
 use crate::needs::{Asked, Need};
+use crate::os::Profiles;
+use crate::packages;
 use crate::requirements::{ChartSource, Requirement, Requirements, Source, Versions};
 use crate::versions::choose;
 
@@ -40,7 +42,8 @@ pub fn require(cluster: &Cluster, catalogue: &Catalogue) -> Result<Requirements,
     items.extend(chart::of_users(cluster));
     items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
     items.dedup_by(|a, b| a.key == b.key && a.platform == b.platform);
-    Ok(Requirements { name: cluster.name.clone(), versions, items, packages: Vec::new() })
+    let packages = packages::needs(cluster, Profiles::embedded())?;
+    Ok(Requirements { name: cluster.name.clone(), versions, items, packages })
 }
 
 fn check_exclude(cluster: &Cluster, catalogue: &Catalogue) -> Result<(), RequireError> {

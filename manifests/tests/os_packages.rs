@@ -1,0 +1,102 @@
+//! What clusters need of their distributions' packages.
+
+#![allow(clippy::unwrap_used, reason = "a test dies of what it did not expect")]
+
+use kubexm_manifests::error::RequireError;
+use kubexm_manifests::requirements::PackageNeed;
+use kubexm_manifests::{Catalogue, require};
+use kubexm_spec::{ExitCode, Family, PackageRole};
+
+fn needed(spec: &str) -> Result<Vec<PackageNeed>, RequireError> {
+    let text = format!("apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: prod}}\nspec:\n{spec}");
+    let cluster = kubexm_spec::cluster::parse(&text).unwrap();
+    require(&cluster, &Catalogue::embedded()).map(|requirements| requirements.packages)
+}
+
+fn root_names(need: &PackageNeed) -> Vec<&str> {
+    need.roots.iter().map(|root| root.name.as_str()).collect()
+}
+
+#[test]
+fn every_system_and_platform_that_is_carried_has_its_own_roots_and_the_order_of_the_file_does_not_matter() {
+    let bundle = "  kubernetes: {}\n  bundle: {os: [rocky-9, debian-12], platforms: [linux/arm64, linux/amd64]}\n";
+    let all = needed(bundle).unwrap();
+    let names: Vec<String> = all.iter().map(|need| format!("{} {}", need.os, need.platform)).collect();
+    assert_eq!(names, ["debian-12 linux/amd64", "debian-12 linux/arm64", "rocky-9 linux/amd64", "rocky-9 linux/arm64"]);
+    let (debian, rocky) = (&all[0], &all[2]);
+    assert_eq!((debian.family, rocky.family), (Family::Deb, Family::Rpm));
+    assert!(debian.names().contains(&"conntrack") && rocky.names().contains(&"conntrack-tools"));
+    assert!(debian.roots.iter().all(|root| root.role == PackageRole::Node), "nothing else was asked for");
+    assert_eq!(needed("  kubernetes: {}\n").unwrap(), []);
+}
+
+#[test]
+fn each_field_that_needs_packages_brings_its_roots_and_nothing_else_does() {
+    let plain = needed("  kubernetes: {}\n  bundle: {os: [debian-12]}\n").unwrap();
+    let more = |spec: &str| -> Vec<String> {
+        let text = format!("  bundle: {{os: [debian-12]}}\n{spec}");
+        let all = needed(&text).unwrap();
+        let names = root_names(&all[0]).into_iter().filter(|name| !root_names(&plain[0]).contains(name));
+        names.map(str::to_owned).collect()
+    };
+    assert_eq!(more("  kubernetes: {proxyMode: ipvs}\n"), ["ipset", "ipvsadm"]);
+    assert_eq!(more("  kubernetes: {}\n  storage: {nfs: {server: 10.0.0.9, path: /x}}\n"), ["nfs"]);
+    assert_eq!(more("  kubernetes: {}\n  storage: {openebs: {}}\n"), [""; 0]);
+    assert_eq!(more("  kubernetes: {}\n  system: {ntpServers: [10.0.0.9]}\n"), ["chrony"]);
+    assert_eq!(more("  kubernetes: {}\n  system: {debs: [htop, socat], rpms: [tmux]}\n"), ["htop"]);
+    let balanced = |kind: &str| {
+        let of = match kind {
+            "external" => ", worker: [a, b]",
+            _ => ", worker: [a], loadbalancer: [b]",
+        };
+        let hosts = format!(
+            "  hosts: [{{name: a, address: 10.0.0.1}}, {{name: b, address: 10.0.0.2}}]\n  roleGroups: {{control-plane: [a], etcd: [a]{of}}}\n"
+        );
+        more(&format!(
+            "  kubernetes: {{}}\n{hosts}  loadBalancer: {{mode: external, external: {{type: {kind}}}, vip: 10.0.0.99}}\n"
+        ))
+    };
+    assert_eq!(balanced("kubexm-kh"), ["keepalived", "haproxy"]);
+    assert_eq!(balanced("kubexm-kn"), ["keepalived", "nginx"]);
+    assert_eq!(balanced("external"), [""; 0]);
+}
+
+#[test]
+fn what_a_user_names_is_a_root_of_every_node_of_its_family_and_a_bundle_of_extras_has_none() {
+    let all = needed("  kubernetes: {}\n  bundle: {os: [debian-12, rocky-9]}\n  system: {debs: [htop]}\n").unwrap();
+    let root = all[0].roots.last().unwrap();
+    assert_eq!((root.name.as_str(), root.role), ("htop", PackageRole::Node));
+    assert_eq!(root.packages, ["htop"]);
+    assert!(root.commands.is_empty() && root.replaces.is_empty());
+    assert!(!root_names(&all[1]).contains(&"htop"), "a deb is none of Rocky's");
+    assert_eq!(needed("  bundle: {os: [debian-12]}\n").unwrap(), []);
+}
+
+#[test]
+fn what_chrony_takes_the_place_of_is_carried_with_it() {
+    let all = needed("  kubernetes: {}\n  bundle: {os: [debian-12]}\n  system: {ntpServers: [10.0.0.9]}\n").unwrap();
+    let chrony = all[0].roots.iter().find(|root| root.name == "chrony").unwrap();
+    assert_eq!(chrony.replaces, ["systemd-timesyncd"]);
+}
+
+#[test]
+fn nothing_is_carried_where_packages_are_left_to_the_user() {
+    assert_eq!(needed("  kubernetes: {}\n  bundle: {os: [debian-12]}\n  system: {osPackages: none}\n").unwrap(), []);
+    for word in ["auto", "full"] {
+        let spec = format!("  kubernetes: {{}}\n  bundle: {{os: [debian-12]}}\n  system: {{osPackages: {word}}}\n");
+        assert_eq!(needed(&spec).unwrap().len(), 1, "{word} differs in what is installed only");
+    }
+}
+
+#[test]
+fn systems_and_platforms_that_nobody_knows_are_refused_with_what_is_near() {
+    let told = |spec: &str| {
+        let error = needed(spec).unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::UnknownVersion);
+        error.to_string()
+    };
+    let error = told("  kubernetes: {}\n  bundle: {os: [debian-21]}\n");
+    assert!(error.contains("debian-21") && error.contains("debian-12"), "{error}");
+    let error = told("  kubernetes: {}\n  bundle: {os: [rhel-7], platforms: [linux/arm64]}\n");
+    assert!(error.contains("rhel-7") && error.contains("linux/arm64") && error.contains("rhel-9"), "{error}");
+}
