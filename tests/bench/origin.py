@@ -101,8 +101,17 @@ async def serve(folder, log, delay, rate):
                 path = lines[0].split(" ")[1].lstrip("/")
                 headers = dict(line.lower().split(": ", 1) for line in lines[1:] if ": " in line)
                 await asyncio.sleep(delay)
-                with open(f"{folder}/{path}", "rb") as file:
-                    body = file.read()
+                try:
+                    with open(f"{folder}/{path}", "rb") as file:
+                        body = file.read()
+                except OSError:
+                    writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+                    log.write(f"{path} - 404\n")
+                    continue
+                if headers.get("if-none-match") == f"\"{len(body)}\"":
+                    writer.write(f"HTTP/1.1 304 Not Modified\r\nETag: \"{len(body)}\"\r\n\r\n".encode())
+                    log.write(f"{path} - 304\n")
+                    continue
                 first = int(headers.get("range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
                 part = f"Content-Range: bytes {first}-{len(body) - 1}/{len(body)}\r\n" if first else ""
                 status = "206 Partial Content" if first else "200 OK"

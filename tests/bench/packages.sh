@@ -29,10 +29,13 @@ for suite in bookworm bookworm-updates; do
   echo "deb [trusted=yes check-valid-until=no] http://127.0.0.1:$PORT/debian $suite main"
 done > "$APT/sources.list"
 echo "deb [trusted=yes check-valid-until=no] http://127.0.0.1:$PORT/debian-security bookworm-security main" >> "$APT/sources.list"
+# What this machine's own apt is told (further kinds of indexes, say) is nobody's business here.
+echo 'Dir::Etc::parts "/dev/null";' > "$APT/config"
 apt_get() {
-  apt-get -qq -o Dir::State="$APT/state" -o Dir::State::status="$APT/status" -o Dir::Cache="$APT/cache" -o Dir::Etc="$APT/etc" \
+  APT_CONFIG=$APT/config apt-get -qq -o Dir::State="$APT/state" -o Dir::State::status="$APT/status" -o Dir::Cache="$APT/cache" -o Dir::Etc="$APT/etc" \
     -o Dir::Etc::sourcelist="$APT/sources.list" -o Dir::Etc::sourceparts=/dev/null -o APT::Architecture=amd64 -o APT::Architectures=amd64 \
-    -o APT::Install-Recommends=false -o Debug::NoLocking=1 -o APT::Sandbox::User=root -o Acquire::Languages=none "$@"
+    -o APT::Install-Recommends=false -o Debug::NoLocking=1 -o APT::Sandbox::User=root -o Acquire::Languages=none \
+    -o Acquire::http::Pipeline-Depth=0 "$@"
 }
 apt_solves() { apt_get --print-uris -y install "$@" > "$SITE/apt.out"; }
 we_solve() { "$BUNDLE" packages resolve --os debian-12 --mirror "http://127.0.0.1:$PORT" --cache "$SITE/cache" "$@" > "$SITE/ours.out"; }
