@@ -3,6 +3,7 @@
 use kubexm_plan::{Found, Op, Reset, Step, Undo};
 
 use crate::ledger::{Outcome, Record, SCHEMA};
+use crate::ops::packages;
 use crate::system::ActContext;
 use crate::teardown::mounts;
 use crate::{Machine, OpError, Wave, dispatch, paths};
@@ -82,6 +83,10 @@ pub fn undo(
             for (op, found) in own {
                 dispatch::restore(op, &machine, &found.state, wave)?;
             }
+        }
+        // What was upgraded stays; that services may not start, as long as that went on, does not.
+        Undo::Irreversible { .. } if step.ops.iter().any(|op| matches!(op, Op::Packages(_))) => {
+            packages::let_go(&machine)?;
         }
         Undo::WithParent { .. } | Undo::Irreversible { .. } | Undo::Nothing => {}
     }

@@ -14,7 +14,7 @@ mod kubeconfig;
 mod link;
 mod node_label;
 mod node_untainted;
-mod packages;
+pub(crate) mod packages;
 mod registry_layout;
 mod reset;
 pub(crate) mod resolver;

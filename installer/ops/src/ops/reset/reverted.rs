@@ -88,6 +88,7 @@ const fn made_again(op: &Op) -> bool {
             | Op::HostsBlock(_)
             | Op::Resolver(_)
             | Op::RegistryLayout(_)
+            | Op::Packages(_)
     )
 }
 
@@ -155,6 +156,7 @@ fn is_back(machine: &Machine, op: &Op, now: &Found, then: &Found) -> Result<bool
     }
     let word = |state: &Value, key: &str| state.get(key).and_then(Value::as_bool).unwrap_or(false);
     Ok(match op {
+        Op::Packages(_) => now.state.get("packages") == then.state.get("packages"),
         Op::Unit(_) => ["enabled", "active"].iter().all(|key| word(&now.state, key) == word(&then.state, key)),
         _ => now.satisfied == then.satisfied || !places(&then.state).is_empty(),
     })

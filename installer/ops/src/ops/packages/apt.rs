@@ -1,0 +1,113 @@
+//! Installing with apt-get.
+
+use std::collections::BTreeSet;
+
+use super::{Work, dpkg, run, run_on};
+use crate::OpError;
+use crate::fsio;
+use crate::system::Program;
+use crate::teardown::mounts;
+
+/// Seconds that installing may take: fifty packages on a slow disk.
+pub(super) const LIMIT_S: u64 = 1800;
+/// Seconds that another apt or dpkg is waited for.
+const LOCKED_S: u64 = 300;
+
+pub(super) fn install(work: &Work<'_>) -> Result<(), OpError> {
+    dpkg::mend(work.on.machine)?;
+    if work.missing.is_empty() {
+        return Ok(());
+    }
+    let folder = work.on.folder();
+    for part in ["lists/partial", "cache/archives/partial"] {
+        fsio::make_folders(&work.on.machine.path(format!("{folder}/{part}")))?;
+    }
+    let result = from(work, &folder);
+    mounts::remove_tree(work.on.machine, &folder)?;
+    result
+}
+
+fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
+    let apt = || apt_get(&work.on.op.source, folder);
+    let update = apt().args(["--option", "APT::Update::Error-Mode=any", "update"]).within(300);
+    run(work.on.machine, "apt-get update with our own repository", &update)?;
+    let install = apt().args(["--assume-yes", "--no-install-recommends", "--fix-broken", "--no-auto-remove"]);
+    // Nothing leaves; where something does, it is told by name and checked below.
+    let install = if work.leaving.is_empty() { install.arg("--no-remove") } else { install };
+    let comes = work.missing.iter().map(|(name, one)| format!("{}={}", dpkg::named(name, Some(one)), one.version));
+    let leaves = work.leaving.keys().map(|name| format!("{name}-"));
+    let install = install.arg("install").args(comes.chain(leaves)).within(LIMIT_S);
+    let what = format!("apt-get install of {} packages", work.missing.len());
+    let told = run(work.on.machine, &what, &simulated(&install))?;
+    as_planned(work, &told.stdout())?;
+    run_on(work.on.machine, &what, &install)
+}
+
+/// apt-get that knows our source file alone, keeps what it works with in our folder, asks nothing and believes only what is
+/// signed. What the host's own configuration says of other repositories, pins and releases does not count.
+fn apt_get(source: &str, folder: &str) -> Program {
+    let options = [
+        format!("Dir::Etc::sourcelist={source}"),
+        "Dir::Etc::sourceparts=/dev/null".to_owned(),
+        "Dir::Etc::preferences=/dev/null".to_owned(),
+        "Dir::Etc::preferencesparts=/dev/null".to_owned(),
+        format!("Dir::State::lists={folder}/lists"),
+        format!("Dir::Cache={folder}/cache"),
+        "APT::Get::List-Cleanup=0".to_owned(),
+        "APT::Default-Release=".to_owned(),
+        // The folder is root's alone.
+        "APT::Sandbox::User=root".to_owned(),
+        "APT::Get::AllowUnauthenticated=false".to_owned(),
+        "Acquire::AllowInsecureRepositories=false".to_owned(),
+        "Acquire::AllowWeakRepositories=false".to_owned(),
+        "Acquire::Languages=none".to_owned(),
+        "Acquire::http::Proxy=DIRECT".to_owned(),
+        "Acquire::https::Proxy=DIRECT".to_owned(),
+        "APT::Install-Recommends=false".to_owned(),
+        "APT::Install-Suggests=false".to_owned(),
+        format!("DPkg::Lock::Timeout={LOCKED_S}"),
+        "Dpkg::Use-Pty=0".to_owned(),
+        "Dpkg::Options::=--force-confdef".to_owned(),
+        "Dpkg::Options::=--force-confold".to_owned(),
+    ];
+    let program = Program::new("apt-get").arg("--quiet");
+    let program = options.into_iter().fold(program, |program, option| program.arg("--option").arg(option));
+    program
+        .env("APT_LISTCHANGES_FRONTEND", "none")
+        .env("APT_LISTBUGS_FRONTEND", "none")
+        .env("UCF_FORCE_CONFFOLD", "1")
+        .env("DEBIAN_PRIORITY", "critical")
+}
+
+fn simulated(install: &Program) -> Program {
+    let mut program = install.clone();
+    program.args.insert(0, "--simulate".to_owned());
+    program
+}
+
+/// Whether apt would do what the plan says and no more: `Inst NAME [OLD] (NEW … [ARCH])` and `Remv NAME [OLD]`.
+fn as_planned(work: &Work<'_>, told: &str) -> Result<(), OpError> {
+    let mut other: BTreeSet<String> = BTreeSet::new();
+    for line in told.lines() {
+        let mut words = line.split_whitespace();
+        let (Some(action @ ("Inst" | "Remv")), Some(name)) = (words.next(), words.next()) else { continue };
+        let name = name.split(':').next().unwrap_or(name);
+        let version = words.find_map(|word| word.strip_prefix('(')).unwrap_or_default();
+        let planned = match action {
+            "Inst" => work.missing.get(name).is_some_and(|wanted| wanted.version == version),
+            _ => work.leaving.contains_key(name),
+        };
+        if !planned {
+            let how = if action == "Inst" { format!("install {name} {version}") } else { format!("remove {name}") };
+            other.insert(how);
+        }
+    }
+    if other.is_empty() {
+        return Ok(());
+    }
+    let other: Vec<String> = other.into_iter().collect();
+    Err(OpError::other(format!(
+        "apt would also {}, which the plan does not say: the packages of this host were changed since it was planned; plan anew",
+        other.join(", ")
+    )))
+}

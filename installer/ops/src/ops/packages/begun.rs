@@ -1,0 +1,83 @@
+//! What must be finished or taken back when packages were left in the middle (`/var/lib/kubexm/packages.json`).
+//!
+//! The state before a step says what to go back to. It does not say what of it stands half-way right now: whether services are
+//! forbidden to start by us, whose units are not switched off yet, which unit of systemd does the work.
+
+use std::collections::BTreeSet;
+
+use kubexm_plan::op::Packages;
+use serde::{Deserialize, Serialize};
+
+use crate::fsio::{self, Access};
+use crate::place::Place;
+use crate::system::{ActContext, Program};
+use crate::{Machine, OpError, transient};
+
+const PATH: &str = "/var/lib/kubexm/packages.json";
+
+/// What the file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Begun {
+    /// Packages that were not there and whose units are not switched off yet, by name.
+    #[serde(default)]
+    pub fresh: BTreeSet<String>,
+    /// What lay where our policy lies now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Place>,
+    /// Keys that rpm believed before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<BTreeSet<String>>,
+    /// What installs right now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub act: Option<ActContext>,
+}
+
+impl Begun {
+    /// None when nothing stands half-way.
+    pub(super) fn read(machine: &Machine) -> Result<Option<Self>, OpError> {
+        let Some(bytes) = fsio::read(&machine.path(PATH))? else { return Ok(None) };
+        let read = serde_json::from_slice(&bytes).map_err(|error| {
+            OpError::other(format!(
+                "{PATH} cannot be read: {error}; packages were left in the middle: see that /usr/sbin/policy-rc.d is as it \
+                 should be, then remove {PATH}"
+            ))
+        });
+        read.map(Some)
+    }
+
+    /// What stands half-way, after the end of what is doing it: a package manager that is stopped leaves a host worse than one
+    /// that goes on.
+    pub(super) fn take_up(machine: &Machine) -> Result<Self, OpError> {
+        let begun = Self::read(machine)?.unwrap_or_default();
+        if let Some(act) = begun.act.as_ref().filter(|_| machine.is_real())
+            && transient::is_running(machine, act)?
+        {
+            // Its program is known to the unit; here it only gives the time to wait.
+            let waits = Program::new("true").within(super::apt::LIMIT_S);
+            // How it ended is seen by what is installed.
+            machine.system().run_act(act, &waits)?;
+        }
+        Ok(begun)
+    }
+
+    /// Whether an op has something to finish.
+    pub(super) fn is_of(&self, op: &Packages) -> bool {
+        self.policy.is_some() || self.fresh.iter().any(|name| op.packages.contains_key(name))
+    }
+
+    pub(super) fn write(&self, machine: &Machine) -> Result<(), OpError> {
+        let text = serde_json::to_vec(self)
+            .map_err(|error| OpError::other(format!("{PATH} cannot be written as JSON: {error}")))?;
+        fsio::write(machine, PATH, &text, Access::mode(0o600))
+    }
+
+    /// Keeps what is still to be done, and nothing where that is nothing.
+    pub(super) fn leave(&self, machine: &Machine) -> Result<(), OpError> {
+        if self.fresh.is_empty() && self.policy.is_none() {
+            fsio::remove(&machine.path(PATH))
+        } else {
+            self.write(machine)
+        }
+    }
+}

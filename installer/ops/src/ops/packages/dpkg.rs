@@ -1,0 +1,145 @@
+//! What dpkg knows, and what is left to dpkg itself: to take away, and to put back.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use kubexm_plan::op::WantedPackage;
+
+use super::{Standing, failed};
+use crate::system::{Output, Program};
+use crate::{Machine, OpError};
+
+/// Name, architecture, the letters of `dpkg -l`, version.
+const FORMAT: &str = "${Package}\\t${Architecture}\\t${db:Status-Abbrev}\\t${Version}\\n";
+/// Seconds that removing may take, and that another dpkg is waited for.
+const LIMIT_S: u64 = 900;
+const LOCKED_S: u64 = 300;
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// How each package stands, by name; one that dpkg never heard of is not in it.
+pub(super) fn standings(
+    machine: &Machine,
+    wanted: &BTreeMap<&str, &WantedPackage>,
+) -> Result<BTreeMap<String, Standing>, OpError> {
+    if wanted.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let show = Program::new("dpkg-query").args(["--show", "--showformat", FORMAT]).args(wanted.keys().copied());
+    let output = machine.try_run(&show)?;
+    // 1: one of them is unknown.
+    if output.code > 1 {
+        return Err(failed("dpkg-query --show", &output));
+    }
+    let mut found: BTreeMap<String, Standing> = BTreeMap::new();
+    for line in output.stdout().lines() {
+        let mut fields = line.split('\t');
+        let (Some(name), Some(arch), Some(status), Some(version)) =
+            (fields.next(), fields.next(), fields.next(), fields.next())
+        else {
+            return Err(OpError::other(format!("dpkg-query says {line:?}, which is not what it was asked for")));
+        };
+        // Of a foreign architecture it is another package.
+        let ours = wanted.get(name).is_some_and(|one| arch == one.arch || arch == "all" || one.arch == "all");
+        if ours {
+            let standing = standing(status, version);
+            let known = found.entry(name.to_owned()).or_insert_with(|| standing.clone());
+            if standing.is_installed() {
+                *known = standing;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Of the letters of `dpkg -l` the second says how far it is, a third that something is wrong (dpkg-query(1)).
+fn standing(status: &str, version: &str) -> Standing {
+    let mut letters = status.chars().skip(1);
+    let (state, wrong) = (letters.next(), letters.next());
+    match state {
+        Some('n') | None => Standing::Absent,
+        Some('c') => Standing::Configuration,
+        // Installed, or only triggers of others are still to come.
+        Some('i' | 't' | 'W') => {
+            Standing::Installed { version: version.to_owned(), whole: !matches!(wrong, Some('R' | 'X')) }
+        }
+        Some(_) => Standing::Installed { version: version.to_owned(), whole: false },
+    }
+}
+
+/// Takes away what was not there, with its configuration unless that was. What somebody else's package needs by now stays.
+pub(super) fn remove(
+    machine: &Machine,
+    wanted: &BTreeMap<String, WantedPackage>,
+    going: &BTreeMap<String, Standing>,
+) -> Result<(), OpError> {
+    let (purged, removed): (Vec<_>, Vec<_>) = going.iter().partition(|(_, was)| **was == Standing::Absent);
+    for (action, packages) in [("--remove", removed), ("--purge", purged)] {
+        let names = packages.iter().map(|(name, _)| named(name, wanted.get(*name)));
+        let names: Vec<String> = names.collect();
+        if names.is_empty() {
+            continue;
+        }
+        // One that was cut off while it was unpacked is in a very bad state, and nothing else takes it away.
+        let program = Program::new("dpkg")
+            .args(["--force-remove-reinstreq", "--abort-after=10000", action])
+            .args(names)
+            .within(LIMIT_S);
+        let output = unlocked(machine, &program)?;
+        if output.code != 0 && !only_needed(&output) {
+            return Err(failed(&format!("dpkg {action} of {} packages", packages.len()), &output));
+        }
+    }
+    mend(machine)
+}
+
+/// Whether all that dpkg refused is what others need.
+fn only_needed(output: &Output) -> bool {
+    let said = output.stderr.clone();
+    let said = String::from_utf8_lossy(&said);
+    let refused = said.lines().filter(|line| line.starts_with("dpkg: error processing package")).count();
+    let needed = said.lines().filter(|line| line.starts_with("dpkg: dependency problems prevent removal of")).count();
+    refused > 0 && refused == needed
+}
+
+/// Installs these very files, as `dpkg -i` does.
+pub(super) fn put_back(machine: &Machine, files: &[String]) -> Result<(), OpError> {
+    let program = Program::new("dpkg")
+        .args(["--force-confdef", "--force-confold", "--install"])
+        .args(files.iter().cloned())
+        .within(LIMIT_S);
+    let output = unlocked(machine, &program)?;
+    if output.code == 0 { Ok(()) } else { Err(failed(&format!("dpkg --install of {} packages", files.len()), &output)) }
+}
+
+/// Finishes what a kill left: what is unpacked is set up, triggers run.
+pub(super) fn mend(machine: &Machine) -> Result<(), OpError> {
+    let whole = machine.try_run(&Program::new("dpkg").arg("--audit"))?;
+    if whole.code == 0 && whole.stdout.iter().all(u8::is_ascii_whitespace) {
+        return Ok(());
+    }
+    let program =
+        Program::new("dpkg").args(["--force-confdef", "--force-confold", "--configure", "--pending"]).within(LIMIT_S);
+    // What it cannot set up lacks something that is yet to come, or is not ours: who installs or looks next is told.
+    unlocked(machine, &program).map(drop)
+}
+
+/// `socat:amd64`: with a foreign architecture installed, too, the name alone would be two packages.
+pub(super) fn named(name: &str, package: Option<&WantedPackage>) -> String {
+    match package {
+        Some(package) if package.arch != "all" => format!("{name}:{}", package.arch),
+        _ => name.to_owned(),
+    }
+}
+
+/// Runs dpkg once no other does. Unlike apt it does not wait.
+fn unlocked(machine: &Machine, program: &Program) -> Result<Output, OpError> {
+    let until = Instant::now() + Duration::from_secs(LOCKED_S);
+    loop {
+        let output = machine.try_run(program)?;
+        let locked = output.code == 2 && String::from_utf8_lossy(&output.stderr).contains("lock");
+        if !locked || Instant::now() > until {
+            return Ok(output);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}

@@ -1,0 +1,314 @@
+//! Packages of the operating system, by its own package manager, from a repository of our own.
+//!
+//! The package manager is asked for names with their versions, and finds no other repository than ours. What it works with
+//! (lists, caches) lies in a folder of ours and is gone after. Nothing that a package brings is started or left enabled: that is
+//! said by [`kubexm_plan::op::Unit`] ops. What was not there before goes on the way back, and nothing else.
+
+mod apt;
+mod begun;
+mod dnf;
+mod dpkg;
+mod policy;
+mod rpm;
+mod units;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use begun::Begun;
+use kubexm_packages::model::compare;
+use kubexm_plan::op::{Packages, WantedPackage};
+use kubexm_spec::Family;
+use serde::{Deserialize, Serialize};
+
+use crate::place::{self, Place};
+use crate::system::{Output, Program};
+use crate::{Converge, Machine, OpError, Wave, fsio, paths};
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Found {
+    /// Of each package of the op, by name.
+    pub packages: BTreeMap<String, Standing>,
+    /// Units of what will be replaced that ran or were enabled.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub units: BTreeMap<String, units::Was>,
+    /// Where the repository's links go.
+    pub links: Vec<Place>,
+    /// Keys that rpm believed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub keys: BTreeSet<String>,
+    /// A kill left it in the middle.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begun: bool,
+}
+
+/// How a package stands on this host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "camelCase", deny_unknown_fields)]
+pub enum Standing {
+    /// It is not there.
+    Absent,
+    /// It was removed, and its configuration was left.
+    Configuration,
+    /// It is there.
+    Installed {
+        /// Which.
+        version: String,
+        /// Unpacked and set up.
+        whole: bool,
+    },
+}
+
+impl Standing {
+    pub(super) const fn is_installed(&self) -> bool {
+        matches!(self, Self::Installed { .. })
+    }
+
+    fn is_at_least(&self, family: Family, wanted: &WantedPackage) -> bool {
+        match self {
+            Self::Installed { version, whole: true } => compare(family, version, &wanted.version).is_ge(),
+            _ => false,
+        }
+    }
+}
+
+impl Converge for Packages {
+    type State = Found;
+
+    fn observe(&self, machine: &Machine) -> Result<Found, OpError> {
+        let on = On { op: self, machine };
+        let packages = on.standings()?;
+        let replaced = self.replaced.keys().map(String::as_str);
+        let leaving: Vec<&str> = replaced.filter(|name| packages[*name].is_installed()).collect();
+        let keys = if self.family == Family::Rpm { rpm::keys(machine)? } else { BTreeSet::new() };
+        let begun = Begun::read(machine)?.is_some_and(|begun| begun.is_of(self));
+        Ok(Found {
+            units: units::of_interest(self.family, machine, &leaving)?,
+            links: self.links().map(|(link, _)| Place::look(machine, &link)).collect::<Result<_, _>>()?,
+            packages,
+            keys,
+            begun,
+        })
+    }
+
+    /// The links are for who installs: on a host that has all of it they may be gone.
+    fn satisfied(&self, found: &Found, _: &Machine) -> bool {
+        let there = |(name, wanted): (&String, &WantedPackage)| {
+            found.packages.get(name).is_some_and(|standing| standing.is_at_least(self.family, wanted))
+        };
+        !found.begun && self.packages.iter().all(there)
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        let on = On { op: self, machine };
+        let mut begun = Begun::take_up(machine)?;
+        let now = on.standings()?;
+        let missing = self.packages.iter().filter(|(name, one)| !now[*name].is_at_least(self.family, one));
+        let leaving = self.replaced.iter().filter(|(name, _)| now[*name].is_installed());
+        let work = Work { on: &on, missing: by_name(missing), leaving: by_name(leaving) };
+        let comes = work.missing.keys().filter(|name| !now[**name].is_installed());
+        begun.fresh.extend(comes.map(|name| (*name).to_owned()));
+        begun.act = machine.act().cloned();
+        if self.family == Family::Rpm && begun.keys.is_none() {
+            begun.keys = Some(rpm::keys(machine)?);
+        }
+        begun.write(machine)?;
+        let result = policy::while_forbidden(self.family, machine, &mut begun, || {
+            on.link()?;
+            let leaving: Vec<&str> = work.leaving.keys().copied().collect();
+            units::stop(machine, &units::active(self.family, machine, &leaving)?)?;
+            match self.family {
+                Family::Deb => apt::install(&work),
+                Family::Rpm => dnf::install(&work),
+            }
+        });
+        begun.act = None;
+        let result = result.and_then(|()| {
+            rpm::note_new_keys(machine, &begun)?;
+            on.settle(&mut begun)
+        });
+        begun.leave(machine)?;
+        result
+    }
+
+    fn restore(&self, machine: &Machine, before: &Found, wave: Wave) -> Result<(), OpError> {
+        let on = On { op: self, machine };
+        match wave {
+            Wave::Stop => {
+                drop(Begun::take_up(machine)?);
+                let going = on.going(before)?;
+                let names: Vec<&str> = going.keys().map(String::as_str).collect();
+                units::stop(machine, &units::active(self.family, machine, &names)?)
+            }
+            Wave::Data => {
+                let mut begun = Begun::take_up(machine)?;
+                begun.fresh.retain(|name| !self.packages.contains_key(name));
+                let result = policy::while_forbidden(self.family, machine, &mut begun, || on.take_back(before));
+                begun.leave(machine)?;
+                result
+            }
+            Wave::Start => units::bring_back(machine, &before.units),
+        }
+    }
+}
+
+/// Finishes what a kill left half-way of a step that cannot be taken back: nothing of ours stays in the way of others.
+pub(crate) fn let_go(machine: &Machine) -> Result<(), OpError> {
+    if Begun::read(machine)?.is_none() {
+        return Ok(());
+    }
+    let mut begun = Begun::take_up(machine)?;
+    policy::allow(machine, &mut begun)?;
+    begun.leave(machine)
+}
+
+/// An op on a machine.
+struct On<'a> {
+    op: &'a Packages,
+    machine: &'a Machine,
+}
+
+/// What one converge does.
+struct Work<'a> {
+    on: &'a On<'a>,
+    /// What comes or is upgraded.
+    missing: BTreeMap<&'a str, &'a WantedPackage>,
+    /// What leaves for it.
+    leaving: BTreeMap<&'a str, &'a WantedPackage>,
+}
+
+impl On<'_> {
+    /// How each package of the op stands.
+    fn standings(&self) -> Result<BTreeMap<String, Standing>, OpError> {
+        let wanted = by_name(self.op.packages.iter().chain(&self.op.replaced));
+        let found = match self.op.family {
+            Family::Deb => dpkg::standings(self.machine, &wanted)?,
+            Family::Rpm => rpm::standings(self.machine, &wanted)?,
+        };
+        let of = |name: &&str| found.get(*name).cloned().unwrap_or(Standing::Absent);
+        Ok(wanted.keys().map(|name| ((*name).to_owned(), of(name))).collect())
+    }
+
+    /// Puts the packages into the repository.
+    fn link(&self) -> Result<(), OpError> {
+        for (link, blob) in self.op.links() {
+            let target = format!("{}/blobs/sha256/{}", paths::STORE, blob.hex());
+            let now = std::fs::read_link(self.machine.path(&link));
+            if !now.is_ok_and(|now| now.as_os_str() == target.as_str()) {
+                place::put_link(self.machine, &link, &target)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What came and is whole runs and starts nothing by itself; and all is there.
+    fn settle(&self, begun: &mut Begun) -> Result<(), OpError> {
+        let now = self.standings()?;
+        let whole = |name: &String| matches!(now.get(name), Some(Standing::Installed { whole: true, .. }));
+        let came: Vec<&str> = begun.fresh.iter().filter(|name| whole(name)).map(String::as_str).collect();
+        units::quiet(self.op.family, self.machine, &came)?;
+        begun.fresh.retain(|name| !whole(name));
+        match self.op.packages.iter().find(|(name, wanted)| !now[*name].is_at_least(self.op.family, wanted)) {
+            None => Ok(()),
+            Some((name, wanted)) => Err(OpError::other(format!(
+                "{name} {} is not installed, though the package manager says that all went well; is it held or excluded on                  this host?",
+                wanted.version
+            ))),
+        }
+    }
+
+    /// What was not there before and is now, with how it was then.
+    fn going(&self, before: &Found) -> Result<BTreeMap<String, Standing>, OpError> {
+        let now = self.standings()?;
+        let was = |name: &String| before.packages.get(name).cloned().unwrap_or(Standing::Absent);
+        let going = |name: &&String| !was(name).is_installed() && now[*name] != was(name);
+        Ok(self.op.packages.keys().filter(going).map(|name| (name.clone(), was(name))).collect())
+    }
+
+    /// What came goes, what left comes back; what was upgraded stays as it is.
+    fn take_back(&self, before: &Found) -> Result<(), OpError> {
+        let (op, machine) = (self.op, self.machine);
+        let going = self.going(before)?;
+        match op.family {
+            Family::Deb => dpkg::remove(machine, &op.packages, &going)?,
+            Family::Rpm => rpm::remove(machine, &going)?,
+        }
+        let now = self.standings()?;
+        let left = |name: &str| before.packages.get(name).is_some_and(Standing::is_installed);
+        let back = by_name(op.replaced.iter().filter(|(name, _)| left(name) && !now[*name].is_installed()));
+        if !back.is_empty() {
+            self.link()?;
+            let files = self.files(&back)?;
+            match op.family {
+                Family::Deb => dpkg::put_back(machine, &files)?,
+                Family::Rpm => rpm::put_back(machine, &files)?,
+            }
+        }
+        if op.family == Family::Rpm {
+            rpm::forget_new_keys(machine, &before.keys)?;
+        }
+        before.links.iter().rev().try_for_each(|place| place.restore(machine))
+    }
+
+    /// Paths of packages for dpkg or rpm itself, which believes what it is given: each is held against its digest.
+    fn files(&self, packages: &BTreeMap<&str, &WantedPackage>) -> Result<Vec<String>, OpError> {
+        let file = |(name, package): (&&str, &&WantedPackage)| {
+            let blob = self.machine.blob(&package.blob);
+            if !blob.is_file() || fsio::digest(&blob)? != package.blob {
+                return Err(OpError::other(format!(
+                    "{name} {} cannot be put back: {} is not whole on this host; install it by hand",
+                    package.version,
+                    blob.display()
+                )));
+            }
+            Ok(format!("{}/{}", self.op.repository, package.file))
+        };
+        packages.iter().map(file).collect()
+    }
+
+    /// Where the package manager keeps what it works with, while it does.
+    fn folder(&self) -> String {
+        format!("{}/.work", self.op.repository)
+    }
+}
+
+fn by_name<'a>(
+    packages: impl Iterator<Item = (&'a String, &'a WantedPackage)>,
+) -> BTreeMap<&'a str, &'a WantedPackage> {
+    packages.map(|(name, package)| (name.as_str(), package)).collect()
+}
+
+/// Lines of the package manager that an error quotes, and how long each may be.
+const QUOTED: usize = 20;
+const QUOTED_CHARS: usize = 300;
+
+/// What the package manager said, short enough for an error.
+fn failed(what: &str, output: &Output) -> OpError {
+    let said = [output.stdout.as_slice(), b"\n", output.stderr.as_slice()].concat();
+    let said = String::from_utf8_lossy(&said);
+    let lines: Vec<String> = said
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty())
+        .map(|line| line.chars().take(QUOTED_CHARS).collect())
+        .collect();
+    OpError::Program {
+        program: what.to_owned(),
+        status: format!("exit code {}", output.code),
+        stderr: lines[lines.len().saturating_sub(QUOTED)..].join("\n"),
+    }
+}
+
+/// Runs a program of the package manager; what it said stands in the error, its many arguments do not.
+fn run(machine: &Machine, what: &str, program: &Program) -> Result<Output, OpError> {
+    let output = machine.try_run(program)?;
+    if output.code == 0 { Ok(output) } else { Err(failed(what, &output)) }
+}
+
+/// Runs the program that changes the host: it outlives us, and who comes next waits for its end.
+fn run_on(machine: &Machine, what: &str, program: &Program) -> Result<(), OpError> {
+    let Some(act) = machine.act() else { return run(machine, what, program).map(drop) };
+    let output = machine.system().run_act(act, program)?;
+    if output.code == 0 { Ok(()) } else { Err(failed(what, &output)) }
+}

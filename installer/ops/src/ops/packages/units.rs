@@ -1,0 +1,115 @@
+//! Units that packages bring. Debian enables what it installs, and a preset may do so elsewhere; what shall run is said by
+//! [`kubexm_plan::op::Unit`] ops, so what came is switched off afterwards. That is the same on every system, and needs no file of
+//! presets, which older helpers of Debian do not read.
+
+use std::collections::BTreeMap;
+
+use kubexm_spec::Family;
+use serde::{Deserialize, Serialize};
+
+use crate::system::Program;
+use crate::systemd::{self, systemctl};
+use crate::{Machine, OpError};
+
+/// Where packages put units.
+const FOLDERS: [&str; 2] = ["/lib/systemd/system/", "/usr/lib/systemd/system/"];
+/// Where scripts of before systemd lie; systemd makes units of them.
+const SCRIPTS: &str = "/etc/init.d/";
+const KINDS: [&str; 6] = ["service", "socket", "timer", "path", "target", "mount"];
+
+/// How a unit was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Was {
+    /// Started at boot.
+    pub enabled: bool,
+    /// Running.
+    pub active: bool,
+}
+
+/// Units of these packages that run or are enabled.
+pub(super) fn of_interest(
+    family: Family,
+    machine: &Machine,
+    packages: &[&str],
+) -> Result<BTreeMap<String, Was>, OpError> {
+    let mut found = BTreeMap::new();
+    for unit in of(family, machine, packages)? {
+        let was = Was { enabled: is(machine, "is-enabled", &unit)?, active: is(machine, "is-active", &unit)? };
+        if was.enabled || was.active {
+            found.insert(unit, was);
+        }
+    }
+    Ok(found)
+}
+
+/// Those that run.
+pub(super) fn active(family: Family, machine: &Machine, packages: &[&str]) -> Result<Vec<String>, OpError> {
+    let found = of_interest(family, machine, packages)?;
+    Ok(found.into_iter().filter(|(_, was)| was.active).map(|(unit, _)| unit).collect())
+}
+
+/// Stops them: the scripts of a package are forbidden to.
+pub(super) fn stop(machine: &Machine, units: &[String]) -> Result<(), OpError> {
+    units.iter().try_for_each(|unit| systemd::stop(machine, unit))
+}
+
+/// Neither runs nor is started at boot.
+pub(super) fn quiet(family: Family, machine: &Machine, packages: &[&str]) -> Result<(), OpError> {
+    for (unit, was) in of_interest(family, machine, packages)? {
+        if was.enabled {
+            systemd::enable(machine, &unit, false)?;
+        }
+        if was.active {
+            systemd::stop(machine, &unit)?;
+        }
+    }
+    Ok(())
+}
+
+/// As they were found.
+pub(super) fn bring_back(machine: &Machine, units: &BTreeMap<String, Was>) -> Result<(), OpError> {
+    for (unit, was) in units {
+        if was.enabled && !is(machine, "is-enabled", unit)? {
+            systemd::reload_if_needed(machine, unit)?;
+            systemd::enable(machine, unit, true)?;
+        }
+        if was.active && !is(machine, "is-active", unit)? {
+            machine.run(&systemctl(["start", unit]))?;
+        }
+    }
+    Ok(())
+}
+
+/// Sockets and timers before the services that they start again.
+fn of(family: Family, machine: &Machine, packages: &[&str]) -> Result<Vec<String>, OpError> {
+    if packages.is_empty() {
+        return Ok(Vec::new());
+    }
+    let list = match family {
+        Family::Deb => Program::new("dpkg-query").arg("--listfiles"),
+        Family::Rpm => Program::new("rpm").args(["-q", "--list"]),
+    };
+    // Those that are not there are told of on the side.
+    let listed = machine.try_run(&list.args(packages.iter().copied()))?.stdout();
+    let mut units: Vec<String> = listed.lines().filter_map(unit).map(str::to_owned).collect();
+    let scripts = listed.lines().filter_map(|path| path.strip_prefix(SCRIPTS)).map(|name| format!("{name}.service"));
+    let scripts: Vec<String> = scripts.filter(|unit| !units.contains(unit)).collect();
+    units.extend(scripts);
+    units.sort_by_key(|unit| (unit.ends_with(".service"), unit.clone()));
+    units.dedup();
+    Ok(units)
+}
+
+/// Templates are no units before somebody names an instance.
+fn unit(path: &str) -> Option<&str> {
+    let name = FOLDERS.iter().find_map(|folder| path.strip_prefix(folder))?;
+    let (stem, kind) = name.rsplit_once('.')?;
+    (KINDS.contains(&kind) && !name.contains('/') && !stem.ends_with('@')).then_some(name)
+}
+
+/// `is-enabled` and `is-active` answer by a word; the word for a unit that nobody knows is none of them.
+fn is(machine: &Machine, question: &str, unit: &str) -> Result<bool, OpError> {
+    let answer = machine.try_run(&systemctl([question, unit]))?.stdout();
+    Ok(matches!(answer.trim(), "enabled" | "enabled-runtime" | "active" | "activating" | "reloading"))
+}
