@@ -11,6 +11,17 @@ use crate::feature::FeatureSet;
 use crate::requirements::{Requirements, Versions};
 use crate::version;
 
+/// Programs that are told of with Kubernetes, whose version they have.
+const OF_KUBERNETES: [Program; 7] = [
+    Program::Kubeadm,
+    Program::Kubelet,
+    Program::Kubectl,
+    Program::KubeApiserver,
+    Program::KubeControllerManager,
+    Program::KubeScheduler,
+    Program::KubeProxy,
+];
+
 /// One thing that nobody has checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -29,7 +40,7 @@ pub struct Doubt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DoubtKind {
-    /// A patch of Kubernetes that is not in the catalogue.
+    /// A patch of Kubernetes, or of another program, that is not in the catalogue.
     UnknownPatch,
     /// kubeadm's constants for a range of patches.
     Constants,
@@ -50,7 +61,8 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// Everything that these requirements rest on and that nobody has checked; Kubernetes first, features by name.
+/// Everything that these requirements rest on and that nobody has checked; Kubernetes first, then programs and features by
+/// name.
 pub fn doubts(requirements: &Requirements, catalogue: &Catalogue) -> Vec<Doubt> {
     let Some(versions) = &requirements.versions else { return Vec::new() };
     let mut all: Vec<Doubt> =
@@ -58,6 +70,9 @@ pub fn doubts(requirements: &Requirements, catalogue: &Catalogue) -> Vec<Doubt> 
             .into_iter()
             .flatten()
             .collect();
+    all.extend(
+        Program::ALL.into_iter().filter_map(|program| unknown_program(program, requirements, versions, catalogue)),
+    );
     for (name, feature) in &catalogue.features {
         let chosen = versions.features.get(name).map(String::as_str);
         // What lies in a component's archive has the component's version.
@@ -82,6 +97,29 @@ fn unknown_patch(requirements: &Requirements, versions: &Versions, catalogue: &C
     );
     let keys = keys(requirements, |item| version::bare(&item.version) == kubernetes);
     Some(Doubt { kind: DoubtKind::UnknownPatch, about: format!("Kubernetes {kubernetes}"), text, keys })
+}
+
+/// A program whose version cluster.yaml or an overlay names, and the catalogue does not.
+fn unknown_program(
+    program: Program,
+    requirements: &Requirements,
+    versions: &Versions,
+    catalogue: &Catalogue,
+) -> Option<Doubt> {
+    let (component, version) = (catalogue.component(program)?, versions.of(program)?);
+    if OF_KUBERNETES.contains(&program) || component.versions.contains_key(version) {
+        return None;
+    }
+    let minor = version::minor(version);
+    let known = component.versions.keys().map(String::as_str).filter(|known| version::minor(known) == minor);
+    let newest = version::newest(known).map(|newest| format!("; its newest of {minor} is {newest}"));
+    let newest = newest.unwrap_or_default();
+    let text = format!(
+        "the catalogue does not know this patch{newest}: that upstream has it is believed, and its digest is what upstream \
+         publishes beside it"
+    );
+    let keys = keys(requirements, |item| item.key == ArtifactKey::Binary(program));
+    Some(Doubt { kind: DoubtKind::UnknownPatch, about: format!("{} {version}", program.name()), text, keys })
 }
 
 fn constants(requirements: &Requirements, versions: &Versions, catalogue: &Catalogue) -> Option<Doubt> {

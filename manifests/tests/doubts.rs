@@ -72,3 +72,46 @@ fn an_overlay_that_writes_all_constants_ends_the_doubt_and_one_that_writes_two_d
     assert_eq!(overlaid("pause: 3.10.1, coredns: v1.12.1, etcd: 3.6.5-0"), []);
     assert_eq!(overlaid("pause: 3.10.1, etcd: 3.6.5-0").len(), 1);
 }
+
+#[test]
+fn a_patch_of_a_runtime_or_any_other_program_that_the_catalogue_does_not_know_is_told_as_kubernetes_own_is() {
+    use kubexm_spec::cluster::RuntimeKind;
+
+    let catalogue = Catalogue::embedded();
+    for (kind, version, program, newest_of) in
+        [(RuntimeKind::Containerd, "2.2.77", "containerd", "2.2"), (RuntimeKind::CriO, "v1.34.77", "cri-o", "1.34")]
+    {
+        let mut cluster = for_version(Some("1.34.4"));
+        (cluster.runtime.kind, cluster.runtime.version) = (kind, Some(version.to_owned()));
+        let all = of(&cluster, &catalogue);
+        let [doubt] = all.as_slice() else { panic!("{all:?}") };
+        assert_eq!((doubt.kind, doubt.is_grave()), (DoubtKind::UnknownPatch, true));
+        assert_eq!(keys(doubt), [format!("binary/{program}")]);
+        let text = doubt.to_string();
+        let about = format!(
+            "{program} {}: the catalogue does not know this patch; its newest of {newest_of} is ",
+            &version.trim_start_matches('v')
+        );
+        assert!(text.starts_with(&about), "{text}");
+        assert!(!text.contains("images"), "{text}");
+    }
+    // so is one that an overlay chooses, and does not pin
+    let known = catalogue.releases["1.34"].defaults["runc"].clone();
+    let other = format!("{}.77", kubexm_manifests::version::minor(&known));
+    let overlay = format!(
+        "schema: kubexm.io/catalogue/v1\nname: mine\nreleases: {{\"1.34\": {{defaults: {{runc: {other}}}}}}}\n"
+    );
+    let overlaid = Catalogue::embedded().overlaid(&overlay).unwrap();
+    let all = of(&for_version(Some("1.34.4")), &overlaid);
+    assert_eq!(all.iter().map(|doubt| doubt.about.clone()).collect::<Vec<_>>(), [format!("runc {other}")]);
+}
+
+#[test]
+fn what_the_catalogue_chooses_itself_is_no_unknown_patch_of_any_minor() {
+    let catalogue = Catalogue::embedded();
+    for minor in catalogue.releases.keys() {
+        let all = of(&for_version(Some(minor)), &catalogue);
+        let unknown: Vec<&Doubt> = all.iter().filter(|doubt| doubt.kind == DoubtKind::UnknownPatch).collect();
+        assert!(unknown.is_empty(), "{minor}: {unknown:?}");
+    }
+}

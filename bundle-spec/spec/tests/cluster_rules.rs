@@ -27,6 +27,12 @@ const HOSTS: &str = "  hosts:\n  - {name: a, address: 10.0.0.1}\n  - {name: b, a
 
 /// What is wrong, the path it is told at, and a part of what is said.
 const WRONG: &[(&str, &str, &str)] = &[
+    (
+        "  bundle: {platforms: [linux/amd64, linux/arm64, linux/amd64]}\n",
+        "spec.bundle.platforms[2]",
+        "linux/amd64\" is named twice",
+    ),
+    ("  bundle: {os: [debian-12, debian-12]}\n", "spec.bundle.os[1]", "debian-12\" is named twice"),
     ("  network: {podCidr: 10.0.0.0/16, serviceCidr: 10.0.128.0/20}\n", "spec.network.serviceCidr", "overlap"),
     ("  network: {podCidr: [10.1.0.0/16, 10.2.0.0/16]}\n", "spec.network.podCidr", "one family"),
     ("  network: {podCidr: [10.1.0.0/16, \"fd00::/48\", 10.2.0.0/16]}\n", "spec.network.podCidr", "too many"),

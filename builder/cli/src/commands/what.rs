@@ -1,7 +1,7 @@
 //! What says which artifacts are needed, and where they may come from: the same words for every verb that asks for it.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kubexm_builder::images_list;
 use kubexm_manifests::{Catalogue, Doubt, Requirements, Zone, doubts, require};
@@ -71,12 +71,26 @@ impl What {
             choice::choose(self.zone.as_deref(), Some(&cluster))?;
         warnings.extend(built::check(&cluster).iter().map(|row| format!("kubexm-install refuses this cluster: {row}")));
         let requirements = require(&cluster, &catalogue).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+        self.something(&requirements)?;
         warnings.extend(idle_rules(&zone, &requirements));
         let doubts = doubts(&requirements, &catalogue);
         for doubt in &doubts {
             if doubt.is_grave() { &mut warnings } else { &mut notes }.push(format!("unverified: {doubt}"));
         }
         Ok(Needed { cluster_yaml, cluster, catalogue, zone, warnings, notes, doubts, requirements })
+    }
+
+    /// A bundle of nothing is a slip: an empty `spec.bundle`, a list that a failed command wrote.
+    fn something(&self, requirements: &Requirements) -> Result<(), Failure> {
+        if !requirements.items.is_empty() || !requirements.packages.is_empty() {
+            return Ok(());
+        }
+        let file = self.file.as_deref().unwrap_or(Path::new("cluster.yaml")).display();
+        let text = format!(
+            "{file}: there is nothing to bundle: give spec.kubernetes for a cluster, or something in spec.bundle (extraImages, \
+             extraFiles, extraCharts), or images with --images-from"
+        );
+        Err(Failure::new(ExitCode::Config, text))
     }
 
     /// The files on this machine that are read.
@@ -95,6 +109,11 @@ impl What {
                 let text = format!("{} is no list of images:\n{}", path.display(), lines.join("\n"));
                 Failure::new(ExitCode::Config, text)
             })?;
+            if names.is_empty() {
+                let text =
+                    format!("{} names no image: give a list that does, or go without --images-from", path.display());
+                return Err(Failure::new(ExitCode::Config, text));
+            }
             for name in names {
                 if seen.insert(name.clone()) {
                     images.push(ExtraImage { name, from: None });

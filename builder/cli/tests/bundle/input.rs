@@ -88,9 +88,28 @@ fn a_cluster_without_the_installer_is_refused_before_any_origin_is_asked() {
 }
 
 #[test]
+fn a_bundle_of_nothing_and_a_list_of_no_images_are_refused_by_every_verb_that_would_take_them() {
+    let site = Site::new();
+    for bundle in ["{}", "{platforms: [linux/arm64], exclude: [helm]}", "{extraImages: [], extraFiles: []}"] {
+        let file = format!("metadata: {{name: none}}\nspec:\n  bundle: {bundle}\n");
+        site.write("cluster.yaml", format!("apiVersion: kubexm.io/v1alpha1\nkind: Cluster\n{file}"));
+        for verb in [&["lock"][..], &["build"], &["build", "--dry-run"], &["zone", "check"]] {
+            let ended = site.run(&[verb, &["-f", "cluster.yaml"]].concat()).must(ExitCode::Config);
+            says(&ended.err, &["there is nothing to bundle", "spec.kubernetes", "extraImages", "--images-from"]);
+        }
+    }
+    for text in ["", "# none yet\n\n"] {
+        site.write("list.txt", text);
+        let build = ["build", "--kubernetes", "v1.34.4", "--images-from", "list.txt", "--dry-run"];
+        says(&site.run(&build).must(ExitCode::Config).err, &["list.txt names no image", "without --images-from"]);
+    }
+}
+
+#[test]
 fn a_typo_in_a_zone_or_an_overlay_is_told_with_line_and_column() {
     let site = Site::new();
-    site.extras("extraFiles: []");
+    site.write("notes", "x");
+    site.extras("extraFiles: [{path: notes}]");
     says(&site.refused(ExitCode::Config, &["--zone", "gloabl"]), &["\"gloabl\"", "global", "cn"]);
     site.write("zone.yaml", "name: mine\nrules:\n- {match: dl.k8s.io, too: [\"http://mirror\"]}\n");
     says(&site.refused(ExitCode::Config, &["--zone", "zone.yaml"]), &["zone.yaml", "line 3, column 22", "too", "to"]);

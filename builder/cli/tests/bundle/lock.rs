@@ -251,7 +251,8 @@ fn update_takes_in_what_came_and_leaves_out_what_went_and_says_what_still_differ
 #[test]
 fn a_lock_of_another_schema_or_without_a_file_says_what_to_do() {
     let site = Site::new();
-    site.extras("extraFiles: []");
+    site.write("notes", "x");
+    site.extras("extraFiles: [{path: notes}]");
     says(&site.refused(ExitCode::Config, &["--locked"]), &["cluster.lock.json", "kubexm-bundle lock"]);
     site.write("cluster.lock.json", "{\"schema\": \"kubexm.io/lock/v9\"}");
     says(&site.refused(ExitCode::Config, &["--locked"]), &["kubexm.io/lock/v9"]);

@@ -10,7 +10,8 @@ fn site() -> Site {
     for name in ["flag", "new", "old", "file"] {
         site.write(&format!("{name}.yaml"), format!("name: {name}\nrules: []\n"));
     }
-    site.extras("zone: file.yaml");
+    site.write("notes", "x");
+    site.extras("zone: file.yaml\nextraFiles: [{path: notes}]");
     site
 }
 
@@ -32,7 +33,7 @@ fn the_nearest_word_on_the_zone_wins() {
     assert_eq!(zone(&dry_run(&site, &[new, old], &[])), "new");
     assert_eq!(zone(&dry_run(&site, &[("KMZONE", "")], &[])), "file", "an empty variable says nothing");
     assert_eq!(zone(&dry_run(&site, &[], &[])), "file");
-    site.extras("extraFiles: []");
+    site.extras("extraFiles: [{path: notes}]");
     assert_eq!(zone(&dry_run(&site, &[], &[])), "global");
     assert_eq!(zone(&dry_run(&site, &[], &["--zone", "cn"])), "cn");
 }

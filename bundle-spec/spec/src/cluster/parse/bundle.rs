@@ -1,5 +1,6 @@
 //! `spec.bundle`: what goes into the bundle beyond what the cluster needs.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::take::{each, maybe, or, some};
@@ -59,7 +60,10 @@ pub(super) fn bundle(at: &At<'_>) -> Option<Bundle> {
     let map = at.mapping(&BUNDLE)?;
     let default = Bundle::default();
     let platforms = or(map.get("platforms"), default.platforms, platforms);
-    let os = or(map.get("os"), Vec::new(), |at| each(at, |item| item.parsed(values::os)));
+    let os = or(map.get("os"), Vec::new(), |at| {
+        once(at);
+        each(at, |item| item.parsed(values::os))
+    });
     let zone = maybe(map.get("zone"), |at| at.text().map(str::to_owned));
     let extra_images = or(map.get("extraImages"), Vec::new(), |at| each(at, image));
     let extra_files = or(map.get("extraFiles"), Vec::new(), |at| each(at, file));
@@ -80,10 +84,21 @@ pub(super) fn bundle(at: &At<'_>) -> Option<Bundle> {
 
 fn platforms(at: &At<'_>) -> Option<Vec<Platform>> {
     let read = |item: &At<'_>| item.parsed(|text| text.parse::<Platform>().map_err(|error| error.to_string()));
+    once(at);
     let mut all = some(at, "a bundle is for at least one platform: linux/amd64 or linux/arm64", read)?;
     all.sort();
-    all.dedup();
     Some(all)
+}
+
+/// Whoever names a thing twice meant another one the second time.
+fn once(at: &At<'_>) {
+    let mut seen = BTreeMap::new();
+    for item in at.list() {
+        let Some(text) = item.text_quiet() else { continue };
+        if let Some(line) = seen.insert(text, item.line()) {
+            item.bad(format!("{text:?} is named twice, first in line {line}"), "once is enough");
+        }
+    }
 }
 
 fn image(at: &At<'_>) -> Option<ExtraImage> {
