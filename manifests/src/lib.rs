@@ -36,7 +36,7 @@ pub use image::{Feature, ImageRule};
 pub use needs::in_no_cluster;
 pub use os::{OsFamily, OsProfile};
 pub use release::{CgroupV1, Release, Severity, Support};
-pub use require::require;
+pub use require::{PACKAGE_STAGE, require};
 pub use requirements::{ChartSource, Requirement, Requirements, Source, Versions};
 pub use versions::references;
 pub use zone::{FileCandidate, ImageCandidate, Zone};

@@ -20,6 +20,8 @@ use crate::versions::choose;
 
 /// The installer goes first: it is what reads the rest.
 const INSTALLER_STAGE: u8 = 0;
+/// Packages come before all that needs their programs.
+pub const PACKAGE_STAGE: u8 = 1;
 /// What users add comes last.
 const EXTRA_STAGE: u8 = 6;
 

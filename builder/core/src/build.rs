@@ -16,7 +16,7 @@ use crate::base::Base;
 use crate::lock::Sizes;
 use crate::origins::Origins;
 use crate::pack::Packing;
-use crate::{BuildError, Report, Resolution, charts, fetch, harbor, lock, locked, pack, resolve};
+use crate::{BuildError, Report, Resolution, charts, fetch, harbor, lock, locked, pack, packages, resolve};
 
 /// How long is waited for registries to say whether tags were moved.
 const TAGS_WITHIN: Duration = Duration::from_secs(20);
@@ -84,11 +84,17 @@ pub fn build(
             let work = charts::Work { cluster, catalogue, requirements: &requirements, zone };
             let lock = runtime.block_on(async {
                 let lock = lock::lock(&resolution, origins, sizes, jobs, report).await?;
+                let solved = packages::Work { requirements: &requirements, zone };
+                let lock = packages::complete(&solved, &requirements.packages, lock, origins, report).await?;
                 charts::complete(&work, lock, origins, sizes, jobs, report).await
             })?;
-            match lock.renderings.is_empty() {
+            let unsigned = packages::unsigned(&lock);
+            if !unsigned.is_empty() {
+                return Err(BuildError::UnsignedPackages(unsigned));
+            }
+            match lock.renderings.is_empty() && lock.packages.is_empty() {
                 true => (resolution, lock),
-                // With the images of charts.
+                // With the images of charts, and with packages.
                 false => (locked::resolve(&requirements, &lock, catalogue, zone)?, lock),
             }
         }

@@ -10,6 +10,8 @@ use kubexm_spec::lock::{Content, LockItem};
 use kubexm_spec::{ArtifactKey, Digest, Lock, Platform, Reference, Trust};
 use serde::Serialize;
 
+use crate::packages;
+
 use crate::resolve;
 
 /// One thing that is not as it was locked.
@@ -55,7 +57,7 @@ pub enum What {
 }
 
 /// Who says what is needed.
-const NEEDED: &str = "cluster.yaml and catalogue need";
+pub(crate) const NEEDED: &str = "cluster.yaml and catalogue need";
 /// Where an item may be had.
 const SOURCES: &str = "sources";
 /// Of a lock as a whole.
@@ -81,10 +83,16 @@ pub fn drift(requirements: &Requirements, lock: &Lock) -> Vec<Difference> {
     }
     let is_needed =
         |item: &LockItem| requirements.items.iter().any(|r| r.key == item.key && r.platform == item.platform);
-    for item in lock.items.iter().filter(|item| !from_a_chart(&item.key) && !is_needed(item)) {
+    for item in lock.items.iter().filter(|item| !known_by_the_lock_only(&item.key) && !is_needed(item)) {
         all.push(of(&item.key, item.platform, What::NotNeeded { locked: item.version.clone() }));
     }
+    all.extend(packages::drift(requirements, lock));
     all
+}
+
+/// Images of charts and packages are what rendering and solving have found: no requirement names them.
+fn known_by_the_lock_only(key: &ArtifactKey) -> bool {
+    from_a_chart(key) || matches!(key, ArtifactKey::Package { .. })
 }
 
 /// Whether an item is known by a rendering and not by `require`.
@@ -212,7 +220,7 @@ pub(crate) fn changed(
     of(&item.key, item.platform, What::Changed { field, locked: locked.into(), now: now.into(), by: by.into() })
 }
 
-fn of(key: &ArtifactKey, platform: Option<Platform>, what: What) -> Difference {
+pub(crate) fn of(key: &ArtifactKey, platform: Option<Platform>, what: What) -> Difference {
     Difference { key: Some(key.clone()), platform, what }
 }
 

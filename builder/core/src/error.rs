@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use kubexm_archive::ArchiveError;
 use kubexm_manifests::{CatalogueError, RequireError};
+use kubexm_packages::solve::Unsolvable;
 use kubexm_spec::rendering::OtherThanRendered;
 use kubexm_spec::{Digest, ExitCode, Platform, counted_of};
 use kubexm_transport::TransportError;
@@ -11,6 +12,7 @@ use kubexm_transport::TransportError;
 use crate::charts::ChartError;
 use crate::drift::{self, Difference};
 use crate::harbor::HarborError;
+use crate::origins::packages::PackagesError;
 
 /// An error of the builder.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +102,29 @@ pub enum BuildError {
         /// The keys of what an origin has otherwise.
         items: String,
     },
+    /// Repositories of an operating system cannot be used, or a package of one is not what was locked.
+    #[error("packages of {of}: {source}")]
+    Packages {
+        /// `debian-12 linux/amd64`.
+        of: String,
+        /// Why.
+        #[source]
+        source: Box<PackagesError>,
+    },
+    /// No set of packages is what nodes need.
+    #[error("packages of {of}: no set of packages will do:{}", unsolvable.reasons.iter().map(|reason| format!("\n- {reason}")).collect::<String>())]
+    NoPackages {
+        /// `debian-12 linux/amd64`.
+        of: String,
+        /// Why.
+        unsolvable: Unsolvable,
+    },
+    /// Nobody has signed packages that are needed, and no lock that somebody has looked at names them.
+    #[error(
+        "nobody signs {}, of {}: what their repository says of them is taken only as a lock has it by sha256; write one with `kubexm-bundle lock`, have a look at it, and build with --locked",
+        .0.first().map_or("", String::as_str), counted_of(.0, "package")
+    )]
+    UnsignedPackages(Vec<String>),
     /// A chart, or a YAML add-on.
     #[error(transparent)]
     Chart(#[from] ChartError),
@@ -147,6 +172,9 @@ impl BuildError {
             Self::TwoImages { .. } => ExitCode::OriginMismatch,
             Self::Drift(_) | Self::Rendered(_) => ExitCode::LockDrift,
             Self::NotAsLocked { error, .. } => error.exit_code(),
+            Self::Packages { source, .. } => source.exit_code(),
+            Self::NoPackages { .. } => ExitCode::NoSource,
+            Self::UnsignedPackages(_) => ExitCode::OriginMismatch,
             Self::Chart(error) => error.exit_code(),
             Self::Harbor(error) => error.exit_code(),
             Self::Cache { .. } => ExitCode::Disk,

@@ -26,6 +26,7 @@ pub mod locked;
 pub mod oci;
 pub mod origins;
 pub mod pack;
+pub mod packages;
 pub mod probe;
 mod progress;
 pub mod provenance;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
+use kubexm_manifests::requirements::Source;
 use kubexm_manifests::{Catalogue, Requirement, Requirements, Zone};
 use kubexm_spec::lock::{Content, Descriptor, LockItem, Referrer};
 use kubexm_spec::{ArtifactKey, Digest, Lock};
@@ -10,7 +11,7 @@ use kubexm_spec::{ArtifactKey, Digest, Lock};
 use crate::drift::{self, Difference, changed, drift, of_renderings};
 use crate::origins::{Origins, image};
 use crate::resolve::{Candidates, Resolution, Resolved, candidates};
-use crate::{BuildError, charts, lock};
+use crate::{BuildError, charts, lock, packages};
 
 /// Where the items of a lock may be had in this zone, in the lock's order; refused when cluster.yaml and catalogue need
 /// anything else, or when the lock says what it could not have been made with. Pure.
@@ -29,7 +30,7 @@ pub fn resolve(
         let needed = requirements.items.iter().find(|r| r.key == item.key && r.platform == item.platform);
         let requirement = match needed {
             Some(needed) => needed.clone(),
-            None => match of_a_chart(item, catalogue) {
+            None => match known_by_the_lock(item, locked, catalogue) {
                 Some(requirement) => {
                     differences.extend(drift::changes(&requirement, item));
                     requirement
@@ -83,7 +84,7 @@ impl Places {
 
     fn of_item(&self, requirement: &Requirement) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
-        for address in self.zones.iter().flat_map(|zone| candidates(requirement, zone).addresses()) {
+        for address in self.zones.iter().flat_map(|zone| addresses(requirement, zone)) {
             if !all.contains(&address) {
                 all.push(address);
             }
@@ -98,16 +99,29 @@ pub fn with_places(requirements: &Requirements, locked: &Lock, catalogue: &Catal
     let mut new = Lock { zone: zone.name.clone(), ..locked.clone() };
     for item in &mut new.items {
         let needed = requirements.items.iter().find(|r| r.key == item.key && r.platform == item.platform);
-        if let Some(requirement) = needed.cloned().or_else(|| of_a_chart(item, catalogue)) {
-            item.sources = candidates(&requirement, zone).addresses();
+        if let Some(requirement) = needed.cloned().or_else(|| known_by_the_lock(item, locked, catalogue)) {
+            item.sources = addresses(&requirement, zone);
         }
     }
     new
 }
 
-/// What only the lock knows of: an image of a chart's rendering.
-fn of_a_chart(item: &LockItem, catalogue: &Catalogue) -> Option<Requirement> {
+/// Where a zone leads, as a lock has it. A package's own address is always there: nothing else knows it.
+fn addresses(requirement: &Requirement, zone: &Zone) -> Vec<String> {
+    let mut all = candidates(requirement, zone).addresses();
+    if let (ArtifactKey::Package { .. }, Source::File { url, .. }) = (&requirement.key, &requirement.source)
+        && !all.contains(url)
+    {
+        all.push(url.clone());
+    }
+    all.retain(|address| !address.is_empty());
+    all
+}
+
+/// What only the lock knows of: an image of a chart's rendering, and a package.
+fn known_by_the_lock(item: &LockItem, lock: &Lock, catalogue: &Catalogue) -> Option<Requirement> {
     match &item.key {
+        ArtifactKey::Package { .. } => packages::needed(item, lock),
         ArtifactKey::ChartImage(name) => {
             let because = "a chart's rendering names it".to_owned();
             Some(charts::needed_image(name, item.platform, because, catalogue))

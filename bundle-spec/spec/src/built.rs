@@ -41,7 +41,7 @@ pub fn check(cluster: &Cluster) -> Vec<NotBuilt> {
     }
     let registries = &cluster.role_groups.registry;
     all.add(registries.len() > 1, "spec.roleGroups.registry", registries.join(", "), "name one registry host");
-    all.system(&cluster.system);
+    all.system(&cluster.system, &cluster.bundle.os);
     for (index, host) in cluster.extra.hosts.iter().enumerate() {
         all.v4(&format!("spec.extra.hosts[{index}].address"), host.address);
     }
@@ -61,11 +61,11 @@ pub fn check(cluster: &Cluster) -> Vec<NotBuilt> {
     }
     all.unless_none("spec.storage.openebs", cluster.storage.open_ebs.is_none());
     all.unless_none("spec.storage.nfs", cluster.storage.nfs.is_none());
-    all.unless_none("spec.bundle.os", cluster.bundle.os.is_empty());
     all.0
 }
 
 const LEAVE_OUT: &str = "leave it out";
+const NAME_SYSTEMS: &str = "name the hosts' systems in spec.bundle.os, so that the bundle has their packages";
 const V4: &str = "IPv4 only today";
 
 #[derive(Default)]
@@ -106,7 +106,7 @@ impl All {
         }
     }
 
-    fn system(&mut self, system: &System) {
+    fn system(&mut self, system: &System, systems: &[String]) {
         self.unless_none("spec.system.ntpServers", system.ntp_servers.is_empty());
         self.add(
             system.timezone.is_some(),
@@ -114,12 +114,15 @@ impl All {
             system.timezone.clone().unwrap_or_default(),
             LEAVE_OUT,
         );
-        self.unless_none("spec.system.rpms", system.rpms.is_empty());
-        self.unless_none("spec.system.debs", system.debs.is_empty());
+        // Packages come from the bundle, which has those of the systems that it was built for.
+        let nowhere = |asked: bool| asked && systems.is_empty();
+        self.add(nowhere(!system.rpms.is_empty()), "spec.system.rpms", "", NAME_SYSTEMS);
+        self.add(nowhere(!system.debs.is_empty()), "spec.system.debs", "", NAME_SYSTEMS);
         self.unless_none("spec.system.preInstall", system.pre_install.is_empty());
         self.unless_none("spec.system.postInstall", system.post_install.is_empty());
         self.add(system.skip_configure_os, "spec.system.skipConfigureOS", "true", LEAVE_OUT);
-        self.word("spec.system.osPackages", system.os_packages, &[OsPackages::Auto, OsPackages::None]);
+        let full = system.os_packages == OsPackages::Full;
+        self.add(nowhere(full), "spec.system.osPackages", system.os_packages.word(), NAME_SYSTEMS);
     }
 
     fn kubernetes(&mut self, kubernetes: &Kubernetes) {

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, Manifest};
+use crate::{ArtifactKey, Digest, Manifest};
 
 /// The schema this program writes and reads.
 pub const SCHEMA: &str = "kubexm.io/depot/v1";
@@ -86,11 +86,15 @@ impl DepotConfig {
 }
 
 /// The name under `/files/`: the user's own for what is the same everywhere, else `kubeadm-1.34.4-linux-amd64`,
-/// since upstream's own names (`kubeadm`) are the same for every platform.
+/// since upstream's own names (`kubeadm`) are the same for every platform. Packages have their own, behind that of the release:
+/// `debian-12-amd64-socat_1.7.4.4-2_amd64.deb`.
 fn file_name(artifact: &crate::manifest::Artifact) -> String {
     match artifact.platform {
         None => artifact.name.clone(),
         Some(platform) => {
+            if let ArtifactKey::Package { os, .. } = &artifact.key {
+                return format!("{os}-{}-{}", platform.arch, artifact.name);
+            }
             format!("{}-{}-{}-{}", artifact.key.name(), artifact.version, platform.os(), platform.arch)
         }
     }

@@ -48,6 +48,26 @@ pub enum EventKind {
         /// The text, with how to mend it.
         text: String,
     },
+    /// An origin is waited for, or was given up for another place.
+    Waiting {
+        /// Its address, without credentials and query.
+        origin: String,
+        /// What was seen of it: a status, a connection that broke, for how long nothing came.
+        reason: String,
+        /// Which try of a transfer it is, from 1; none for a request beside one (a login).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempt: Option<u64>,
+        /// How many tries there are in all, unless something comes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempts: Option<u64>,
+        /// Seconds that it asked to be left alone for (`Retry-After`; RFC 9110, 10.2.3). A longer wait than ours is not had.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after_s: Option<u64>,
+        /// What comes next.
+        next: Next,
+        /// Milliseconds until then.
+        within_ms: u64,
+    },
     /// A step began.
     StepStarted {
         /// Step id.
@@ -85,6 +105,18 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         data: Option<serde_json::Value>,
     },
+}
+
+/// What follows a wait for an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Next {
+    /// This try is given up, unless the origin answers before.
+    GiveUp,
+    /// It is tried again.
+    Try,
+    /// Another place is asked.
+    Elsewhere,
 }
 
 /// How a step ended.

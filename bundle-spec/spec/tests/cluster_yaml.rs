@@ -150,7 +150,7 @@ const NOT_BUILT: &[(&str, &str)] = &[
     ("  system: {ntpServers: [10.0.0.2]}\n", "spec.system.ntpServers"),
     ("  hosts: [{name: a, address: \"::1\"}]\n  roleGroups: {master: [a]}\n", "spec.hosts[0].address"),
     ("  system: {osPackages: full}\n", "spec.system.osPackages"),
-    ("  bundle: {os: [debian-12]}\n  network: {}\n", "spec.bundle.os"),
+    ("  system: {debs: [vim], rpms: [vim]}\n", "spec.system.rpms spec.system.debs"),
 ];
 
 #[test]
@@ -160,7 +160,11 @@ fn what_no_recipe_installs_is_read_and_told_apart_from_mistakes() {
         let found: Vec<String> = check(&cluster).into_iter().map(|not_built| not_built.path).collect();
         assert_eq!(found.join(" "), *paths, "{spec}");
     }
-    for built in [sample(), &file("  registry: {type: registry}\n  system: {osPackages: none}\n")] {
+    for built in [
+        sample(),
+        &file("  registry: {type: registry}\n  system: {osPackages: none}\n"),
+        &file("  bundle: {os: [debian-12]}\n  system: {osPackages: full, debs: [vim]}\n"),
+    ] {
         assert_eq!(check(&parse(built).unwrap()), [], "{built}");
     }
 }

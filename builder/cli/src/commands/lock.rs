@@ -57,7 +57,14 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     written::apart(&target, &args.what.files())?;
     needed.tell(display);
     let resolution = resolve(&needed.requirements, &needed.zone);
-    let locked = locking::locked(&needed, (&resolution, Sizes::Told), &args.fetching, display, |lock| lock)?;
+    let locked = locking::locked(
+        &needed,
+        (&resolution, Sizes::Told),
+        &needed.requirements.packages,
+        &args.fetching,
+        display,
+        |lock| lock,
+    )?;
     lockfile::write(&target, &locked)?;
     if !args.json {
         locked.items.iter().for_each(|item| display.answer(&lockfile::line(item)));

@@ -1,7 +1,8 @@
 //! What `lock` and `update` do alike: ask origins for what a resolution needs, and render its charts.
 
 use kubexm_builder::lock::{Sizes, check_local, lock};
-use kubexm_builder::{Resolution, charts};
+use kubexm_builder::{Resolution, charts, packages};
+use kubexm_manifests::requirements::PackageNeed;
 use kubexm_spec::Lock;
 use kubexm_spec::event::EventKind;
 use kubexm_terminal::{Display, Failure};
@@ -10,10 +11,11 @@ use super::fetching::{self, Fetching};
 use super::lockfile;
 use super::what::Needed;
 
-/// Locks a resolution; `whole` makes a whole lock of it, whose charts are rendered then. Images of charts that are in it stay.
+/// Locks a resolution, and packages for `needs`; `whole` makes a whole lock of it, whose charts are rendered then. Images of charts that are in it stay.
 pub fn locked(
     needed: &Needed,
     (resolution, sizes): (&Resolution, Sizes),
+    needs: &[PackageNeed],
     fetching: &Fetching,
     display: &Display,
     whole: impl FnOnce(Lock) -> Lock,
@@ -27,6 +29,8 @@ pub fn locked(
     let work = needed.work();
     let asked = async {
         let new = lock(resolution, &origins, sizes, jobs, &report).await?;
+        let solved = packages::Work { requirements: work.requirements, zone: work.zone };
+        let new = packages::complete(&solved, needs, new, &origins, &report).await?;
         charts::complete(&work, whole(new), &origins, sizes, jobs, &report).await
     };
     fetching::runtime()?.block_on(asked).map_err(failed)

@@ -8,7 +8,7 @@ use kubexm_builder::locked::with_places;
 use kubexm_builder::resolve::resolve;
 use kubexm_builder::update::{changes, chosen, merged, only};
 use kubexm_spec::event::EventKind;
-use kubexm_spec::{ExitCode, Lock, counted_of};
+use kubexm_spec::{ArtifactKey, ExitCode, Lock, counted_of};
 use kubexm_terminal::{Display, Failure};
 use serde_json::json;
 
@@ -107,6 +107,13 @@ fn renewed(args: &Args, needed: &Needed, old: &Lock, display: &Display) -> Resul
         );
         return Err(Failure::new(ExitCode::Usage, text));
     }
+    // What is solved is solved as one: a package by itself would not fit the others.
+    let needs: Vec<_> = match &keys {
+        Some(keys) => {
+            needed.requirements.packages.iter().filter(|need| has_packages(keys, &need.os)).cloned().collect()
+        }
+        None => needed.requirements.packages.clone(),
+    };
     let resolution = match &keys {
         Some(keys) => only(&whole, keys),
         None => whole,
@@ -118,7 +125,12 @@ fn renewed(args: &Args, needed: &Needed, old: &Lock, display: &Display) -> Resul
     };
     // Whoever names an item wants it right: a size is not asked for again that may have been a lie.
     let sizes = if keys.is_some() { Sizes::Fetched } else { Sizes::Told };
-    locking::locked(needed, (&resolution, sizes), &args.fetching, display, whole)
+    locking::locked(needed, (&resolution, sizes), &needs, &args.fetching, display, whole)
+}
+
+/// Whether packages of an operating system are among what is named.
+fn has_packages(keys: &[ArtifactKey], of: &str) -> bool {
+    keys.iter().any(|key| matches!(key, ArtifactKey::Package { os, .. } if os == of))
 }
 
 /// A name that stands for nothing, with the nearest ones.

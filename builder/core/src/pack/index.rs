@@ -88,16 +88,35 @@ fn attached(reference: &str, one: &Referrer) -> (String, Value) {
     }
 }
 
-/// `kubexm/<kind>/<name>:<version>-<os>-<arch>`; files of the user have neither version nor platform.
+/// `kubexm/<kind>/<name>:<version>-<os>-<arch>`; files of the user have neither version nor platform. Names and versions of
+/// packages have signs that no reference may have (`libstdc++6`, `2.9~rc1`, `1:4.8`).
 pub(crate) fn ref_name(key: &ArtifactKey, version: &str, platform: Option<Platform>, file_name: &str) -> String {
     let kind = key.kind().as_str();
     match platform {
         Some(platform) => {
             let version = if version.is_empty() { "0" } else { version };
-            format!("kubexm/{kind}/{}:{version}-{}-{}", key.name(), platform.os(), platform.arch)
+            match key {
+                ArtifactKey::Package { os, name } => {
+                    let (name, version) = (plain(name), plain(version));
+                    format!("kubexm/{kind}/{os}/{name}:{version}-{}-{}", platform.os(), platform.arch)
+                }
+                _ => format!("kubexm/{kind}/{}:{version}-{}-{}", key.name(), platform.os(), platform.arch),
+            }
         }
         None => format!("kubexm/{kind}/{file_name}"),
     }
+}
+
+/// Letters, digits, dots and hyphens; all else by its number, so that no two names become one (`libstdc_2b_2b6`).
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' => out.push(byte.into()),
+            _ => out.push_str(&format!("_{byte:02x}")),
+        }
+    }
+    out
 }
 
 /// Sorted keys, no blanks: `serde_json`'s maps are sorted.

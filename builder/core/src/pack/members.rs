@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
 
 use kubexm_archive::{Encoding, Input, StoredMember};
-use kubexm_manifests::Requirements;
+use kubexm_manifests::{PACKAGE_STAGE, Requirements};
 use kubexm_spec::lock::Content;
 use kubexm_spec::manifest::Member;
-use kubexm_spec::{Digest, Lock};
+use kubexm_spec::{ArtifactKey, Digest, Lock};
 use kubexm_transport::Store;
 
 use super::encoding;
@@ -81,6 +81,11 @@ impl Source {
     }
 }
 
+/// Of what only the lock knows.
+fn stage_of(key: &ArtifactKey) -> u8 {
+    if matches!(key, ArtifactKey::Package { .. }) { PACKAGE_STAGE } else { u8::MAX }
+}
+
 fn blob_name(digest: &Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
@@ -112,7 +117,7 @@ pub fn build(
             .items
             .iter()
             .find(|r| r.key == item.key && r.platform == item.platform)
-            .map_or(u8::MAX, |r| r.stage);
+            .map_or_else(|| stage_of(&item.key), |r| r.stage);
         for (digest, size) in item.blobs().into_iter().filter(|(digest, _)| !metadata.contains_key(digest)) {
             let entry = stages.entry(digest).or_insert((stage, size));
             entry.0 = entry.0.min(stage);

@@ -38,7 +38,8 @@ pub(crate) fn package(os: &str, name: &str, version: &str, file_name: &str) -> S
         _ => (None, version),
     };
     let qualifiers = [("arch", arch), ("distro", Some(os)), ("epoch", epoch)];
-    let mut purl = format!("pkg:{kind}/{}/{}@{}", encoded(vendor, false), encoded(name, false), encoded(version, false));
+    let mut purl =
+        format!("pkg:{kind}/{}/{}@{}", encoded(vendor, false), encoded(name, false), encoded(version, false));
     qualify(&mut purl, &qualifiers);
     purl
 }

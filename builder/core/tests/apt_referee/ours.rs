@@ -6,7 +6,7 @@ use kubexm_builder::origins::packages::{Loaded, Options, deb};
 use kubexm_manifests::os::Profiles;
 use kubexm_packages::solve::{Baseline, Root, solve};
 use kubexm_spec::Arch;
-use kubexm_transport::{HttpClient, HttpOptions, Store};
+use kubexm_transport::{FileCandidate, HttpClient, HttpOptions, Store};
 
 use crate::mirror::Mirror;
 use crate::sets::Distribution;
@@ -30,7 +30,7 @@ impl Pool {
             .filter_map(|suite| {
                 let (_, tree) = distribution.suites.iter().find(|(name, _)| *name == suite.suite)?;
                 let components = distribution.components.iter().map(|name| (*name).to_owned()).collect();
-                Some(deb::Suite { bases: vec![mirror.url(tree)], components, ..suite })
+                Some(deb::Suite { bases: vec![FileCandidate::new(mirror.url(tree))], components, ..suite })
             })
             .collect();
         assert_eq!(suites.len(), distribution.suites.len(), "the profile lacks one of {:?}", distribution.suites);

@@ -7,7 +7,7 @@ use kubexm_packages::compression::gzip;
 use kubexm_packages::deb::release::format_date;
 use kubexm_packages::trust::{Keyring, SiteKey};
 use kubexm_spec::{Arch, Digest};
-use kubexm_transport::{HttpClient, HttpOptions, Store};
+use kubexm_transport::{FileCandidate, HttpClient, HttpOptions, Store};
 
 use crate::server::Server;
 
@@ -143,7 +143,9 @@ impl Repository {
     pub fn wanted(&self, bases: &[&str]) -> deb::Suite {
         let keyring = Keyring::read(keys().0.public().unwrap().as_bytes()).unwrap();
         deb::Suite {
-            bases: bases.iter().map(|base| (*base).to_owned()).collect(),
+            name: "main".to_owned(),
+            origin: "https://origin.test/debian".to_owned(),
+            bases: bases.iter().map(|base| FileCandidate::new(*base)).collect(),
             suite: self.suite.to_owned(),
             components: if self.is_flat() { Vec::new() } else { vec![self.component.to_owned()] },
             trust: Trust::Signed(keyring),

@@ -9,6 +9,7 @@ use kubexm_packages::rpm::file::Rpm;
 use kubexm_packages::rpm::publish::{Item, metadata};
 use kubexm_packages::trust::{Keyring, Policy, TrustError};
 use kubexm_spec::{Arch, Digest};
+use kubexm_transport::FileCandidate;
 
 use crate::repository::{Builder, DAY, keys, now};
 use crate::server::Server;
@@ -43,7 +44,8 @@ async fn served() -> Server {
 fn wanted(server: &Server) -> Repository {
     Repository {
         name: "el9".to_owned(),
-        bases: vec![format!("{}/el9", server.url())],
+        origin: "https://origin.test/el9".to_owned(),
+        bases: vec![FileCandidate::new(format!("{}/el9", server.url()))],
         mirrors: None,
         metadata: None,
         hotfixes: false,
@@ -193,8 +195,12 @@ fn every_profile_of_the_family_has_repositories_and_keys_that_can_be_read() {
             let own = rpm::repositories(profile, profiles, arch, &|_| Vec::new()).unwrap();
             assert!(own.iter().all(|one| one.bases.len() == 1 || one.mirrors.is_some()), "{name}");
             seen += own.len();
-            let mirrored = rpm::repositories(profile, profiles, arch, &|_| vec!["http://m/x/".to_owned()]).unwrap();
-            assert!(mirrored.iter().all(|one| one.bases == ["http://m/x"] && one.mirrors.is_none()), "{name}");
+            let mirrored =
+                rpm::repositories(profile, profiles, arch, &|_| vec![FileCandidate::new("http://m/x/")]).unwrap();
+            assert!(
+                mirrored.iter().all(|one| one.bases == [FileCandidate::new("http://m/x")] && one.mirrors.is_none()),
+                "{name}"
+            );
         }
         for repository in &profile.repositories {
             let keys = rpm::keyring(profiles, &repository.trust.packages).unwrap();

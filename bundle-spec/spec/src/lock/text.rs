@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Lock, LockItem, SCHEMA};
+use super::{Lock, LockItem, PackageSet, SCHEMA};
 
 /// The order of an item's fields; what is not named here comes behind them by name.
 const FIELDS: [&str; 14] = [
@@ -69,6 +69,11 @@ impl Lock {
         lock.renderings.sort_by(|a, b| a.key.cmp(&b.key));
         lock.packages.sort_by(|a, b| (&a.os, a.platform).cmp(&(&b.os, b.platform)));
         lock.items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
+        if let Some(pair) =
+            lock.packages.windows(2).find(|pair| pair[0].os == pair[1].os && pair[0].platform == pair[1].platform)
+        {
+            return Err(LockError::Twice { item: format!("packages of {} {}", pair[1].os, pair[1].platform) });
+        }
         match lock.items.windows(2).find(|pair| pair[0].key == pair[1].key && pair[0].platform == pair[1].platform) {
             None => Ok(lock),
             Some(pair) => Err(LockError::Twice { item: pair[1].name() }),
@@ -91,7 +96,7 @@ impl Lock {
             lines.push(format!("  \"renderings\": {}", list(&renderings, "  ")));
         }
         if !packages.is_empty() {
-            let packages = packages.iter().map(item_text).collect::<Result<Vec<_>, _>>()?;
+            let packages = packages.iter().map(set_text).collect::<Result<Vec<_>, _>>()?;
             lines.push(format!("  \"packages\": {}", list(&packages, "  ")));
         }
         Ok(format!("{{\n{}\n}}\n", lines.join(",\n")))
@@ -139,6 +144,25 @@ fn item_text(item: &impl Serialize) -> Result<String, serde_json::Error> {
         };
         lines.push(format!("      {}: {text}", one_line(&name)?));
     }
+    Ok(format!("{{\n{}\n    }}", lines.join(",\n")))
+}
+
+/// One root, index and reason a line.
+fn set_text(set: &PackageSet) -> Result<String, serde_json::Error> {
+    let PackageSet { os, platform, roots, indexes, date, because } = set;
+    let each = |values: Result<Vec<String>, _>| values.map(|values| list(&values, "      "));
+    let because = because
+        .iter()
+        .map(|(name, why)| Ok(format!("        {}: {}", one_line(name)?, one_line(why)?)))
+        .collect::<Result<Vec<_>, serde_json::Error>>()?;
+    let lines = [
+        format!("      \"os\": {}", one_line(os)?),
+        format!("      \"platform\": {}", one_line(platform)?),
+        format!("      \"date\": {date}"),
+        format!("      \"roots\": {}", each(roots.iter().map(one_line).collect())?),
+        format!("      \"indexes\": {}", each(indexes.iter().map(one_line).collect())?),
+        format!("      \"because\": {{\n{}\n      }}", because.join(",\n")),
+    ];
     Ok(format!("{{\n{}\n    }}", lines.join(",\n")))
 }
 

@@ -1,25 +1,21 @@
 //! What an operating system's repositories have, for the verbs that resolve.
 
-use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 
-use kubexm_builder::origins::packages::{Options, PackagesError, Snapshot, Trust, deb, rpm};
-use kubexm_manifests::Zone;
+use kubexm_builder::origins::packages::{Loaded, Options, PackagesError, Snapshot};
+use kubexm_builder::packages::{Distribution, Mirrors, Solved};
 use kubexm_manifests::os::{Profile, Profiles, Repository};
 use kubexm_packages::model::Comparison;
-use kubexm_packages::solve::{Baseline, Closure, Pool, Root, Unsolvable, solve};
-use kubexm_packages::trust::{Keyring, TrustError};
-use kubexm_spec::{Arch, ExitCode, Family};
+use kubexm_packages::solve::{Closure, Pool, Root, Unsolvable};
+use kubexm_packages::trust::Keyring;
+use kubexm_spec::{Arch, ExitCode};
 use kubexm_terminal::Failure;
-use kubexm_transport::{HttpClient, HttpOptions, Store};
+use kubexm_transport::{HttpClient, HttpOptions};
 
 use crate::commands::fetching::{self, store, transport};
-use crate::commands::input;
 use crate::commands::zone::choice;
-
-/// Lists of files are read again for what a package of the last round needs; no distribution needs more than two.
-const ROUNDS: usize = 6;
+use crate::commands::{input, network};
 
 /// For every verb that looks into repositories.
 #[derive(Clone, Debug, clap::Args)]
@@ -96,20 +92,26 @@ impl From {
             return Err(Failure::new(ExitCode::UnknownVersion, text));
         }
         let chosen = choice::choose(self.zone.as_deref(), None)?;
-        let mirrors = Mirrors::new(profile, self.arch, &self.mirror, &chosen.zone)?;
+        let mirrors = Mirrors::of_zone(profile, self.arch, &chosen.zone)
+            .with(profile, self.arch, &self.mirror)
+            .map_err(|error| Failure::new(ExitCode::Usage, format!("--mirror: {error}")))?;
         let keyring = self.key.as_deref().map(|file| {
             let text = input::read(file)?;
             Keyring::read(text.as_bytes())
                 .map_err(|error| Failure::new(ExitCode::Config, format!("{}: {error}", file.display())))
         });
-        let loading = Loading { profile, profiles, arch: self.arch, mirrors: &mirrors, keyring: keyring.transpose()? };
+        let distribution = Distribution { profile, profiles, arch: self.arch, mirrors, keyring: keyring.transpose()? };
         let jobs = usize::from(self.jobs.get());
-        let options = HttpOptions { parallel: jobs, offline: self.offline, ..HttpOptions::default() };
+        let options = HttpOptions { parallel: jobs, offline: self.offline, ..network::options(false) };
         let http = HttpClient::new(options).map_err(transport)?;
         let store = store(self.cache.as_deref())?;
         let mut notes = chosen.notes;
         notes.extend(chosen.warnings);
-        let (pool, snapshots, closure) = fetching::runtime()?.block_on(loading.solve(&http, &store, roots))?;
+        let options = Options::of_today();
+        let solving = distribution.solve(roots, &http, &store, &options);
+        let failed = |error: PackagesError| Failure::from_error(error.exit_code(), &error);
+        let Solved { loaded: Loaded { pool, snapshots }, closure } =
+            fetching::runtime()?.block_on(solving).map_err(failed)?;
         for snapshot in snapshots.iter().filter(|snapshot| !snapshot.signed) {
             notes.push(unsigned(profile, &snapshot.repository));
         }
@@ -128,139 +130,9 @@ fn unsigned(profile: &Profile, repository: &str) -> String {
     }
 }
 
-struct Loading<'a> {
-    profile: &'a Profile,
-    profiles: &'a Profiles,
-    arch: Arch,
-    mirrors: &'a Mirrors,
-    keyring: Option<Keyring>,
-}
-
-type Answer = (Pool, Vec<Snapshot>, Result<Closure, Unsolvable>);
-
-impl Loading<'_> {
-    async fn solve(&self, http: &HttpClient, store: &Store, roots: &[Root]) -> Result<Answer, Failure> {
-        let failed = |error: PackagesError| Failure::from_error(error.exit_code(), &error);
-        let wrong_key = |error: TrustError| Failure::from_error(ExitCode::Config, &error);
-        let options = Options::of_today();
-        let mirrors = |name: &str| self.mirrors.of(name);
-        if self.profile.family == Family::Deb {
-            let mut suites = deb::suites(self.profile, self.profiles, self.arch, &mirrors).map_err(wrong_key)?;
-            if let Some(keyring) = &self.keyring {
-                suites.iter_mut().for_each(|suite| suite.trust = Trust::Signed(keyring.clone()));
-            }
-            let loaded = deb::load(&suites, self.arch, http, store, &options).await.map_err(failed)?;
-            let closure = solve(&loaded.pool, roots, &Baseline::empty());
-            return Ok((loaded.pool, loaded.snapshots, closure));
-        }
-        let mut repositories =
-            rpm::repositories(self.profile, self.profiles, self.arch, &mirrors).map_err(wrong_key)?;
-        if let Some(keyring) = &self.keyring {
-            repositories.iter_mut().for_each(|repository| repository.metadata = Some(keyring.clone()));
-        }
-        let streams = rpm::Streams::of(self.profile);
-        let mut paths: BTreeSet<Box<str>> = BTreeSet::new();
-        let mut round = 0;
-        loop {
-            let loading = rpm::load(&repositories, self.arch, &streams, &paths, http, store, &options);
-            let loaded = loading.await.map_err(failed)?;
-            let closure = solve(&loaded.pool, roots, &Baseline::empty());
-            let wanted = match &closure {
-                Ok(closure) => &closure.needs_files,
-                Err(unsolvable) => &unsolvable.needs_files,
-            };
-            let before = paths.len();
-            paths.extend(wanted.iter().cloned());
-            round += 1;
-            if paths.len() == before || round == ROUNDS {
-                return Ok((loaded.pool, loaded.snapshots, closure));
-            }
-        }
-    }
-}
-
-/// Addresses by the name of a repository; none where its own holds.
-struct Mirrors(Vec<(String, Vec<String>)>);
-
-impl Mirrors {
-    fn new(profile: &Profile, arch: Arch, said: &[String], zone: &Zone) -> Result<Self, Failure> {
-        let usage = |text: String| Failure::new(ExitCode::Usage, text);
-        let mut found: Vec<(String, Vec<String>)> = Vec::new();
-        for repository in &profile.repositories {
-            let own = repository.base(profile.family, arch);
-            let by_zone: Vec<String> = zone.files(&own).into_iter().map(|candidate| candidate.url).collect();
-            found.push((repository.name.clone(), if by_zone == [own] { Vec::new() } else { by_zone }));
-        }
-        let mut said_of: BTreeSet<String> = BTreeSet::new();
-        for text in said {
-            let (name, url) = match text.split_once('=') {
-                Some((name, url)) if !name.contains(['/', ':']) => (Some(name), url),
-                _ => (None, text.as_str()),
-            };
-            if !(url.starts_with("http://") || url.starts_with("https://")) {
-                return Err(usage(format!("--mirror {text}: wanted an address, https:// or http://")));
-            }
-            let names: Vec<String> = match name {
-                Some(name) if found.iter().any(|(known, _)| known == name) => vec![name.to_owned()],
-                Some(name) => {
-                    let known: Vec<&str> = found.iter().map(|(known, _)| known.as_str()).collect();
-                    let text = format!("{} has no repository {name:?}, only {}", profile.name, known.join(", "));
-                    return Err(usage(format!("--mirror: {text}")));
-                }
-                None => found.iter().map(|(name, _)| name.clone()).collect(),
-            };
-            for wanted in names {
-                let address = match name {
-                    Some(_) => url.to_owned(),
-                    None => {
-                        let own = profile.repositories.iter().find(|one| one.name == wanted);
-                        let own = own.map(|one| one.base(profile.family, arch)).unwrap_or_default();
-                        format!("{}{}", url.trim_end_matches('/'), path(&own))
-                    }
-                };
-                let Some((_, addresses)) = found.iter_mut().find(|(known, _)| *known == wanted) else { continue };
-                // What is said takes the place of the zone's mirrors; said twice, both are asked in that order.
-                if said_of.insert(wanted) {
-                    addresses.clear();
-                }
-                addresses.push(address);
-            }
-        }
-        Ok(Self(found))
-    }
-
-    fn of(&self, name: &str) -> Vec<String> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, addresses)| addresses.clone()).unwrap_or_default()
-    }
-}
-
-/// `/debian` of `http://deb.debian.org/debian`.
-fn path(url: &str) -> &str {
-    let after = url.split_once("://").map_or(url, |(_, after)| after);
-    after.find('/').map_or("", |at| &after[at..])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn mirrors(said: &[&str]) -> Result<Mirrors, String> {
-        let profile = Profiles::embedded().get("debian-12").unwrap();
-        let said: Vec<String> = said.iter().map(|one| (*one).to_owned()).collect();
-        Mirrors::new(profile, Arch::Amd64, &said, &Zone::builtin("global").unwrap()).map_err(|failure| failure.text)
-    }
-
-    #[test]
-    fn a_mirror_takes_the_place_of_a_repository_or_of_the_host_of_all() {
-        let one = mirrors(&["security=http://lan/sec", "security=http://lan2/sec"]).unwrap();
-        assert_eq!(one.of("security"), ["http://lan/sec", "http://lan2/sec"]);
-        assert!(one.of("main").is_empty(), "its own address holds");
-        let all = mirrors(&["http://lan:8080/"]).unwrap();
-        assert_eq!(all.of("main"), ["http://lan:8080/debian"]);
-        assert_eq!(all.of("security"), ["http://lan:8080/debian-security"]);
-        assert!(mirrors(&["extra=http://lan"]).err().unwrap().contains("has no repository \"extra\", only main"));
-        assert!(mirrors(&["lan/debian"]).err().unwrap().contains("wanted an address"));
-    }
 
     #[test]
     fn roots_are_names_with_or_without_a_version() {

@@ -15,7 +15,7 @@ use kubexm_spec::{Arch, Digest, Family};
 use kubexm_transport::{Answer, FileCandidate, HttpClient, Store, TransportError, Validators, Want};
 use serde::{Deserialize, Serialize};
 
-use super::{Loaded, Options, PackagesError, Snapshot, Trust};
+use super::{Loaded, Options, PackagesError, Snapshot, Trust, below, without_slash};
 
 /// The most bytes of a Release; Ubuntu's have 0.3 MB.
 const RELEASE_LIMIT: u64 = 32 << 20;
@@ -27,8 +27,12 @@ const SKEW: i64 = 600;
 /// A suite of a repository.
 #[derive(Clone, Debug)]
 pub struct Suite {
-    /// Addresses of the repository without a slash at the end, the best first: `http://deb.debian.org/debian`.
-    pub bases: Vec<String>,
+    /// Of the repository in its profile: `main`.
+    pub name: String,
+    /// The repository's own address without a slash at the end, whoever is asked: `https://deb.debian.org/debian`.
+    pub origin: String,
+    /// Addresses that are asked, without a slash at the end, the best first.
+    pub bases: Vec<FileCandidate>,
     /// Below `dists/`: `bookworm-updates`. With a slash at its end it is the folder of a flat repository: `./`.
     pub suite: String,
     /// `main`, `universe`; none of a flat repository.
@@ -48,13 +52,14 @@ pub fn suites(
     profile: &Profile,
     profiles: &os::Profiles,
     arch: Arch,
-    mirrors: &dyn Fn(&str) -> Vec<String>,
+    mirrors: &dyn Fn(&str) -> Vec<FileCandidate>,
 ) -> Result<Vec<Suite>, trust::TrustError> {
     let mut suites = Vec::new();
     for repository in &profile.repositories {
+        let origin = repository.base(Family::Deb, arch);
         let bases = match mirrors(&repository.name) {
-            none if none.is_empty() => vec![repository.base(Family::Deb, arch)],
-            some => some.into_iter().map(|url| url.trim_end_matches('/').to_owned()).collect(),
+            none if none.is_empty() => vec![FileCandidate::new(origin.clone())],
+            some => some.into_iter().map(without_slash).collect(),
         };
         let trust = if repository.trust.pinned_only() {
             Trust::PinnedOnly
@@ -63,6 +68,8 @@ pub fn suites(
         };
         for suite in &repository.suites {
             suites.push(Suite {
+                name: repository.name.clone(),
+                origin: origin.clone(),
                 bases: bases.clone(),
                 suite: suite.clone(),
                 components: repository.components.clone(),
@@ -158,7 +165,7 @@ impl Loading<'_> {
         Err(PackagesError::from_many(failed))
     }
 
-    async fn load_from(self, base: &str) -> Result<Vec<Component>, PackagesError> {
+    async fn load_from(self, base: &FileCandidate) -> Result<Vec<Component>, PackagesError> {
         let (release, digest) = self.release(base, true).await?;
         match self.components(base, &release, digest).await {
             // Where indexes have no names of their own, a mirror may have been updated between two of our requests.
@@ -170,8 +177,14 @@ impl Loading<'_> {
         }
     }
 
-    async fn components(self, base: &str, release: &Release, digest: Digest) -> Result<Vec<Component>, PackagesError> {
-        let folder = self.folder(base);
+    async fn components(
+        self,
+        base: &FileCandidate,
+        release: &Release,
+        digest: Digest,
+    ) -> Result<Vec<Component>, PackagesError> {
+        let folder = &self.folder(base);
+        let index = below(&self.folder_of(&self.suite.origin), "InRelease");
         let mut wanted = Vec::new();
         if self.is_flat() {
             wanted.push((self.suite.suite.clone(), vec![release.flat_index()]));
@@ -182,27 +195,36 @@ impl Loading<'_> {
             wanted.push((name, indexes.map_or_else(|error| vec![Err(error)], |all| all.into_iter().map(Ok).collect())));
         }
         let loading = wanted.into_iter().map(|(name, indexes)| {
-            let folder = &folder;
+            let address = index.clone();
             async move {
                 let mut packages = Vec::new();
                 for index in indexes {
                     let index = index.map_err(|source| PackagesError::Release {
                         repository: self.suite.suite.clone(),
-                        url: folder.clone(),
+                        url: folder.url.clone(),
                         source,
                     })?;
                     packages.append(&mut self.packages(folder, &index).await?);
                 }
-                let repo = Repo { id: name.clone(), base: base.to_owned(), priority: self.suite.priority };
+                let repo = Repo { id: name.clone(), base: base.url.clone(), priority: self.suite.priority };
                 let signed = matches!(self.suite.trust, Trust::Signed(_));
-                Ok((repo, Snapshot { repository: name, digest, date: release.date, signed }, packages))
+                let snapshot = Snapshot {
+                    repository: name,
+                    name: self.suite.name.clone(),
+                    origin: self.suite.origin.clone(),
+                    address,
+                    digest,
+                    date: release.date,
+                    signed,
+                };
+                Ok((repo, snapshot, packages))
             }
         });
         join_all(loading).await.into_iter().collect()
     }
 
     /// The packages of an index. The cache keeps it unpacked where the suite tells its digest: the next run only reads it.
-    async fn packages(self, folder: &str, index: &Index) -> Result<Vec<Package>, PackagesError> {
+    async fn packages(self, folder: &FileCandidate, index: &Index) -> Result<Vec<Package>, PackagesError> {
         let kept = match index.plain {
             Some(plain) if self.store.holds(&plain.digest, plain.size).map_err(|e| self.failed(e))? => {
                 Some(plain.digest)
@@ -210,8 +232,7 @@ impl Loading<'_> {
             _ => None,
         };
         if kept.is_none() {
-            let candidates: Vec<_> =
-                index.paths.iter().map(|path| self.candidate(format!("{folder}/{path}"))).collect();
+            let candidates: Vec<_> = index.paths.iter().map(|path| self.candidate(folder, path)).collect();
             let want = Want { digest: Some(index.packed.digest), size: Some(index.packed.size), refuse_html: false };
             self.http.fetch(&candidates, &want, self.store, &|_, _| {}).await.map_err(|e| self.failed(e))?;
         }
@@ -228,9 +249,9 @@ impl Loading<'_> {
     }
 
     /// The release, its signature and dates checked, and the digest of the signed file. `revalidate`: what is cached may be shown.
-    async fn release(self, base: &str, revalidate: bool) -> Result<(Release, Digest), PackagesError> {
+    async fn release(self, base: &FileCandidate, revalidate: bool) -> Result<(Release, Digest), PackagesError> {
         let folder = self.folder(base);
-        let key = format!("deb release {folder} {}", self.suite.suite);
+        let key = format!("deb release {} {}", folder.url, self.suite.suite);
         let mut remembered: Remembered = self
             .store
             .noted(&key)
@@ -306,31 +327,31 @@ impl Loading<'_> {
     /// InRelease; where there is none, Release and Release.gpg. From the cache when it is still the same there, or offline.
     async fn signed(
         self,
-        folder: &str,
+        folder: &FileCandidate,
         remembered: &mut Remembered,
         revalidate: bool,
     ) -> Result<Signed, PackagesError> {
-        let in_release = format!("{folder}/InRelease");
-        let kept = self.kept(folder, remembered);
+        let in_release = self.candidate(folder, "InRelease");
+        let kept = self.kept(&folder.url, remembered);
         if self.http.is_offline() {
-            let what = format!("{} of {folder}", self.suite.suite);
+            let what = format!("{} of {}", self.suite.suite, folder.url);
             return kept.ok_or_else(|| self.failed(TransportError::NotCached { what }));
         }
         let known = match &kept {
             Some(kept) if revalidate && kept.signature.is_none() => remembered.validators.clone(),
             _ => Validators::default(),
         };
-        let answer = self.http.get_if_changed(&self.candidate(in_release.clone()), RELEASE_LIMIT, &known).await;
+        let answer = self.http.get_if_changed(&in_release, RELEASE_LIMIT, &known).await;
         match (answer, kept) {
             (Ok(Answer::Same), Some(kept)) => Ok(kept),
             // Nothing was shown that it could be the same as.
             (Ok(Answer::Same), None) => {
                 let reason = "304 without a condition".to_owned();
-                Err(self.failed(TransportError::Down { origin: in_release, reason }))
+                Err(self.failed(TransportError::Down { origin: in_release.url, reason }))
             }
             (Ok(Answer::Fresh { body, validators }), _) => {
                 remembered.validators = validators;
-                Ok(Signed { url: in_release, text: body, signature: None })
+                Ok(Signed { url: in_release.url, text: body, signature: None })
             }
             (Err(TransportError::Missing { .. }), _) => {
                 remembered.validators = Validators::default();
@@ -340,11 +361,11 @@ impl Loading<'_> {
         }
     }
 
-    async fn detached(self, folder: &str) -> Result<Signed, PackagesError> {
-        let url = format!("{folder}/Release");
-        let get = |url: String| async move { self.http.get_small(&self.candidate(url), RELEASE_LIMIT).await };
-        let text = get(url.clone()).await.map_err(|e| self.failed(e))?;
-        let signature = match get(format!("{url}.gpg")).await {
+    async fn detached(self, folder: &FileCandidate) -> Result<Signed, PackagesError> {
+        let url = below(&folder.url, "Release");
+        let get = |name| async move { self.http.get_small(&self.candidate(folder, name), RELEASE_LIMIT).await };
+        let text = get("Release").await.map_err(|e| self.failed(e))?;
+        let signature = match get("Release.gpg").await {
             Ok(signature) => Some(signature),
             Err(TransportError::Missing { .. }) if matches!(self.suite.trust, Trust::PinnedOnly) => None,
             Err(TransportError::Missing { .. }) => {
@@ -371,7 +392,11 @@ impl Loading<'_> {
     }
 
     /// Where the release is, without a slash at the end.
-    fn folder(self, base: &str) -> String {
+    fn folder(self, base: &FileCandidate) -> FileCandidate {
+        FileCandidate { url: self.folder_of(&base.url), ..base.clone() }
+    }
+
+    fn folder_of(self, base: &str) -> String {
         let suite = self.suite.suite.trim_end_matches('/');
         match (self.is_flat(), suite) {
             (true, "" | ".") => base.to_owned(),
@@ -380,8 +405,9 @@ impl Loading<'_> {
         }
     }
 
-    fn candidate(self, url: String) -> FileCandidate {
-        FileCandidate { plain_http_allowed: self.options.plain_http, ..FileCandidate::new(url) }
+    fn candidate(self, folder: &FileCandidate, path: &str) -> FileCandidate {
+        let plain_http_allowed = folder.plain_http_allowed || self.options.plain_http;
+        FileCandidate { url: below(&folder.url, path), plain_http_allowed, ..folder.clone() }
     }
 
     fn failed(self, source: TransportError) -> PackagesError {

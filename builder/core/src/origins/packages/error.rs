@@ -144,6 +144,9 @@ pub enum PackagesError {
         /// What is wrong.
         reason: String,
     },
+    /// A vendor's key of ours cannot be read, or is not there.
+    #[error("a key of the profile: {0}")]
+    Key(TrustError),
     /// More repositories than a pool can tell apart.
     #[error("more than {0} repositories; name fewer")]
     TooMany(usize),
@@ -172,7 +175,7 @@ impl PackagesError {
             | Self::Package { .. } => ExitCode::OriginMismatch,
             Self::Release { source: ReleaseError::Control(_) | ReleaseError::NoSha256, .. } => ExitCode::OriginMismatch,
             Self::Release { .. } => ExitCode::OriginMissing,
-            Self::TooMany(_) | Self::Modules(_) => ExitCode::Config,
+            Self::TooMany(_) | Self::Modules(_) | Self::Key(_) => ExitCode::Config,
             Self::Several(errors) => errors.iter().map(Self::exit_code).fold(ExitCode::Ok, ExitCode::worst),
             Self::Worker(_) => ExitCode::Internal,
         }

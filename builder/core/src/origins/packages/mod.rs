@@ -8,9 +8,11 @@ pub mod rpm;
 pub use error::PackagesError;
 pub use fetch::{File, fetch};
 
+use kubexm_packages::model::Package;
 use kubexm_packages::solve::Pool;
 use kubexm_packages::trust::Keyring;
 use kubexm_spec::Digest;
+use kubexm_transport::FileCandidate;
 
 /// By what a repository is believed.
 #[derive(Clone, Debug)]
@@ -30,17 +32,48 @@ pub struct Loaded {
     pub snapshots: Vec<Snapshot>,
 }
 
+impl Loaded {
+    /// The state of the repository that a package is from.
+    pub fn snapshot(&self, package: &Package) -> Option<&Snapshot> {
+        self.snapshots.get(usize::from(package.repo.0))
+    }
+
+    /// A package's own address, whoever answered.
+    pub fn origin(&self, package: &Package) -> String {
+        match self.snapshot(package) {
+            Some(snapshot) if !package.location.contains("://") => below(&snapshot.origin, &package.location),
+            _ => self.pool.url(package),
+        }
+    }
+}
+
 /// The state of a repository at the time it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// What people call it: `bookworm-security/main`.
     pub repository: String,
+    /// Of the repository in its profile: `security`.
+    pub name: String,
+    /// The repository's own address without a slash at its end, whoever answered.
+    pub origin: String,
+    /// The signed file's own address, whoever answered.
+    pub address: String,
     /// Of the signed file (InRelease, Release, repomd.xml).
     pub digest: Digest,
     /// When the vendor made it, in seconds of Unix time, where it says so.
     pub date: Option<i64>,
     /// Whether a signature was checked.
     pub signed: bool,
+}
+
+/// An address below another one.
+fn below(base: &str, path: &str) -> String {
+    format!("{}/{}", base.trim_end_matches('/'), path.trim_start_matches('/'))
+}
+
+fn without_slash(mut base: FileCandidate) -> FileCandidate {
+    base.url.truncate(base.url.trim_end_matches('/').len());
+    base
 }
 
 /// How repositories are read.

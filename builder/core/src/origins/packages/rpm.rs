@@ -19,7 +19,7 @@ use kubexm_spec::{Arch, Digest, Family};
 use kubexm_transport::{Answer, FileCandidate, HttpClient, Store, TransportError, Validators, Want};
 use serde::{Deserialize, Serialize};
 
-use super::{Loaded, Options, PackagesError, Snapshot};
+use super::{Loaded, Options, PackagesError, Snapshot, below, without_slash};
 
 const REPOMD: &str = "repodata/repomd.xml";
 /// Of a detached signature, in bytes.
@@ -36,8 +36,11 @@ const SKEW: i64 = 600;
 pub struct Repository {
     /// What people call it: `baseos`.
     pub name: String,
-    /// Addresses without a slash at the end, the best first: `https://dl.rockylinux.org/pub/rocky/9/BaseOS/x86_64/os`.
-    pub bases: Vec<String>,
+    /// Its own address without a slash at the end, whoever is asked: `https://dl.rockylinux.org/pub/rocky/9/BaseOS/x86_64/os`.
+    /// Of one that is known by a list of mirrors, the list's.
+    pub origin: String,
+    /// Addresses that are asked, without a slash at the end, the best first.
+    pub bases: Vec<FileCandidate>,
     /// Where more addresses are listed.
     pub mirrors: Option<(MirrorList, String)>,
     /// Whose signature its metadata must carry (repomd.xml.asc); none where the vendor makes none.
@@ -74,18 +77,19 @@ pub fn repositories(
     profile: &Profile,
     profiles: &os::Profiles,
     arch: Arch,
-    mirrors: &dyn Fn(&str) -> Vec<String>,
+    mirrors: &dyn Fn(&str) -> Vec<FileCandidate>,
 ) -> Result<Vec<Repository>, trust::TrustError> {
     let mut repositories = Vec::new();
     for repository in &profile.repositories {
         let own = repository.base(Family::Rpm, arch);
         let (bases, list) = match (mirrors(&repository.name), repository.mirrors) {
-            (none, Some(kind)) if none.is_empty() => (Vec::new(), Some((kind, own))),
-            (none, None) if none.is_empty() => (vec![own], None),
-            (some, _) => (some.into_iter().map(|url| url.trim_end_matches('/').to_owned()).collect(), None),
+            (none, Some(kind)) if none.is_empty() => (Vec::new(), Some((kind, own.clone()))),
+            (none, None) if none.is_empty() => (vec![FileCandidate::new(own.clone())], None),
+            (some, _) => (some.into_iter().map(without_slash).collect(), None),
         };
         repositories.push(Repository {
             name: repository.name.clone(),
+            origin: own,
             bases,
             mirrors: list,
             metadata: keyring(profiles, &repository.trust.metadata)?,
@@ -229,12 +233,13 @@ impl Loading<'_> {
         if self.http.is_offline() {
             let what = format!("the metadata of {}", self.repository.name);
             let kept = self.kept(&remembered).ok_or_else(|| self.failed(TransportError::NotCached { what }))?;
-            return self.index(&remembered.base, kept.0, kept.1, &remembered, None).await;
+            let base = FileCandidate::new(remembered.base.clone());
+            return self.index(&base, kept.0, kept.1, &remembered, None).await;
         }
         let (mut bases, mut digests) = (self.repository.bases.clone(), None);
         if let Some((kind, url)) = &self.repository.mirrors {
             let listed = self.listed(*kind, url).await?;
-            bases.extend(listed.mirrors.into_iter().take(MIRRORS));
+            bases.extend(listed.mirrors.into_iter().take(MIRRORS).map(FileCandidate::new));
             digests = (!listed.repomd.is_empty()).then_some(listed.repomd);
             if bases.is_empty() {
                 return Err(self.unreadable(url, "the list of mirrors has no address with http or https".to_owned()));
@@ -251,8 +256,11 @@ impl Loading<'_> {
     }
 
     async fn listed(self, kind: MirrorList, url: &str) -> Result<mirrors::Metalink, PackagesError> {
-        let body =
-            self.http.get_small(&self.candidate(url.to_owned()), mirrors::LIMIT).await.map_err(|e| self.failed(e))?;
+        let body = self
+            .http
+            .get_small(&self.allowed(FileCandidate::new(url)), mirrors::LIMIT)
+            .await
+            .map_err(|e| self.failed(e))?;
         match kind {
             MirrorList::List => Ok(mirrors::Metalink {
                 repomd: Vec::new(),
@@ -264,14 +272,14 @@ impl Loading<'_> {
 
     async fn load_from(
         self,
-        base: &str,
+        base: &FileCandidate,
         remembered: &Remembered,
         digests: Option<&[Digest]>,
     ) -> Result<Index, PackagesError> {
-        let url = format!("{base}/{REPOMD}");
-        let kept = if remembered.base == base { self.kept(remembered) } else { None };
+        let url = below(&base.url, REPOMD);
+        let kept = if remembered.base == base.url { self.kept(remembered) } else { None };
         let known = if kept.is_some() { remembered.validators.clone() } else { Validators::default() };
-        let answer = self.http.get_if_changed(&self.candidate(url.clone()), repomd::LIMIT, &known).await;
+        let answer = self.http.get_if_changed(&self.candidate(base, REPOMD), repomd::LIMIT, &known).await;
         match (answer.map_err(|e| self.failed(e))?, kept) {
             (Answer::Same, Some((text, signature))) => self.index(base, text, signature, remembered, digests).await,
             // Nothing was shown that it could be the same as.
@@ -281,7 +289,7 @@ impl Loading<'_> {
             }
             (Answer::Fresh { body, validators }, _) => {
                 let signature = match &self.repository.metadata {
-                    Some(_) => Some(self.signature(&url).await?),
+                    Some(_) => Some(self.signature(base).await?),
                     None => None,
                 };
                 let next = Remembered { validators, ..remembered.clone() };
@@ -290,12 +298,11 @@ impl Loading<'_> {
         }
     }
 
-    async fn signature(self, url: &str) -> Result<Vec<u8>, PackagesError> {
-        let asked = self.http.get_small(&self.candidate(format!("{url}.asc")), SIGNATURE_LIMIT).await;
+    async fn signature(self, base: &FileCandidate) -> Result<Vec<u8>, PackagesError> {
+        let url = below(&base.url, REPOMD);
+        let asked = self.http.get_small(&self.candidate(base, &format!("{REPOMD}.asc")), SIGNATURE_LIMIT).await;
         asked.map_err(|error| match error {
-            TransportError::Missing { .. } => {
-                PackagesError::Unsigned { repository: self.repository.name.clone(), url: url.to_owned() }
-            }
+            TransportError::Missing { .. } => PackagesError::Unsigned { repository: self.repository.name.clone(), url },
             error => self.failed(error),
         })
     }
@@ -303,13 +310,13 @@ impl Loading<'_> {
     /// Believes the metadata or not, reads what it lists, and remembers it.
     async fn index(
         self,
-        base: &str,
+        base: &FileCandidate,
         text: Vec<u8>,
         signature: Option<Vec<u8>>,
         remembered: &Remembered,
         digests: Option<&[Digest]>,
     ) -> Result<Index, PackagesError> {
-        let url = format!("{base}/{REPOMD}");
+        let url = below(&base.url, REPOMD);
         let repository = || self.repository.name.clone();
         if let Some(keyring) = &self.repository.metadata {
             let policy = Policy::at(self.options.now);
@@ -331,10 +338,18 @@ impl Loading<'_> {
             }
         }
         let mut index = Index {
-            base: base.to_owned(),
+            base: base.url.clone(),
             packages: Vec::new(),
             modules: Modules::default(),
-            snapshot: Snapshot { repository: repository(), digest, date, signed: self.repository.metadata.is_some() },
+            snapshot: Snapshot {
+                repository: repository(),
+                name: repository(),
+                origin: self.origin(base).to_owned(),
+                address: below(self.origin(base), REPOMD),
+                digest,
+                date,
+                signed: self.repository.metadata.is_some(),
+            },
         };
         self.read(base, &repomd, &mut index).await?;
 
@@ -344,7 +359,7 @@ impl Loading<'_> {
             None => None,
         };
         let next = Remembered {
-            base: base.to_owned(),
+            base: base.url.clone(),
             repomd: Some(repomd),
             signature,
             validators: remembered.validators.clone(),
@@ -358,8 +373,8 @@ impl Loading<'_> {
     }
 
     /// Fills in packages, paths and modules.
-    async fn read(self, base: &str, repomd: &Repomd, index: &mut Index) -> Result<(), PackagesError> {
-        let missing = || self.unreadable(&format!("{base}/{REPOMD}"), "it lists no primary".to_owned());
+    async fn read(self, base: &FileCandidate, repomd: &Repomd, index: &mut Index) -> Result<(), PackagesError> {
+        let missing = || self.unreadable(&below(&base.url, REPOMD), "it lists no primary".to_owned());
         let arch = self.arch.to_owned();
         let primary = self.fetched(base, repomd.get("primary").ok_or_else(missing)?).await?;
         index.packages =
@@ -384,12 +399,15 @@ impl Loading<'_> {
     }
 
     /// Brings a file of the repository into the store.
-    async fn fetched(self, base: &str, data: &Data) -> Result<(String, Digest), PackagesError> {
-        let url =
-            if data.location.contains("://") { data.location.clone() } else { format!("{base}/{}", data.location) };
-        let digest = data.wanted().map_err(|source| self.document(base, source))?;
+    async fn fetched(self, base: &FileCandidate, data: &Data) -> Result<(String, Digest), PackagesError> {
+        let from = match data.location.contains("://") {
+            true => self.allowed(FileCandidate::new(data.location.clone())),
+            false => self.candidate(base, &data.location),
+        };
+        let url = from.url.clone();
+        let digest = data.wanted().map_err(|source| self.document(&base.url, source))?;
         let want = Want { digest: Some(digest), size: data.size, refuse_html: false };
-        let fetched = self.http.fetch(&[self.candidate(url.clone())], &want, self.store, &|_, _| {}).await;
+        let fetched = self.http.fetch(&[from], &want, self.store, &|_, _| {}).await;
         fetched.map(|fetched| (url, fetched.digest)).map_err(|e| self.failed(e))
     }
 
@@ -429,12 +447,22 @@ impl Loading<'_> {
     /// Under which its state is remembered.
     fn key(self) -> String {
         let list = self.repository.mirrors.as_ref().map(|(_, url)| url.as_str());
-        let place = self.repository.bases.first().map(String::as_str).or(list).unwrap_or_default();
+        let place = self.repository.bases.first().map(|base| base.url.as_str()).or(list).unwrap_or_default();
         format!("rpm repomd {place}")
     }
 
-    fn candidate(self, url: String) -> FileCandidate {
-        FileCandidate { plain_http_allowed: self.options.plain_http, ..FileCandidate::new(url) }
+    /// What packages are addressed below, whoever was asked. A mirror of a list is all that is known of one.
+    fn origin<'a>(&'a self, base: &'a FileCandidate) -> &'a str {
+        if self.repository.mirrors.is_some() { &base.url } else { &self.repository.origin }
+    }
+
+    fn candidate(self, base: &FileCandidate, path: &str) -> FileCandidate {
+        self.allowed(FileCandidate { url: below(&base.url, path), ..base.clone() })
+    }
+
+    fn allowed(self, candidate: FileCandidate) -> FileCandidate {
+        let plain_http_allowed = candidate.plain_http_allowed || self.options.plain_http;
+        FileCandidate { plain_http_allowed, ..candidate }
     }
 
     fn failed(self, source: TransportError) -> PackagesError {

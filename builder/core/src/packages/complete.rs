@@ -1,0 +1,212 @@
+//! Requirements → what a lock says of packages: each as an item, and of each release what it was solved for and from.
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt, stream};
+use kubexm_manifests::os::Profiles;
+use kubexm_manifests::requirements::PackageNeed;
+use kubexm_manifests::{Requirements, Zone};
+use kubexm_packages::model::Package;
+use kubexm_packages::solve::{Because, Closure, Root};
+use kubexm_spec::event::EventKind;
+use kubexm_spec::lock::{Content, LockItem, PackageIndex, PackageSet};
+use kubexm_spec::{ArtifactKey, Family, Lock, Platform, Trust};
+
+use super::{Distribution, Mirrors, Solved};
+use crate::origins::Origins;
+use crate::origins::packages::{Loaded, Options};
+use crate::resolve::files;
+use crate::{BuildError, Report};
+
+/// Indexes of a release are some hundred megabytes in memory.
+const AT_ONCE: usize = 2;
+
+/// What says which packages there are.
+#[derive(Clone, Copy)]
+pub struct Work<'a> {
+    /// Of the cluster.
+    pub requirements: &'a Requirements,
+    /// Where origins are rewritten to.
+    pub zone: &'a Zone,
+}
+
+/// Puts packages into a lock that has none of them: of these needs, solved from what the repositories have now.
+pub async fn complete(
+    work: &Work<'_>,
+    needs: &[PackageNeed],
+    mut lock: Lock,
+    origins: &Origins,
+    report: Report<'_>,
+) -> Result<Lock, BuildError> {
+    if needs.is_empty() {
+        return Ok(lock);
+    }
+    report(EventKind::Phase { name: "packages".to_owned() });
+    let solving = needs.iter().map(|need| locked(need, work.zone, origins));
+    let results: Vec<_> = stream::iter(solving).buffered(AT_ONCE).collect().await;
+    let mut failures = Vec::new();
+    for result in results {
+        match result {
+            Err(error) => failures.push(error),
+            Ok((set, items)) => {
+                let bytes: u64 = items.iter().flat_map(LockItem::blobs).map(|(_, size)| size).sum();
+                let packages = kubexm_spec::counted_of(&items, "package");
+                let text = format!("{} {}: {packages}, {bytes} bytes", set.os, set.platform);
+                report(EventKind::Note { text });
+                lock.packages.push(set);
+                lock.items.extend(items);
+            }
+        }
+    }
+    if !failures.is_empty() {
+        return Err(BuildError::from_many(failures));
+    }
+    lock.packages.sort_by(|a, b| (&a.os, a.platform).cmp(&(&b.os, b.platform)));
+    lock.items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
+    Ok(lock)
+}
+
+async fn locked(need: &PackageNeed, zone: &Zone, origins: &Origins) -> Result<(PackageSet, Vec<LockItem>), BuildError> {
+    let failed = |source| BuildError::Packages { of: of(&need.os, need.platform), source: Box::new(source) };
+    let profiles = Profiles::embedded();
+    let profile = profiles.get(&need.os).map_err(|unknown| {
+        let (name, nearest) = (unknown.name, unknown.near);
+        BuildError::Require(kubexm_manifests::RequireError::UnknownOs { name, nearest })
+    })?;
+    let arch = need.platform.arch;
+    let mirrors = Mirrors::of_zone(profile, arch, zone);
+    let distribution = Distribution { profile, profiles, arch, mirrors, keyring: None };
+    let roots: Vec<Root> = need.names().into_iter().map(Root::named).collect();
+    let options = Options::of_today();
+    let Solved { loaded, closure } =
+        distribution.solve(&roots, &origins.http, &origins.store, &options).await.map_err(failed)?;
+    let closure =
+        closure.map_err(|unsolvable| BuildError::NoPackages { of: of(&need.os, need.platform), unsolvable })?;
+    Ok(Locking { need, profile, loaded: &loaded, zone }.set(&closure))
+}
+
+fn of(os: &str, platform: Platform) -> String {
+    format!("{os} {platform}")
+}
+
+/// A solved release on its way into a lock.
+struct Locking<'a> {
+    need: &'a PackageNeed,
+    profile: &'a kubexm_manifests::os::Profile,
+    loaded: &'a Loaded,
+    zone: &'a Zone,
+}
+
+impl Locking<'_> {
+    fn set(&self, closure: &Closure) -> (PackageSet, Vec<LockItem>) {
+        let pool = &self.loaded.pool;
+        let mut because = BTreeMap::new();
+        let mut items = Vec::new();
+        for chosen in &closure.packages {
+            let package = pool.package(chosen.package);
+            because.insert(package.name.to_string(), self.why(&chosen.because));
+            items.push(self.item(package));
+        }
+        // By itself: what it needs is on the machines that have it.
+        for (root, name) in self.need.roots.iter().flat_map(|root| root.replaces.iter().map(move |name| (root, name))) {
+            let Some(id) = pool.candidate(name).filter(|_| !because.contains_key(name)) else { continue };
+            because.insert(name.clone(), format!("{} takes its place, and this is the way back", root.name));
+            items.push(self.item(pool.package(id)));
+        }
+        let mut indexes: Vec<PackageIndex> = Vec::new();
+        for snapshot in &self.loaded.snapshots {
+            // Debian's components have one signed file.
+            if !indexes.iter().any(|index| index.address == snapshot.address) {
+                indexes.push(PackageIndex {
+                    repository: snapshot.name.clone(),
+                    address: snapshot.address.clone(),
+                    digest: snapshot.digest,
+                    date: snapshot.date,
+                    signed: snapshot.signed,
+                });
+            }
+        }
+        let date = indexes.iter().filter_map(|index| index.date).max().unwrap_or_default();
+        let PackageNeed { os, platform, roots, .. } = self.need.clone();
+        (PackageSet { os, platform, roots, indexes, date, because }, items)
+    }
+
+    fn why(&self, because: &Because) -> String {
+        match because {
+            Because::Root(name) => {
+                let root = self.need.roots.iter().find(|root| root.packages.iter().any(|one| **one == **name));
+                format!("wanted by {}", root.map_or(&**name, |root| &root.name))
+            }
+            Because::Needed { by, wants } => match self.need.family {
+                Family::Deb => format!("{by} Depends {wants}"),
+                Family::Rpm => format!("{by} Requires {wants}"),
+            },
+            Because::InStep { .. } => because.to_string(),
+        }
+    }
+
+    fn item(&self, package: &Package) -> LockItem {
+        let origin = self.loaded.origin(package);
+        let mut sources: Vec<String> = files(self.zone, &origin).into_iter().map(|candidate| candidate.url).collect();
+        // Nothing but the lock knows it, in whatever zone it is built later.
+        if !sources.contains(&origin) {
+            sources.push(origin.clone());
+        }
+        LockItem {
+            key: ArtifactKey::Package { os: self.need.os.clone(), name: package.name.to_string() },
+            version: package.version.to_string(),
+            platform: Some(self.need.platform),
+            trust: self.trust(package),
+            sources,
+            content: Content::File { file_name: file_name(&origin), digest: package.digest, size: package.size },
+        }
+    }
+
+    /// Signed is what lists the digest, or the package itself, which is looked at when it has come.
+    fn trust(&self, package: &Package) -> Trust {
+        let Some(snapshot) = self.loaded.snapshot(package) else { return Trust::PinnedSha256 };
+        let known = self.profile.repositories.iter().find(|one| one.name == snapshot.name);
+        match snapshot.signed || known.is_some_and(|one| !one.trust.packages.is_empty()) {
+            true => Trust::Gpg,
+            false => Trust::PinnedSha256,
+        }
+    }
+}
+
+/// The last part of an address, as its pool has it. (An epoch, where one has it there, stays `%3a`.)
+pub(super) fn file_name(address: &str) -> String {
+    let last = address.split(['?', '#']).next().unwrap_or(address).rsplit('/').next().unwrap_or_default();
+    let mut bytes = Vec::with_capacity(last.len());
+    let mut rest = last.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        let decoded = behind.get(..2).filter(|_| *first == b'%').and_then(|hex| {
+            let byte = u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?;
+            // No part of a path, and no place or stream of a file on other systems.
+            (byte.is_ascii_graphic() && !matches!(byte, b'/' | b':' | b'\\' | b'%')).then_some(byte)
+        });
+        bytes.push(decoded.unwrap_or(*first));
+        rest = if decoded.is_some() { &behind[2..] } else { behind };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_called_as_in_its_pool_and_never_a_path() {
+        for (address, wanted) in [
+            ("http://d/pool/main/s/socat/socat_1.7.4.4-2_amd64.deb", "socat_1.7.4.4-2_amd64.deb"),
+            (
+                "http://d/pool/libstdc%2b%2b6_12.2.0-14%2Bdeb12u1_amd64.deb?x=1",
+                "libstdc++6_12.2.0-14+deb12u1_amd64.deb",
+            ),
+            ("http://d/pool/a_1%3a2_amd64.deb", "a_1%3a2_amd64.deb"),
+            ("http://d/pool/..%2f..%2fetc%2fpasswd", "..%2f..%2fetc%2fpasswd"),
+            ("http://d/pool/a%", "a%"),
+        ] {
+            assert_eq!(file_name(address), wanted);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Packages that a lock has: where each may be had, and whether the lock fits what is needed. Asks nobody.
+
+use kubexm_manifests::os::Profiles;
+use kubexm_manifests::requirements::{PackageNeed, Source};
+use kubexm_manifests::{PACKAGE_STAGE, Requirement, Requirements};
+use kubexm_spec::lock::{Content, LockItem, PackageRoot, PackageSet};
+use kubexm_spec::{ArtifactKey, Lock, Platform, Trust};
+
+use super::complete;
+use crate::drift::{Difference, NEEDED, What, changed, of};
+
+/// What only the lock knows of: one package. Its own address is among its sources, whatever zone the lock was made in; one that
+/// lacks it has none.
+pub(crate) fn needed(item: &LockItem, lock: &Lock) -> Option<Requirement> {
+    let (ArtifactKey::Package { os, name }, Some(platform)) = (&item.key, item.platform) else { return None };
+    let Content::File { file_name, digest, size } = &item.content else { return None };
+    let set = set_of(lock, os, platform);
+    Some(Requirement {
+        key: item.key.clone(),
+        platform: item.platform,
+        version: item.version.clone(),
+        because: set.and_then(|set| set.because.get(name)).cloned().unwrap_or_default(),
+        role: None,
+        optional: false,
+        stage: PACKAGE_STAGE,
+        trust: item.trust,
+        source: Source::File {
+            file_name: file_name.clone(),
+            url: own_address(item, os, platform, file_name).unwrap_or_default(),
+            sha256: Some(*digest),
+            size: Some(*size),
+            checksum_url: None,
+        },
+    })
+}
+
+/// A package's own address: the one of its sources that is below a repository of its release.
+fn own_address(item: &LockItem, os: &str, platform: Platform, file_name: &str) -> Option<String> {
+    let profile = Profiles::embedded().all.get(os)?;
+    let bases: Vec<String> =
+        profile.repositories.iter().map(|one| format!("{}/", one.base(profile.family, platform.arch))).collect();
+    let is_own = |source: &&String| {
+        bases.iter().any(|base| source.starts_with(base.as_str())) && complete::file_name(source) == file_name
+    };
+    item.sources.iter().rev().find(is_own).cloned()
+}
+
+pub(crate) fn set_of<'a>(lock: &'a Lock, os: &str, platform: Platform) -> Option<&'a PackageSet> {
+    lock.packages.iter().find(|set| set.os == os && set.platform == platform)
+}
+
+/// Names of packages that nothing vouches for but the lock itself, as far as it says so.
+pub(crate) fn unsigned(lock: &Lock) -> Vec<String> {
+    let is = |item: &&LockItem| matches!(item.key, ArtifactKey::Package { .. }) && item.trust == Trust::PinnedSha256;
+    lock.items.iter().filter(is).map(LockItem::name).collect()
+}
+
+/// Every difference between the packages of a lock and what is needed now.
+pub(crate) fn drift(requirements: &Requirements, lock: &Lock) -> Vec<Difference> {
+    let mut all = Vec::new();
+    for need in &requirements.packages {
+        match set_of(lock, &need.os, need.platform) {
+            None => all.push(whole("", &format!("{} {}", need.os, need.platform))),
+            Some(set) => all.extend(roots(need, set)),
+        }
+    }
+    for set in &lock.packages {
+        if !requirements.packages.iter().any(|need| need.os == set.os && need.platform == set.platform) {
+            all.push(whole(&format!("{} {}", set.os, set.platform), ""));
+        } else {
+            all.extend(items(set, lock));
+        }
+    }
+    for item in &lock.items {
+        let ArtifactKey::Package { os, name } = &item.key else { continue };
+        let set = item.platform.and_then(|platform| set_of(lock, os, platform));
+        if !set.is_some_and(|set| set.because.contains_key(name)) {
+            all.push(of(&item.key, item.platform, What::NotNeeded { locked: item.version.clone() }));
+        } else if !matches!(item.trust, Trust::Gpg | Trust::PinnedSha256) {
+            all.push(changed(
+                item,
+                "trust",
+                item.trust.to_string(),
+                Trust::Gpg.to_string(),
+                "packages are believed by",
+            ));
+        }
+    }
+    all
+}
+
+fn whole(locked: &str, now: &str) -> Difference {
+    let what =
+        What::Changed { field: "packages of", locked: locked.to_owned(), now: now.to_owned(), by: NEEDED.into() };
+    Difference { key: None, platform: None, what }
+}
+
+fn roots(need: &PackageNeed, set: &PackageSet) -> Vec<Difference> {
+    let told = |root: &PackageRoot| {
+        let mut text = format!("{} of nodes with {}", root.packages.join(" "), root.commands.join(" "));
+        if root.commands.is_empty() {
+            text = root.packages.join(" ");
+        }
+        if !root.replaces.is_empty() {
+            text += &format!(" in place of {}", root.replaces.join(" "));
+        }
+        text
+    };
+    let key = |root: &PackageRoot| ArtifactKey::Package {
+        os: need.os.clone(),
+        name: root.packages.first().unwrap_or(&root.name).clone(),
+    };
+    let of_root = |root: &PackageRoot, locked: String, now: String| {
+        of(&key(root), Some(need.platform), What::Changed { field: "root", locked, now, by: NEEDED.into() })
+    };
+    let same = |one: &PackageRoot, other: &PackageRoot| one.name == other.name && one.role == other.role;
+    let mut all = Vec::new();
+    for root in &need.roots {
+        match set.roots.iter().find(|other| same(root, other)) {
+            Some(other) if other == root => {}
+            Some(other) => all.push(of_root(root, told(other), told(root))),
+            None => all.push(of_root(root, String::new(), told(root))),
+        }
+    }
+    for root in set.roots.iter().filter(|root| !need.roots.iter().any(|other| same(root, other))) {
+        all.push(of_root(root, told(root), String::new()));
+    }
+    all
+}
+
+/// What a set says that it has, and the lock lacks.
+fn items(set: &PackageSet, lock: &Lock) -> Vec<Difference> {
+    let key = |name: &String| ArtifactKey::Package { os: set.os.clone(), name: name.clone() };
+    let keys = set.because.keys().map(key);
+    let lacking = keys.filter(|key| lock.find(key, Some(set.platform)).is_none());
+    lacking.map(|key| of(&key, Some(set.platform), What::NotLocked { needed: String::new() })).collect()
+}

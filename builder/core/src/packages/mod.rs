@@ -1,0 +1,14 @@
+//! Packages of operating systems in locks and bundles: from where a release's repositories are read ([`Mirrors`]), what is needed of
+//! them ([`Distribution::solve`]), and what a lock says of that ([`complete`]).
+//!
+//! A lock is believed without asking an index: it has each package by digest, what the set was solved for, and from what.
+
+mod complete;
+mod distribution;
+mod locked;
+mod mirrors;
+
+pub use complete::{Work, complete};
+pub use distribution::{Distribution, Solved};
+pub(crate) use locked::{drift, needed, unsigned};
+pub use mirrors::{Mirrors, WrongMirror};
