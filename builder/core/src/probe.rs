@@ -1,10 +1,10 @@
-//! Asks every place that an artifact may come from whether it is there, without fetching it: holes are found before a long
-//! build, not in its middle.
+//! Asks every place that an artifact may come from whether it has what a build would take of it: holes are found before a
+//! long build, not in its middle. Who does not have it is told from who does not answer now.
 
 use futures::{StreamExt, stream};
 use kubexm_manifests::requirements::Source;
-use kubexm_spec::{ArtifactKey, Digest, ExitCode, Platform};
-use kubexm_transport::{FileCandidate, ImageCandidate, TransportError};
+use kubexm_spec::{ArtifactKey, ExitCode, Platform};
+use kubexm_transport::{FileCandidate, TransportError};
 
 use crate::origins::{Origins, chart, file as file_origin, image};
 use crate::resolve::{Candidates, ChartCandidates, Resolution, Resolved};
@@ -41,19 +41,58 @@ pub struct Hole {
     pub reason: String,
     /// What a build would end with, had it no other place.
     pub code: ExitCode,
+    /// Nobody said that it is not there: it may be had later.
+    pub may_pass: bool,
+}
+
+/// Whether something can be had, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// It is there.
+    Available,
+    /// Who may have it does not answer now: refused or broken connections, silence, 5xx, 429.
+    Unanswered,
+    /// It is not there, or is something else than a build needs.
+    Missing,
+}
+
+impl State {
+    /// As documents have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Available => "available",
+            Self::Unanswered => "unanswered",
+            Self::Missing => "missing",
+        }
+    }
+}
+
+impl Place {
+    /// Whether it can be had here.
+    pub fn state(&self) -> State {
+        match &self.answer {
+            Ok(_) => State::Available,
+            Err(hole) if hole.may_pass => State::Unanswered,
+            Err(_) => State::Missing,
+        }
+    }
 }
 
 impl Probed {
-    /// Whether it can be had at all.
-    pub fn has_source(&self) -> bool {
-        let one = |places: &[Place]| places.iter().any(|place| place.answer.is_ok());
-        one(&self.places) && (self.checksums.is_empty() || one(&self.checksums))
+    /// Whether it can be had anywhere, with its checksum where that is needed.
+    pub fn state(&self) -> State {
+        let best = |places: &[Place]| places.iter().map(Place::state).min();
+        best(&self.places).unwrap_or(State::Missing).max(best(&self.checksums).unwrap_or(State::Available))
     }
 
-    /// Places that do not have it.
-    pub fn holes(&self) -> impl Iterator<Item = (&Place, &Hole)> {
-        let all = self.places.iter().chain(&self.checksums);
-        all.filter_map(|place| Some((place, place.answer.as_ref().err()?)))
+    /// Every place that was asked, those of the checksum last.
+    pub fn asked(&self) -> impl Iterator<Item = &Place> {
+        self.places.iter().chain(&self.checksums)
+    }
+
+    /// How many places are in a state.
+    pub fn count(&self, state: State) -> usize {
+        self.asked().filter(|place| place.state() == state).count()
     }
 
     /// Bytes, where a place tells them.
@@ -101,7 +140,8 @@ async fn one(resolved: &Resolved, origins: &Origins) -> Probed {
         }
         (Candidates::Image(candidates), Source::Image { reference, digest }) => {
             for candidate in candidates {
-                let answer = registry(reference, *digest, candidate, origins).await.map(|()| None);
+                let found = image::look(reference, *digest, needed.platform, candidate, origins).await;
+                let answer = found.map(|()| None).map_err(|error| hole(&error));
                 places.push(Place { address: format!("{}/{}", candidate.registry, candidate.repository), answer });
             }
         }
@@ -135,7 +175,7 @@ pub async fn file(key: &ArtifactKey, candidate: &FileCandidate, origins: &Origin
     let head = origins.http.head(candidate).await.map_err(|error| hole(&error))?;
     let page = head.content_type.as_deref().and_then(kubexm_transport::page_by_content_type);
     match page.filter(|_| file_origin::refuse_html(key)) {
-        Some(page) => Err(Hole { reason: format!("answers with {page}"), code: ExitCode::OriginMismatch }),
+        Some(page) => Err(other(format!("answers with {page}"))),
         None => Ok(head.size.filter(|size| *size > 0)),
     }
 }
@@ -143,28 +183,23 @@ pub async fn file(key: &ArtifactKey, candidate: &FileCandidate, origins: &Origin
 fn fits(told: Option<u64>, wanted: Option<u64>) -> Result<Option<u64>, Hole> {
     match (told, wanted) {
         (Some(told), Some(wanted)) if told != wanted => {
-            Err(Hole { reason: format!("has {told} bytes, and {wanted} are wanted"), code: ExitCode::OriginMismatch })
+            Err(other(format!("has {told} bytes, and {wanted} are wanted")))
         }
         (told, wanted) => Ok(told.or(wanted)),
     }
 }
 
-async fn registry(
-    reference: &str,
-    digest: Option<Digest>,
-    candidate: &ImageCandidate,
-    origins: &Origins,
-) -> Result<(), Hole> {
-    let asked = digest.map_or_else(|| image::split(reference).1.to_owned(), |digest| digest.to_string());
-    origins.registry.digest_of(candidate, &asked).await.map(drop).map_err(|error| hole(&error))
+/// Something is there, and it is not what is wanted.
+fn other(reason: String) -> Hole {
+    Hole { reason, code: ExitCode::OriginMismatch, may_pass: false }
 }
 
 fn hole(error: &TransportError) -> Hole {
-    Hole { reason: error.to_string(), code: error.exit_code() }
+    Hole { reason: error.to_string(), code: error.exit_code(), may_pass: error.may_pass() }
 }
 
 fn hole_of_build(error: &BuildError) -> Hole {
-    Hole { reason: crate::error::chain(error), code: error.exit_code() }
+    Hole { reason: crate::error::chain(error), code: error.exit_code(), may_pass: false }
 }
 
 fn shown(candidate: &FileCandidate) -> String {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use kubexm_spec::event::{Event, EventKind, SCHEMA, StepOutcome};
+use kubexm_spec::event::{Event, EventKind, Next, SCHEMA, StepOutcome};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -144,6 +144,10 @@ impl Display {
             }
             EventKind::Note { text } => say(state, &format!("   {text}")),
             EventKind::Warning { text } => say(state, &format!("warning: {text}")),
+            EventKind::Waiting { origin, reason, attempt, attempts, next, within_ms, .. } => {
+                let tries = attempt.zip(attempts);
+                say(state, &format!("   {}", waiting(&origin, &reason, tries, next, within_ms)));
+            }
             EventKind::StepStarted { host, title, .. } => match self.mode {
                 Mode::Terminal => self.spin(state, format!("{host}: {title}")),
                 _ => say(state, &format!("   .. {host}: {title}")),
@@ -225,6 +229,17 @@ fn json(event: &Event) {
     }
 }
 
+/// For whom, why, which try of how many, and when what comes next.
+fn waiting(origin: &str, reason: &str, tries: Option<(u64, u64)>, next: Next, within_ms: u64) -> String {
+    let tries = tries.map(|(attempt, attempts)| format!("try {attempt} of {attempts}, ")).unwrap_or_default();
+    let within = text::seconds(within_ms);
+    match next {
+        Next::GiveUp => format!("waiting for {origin}: {reason} ({tries}given up in {within})"),
+        Next::Try => format!("waiting for {origin}: {reason} ({tries}next in {within})"),
+        Next::Elsewhere => format!("{origin}: {reason}; another place is asked"),
+    }
+}
+
 fn mark(outcome: StepOutcome) -> &'static str {
     match outcome {
         StepOutcome::Satisfied => "ok  ",
@@ -248,4 +263,27 @@ fn style(unit: &str, bounded: bool) -> ProgressStyle {
 /// Now as RFC 3339 in UTC.
 fn now() -> String {
     OffsetDateTime::now_utc().format(&Rfc3339).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_says_for_whom_why_which_try_it_is_and_what_comes_when() {
+        let told =
+            |tries, next, within_ms| waiting("https://a.test/f", "503 Service Unavailable", tries, next, within_ms);
+        assert_eq!(
+            told(Some((2, 6)), Next::Try, 60_000),
+            "waiting for https://a.test/f: 503 Service Unavailable (try 2 of 6, next in 60 s)"
+        );
+        assert_eq!(
+            told(None, Next::GiveUp, 15_000),
+            "waiting for https://a.test/f: 503 Service Unavailable (given up in 15 s)"
+        );
+        assert_eq!(
+            told(Some((1, 1)), Next::Elsewhere, 0),
+            "https://a.test/f: 503 Service Unavailable; another place is asked"
+        );
+    }
 }

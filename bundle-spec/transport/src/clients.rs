@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::redirect;
@@ -11,7 +11,9 @@ use rustls_pki_types::pem::PemObject;
 
 use crate::TransportError;
 use crate::error::chain;
+use crate::proxy::Proxies;
 use crate::schedule::Schedule;
+use crate::watch::Watch;
 
 /// How to talk to origins. The defaults suit the internet.
 #[derive(Clone, Debug)]
@@ -20,14 +22,23 @@ pub struct HttpOptions {
     pub ca_pem: Vec<Vec<u8>>,
     /// For a connection to be made.
     pub connect_timeout: Duration,
-    /// Without a single byte before a connection is given up and the transfer resumed.
+    /// From a request to the head of its answer, connecting included; a quarter of it for a host that did not answer before.
+    pub answer_timeout: Duration,
+    /// Without a single byte of a body before a connection is given up and the transfer resumed.
     pub stall_timeout: Duration,
     /// Tries after the first one that brought nothing new; a try that brought bytes starts the count anew.
     pub retries: usize,
+    /// Tries in a row, the first one included, in which nothing came at all; whoever has another place to ask makes one.
+    pub silent_tries: usize,
     /// The first wait between two tries; doubled each time, with jitter.
     pub backoff_min: Duration,
-    /// The longest wait between two tries, and the longest `Retry-After` that is honoured.
+    /// The longest wait between two tries, and the longest `Retry-After` that is honoured. Who asks for more is asked once
+    /// more after it, or not at all where another place can be asked.
     pub backoff_max: Duration,
+    /// How long an origin may be waited for before [`HttpOptions::watch`] is told, and how often of one host.
+    pub notice_after: Duration,
+    /// Who is told when a transfer waits.
+    pub watch: Watch,
     /// Transfers at the same time.
     pub parallel: usize,
     /// Transfers at the same time from one host.
@@ -52,10 +63,14 @@ impl Default for HttpOptions {
         Self {
             ca_pem: Vec::new(),
             connect_timeout: Duration::from_secs(15),
+            answer_timeout: Duration::from_secs(20),
             stall_timeout: Duration::from_secs(30),
             retries: 5,
+            silent_tries: 3,
             backoff_min: Duration::from_millis(500),
             backoff_max: Duration::from_secs(60),
+            notice_after: Duration::from_secs(5),
+            watch: Watch::default(),
             parallel: 32,
             parallel_per_host: 16,
             bytes_in_flight: 64 << 20,
@@ -77,12 +92,20 @@ pub(crate) struct Trusts {
     pub plain_http: bool,
 }
 
+/// How an origin is reached: the client, and the proxies that it goes through.
+#[derive(Clone, Debug)]
+pub(crate) struct Reach {
+    pub client: reqwest::Client,
+    pub proxies: Arc<Proxies>,
+}
+
 /// The clients and the limits that all transfers share.
 #[derive(Debug)]
 pub(crate) struct Clients {
     pub options: HttpOptions,
     pub schedule: Schedule,
-    clients: Mutex<HashMap<Trusts, reqwest::Client>>,
+    clients: Mutex<HashMap<Trusts, Reach>>,
+    proxies: Arc<Proxies>,
 }
 
 impl Clients {
@@ -92,7 +115,8 @@ impl Clients {
             certificates(pem, &format!("CA certificate {}", index + 1))?;
         }
         let schedule = Schedule::new(&options);
-        Ok(Self { options, schedule, clients: Mutex::default() })
+        let proxies = Arc::new(Proxies::of_environment(options.proxies));
+        Ok(Self { options, schedule, clients: Mutex::default(), proxies })
     }
 
     /// Every extra root of a client, as DER.
@@ -111,10 +135,10 @@ impl Clients {
     }
 
     /// The client that trusts just this.
-    pub fn get(&self, trusts: &Trusts) -> Result<reqwest::Client, TransportError> {
+    pub fn get(&self, trusts: &Trusts) -> Result<Reach, TransportError> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = clients.get(trusts) {
-            return Ok(client.clone());
+        if let Some(reach) = clients.get(trusts) {
+            return Ok(reach.clone());
         }
         let failed = |e: reqwest::Error| TransportError::Setting { what: "HTTP client".into(), problem: chain(&e) };
         let mut roots = Vec::new();
@@ -136,8 +160,9 @@ impl Clients {
             .user_agent(&self.options.user_agent)
             .build()
             .map_err(failed)?;
-        clients.insert(trusts.clone(), client.clone());
-        Ok(client)
+        let reach = Reach { client, proxies: Arc::clone(&self.proxies) };
+        clients.insert(trusts.clone(), reach.clone());
+        Ok(reach)
     }
 }
 

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::clients::HttpOptions;
 use crate::http::read_body;
-use crate::source::{Attempt, Source, retried};
+use crate::retries::retried;
+use crate::source::{Attempt, Source};
 use crate::{FileCandidate, HttpClient, TransportError};
 
 /// What an address said of a file, to ask it later whether it is still that one.
@@ -68,7 +69,7 @@ async fn once(options: &HttpOptions, source: &Source<'_>, limit: u64) -> Result<
     if response.status() == StatusCode::NOT_MODIFIED {
         return Ok(Answer::Same);
     }
-    let response = source.answered(response)?;
+    let response = source.answered(options, response)?;
     let validators = Validators::of(response.headers());
     Ok(Answer::Fresh { body: read_body(options, source, response, limit).await?, validators })
 }

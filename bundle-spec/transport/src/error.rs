@@ -9,7 +9,7 @@ use kubexm_spec::{Digest, ExitCode};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// No answer, a cut connection, or nothing but server errors, after all retries.
+    /// No answer, a cut connection, or nothing but server errors, after all retries: it may answer later.
     #[error(
         "{origin} does not answer as it should: {reason}; check the network and the address, then run again (what is here is kept)"
     )]
@@ -18,6 +18,41 @@ pub enum TransportError {
         origin: String,
         /// What was seen last.
         reason: String,
+    },
+    /// It answers, and in no way that could be used: a certificate that is not its own, no TLS, redirects without end, a
+    /// status that means nothing here.
+    #[error(
+        "{origin} does not answer as it should: {reason}; check the address, then run again (what is here is kept)"
+    )]
+    Unusable {
+        /// The address.
+        origin: String,
+        /// What was seen.
+        reason: String,
+    },
+    /// The proxy that the environment names does not let us through, or does not answer.
+    #[error(
+        "{origin} is not reached: the proxy {proxy} {reason}; mend the proxy or its setting, or name the host in NO_PROXY where it is reached without one"
+    )]
+    Proxy {
+        /// The address that was wanted.
+        origin: String,
+        /// The proxy's address without a login, and the variable that names it.
+        proxy: String,
+        /// What it does, as the end of a sentence.
+        reason: String,
+        /// Whether it refuses us, rather than that it cannot now.
+        denied: bool,
+    },
+    /// The file that holds credentials of registries cannot be used.
+    #[error("registry credentials in {}: {problem}", path.display())]
+    Credentials {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and how to mend it; never what stands in the file.
+        problem: String,
+        /// Whether it is about all of the file, rather than about one registry.
+        whole: bool,
     },
     /// The bytes are not the ones asked for. What was fetched is deleted.
     #[error(
@@ -177,7 +212,7 @@ impl TransportError {
     /// The exit code of a program that ends with this error; of several, the most severe.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Down { .. } => ExitCode::OriginDown,
+            Self::Down { .. } | Self::Unusable { .. } | Self::Proxy { denied: false, .. } => ExitCode::OriginDown,
             Self::Mismatch { .. }
             | Self::WrongSize { .. }
             | Self::NotTheFile { .. }
@@ -187,8 +222,8 @@ impl TransportError {
             | Self::Changed { .. } => ExitCode::OriginMismatch,
             Self::Missing { .. } | Self::NoPlatform { .. } => ExitCode::OriginMissing,
             Self::NotCached { .. } => ExitCode::NotCached,
-            Self::Denied { .. } => ExitCode::OriginDenied,
-            Self::Setting { .. } => ExitCode::Config,
+            Self::Denied { .. } | Self::Proxy { denied: true, .. } => ExitCode::OriginDenied,
+            Self::Setting { .. } | Self::Credentials { .. } => ExitCode::Config,
             Self::DiskFull { .. } | Self::Disk { .. } | Self::Unreadable { .. } => ExitCode::Disk,
             Self::AllFailed { tried, .. } => {
                 tried.iter().map(Self::exit_code).reduce(ExitCode::worst).unwrap_or(ExitCode::OriginMissing)
@@ -199,7 +234,29 @@ impl TransportError {
 
     /// Whether another origin cannot help: this machine's disk, settings, or a fault of this program.
     pub(crate) fn is_ours(&self) -> bool {
-        matches!(self, Self::DiskFull { .. } | Self::Disk { .. } | Self::Unreadable { .. } | Self::Worker(_))
+        match self {
+            Self::DiskFull { .. } | Self::Disk { .. } | Self::Unreadable { .. } | Self::Worker(_) => true,
+            Self::Credentials { whole, .. } => *whole,
+            _ => false,
+        }
+    }
+
+    /// Whether the same request may well succeed later: nobody said that there is no such thing.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Down { .. } | Self::Proxy { denied: false, .. } => true,
+            Self::AllFailed { tried, .. } => tried.iter().any(Self::may_pass),
+            _ => false,
+        }
+    }
+
+    /// The origin of a try that others may follow, and what was seen of it.
+    pub(crate) fn seen(&self) -> Option<(&str, String)> {
+        match self {
+            Self::Down { origin, reason } => Some((origin, reason.clone())),
+            Self::Proxy { origin, proxy, reason, .. } => Some((origin, format!("the proxy {proxy} {reason}"))),
+            _ => None,
+        }
     }
 
     /// From an IO error on this machine's disk; a full disk becomes [`TransportError::DiskFull`].

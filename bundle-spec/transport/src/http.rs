@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kubexm_spec::Digest;
-use reqwest::Url;
+use reqwest::header::{self, HeaderValue};
+use reqwest::{Method, Response, StatusCode, Url};
 
 use crate::clients::{Clients, HttpOptions, Trusts};
+use crate::retries::retried;
 use crate::schedule::Chance;
-use crate::source::{Attempt, Source, host_of, next_chunk, retried};
+use crate::source::{Attempt, Source, host_of, next_chunk};
 use crate::transfer;
 use crate::{Progress, Store, TransportError};
 
@@ -143,7 +145,8 @@ impl HttpClient {
 
     fn source(&self, candidate: &FileCandidate, chance: Chance) -> Result<Source<'static>, TransportError> {
         let (url, trusts) = candidate.parse()?;
-        Ok(Source::new(self.clients.get(&trusts)?, url, None).known(&self.clients, chance))
+        let source = Source::new(self.clients.get(&trusts)?, url, None).known(&self.clients, chance);
+        Ok(source.counted(&self.clients.options))
     }
 
     /// The source of what is asked of one address alone; one whose host is down is tried once.
@@ -166,21 +169,54 @@ impl HttpClient {
         read_small(&self.clients, &source, limit).await
     }
 
-    /// Asks about a file without fetching it.
+    /// Asks about a file without fetching it: by HEAD, and where that is refused by a GET of its first byte. Some mirrors
+    /// and gateways know no HEAD, or sign addresses for GET only.
     pub async fn head(&self, candidate: &FileCandidate) -> Result<Head, TransportError> {
         let source = &self.only(candidate)?;
         let options = &self.clients.options;
         let _permit = self.clients.schedule.permit(&source.host(), Some(0)).await?;
+        let told = retried(source.retries(options), || async move {
+            let response = source.send(options, Method::HEAD, None).await?;
+            if NO_HEAD.contains(&response.status()) {
+                return Ok(None);
+            }
+            Ok(Some(Head::of(&source.answered(options, response)?)))
+        });
+        if let Some(head) = told.await? {
+            return Ok(head);
+        }
+        let first = HeaderValue::from_static("bytes=0-0");
+        let source = &self.only(candidate)?.under(vec![(header::RANGE, first)]);
         retried(source.retries(options), || async move {
-            let response = source.answered(source.send(options, reqwest::Method::HEAD, None).await?)?;
-            let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
-            Ok(Head {
-                size: text(reqwest::header::CONTENT_LENGTH).and_then(|length| length.parse().ok()),
-                etag: text(reqwest::header::ETAG).map(str::to_owned),
-                content_type: text(reqwest::header::CONTENT_TYPE).map(str::to_owned),
-            })
+            let response = source.send(options, Method::GET, None).await?;
+            match response.status() {
+                // An empty file has no first byte.
+                StatusCode::RANGE_NOT_SATISFIABLE => Ok(Head::of(&response)),
+                // The body, all of it where ranges are not known, is not read.
+                _ => Ok(Head::of(&source.answered(options, response)?)),
+            }
         })
         .await
+    }
+}
+
+/// What says that a HEAD is not wanted, and nothing of the file.
+const NO_HEAD: [StatusCode; 3] = [StatusCode::FORBIDDEN, StatusCode::METHOD_NOT_ALLOWED, StatusCode::NOT_IMPLEMENTED];
+
+impl Head {
+    fn of(response: &Response) -> Self {
+        let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let whole = match response.status() {
+            StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE => {
+                text(header::CONTENT_RANGE).and_then(|range| range.rsplit_once('/')).map(|(_, whole)| whole)
+            }
+            _ => text(header::CONTENT_LENGTH),
+        };
+        Self {
+            size: whole.and_then(|length| length.parse().ok()),
+            etag: text(header::ETAG).map(str::to_owned),
+            content_type: text(header::CONTENT_TYPE).map(str::to_owned),
+        }
     }
 }
 
@@ -191,7 +227,7 @@ pub(crate) async fn read_small(clients: &Clients, source: &Source<'_>, limit: u6
 }
 
 async fn read_small_once(options: &HttpOptions, source: &Source<'_>, limit: u64) -> Result<Vec<u8>, Attempt> {
-    let response = source.answered(source.send(options, reqwest::Method::GET, None).await?)?;
+    let response = source.answered(options, source.send(options, Method::GET, None).await?)?;
     read_body(options, source, response, limit).await
 }
 
@@ -199,7 +235,7 @@ async fn read_small_once(options: &HttpOptions, source: &Source<'_>, limit: u64)
 pub(crate) async fn read_body(
     options: &HttpOptions,
     source: &Source<'_>,
-    response: reqwest::Response,
+    response: Response,
     limit: u64,
 ) -> Result<Vec<u8>, Attempt> {
     let mut body = Vec::new();

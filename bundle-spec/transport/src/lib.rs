@@ -4,9 +4,9 @@
 //! Three doors: [`HttpClient`] for files, [`Registry`] for images in registries, [`Layout`] for images in a folder. Each
 //! takes candidates in order and ends in the [`Store`] or in a [`TransportError`] that says what every candidate did.
 //!
-//! The crate reads no environment and installs no global state. A program that fetches over https installs rustls'
-//! provider first: `rustls::crypto::ring::default_provider().install_default()`. Proxies are `reqwest`'s business, which
-//! honours `HTTPS_PROXY` and its kin: the operator's choice.
+//! The crate installs no global state, and reads of the environment what `reqwest` does, the proxies (`HTTPS_PROXY` and its
+//! kin, the operator's choice): it uses them, and we name them where they refuse. A program that fetches over https installs
+//! rustls' provider first: `rustls::crypto::ring::default_provider().install_default()`.
 
 pub mod care;
 pub mod checksum;
@@ -18,12 +18,15 @@ pub mod layout;
 mod lease;
 pub mod oci;
 pub mod partial;
+mod proxy;
 pub mod range;
+mod retries;
 mod schedule;
 mod sniff;
 mod source;
 pub mod store;
 mod transfer;
+mod watch;
 
 pub use clients::HttpOptions;
 pub use conditional::{Answer, Validators};
@@ -35,6 +38,7 @@ pub use oci::{Credentials, ImageCandidate, OciRegistry, RegistriesConf, Registry
 pub use range::HttpFile;
 pub use sniff::by_content_type as page_by_content_type;
 pub use store::Store;
+pub use watch::Watch;
 
 /// Told as bytes arrive: bytes so far, and in all when known. Called often; it must be quick.
 pub type Progress<'a> = dyn Fn(u64, Option<u64>) + Send + Sync + 'a;

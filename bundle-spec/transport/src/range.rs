@@ -15,8 +15,9 @@ use reqwest::header::{self, HeaderName};
 use reqwest::{Response, StatusCode, Url};
 use tokio::runtime::Runtime;
 
-use crate::clients::{Clients, HttpOptions};
-use crate::source::{Attempt, Retries, Source, next_chunk};
+use crate::clients::{Clients, HttpOptions, Reach};
+use crate::retries::{Retries, retried};
+use crate::source::{Attempt, Source, next_chunk};
 use crate::{FileCandidate, TransportError};
 
 /// Bytes that are fetched at least: a read of a few bytes is seldom the last one there.
@@ -33,7 +34,7 @@ pub struct HttpFile {
 
 struct Inner {
     options: HttpOptions,
-    client: reqwest::Client,
+    reach: Reach,
     url: Url,
     held: Held,
     windows: Mutex<VecDeque<(u64, Bytes)>>,
@@ -74,7 +75,7 @@ impl HttpFile {
     pub fn open(address: &FileCandidate, options: HttpOptions) -> Result<Self, TransportError> {
         let (url, trusts) = address.parse()?;
         let clients = Clients::new(options)?;
-        let client = clients.get(&trusts)?;
+        let reach = clients.get(&trusts)?;
         let options = clients.options.clone();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -85,7 +86,7 @@ impl HttpFile {
         let held = Held { len: 0, etag: None, modified: None };
         let unopened = Arc::new(Inner {
             options,
-            client,
+            reach,
             url,
             held,
             windows: Mutex::default(),
@@ -106,7 +107,7 @@ impl HttpFile {
             held,
             windows: Mutex::new(VecDeque::from([(0, first)])),
             options: unopened.options.clone(),
-            client: unopened.client.clone(),
+            reach: unopened.reach.clone(),
             url: unopened.url.clone(),
             moved: AtomicU64::new(unopened.moved.load(Ordering::Relaxed)),
             changed: AtomicBool::new(false),
@@ -189,7 +190,7 @@ impl ReadAt for HttpFile {
 
 impl Inner {
     fn source(&self) -> Source<'static> {
-        Source::new(self.client.clone(), self.url.clone(), None)
+        Source::new(self.reach.clone(), self.url.clone(), None)
     }
 
     /// What is kept from a byte on.
@@ -209,7 +210,7 @@ impl Inner {
     }
 
     async fn open(&self) -> Result<(Held, Bytes), TransportError> {
-        crate::source::retried(Retries::new(&self.options), || self.open_once()).await
+        retried(Retries::new(&self.options), || self.open_once()).await
     }
 
     async fn open_once(&self) -> Result<(Held, Bytes), Attempt> {
@@ -226,7 +227,7 @@ impl Inner {
             status if status.is_success() => {
                 return Err(TransportError::NoRanges { origin: source.origin() }.into());
             }
-            status => return Err(source.refused(status, response.headers())),
+            status => return Err(source.refused(&self.options, status, response.headers())),
         };
         plain(&source, &response)?;
         let held = Held::of(&response, len);
@@ -272,7 +273,7 @@ impl Inner {
                 return Err(self.has_changed(&source));
             }
             StatusCode::NOT_FOUND | StatusCode::GONE => return Err(self.has_changed(&source)),
-            status => return Err(source.refused(status, response.headers())),
+            status => return Err(source.refused(&self.options, status, response.headers())),
         }
         plain(&source, &response)?;
         let asked = format!("bytes {from} up to {end} were asked for");
@@ -289,6 +290,7 @@ impl Inner {
     async fn ask(&self, from: u64, end: u64) -> Result<Response, Attempt> {
         let source = self.source();
         let mut request = self
+            .reach
             .client
             .get(self.url.clone())
             .header(header::ACCEPT_ENCODING, "identity")
@@ -296,12 +298,7 @@ impl Inner {
         if let Some(validator) = self.held.validator() {
             request = request.header(header::IF_RANGE, validator);
         }
-        let waited = self.options.connect_timeout + self.options.stall_timeout;
-        match tokio::time::timeout(waited, request.send()).await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(source.failed(&error)),
-            Err(_) => Err(source.again(format!("no answer for {} s", waited.as_secs()), None)),
-        }
+        source.answer(&self.options, request.send()).await
     }
 
     /// Takes exactly what the head promised; what came before a break is kept.
@@ -320,7 +317,7 @@ impl Inner {
         }
         match left {
             0 => Ok(()),
-            _ => Err(source.again(format!("cut off, {left} of {promised} bytes are missing"), None)),
+            _ => Err(source.again(format!("cut off, {left} of {promised} bytes are missing"))),
         }
     }
 

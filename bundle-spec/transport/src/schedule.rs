@@ -22,6 +22,8 @@ const UNIT: u64 = 64 << 10;
 const SHARE: u64 = 8 << 20;
 /// Connections to one host that fail one after the other, whoever tries, before those who can go elsewhere do.
 const FAILURES: u32 = 4;
+/// The longest rest that is remembered.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Limits and memory that all transfers share.
 #[derive(Debug)]
@@ -106,8 +108,19 @@ pub(crate) struct Host {
     failures: AtomicU32,
     answers: AtomicU64,
     worse: Notify,
-    /// Nobody asks before: what its last `Retry-After` said.
-    rest: Mutex<Option<Instant>>,
+    /// What its last `Retry-After` said.
+    rest: Mutex<Option<Rest>>,
+    /// When somebody was told last that it is waited for, and until when that holds.
+    news: Mutex<Option<(Instant, Instant)>>,
+}
+
+/// How long a host wants to be left alone.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    /// Nobody asks before.
+    honoured: Instant,
+    /// What it asked for, which may be far longer.
+    wanted: Instant,
 }
 
 impl Host {
@@ -119,6 +132,7 @@ impl Host {
             answers: AtomicU64::new(0),
             worse: Notify::new(),
             rest: Mutex::default(),
+            news: Mutex::default(),
         }
     }
 
@@ -157,22 +171,59 @@ impl Host {
         self.worse.notify_waiters();
     }
 
-    /// It wants to be left alone for so long.
-    pub fn rest(&self, time: Duration) {
-        let until = Instant::now() + time;
-        let mut rest = self.resting();
-        *rest = Some(rest.map_or(until, |before| before.max(until)));
+    /// Whoever can go elsewhere is to do so; the others keep their tries.
+    pub fn doubt(&self) {
+        self.failures.fetch_max(FAILURES, Ordering::Relaxed);
+        self.worse.notify_waiters();
     }
 
-    /// Waits until it may be asked.
-    pub async fn rested(&self) {
+    /// It wants to be left alone for so long, and is for the longest time that anybody waits.
+    pub fn rest(&self, time: Duration, longest: Duration) {
+        let now = Instant::now();
+        // A date in a thousand years is as good as one in a year.
+        let asked = Rest { honoured: now + time.min(longest), wanted: now + time.min(YEAR) };
+        let mut rest = lock(&self.rest);
+        *rest = Some(rest.map_or(asked, |before| Rest {
+            honoured: before.honoured.max(asked.honoured),
+            wanted: before.wanted.max(asked.wanted),
+        }));
+    }
+
+    /// How much longer it wants to be left alone.
+    pub fn wants_rest(&self) -> Option<Duration> {
+        let wanted = (*lock(&self.rest))?.wanted;
+        wanted.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+    }
+
+    /// Waits until it may be asked; false when another is to be asked rather, where there are others.
+    pub async fn rested(&self, others: bool) -> bool {
         loop {
-            let until = *self.resting();
-            match until.filter(|until| *until > Instant::now()) {
-                Some(until) => tokio::time::sleep_until(until).await,
-                None => return,
+            let worse = self.worse.notified();
+            tokio::pin!(worse);
+            worse.as_mut().enable();
+            let until = lock(&self.rest).map(|rest| rest.honoured).filter(|until| *until > Instant::now());
+            let Some(until) = until else { return true };
+            if others && self.is_doubtful() {
+                return false;
+            }
+            tokio::select! {
+                () = worse => {}
+                () = tokio::time::sleep_until(until) => {}
             }
         }
+    }
+
+    /// Whether it is to be told that it is waited for: not for each of the many that wait, but when that was not told for a
+    /// while, or when it is to last longer than was told.
+    pub fn is_news(&self, interval: Duration, within: Duration) -> bool {
+        let now = Instant::now();
+        let until = now + within;
+        let mut news = lock(&self.news);
+        let known = news.is_some_and(|(told, holds)| now < told + interval && until <= holds + interval);
+        if !known {
+            *news = Some((now, until));
+        }
+        !known
     }
 
     /// Waits for a time; false when there is no sense in it any more: the host is down, or in doubt while there are others.
@@ -192,10 +243,10 @@ impl Host {
             }
         }
     }
+}
 
-    fn resting(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Bytes a second, over all transfers.
@@ -311,10 +362,29 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_host_that_asked_for_rest_gets_it_from_all() {
         let host = Host::new(4);
-        host.rest(Duration::from_secs(3));
-        host.rest(Duration::from_secs(1));
+        let longest = Duration::from_secs(60);
+        host.rest(Duration::from_secs(3), longest);
+        host.rest(Duration::from_secs(1), longest);
         let begun = Instant::now();
-        host.rested().await;
+        assert!(host.rested(false).await);
         assert!(begun.elapsed() >= Duration::from_secs(3));
+        // A day is a minute for those who have nobody else, and no wait at all for the others.
+        host.rest(Duration::from_secs(86_400), longest);
+        host.doubt();
+        assert!(!host.rested(true).await);
+        assert!(host.rested(false).await && begun.elapsed() < Duration::from_secs(70));
+        assert!(host.wants_rest().is_some_and(|left| left > Duration::from_secs(86_000)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_many_that_wait_for_a_host_one_tells_it_until_it_is_to_last_longer() {
+        let host = Host::new(4);
+        let (often, second) = (Duration::from_secs(5), Duration::from_secs(1));
+        assert!(host.is_news(often, second));
+        assert!(!host.is_news(often, 2 * second));
+        assert!(host.is_news(often, 60 * second));
+        assert!(!host.is_news(often, 60 * second));
+        tokio::time::sleep(often).await;
+        assert!(host.is_news(often, second));
     }
 }

@@ -1,33 +1,51 @@
 //! One address, and what its answers mean: which may be tried again, when, and which may not.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use backon::BackoffBuilder;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode, Url};
+use tokio::time::Instant;
 
 use crate::TransportError;
-use crate::clients::HttpOptions;
+use crate::clients::{HttpOptions, Reach};
 use crate::error::chain;
 use crate::http::shown;
+use crate::proxy::Proxy;
+use crate::retries::Retries;
 use crate::schedule::{Chance, Host};
+use crate::watch::{Seen, seconds};
+use kubexm_spec::event::Next;
 
 /// What rustls says of an answer that is no TLS.
 pub(crate) const NOT_TLS: &str = "InvalidContentType";
-/// The same for people.
+/// What it says of a certificate that is not the origin's, or of nobody we trust.
+const WRONG_CERTIFICATE: &str = "invalid peer certificate";
+/// What [`NOT_TLS`] is for people.
 pub(crate) const NOT_TLS_TEXT: &str =
     "it does not speak https there; where plain http is meant, allow it (--plain-http; plainHttp in a zone)";
 
 /// How one try failed.
 pub(crate) enum Attempt {
-    /// Another try may help, not before `after`.
-    Again { error: TransportError, after: Option<Duration> },
+    /// Another try may help.
+    Again { error: TransportError, why: Why },
     /// The answer is final.
     Fatal(TransportError),
+}
+
+/// Why a try failed that others may follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The connection broke, or the answer was that it cannot be done now.
+    Failed,
+    /// Nothing came for as long as is waited.
+    Silent,
+    /// It said when to come back (`Retry-After`).
+    Told(Duration),
 }
 
 impl From<TransportError> for Attempt {
@@ -45,24 +63,44 @@ pub(crate) trait Authorize: Send + Sync {
 
 /// An address to fetch from.
 pub(crate) struct Source<'a> {
-    client: reqwest::Client,
+    reach: Reach,
     url: Url,
     authorize: Option<&'a dyn Authorize>,
     accept: Option<String>,
     conditions: Vec<(HeaderName, HeaderValue)>,
     host: Option<Arc<Host>>,
     chance: Chance,
+    /// Tries that failed since something came last; shared with the [`Retries`] that count them.
+    failed: Arc<AtomicUsize>,
+    /// How many tries it is given; none where nobody counts them.
+    tries: Option<usize>,
 }
 
 impl<'a> Source<'a> {
-    pub fn new(client: reqwest::Client, url: Url, authorize: Option<&'a dyn Authorize>) -> Self {
-        Self { client, url, authorize, accept: None, conditions: Vec::new(), host: None, chance: Chance::default() }
+    pub fn new(reach: Reach, url: Url, authorize: Option<&'a dyn Authorize>) -> Self {
+        Self {
+            reach,
+            url,
+            authorize,
+            accept: None,
+            conditions: Vec::new(),
+            host: None,
+            chance: Chance::default(),
+            failed: Arc::default(),
+            tries: None,
+        }
     }
 
     /// With what all transfers of a run know of its host, and how much patience is had with it.
     pub fn known(self, clients: &crate::clients::Clients, chance: Chance) -> Self {
         let host = Some(clients.schedule.host(&self.host()));
         Self { host, chance, ..self }
+    }
+
+    /// As one whose tries are counted, for those who are told.
+    pub fn counted(self, options: &HttpOptions) -> Self {
+        let tries = if self.chance.once { 1 } else { 1 + options.retries.min(options.silent_tries.saturating_sub(1)) };
+        Self { tries: Some(tries), ..self }
     }
 
     /// With the media types that are understood.
@@ -77,11 +115,7 @@ impl<'a> Source<'a> {
 
     /// The waits between tries at this address.
     pub fn retries(&self, options: &HttpOptions) -> Retries {
-        Retries {
-            host: self.host.clone().map(|host| (host.answers(), host)),
-            chance: self.chance,
-            ..Retries::new(options)
-        }
+        Retries::new(options).at(self.host.clone(), self.chance, Arc::clone(&self.failed))
     }
 
     /// The address for people, without credentials.
@@ -94,8 +128,21 @@ impl<'a> Source<'a> {
         host_of(&self.url)
     }
 
-    pub fn again(&self, reason: impl Into<String>, after: Option<Duration>) -> Attempt {
-        Attempt::Again { error: TransportError::Down { origin: self.origin(), reason: reason.into() }, after }
+    pub fn again(&self, reason: impl Into<String>) -> Attempt {
+        self.attempt(reason.into(), Why::Failed)
+    }
+
+    /// Nothing came for so long.
+    pub fn silent(&self, reason: impl Into<String>) -> Attempt {
+        self.attempt(reason.into(), Why::Silent)
+    }
+
+    fn attempt(&self, reason: String, why: Why) -> Attempt {
+        Attempt::Again { error: TransportError::Down { origin: self.origin(), reason }, why }
+    }
+
+    fn unusable(&self, reason: String) -> Attempt {
+        Attempt::Fatal(TransportError::Unusable { origin: self.origin(), reason })
     }
 
     /// Sends a request and waits for the head of its answer; asks for new credentials once when they are refused.
@@ -109,7 +156,7 @@ impl<'a> Source<'a> {
         loop {
             // An encoded body would have other offsets and another digest than the file.
             let mut request =
-                self.client.request(method.clone(), self.url.clone()).header(header::ACCEPT_ENCODING, "identity");
+                self.reach.client.request(method.clone(), self.url.clone()).header(header::ACCEPT_ENCODING, "identity");
             if let Some((offset, etag)) = range {
                 request = request.header(header::RANGE, format!("bytes={offset}-"));
                 if let Some(etag) = etag {
@@ -129,27 +176,81 @@ impl<'a> Source<'a> {
             if let Some(value) = &shown {
                 request = request.header(header::AUTHORIZATION, value);
             }
-            if let Some(host) = &self.host {
-                host.rested().await;
-            }
-            let waited = options.connect_timeout + options.stall_timeout;
-            let response = match tokio::time::timeout(waited, request.send()).await {
-                Ok(Ok(response)) => response,
-                Ok(Err(error)) => {
-                    self.no_connection();
-                    return Err(self.failed(&error));
-                }
-                Err(_) => {
-                    self.no_connection();
-                    return Err(self.again(format!("no answer for {} s", waited.as_secs()), None));
-                }
-            };
+            self.leave(options).await?;
+            let response = self.answer(options, request.send()).await?;
             self.note(options, &response);
             if response.status() == StatusCode::UNAUTHORIZED && self.authorize.is_some() && refused.is_none() {
                 refused = Some(shown);
                 continue;
             }
             return Ok(response);
+        }
+    }
+
+    /// Waits until the host may be asked; an error where there is no sense in that.
+    async fn leave(&self, options: &HttpOptions) -> Result<(), Attempt> {
+        let Some(host) = &self.host else { return Ok(()) };
+        let longest = options.backoff_max;
+        if let Some(left) = host.wants_rest().filter(|left| self.chance.once && *left > longest) {
+            let left = Duration::from_secs(left.as_secs());
+            let reason = format!("it asked to be left alone for {} more (Retry-After)", seconds(left));
+            return Err(Attempt::Fatal(TransportError::Down { origin: self.origin(), reason }));
+        }
+        if host.rested(self.chance.others).await {
+            return Ok(());
+        }
+        let reason = "it asks to be left alone (Retry-After), and another place is asked".to_owned();
+        Err(Attempt::Fatal(TransportError::Down { origin: self.origin(), reason }))
+    }
+
+    /// The head of an answer to a request that is on its way; says so when that takes long.
+    pub async fn answer(
+        &self,
+        options: &HttpOptions,
+        request: impl Future<Output = reqwest::Result<Response>>,
+    ) -> Result<Response, Attempt> {
+        // Of who did not answer before, less is expected.
+        let patience = if self.chance.once { options.answer_timeout / 4 } else { options.answer_timeout };
+        match self.within(options, patience, "no answer", request).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => {
+                self.no_connection();
+                Err(self.failed_to_send(&error, patience).await)
+            }
+            Err(silent) => {
+                self.no_connection();
+                Err(silent)
+            }
+        }
+    }
+
+    /// Waits for something of the origin, and says so when it takes long.
+    async fn within<T>(
+        &self,
+        options: &HttpOptions,
+        patience: Duration,
+        what: &str,
+        coming: impl Future<Output = T>,
+    ) -> Result<T, Attempt> {
+        tokio::pin!(coming);
+        let end = Instant::now() + patience;
+        let early = options.notice_after;
+        if early < patience {
+            match tokio::time::timeout(early, &mut coming).await {
+                Ok(came) => return Ok(came),
+                Err(_) => self.tell(options, format!("{what} for {}", seconds(early)), patience - early),
+            }
+        }
+        let late = |_| self.silent(format!("{what} for {}", seconds(patience)));
+        tokio::time::timeout_at(end, coming).await.map_err(late)
+    }
+
+    /// Tells that this try still waits, and how much longer it will.
+    pub fn tell(&self, options: &HttpOptions, reason: String, left: Duration) {
+        if self.host.as_ref().is_none_or(|host| host.is_news(options.notice_after, left)) {
+            let failed = self.failed.load(Ordering::Relaxed);
+            let tries = self.tries.map(|tries| (failed + 1, tries.max(failed + 1)));
+            options.watch.tell(self.origin(), Seen { reason, tries, retry_after: None }, Next::GiveUp, left);
         }
     }
 
@@ -165,52 +266,119 @@ impl<'a> Source<'a> {
         let status = response.status();
         match retry_after(response.headers()) {
             Some(after) if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE => {
-                host.rest(after.min(options.backoff_max));
+                host.rest(after, options.backoff_max);
             }
             _ if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {}
             _ => host.answered(),
         }
     }
 
-    /// What a request that got no answer means.
+    /// What a request that got no answer means; `patience` is had with a proxy that refuses it.
+    pub async fn failed_to_send(&self, error: &reqwest::Error, patience: Duration) -> Attempt {
+        let to = error.url().unwrap_or(&self.url);
+        match self.reach.proxies.of(to) {
+            Some(proxy) if error.is_connect() => self.failed_at(&proxy, to, error, patience).await,
+            _ => self.failed(error),
+        }
+    }
+
+    /// The same through a proxy: what is its doing is told as that.
+    async fn failed_at(&self, proxy: &Proxy, to: &Url, error: &reqwest::Error, patience: Duration) -> Attempt {
+        let text = chain(&error_without_url(error));
+        if text.contains(WRONG_CERTIFICATE) {
+            return self.unusable(format!(
+                "{text}; the way goes through the proxy {proxy}: if that looks into TLS, its CA is the one to trust (caFile)"
+            ));
+        }
+        let told = |reason: String, denied| TransportError::Proxy {
+            origin: self.origin(),
+            proxy: proxy.to_string(),
+            reason,
+            denied,
+        };
+        if text.contains("proxy authorization required") {
+            let reason = "wants another login (407 Proxy Authentication Required)".to_owned();
+            return Attempt::Fatal(told(reason, true));
+        }
+        if !text.contains("tunnel error: unsuccessful") {
+            // Without a tunnel, of which TLS would be the first to speak, nobody but the proxy was asked.
+            let own = text.contains("tunnel error") || to.scheme() == "http" || !text.contains("TLS");
+            let error = if own { told(format!("does not answer: {text}"), false) } else { return self.failed(error) };
+            return Attempt::Again { error, why: Why::Failed };
+        }
+        let refuses = format!("refuses the way to {}", host_of(to));
+        match proxy.refusal(to, patience).await {
+            Some(status) if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
+                Attempt::Fatal(told(format!("{refuses}: {status}"), true))
+            }
+            Some(status) => Attempt::Again { error: told(format!("{refuses}: {status}"), false), why: Why::Failed },
+            None => Attempt::Again { error: told(refuses, false), why: Why::Failed },
+        }
+    }
+
+    /// What a request that got no answer means, where no proxy is in question.
     pub fn failed(&self, error: &reqwest::Error) -> Attempt {
         let text = chain(&error_without_url(error));
         // A certificate does not become right by asking again.
-        if text.contains("invalid peer certificate") {
-            let reason = format!("{text}; give its CA (caFile), if it is meant to have one of its own");
-            return Attempt::Fatal(TransportError::Down { origin: self.origin(), reason });
+        if text.contains(WRONG_CERTIFICATE) {
+            return self.unusable(format!("{text}; give its CA (caFile), if it is meant to have one of its own"));
         }
         // Nor does a port that answers TLS with something else.
         if text.contains(NOT_TLS) {
-            return Attempt::Fatal(TransportError::Down { origin: self.origin(), reason: NOT_TLS_TEXT.to_owned() });
+            return self.unusable(NOT_TLS_TEXT.to_owned());
         }
         if error.is_builder() || error.is_redirect() {
-            return Attempt::Fatal(TransportError::Down { origin: self.origin(), reason: text });
+            return self.unusable(text);
         }
-        self.again(text, None)
+        if error.is_timeout() { self.silent(text) } else { self.again(text) }
     }
 
     /// The response when it is a success, else what its status means.
-    pub fn answered(&self, response: Response) -> Result<Response, Attempt> {
+    pub fn answered(&self, options: &HttpOptions, response: Response) -> Result<Response, Attempt> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
-        Err(self.refused(status, response.headers()))
+        Err(self.refused(options, status, response.headers()))
     }
 
-    pub fn refused(&self, status: StatusCode, headers: &HeaderMap) -> Attempt {
-        let (origin, reason) = (self.origin(), status.to_string());
+    pub fn refused(&self, options: &HttpOptions, status: StatusCode, headers: &HeaderMap) -> Attempt {
+        let proxy = self.reach.proxies.of(&self.url);
+        if let Some(proxy) = proxy.as_ref().filter(|_| status == StatusCode::PROXY_AUTHENTICATION_REQUIRED) {
+            let (origin, proxy) = (self.origin(), proxy.to_string());
+            let reason = format!("wants another login ({status})");
+            return Attempt::Fatal(TransportError::Proxy { origin, proxy, reason, denied: true });
+        }
+        // Without a tunnel nobody can tell which of the two it is that says so.
+        let through = proxy.filter(|_| self.url.scheme() == "http");
+        let through = through.map(|proxy| format!(", asked through the proxy {proxy}")).unwrap_or_default();
+        let (origin, reason) = (self.origin(), format!("{status}{through}"));
         match status {
             StatusCode::NOT_FOUND | StatusCode::GONE => Attempt::Fatal(TransportError::Missing { origin, reason }),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
                 Attempt::Fatal(TransportError::Denied { origin, reason })
             }
+            // It will not know how the next time either.
+            StatusCode::NOT_IMPLEMENTED => self.unusable(reason),
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
-                self.again(reason, retry_after(headers))
+                self.later(options, reason, headers)
             }
-            _ if status.is_server_error() => self.again(reason, retry_after(headers)),
-            _ => Attempt::Fatal(TransportError::Down { origin, reason: format!("unexpected status {reason}") }),
+            _ if status.is_server_error() => self.later(options, reason, headers),
+            _ => self.unusable(format!("unexpected status {reason}")),
+        }
+    }
+
+    /// What it says that it cannot do now.
+    fn later(&self, options: &HttpOptions, reason: String, headers: &HeaderMap) -> Attempt {
+        let longest = options.backoff_max;
+        match retry_after(headers) {
+            Some(after) if after > longest => {
+                let asked = format!("it asks to be left alone for {} s (Retry-After)", after.as_secs());
+                let reason = format!("{reason}; {asked}, and no wait is longer than {}", seconds(longest));
+                self.attempt(reason, Why::Told(after))
+            }
+            Some(after) => self.attempt(reason, Why::Told(after)),
+            None => self.again(reason),
         }
     }
 }
@@ -259,85 +427,9 @@ pub(crate) async fn next_chunk<S>(
 where
     S: Stream<Item = reqwest::Result<Bytes>> + Unpin,
 {
-    match tokio::time::timeout(options.stall_timeout, stream.next()).await {
-        Ok(None) => Ok(None),
-        Ok(Some(Ok(chunk))) => Ok(Some(chunk)),
-        Ok(Some(Err(error))) => {
-            Err(source.again(format!("the connection broke: {}", chain(&error_without_url(&error))), None))
-        }
-        Err(_) => Err(source.again(format!("no bytes for {:.1} s", options.stall_timeout.as_secs_f64()), None)),
-    }
-}
-
-/// The waits between tries. [`Retries::progress`] starts them anew.
-pub(crate) struct Retries {
-    builder: backon::ExponentialBuilder,
-    waits: backon::ExponentialBackoff,
-    longest: Duration,
-    /// Whom it is about, and how often that had answered when it began.
-    host: Option<(u64, Arc<Host>)>,
-    chance: Chance,
-}
-
-impl Retries {
-    pub fn new(options: &HttpOptions) -> Self {
-        let builder = backon::ExponentialBuilder::new()
-            .with_jitter()
-            .with_min_delay(options.backoff_min)
-            .with_max_delay(options.backoff_max)
-            .with_max_times(options.retries);
-        Self { builder, waits: builder.build(), longest: options.backoff_max, host: None, chance: Chance::default() }
-    }
-
-    /// Bytes came: the origin is alive.
-    pub fn progress(&mut self) {
-        self.waits = self.builder.build();
-        self.chance.once = false;
-        if let Some((before, host)) = &mut self.host {
-            host.answered();
-            *before = host.answers();
-        }
-    }
-
-    /// Waits before the next try, or gives the error back when there is none.
-    pub async fn wait(&mut self, attempt: Attempt) -> Result<(), TransportError> {
-        let (error, after) = match attempt {
-            Attempt::Fatal(error) => return Err(error),
-            Attempt::Again { error, after } => (error, after),
-        };
-        let next = self.waits.next().filter(|_| !self.chance.once);
-        let Some(wait) = next else {
-            // Where others were served meanwhile, it is about this file and not about the host.
-            if let Some((before, host)) = &self.host
-                && host.answers() == *before
-            {
-                host.give_up();
-            }
-            return Err(error);
-        };
-        let wait = wait.max(after.unwrap_or_default().min(self.longest));
-        tracing::debug!(%error, wait_ms = wait.as_millis(), "trying again");
-        match &self.host {
-            Some((_, host)) if !host.wait(wait, self.chance.others).await => Err(error),
-            Some(_) => Ok(()),
-            None => {
-                tokio::time::sleep(wait).await;
-                Ok(())
-            }
-        }
-    }
-}
-
-/// Tries until it succeeds, fails for good, or the tries are used up.
-pub(crate) async fn retried<T, F, Fut>(mut retries: Retries, mut once: F) -> Result<T, TransportError>
-where
-    F: FnMut() -> Fut,
-    Fut: Future<Output = Result<T, Attempt>>,
-{
-    loop {
-        match once().await {
-            Ok(value) => return Ok(value),
-            Err(attempt) => retries.wait(attempt).await?,
-        }
+    match source.within(options, options.stall_timeout, "no bytes", stream.next()).await? {
+        None => Ok(None),
+        Some(Ok(chunk)) => Ok(Some(chunk)),
+        Some(Err(error)) => Err(source.again(format!("the connection broke: {}", chain(&error_without_url(&error))))),
     }
 }

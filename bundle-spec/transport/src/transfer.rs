@@ -183,9 +183,10 @@ impl Download<'_> {
                 self.total = response.content_length();
                 response
             }
-            _ => self.source.answered(response).and_then(|response| {
-                Err(self.source.again(format!("unexpected status {}", response.status()), None))
-            })?,
+            _ => self
+                .source
+                .answered(self.options, response)
+                .and_then(|response| Err(self.source.again(format!("unexpected status {}", response.status()))))?,
         };
         self.check_head(&response)?;
         let small = self.want.digest.is_some() && self.want.size.or(self.total).is_some_and(|size| size < SMALL);
@@ -221,7 +222,7 @@ impl Download<'_> {
             Some((first, last, total)) if first == offset && last.checked_add(1) == Some(total) => Ok(total),
             _ => {
                 self.partial.clear()?;
-                Err(self.source.again(format!("asked from byte {offset} on, got Content-Range {text:?}"), None))
+                Err(self.source.again(format!("asked from byte {offset} on, got Content-Range {text:?}")))
             }
         }
     }
@@ -233,7 +234,7 @@ impl Download<'_> {
             return Ok(());
         }
         self.partial.clear()?;
-        Err(self.source.again("the rest is not there any more", None))
+        Err(self.source.again("the rest is not there any more"))
     }
 
     /// Refuses by its head what cannot be the file, before any byte is written.
@@ -267,7 +268,7 @@ impl Download<'_> {
                     self.take(&mut gathered, &chunk).await?;
                     if let Some(rate) = crawl.came(chunk.len(), asked.elapsed(), self.options) {
                         self.crawls = true;
-                        break Err(self.source.again(format!("only {rate} bytes a second"), None));
+                        break Err(self.source.again(format!("only {rate} bytes a second")));
                     }
                     self.clients.schedule.pace(chunk.len()).await;
                 }
@@ -281,7 +282,7 @@ impl Download<'_> {
         match self.total {
             Some(total) if self.partial.length() < total => {
                 let reason = format!("cut off after {} of {total} bytes", self.partial.length());
-                Err(self.source.again(reason, None))
+                Err(self.source.again(reason))
             }
             _ => Ok(()),
         }

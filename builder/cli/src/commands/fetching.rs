@@ -44,17 +44,18 @@ pub struct Fetching {
 impl Fetching {
     /// Clients, cache and installers.
     pub fn origins(&self) -> Result<Origins, Failure> {
-        self.origins_with(HttpOptions::default())
+        self.origins_with(network::options(true))
     }
 
     /// Clients for questions rather than transfers: who does not answer soon is passed over.
     pub fn quick_origins(&self) -> Result<Origins, Failure> {
         self.origins_with(HttpOptions {
             connect_timeout: Duration::from_secs(5),
+            answer_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(10),
             retries: 1,
             backoff_max: Duration::from_secs(2),
-            ..HttpOptions::default()
+            ..network::options(false)
         })
     }
 

@@ -122,11 +122,12 @@ impl Verb {
 }
 
 /// Runs the verb.
-pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
+pub fn run(cli: Cli, display: &'static Display) -> Result<(), Failure> {
     if cli.network.is_said() && matches!(cli.verb, Verb::Init(_) | Verb::Config(_) | Verb::Schema(_)) {
         return Err(Failure::new(ExitCode::Usage, "--plain-http and --ca-file are about a bundle at an address"));
     }
     cli.network.keep();
+    network::tell(display);
     network::explained(match cli.verb {
         Verb::Init(args) => init::run(&args, display),
         Verb::Config(args) => config::run(&args, display),

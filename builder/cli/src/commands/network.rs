@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use kubexm_archive::{Bundle, ReadAt};
 use kubexm_spec::digest::Hasher;
 use kubexm_spec::{Digest, ExitCode};
-use kubexm_terminal::Failure;
-use kubexm_transport::{Credentials, FileCandidate, HttpFile, HttpOptions, RegistriesConf};
+use kubexm_terminal::{Display, Failure, Mode};
+use kubexm_transport::{Credentials, FileCandidate, HttpFile, HttpOptions, RegistriesConf, Watch};
 
 /// Where a bundle is an address: a registry (push, pull) or a web server (any verb that reads one).
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -77,6 +77,22 @@ impl Network {
     }
 }
 
+/// Who is told for whom transfers wait.
+static TOLD: OnceLock<&'static Display> = OnceLock::new();
+
+/// For the rest of the run.
+pub fn tell(display: &'static Display) {
+    // It is set in one place only.
+    let _ = TOLD.set(display);
+}
+
+/// How to talk to origins. People are told when one is waited for; programs are by the verbs whose output is events.
+pub fn options(events: bool) -> HttpOptions {
+    let told = TOLD.get().copied().filter(|display| events || display.mode() != Mode::Json);
+    let watch = told.map(|display| Watch::new(|kind| display.emit(kind))).unwrap_or_default();
+    HttpOptions { watch, ..HttpOptions::default() }
+}
+
 /// Whether plain http may be spoken.
 pub fn plain_http() -> bool {
     SAID.get().is_some_and(|said| said.plain_http)
@@ -105,8 +121,7 @@ pub fn open(address: &str) -> Result<Bundle, Failure> {
     }
     let whole = WHOLE.get().and_then(|all| all.get(address)).map_or(address, String::as_str);
     let candidate = FileCandidate { url: whole.to_owned(), plain_http_allowed: plain_http(), ca_file: ca_file() };
-    let file =
-        HttpFile::open(&candidate, HttpOptions::default()).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+    let file = HttpFile::open(&candidate, options(false)).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
     let (name, file) = (PathBuf::from(file.name()), Arc::new(file));
     OPEN.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&file));
     Bundle::open_source(name, file).map_err(|e| Failure::from_error(e.exit_code(), &e))

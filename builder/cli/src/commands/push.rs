@@ -128,7 +128,7 @@ pub fn candidate(address: &Address) -> ImageCandidate {
 /// Clients that send or fetch so many blobs at once.
 pub fn registry(jobs: u16) -> Result<OciRegistry, Failure> {
     let jobs = usize::from(jobs);
-    let options = HttpOptions { parallel: jobs, parallel_per_host: jobs, ..HttpOptions::default() };
+    let options = HttpOptions { parallel: jobs, parallel_per_host: jobs, ..network::options(true) };
     let http = HttpClient::new(options).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
     Ok(OciRegistry::new(http, network::credentials()))
 }

@@ -29,11 +29,12 @@ fn a_hole_that_another_place_fills_is_told_and_is_no_failure() {
     let (empty, origin) = (Server::files(vec![]), Server::files(vec![("tool", noise(5, 5_000))]));
     let site = mirrored(&origin, &[empty.url("store"), format!("http://{}", nobody())], false);
     let ended = check(&site, &[]).must(ExitCode::Ok);
-    says(&ended.out, &["ok   file/tool", &empty.url("store/tool"), "404", "1 artifact, 2 holes, 0 that"]);
+    says(&ended.out, &["ok   file/tool", &empty.url("store/tool"), "404"]);
+    says(&ended.out, &["1 artifact, 1 hole, 1 place that does not answer now, 0 that"]);
     assert!(origin.requests().iter().all(|request| request.method == "HEAD"), "{:?}", origin.requests());
     let document = check(&site, &["--json"]).must(ExitCode::Ok).document();
     assert_eq!(document["schema"], "kubexm.io/zone-check/v1");
-    assert_eq!((&document["available"], &document["holes"]), (&json!(true), &json!(2)));
+    assert_eq!((&document["available"], &document["holes"]), (&json!(true), &json!(1)));
     let places = document["items"][0]["places"].as_array().unwrap();
     assert_eq!(
         places.iter().map(|p| &p["available"]).collect::<Vec<_>>(),
@@ -75,7 +76,7 @@ fn a_login_page_in_place_of_a_program_is_a_hole() {
         .map(|host| format!("- {{match: {host}, to: [\"{registry}\"], plainHttp: true, only: true}}\n"))
         .collect();
     site.write("zone.yaml", format!("name: lab\nrules:\n{rules}{images}"));
-    let document = check(&site, &["--json"]).must(ExitCode::NoSource).document();
+    let document = check(&site, &["--json"]).must(ExitCode::OriginDown).document();
     let of = |key: &str| -> Value {
         let items = document["items"].as_array().unwrap();
         items.iter().find(|item| item["key"] == key).unwrap_or_else(|| panic!("{key}")).clone()
@@ -83,7 +84,7 @@ fn a_login_page_in_place_of_a_program_is_a_hole() {
     let kubeadm = of("binary/kubeadm");
     assert_eq!(kubeadm["available"], true);
     says(kubeadm["places"][0]["reason"].as_str().unwrap(), &["HTML"]);
-    assert_eq!(of("image/pause")["available"], false);
+    assert_eq!((&of("image/pause")["available"], &of("image/pause")["state"]), (&json!(false), &json!("unanswered")));
     assert_eq!(of("installer/kubexm-install")["places"][0]["address"], "this machine");
 }
 

@@ -29,7 +29,7 @@ pub async fn lock(
 ) -> Result<Locked, BuildError> {
     let fail = |source| BuildError::Fetch { item: format!("{item} ({reference})"), source: Box::new(source) };
     let (name, tag_or_digest) = split(reference);
-    let platform = platform.unwrap_or(Platform::LINUX_AMD64);
+    let platform = made_for(platform);
     let image = origins.registry.resolve(candidates, tag_or_digest, want, platform).await.map_err(fail)?;
     image.keep(&origins.store).map_err(fail)?;
     let referrers = match origins.referrers {
@@ -41,6 +41,23 @@ pub async fn lock(
         check_kept(&content, &origins.store).map_err(fail)?;
     }
     Ok(Locked { only_a_mirror_answered: image.answered_by != name, content })
+}
+
+/// Whether a place has what [`lock`] would take of it for a platform; nothing of it is kept.
+pub async fn look(
+    reference: &str,
+    want: Option<Digest>,
+    platform: Option<Platform>,
+    candidate: &ImageCandidate,
+    origins: &Origins,
+) -> Result<(), TransportError> {
+    let (_, tag_or_digest) = split(reference);
+    origins.registry.look(candidate, tag_or_digest, want, made_for(platform)).await.map(drop)
+}
+
+/// The platform of an image that is needed for no platform in particular.
+fn made_for(platform: Option<Platform>) -> Platform {
+    platform.unwrap_or(Platform::LINUX_AMD64)
 }
 
 /// What the registry that answered has attached to the image; its manifests are kept in the store.
@@ -72,7 +89,7 @@ pub async fn from_digest(
     origins: &Origins,
 ) -> Result<Option<Content>, BuildError> {
     let Content::Image { reference, target, referrers, .. } = &item.content else { return Ok(None) };
-    let platform = item.platform.unwrap_or(Platform::LINUX_AMD64);
+    let platform = made_for(item.platform);
     let known = async {
         let registry = &origins.registry;
         let asked = target.digest.to_string();
@@ -111,7 +128,7 @@ pub async fn lock_local(
     platform: Option<Platform>,
     origins: &Origins,
 ) -> Result<Content, BuildError> {
-    let platform = platform.unwrap_or(Platform::LINUX_AMD64);
+    let platform = made_for(platform);
     let fail = |source| BuildError::Fetch { item: format!("{item} ({reference})"), source: Box::new(source) };
     let layout = Layout::open(folder).map_err(fail)?;
     // A layout of one image may name it otherwise, or not at all.

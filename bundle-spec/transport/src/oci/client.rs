@@ -28,6 +28,8 @@ pub struct OciRegistry {
     pub(super) store: Option<Store>,
     sessions: Arc<Mutex<HashMap<SessionKey, Opened>>>,
     answers: Arc<Mutex<HashMap<(ImageCandidate, String), Answer>>>,
+    /// Manifests are asked for though the store has them: it is the registry that is looked at.
+    looks: bool,
 }
 
 /// Registry, or the namespace of it that has credentials of its own; whether plain http; CA file.
@@ -46,7 +48,7 @@ impl OciRegistry {
     /// Shares connections and limits with `http`.
     pub fn new(http: HttpClient, credentials: Credentials) -> Self {
         let (registries, sessions, answers) = (Arc::default(), Arc::default(), Arc::default());
-        Self { http, credentials, registries, store: None, sessions, answers }
+        Self { http, credentials, registries, store: None, sessions, answers, looks: false }
     }
 
     /// Asks the mirrors of `registries.conf` before the registries themselves, and none that it blocks.
@@ -128,17 +130,17 @@ impl OciRegistry {
     ) -> Result<ResolvedImage, TransportError> {
         let reference = named(candidate, asked)?;
         let session = self.session(candidate).await?;
-        let remote =
-            Remote { http: &self.http, session: Some(&session), reference, store: self.store.as_ref(), chance };
+        let (store, looks) = (self.store.as_ref(), self.looks);
+        let remote = Remote { http: &self.http, session: Some(&session), reference, store, chance, looks };
         // A digest in place of a tag binds as much as one that is wanted.
         let want = want.or_else(|| asked.parse().ok());
-        let target = match want.and_then(|digest| remote.kept(&digest, image::MANIFEST_LIMIT)) {
+        let target = match want.and_then(|digest| remote.kept_manifest(&digest)) {
             Some(kept) => kept,
             None if want.is_some() => remote.read(&remote.reference).await?,
             None => self.answer(candidate, asked, &remote).await?,
         };
         let image = resolve::resolve(&remote, target, want, platform).await?;
-        if let Some(store) = self.store.as_ref().filter(|_| asked.parse::<Digest>().is_err()) {
+        if let Some(store) = self.store.as_ref().filter(|_| !self.looks && asked.parse::<Digest>().is_err()) {
             store.note(&tag_key(candidate, asked), &image.target.digest.to_string())?;
         }
         Ok(image)
@@ -175,15 +177,35 @@ impl OciRegistry {
                 },
             };
             let reference = named(&candidate, asked)?;
-            let remote =
-                Remote { http: &self.http, session: None, reference, store: Some(store), chance: Chance::default() };
-            let Some(target) = remote.kept(&digest, image::MANIFEST_LIMIT) else { continue };
+            let (store, chance) = (Some(store), Chance::default());
+            let remote = Remote { http: &self.http, session: None, reference, store, chance, looks: false };
+            let Some(target) = remote.kept_manifest(&digest) else { continue };
             match resolve::resolve(&remote, target, Some(digest), platform).await {
                 Err(TransportError::NotCached { .. }) => {}
                 other => return other,
             }
         }
         Err(absent())
+    }
+
+    /// Looks whether a candidate has an image for a platform, by the rule of [`Registry::resolve`]: index, manifest and
+    /// config, and nothing of it is kept. What the store holds says nothing of a registry, but for a config, which is the
+    /// same wherever it is.
+    pub async fn look(
+        &self,
+        candidate: &ImageCandidate,
+        reference: &str,
+        want: Option<Digest>,
+        platform: Platform,
+    ) -> Result<ResolvedImage, TransportError> {
+        if self.http.is_offline() {
+            return Err(TransportError::NotCached { what: named(candidate, reference)?.whole() });
+        }
+        let looking = Self { looks: true, ..self.clone() };
+        match looking.resolve(std::slice::from_ref(candidate), reference, want, platform).await {
+            Err(TransportError::AllFailed { mut tried, .. }) if tried.len() == 1 => Err(tried.remove(0)),
+            other => other,
+        }
     }
 
     /// Brings one blob into the store from the first candidate that gives it.
@@ -263,7 +285,10 @@ impl OciRegistry {
 
 /// The one error of this machine, or what every candidate did.
 pub(super) fn failed(what: String, mut tried: Vec<TransportError>) -> TransportError {
-    match tried.iter().position(TransportError::is_ours) {
+    // Where none was asked, since the login to none could be read, no origin is at fault.
+    let unread = |error: &TransportError| matches!(error, TransportError::Credentials { .. });
+    let none_asked = tried.iter().all(unread).then_some(0).filter(|_| !tried.is_empty());
+    match tried.iter().position(TransportError::is_ours).or(none_asked) {
         Some(at) => tried.swap_remove(at),
         None => TransportError::AllFailed { what, tried },
     }
@@ -338,9 +363,15 @@ struct Remote<'a> {
     reference: Reference,
     store: Option<&'a Store>,
     chance: Chance,
+    looks: bool,
 }
 
 impl Remote<'_> {
+    /// A manifest of the store, unless it is the registry that is looked at.
+    fn kept_manifest(&self, digest: &Digest) -> Option<Vec<u8>> {
+        if self.looks { None } else { self.kept(digest, image::MANIFEST_LIMIT) }
+    }
+
     /// A small blob of the store. One that was damaged there is as good as none.
     fn kept(&self, digest: &Digest, limit: u64) -> Option<Vec<u8>> {
         let store = self.store?;
@@ -370,7 +401,7 @@ impl resolve::Content for Remote<'_> {
     }
 
     async fn manifest(&self, descriptor: &Descriptor) -> Result<Vec<u8>, TransportError> {
-        match self.kept(&descriptor.digest, image::MANIFEST_LIMIT) {
+        match self.kept_manifest(&descriptor.digest) {
             Some(kept) => Ok(kept),
             None => self.read(&self.reference.clone_with_digest(descriptor.digest.to_string())).await,
         }

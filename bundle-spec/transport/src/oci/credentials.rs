@@ -9,7 +9,6 @@ use std::sync::{Arc, OnceLock};
 
 use docker_credential::{CredentialRetrievalError, DockerCredential};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use crate::TransportError;
 
@@ -46,11 +45,29 @@ impl std::fmt::Debug for Auth {
     }
 }
 
-/// What is read of a file here; the rest is docker_credential's.
+/// The form of a file, as docker_credential reads it too. It says less of one that it cannot read.
 #[derive(Default, Deserialize)]
-struct Keys {
+#[serde(rename_all = "camelCase")]
+struct Form {
     #[serde(default)]
-    auths: Option<BTreeMap<String, IgnoredAny>>,
+    auths: Option<BTreeMap<String, Entry>>,
+    #[serde(default)]
+    creds_store: Option<String>,
+    #[serde(default)]
+    cred_helpers: Option<BTreeMap<String, String>>,
+}
+
+/// Only whether these are texts.
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(rename = "auth")]
+    _auth: Option<String>,
+    #[serde(rename = "username")]
+    _username: Option<String>,
+    #[serde(rename = "password")]
+    _password: Option<String>,
+    #[serde(rename = "identitytoken")]
+    _identity_token: Option<String>,
 }
 
 impl Credentials {
@@ -71,7 +88,7 @@ impl Credentials {
         Self { places, namespaces: Arc::default() }
     }
 
-    /// From this very file, which must be there.
+    /// From this very file, which must be there: the one of `REGISTRY_AUTH_FILE`.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self { places: vec![Place { path: path.into(), named: true }], namespaces: Arc::default() }
     }
@@ -80,8 +97,8 @@ impl Credentials {
     pub(crate) fn scope(&self, registry: &str, repository: &str) -> String {
         let known = self.namespaces.get_or_init(|| {
             let keys = self.places.iter().filter_map(|place| fs::read(&place.path).ok());
-            let keys = keys.filter_map(|bytes| serde_json::from_slice::<Keys>(&bytes).ok());
-            keys.flat_map(|keys| keys.auths.unwrap_or_default().into_keys()).filter(|key| is_namespace(key)).collect()
+            let keys = keys.filter_map(|bytes| serde_json::from_slice::<Form>(&bytes).ok());
+            keys.flat_map(|form| form.auths.unwrap_or_default().into_keys()).filter(|key| is_namespace(key)).collect()
         });
         let mut scope = format!("{registry}/{repository}");
         while scope.contains('/') && !known.contains(&scope) {
@@ -93,13 +110,9 @@ impl Credentials {
     /// What to show a registry for a scope of it. May run a credential helper: call it from a blocking task.
     pub(crate) fn of(&self, registry: &str, scope: &str) -> Result<Auth, TransportError> {
         for place in &self.places {
-            let bytes = match fs::read(&place.path) {
-                Ok(bytes) => bytes,
-                Err(error) if error.kind() == io::ErrorKind::NotFound && !place.named => continue,
-                Err(error) => return Err(wrong(&place.path, format!("cannot be read: {error}"))),
-            };
+            let Some((bytes, form)) = read(place)? else { continue };
             for server in servers(registry, scope) {
-                match of_file(&place.path, &bytes, server)? {
+                match of_file(&place.path, &bytes, &form, server)? {
                     Auth::Anonymous => {}
                     auth => return Ok(auth),
                 }
@@ -130,24 +143,83 @@ fn is_namespace(key: &str) -> bool {
     !key.contains("://") && key.split_once('/').is_some_and(|(_, rest)| !rest.is_empty() && !rest.starts_with("v1"))
 }
 
-fn of_file(path: &Path, bytes: &[u8], server: &str) -> Result<Auth, TransportError> {
-    match docker_credential::get_credential_from_reader(bytes, server) {
-        Ok(DockerCredential::UsernamePassword(user, password)) => Ok(Auth::Basic(user, password)),
-        Ok(DockerCredential::IdentityToken(token)) => Ok(Auth::IdentityToken(token)),
-        Err(CredentialRetrievalError::NoCredentialConfigured) => Ok(Auth::Anonymous),
-        // A helper's own output may hold a secret: only its name is told. Helpers answer so for hosts they do not know.
-        Err(CredentialRetrievalError::HelperFailure { helper, stdout, .. }) => {
-            if stdout.contains("credentials not found") {
-                return Ok(Auth::Anonymous);
-            }
-            Err(wrong(path, format!("its credential helper {helper} fails for {server}")))
+/// A file and its form; none where there is none, or nothing in it.
+fn read(place: &Place) -> Result<Option<(Vec<u8>, Form)>, TransportError> {
+    let path = &place.path;
+    let wrong = |problem| TransportError::Credentials { path: path.clone(), problem, whole: true };
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !place.named => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(wrong("it is not there; mend REGISTRY_AUTH_FILE, or unset it".to_owned()));
         }
-        Err(error) => Err(wrong(path, format!("its entry for {server}: {error}"))),
+        // What docker makes of a mount from a file that is not there.
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            return Err(wrong(
+                "it is a folder and no file; move it away, and log in again (`docker login`)".to_owned(),
+            ));
+        }
+        Err(error) => return Err(wrong(format!("it cannot be read: {error}; let this user read it, or move it away"))),
+    };
+    // docker and podman take an empty one for one without entries.
+    if bytes.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    match serde_json::from_slice(&bytes) {
+        Ok(form) => Ok(Some((bytes, form))),
+        // Not the error's own words: they may repeat what stands there.
+        Err(error) => {
+            let place = format!("line {}, column {}", error.line(), error.column());
+            let problem = match error.classify() {
+                serde_json::error::Category::Data => format!(
+                    "{place} is not as docker writes it (`auths` and `credHelpers` by registry, `credsStore` a name, all values texts)"
+                ),
+                _ => format!("it is no JSON ({place})"),
+            };
+            Err(wrong(format!("{problem}; mend it, or move it away and log in again (`docker login`)")))
+        }
     }
 }
 
-fn wrong(path: &Path, problem: String) -> TransportError {
-    TransportError::Setting { what: format!("registry credentials in {}", path.display()), problem }
+fn of_file(path: &Path, bytes: &[u8], form: &Form, server: &str) -> Result<Auth, TransportError> {
+    let wrong = |problem| TransportError::Credentials { path: path.to_owned(), problem, whole: false };
+    let again = |what: &str| format!("{what}; log in again (`docker login {server}`), or take the entry out");
+    let error = match docker_credential::get_credential_from_reader(bytes, server) {
+        Ok(DockerCredential::UsernamePassword(user, password)) => return Ok(Auth::Basic(user, password)),
+        Ok(DockerCredential::IdentityToken(token)) => return Ok(Auth::IdentityToken(token)),
+        Err(error) => error,
+    };
+    // A helper's own output may hold a secret: only its name is told.
+    let helper = || {
+        let own = form.cred_helpers.as_ref().and_then(|helpers| helpers.get(server)).filter(|name| !name.is_empty());
+        let (name, by) =
+            own.map(|name| (name, "credHelpers")).or(form.creds_store.as_ref().map(|name| (name, "credsStore")))?;
+        Some(format!("the credential helper docker-credential-{name} of {server} ({by})"))
+    };
+    let helper = || helper().unwrap_or_else(|| format!("the credential helper of {server}"));
+    Err(wrong(match error {
+        CredentialRetrievalError::NoCredentialConfigured => return Ok(Auth::Anonymous),
+        // Helpers answer so for hosts they do not know.
+        CredentialRetrievalError::HelperFailure { stdout, .. } if stdout.contains("credentials not found") => {
+            return Ok(Auth::Anonymous);
+        }
+        CredentialRetrievalError::HelperFailure { .. } => format!("{} fails; log in again, or take it out", helper()),
+        CredentialRetrievalError::HelperCommunicationError => {
+            format!("{} cannot be run; install it where PATH leads, or take it out", helper())
+        }
+        CredentialRetrievalError::MalformedHelperResponse => {
+            format!("{} answers with something else than a name and a secret; mend it, or take it out", helper())
+        }
+        CredentialRetrievalError::CredentialDecodingError => {
+            again(&format!("`auth` of its entry for {server} is not the base64 of name:password"))
+        }
+        CredentialRetrievalError::CredentialMismatchError => {
+            again(&format!("`auth` of its entry for {server} says something else than `username` and `password` there"))
+        }
+        CredentialRetrievalError::ConfigNotFound | CredentialRetrievalError::ConfigReadError => {
+            again(&format!("its entry for {server} cannot be read"))
+        }
+    }))
 }
 
 #[cfg(test)]
@@ -203,7 +275,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("auth.json");
         let error = Credentials::file(&path).of("a.test", "a.test").unwrap_err();
-        assert!(error.to_string().contains("auth.json"), "{error}");
+        assert!(error.to_string().contains("auth.json") && error.to_string().contains("is not there"), "{error}");
+        fs::write(&path, " \n").unwrap();
+        assert_eq!(name(&Credentials::file(&path), "a.test", "a"), "nobody", "docker and podman take it so");
         fs::write(&path, "{\"auths\": {\"a.test\": {\"auth\": \"sesame\"").unwrap();
         let error = Credentials::looked_up_in([path]).of("a.test", "a.test").unwrap_err();
         assert!(!format!("{error} {error:?}").contains("sesame"), "{error:?}");

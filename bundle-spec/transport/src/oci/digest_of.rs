@@ -21,9 +21,11 @@ impl OciRegistry {
         let session = self.session(candidate).await?;
         let url = session.url(&reference, &format!("manifests/{asked}"))?;
         let accept = image::MANIFEST_TYPES.join(", ");
-        let (told, _) = session.document(&reference, url, Method::HEAD, &accept, chance).await?;
-        if let Some(digest) = told {
-            return Ok(digest);
+        match session.document(&reference, url, Method::HEAD, &accept, chance).await {
+            Ok((Some(digest), _)) => return Ok(digest),
+            // Of these, some want a GET.
+            Ok((None, _)) | Err(TransportError::Denied { .. } | TransportError::Unusable { .. }) => {}
+            Err(error) => return Err(error),
         }
         // What answers everything, a login page say, tells no digest either.
         let bytes = session.manifest(&reference, chance).await?;

@@ -19,6 +19,7 @@ use super::session::{Session, short};
 use crate::TransportError;
 use crate::clients::HttpOptions;
 use crate::source::{Attempt, Authorize, Source, next_chunk};
+use crate::watch::seconds;
 
 /// Bytes handed to the connection at a time; how finely progress is told and a stall is seen.
 const PIECE: usize = 64 << 10;
@@ -108,7 +109,8 @@ impl Endpoint<'_> {
         headers.extend(request.headers.iter().cloned());
         headers.extend(authorization.map(|value| (header::AUTHORIZATION, value)));
         let left = Arc::new(AtomicU64::new(0));
-        let mut builder = self.session.http.request(request.method.clone(), request.url.clone()).headers(headers);
+        let mut builder =
+            self.session.reach.client.request(request.method.clone(), request.url.clone()).headers(headers);
         if request.method != Method::GET && request.method != Method::HEAD {
             builder = builder.header(header::CONTENT_LENGTH, request.body.len());
             if !request.body.is_empty() {
@@ -120,32 +122,37 @@ impl Endpoint<'_> {
         let length = request.body.len() as u64;
         let patience = self.options.connect_timeout + self.options.stall_timeout;
         let settling = patience + Duration::from_secs((length + request.settles) / SETTLED_PER_SECOND);
-        let (mut seen, mut since) = (0, tokio::time::Instant::now());
+        let (mut seen, mut since, mut told) = (0, tokio::time::Instant::now(), false);
         loop {
             match tokio::time::timeout(TICK, &mut answer).await {
                 Ok(Ok(response)) => {
                     sent(length);
                     return Ok(response);
                 }
-                Ok(Err(error)) => return Err(source.failed(&error)),
+                Ok(Err(error)) => return Err(source.failed_to_send(&error, patience).await),
                 Err(_) => {}
             }
             let now = left.load(Ordering::Relaxed);
             if now != seen {
-                (seen, since) = (now, tokio::time::Instant::now());
+                (seen, since, told) = (now, tokio::time::Instant::now(), false);
                 sent(seen);
             }
             let limit = if seen < length { patience } else { settling };
+            let what = if seen < length { "takes no bytes" } else { "no answer" };
             if since.elapsed() > limit {
-                let what = if seen < length { "takes no bytes" } else { "no answer" };
-                return Err(source.again(format!("{what} for {:.0} s", limit.as_secs_f64()), None));
+                return Err(source.silent(format!("{what} for {}", seconds(limit))));
+            }
+            if !told && since.elapsed() >= self.options.notice_after {
+                told = true;
+                let reason = format!("{what} for {}", seconds(self.options.notice_after));
+                source.tell(self.options, reason, limit.saturating_sub(self.options.notice_after));
             }
         }
     }
 
     /// The address with what its answers mean.
     pub fn source(&self, url: &Url) -> Source<'static> {
-        Source::new(self.session.http.clone(), url.clone(), None)
+        Source::new(self.session.reach.clone(), url.clone(), None)
     }
 
     /// What an answer means that is not the wanted one; reads what the registry says about it.
@@ -157,10 +164,11 @@ impl Endpoint<'_> {
                 *reason = format!("{reason}: {said}");
             }
         };
-        let mut attempt = self.source(url).refused(status, &headers);
+        let mut attempt = self.source(url).refused(self.options, status, &headers);
         match &mut attempt {
             Attempt::Again { error, .. } | Attempt::Fatal(error) => match error {
                 TransportError::Down { reason, .. }
+                | TransportError::Unusable { reason, .. }
                 | TransportError::Missing { reason, .. }
                 | TransportError::Denied { reason, .. } => said(reason),
                 _ => {}

@@ -4,8 +4,6 @@
 //! only from what the token may read (distribution, "Token Scope"). oci-client asks for one repository at a time, takes a
 //! failed login for an anonymous one, and knows no identity tokens.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use base64::Engine;
 use http_auth::parser::ChallengeParser;
@@ -107,12 +105,12 @@ impl Login<'_> {
             what: format!("registry {}", self.reference.resolve_registry()),
             problem: format!("makes no address: {e}"),
         })?;
-        let source = Source::new(self.session.http.clone(), url.clone(), None);
+        let source = Source::new(self.session.reach.clone(), url.clone(), None);
         let source = source.known(&self.session.clients, Chance::default());
         let response = source.send(self.options, Method::GET, None).await?;
         if response.status() != StatusCode::UNAUTHORIZED {
             if response.status().is_server_error() || response.status() == StatusCode::TOO_MANY_REQUESTS {
-                return Err(source.refused(response.status(), response.headers()));
+                return Err(source.refused(self.options, response.status(), response.headers()));
             }
             return Ok(Challenge::Open);
         }
@@ -137,7 +135,8 @@ impl Login<'_> {
                     .append_pair("refresh_token", token);
                 let body = form.query().unwrap_or_default().to_owned();
                 self.session
-                    .http
+                    .reach
+                    .client
                     .post(realm.clone())
                     .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
                     .body(body)
@@ -150,27 +149,22 @@ impl Login<'_> {
                 if let Some(service) = service {
                     address.query_pairs_mut().append_pair("service", &service);
                 }
-                let request = self.session.http.get(address);
+                let request = self.session.reach.client.get(address);
                 match auth {
                     Auth::Basic(user, password) => request.basic_auth(user, Some(password)),
                     _ => request,
                 }
             }
         };
-        let source = Source::new(self.session.http.clone(), realm, None);
-        let waited: Duration = self.options.connect_timeout + self.options.stall_timeout;
-        let response = match tokio::time::timeout(waited, request.send()).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(source.failed(&error)),
-            Err(_) => return Err(source.again(format!("no answer for {} s", waited.as_secs()), None)),
-        };
+        let source = Source::new(self.session.reach.clone(), realm, None);
+        let response = source.answer(self.options, request.send()).await?;
         match response.status() {
             StatusCode::OK => {}
             // An error of the token service as it is: it may show what it was asked with.
             StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 return Err(self.denied(format!("the login failed ({})", response.status())).into());
             }
-            status => return Err(source.refused(status, response.headers())),
+            status => return Err(source.refused(self.options, status, response.headers())),
         }
         let mut stream = response.bytes_stream();
         let mut body = Vec::new();

@@ -18,7 +18,8 @@ use super::push_upload::Upload;
 use super::referrers::{self, Referrers, referrers_tag};
 use super::session::{Access, Session};
 use super::{ImageCandidate, OciRegistry, RawManifest, image};
-use crate::source::{Attempt, Authorize, Retries, retried};
+use crate::retries::{Retries, retried};
+use crate::source::{Attempt, Authorize};
 use crate::{Progress, TransportError};
 
 const DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");

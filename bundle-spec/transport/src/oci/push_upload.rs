@@ -12,7 +12,8 @@ use reqwest::{Method, Response, StatusCode, Url};
 use super::endpoint::{Endpoint, Request};
 use super::push::{Content, Outcome};
 use crate::TransportError;
-use crate::source::{Attempt, Retries};
+use crate::retries::Retries;
+use crate::source::{Attempt, Why};
 
 /// Bytes of a chunk, held in memory. A blob of no more goes up in one request.
 const CHUNK: u64 = 8 << 20;
@@ -260,7 +261,7 @@ impl<'a> Upload<'a> {
                     self.state.best = self.state.best.max(offset);
                     return Ok(());
                 }
-                Err(self.endpoint.source(&url).again(format!("took bytes up to {offset} of a chunk up to {end}"), None))
+                Err(self.endpoint.source(&url).again(format!("took bytes up to {offset} of a chunk up to {end}")))
             }
             StatusCode::PAYLOAD_TOO_LARGE => self.smaller(&url, response).await,
             // It has other bytes than we thought, or has forgotten them: it is asked.
@@ -310,7 +311,7 @@ impl<'a> Upload<'a> {
     /// An answer that is final elsewhere, but here means that the session is to be asked or begun again.
     async fn again(&self, url: &Url, response: Response) -> Attempt {
         match self.endpoint.refused(url, response).await {
-            Attempt::Fatal(error) => Attempt::Again { error, after: None },
+            Attempt::Fatal(error) => Attempt::Again { error, why: Why::Failed },
             other => other,
         }
     }

@@ -16,13 +16,14 @@ use super::image;
 use super::login::{Challenge, Login, Shown};
 use super::{Credentials, ImageCandidate};
 use crate::TransportError;
-use crate::clients::{Clients, Trusts};
+use crate::clients::{Clients, Reach, Trusts};
+use crate::retries::retried;
 use crate::schedule::Chance;
-use crate::source::{Attempt, Authorize, Source, retried};
+use crate::source::{Attempt, Authorize, Source};
 
 /// A registry that was spoken to, with its login.
 pub(crate) struct Session {
-    pub(super) http: reqwest::Client,
+    pub(super) reach: Reach,
     pub(super) auth: Auth,
     pub(super) scheme: &'static str,
     pub(super) challenge: Mutex<Option<Challenge>>,
@@ -44,7 +45,7 @@ impl Session {
             .map_err(|e| TransportError::Worker(e.to_string()))??;
         let trusts = Trusts { ca_file: candidate.ca_file.clone(), plain_http: candidate.plain_http };
         Ok(Self {
-            http: clients.get(&trusts)?,
+            reach: clients.get(&trusts)?,
             auth,
             scheme: if candidate.plain_http { "http" } else { "https" },
             challenge: Mutex::default(),
@@ -72,9 +73,9 @@ impl Session {
         chance: Chance,
     ) -> Result<(Option<Digest>, Vec<u8>), TransportError> {
         let access = Access { session: self, reference };
-        let source = Source::new(self.http.clone(), url.clone(), Some(&access)).known(&self.clients, chance);
-        let source = source.accepting(accept);
         let options = &self.clients.options;
+        let source = Source::new(self.reach.clone(), url.clone(), Some(&access)).known(&self.clients, chance);
+        let source = source.counted(options).accepting(accept);
         let endpoint = Endpoint { options, session: self, reference, authorize: &access };
         let (source, endpoint, url, method) = (&source, &endpoint, &url, &method);
         let _permit = self.clients.schedule.permit(&source.host(), Some(0)).await?;
@@ -109,7 +110,8 @@ impl Session {
         chance: Chance,
     ) -> Result<Source<'a>, TransportError> {
         let url = self.url(reference, &format!("blobs/{digest}"))?;
-        Ok(Source::new(self.http.clone(), url, Some(access)).known(&self.clients, chance))
+        let source = Source::new(self.reach.clone(), url, Some(access)).known(&self.clients, chance);
+        Ok(source.counted(&self.clients.options))
     }
 
     fn shown(&self, reference: &Reference) -> Arc<Shown> {

@@ -22,3 +22,4 @@ mod server;
 mod store;
 mod support;
 mod tokens;
+mod waiting;

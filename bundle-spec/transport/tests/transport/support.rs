@@ -14,6 +14,7 @@ pub fn provider() {
 pub fn options() -> HttpOptions {
     HttpOptions {
         connect_timeout: Duration::from_secs(2),
+        answer_timeout: Duration::from_millis(2400),
         stall_timeout: Duration::from_millis(400),
         retries: 3,
         backoff_min: Duration::from_millis(5),

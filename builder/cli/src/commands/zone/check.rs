@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use kubexm_builder::probe::{Place, Probed, probe};
+use kubexm_builder::probe::{Place, Probed, State, probe};
 use kubexm_builder::resolve::{Resolved, candidates, resolve};
 use kubexm_builder::{Resolution, charts};
 use kubexm_spec::event::EventKind;
@@ -17,14 +17,18 @@ use crate::commands::what::{Needed, What};
 
 /// Ask every place whether it has what is needed, before a long build does
 ///
-/// Every file is asked for by HEAD and every image's manifest likewise, at every candidate in its order. Images
-/// of charts are known by the lock, or by a rendering that the cache has; a chart of which neither knows is told.
-/// A place that lacks something is a hole, and told; where another place has it, a build goes on there,
-/// and the exit code is 0. It is 45 when something can be had nowhere.
+/// Every candidate is asked, whatever the cache has: for a file by HEAD, or by GET of one byte where HEAD is refused;
+/// for an image by index, manifest and config, as a build does, so that an image without a wanted platform, or whose
+/// config names another architecture, is a hole. Layers are not asked for. Images of charts are known by the lock, or
+/// by a rendering that the cache has; a chart of which neither knows is told.
+///
+/// A place that lacks something is a hole; one that does not answer (refused, silent, 429, 5xx) may have it later.
+/// Where another place has it, a build goes on there, and the exit code is 0. It is 45 when something can be had
+/// nowhere, and 40 when nothing is worse than that something may only be had later.
 ///
 /// Examples:
 ///   kubexm-bundle zone check -f cluster.yaml
-///   kubexm-bundle zone check -f cluster.yaml --zone inside.yaml --json | jq '.items[] | select(.available | not)'
+///   kubexm-bundle zone check -f cluster.yaml --zone inside.yaml --json | jq '.items[] | select(.state == "missing")'
 ///   KMZONE=cn kubexm-bundle zone check --kubernetes v1.34
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -36,7 +40,7 @@ pub struct Args {
     /// A lock that knows the images of charts [default: cluster.lock.json beside cluster.yaml, by its name, where there is one]
     #[arg(long, value_name = "FILE")]
     lock: Option<PathBuf>,
-    /// Show every place that was asked, not only the holes
+    /// Show every place that was asked, not only those that lack something or do not answer
     #[arg(long)]
     all: bool,
     /// One JSON document
@@ -67,33 +71,75 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         }
     };
     let probed = fetching::runtime()?.block_on(probe(&resolution, &origins, args.fetching.jobs.into(), &done));
-    let nowhere: Vec<&Probed> = probed.iter().filter(|item| !item.has_source()).collect();
-    let holes: usize = probed.iter().map(|item| item.holes().count()).sum();
+    let sum = Sum::of(&probed);
     if json {
-        display.answer(&document(&needed, &probed, &unknown).to_string());
+        display.answer(&document(&needed, &probed, &sum, &unknown).to_string());
     } else {
         display.clear();
         probed.iter().for_each(|item| show(item, args.all, display));
-        display.answer(&format!(
-            "zone {}: {}, {}, {} that can be had nowhere",
-            needed.zone.name,
-            counted(total, "artifact"),
-            counted(holes as u64, "hole"),
-            nowhere.len()
-        ));
+        display.answer(&format!("zone {}: {}", needed.zone.name, sum.text(total)));
     }
-    if nowhere.is_empty() {
-        return Ok(());
+    match sum.failure() {
+        Some((code, _)) if json => Err(Failure::silent(code)),
+        Some((code, text)) => Err(Failure::new(code, text)),
+        None => Ok(()),
     }
-    if json {
-        return Err(Failure::silent(ExitCode::NoSource));
+}
+
+/// What all of it comes to.
+struct Sum {
+    holes: usize,
+    unanswered: usize,
+    /// Names of what can be had nowhere.
+    nowhere: Vec<String>,
+    /// Names of what somebody may have who does not answer now.
+    later: Vec<String>,
+}
+
+impl Sum {
+    fn of(probed: &[Probed]) -> Self {
+        let count = |state| probed.iter().map(|item| item.count(state)).sum();
+        let names = |state| probed.iter().filter(|item| item.state() == state).map(name).collect();
+        Self {
+            holes: count(State::Missing),
+            unanswered: count(State::Unanswered),
+            nowhere: names(State::Missing),
+            later: names(State::Unanswered),
+        }
     }
-    let names: Vec<String> = nowhere.iter().map(|item| name(item)).collect();
-    let text = format!(
-        "these can be had nowhere: {}; give them another place (a rule of a zone file, an overlay of the catalogue), or leave them out",
-        names.join(", ")
-    );
-    Err(Failure::new(ExitCode::NoSource, text))
+
+    fn text(&self, artifacts: u64) -> String {
+        let mut text = format!("{}, {}", counted(artifacts, "artifact"), counted(self.holes as u64, "hole"));
+        match self.unanswered {
+            0 => {}
+            1 => text.push_str(", 1 place that does not answer now"),
+            more => text.push_str(&format!(", {more} places that do not answer now")),
+        }
+        text.push_str(&format!(", {} that can be had nowhere", self.nowhere.len()));
+        if !self.later.is_empty() {
+            text.push_str(&format!(", {} that cannot be had now", self.later.len()));
+        }
+        text
+    }
+
+    /// What is nowhere weighs more than what may come back.
+    fn failure(&self) -> Option<(ExitCode, String)> {
+        let mut lines = Vec::new();
+        if !self.nowhere.is_empty() {
+            lines.push(format!(
+                "these can be had nowhere: {}; give them another place (a rule of a zone file, an overlay of the catalogue), or leave them out",
+                self.nowhere.join(", ")
+            ));
+        }
+        if !self.later.is_empty() {
+            lines.push(format!(
+                "these cannot be had now: {}; whoever may have them does not answer: check again later, or mend the network",
+                self.later.join(", ")
+            ));
+        }
+        let code = if self.nowhere.is_empty() { ExitCode::OriginDown } else { ExitCode::NoSource };
+        (!lines.is_empty()).then(|| (code, lines.join("\n")))
+    }
 }
 
 /// Adds the images of charts that are known; gives the charts of which nothing is.
@@ -116,30 +162,43 @@ fn name(item: &Probed) -> String {
 }
 
 fn show(item: &Probed, all: bool, display: &Display) {
-    if !all && item.holes().next().is_none() {
+    if !all && item.asked().all(|place| place.answer.is_ok()) {
         return;
     }
-    let verdict = if item.has_source() { "ok  " } else { "GONE" };
+    let verdict = match item.state() {
+        State::Available => "ok  ",
+        State::Unanswered => "DOWN",
+        State::Missing => "GONE",
+    };
     display.answer(&format!("{verdict} {}", name(item)));
     let checksums = item.checksums.iter().map(|place| ("checksum ", place));
     for (what, place) in item.places.iter().map(|place| ("", place)).chain(checksums) {
-        match &place.answer {
-            Ok(_) if all => display.answer(&format!("     has it  {what}{}", place.address)),
-            Ok(_) => {}
-            Err(hole) => display.answer(&format!("     hole    {what}{}: {}", place.address, hole.reason)),
+        match (&place.answer, place.state()) {
+            (Ok(_), _) if all => display.answer(&format!("     has it  {what}{}", place.address)),
+            (Ok(_), _) => {}
+            (Err(hole), State::Unanswered) => {
+                display.answer(&format!("     silent  {what}{}: {}", place.address, hole.reason));
+            }
+            (Err(hole), _) => display.answer(&format!("     hole    {what}{}: {}", place.address, hole.reason)),
         }
     }
 }
 
-fn document(needed: &Needed, probed: &[Probed], unknown: &[ArtifactKey]) -> Value {
+fn document(needed: &Needed, probed: &[Probed], sum: &Sum, unknown: &[ArtifactKey]) -> Value {
     let places = |places: &[Place]| -> Vec<Value> {
         places
             .iter()
-            .map(|place| match &place.answer {
-                Ok(size) => json!({ "address": place.address, "available": true, "size": size }),
-                Err(hole) => json!({
-                    "address": place.address, "available": false, "reason": hole.reason, "exitCode": hole.code.code(),
-                }),
+            .map(|place| {
+                let state = place.state().as_str();
+                match &place.answer {
+                    Ok(size) => {
+                        json!({ "address": place.address, "available": true, "state": state, "size": size })
+                    }
+                    Err(hole) => json!({
+                        "address": place.address, "available": false, "state": state,
+                        "reason": hole.reason, "exitCode": hole.code.code(),
+                    }),
+                }
             })
             .collect()
     };
@@ -147,7 +206,8 @@ fn document(needed: &Needed, probed: &[Probed], unknown: &[ArtifactKey]) -> Valu
         .iter()
         .map(|item| {
             json!({
-                "key": item.key, "platform": item.platform, "version": item.version, "available": item.has_source(),
+                "key": item.key, "platform": item.platform, "version": item.version,
+                "available": item.state() == State::Available, "state": item.state().as_str(),
                 "places": places(&item.places), "checksums": places(&item.checksums),
             })
         })
@@ -155,8 +215,8 @@ fn document(needed: &Needed, probed: &[Probed], unknown: &[ArtifactKey]) -> Valu
     json!({
         "schema": "kubexm.io/zone-check/v1", "zone": needed.zone.name, "warnings": needed.warnings,
         "notes": needed.notes, "chartsNotRendered": unknown,
-        "available": probed.iter().all(Probed::has_source),
-        "holes": probed.iter().map(|item| item.holes().count()).sum::<usize>(),
+        "available": sum.nowhere.is_empty() && sum.later.is_empty(),
+        "holes": sum.holes, "unanswered": sum.unanswered,
         "items": items,
     })
 }

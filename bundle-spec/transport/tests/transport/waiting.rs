@@ -1,0 +1,213 @@
+//! Origins that keep us waiting: how long that is had, who is told of it, and when another place is asked instead.
+
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use kubexm_spec::event::{EventKind, Next};
+use kubexm_spec::{ExitCode, Platform};
+use kubexm_transport::{
+    Credentials, HttpClient, HttpOptions, ImageCandidate, OciRegistry, Registry, TransportError, Watch,
+};
+
+use crate::server::{How, Reply, Server, file};
+use crate::support::{bytes, options, plain, provider, quiet, store, want};
+
+/// What was told.
+type Told = Arc<Mutex<Vec<EventKind>>>;
+
+/// A client with waits short enough for a test, and what it tells.
+fn watched(options: HttpOptions) -> (HttpClient, Told) {
+    provider();
+    let told = Told::default();
+    let seen = Arc::clone(&told);
+    let watch = Watch::new(move |kind| seen.lock().unwrap().push(kind));
+    (HttpClient::new(HttpOptions { watch, ..options }).unwrap(), told)
+}
+
+fn short() -> HttpOptions {
+    HttpOptions {
+        answer_timeout: Duration::from_millis(300),
+        notice_after: Duration::from_millis(50),
+        backoff_max: Duration::from_millis(200),
+        retries: 5,
+        silent_tries: 3,
+        ..options()
+    }
+}
+
+/// An origin that takes every connection and never says a word; how many there were.
+fn silent() -> (String, Arc<Mutex<Vec<TcpStream>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let held = Arc::new(Mutex::new(Vec::new()));
+    let taken = Arc::clone(&held);
+    std::thread::spawn(move || {
+        listener.incoming().map_while(Result::ok).for_each(|stream| taken.lock().unwrap().push(stream));
+    });
+    (address, held)
+}
+
+/// Attempt, attempts, what the origin asked for, and what comes next.
+type Wait = (Option<u64>, Option<u64>, Option<u64>, Next);
+
+fn waits(told: &Told) -> Vec<Wait> {
+    let one = |kind: &EventKind| match kind {
+        EventKind::Waiting { attempt, attempts, retry_after_s, next, .. } => {
+            Some((*attempt, *attempts, *retry_after_s, *next))
+        }
+        _ => None,
+    };
+    told.lock().unwrap().iter().filter_map(one).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_origin_that_never_answers_is_given_up_after_three_tries_and_told_while_it_is_waited_for() {
+    let (address, taken) = silent();
+    let (client, told) = watched(short());
+    let (_dir, store) = store();
+    let url = format!("http://{address}/tool");
+    let begun = Instant::now();
+    let candidate = plain(format!("http://user:sesame@{address}/tool?token=sesame"));
+    let error = client.fetch(&[candidate], &want(b"x"), &store, &quiet).await.unwrap_err();
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(900) && took < Duration::from_millis(1900), "{took:?}");
+    assert_eq!(taken.lock().unwrap().len(), 3);
+    assert_eq!(error.exit_code(), ExitCode::OriginDown);
+    assert!(error.may_pass() && error.to_string().contains("no answer for 0.3 s"), "{error}");
+    let waits = waits(&told);
+    assert_eq!(waits[0], (Some(1), Some(3), None, Next::GiveUp));
+    assert!(waits.contains(&(Some(3), Some(3), None, Next::GiveUp)), "{waits:?}");
+    let EventKind::Waiting { origin, reason, within_ms, .. } = told.lock().unwrap()[0].clone() else { panic!() };
+    assert_eq!((origin, reason.as_str(), within_ms), (url, "no answer for 0.1 s", 250), "0.05 s is told as 0.1 s");
+    assert!(!format!("{:?}", told.lock().unwrap()).contains("sesame"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_mirror_is_left_after_one_try_where_there_is_another_place() {
+    let (address, taken) = silent();
+    let body = bytes(3, 10_000);
+    let served = body.clone();
+    let good = Server::start(move |request| file(request, &served, "\"t\"")).await;
+    let (client, told) = watched(short());
+    let (_dir, store) = store();
+    for _ in 0..2 {
+        let candidates = [plain(format!("http://{address}/f")), plain(good.url("f"))];
+        let fetched = client.fetch(&candidates, &want(&body), &store, &quiet).await.unwrap();
+        assert_eq!(fetched.url, Some(good.url("f")));
+        std::fs::remove_file(store.path(&fetched.digest)).unwrap();
+    }
+    assert_eq!(taken.lock().unwrap().len(), 1, "the second file goes where it is answered");
+    assert_eq!(waits(&told).last().map(|(.., next)| *next), Some(Next::Elsewhere));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_wants_a_day_is_asked_once_more_after_the_longest_wait_and_then_left_alone() {
+    let server = Server::start(|_| Reply::new(503, "").header("retry-after", "86400")).await;
+    let (client, told) = watched(short());
+    let (_dir, store) = store();
+    let begun = Instant::now();
+    let error = client.fetch(&[plain(server.url("f"))], &want(b"x"), &store, &quiet).await.unwrap_err();
+    assert!((Duration::from_millis(200)..Duration::from_millis(1500)).contains(&begun.elapsed()));
+    assert_eq!(server.requests().len(), 2);
+    for part in ["503", "left alone for 86400 s (Retry-After)", "no wait is longer than 0.2 s"] {
+        assert!(error.to_string().contains(part), "{part}: {error}");
+    }
+    assert_eq!(waits(&told), [(Some(1), Some(2), Some(86_400), Next::Try)]);
+    let error = client.fetch(&[plain(server.url("g"))], &want(b"x"), &store, &quiet).await.unwrap_err();
+    assert!(error.to_string().contains("it asked to be left alone for 86399 s more"), "{error}");
+    assert_eq!(server.requests().len(), 2, "it was asked not to be asked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_wants_more_than_a_wait_and_is_well_after_it_serves() {
+    let body = bytes(4, 10_000);
+    let served = body.clone();
+    let server = Server::start(move |request| match request.number {
+        0 => Reply::new(429, "").header("retry-after", "2"),
+        _ => file(request, &served, "\"t\""),
+    })
+    .await;
+    let (client, _) = watched(short());
+    let (_dir, store) = store();
+    let begun = Instant::now();
+    client.fetch(&[plain(server.url("f"))], &want(&body), &store, &quiet).await.unwrap();
+    assert!(begun.elapsed() < Duration::from_millis(1800), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_another_place_has_it_nobody_waits_for_who_wants_a_day() {
+    let busy = Server::start(|_| Reply::new(503, "").header("retry-after", "86400")).await;
+    let good = Server::start(|request| {
+        file(request, &bytes(request.path.trim_start_matches('/').parse().unwrap(), 10_000), "\"t\"")
+    })
+    .await;
+    // A wait that would be noticed.
+    let (client, told) = watched(HttpOptions { backoff_max: Duration::from_secs(60), ..short() });
+    let (_dir, store) = store();
+    let begun = Instant::now();
+    let fetch = |seed: u64| {
+        let (client, store, busy, good) = (&client, &store, &busy, &good);
+        async move {
+            let candidates = [plain(busy.url(&seed.to_string())), plain(good.url(&seed.to_string()))];
+            client.fetch(&candidates, &want(&bytes(seed, 10_000)), store, &quiet).await.unwrap()
+        }
+    };
+    // At once, where those that come late find the host resting already; and after.
+    futures::future::join_all((1..=24).map(fetch)).await;
+    let asked = busy.requests().len();
+    fetch(25).await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert_eq!(busy.requests().len(), asked, "it is asked last from then on");
+    let EventKind::Waiting { reason, next, retry_after_s, .. } = told.lock().unwrap()[0].clone() else { panic!() };
+    assert!(reason.contains("503") && reason.contains("no wait is longer than 60 s"), "{reason}");
+    assert_eq!((next, retry_after_s), (Next::Elsewhere, Some(86_400)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_stops_coming_is_told_and_gone_on_with() {
+    let body = bytes(5, 100_000);
+    let served = body.clone();
+    let server = Server::start(move |request| match request.number {
+        0 => file(request, &served, "\"t\"").how(How::Stall(50_000)),
+        _ => file(request, &served, "\"t\""),
+    })
+    .await;
+    let (client, told) = watched(short());
+    let (_dir, store) = store();
+    client.fetch(&[plain(server.url("f"))], &want(&body), &store, &quiet).await.unwrap();
+    let EventKind::Waiting { reason, next, .. } = told.lock().unwrap()[0].clone() else { panic!() };
+    assert!(reason.starts_with("no bytes for") && next == Next::GiveUp, "{reason}");
+    assert!(server.requests()[1].offset().is_some_and(|offset| offset > 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_that_wait_for_one_host_it_is_told_once_a_while() {
+    let (address, _taken) = silent();
+    let (client, told) = watched(HttpOptions { notice_after: Duration::from_millis(250), ..short() });
+    let (_dir, store) = store();
+    let all = (0..12).map(|number| {
+        let (client, store, candidate) = (&client, &store, plain(format!("http://{address}/{number}")));
+        async move { client.fetch(&[candidate], &want(b"x"), store, &quiet).await.unwrap_err() }
+    });
+    let begun = Instant::now();
+    futures::future::join_all(all).await;
+    let often = begun.elapsed().as_millis() / 250 + 2;
+    let lines = told.lock().unwrap().len();
+    assert!(lines > 0 && lines as u128 <= often, "{lines} lines in {:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_never_answers_is_named_and_given_up() {
+    let (address, taken) = silent();
+    let (client, told) = watched(short());
+    let registry = OciRegistry::new(client, Credentials::anonymous());
+    let candidate = ImageCandidate { plain_http: true, ..ImageCandidate::new(&address, "team/app") };
+    let begun = Instant::now();
+    let error = registry.resolve(&[candidate], "v1", None, Platform::LINUX_AMD64).await.unwrap_err();
+    assert!(begun.elapsed() < Duration::from_millis(1900), "{:?}", begun.elapsed());
+    assert!(matches!(&error, TransportError::AllFailed { tried, .. } if tried[0].may_pass()), "{error}");
+    assert_eq!(taken.lock().unwrap().len(), 3);
+    let EventKind::Waiting { origin, .. } = told.lock().unwrap()[0].clone() else { panic!() };
+    assert_eq!(origin, format!("http://{address}/v2/"));
+}
