@@ -8,6 +8,7 @@ use kubexm_engine::sim;
 use kubexm_manifests::Catalogue;
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::{CheckedPlan, Facts, Plan, lint};
+use kubexm_recipes::packages::NO_PACKAGES;
 use kubexm_recipes::{PlanCx, RecipeError};
 use kubexm_spec::{Cluster, Digest, cluster};
 
@@ -196,6 +197,7 @@ impl Sample {
             manifest_digest: bundle.digest().expect("a digest"),
             catalogue: &catalogue,
             facts,
+            packages: &NO_PACKAGES,
         };
         let plan = pipeline(&cx).expect("a plan for a sample");
         let (plan, _) = lint::check(plan).expect("the plan passes its lint");

@@ -1,6 +1,8 @@
 //! The closed world: what the cluster requires is compared with what the bundle holds, before anything else.
 
 use kubexm_manifests::require;
+use kubexm_manifests::requirements::PackageNeed;
+use kubexm_spec::ArtifactKey;
 
 use crate::context::PlanCx;
 use crate::error::RecipeError;
@@ -38,5 +40,28 @@ pub fn missing(cx: &PlanCx<'_>) -> Result<Vec<String>, RecipeError> {
         }
         missing.push(text);
     }
+    missing.extend(requirements.packages.iter().flat_map(|need| of_packages(cx, need)));
     Ok(missing)
+}
+
+/// What of the packages that nodes of a system need was not looked for when the bundle was built, or is not in it.
+fn of_packages(cx: &PlanCx<'_>, need: &PackageNeed) -> Vec<String> {
+    let PackageNeed { os, platform, roots, .. } = need;
+    let Some(carried) = cx.packages.find(os, *platform) else {
+        return vec![format!("packages of {os} for {platform}")];
+    };
+    let mut missing = Vec::new();
+    for root in roots {
+        if !carried.set.roots.iter().any(|one| one.name == root.name && one.packages == root.packages) {
+            missing.push(format!("packages of {os} for {platform} for {}", root.name));
+            continue;
+        }
+        for name in root.packages.iter().chain(&root.replaces) {
+            let key = ArtifactKey::Package { os: os.clone(), name: name.clone() };
+            if cx.manifest.find(&key, *platform).is_none() {
+                missing.push(format!("{key} for {platform}"));
+            }
+        }
+    }
+    missing
 }

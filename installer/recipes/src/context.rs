@@ -10,6 +10,7 @@ use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program
 
 use crate::error::RecipeError;
 use crate::net::Network;
+use crate::packages::CarriedPackages;
 
 /// The minors that recipes install, as the catalogue has them (`installable`).
 pub const INSTALLABLE: [&str; 4] = ["1.33", "1.34", "1.35", "1.36"];
@@ -29,6 +30,8 @@ pub struct PlanCx<'a> {
     pub catalogue: &'a kubexm_manifests::Catalogue,
     /// By host name.
     pub facts: &'a BTreeMap<String, Facts>,
+    /// What the bundle carries of the hosts' distributions.
+    pub packages: &'a CarriedPackages,
 }
 
 /// A host with all that modules ask of it.

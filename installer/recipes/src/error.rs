@@ -139,6 +139,14 @@ pub enum RecipeError {
         /// Ours.
         known: u32,
     },
+    /// Packages that a host lacks cannot come to it.
+    #[error("{host}: {why}; `kubexm-install preflight` tells what can be done")]
+    Packages {
+        /// Which host.
+        host: String,
+        /// What it lacks, and why that cannot come.
+        why: String,
+    },
     /// A template does not render; a fault of ours.
     #[error("template {name} does not render; this is a fault of kubexm-install")]
     Template {
@@ -183,6 +191,7 @@ impl RecipeError {
             | Self::CannotJoin { .. }
             | Self::NoInterface { .. } => ExitCode::Config,
             Self::NoFacts { .. }
+            | Self::Packages { .. }
             | Self::UnknownArch { .. }
             | Self::NoClusterYet { .. }
             | Self::OtherCluster { .. }

@@ -11,6 +11,7 @@ pub mod error;
 pub mod mesh;
 pub mod modules;
 pub mod net;
+pub mod packages;
 pub mod paths;
 pub mod pipelines;
 pub mod preflight;

@@ -2,6 +2,8 @@
 
 /// The node's content store, which the depot serves from.
 pub const STORE: &str = "/var/lib/kubexm/store";
+/// One folder for each repository of packages.
+pub const REPOSITORIES: &str = "/var/lib/kubexm/repos";
 /// Where our programs and Kubernetes' go.
 pub const BIN: &str = "/usr/local/bin";
 /// Folder of our configs.

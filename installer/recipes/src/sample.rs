@@ -5,12 +5,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
+use kubexm_manifests::requirements::PackageNeed;
 use kubexm_manifests::{Catalogue, RequireError, Source, require};
+use kubexm_packages::model::{Deferred, MultiArch, Package, RepoId};
+use kubexm_packages::solve::{Pool, Repo};
 use kubexm_plan::Facts;
-use kubexm_plan::facts::{Disk, Interface, ModuleState, SelinuxState};
+use kubexm_plan::facts::{Disk, InstalledPackages, Interface, ModuleState, SelinuxState};
 use kubexm_spec::cluster::{Cluster, Host, Kubernetes, RoleGroups, Runtime};
+use kubexm_spec::lock::PackageSet;
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
-use kubexm_spec::{Arch, Digest};
+use kubexm_spec::{Arch, ArtifactKey, Digest, Family, Trust};
+
+use crate::modules::packages::source;
+use crate::packages::{CarriedPackages, RepositoryFile};
 
 const GIB: u64 = 1 << 30;
 
@@ -75,7 +82,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         }],
         cgroup_version: 2,
         modules: ["overlay", "br_netfilter"].into_iter().map(|m| (m.to_owned(), ModuleState::Present)).collect(),
-        packages: None,
+        packages: Some(installed(&["base-files", "ebtables", "bash-completion"])),
         programs: programs.into_iter().map(|p| (p.to_owned(), Some(format!("/usr/sbin/{p}")))).collect(),
         interfaces: vec![Interface {
             name: "eth0".to_owned(),
@@ -109,6 +116,14 @@ pub fn facts(name: &str, last: u8) -> Facts {
     }
 }
 
+/// What dpkg says of these packages, version 1.0-1 of each.
+pub fn installed(names: &[&str]) -> InstalledPackages {
+    let each = names.iter().map(|name| {
+        format!("Package: {name}\nStatus: install ok installed\nVersion: {VERSION}\nArchitecture: amd64\n\n")
+    });
+    InstalledPackages { family: Family::Deb, list: each.collect(), broken: None }
+}
+
 /// [`facts`] of every host of a cluster.
 pub fn all_facts(cluster: &Cluster) -> BTreeMap<String, Facts> {
     let last = |host: &Host| host.address.rsplit_once('.').and_then(|(_, last)| last.parse().ok()).unwrap_or(1);
@@ -118,7 +133,7 @@ pub fn all_facts(cluster: &Cluster) -> BTreeMap<String, Facts> {
 /// The manifest of a bundle that holds exactly what a cluster requires.
 pub fn manifest(cluster: &Cluster, catalogue: &Catalogue) -> Result<Manifest, RequireError> {
     let requirements = require(cluster, catalogue)?;
-    let artifacts: Vec<Artifact> = requirements
+    let mut artifacts: Vec<Artifact> = requirements
         .items
         .iter()
         .map(|item| {
@@ -145,6 +160,7 @@ pub fn manifest(cluster: &Cluster, catalogue: &Catalogue) -> Result<Manifest, Re
             }
         })
         .collect();
+    artifacts.extend(requirements.packages.iter().flat_map(package_artifacts));
     let members: BTreeSet<_> = artifacts.iter().flat_map(|a| a.blobs.iter().copied()).collect();
     Ok(Manifest {
         format: FORMAT,
@@ -167,5 +183,96 @@ pub fn manifest(cluster: &Cluster, catalogue: &Catalogue) -> Result<Manifest, Re
                 sha256: blob.digest,
             })
             .collect(),
+    })
+}
+
+/// What the bundle of [`manifest`] carries of packages, each in version 1.0-1 and needing nothing; for a cluster whose `spec.bundle.os`
+/// names systems.
+pub fn packages(cluster: &Cluster, catalogue: &Catalogue) -> Result<CarriedPackages, RequireError> {
+    let requirements = require(cluster, catalogue)?;
+    let sets: Vec<PackageSet> = requirements
+        .packages
+        .iter()
+        .map(|need| PackageSet {
+            os: need.os.clone(),
+            platform: need.platform,
+            roots: need.roots.clone(),
+            indexes: Vec::new(),
+            date: 1_700_000_000,
+            because: BTreeMap::new(),
+        })
+        .collect();
+    let mut carried = CarriedPackages::unread(&sets);
+    for (one, need) in carried.sets.iter_mut().zip(&requirements.packages) {
+        let all = package_names(need).into_iter().map(|name| package(need, name));
+        one.pool = pool(need, all.collect());
+        one.repository = [("InRelease", "signed\n"), (source(need.family), "where it is\n")]
+            .map(|(path, text)| RepositoryFile { path: path.to_owned(), text: text.to_owned() })
+            .to_vec();
+    }
+    Ok(carried)
+}
+
+/// The pool of a set.
+pub fn pool(need: &PackageNeed, packages: Vec<Package>) -> Pool {
+    let repo = Repo { id: "bundle".to_owned(), base: String::new(), priority: 0 };
+    Pool::new(need.family, need.family.arch(need.platform.arch), vec![repo], packages)
+}
+
+/// A package of a set, version 1.0-1, that needs nothing.
+pub fn package(need: &PackageNeed, name: &str) -> Package {
+    let arch = need.family.arch(need.platform.arch);
+    let (digest, size) = (package_blob(need, name), 1 << 20);
+    Package {
+        name: name.into(),
+        version: VERSION.into(),
+        arch: arch.into(),
+        repo: RepoId(0),
+        location: package_file(need, name).into(),
+        size,
+        digest,
+        installed_size: 4 * size,
+        provides: Vec::new(),
+        files: Vec::new(),
+        multi_arch: MultiArch::No,
+        module: None,
+        essential: false,
+        priority: 3,
+        relations: Deferred::Ready(Box::default()),
+    }
+}
+
+const VERSION: &str = "1.0-1";
+
+fn package_names(need: &PackageNeed) -> BTreeSet<&str> {
+    need.roots.iter().flat_map(|root| root.packages.iter().chain(&root.replaces)).map(String::as_str).collect()
+}
+
+fn package_blob(need: &PackageNeed, name: &str) -> Digest {
+    Digest::of(format!("package/{}/{name}/{}", need.os, need.platform))
+}
+
+fn package_file(need: &PackageNeed, name: &str) -> String {
+    let arch = need.family.arch(need.platform.arch);
+    match need.family {
+        Family::Deb => format!("{name}_{VERSION}_{arch}.deb"),
+        Family::Rpm => format!("{name}-{VERSION}.{arch}.rpm"),
+    }
+}
+
+fn package_artifacts(need: &PackageNeed) -> impl Iterator<Item = Artifact> {
+    package_names(need).into_iter().map(|name| {
+        let blob = Blob { digest: package_blob(need, name), size: 1 << 20 };
+        Artifact {
+            key: ArtifactKey::Package { os: need.os.clone(), name: name.to_owned() },
+            version: VERSION.to_owned(),
+            platform: Some(need.platform),
+            name: package_file(need, name),
+            digest: blob.digest,
+            manifest: None,
+            blobs: vec![blob],
+            trust: Trust::Gpg,
+            sources: Vec::new(),
+        }
     })
 }

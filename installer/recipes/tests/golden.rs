@@ -77,3 +77,15 @@ fn a_worker_that_is_added_to_a_cluster() {
     assert_eq!(warnings, Vec::new());
     golden("join", || assert_snapshot!("plan", plan.render()));
 }
+
+#[test]
+fn a_host_that_lacks_socat_and_conntrack_gets_them_from_the_bundle() {
+    let mut cluster = sample::fleet(1, 1);
+    cluster.bundle.os = vec!["debian-12".to_owned()];
+    let mut site = Site::of(cluster);
+    for program in ["socat", "conntrack"] {
+        site.facts.get_mut("node2").unwrap().programs.insert(program.to_owned(), None);
+    }
+    let plan = checked(&site);
+    golden("packages", || assert_snapshot!("plan", plan.render()));
+}

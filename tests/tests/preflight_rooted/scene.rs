@@ -8,6 +8,7 @@ use kubexm_ops::double::furnish;
 use kubexm_ops::{Machine, dispatch, facts};
 use kubexm_plan::Facts;
 use kubexm_plan::op::Unit;
+use kubexm_recipes::packages::NO_PACKAGES;
 use kubexm_recipes::preflight::Finding;
 use kubexm_recipes::{PlanCx, preflight, sample};
 use kubexm_spec::{ArtifactKey, Cluster, Digest};
@@ -180,6 +181,7 @@ impl Scene {
             manifest_digest: Digest::of("manifest.json"),
             catalogue: &catalogue,
             facts: &facts,
+            packages: &NO_PACKAGES,
         })
     }
 }

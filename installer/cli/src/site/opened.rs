@@ -8,6 +8,7 @@ use kubexm_engine::events::event;
 use kubexm_engine::{Belongs, EventSink};
 use kubexm_manifests::Catalogue;
 use kubexm_plan::Facts;
+use kubexm_recipes::packages::NO_PACKAGES;
 use kubexm_recipes::{PlanCx, RecipeError, built, bundle, config};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Cluster, Digest, ExitCode, cluster};
@@ -101,6 +102,7 @@ impl Opened {
             manifest_digest: self.bundle.manifest_digest(),
             catalogue: &self.catalogue,
             facts,
+            packages: &NO_PACKAGES,
         }
     }
 

@@ -4,6 +4,7 @@ use kubexm_engine::journal::{Ended, Entry, Journal, Record};
 use kubexm_engine::{Run, RunId};
 use kubexm_manifests::Catalogue;
 use kubexm_plan::lint;
+use kubexm_recipes::packages::NO_PACKAGES;
 use kubexm_recipes::{PlanCx, sample};
 use kubexm_spec::Digest;
 use predicates::prelude::*;
@@ -133,6 +134,7 @@ pub fn plan() -> kubexm_plan::CheckedPlan {
         manifest_digest: Digest::of("manifest.json"),
         catalogue: &catalogue,
         facts: &facts,
+        packages: &NO_PACKAGES,
     });
     lint::check(plan.unwrap()).unwrap().0
 }

@@ -16,7 +16,8 @@ use minijinja::context;
 use crate::context::Node;
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::images;
+use crate::modules::{images, packages};
+use crate::packages::NodePackages;
 use crate::paths;
 
 /// Slot of the CA that nodes trust the registry by.
@@ -33,8 +34,9 @@ pub(super) fn delivery_timeout(bytes: u64) -> u64 {
 }
 
 /// Puts blobs into the node's store: on the registry host all that the depot serves, elsewhere what the node's own
-/// programs are unpacked from; its images come from the registry, and where there is none they are imported from here.
-pub fn store(draft: &Draft<'_>, node: &Node<'_>) -> Step {
+/// programs are unpacked from and the packages that come to it; its images come from the registry, and where there is none they
+/// are imported from here.
+pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<'_>>) -> Step {
     let without_registry = draft.cx.cluster.registry.kind == RegistryKind::None;
     let mut blobs: BTreeMap<Digest, u64> = BTreeMap::new();
     for artifact in &draft.cx.manifest.artifacts {
@@ -56,6 +58,7 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>) -> Step {
             blobs.extend(artifact.blobs.iter().map(|b| (b.digest, b.size)));
         }
     }
+    blobs.extend(packages.map(packages::blobs).unwrap_or_default());
     let timeout = delivery_timeout(blobs.values().sum());
     Step::on(node.name(), "store.fill", "Bring the bundle's content to the node")
         .ensure(Blobs { blobs, depots: None })

@@ -13,6 +13,7 @@ pub mod kubeadm_config;
 pub mod kubeconfig;
 pub mod kubernetes;
 pub mod os;
+pub mod packages;
 pub mod programs;
 pub mod registry;
 pub mod route;

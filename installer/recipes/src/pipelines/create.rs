@@ -6,8 +6,8 @@ use crate::context::{Node, PlanCx};
 use crate::draft::{Chain, Draft, rolling};
 use crate::error::RecipeError;
 use crate::modules::{
-    check, containerd, control_plane, depot, dns, flannel, images, join, kubeconfig, kubernetes, os, registry, route,
-    trust,
+    check, containerd, control_plane, depot, dns, flannel, images, join, kubeconfig, kubernetes, os, packages,
+    registry, route, trust,
 };
 use crate::{built, bundle};
 
@@ -106,10 +106,8 @@ fn prepare(
     let mut chain = Chain::default();
 
     // The host
+    let coming = packages::of_node(cx, node)?;
     chain.then(os::steps(cx, node)?);
-    if node.in_cluster() {
-        chain.then(route::step(draft, node)?);
-    }
 
     // Where everything comes from
     let depots = trust::depots(cx, node)?;
@@ -117,12 +115,20 @@ fn prepare(
         chain.then([trust::ca(draft, node)]);
         chain.wait(depot);
     }
-    chain.then([trust::taking_from(depots, depot::store(draft, node))]);
+    chain.then([trust::taking_from(depots, depot::store(draft, node, coming.as_ref()))]);
     let mut serve = chain.fork();
     if node.registry {
         serve.then([depot::serve(draft, node)?]);
         serve.then(registry::steps(draft, node)?);
         *depot = serve.tail().to_vec();
+    }
+
+    // What the rest calls: nobody who takes from the registry waits for it
+    if let Some(coming) = &coming {
+        chain.then(packages::steps(draft, node, coming));
+    }
+    if node.in_cluster() {
+        chain.then(route::step(draft, node)?);
     }
     if !node.in_cluster() {
         chain.meet(serve);

@@ -15,6 +15,7 @@ mod mtu;
 mod networks;
 mod noexec;
 mod os;
+mod packages;
 mod ports;
 mod programs;
 mod proxies;
@@ -87,6 +88,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "address", run: address::run },
     Check { name: "time", run: time::run },
     Check { name: "programs", run: programs::run },
+    Check { name: "packages", run: packages::run },
     Check { name: "existing", run: existing::run },
     Check { name: "unchanged", run: unchanged::run },
     Check { name: "ports", run: ports::run },

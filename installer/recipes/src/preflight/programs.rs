@@ -1,11 +1,12 @@
-//! Programs that kubeadm, kubelet and kube-proxy call.
+//! Programs that kubeadm, kubelet and kube-proxy call: they are there, or the bundle brings them.
 
 use super::{Report, Site};
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let Some(support) = site.support else { return };
     for seen in &site.hosts {
-        let has = |name: &str| seen.facts.programs.get(name).is_some_and(Option::is_some);
+        let comes = |name: &str| seen.packages.planned().is_some_and(|planned| planned.brings(name));
+        let has = |name: &str| seen.facts.programs.get(name).is_some_and(Option::is_some) || comes(name);
         let missing: Vec<String> = support
             .required_programs()
             .filter(|names| !names.iter().any(|name| has(name)))
@@ -16,7 +17,8 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 seen.name(),
                 format!("no {}", missing.join(", ")),
                 "these programs",
-                "install the packages that hold them (iptables, conntrack, socat, ethtool, iproute2, util-linux)",
+                "install the packages that hold them (iptables, conntrack, socat, ethtool, iproute2, util-linux), or name \
+                 the system in `spec.bundle.os` and build the bundle again: then it brings them",
             );
         }
     }

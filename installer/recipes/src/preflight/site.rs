@@ -8,6 +8,7 @@ use kubexm_spec::Platform;
 use kubexm_spec::cluster::Host;
 
 use crate::context::PlanCx;
+use crate::packages::{self, HostPackages};
 use crate::support;
 
 /// Everything a check may look at.
@@ -32,6 +33,8 @@ pub(super) struct Seen<'a> {
     pub(super) registry: bool,
     /// Our stamp of this very cluster is on it: what a former run made is not in the way.
     pub(super) ours: bool,
+    /// What of its distribution's packages comes to it.
+    pub(super) packages: HostPackages<'a>,
 }
 
 impl<'a> Site<'a> {
@@ -52,6 +55,7 @@ fn seen<'a>(cx: &PlanCx<'a>, host: &'a Host, facts: &'a Facts) -> Seen<'a> {
         control_plane: cx.cluster.role_groups.control_plane.contains(&host.name),
         registry: cx.cluster.registry_host().is_some_and(|r| r.name == host.name),
         ours: facts.stamp.as_ref().is_some_and(|stamp| stamp.cluster == cx.cluster.name),
+        packages: packages::of_host(cx, &host.name, facts),
     }
 }
 

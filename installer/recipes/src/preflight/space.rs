@@ -9,6 +9,7 @@ use kubexm_spec::{ArtifactKey, Kind};
 
 use super::site::{Seen, gib};
 use super::{Report, Site, Words};
+use crate::packages::NodePackages;
 use crate::paths;
 use crate::preflight::Severity;
 
@@ -18,6 +19,8 @@ const CONTAINERD: &str = "/var/lib/containerd";
 const UNPACKED: u64 = 3;
 /// What etcd may grow to before it refuses to write (its default quota).
 const ETCD: u64 = 2 << 30;
+/// Where distributions put their packages.
+const USR: &str = "/usr";
 /// Logs and volumes of the system pods.
 const KUBELET: u64 = 1 << 30;
 
@@ -80,8 +83,12 @@ fn wanted<'a>(site: &Site<'a>, seen: &Seen<'_>) -> Vec<(&'a str, u64)> {
         (false, true) => programs_size + images_size,
         (false, false) => programs_size,
     };
+    let packages = || seen.packages.planned().into_iter().flat_map(NodePackages::carried_packages);
+    // All that the depot serves is in its host's store already.
+    let own_packages = if seen.registry { 0 } else { packages().map(|package| package.size).sum() };
     let mut wanted = vec![
-        (paths::STORE, store),
+        (paths::STORE, store + own_packages),
+        (USR, packages().map(|package| package.installed_size).sum()),
         (paths::BIN, UNPACKED * programs_size),
         // containerd keeps the layers as they came, and unpacked
         (CONTAINERD, (1 + UNPACKED) * images_size),

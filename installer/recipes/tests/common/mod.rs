@@ -8,6 +8,7 @@ use kubexm_manifests::{Catalogue, require};
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{Content, Op};
 use kubexm_plan::{Facts, Plan, StepId};
+use kubexm_recipes::packages::CarriedPackages;
 use kubexm_recipes::{PlanCx, RecipeError, sample};
 use kubexm_spec::{Cluster, Digest, Manifest};
 
@@ -16,6 +17,7 @@ pub struct Site {
     pub catalogue: Catalogue,
     pub manifest: Manifest,
     pub facts: BTreeMap<String, Facts>,
+    pub packages: CarriedPackages,
 }
 
 impl Site {
@@ -30,7 +32,8 @@ impl Site {
         // As in a bundle: what was not needed when it was built is not in its catalogue.
         let catalogue = all.used_by(&require(&cluster, &all).unwrap());
         let facts = sample::all_facts(&cluster);
-        Self { cluster, catalogue, manifest, facts }
+        let packages = sample::packages(&cluster, &catalogue).unwrap();
+        Self { cluster, catalogue, manifest, facts, packages }
     }
 
     pub fn facts(&mut self) -> &mut Facts {
@@ -45,6 +48,7 @@ impl Site {
             manifest_digest: Digest::of("manifest.json"),
             catalogue: &self.catalogue,
             facts: &self.facts,
+            packages: &self.packages,
         }
     }
 

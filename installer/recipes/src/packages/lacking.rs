@@ -1,0 +1,156 @@
+//! Which roots are not there on a host: by programs and by names of packages, before any carried package is read.
+
+use std::collections::BTreeSet;
+
+use kubexm_packages::deb;
+use kubexm_packages::solve::Baseline;
+use kubexm_plan::Facts;
+use kubexm_plan::facts::InstalledPackages;
+use kubexm_spec::cluster::{Cluster, OsPackages};
+use kubexm_spec::lock::PackageRoot;
+use kubexm_spec::{Family, PackageRole, Platform};
+
+use super::carried::{CarriedSet, profile};
+use crate::context::PlanCx;
+
+/// How a host stands before its packages are solved.
+#[derive(Debug)]
+pub enum Lacking<'a> {
+    /// Nothing is lacking, or nothing is to be installed (`osPackages: none`, a bundle without packages).
+    Nothing,
+    /// The bundle has packages, and none for this host's system, which lacks what is wanted.
+    NoSet {
+        /// The system: `rocky-9`, or what it says of itself.
+        os: String,
+        /// What it lacks.
+        lacks: Vec<String>,
+    },
+    /// What is installed is not known, so that nothing can be planned.
+    Unreadable {
+        /// What it lacks.
+        lacks: Vec<String>,
+        /// In the words of who was asked.
+        why: String,
+    },
+    /// These roots are to come.
+    Roots(Wanted<'a>),
+}
+
+/// Roots that are to come.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    /// What the bundle has for the host.
+    pub carried: &'a CarriedSet,
+    /// In the order of the set.
+    pub roots: Vec<&'a PackageRoot>,
+    /// What is installed.
+    pub installed: Baseline,
+    /// Packages of which an installation was cut off.
+    pub cut_off: Vec<String>,
+}
+
+/// How a host of the cluster stands.
+pub fn lacking<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Lacking<'a> {
+    let system = &cx.cluster.system;
+    if system.os_packages == OsPackages::None || cx.packages.sets.is_empty() {
+        return Lacking::Nothing;
+    }
+    let roles = roles(cx.cluster, host);
+    let profile = profile(facts);
+    let platform = facts.arch.map(|arch| Platform { arch });
+    let carried = profile.zip(platform).and_then(|(profile, platform)| cx.packages.find(&profile.name, platform));
+    let Some(carried) = carried else {
+        let lacks = without_set(cx, facts, &roles);
+        let os = profile.map_or_else(|| format!("{} {}", facts.os_id, facts.os_version), |one| one.name.clone());
+        let platform = platform.map_or_else(String::new, |platform| format!(" ({platform})"));
+        return if lacks.is_empty() { Lacking::Nothing } else { Lacking::NoSet { os: os + &platform, lacks } };
+    };
+    let wanted = carried.set.roots.iter().filter(|root| roles.contains(&root.role) && !root.packages.is_empty());
+    let by_program =
+        |root: &&PackageRoot| system.os_packages == OsPackages::Full || !has_programs(facts, &root.commands);
+    let mut open: Vec<&PackageRoot> = wanted.filter(by_program).collect();
+    if open.is_empty() {
+        return Lacking::Nothing;
+    }
+    let read = match &facts.packages {
+        Some(installed) => installed_of(installed, carried),
+        None => Err("neither dpkg nor rpm is there".to_owned()),
+    };
+    let (installed, cut_off) = match read {
+        Ok(read) => read,
+        Err(why) => return Lacking::Unreadable { lacks: names(&open), why },
+    };
+    let there: BTreeSet<&str> = installed.packages.iter().map(|package| &*package.name).collect();
+    open.retain(|root| !root.packages.iter().all(|name| there.contains(name.as_str())));
+    if open.is_empty() {
+        return Lacking::Nothing;
+    }
+    Lacking::Roots(Wanted { carried, roots: open, installed, cut_off })
+}
+
+/// What a host is, as far as packages go.
+fn roles(cluster: &Cluster, host: &str) -> BTreeSet<PackageRole> {
+    let groups = &cluster.role_groups;
+    let is = |group: &[String]| group.iter().any(|name| name == host);
+    let mut roles = BTreeSet::from([PackageRole::Time]);
+    if is(&groups.control_plane) || is(&groups.worker) {
+        roles.extend([PackageRole::Node, PackageRole::Ipvs, PackageRole::Nfs, PackageRole::Iscsi]);
+    }
+    if is(&groups.load_balancer) {
+        roles.extend([PackageRole::Keepalived, PackageRole::Haproxy, PackageRole::Nginx]);
+    }
+    roles
+}
+
+fn names(roots: &[&PackageRoot]) -> Vec<String> {
+    roots.iter().map(|root| root.name.clone()).collect()
+}
+
+/// Programs of a root that says something by them are all there.
+fn has_programs(facts: &Facts, commands: &[String]) -> bool {
+    let has = |name: &String| facts.programs.get(name).is_some_and(Option::is_some);
+    !commands.is_empty() && commands.iter().all(has)
+}
+
+/// What a host lacks for which there is no set: by its programs, and all that the user wants of its family.
+fn without_set(cx: &PlanCx<'_>, facts: &Facts, roles: &BTreeSet<PackageRole>) -> Vec<String> {
+    let mut lacks = Vec::new();
+    // What is wanted of one system is wanted of every other.
+    for root in cx.packages.sets.iter().flat_map(|carried| &carried.set.roots) {
+        let known = root.commands.iter().any(|name| facts.programs.contains_key(name));
+        if roles.contains(&root.role) && known && !has_programs(facts, &root.commands) && !lacks.contains(&root.name) {
+            lacks.push(root.name.clone());
+        }
+    }
+    let family = profile(facts).map(|profile| profile.family).or(facts.packages.as_ref().map(|list| list.family));
+    if roles.contains(&PackageRole::Node) {
+        match family {
+            Some(Family::Deb) => lacks.extend(cx.cluster.system.debs.iter().cloned()),
+            Some(Family::Rpm) => lacks.extend(cx.cluster.system.rpms.iter().cloned()),
+            None => {}
+        }
+    }
+    lacks
+}
+
+/// What is installed, and of which packages the installation was cut off.
+fn installed_of(list: &InstalledPackages, carried: &CarriedSet) -> Result<(Baseline, Vec<String>), String> {
+    if let Some(why) = &list.broken {
+        return Err(why.clone());
+    }
+    let family = carried.profile.family;
+    if list.family != family {
+        return Err(format!("the list is of another family than {}", carried.set.os));
+    }
+    match family {
+        Family::Deb => {
+            let all =
+                deb::status::read(list.list.as_bytes(), carried.pool.arch()).map_err(|error| error.to_string())?;
+            let cut_off = all.iter().filter(|one| !one.whole).map(|one| one.package.name.to_string()).collect();
+            Ok((Baseline::from(all), cut_off))
+        }
+        Family::Rpm => {
+            Err("lists of rpm are not read yet".to_owned())
+        }
+    }
+}
