@@ -226,7 +226,7 @@ fn signatures(header: &Header) -> Result<Vec<Signature>, HeaderError> {
 }
 
 /// `RPMSENSE_LESS`, `_GREATER` and `_EQUAL`.
-const fn comparison(flags: u64) -> Option<Comparison> {
+pub(super) const fn comparison(flags: u64) -> Option<Comparison> {
     match flags & 0b1110 {
         0b0010 => Some(Comparison::Less),
         0b1010 => Some(Comparison::LessOrEqual),

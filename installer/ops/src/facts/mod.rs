@@ -7,6 +7,7 @@ mod leftovers;
 mod listeners;
 mod network;
 mod os;
+mod packages;
 mod services;
 
 use std::collections::BTreeMap;
@@ -76,7 +77,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         cgroup_version: if machine.path("/sys/fs/cgroup/cgroup.controllers").exists() { 2 } else { 1 },
         modules: modules(machine)?,
         programs: programs(machine),
-        packages: None,
+        packages: packages::look(machine, &release),
         interfaces: machine.system().interfaces()?,
         default_route,
         routes,

@@ -1,0 +1,68 @@
+//! What is installed, as the package manager knows it. A database that cannot be read is a fact like others: who needs packages is
+//! told, and nobody else.
+
+use std::collections::BTreeMap;
+
+use kubexm_packages::deb::status;
+use kubexm_packages::rpm::installed;
+use kubexm_plan::facts::InstalledPackages;
+use kubexm_spec::Family;
+
+use crate::system::Program;
+use crate::{Machine, fsio, paths};
+
+const STATUS: &str = "/var/lib/dpkg/status";
+/// What dpkg was doing when it was cut off: entries that are not in its status yet.
+const UPDATES: &str = "/var/lib/dpkg/updates";
+/// Seconds that rpm may take. A database whose lock was left behind lets everyone wait for ever.
+const LIMIT_S: u64 = 30;
+/// Systems of rpm's family that may have dpkg and apt, too.
+const OF_RPM: [&str; 4] = ["rhel", "fedora", "centos", "openeuler"];
+
+/// None where no package manager is that we work with.
+pub(super) fn look(machine: &Machine, release: &BTreeMap<String, String>) -> Option<InstalledPackages> {
+    let family = family(machine, release)?;
+    let (list, broken) = match family {
+        Family::Deb => (dpkg(machine), cut_off(machine)),
+        Family::Rpm => (rpm(machine), None),
+    };
+    Some(match list {
+        Ok(list) => InstalledPackages { family, list, broken },
+        Err(why) => InstalledPackages { family, list: String::new(), broken: Some(why) },
+    })
+}
+
+fn family(machine: &Machine, release: &BTreeMap<String, String>) -> Option<Family> {
+    let has = |name: &str| paths::PATH.split(':').any(|folder| machine.path(format!("{folder}/{name}")).exists());
+    let (deb, rpm) = (has("apt-get") && machine.path(STATUS).exists(), has("dnf") || has("yum"));
+    let of_rpm = ["ID", "ID_LIKE"]
+        .iter()
+        .filter_map(|key| release.get(*key))
+        .any(|words| words.split_whitespace().any(|word| OF_RPM.iter().any(|known| word.eq_ignore_ascii_case(known))));
+    match (deb, rpm) {
+        (true, true) if of_rpm => Some(Family::Rpm),
+        (true, _) => Some(Family::Deb),
+        (false, true) => Some(Family::Rpm),
+        (false, false) => None,
+    }
+}
+
+fn dpkg(machine: &Machine) -> Result<String, String> {
+    let bytes = fsio::read(&machine.path(STATUS)).map_err(|error| error.full())?.unwrap_or_default();
+    status::reduced(bytes.as_slice()).map_err(|error| format!("{STATUS} {error}"))
+}
+
+fn cut_off(machine: &Machine) -> Option<String> {
+    let mut entries = std::fs::read_dir(machine.path(UPDATES)).into_iter().flatten().flatten();
+    let pending = entries.any(|entry| entry.file_name().to_string_lossy().bytes().all(|b| b.is_ascii_digit()));
+    pending.then(|| "dpkg was interrupted; `dpkg --configure -a` corrects it".to_owned())
+}
+
+fn rpm(machine: &Machine) -> Result<String, String> {
+    let query = Program::new("rpm").args(["-qa", "--queryformat", installed::QUERY]).within(LIMIT_S);
+    let output = machine.try_run(&query).map_err(|error| error.full())?;
+    if output.code != 0 || output.stdout.is_empty() {
+        return Err(format!("`rpm -qa` ended with exit code {}: {}", output.code, output.tail()));
+    }
+    Ok(installed::reduced(&output.stdout()))
+}
