@@ -15,6 +15,7 @@ origins_up() {
   local files registry
   [ -f "$FILES/.stamp" ] && [ -f "$OCI/images.tsv" ] || die "nothing is built yet: scripts/lab build"
   mkdir -p "$RUN"
+  origins_packages
   alive "$RUN/origin.pid" origin.py || {
     rm -f "$RUN/origin.port"
     detached "$RUN/origin.log" "$RUN/origin.pid" "$HERE/origin.py" "$FILES" "$RUN/origin.port"
@@ -38,6 +39,16 @@ origins_up() {
   } > "$RUN/origins.$$"
   mv "$RUN/origins.$$" "$RUN/origins.env"
   echo "files http://$files, images $registry, $RUN/{zone,overlay}.yaml"
+}
+
+# Debian's mirror, where `lab packages` has made a snapshot: the same files under another name.
+origins_packages() {
+  local at=$FILES/deb.debian.org name
+  rm -rf "$at"
+  mkdir -p "$at"
+  for name in debian debian-security; do
+    [ ! -d "$LAB/packages/$name" ] || cp -al "$LAB/packages/$name" "$at/"
+  done
 }
 
 # The port is the kernel's choice, so two labs never want the same one; the registry says in its log which it got.
@@ -74,7 +85,7 @@ registry_fill() {
 zone() {
   local host
   printf 'name: lab\nrules:\n'
-  for host in dl.k8s.io github.com get.helm.sh; do
+  for host in dl.k8s.io github.com get.helm.sh deb.debian.org; do
     printf -- '- {match: %s, to: ["http://%s/%s"], only: true}\n' "$host" "$1" "$host"
   done
   for host in registry.k8s.io ghcr.io docker.io; do

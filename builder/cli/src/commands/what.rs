@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use kubexm_builder::images_list;
+use kubexm_manifests::requirements::PackageNeed;
 use kubexm_manifests::{Catalogue, Doubt, Requirements, Zone, doubts, require};
 use kubexm_spec::cluster::ExtraImage;
 use kubexm_spec::event::EventKind;
@@ -129,7 +130,9 @@ fn idle_rules(zone: &Zone, requirements: &Requirements) -> Option<String> {
     if Zone::builtin(&zone.name).is_some_and(|builtin| builtin == *zone) {
         return None;
     }
-    let addresses: Vec<String> = requirements.items.iter().flat_map(|item| item.source.addresses()).collect();
+    let packages = requirements.packages.iter().flat_map(PackageNeed::addresses);
+    let items = requirements.items.iter().flat_map(|item| item.source.addresses());
+    let addresses: Vec<String> = items.chain(packages).collect();
     let idle = zone.idle(addresses.iter().map(String::as_str));
     let names: Vec<&str> = idle.iter().map(|rule| rule.matches.as_str()).collect();
     if names.is_empty() {
