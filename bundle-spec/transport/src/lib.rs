@@ -16,6 +16,7 @@ mod error;
 pub mod http;
 pub mod layout;
 mod lease;
+mod meaning;
 pub mod oci;
 pub mod partial;
 mod proxy;

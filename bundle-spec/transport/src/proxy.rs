@@ -9,6 +9,8 @@ use reqwest::{StatusCode, Url};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::source::host_of;
+
 /// Variables in the order in which `reqwest` looks at them; the first that is set counts, empty or not.
 const HTTP: [&str; 2] = ["HTTP_PROXY", "http_proxy"];
 const HTTPS: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
@@ -67,7 +69,7 @@ impl Proxy {
     }
 
     async fn ask(&self, url: &Url) -> Option<StatusCode> {
-        let to = crate::source::host_of(url);
+        let to = host_of(url);
         let mut request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n").into_bytes();
         if let Some(login) = &self.login {
             request.extend_from_slice(b"Proxy-Authorization: ");
@@ -94,5 +96,56 @@ impl std::fmt::Display for Proxy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}://{}:{}", self.scheme, self.host, self.port)?;
         self.variable.map_or(Ok(()), |variable| write!(f, " ({variable})"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    fn through(proxy: &str) -> Proxies {
+        Proxies(Some(Matcher::builder().all(proxy).no("inside.test").build()))
+    }
+
+    #[test]
+    fn a_proxy_is_named_without_its_login_and_only_where_it_is_used() {
+        let proxies = through("http://user:sesame@proxy.test:3128");
+        let of = |url: &str| proxies.of(&Url::parse(url).unwrap()).map(|proxy| proxy.to_string());
+        assert_eq!(of("https://dl.k8s.io/x").as_deref(), Some("http://proxy.test:3128"));
+        assert_eq!(of("https://inside.test/x"), None);
+        assert_eq!(of("https://a.inside.test/x"), None);
+        assert!(Proxies::of_environment(false).of(&Url::parse("https://dl.k8s.io/").unwrap()).is_none());
+        let usual = through("socks5h://proxy.test").of(&Url::parse("https://dl.k8s.io/").unwrap()).unwrap();
+        assert_eq!(usual.to_string(), "socks5h://proxy.test:1080");
+    }
+
+    #[tokio::test]
+    async fn the_status_that_refuses_the_way_is_learnt_from_its_first_line() {
+        for (answer, expected) in [
+            ("HTTP/1.1 403 Forbidden\r\nx: y\r\n\r\n", Some(StatusCode::FORBIDDEN)),
+            ("HTTP/1.0 502\r\n\r\n", Some(StatusCode::BAD_GATEWAY)),
+            ("HTTP/1.1 200 Connection established\r\n\r\n", None),
+            ("SSH-2.0-x\r\n", None),
+            ("", None),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let proxies = through(&format!("http://user:pass@{}", listener.local_addr().unwrap()));
+            let url = Url::parse("https://dl.k8s.io/x").unwrap();
+            let proxy = proxies.of(&url).unwrap();
+            let serve = async {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut asked = vec![0; 1024];
+                let read = stream.read(&mut asked).await.unwrap();
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                String::from_utf8_lossy(&asked[..read]).into_owned()
+            };
+            let (found, asked) = tokio::join!(proxy.refusal(&url, Duration::from_secs(5)), serve);
+            assert_eq!(found, expected, "{answer}");
+            let wanted = "CONNECT dl.k8s.io:443 HTTP/1.1\r\nHost: dl.k8s.io:443\r\nProxy-Authorization: Basic dXNlcjpwYXNz\r\n\r\n";
+            assert_eq!(asked, wanted);
+        }
     }
 }

@@ -1,33 +1,24 @@
-//! One address, and what its answers mean: which may be tried again, when, and which may not.
+//! One address, and how it is asked: with which login, how long it is waited for, and who is told.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
-use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
+use kubexm_spec::event::Next;
+use reqwest::header::{self, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode, Url};
 use tokio::time::Instant;
 
 use crate::TransportError;
 use crate::clients::{HttpOptions, Reach};
-use crate::error::chain;
 use crate::http::shown;
-use crate::proxy::Proxy;
+use crate::meaning::{retry_after, text_of};
 use crate::retries::Retries;
 use crate::schedule::{Chance, Host};
 use crate::watch::{Seen, seconds};
-use kubexm_spec::event::Next;
-
-/// What rustls says of an answer that is no TLS.
-pub(crate) const NOT_TLS: &str = "InvalidContentType";
-/// What it says of a certificate that is not the origin's, or of nobody we trust.
-const WRONG_CERTIFICATE: &str = "invalid peer certificate";
-/// What [`NOT_TLS`] is for people.
-pub(crate) const NOT_TLS_TEXT: &str =
-    "it does not speak https there; where plain http is meant, allow it (--plain-http; plainHttp in a zone)";
 
 /// How one try failed.
 pub(crate) enum Attempt {
@@ -63,8 +54,8 @@ pub(crate) trait Authorize: Send + Sync {
 
 /// An address to fetch from.
 pub(crate) struct Source<'a> {
-    reach: Reach,
-    url: Url,
+    pub(crate) reach: Reach,
+    pub(crate) url: Url,
     authorize: Option<&'a dyn Authorize>,
     accept: Option<String>,
     conditions: Vec<(HeaderName, HeaderValue)>,
@@ -137,11 +128,12 @@ impl<'a> Source<'a> {
         self.attempt(reason.into(), Why::Silent)
     }
 
-    fn attempt(&self, reason: String, why: Why) -> Attempt {
+    pub(crate) fn attempt(&self, reason: String, why: Why) -> Attempt {
         Attempt::Again { error: TransportError::Down { origin: self.origin(), reason }, why }
     }
 
-    fn unusable(&self, reason: String) -> Attempt {
+    /// It answers, and in no way that could be used.
+    pub fn unusable(&self, reason: String) -> Attempt {
         Attempt::Fatal(TransportError::Unusable { origin: self.origin(), reason })
     }
 
@@ -211,7 +203,7 @@ impl<'a> Source<'a> {
     ) -> Result<Response, Attempt> {
         // Of who did not answer before, less is expected.
         let patience = if self.chance.once { options.answer_timeout / 4 } else { options.answer_timeout };
-        match self.within(options, patience, "no answer", request).await {
+        match self.within(options, patience, ("no answer", &self.through()), request).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => {
                 self.no_connection();
@@ -229,20 +221,20 @@ impl<'a> Source<'a> {
         &self,
         options: &HttpOptions,
         patience: Duration,
-        what: &str,
+        (what, how): (&str, &str),
         coming: impl Future<Output = T>,
     ) -> Result<T, Attempt> {
+        let nothing = |time| format!("{what} for {}{how}", seconds(time));
         tokio::pin!(coming);
         let end = Instant::now() + patience;
         let early = options.notice_after;
         if early < patience {
             match tokio::time::timeout(early, &mut coming).await {
                 Ok(came) => return Ok(came),
-                Err(_) => self.tell(options, format!("{what} for {}", seconds(early)), patience - early),
+                Err(_) => self.tell(options, nothing(early), patience - early),
             }
         }
-        let late = |_| self.silent(format!("{what} for {}", seconds(patience)));
-        tokio::time::timeout_at(end, coming).await.map_err(late)
+        tokio::time::timeout_at(end, coming).await.map_err(|_| self.silent(nothing(patience)))
     }
 
     /// Tells that this try still waits, and how much longer it will.
@@ -272,150 +264,11 @@ impl<'a> Source<'a> {
             _ => host.answered(),
         }
     }
-
-    /// What a request that got no answer means; `patience` is had with a proxy that refuses it.
-    pub async fn failed_to_send(&self, error: &reqwest::Error, patience: Duration) -> Attempt {
-        let to = error.url().unwrap_or(&self.url);
-        match self.reach.proxies.of(to) {
-            Some(proxy) if error.is_connect() => self.failed_at(&proxy, to, error, patience).await,
-            _ => self.failed(error),
-        }
-    }
-
-    /// The same through a proxy: what is its doing is told as that.
-    async fn failed_at(&self, proxy: &Proxy, to: &Url, error: &reqwest::Error, patience: Duration) -> Attempt {
-        let text = chain(&error_without_url(error));
-        if text.contains(WRONG_CERTIFICATE) {
-            return self.unusable(format!(
-                "{text}; the way goes through the proxy {proxy}: if that looks into TLS, its CA is the one to trust (caFile)"
-            ));
-        }
-        let told = |reason: String, denied| TransportError::Proxy {
-            origin: self.origin(),
-            proxy: proxy.to_string(),
-            reason,
-            denied,
-        };
-        if text.contains("proxy authorization required") {
-            let reason = "wants another login (407 Proxy Authentication Required)".to_owned();
-            return Attempt::Fatal(told(reason, true));
-        }
-        if !text.contains("tunnel error: unsuccessful") {
-            // Without a tunnel, of which TLS would be the first to speak, nobody but the proxy was asked.
-            let own = text.contains("tunnel error") || to.scheme() == "http" || !text.contains("TLS");
-            let error = if own { told(format!("does not answer: {text}"), false) } else { return self.failed(error) };
-            return Attempt::Again { error, why: Why::Failed };
-        }
-        let refuses = format!("refuses the way to {}", host_of(to));
-        match proxy.refusal(to, patience).await {
-            Some(status) if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
-                Attempt::Fatal(told(format!("{refuses}: {status}"), true))
-            }
-            Some(status) => Attempt::Again { error: told(format!("{refuses}: {status}"), false), why: Why::Failed },
-            None => Attempt::Again { error: told(refuses, false), why: Why::Failed },
-        }
-    }
-
-    /// What a request that got no answer means, where no proxy is in question.
-    pub fn failed(&self, error: &reqwest::Error) -> Attempt {
-        let text = chain(&error_without_url(error));
-        // A certificate does not become right by asking again.
-        if text.contains(WRONG_CERTIFICATE) {
-            return self.unusable(format!("{text}; give its CA (caFile), if it is meant to have one of its own"));
-        }
-        // Nor does a port that answers TLS with something else.
-        if text.contains(NOT_TLS) {
-            return self.unusable(NOT_TLS_TEXT.to_owned());
-        }
-        if error.is_builder() || error.is_redirect() {
-            return self.unusable(text);
-        }
-        if error.is_timeout() { self.silent(text) } else { self.again(text) }
-    }
-
-    /// The response when it is a success, else what its status means.
-    pub fn answered(&self, options: &HttpOptions, response: Response) -> Result<Response, Attempt> {
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
-        }
-        Err(self.refused(options, status, response.headers()))
-    }
-
-    pub fn refused(&self, options: &HttpOptions, status: StatusCode, headers: &HeaderMap) -> Attempt {
-        let proxy = self.reach.proxies.of(&self.url);
-        if let Some(proxy) = proxy.as_ref().filter(|_| status == StatusCode::PROXY_AUTHENTICATION_REQUIRED) {
-            let (origin, proxy) = (self.origin(), proxy.to_string());
-            let reason = format!("wants another login ({status})");
-            return Attempt::Fatal(TransportError::Proxy { origin, proxy, reason, denied: true });
-        }
-        // Without a tunnel nobody can tell which of the two it is that says so.
-        let through = proxy.filter(|_| self.url.scheme() == "http");
-        let through = through.map(|proxy| format!(", asked through the proxy {proxy}")).unwrap_or_default();
-        let (origin, reason) = (self.origin(), format!("{status}{through}"));
-        match status {
-            StatusCode::NOT_FOUND | StatusCode::GONE => Attempt::Fatal(TransportError::Missing { origin, reason }),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
-                Attempt::Fatal(TransportError::Denied { origin, reason })
-            }
-            // It will not know how the next time either.
-            StatusCode::NOT_IMPLEMENTED => self.unusable(reason),
-            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
-                self.later(options, reason, headers)
-            }
-            _ if status.is_server_error() => self.later(options, reason, headers),
-            _ => self.unusable(format!("unexpected status {reason}")),
-        }
-    }
-
-    /// What it says that it cannot do now.
-    fn later(&self, options: &HttpOptions, reason: String, headers: &HeaderMap) -> Attempt {
-        let longest = options.backoff_max;
-        match retry_after(headers) {
-            Some(after) if after > longest => {
-                let asked = format!("it asks to be left alone for {} s (Retry-After)", after.as_secs());
-                let reason = format!("{reason}; {asked}, and no wait is longer than {}", seconds(longest));
-                self.attempt(reason, Why::Told(after))
-            }
-            Some(after) => self.attempt(reason, Why::Told(after)),
-            None => self.again(reason),
-        }
-    }
-}
-
-/// `reqwest` puts the whole address into its text, query and all; the origin is named by us.
-fn error_without_url(error: &reqwest::Error) -> WithoutUrl<'_> {
-    WithoutUrl(error)
-}
-
-#[derive(Debug)]
-struct WithoutUrl<'a>(&'a reqwest::Error);
-
-impl std::fmt::Display for WithoutUrl<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let text = self.0.to_string();
-        f.write_str(text.split(" for url (").next().unwrap_or(&text))
-    }
-}
-
-impl std::error::Error for WithoutUrl<'_> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
-    }
 }
 
 /// Host and port of an address.
 pub(crate) fn host_of(url: &Url) -> String {
     format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or(0))
-}
-
-/// `Retry-After`, in seconds or as a date (RFC 9110, 10.2.3).
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    match text.parse() {
-        Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::now()).ok(),
-    }
 }
 
 /// The next bytes of a body; an error when none come for the stall time or the connection breaks.
@@ -427,9 +280,9 @@ pub(crate) async fn next_chunk<S>(
 where
     S: Stream<Item = reqwest::Result<Bytes>> + Unpin,
 {
-    match source.within(options, options.stall_timeout, "no bytes", stream.next()).await? {
+    match source.within(options, options.stall_timeout, ("no bytes", ""), stream.next()).await? {
         None => Ok(None),
         Some(Ok(chunk)) => Ok(Some(chunk)),
-        Some(Err(error)) => Err(source.again(format!("the connection broke: {}", chain(&error_without_url(&error))))),
+        Some(Err(error)) => Err(source.again(format!("the connection broke: {}", text_of(&error)))),
     }
 }

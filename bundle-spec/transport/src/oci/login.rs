@@ -106,7 +106,8 @@ impl Login<'_> {
             problem: format!("makes no address: {e}"),
         })?;
         let source = Source::new(self.session.reach.clone(), url.clone(), None);
-        let source = source.known(&self.session.clients, Chance::default());
+        let host = self.session.clients.schedule.host(&source.host());
+        let source = source.known(&self.session.clients, Chance { once: host.is_down(), others: false });
         let response = source.send(self.options, Method::GET, None).await?;
         if response.status() != StatusCode::UNAUTHORIZED {
             if response.status().is_server_error() || response.status() == StatusCode::TOO_MANY_REQUESTS {

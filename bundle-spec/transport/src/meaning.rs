@@ -1,0 +1,175 @@
+//! What failed requests and answers mean: which may be tried again, when, and which may not; and whose doing it is, the
+//! origin's or that of a proxy before it.
+
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::{self, HeaderMap};
+use reqwest::{Response, StatusCode, Url};
+
+use crate::TransportError;
+use crate::clients::HttpOptions;
+use crate::error::chain;
+use crate::proxy::Proxy;
+use crate::source::{Attempt, Source, Why, host_of};
+use crate::watch::seconds;
+
+/// What rustls says of an answer that is no TLS.
+pub(crate) const NOT_TLS: &str = "InvalidContentType";
+/// What it says of a certificate that is not the origin's, or of nobody we trust.
+const WRONG_CERTIFICATE: &str = "invalid peer certificate";
+/// What [`NOT_TLS`] is for people.
+pub(crate) const NOT_TLS_TEXT: &str =
+    "it does not speak https there; where plain http is meant, allow it (--plain-http; plainHttp in a zone)";
+
+impl Source<'_> {
+    /// What a request that got no answer means; `patience` is had with a proxy that refuses it.
+    pub async fn failed_to_send(&self, error: &reqwest::Error, patience: Duration) -> Attempt {
+        let to = error.url().unwrap_or(&self.url);
+        match self.reach.proxies.of(to) {
+            Some(proxy) if error.is_connect() => self.failed_at(&proxy, to, error, patience).await,
+            _ => self.failed(error),
+        }
+    }
+
+    /// The same through a proxy: what is its doing is told as that.
+    async fn failed_at(&self, proxy: &Proxy, to: &Url, error: &reqwest::Error, patience: Duration) -> Attempt {
+        let text = text_of(error);
+        if text.contains(WRONG_CERTIFICATE) {
+            return self.unusable(format!(
+                "{text}; the way goes through the proxy {proxy}: if that looks into TLS, its CA is the one to trust (caFile)"
+            ));
+        }
+        let told = |reason: String, denied| TransportError::Proxy {
+            origin: self.origin(),
+            proxy: proxy.to_string(),
+            reason,
+            denied,
+        };
+        if text.contains("proxy authorization required") {
+            let reason = "wants another login (407 Proxy Authentication Required)".to_owned();
+            return Attempt::Fatal(told(reason, true));
+        }
+        // The way was there, and what is at its other end is no TLS.
+        if text.contains(NOT_TLS) {
+            return self.failed(error);
+        }
+        if error.is_timeout() {
+            let error = told("gives no way to it in time".to_owned(), false);
+            return Attempt::Again { error, why: Why::Silent };
+        }
+        if !text.contains("tunnel error: unsuccessful") {
+            let does = if text.contains("tcp connect error") { "does not answer" } else { "does not lead there" };
+            let error = told(format!("{does}: {text}"), false);
+            return Attempt::Again { error, why: Why::Failed };
+        }
+        let refuses = format!("refuses the way to {}", host_of(to));
+        match proxy.refusal(to, patience).await {
+            Some(status) if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
+                Attempt::Fatal(told(format!("{refuses}: {status}"), true))
+            }
+            Some(status) => Attempt::Again { error: told(format!("{refuses}: {status}"), false), why: Why::Failed },
+            None => Attempt::Again { error: told(refuses, false), why: Why::Failed },
+        }
+    }
+
+    /// What a request that got no answer means, where no proxy is in question.
+    pub fn failed(&self, error: &reqwest::Error) -> Attempt {
+        let text = text_of(error);
+        // A certificate does not become right by asking again.
+        if text.contains(WRONG_CERTIFICATE) {
+            return self.unusable(format!("{text}; give its CA (caFile), if it is meant to have one of its own"));
+        }
+        // Nor does a port that answers TLS with something else.
+        if text.contains(NOT_TLS) {
+            return self.unusable(NOT_TLS_TEXT.to_owned());
+        }
+        if error.is_builder() || error.is_redirect() {
+            return self.unusable(text);
+        }
+        if error.is_timeout() { self.silent(text) } else { self.again(text) }
+    }
+
+    /// The response when it is a success, else what its status means.
+    pub fn answered(&self, options: &HttpOptions, response: Response) -> Result<Response, Attempt> {
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        Err(self.refused(options, status, response.headers()))
+    }
+
+    /// Through which proxy it is asked, where nobody can tell which of the two it is that answers or does not.
+    pub(crate) fn through(&self) -> String {
+        match self.reach.proxies.of(&self.url) {
+            Some(proxy) if self.url.scheme() == "http" => format!(", asked through the proxy {proxy}"),
+            _ => String::new(),
+        }
+    }
+
+    pub fn refused(&self, options: &HttpOptions, status: StatusCode, headers: &HeaderMap) -> Attempt {
+        let proxy = self.reach.proxies.of(&self.url);
+        if let Some(proxy) = proxy.as_ref().filter(|_| status == StatusCode::PROXY_AUTHENTICATION_REQUIRED) {
+            let (origin, proxy) = (self.origin(), proxy.to_string());
+            let reason = format!("wants another login ({status})");
+            return Attempt::Fatal(TransportError::Proxy { origin, proxy, reason, denied: true });
+        }
+        let (origin, reason) = (self.origin(), format!("{status}{}", self.through()));
+        match status {
+            StatusCode::NOT_FOUND | StatusCode::GONE => Attempt::Fatal(TransportError::Missing { origin, reason }),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                Attempt::Fatal(TransportError::Denied { origin, reason })
+            }
+            // It will not know how the next time either.
+            StatusCode::NOT_IMPLEMENTED => self.unusable(reason),
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
+                self.later(options, reason, headers)
+            }
+            _ if status.is_server_error() => self.later(options, reason, headers),
+            _ => self.unusable(format!("unexpected status {reason}")),
+        }
+    }
+
+    /// What it says that it cannot do now.
+    fn later(&self, options: &HttpOptions, reason: String, headers: &HeaderMap) -> Attempt {
+        let longest = options.backoff_max;
+        match retry_after(headers) {
+            Some(after) if after > longest => {
+                let asked = format!("it asks to be left alone for {} s (Retry-After)", after.as_secs());
+                let reason = format!("{reason}; {asked}, and no wait is longer than {}", seconds(longest));
+                self.attempt(reason, Why::Told(after))
+            }
+            Some(after) => self.attempt(reason, Why::Told(after)),
+            None => self.again(reason),
+        }
+    }
+}
+
+/// What `reqwest` says, with its causes. It puts the whole address into its text, query and all; the origin is named by us.
+pub(crate) fn text_of(error: &reqwest::Error) -> String {
+    chain(&WithoutUrl(error))
+}
+
+#[derive(Debug)]
+struct WithoutUrl<'a>(&'a reqwest::Error);
+
+impl std::fmt::Display for WithoutUrl<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = self.0.to_string();
+        f.write_str(text.split(" for url (").next().unwrap_or(&text))
+    }
+}
+
+impl std::error::Error for WithoutUrl<'_> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+/// `Retry-After`, in seconds or as a date (RFC 9110, 10.2.3).
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    match text.parse() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::now()).ok(),
+    }
+}
