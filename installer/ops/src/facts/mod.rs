@@ -24,8 +24,8 @@ use crate::{Machine, OpError, fsio, paths};
 /// Modules whose absence stops us: for the runtime, the bridge's sysctls and kube-proxy's ipvs mode. Others (vxlan,
 /// nf_conntrack) cannot be told from missing when they are built in without parameters.
 const MODULES: [&str; 6] = ["br_netfilter", "overlay", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
-/// Programs that kubeadm, kubelet, kube-proxy, the CNI plugins and we ourselves call.
-const PROGRAMS: [&str; 16] = [
+/// Programs that kubeadm, kubelet, kube-proxy, the CNI plugins and we ourselves call, and those of the table of root packages.
+const PROGRAMS: [&str; 25] = [
     "iptables",
     "nft",
     "conntrack",
@@ -38,6 +38,15 @@ const PROGRAMS: [&str; 16] = [
     "socat",
     "ebtables",
     "ipset",
+    "ipvsadm",
+    "mount.nfs",
+    "iscsiadm",
+    "iscsid",
+    "chronyd",
+    "chronyc",
+    "keepalived",
+    "haproxy",
+    "nginx",
     "modprobe",
     "systemctl",
     "systemd-run",

@@ -1,16 +1,18 @@
 //! apt and dpkg.
 
-use kubexm_ops::{Wave, dispatch};
-use kubexm_plan::Op;
+use kubexm_ops::{OpError, Wave, dispatch};
+use kubexm_plan::{Found, Op};
 
-use crate::debs::{Deb, left_of_work, op};
+use crate::debs::{Deb, left_of_work, op, tampered};
 use crate::private::{Root, bare};
 
 const UNIT: &str = "[Service]\nExecStart=/usr/bin/tool-daemon\n[Install]\nWantedBy=multi-user.target\n";
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+const MARK: &str = "/var/lib/kubexm/packages.json";
 
 /// A tool with a library and a service that starts by itself, as Debian's do.
 fn tool() -> [Deb; 2] {
-    let postinst = "deb-systemd-helper enable tool.service\n\
+    let postinst = "touch /tmp/reached; [ ! -e /tmp/slow ] || sleep 30\ndeb-systemd-helper enable tool.service\n\
                     if [ -x /usr/sbin/policy-rc.d ]; then /usr/sbin/policy-rc.d tool start || exit 0; fi\ntouch /tmp/started";
     [
         Deb::new("kubexm-tool", "1:1.0-1")
@@ -26,14 +28,34 @@ fn tool() -> [Deb; 2] {
 
 const TOOL: [&str; 2] = ["kubexm-tool", "kubexm-library"];
 
-fn satisfied(root: &Root, op: &Op) -> bool {
-    dispatch::observe(op, &root.machine).expect("a look").satisfied
+fn look(root: &Root, op: &Op) -> Found {
+    dispatch::observe(op, &root.machine).expect("a look")
 }
 
-fn take_back(root: &Root, op: &Op, before: &kubexm_plan::Found) {
+fn converge(root: &Root, op: &Op) -> Result<(), OpError> {
+    dispatch::converge(op, &root.machine)
+}
+
+fn take_back(root: &Root, op: &Op, before: &Found) {
     for wave in Wave::ALL {
         dispatch::restore(op, &root.machine, &before.state, wave).expect("taken back");
     }
+}
+
+/// Installs packages of a test's own, without our op.
+fn had(root: &Root, deb: &Deb) {
+    root.put("/tmp/had.deb", deb.build());
+    root.says("dpkg", &["--install", "/tmp/had.deb"]);
+}
+
+fn nothing_half_way(root: &Root) {
+    assert!(!root.has(POLICY), "services are forbidden still");
+    assert!(!root.has(MARK), "{}", root.read(MARK));
+    assert_eq!(root.says("dpkg", &["--audit"]), "");
+}
+
+fn version(root: &Root, name: &str) -> String {
+    root.tells("dpkg-query", &["--show", "--showformat", "${db:Status-Abbrev}${Version}", name])
 }
 
 #[test]
@@ -41,21 +63,222 @@ fn what_apt_installed_is_there_and_quiet_and_goes_without_a_trace() {
     let root = Root::over(&bare());
     let op = op(&root, &tool(), &TOOL, &[]);
     let listed = root.says("dpkg", &["-l"]);
-    let before = dispatch::observe(&op, &root.machine).expect("a look");
+    let before = look(&root, &op);
     assert!(!before.satisfied);
 
-    dispatch::converge(&op, &root.machine).expect("installed");
-    assert!(satisfied(&root, &op));
+    converge(&root, &op).expect("installed");
+    assert!(look(&root, &op).satisfied);
     assert!(root.has("/usr/bin/tool") && root.has("/usr/lib/kubexm-library"));
-    assert!(!root.has("/tmp/started"), "a service was started");
-    assert!(!root.has("/usr/sbin/policy-rc.d") && !root.has("/var/lib/kubexm/packages.json"));
+    assert!(root.has("/tmp/reached") && !root.has("/tmp/started"), "a service was started");
     assert_eq!(root.tells("systemctl", &["is-enabled", "tool.service"]).trim(), "disabled");
     assert_eq!(left_of_work(&root), ["kubexm-library_1.0_amd64.deb", "kubexm-tool_1%3a1.0-1_amd64.deb"]);
+    nothing_half_way(&root);
 
     take_back(&root, &op, &before);
     assert_eq!(root.says("dpkg", &["-l"]), listed);
     assert!(!root.has("/etc/tool.conf") && !root.has("/usr/bin/tool"));
-    assert!(!root.has("/usr/sbin/policy-rc.d") && !root.has("/var/lib/kubexm/packages.json"));
+    assert!(!root.has("/etc/systemd/system/multi-user.target.wants/tool.service"));
     assert_eq!(left_of_work(&root), Vec::<String>::new());
-    assert_eq!(root.says("dpkg", &["--audit"]), "");
+    nothing_half_way(&root);
+}
+
+#[test]
+fn a_second_converge_asks_apt_for_nothing() {
+    let root = Root::over(&bare());
+    let op = op(&root, &tool(), &TOOL, &[]);
+    converge(&root, &op).expect("installed");
+    root.system.ran.lock().expect("a lock").clear();
+    converge(&root, &op).expect("again");
+    let ran = root.system.ran.lock().expect("a lock").join("\n");
+    assert!(!ran.contains("apt-get") && ran.contains("dpkg-query"), "{ran}");
+    nothing_half_way(&root);
+}
+
+#[test]
+fn killed_in_the_middle_it_is_finished_by_the_next_converge() {
+    let root = Root::over(&bare());
+    let op = op(&root, &tool(), &TOOL, &[]);
+    root.put("/tmp/slow", "");
+    root.put(POLICY, "#!/bin/sh\n# the site's own\nexit 0\n");
+    std::fs::set_permissions(root.machine.path(POLICY), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("a mode");
+    root.cut_when("/tmp/reached");
+    // As after a kill of the agent, too: nobody was there to bring the policy back.
+    let lost = root.dies_in(|| converge(&root, &op));
+    assert!(lost.is_err());
+    assert!(root.read(POLICY).contains("exit 101") && root.has(MARK));
+    assert!(!look(&root, &op).satisfied);
+    assert_ne!(root.says("dpkg", &["--audit"]), "");
+
+    std::fs::remove_file(root.machine.path("/tmp/slow")).expect("gone");
+    converge(&root, &op).expect("finished");
+    assert!(look(&root, &op).satisfied && !root.has("/tmp/started"));
+    assert_eq!(root.tells("systemctl", &["is-enabled", "tool.service"]).trim(), "disabled");
+    assert!(root.read(POLICY).contains("the site's own"));
+    assert!(!root.has(MARK));
+}
+
+#[test]
+fn killed_in_the_middle_it_is_taken_back_all_the_same() {
+    let root = Root::over(&bare());
+    let op = op(&root, &tool(), &TOOL, &[]);
+    let listed = root.says("dpkg", &["-l"]);
+    let before = look(&root, &op);
+    root.put("/tmp/slow", "");
+    root.cut_when("/tmp/reached");
+    root.dies_in(|| converge(&root, &op)).expect_err("a kill");
+    std::fs::remove_file(root.machine.path("/tmp/slow")).expect("gone");
+    take_back(&root, &op, &before);
+    assert_eq!(root.says("dpkg", &["-l"]), listed);
+    assert!(!root.has("/usr/bin/tool") && !root.has("/etc/tool.conf"));
+    assert_eq!(left_of_work(&root), Vec::<String>::new());
+    nothing_half_way(&root);
+}
+
+#[test]
+fn a_script_that_fails_is_told_in_dpkgs_words_and_taken_back() {
+    let root = Root::over(&bare());
+    let broken = Deb::new("kubexm-broken", "1").script("postinst", "echo the disk is made of cheese >&2; exit 3");
+    let op = op(&root, &[broken], &["kubexm-broken"], &[]);
+    let listed = root.says("dpkg", &["-l"]);
+    let before = look(&root, &op);
+    let error = converge(&root, &op).expect_err("a failure").full();
+    assert!(error.contains("apt-get install of 1 packages") && error.contains("the disk is made of cheese"), "{error}");
+    assert!(error.len() < 4000 && !root.has(POLICY), "{error}");
+    assert!(!look(&root, &op).satisfied);
+    take_back(&root, &op, &before);
+    assert_eq!(root.says("dpkg", &["-l"]), listed);
+    nothing_half_way(&root);
+}
+
+#[test]
+fn configuration_that_was_there_of_a_removed_package_is_there_again_after_the_way_back() {
+    let root = Root::over(&bare());
+    let [tool, library] = tool();
+    had(&root, &library);
+    had(&root, &tool);
+    root.put("/etc/tool.conf", "a=2\n");
+    root.says("dpkg", &["--remove", "kubexm-tool", "kubexm-library"]);
+    let listed = root.says("dpkg", &["-l"]);
+    let op = op(&root, &[tool, library], &TOOL, &[]);
+    let before = look(&root, &op);
+    converge(&root, &op).expect("installed");
+    assert_eq!(root.read("/etc/tool.conf"), "a=2\n", "the site's configuration was replaced");
+    take_back(&root, &op, &before);
+    assert_eq!((root.says("dpkg", &["-l"]), root.read("/etc/tool.conf")), (listed, "a=2\n".to_owned()));
+}
+
+#[test]
+fn what_others_need_by_now_stays_and_the_rest_goes() {
+    let root = Root::over(&bare());
+    let op = op(&root, &tool(), &TOOL, &[]);
+    let before = look(&root, &op);
+    converge(&root, &op).expect("installed");
+    had(&root, &Deb::new("site-program", "1").control("Depends: kubexm-library\n"));
+    take_back(&root, &op, &before);
+    assert_eq!(version(&root, "kubexm-library"), "ii 1.0");
+    assert_eq!(version(&root, "kubexm-tool"), "");
+    nothing_half_way(&root);
+}
+
+#[test]
+fn what_is_newer_already_is_left_and_what_is_older_is_upgraded_and_stays_so() {
+    let root = Root::over(&bare());
+    let [tool, library] = tool();
+    had(&root, &Deb::new("kubexm-library", "2.0"));
+    let op = op(&root, &[tool.clone(), library.clone()], &TOOL, &[]);
+    let before = look(&root, &op);
+    converge(&root, &op).expect("installed");
+    assert!(look(&root, &op).satisfied);
+    assert_eq!(version(&root, "kubexm-library"), "ii 2.0");
+    take_back(&root, &op, &before);
+    assert_eq!(version(&root, "kubexm-library"), "ii 2.0");
+    drop(root);
+
+    let root = Root::over(&bare());
+    had(&root, &Deb::new("kubexm-library", "0.9"));
+    let op = crate::debs::op(&root, &[tool, library], &TOOL, &[]);
+    let before = look(&root, &op);
+    converge(&root, &op).expect("upgraded");
+    take_back(&root, &op, &before);
+    assert_eq!((version(&root, "kubexm-library"), version(&root, "kubexm-tool")), ("ii 1.0".into(), String::new()));
+}
+
+/// As chrony and systemd-timesyncd.
+fn clocks() -> [Deb; 2] {
+    let control = "Provides: time-thing\nConflicts: time-thing\nReplaces: time-thing\n";
+    let old = Deb::new("old-clock", "1")
+        .control(control)
+        .file("/etc/old-clock.conf", "tick\n")
+        .file("/lib/systemd/system/old-clock.service", UNIT)
+        .script("postinst", "deb-systemd-helper unmask old-clock.service; deb-systemd-helper enable old-clock.service");
+    let old = old.script("postrm", "[ \"$1\" != remove ] || deb-systemd-helper mask old-clock.service");
+    [Deb::new("new-clock", "1").control(control), old]
+}
+
+#[test]
+fn what_leaves_for_another_comes_back_with_its_configuration_and_enabled_as_it_was() {
+    let root = Root::over(&bare());
+    let [new, old] = clocks();
+    had(&root, &old);
+    root.put("/etc/old-clock.conf", "tock\n");
+    let listed = root.says("dpkg", &["-l"]);
+    let op = op(&root, &[new, old], &["new-clock"], &["old-clock"]);
+    let before = look(&root, &op);
+    converge(&root, &op).expect("replaced");
+    assert_eq!((version(&root, "new-clock"), version(&root, "old-clock")), ("ii 1".into(), "rc 1".into()));
+    take_back(&root, &op, &before);
+    assert_eq!(root.says("dpkg", &["-l"]), listed);
+    assert_eq!(root.read("/etc/old-clock.conf"), "tock\n");
+    assert_eq!(root.tells("systemctl", &["is-enabled", "old-clock.service"]).trim(), "enabled");
+    nothing_half_way(&root);
+}
+
+#[test]
+fn nothing_leaves_that_the_plan_does_not_name() {
+    let root = Root::over(&bare());
+    let [new, old] = clocks();
+    had(&root, &old);
+    let op = op(&root, &[new], &["new-clock"], &[]);
+    let error = converge(&root, &op).expect_err("a refusal").full();
+    assert!(error.contains("remove"), "{error}");
+    assert_eq!((version(&root, "new-clock"), version(&root, "old-clock")), (String::new(), "ii 1".into()));
+    assert!(!root.has(POLICY));
+}
+
+#[test]
+fn what_the_plan_does_not_name_is_not_installed_though_the_repository_has_it() {
+    let root = Root::over(&bare());
+    let op = op(&root, &tool(), &["kubexm-tool"], &[]);
+    let error = converge(&root, &op).expect_err("a refusal").full();
+    assert!(error.contains("install kubexm-library 1.0") && error.contains("plan anew"), "{error}");
+    assert_eq!(version(&root, "kubexm-tool"), "");
+}
+
+#[test]
+fn a_repository_or_a_package_that_was_tampered_with_is_refused() {
+    for what in ["InRelease", "Packages", "kubexm-tool_1%3a1.0-1_amd64.deb"] {
+        let root = Root::over(&bare());
+        let op = op(&root, &tool(), &TOOL, &[]);
+        tampered(&root, what, &tool());
+        let error = converge(&root, &op).expect_err(what).full();
+        assert!(error.contains("exit code 100"), "{what}: {error}");
+        assert_eq!(version(&root, "kubexm-tool"), "", "{what}");
+        assert!(!root.has(POLICY));
+    }
+}
+
+#[test]
+fn what_the_host_configures_for_its_own_repositories_stands_in_nobodys_way() {
+    let root = Root::over(&bare());
+    let conf = "APT::Default-Release \"bookworm\";\nAcquire::http::Proxy \"http://127.0.0.1:9\";\nAPT::Install-Recommends \"true\";\n";
+    root.put("/etc/apt/apt.conf.d/90site", conf);
+    root.put("/etc/apt/preferences.d/site", "Package: *\nPin: release n=kubexm\nPin-Priority: -10\n");
+    root.put("/etc/apt/sources.list.d/site.list", "deb http://127.0.0.1:9/debian bookworm main\n");
+    let op = op(&root, &tool(), &TOOL, &[]);
+    converge(&root, &op).expect("installed");
+    assert!(look(&root, &op).satisfied);
+    let lists: Vec<_> =
+        std::fs::read_dir(root.machine.path("/var/lib/apt/lists")).into_iter().flatten().flatten().collect();
+    assert!(!lists.iter().any(|entry| entry.file_name().to_string_lossy().contains("kubexm")), "{lists:?}");
 }

@@ -88,6 +88,8 @@ impl Deb {
         let output = Command::new("dpkg-deb")
             .args(["--root-owner-group", "-Znone", "--build"])
             .args([&tree, &target])
+            // The same bytes each time.
+            .env("SOURCE_DATE_EPOCH", "1700000000")
             .output()
             .expect("dpkg-deb");
         assert!(output.status.success(), "{output:?}");
@@ -155,4 +157,21 @@ pub fn left_of_work(root: &Root) -> Vec<String> {
     names.retain(|name| !["Packages", "InRelease", "kubexm.asc", "kubexm.list"].contains(&name.as_str()));
     names.sort();
     names
+}
+
+/// Changes a byte of a file of the repository, or of a package in the store.
+pub fn tampered(root: &Root, what: &str, debs: &[Deb]) {
+    let package = debs.iter().find(|deb| deb.file_name() == what);
+    let path = match package {
+        Some(deb) => format!("/var/lib/kubexm/store/blobs/sha256/{}", Digest::of(deb.build()).hex()),
+        None => format!("{REPOSITORY}/{what}"),
+    };
+    let real = root.machine.path(path);
+    let mut bytes = std::fs::read(&real).expect("bytes");
+    let place = match what {
+        "InRelease" => bytes.windows(6).position(|window| window == b"KubeXM").expect("a place"),
+        _ => bytes.len() / 2,
+    };
+    bytes[place] ^= 1;
+    std::fs::write(real, bytes).expect("written");
 }

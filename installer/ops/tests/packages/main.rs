@@ -5,3 +5,5 @@
 mod deb;
 mod debs;
 mod private;
+mod rpm;
+mod rpms;

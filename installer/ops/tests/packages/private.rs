@@ -91,6 +91,11 @@ impl Root {
         std::fs::read_to_string(self.machine.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
+    /// Does something that dies as an agent would with its machine: what is cut ends the thread, and nothing after it is done.
+    pub fn dies_in<T: Send>(&self, work: impl FnOnce() -> T + Send) -> std::thread::Result<T> {
+        std::thread::scope(|scope| scope.spawn(work).join())
+    }
+
     /// The next program that installs is killed with all that it started as soon as this path is there.
     pub fn cut_when(&self, path: &str) {
         *self.system.cut.lock().expect("a lock") = Some(path.to_owned());
@@ -148,6 +153,7 @@ impl Private {
         if let Some(killer) = killer {
             killer.join().expect("the killer");
             *self.cut.lock().expect("a lock") = None;
+            std::panic::resume_unwind(Box::new("killed"));
         }
         Ok(Output { code: output.status.code().unwrap_or(137), stdout: output.stdout, stderr: output.stderr })
     }

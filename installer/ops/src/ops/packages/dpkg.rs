@@ -72,33 +72,52 @@ pub(super) fn remove(
     wanted: &BTreeMap<String, WantedPackage>,
     going: &BTreeMap<String, Standing>,
 ) -> Result<(), OpError> {
-    let (purged, removed): (Vec<_>, Vec<_>) = going.iter().partition(|(_, was)| **was == Standing::Absent);
-    for (action, packages) in [("--remove", removed), ("--purge", purged)] {
-        let names = packages.iter().map(|(name, _)| named(name, wanted.get(*name)));
+    let all: Vec<String> = going.keys().map(|name| named(name, wanted.get(name))).collect();
+    let free = free(machine, all)?;
+    for (action, was) in [("--remove", Standing::Configuration), ("--purge", Standing::Absent)] {
+        let of_kind = going.iter().filter(|(_, standing)| **standing == was);
+        let names = of_kind.map(|(name, _)| named(name, wanted.get(name))).filter(|name| free.contains(name));
         let names: Vec<String> = names.collect();
-        if names.is_empty() {
-            continue;
-        }
-        // One that was cut off while it was unpacked is in a very bad state, and nothing else takes it away.
-        let program = Program::new("dpkg")
-            .args(["--force-remove-reinstreq", "--abort-after=10000", action])
-            .args(names)
-            .within(LIMIT_S);
-        let output = unlocked(machine, &program)?;
-        if output.code != 0 && !only_needed(&output) {
-            return Err(failed(&format!("dpkg {action} of {} packages", packages.len()), &output));
+        if !names.is_empty() {
+            let output = unlocked(machine, &removing(action, &names).within(LIMIT_S))?;
+            if output.code != 0 {
+                return Err(failed(&format!("dpkg {action} of {} packages", names.len()), &output));
+            }
         }
     }
     mend(machine)
 }
 
-/// Whether all that dpkg refused is what others need.
-fn only_needed(output: &Output) -> bool {
-    let said = output.stderr.clone();
-    let said = String::from_utf8_lossy(&said);
-    let refused = said.lines().filter(|line| line.starts_with("dpkg: error processing package")).count();
-    let needed = said.lines().filter(|line| line.starts_with("dpkg: dependency problems prevent removal of")).count();
-    refused > 0 && refused == needed
+/// Those that nobody else needs. dpkg is asked first and does nothing: one that it refuses to take away it would keep marked as
+/// unwanted.
+fn free(machine: &Machine, mut names: Vec<String>) -> Result<Vec<String>, OpError> {
+    while !names.is_empty() {
+        let mut asked = removing("--purge", &names).within(LIMIT_S);
+        asked.args.insert(0, "--no-act".to_owned());
+        let output = machine.try_run(&asked)?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let refused: Vec<&str> = said.lines().filter_map(refused).collect();
+        if refused.is_empty() {
+            return if output.code == 0 { Ok(names) } else { Err(failed("dpkg --no-act --purge", &output)) };
+        }
+        let plain = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
+        let known = names.len();
+        names.retain(|name| !refused.iter().any(|other| plain(other) == plain(name)));
+        if names.len() == known {
+            return Err(failed("dpkg --no-act --purge", &output));
+        }
+    }
+    Ok(names)
+}
+
+/// The package in a line of dpkg about one that others depend on.
+fn refused(line: &str) -> Option<&str> {
+    line.strip_prefix("dpkg: dependency problems prevent removal of ")?.strip_suffix(':')
+}
+
+/// One that was cut off while it was unpacked is in a very bad state, and nothing else takes it away.
+fn removing(action: &str, names: &[String]) -> Program {
+    Program::new("dpkg").args(["--force-remove-reinstreq", "--abort-after=10000", action]).args(names.iter().cloned())
 }
 
 /// Installs these very files, as `dpkg -i` does.

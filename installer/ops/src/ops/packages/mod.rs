@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::place::{self, Place};
 use crate::system::{Output, Program};
+use crate::teardown::mounts;
 use crate::{Converge, Machine, OpError, Wave, fsio, paths};
 
 /// What was found.
@@ -248,6 +249,7 @@ impl On<'_> {
         if op.family == Family::Rpm {
             rpm::forget_new_keys(machine, &before.keys)?;
         }
+        mounts::remove_tree(machine, &self.folder())?;
         before.links.iter().rev().try_for_each(|place| place.restore(machine))
     }
 
