@@ -42,6 +42,32 @@ pub struct Written {
 /// The metadata of these packages, dated `date` (seconds of Unix time). The last file is `repodata/repomd.xml`, which is
 /// what is signed and what must be put into place last.
 pub fn metadata(items: &[Item<'_>], date: u64) -> Result<Vec<Written>, HeaderError> {
+    let Texts { primary, filelists, other } = texts(items, date, in_primary)?;
+    let pack = |text: String| (gzip(text.as_bytes()), text);
+    let all = [("primary", pack(primary)), ("filelists", pack(filelists)), ("other", pack(other))];
+    Ok(index(all, "xml.gz", date))
+}
+
+/// The same as texts, and primary alone: it has every path that one of the packages needs, so that nobody looks for another list.
+pub fn plain(items: &[Item<'_>], date: u64) -> Result<Vec<Written>, HeaderError> {
+    let mut wanted = BTreeSet::new();
+    for item in items {
+        let requires = item.rpm.dependencies(tag::REQUIRES)?;
+        // A path stands in a boolean dependency, too.
+        let words = requires.iter().flat_map(|one| one.name.split([' ', '(', ')']));
+        wanted.extend(words.filter(|word| word.starts_with('/')).map(str::to_owned));
+    }
+    let Texts { primary, .. } = texts(items, date, |path| in_primary(path) || wanted.contains(path))?;
+    Ok(index([("primary", (primary.clone().into_bytes(), primary))], "xml", date))
+}
+
+struct Texts {
+    primary: String,
+    filelists: String,
+    other: String,
+}
+
+fn texts(items: &[Item<'_>], date: u64, in_primary: impl Fn(&str) -> bool) -> Result<Texts, HeaderError> {
     let mut listed = Vec::new();
     for item in items {
         let evr = item.rpm.version();
@@ -62,7 +88,7 @@ pub fn metadata(items: &[Item<'_>], date: u64) -> Result<Vec<Written>, HeaderErr
     let mut other = format!("{XML}<otherdata xmlns=\"http://linux.duke.edu/metadata/other\" packages=\"{count}\">\n");
     for (name, evr, arch, item) in &listed {
         let files = item.rpm.files()?;
-        describe(&mut primary, item, (name, evr, arch), &files, date)?;
+        describe(&mut primary, item, (name, evr, arch), files.iter().filter(|file| in_primary(&file.path)), date)?;
         let head = format!(
             "<package pkgid=\"{}\" name=\"{}\" arch=\"{}\">\n  <version {}/>\n",
             item.digest.hex(),
@@ -79,16 +105,19 @@ pub fn metadata(items: &[Item<'_>], date: u64) -> Result<Vec<Written>, HeaderErr
     primary.push_str("</metadata>\n");
     filelists.push_str("</filelists>\n");
     other.push_str("</otherdata>\n");
+    Ok(Texts { primary, filelists, other })
+}
 
+/// Each list as it is served, with its text, and `repodata/repomd.xml`, which names them.
+fn index<const N: usize>(lists: [(&str, (Vec<u8>, String)); N], suffix: &str, date: u64) -> Vec<Written> {
     let mut written = Vec::new();
     let mut repomd = format!(
         "{XML}<repomd xmlns=\"http://linux.duke.edu/metadata/repo\" xmlns:rpm=\"http://linux.duke.edu/metadata/rpm\">\n  \
          <revision>{date}</revision>\n"
     );
-    for (kind, text) in [("primary", primary), ("filelists", filelists), ("other", other)] {
-        let bytes = gzip(text.as_bytes());
+    for (kind, (bytes, text)) in lists {
         let (packed, open) = (Digest::of(&bytes), Digest::of(text.as_bytes()));
-        let path = format!("repodata/{}-{kind}.xml.gz", packed.hex());
+        let path = format!("repodata/{}-{kind}.{suffix}", packed.hex());
         push(
             &mut repomd,
             format_args!(
@@ -105,16 +134,16 @@ pub fn metadata(items: &[Item<'_>], date: u64) -> Result<Vec<Written>, HeaderErr
     }
     repomd.push_str("</repomd>\n");
     written.push(Written { path: "repodata/repomd.xml".to_owned(), bytes: repomd.into_bytes() });
-    Ok(written)
+    written
 }
 
 const XML: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
-fn describe(
+fn describe<'f>(
     xml: &mut String,
     item: &Item<'_>,
     (name, evr, arch): (&str, &str, &str),
-    files: &[File],
+    files: impl Iterator<Item = &'f File>,
     date: u64,
 ) -> Result<(), HeaderError> {
     let rpm = item.rpm;
@@ -166,7 +195,7 @@ fn describe(
     ] {
         entries(xml, kind, &rpm.dependencies(tags)?);
     }
-    list(xml, files.iter().filter(|file| in_primary(&file.path)));
+    list(xml, files);
     xml.push_str("  </format>\n</package>\n");
     Ok(())
 }
@@ -266,6 +295,25 @@ mod tests {
         filelists::add(&mut read, &filelists::read(text("filelists").as_slice(), &wanted).unwrap());
         assert_eq!(read, [rpm.package(RepoId(0), "alpha.rpm", 6471, Digest::of(ALPHA)).unwrap()]);
         assert!(!text("other").is_empty());
+    }
+
+    #[test]
+    fn texts_alone_have_every_path_that_a_package_needs_and_no_other_list() {
+        let rpm = Rpm::read(&mut &ALPHA[..]).unwrap();
+        let item = Item { rpm: &rpm, location: "alpha.rpm", size: 6471, digest: Digest::of(ALPHA) };
+        let written = plain(&[item], 1_700_000_000).unwrap();
+        let [list, repomd] = written.as_slice() else { panic!("{} files", written.len()) };
+        let data = Repomd::read(repomd.bytes.as_slice()).unwrap().get("primary").unwrap().clone();
+        assert_eq!((&data.location, data.wanted().unwrap()), (&list.path, Digest::of(&list.bytes)));
+        let read = primary::read(list.bytes.as_slice(), RepoId(0), |_| true).unwrap();
+        let mut whole = rpm.package(RepoId(0), "alpha.rpm", 6471, Digest::of(ALPHA)).unwrap();
+        whole.files.retain(|path| in_primary(path));
+        assert_eq!(read, [whole.clone()]);
+
+        // As if another package needed a file of it.
+        let wanted = texts(&[item], 1_700_000_000, |path| in_primary(path) || path == "/usr/share/alpha/f").unwrap();
+        let read = primary::read(wanted.primary.as_bytes(), RepoId(0), |_| true).unwrap();
+        assert!(read[0].files.contains(&"/usr/share/alpha/f".into()), "{:?}", read[0].files);
     }
 
     #[test]

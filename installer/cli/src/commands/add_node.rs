@@ -36,5 +36,5 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     opened.verify(&home, &shown)?;
     let again = args.change.again();
     Begin { verb: "add-node", opened: &opened, home: &home, again, consent, display }
-        .run(|facts, events| planning::add_nodes(&opened, facts, &args.nodes, events))
+        .run(|seen, events| planning::add_nodes(&opened, seen, &args.nodes, &home, events))
 }

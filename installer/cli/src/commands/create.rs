@@ -35,5 +35,5 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     opened.verify(&home, &shown)?;
     let again = args.change.again();
     Begin { verb: "create", opened: &opened, home: &home, again, consent, display }
-        .run(|facts, events| planning::create(&opened, facts, events))
+        .run(|seen, events| planning::create(&opened, seen, &home, events))
 }

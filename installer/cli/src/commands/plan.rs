@@ -67,10 +67,10 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         let fleet = Fleet::connect(&opened, &home, &args.hosts, &holder, events).await?;
         let planned = async {
             interrupt::check(&cancel)?;
-            let facts = planning::look(&opened, &fleet, events).await?;
+            let seen = planning::look(&opened, &fleet, events).await?;
             match args.pipeline {
-                Pipeline::Create => planning::create(&opened, &facts, events),
-                Pipeline::AddNode => planning::add_nodes(&opened, &facts, &[], events),
+                Pipeline::Create => planning::create(&opened, seen, &home, events),
+                Pipeline::AddNode => planning::add_nodes(&opened, seen, &[], &home, events),
             }
         };
         let planned = planned.await;

@@ -1,9 +1,7 @@
 //! A new run, from the look at the hosts to its end: what `create` and `run` have in common.
 
-use std::collections::BTreeMap;
-
 use kubexm_engine::{ClusterLock, EventSink, Run, RunId};
-use kubexm_plan::{CheckedPlan, Facts};
+use kubexm_plan::CheckedPlan;
 use kubexm_terminal::{Display, Failure};
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +10,7 @@ use super::carry_out::Site;
 use super::consent::Consent;
 use crate::site::fleet::Fleet;
 use crate::site::opened::Opened;
-use crate::site::planning;
+use crate::site::planning::{self, Seen};
 use crate::support::events::Shown;
 use crate::support::home::Home;
 use crate::support::{failures, interrupt, start};
@@ -36,10 +34,7 @@ pub struct Begin<'a> {
 impl Begin<'_> {
     /// Looks at the hosts, takes or makes the plan, asks, and carries it out. Before the yes a failure or a no leaves
     /// nothing on the hosts.
-    pub fn run(
-        &self,
-        plan: impl FnOnce(&BTreeMap<String, Facts>, &dyn EventSink) -> Result<CheckedPlan, Failure>,
-    ) -> Result<(), Failure> {
+    pub fn run(&self, plan: impl FnOnce(Seen, &dyn EventSink) -> Result<CheckedPlan, Failure>) -> Result<(), Failure> {
         let (opened, display, shown) = (self.opened, self.display, Shown(self.display));
         let cluster = self.home.cluster(&opened.cluster.name);
         let holder = start::holder(self.verb, &cluster.name);
@@ -49,8 +44,8 @@ impl Begin<'_> {
             let fleet = Fleet::connect(opened, self.home, self.again.hosts, &holder, &shown).await?;
             let decided = async {
                 interrupt::check(&cancel)?;
-                let facts = planning::look(opened, &fleet, &shown).await?;
-                let plan = plan(&facts, &shown)?;
+                let seen = planning::look(opened, &fleet, &shown).await?;
+                let plan = plan(seen, &shown)?;
                 self.again.failure.check(plan.plan())?;
                 interrupt::check(&cancel)?;
                 planning::show(plan.plan(), display);

@@ -8,12 +8,13 @@ use kubexm_engine::events::event;
 use kubexm_engine::{Belongs, EventSink};
 use kubexm_manifests::Catalogue;
 use kubexm_plan::Facts;
-use kubexm_recipes::packages::NO_PACKAGES;
+use kubexm_recipes::packages::CarriedPackages;
 use kubexm_recipes::{PlanCx, RecipeError, built, bundle, config};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Cluster, Digest, ExitCode, cluster};
 use kubexm_terminal::Failure;
 
+use super::packages;
 use super::verified::Verified;
 use crate::commands::args::BundleArgs;
 use crate::support::home::Home;
@@ -30,6 +31,8 @@ pub struct Opened {
     pub cluster_digest: Digest,
     /// The bundle's own.
     pub catalogue: Catalogue,
+    /// What its lock says of packages, before any of them is read.
+    pub packages: CarriedPackages,
 }
 
 impl Opened {
@@ -55,7 +58,8 @@ impl Opened {
         };
         let cluster_digest = Digest::of(&text);
         let cluster = parse(&name, text)?;
-        Ok(Self { bundle, cluster, cluster_digest, catalogue })
+        let packages = packages::of_lock(&bundle)?;
+        Ok(Self { bundle, cluster, cluster_digest, catalogue, packages })
     }
 
     /// Reads every byte of the bundle and follows every reference, unless this very file was read before.
@@ -83,7 +87,7 @@ impl Opened {
     /// of it; all that lacks is named.
     pub fn check_closed_world(&self) -> Result<(), Failure> {
         let facts = BTreeMap::new();
-        let cx = self.plan_cx(&facts);
+        let cx = self.plan_cx(&facts, &self.packages);
         cx.kubernetes().map_err(failures::recipe)?;
         built::refuse(cx.cluster).map_err(failures::recipe)?;
         bundle::check(&cx).map_err(failures::recipe)?;
@@ -94,7 +98,7 @@ impl Opened {
     }
 
     /// What planning starts from.
-    pub fn plan_cx<'a>(&'a self, facts: &'a BTreeMap<String, Facts>) -> PlanCx<'a> {
+    pub fn plan_cx<'a>(&'a self, facts: &'a BTreeMap<String, Facts>, packages: &'a CarriedPackages) -> PlanCx<'a> {
         PlanCx {
             cluster: &self.cluster,
             cluster_digest: self.cluster_digest,
@@ -102,7 +106,7 @@ impl Opened {
             manifest_digest: self.bundle.manifest_digest(),
             catalogue: &self.catalogue,
             facts,
-            packages: &NO_PACKAGES,
+            packages,
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use kubexm_packages::deb;
 use kubexm_packages::solve::Baseline;
+use kubexm_packages::{deb, rpm};
 use kubexm_plan::Facts;
 use kubexm_plan::facts::InstalledPackages;
 use kubexm_spec::cluster::{Cluster, OsPackages};
@@ -150,7 +150,8 @@ fn installed_of(list: &InstalledPackages, carried: &CarriedSet) -> Result<(Basel
             Ok((Baseline::from(all), cut_off))
         }
         Family::Rpm => {
-            Err("lists of rpm are not read yet".to_owned())
+            let packages = rpm::installed::read(&list.list).map_err(|error| error.to_string())?;
+            Ok((Baseline { packages, held: BTreeSet::new() }, Vec::new()))
         }
     }
 }

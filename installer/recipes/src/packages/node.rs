@@ -204,12 +204,14 @@ fn planned(wanted: Wanted<'_>) -> Option<NodePackages<'_>> {
     Some(NodePackages { carried, coming, conflicts, upgrades, for_good, restorable, leaves_for_good, cut_off, held })
 }
 
-/// An installed rpm of which only the header's name is known has the files that the carried one of its name has: what needs a path
-/// is satisfied by it.
+/// Of what is installed only the paths are told that an index would list. A package has those, too, that the carried one of its
+/// name has: what needs such a path is satisfied by it.
 fn know_files(installed: &mut Baseline, carried: &CarriedSet) {
-    for package in installed.packages.iter_mut().filter(|package| package.files.is_empty()) {
+    for package in &mut installed.packages {
         if let Some(same) = carried.package(&package.name) {
-            package.files.clone_from(&same.files);
+            package.files.extend(same.files.iter().cloned());
+            package.files.sort_unstable();
+            package.files.dedup();
         }
     }
 }

@@ -1,0 +1,139 @@
+//! The packages that a bundle carries, as far as hosts lack them: what each says of itself, and repositories of our own.
+//!
+//! ```text
+//! lock ─of_lock→ CarriedPackages ─read(what hosts lack)→ with pools ─publish(the site's key)→ with repositories
+//! ```
+//!
+//! Of each package only the front is read, and only where a host lacks something: hosts that have all cost nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZero;
+
+use kubexm_archive::{Bundle, DOCUMENT_LIMIT};
+use kubexm_packages::model::RepoId;
+use kubexm_packages::solve::{Pool, Repo};
+use kubexm_plan::Facts;
+use kubexm_recipes::packages::{self, CarriedPackages, CarriedSet, Lacking};
+use kubexm_spec::manifest::Artifact;
+use kubexm_spec::{ArtifactKey, ExitCode, Lock};
+use kubexm_terminal::Failure;
+
+use super::opened::Opened;
+use super::repository::{self, PackageFile, Unsigned};
+use super::site_key;
+use crate::support::failures;
+use crate::support::home::ClusterHome;
+
+/// What some host lacks.
+#[derive(Debug, Default)]
+pub struct Carried {
+    /// As recipes take it.
+    pub packages: CarriedPackages,
+    /// Metadata of sets that were read, by their place.
+    unsigned: BTreeMap<usize, Unsigned>,
+}
+
+/// What the lock of a bundle says of packages; nothing where it carries none.
+pub fn of_lock(bundle: &Bundle) -> Result<CarriedPackages, Failure> {
+    let is_package = |artifact: &Artifact| matches!(artifact.key, ArtifactKey::Package { .. });
+    if !bundle.manifest().artifacts.iter().any(is_package) {
+        return Ok(CarriedPackages::default());
+    }
+    let text = bundle.read("lock.yaml", DOCUMENT_LIMIT).map_err(failures::archive)?;
+    let lock = Lock::parse(&text).map_err(|error| {
+        Failure::new(ExitCode::NotABundle, format!("lock.yaml of {}: {error}", bundle.path().display()))
+    })?;
+    Ok(CarriedPackages::unread(&lock.packages))
+}
+
+impl Carried {
+    /// Reads the sets of which a host lacks something. Blocking work goes to threads of its own.
+    pub async fn read(opened: &Opened, facts: &BTreeMap<String, Facts>) -> Result<Self, Failure> {
+        let sets: Vec<_> = opened.packages.sets.iter().map(|carried| carried.set.clone()).collect();
+        let mut read = Self { packages: CarriedPackages::unread(&sets), unsigned: BTreeMap::new() };
+        for place in lacking(opened, facts) {
+            let Some(carried) = read.packages.sets.get_mut(place) else { continue };
+            let (bundle, wanted) = (opened.bundle.clone(), artifacts(&opened.bundle, carried));
+            let family = carried.profile.family;
+            let files = tokio::task::spawn_blocking(move || {
+                in_parallel(&wanted, |artifact| repository::read(&bundle, artifact, family))
+            });
+            let files: Vec<PackageFile> = files.await.map_err(crashed)??;
+            let damaged =
+                |why: String| Failure::new(ExitCode::BundleDamaged, format!("packages of {}: {why}", carried.set.os));
+            let unsigned = Unsigned::of(&carried.set, carried.profile, &files).map_err(damaged)?;
+            let described = repository::described(&files, family, carried.pool.arch(), RepoId(0)).map_err(damaged)?;
+            let repo = Repo { id: "bundle".to_owned(), base: String::new(), priority: 0 };
+            carried.pool = Pool::new(family, family.arch(carried.set.platform.arch), vec![repo], described);
+            read.unsigned.insert(place, unsigned);
+        }
+        Ok(read)
+    }
+
+    /// Signs the repositories that some host gets something from. The key is made when it is first wanted.
+    pub fn publish(
+        &mut self,
+        opened: &Opened,
+        facts: &BTreeMap<String, Facts>,
+        home: &ClusterHome,
+    ) -> Result<(), Failure> {
+        let cx = opened.plan_cx(facts, &self.packages);
+        let comes = facts.iter().filter_map(|(host, facts)| {
+            let planned = packages::of_host(&cx, host, facts);
+            let planned = planned.planned().filter(|planned| planned.packages().next().is_some())?;
+            self.packages.sets.iter().position(|carried| std::ptr::eq(carried, planned.carried))
+        });
+        let comes: BTreeSet<usize> = comes.collect();
+        if comes.is_empty() {
+            return Ok(());
+        }
+        let key = site_key::open(home)?;
+        for place in comes {
+            if let (Some(carried), Some(unsigned)) = (self.packages.sets.get_mut(place), self.unsigned.get(&place)) {
+                carried.repository =
+                    unsigned.signed(&key).map_err(|error| Failure::from_error(error.exit_code(), &error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Places of the sets that have what some host lacks.
+fn lacking(opened: &Opened, facts: &BTreeMap<String, Facts>) -> BTreeSet<usize> {
+    let cx = opened.plan_cx(facts, &opened.packages);
+    let sets = facts.iter().filter_map(|(host, facts)| match packages::lacking(&cx, host, facts) {
+        Lacking::Roots(wanted) => opened.packages.sets.iter().position(|carried| std::ptr::eq(carried, wanted.carried)),
+        _ => None,
+    });
+    sets.collect()
+}
+
+/// The packages of a set.
+fn artifacts(bundle: &Bundle, carried: &CarriedSet) -> Vec<Artifact> {
+    let of_set = |artifact: &&Artifact| {
+        matches!(&artifact.key, ArtifactKey::Package { os, .. } if *os == carried.set.os)
+            && artifact.platform == Some(carried.set.platform)
+    };
+    bundle.manifest().artifacts.iter().filter(of_set).cloned().collect()
+}
+
+/// The results in the order of the things; the first failure ends it.
+fn in_parallel<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> Result<R, Failure> + Sync) -> Result<Vec<R>, Failure> {
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let share = all.len().div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        let running: Vec<_> = all
+            .chunks(share)
+            .map(|part| scope.spawn(|| part.iter().map(&work).collect::<Result<Vec<_>, _>>()))
+            .collect();
+        let mut results = Vec::with_capacity(all.len());
+        for part in running {
+            results.extend(part.join().map_err(|_| crashed("a thread that read packages"))??);
+        }
+        Ok(results)
+    })
+}
+
+fn crashed(what: impl std::fmt::Display) -> Failure {
+    Failure::new(ExitCode::Internal, format!("{what} ended before its time; this is a fault of kubexm-install"))
+}
