@@ -1,12 +1,8 @@
 //! Debian's repositories: InRelease (or Release and Release.gpg) → whom it is signed by → indexes by their sha256 → packages.
 
-use std::io::{BufReader, Read};
-
 use futures::future::join_all;
 use kubexm_manifests::os::{self, Profile};
-use kubexm_packages::compression;
 use kubexm_packages::deb::control::ControlError;
-use kubexm_packages::deb::index;
 use kubexm_packages::deb::release::{Index, Release};
 use kubexm_packages::model::{Package, RepoId};
 use kubexm_packages::solve::{Pool, Repo};
@@ -15,12 +11,11 @@ use kubexm_spec::{Arch, Digest, Family};
 use kubexm_transport::{Answer, FileCandidate, HttpClient, Store, TransportError, Validators, Want};
 use serde::{Deserialize, Serialize};
 
+use super::deb_index::Reading;
 use super::{Loaded, Options, PackagesError, Snapshot, Trust, below, without_slash};
 
 /// The most bytes of a Release; Ubuntu's have 0.3 MB.
 const RELEASE_LIMIT: u64 = 32 << 20;
-/// The most bytes of an index unpacked where the suite does not tell; the largest (Ubuntu's universe) have 70 MB.
-const PLAIN_LIMIT: u64 = 1 << 30;
 /// How far another clock may be ahead of ours, in seconds.
 const SKEW: i64 = 600;
 
@@ -429,61 +424,5 @@ fn is_other(error: &TransportError) -> bool {
         TransportError::Mismatch { .. } | TransportError::WrongSize { .. } | TransportError::Missing { .. } => true,
         TransportError::AllFailed { tried, .. } => tried.iter().any(is_other),
         _ => false,
-    }
-}
-
-/// An index that is in the store.
-struct Reading {
-    store: Store,
-    repository: String,
-    path: String,
-    index: Index,
-    kept: Option<Digest>,
-    arch: String,
-}
-
-impl Reading {
-    fn read(self) -> Result<Vec<Package>, PackagesError> {
-        let failed = |source| PackagesError::Fetch { repository: self.repository.clone(), source: Box::new(source) };
-        let unpack = |reason: String| PackagesError::Unpack {
-            repository: self.repository.clone(),
-            path: self.path.clone(),
-            reason,
-        };
-        let open = |digest: &Digest| self.store.open_blob(digest).map(|file| BufReader::with_capacity(1 << 18, file));
-        let listed = |reader: &mut dyn std::io::BufRead| {
-            index::read(reader, RepoId(0), &self.arch).map_err(|source| PackagesError::Index {
-                repository: self.repository.clone(),
-                path: self.path.clone(),
-                source,
-            })
-        };
-        let plain = match (self.kept, self.index.plain) {
-            (Some(kept), _) => kept,
-            (None, Some(plain)) => {
-                let packed = open(&self.index.packed.digest).map_err(failed)?;
-                let unpacked = compression::unpacked(packed).map_err(|error| unpack(error.to_string()))?;
-                match self.store.insert(unpacked.take(plain.size.saturating_add(1)), Some(plain.digest)) {
-                    Ok((digest, _)) => digest,
-                    Err(TransportError::Mismatch { expected, found, .. }) => {
-                        return Err(unpack(format!("wanted {expected}, found {found}")));
-                    }
-                    Err(error) => return Err(failed(error)),
-                }
-            }
-            // Not told what unpacks: read as it comes.
-            (None, None) => {
-                let packed = open(&self.index.packed.digest).map_err(failed)?;
-                let unpacked = compression::unpacked(packed).map_err(|error| unpack(error.to_string()))?;
-                let mut bounded = BufReader::new(unpacked.take(PLAIN_LIMIT));
-                let packages = listed(&mut bounded)?;
-                // What was cut off would be missing without a word.
-                if bounded.get_ref().limit() == 0 {
-                    return Err(unpack(format!("it has more than {PLAIN_LIMIT} bytes")));
-                }
-                return Ok(packages);
-            }
-        };
-        listed(&mut open(&plain).map_err(failed)?)
     }
 }

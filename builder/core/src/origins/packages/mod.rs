@@ -1,6 +1,7 @@
 //! Packages of operating systems: repositories read, checked and put into one pool, and what was chosen brought into the store.
 
 pub mod deb;
+mod deb_index;
 mod error;
 mod fetch;
 pub mod rpm;
