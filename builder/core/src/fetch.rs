@@ -13,6 +13,7 @@ use crate::arrivals::Arrivals;
 use crate::base::Base;
 use crate::drift::{Difference, changed};
 use crate::origins::{Origins, file, image};
+use crate::packages::Held;
 use crate::progress::Total;
 use crate::resolve::{Candidates, ChartCandidates, Resolution};
 use crate::{BuildError, Report, told};
@@ -53,34 +54,50 @@ pub async fn fetch(
 ) -> Result<(), BuildError> {
     let wanted = plan(lock, resolution, &|digest| !base.is_some_and(|base| base.has(digest)));
     let total: u64 = wanted.iter().map(|blob| blob.size).sum();
+    let held = &Held::of(lock)?;
     let (mut missing, mut differences) = (Vec::new(), Vec::new());
+    let mut absent = 0;
     for blob in wanted {
         let here = origins.store.holds(&blob.digest, blob.size).map_err(|source| failed(lock, blob.item, source))?;
-        if here {
+        if here && held.has(&blob.digest) {
+            // It came for somebody else, perhaps, who did not ask whose it is.
+            missing.push((blob, true));
+        } else if here {
             arrivals.arrived([blob.digest]);
         } else if let Some(found) = blob.other_size_here(origins) {
             differences.extend(other_size(lock, &blob, found));
         } else {
-            missing.push(blob);
+            absent += blob.size;
+            missing.push((blob, false));
         }
     }
-    let absent: u64 = missing.iter().map(|blob| blob.size).sum();
     let progress = &Total::new("fetch", total, total - absent, report);
     let mut failures: BTreeMap<usize, Vec<TransportError>> = BTreeMap::new();
     let mut results = stream::iter(missing)
-        .map(|blob| async move {
-            let size = match one(&blob, origins, progress).await {
-                Ok(()) => Ok(blob.size),
-                Err(error) => blob.as_it_is(error, origins).await,
+        .map(|(blob, here)| async move {
+            let size = match here {
+                true => Ok(blob.size),
+                false => match one(&blob, origins, progress).await {
+                    Ok(()) => Ok(blob.size),
+                    Err(error) => blob.as_it_is(error, origins).await,
+                },
             };
+            let mut checked = Ok(());
             if size.as_ref().is_ok_and(|size| *size == blob.size) {
-                progress.at(&blob.digest, blob.size);
-                arrivals.arrived([blob.digest]);
+                if !here {
+                    progress.at(&blob.digest, blob.size);
+                }
+                checked = held.check(&blob.digest, &origins.store).await;
+                if checked.is_ok() {
+                    arrivals.arrived([blob.digest]);
+                }
             }
-            (blob, size)
+            (blob, size, checked)
         })
         .buffer_unordered(jobs.max(1));
-    while let Some((blob, size)) = results.next().await {
+    let mut refused = Vec::new();
+    while let Some((blob, size, checked)) = results.next().await {
+        refused.extend(checked.err());
         match size {
             Ok(size) if size == blob.size => {}
             Ok(size) => differences.extend(other_size(lock, &blob, size)),
@@ -88,6 +105,7 @@ pub async fn fetch(
         }
     }
     let mut all: Vec<_> = failures.into_iter().map(|(item, errors)| failed(lock, item, one_of(errors))).collect();
+    all.extend(refused);
     if !differences.is_empty() {
         all.push(BuildError::Drift(differences));
     }

@@ -8,16 +8,21 @@ use kubexm_spec::{ArtifactKey, Lock, Reference};
 
 use crate::diff::Changed;
 use crate::drift::drift;
+use crate::packages;
 use crate::resolve::Resolution;
 
 /// How many near names an error lists.
 const NEAR: usize = 4;
 
 /// Whether a word of a person stands for an artifact: `binary/kubeadm`, `kubeadm`, `registry.k8s.io/pause:3.10`,
-/// `registry.k8s.io/pause`, `pause`, `pause:3.10`; `index.docker.io/busybox:1` for `docker.io/library/busybox:1`.
+/// `registry.k8s.io/pause`, `pause`, `pause:3.10`; `index.docker.io/busybox:1` for `docker.io/library/busybox:1`;
+/// `package/debian-12/socat`, `debian-12/socat`, `socat`, and `debian-12` or `package/debian-12` for all of its packages.
 pub fn stands_for(word: &str, key: &ArtifactKey, reference: Option<&str>) -> bool {
     if key.to_string() == word || key.name() == word {
         return true;
+    }
+    if let ArtifactKey::Package { os, name } = key {
+        return word == name || word.strip_prefix("package/").unwrap_or(word) == os;
     }
     let Some(reference) = reference else { return false };
     let (name, _) = kubexm_spec::depot::split_reference(reference.split('@').next().unwrap_or(reference));
@@ -51,11 +56,16 @@ pub fn chosen(
     for word in words {
         let needed = requirements.items.iter().filter(|item| stands_for(word, &item.key, reference(&item.source)));
         let locked = old.items.iter().filter(|item| stands_for(word, &item.key, locked_reference(item)));
-        let keys: Vec<ArtifactKey> =
-            needed.map(|item| &item.key).chain(locked.map(|item| &item.key)).cloned().collect();
+        let roots = packages::roots(requirements);
+        let keys: Vec<ArtifactKey> = needed
+            .map(|item| &item.key)
+            .chain(locked.map(|item| &item.key))
+            .chain(roots.iter().filter(|key| stands_for(word, key, None)))
+            .cloned()
+            .collect();
         if keys.is_empty() {
             let names = requirements.items.iter().map(|item| &item.key).chain(old.items.iter().map(|item| &item.key));
-            return Err((word.clone(), near(word, names)));
+            return Err((word.clone(), near(word, names.chain(&roots))));
         }
         all.extend(keys);
     }
@@ -89,14 +99,23 @@ pub fn only(resolution: &Resolution, keys: &[ArtifactKey]) -> Resolution {
 }
 
 /// The old lock with these keys as they are in the new one; what the new one does not have of them goes. What the lock says
-/// of itself is the new one's once nothing of what is needed differs any more.
+/// of itself is the new one's once nothing of what is needed differs any more. Packages of a release are one answer: one that is
+/// named takes all of them with it.
 #[must_use]
 pub fn merged(old: &Lock, new: &Lock, keys: &[ArtifactKey], requirements: &Requirements) -> Lock {
-    let kept = old.items.iter().filter(|item| !keys.contains(&item.key));
+    let solved = |of: &str| keys.iter().any(|key| matches!(key, ArtifactKey::Package { os, .. } if os == of));
+    let replaced = |key: &ArtifactKey| match key {
+        ArtifactKey::Package { os, .. } => solved(os),
+        key => keys.contains(key),
+    };
+    let kept = old.items.iter().filter(|item| !replaced(&item.key));
     let mut items: Vec<LockItem> = kept.chain(&new.items).cloned().collect();
     items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
     let (zone, renderings) = (old.zone.clone(), old.renderings.clone());
-    let whole = Lock { items, zone, renderings, ..new.clone() };
+    let mut packages: Vec<_> =
+        old.packages.iter().filter(|set| !solved(&set.os)).chain(&new.packages).cloned().collect();
+    packages.sort_by(|a, b| (&a.os, a.platform).cmp(&(&b.os, b.platform)));
+    let whole = Lock { items, zone, renderings, packages, ..new.clone() };
     if drift(requirements, &whole).is_empty() {
         return whole;
     }

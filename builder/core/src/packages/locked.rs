@@ -1,6 +1,6 @@
 //! Packages that a lock has: where each may be had, and whether the lock fits what is needed. Asks nobody.
 
-use kubexm_manifests::os::Profiles;
+use kubexm_manifests::os::{Profile, Profiles, Repository};
 use kubexm_manifests::requirements::{PackageNeed, Source};
 use kubexm_manifests::{PACKAGE_STAGE, Requirement, Requirements};
 use kubexm_spec::lock::{Content, LockItem, PackageRoot, PackageSet};
@@ -35,14 +35,29 @@ pub(crate) fn needed(item: &LockItem, lock: &Lock) -> Option<Requirement> {
 }
 
 /// A package's own address: the one of its sources that is below a repository of its release.
-fn own_address(item: &LockItem, os: &str, platform: Platform, file_name: &str) -> Option<String> {
+pub(super) fn own_address(item: &LockItem, os: &str, platform: Platform, file_name: &str) -> Option<String> {
     let profile = Profiles::embedded().all.get(os)?;
-    let bases: Vec<String> =
-        profile.repositories.iter().map(|one| format!("{}/", one.base(profile.family, platform.arch))).collect();
-    let is_own = |source: &&String| {
-        bases.iter().any(|base| source.starts_with(base.as_str())) && complete::file_name(source) == file_name
-    };
+    let is_own =
+        |source: &&String| repository(profile, platform, source).is_some() && complete::file_name(source) == file_name;
     item.sources.iter().rev().find(is_own).cloned()
+}
+
+/// The repository that an address is below.
+pub(super) fn repository<'p>(profile: &'p Profile, platform: Platform, address: &str) -> Option<&'p Repository> {
+    let below = |base: &str| address.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'));
+    profile.repositories.iter().find(|one| below(&one.base(profile.family, platform.arch)))
+}
+
+/// What is asked for, as keys; packages that these need are not among them.
+pub(crate) fn roots(requirements: &Requirements) -> Vec<ArtifactKey> {
+    let of = |need: &PackageNeed| -> Vec<ArtifactKey> {
+        let key = |name: &str| ArtifactKey::Package { os: need.os.clone(), name: name.to_owned() };
+        need.names().into_iter().map(key).collect()
+    };
+    let mut all: Vec<ArtifactKey> = requirements.packages.iter().flat_map(of).collect();
+    all.sort();
+    all.dedup();
+    all
 }
 
 pub(crate) fn set_of<'a>(lock: &'a Lock, os: &str, platform: Platform) -> Option<&'a PackageSet> {
@@ -61,7 +76,7 @@ pub(crate) fn drift(requirements: &Requirements, lock: &Lock) -> Vec<Difference>
     for need in &requirements.packages {
         match set_of(lock, &need.os, need.platform) {
             None => all.push(whole("", &format!("{} {}", need.os, need.platform))),
-            Some(set) => all.extend(roots(need, set)),
+            Some(set) => all.extend(other_roots(need, set)),
         }
     }
     for set in &lock.packages {
@@ -95,7 +110,7 @@ fn whole(locked: &str, now: &str) -> Difference {
     Difference { key: None, platform: None, what }
 }
 
-fn roots(need: &PackageNeed, set: &PackageSet) -> Vec<Difference> {
+fn other_roots(need: &PackageNeed, set: &PackageSet) -> Vec<Difference> {
     let told = |root: &PackageRoot| {
         let mut text = format!("{} of nodes with {}", root.packages.join(" "), root.commands.join(" "));
         if root.commands.is_empty() {

@@ -5,10 +5,12 @@
 
 mod complete;
 mod distribution;
+mod held;
 mod locked;
 mod mirrors;
 
 pub use complete::{Work, complete};
 pub use distribution::{Distribution, Solved};
-pub(crate) use locked::{drift, needed, unsigned};
+pub(crate) use held::Held;
+pub(crate) use locked::{drift, needed, roots, unsigned};
 pub use mirrors::{Mirrors, WrongMirror};

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test dies of what it did not expect")]
 
-mod fetched;
 mod loaded;
 mod refused;
 mod repository;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use kubexm_builder::origins::packages::rpm::{self, Repository, Streams, check, load};
-use kubexm_builder::origins::packages::{Loaded, Options, PackagesError};
+use kubexm_builder::origins::packages::rpm::{self, Repository, Streams, load};
+use kubexm_builder::origins::packages::{File, Loaded, Options, PackagesError, Vendor, check};
 use kubexm_manifests::os::{MirrorList, Profiles};
 use kubexm_packages::rpm::file::Rpm;
 use kubexm_packages::rpm::publish::{Item, metadata};
 use kubexm_packages::trust::{Keyring, Policy, TrustError};
-use kubexm_spec::{Arch, Digest};
+use kubexm_spec::{Arch, Digest, Family};
 use kubexm_transport::FileCandidate;
 
 use crate::repository::{Builder, DAY, keys, now};
@@ -175,14 +175,32 @@ async fn a_package_given_out_as_another_or_without_a_signature_is_refused() {
     let (server, builder) = (served().await, Builder::new());
     let found = loaded(&builder, &wanted(&server), &[]).await.unwrap();
     builder.store.insert(ALPHA, None).unwrap();
-    let mut package = found.pool.packages()[0].clone();
-    let keyring = Keyring::read(keys().0.public().unwrap().as_bytes()).unwrap();
-    let policy = Policy::at(now()).of_packages();
-    let error = check(&package, &keyring, &policy, &builder.store).await.unwrap_err();
+    let package = &found.pool.packages()[0];
+    let file = File {
+        family: Family::Rpm,
+        name: package.name.to_string(),
+        version: package.version.to_string(),
+        archs: vec!["x86_64".to_owned(), "noarch".to_owned()],
+        digest: package.digest,
+        size: package.size,
+        address: "https://origin.test/alpha.rpm".to_owned(),
+    };
+    check(&file, None, &builder.store).await.unwrap();
+    let vendor = Vendor {
+        keys: Keyring::read(keys().0.public().unwrap().as_bytes()).unwrap(),
+        policy: Policy::at(now()).of_packages(),
+    };
+    let error = check(&file, Some(&vendor), &builder.store).await.unwrap_err();
     assert!(matches!(error, PackagesError::Untrusted { source: TrustError::NotSigned, .. }), "{error}");
-    package.name = "kernel".into();
-    let error = check(&package, &keyring, &policy, &builder.store).await.unwrap_err();
-    assert!(matches!(error, PackagesError::Package { .. }), "{error}");
+    for file in [
+        File { name: "kernel".to_owned(), ..file.clone() },
+        File { version: "2.0-4.el9".to_owned(), ..file.clone() },
+        File { archs: vec!["x86_64".to_owned()], ..file.clone() },
+        File { family: Family::Deb, ..file.clone() },
+    ] {
+        let error = check(&file, None, &builder.store).await.unwrap_err();
+        assert!(matches!(error, PackagesError::Package { .. }), "{error}");
+    }
 }
 
 #[test]

@@ -1,13 +1,14 @@
-//! Packages of operating systems: repositories read, checked and put into one pool, and what was chosen brought into the store.
+//! Packages of operating systems: repositories read, checked and put into one pool; and package files, held
+//! against what they are said to be.
 
+mod check;
 pub mod deb;
 mod deb_index;
 mod error;
-mod fetch;
 pub mod rpm;
 
+pub use check::{File, Vendor, check};
 pub use error::PackagesError;
-pub use fetch::{File, fetch};
 
 use kubexm_packages::model::Package;
 use kubexm_packages::solve::Pool;

@@ -8,13 +8,12 @@ use futures::future::join_all;
 use kubexm_manifests::os::{self, MirrorList, Profile};
 use kubexm_packages::compression;
 use kubexm_packages::model::{Package, RepoId};
-use kubexm_packages::rpm::file::Rpm;
 use kubexm_packages::rpm::modules::Modules;
 use kubexm_packages::rpm::repomd::{self, Data, Repomd};
 use kubexm_packages::rpm::streams::Choice;
 use kubexm_packages::rpm::{DocumentError, filelists, fits, mirrors, modules, primary};
 use kubexm_packages::solve::{Pool, Repo};
-use kubexm_packages::trust::{self, Keyring, Policy, Signer};
+use kubexm_packages::trust::{self, Keyring, Policy};
 use kubexm_spec::{Arch, Digest, Family};
 use kubexm_transport::{Answer, FileCandidate, HttpClient, Store, TransportError, Validators, Want};
 use serde::{Deserialize, Serialize};
@@ -153,39 +152,6 @@ pub async fn load(
     let choice = Choice { arch, platform: streams.platform.as_deref(), enabled: &enabled, hotfixes: &hotfixes };
     let packages = modules.visible(packages, &choice).map_err(PackagesError::Modules)?;
     Ok(Loaded { pool: Pool::new(Family::Rpm, arch, repos, packages), snapshots })
-}
-
-/// Holds a package in the store against its own signature and against what the index calls it: an index that nobody signs could
-/// give one signed package out as another.
-pub async fn check(
-    package: &Package,
-    keyring: &Keyring,
-    policy: &Policy,
-    store: &Store,
-) -> Result<Signer, PackagesError> {
-    let (package, keyring, policy, store) = (package.clone(), keyring.clone(), *policy, store.clone());
-    let work = move || {
-        let named = || package.to_string();
-        let blob = store.open_blob(&package.digest);
-        let mut file = BufReader::with_capacity(
-            1 << 18,
-            blob.map_err(|source| PackagesError::Fetch { repository: named(), source: Box::new(source) })?,
-        );
-        let damaged = |reason: String| PackagesError::Package { package: named(), reason };
-        let rpm = Rpm::read(&mut file).map_err(|error| damaged(error.to_string()))?;
-        let told = rpm.package(package.repo, &package.location, package.size, package.digest);
-        let told = told.map_err(|error| damaged(error.to_string()))?;
-        if told.to_string() != named() {
-            return Err(damaged(format!("it is {told}, which the index gives out as another")));
-        }
-        let location = package.location.to_string();
-        trust::signed_rpm(&rpm, file, &keyring, &policy).map_err(|source| PackagesError::Untrusted {
-            repository: named(),
-            url: location,
-            source,
-        })
-    };
-    tokio::task::spawn_blocking(work).await.map_err(|error| PackagesError::Worker(error.to_string()))?
 }
 
 /// What a repository has.

@@ -1,0 +1,94 @@
+//! A package file in the store, held against what it is said to be, and against its vendor's signature where it carries one.
+
+use std::io::{BufRead, BufReader};
+
+use kubexm_packages::deb::archive;
+use kubexm_packages::deb::control::Paragraph;
+use kubexm_packages::model::RepoId;
+use kubexm_packages::rpm::file::Rpm;
+use kubexm_packages::trust::{Keyring, Policy, signed_rpm};
+use kubexm_spec::{Digest, Family};
+use kubexm_transport::Store;
+
+use super::PackagesError;
+
+/// A package file, as an index or a lock calls it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Whose rules hold.
+    pub family: Family,
+    /// `socat`.
+    pub name: String,
+    /// With epoch and revision.
+    pub version: String,
+    /// Architectures that will do, in the family's words.
+    pub archs: Vec<String>,
+    /// Of the file.
+    pub digest: Digest,
+    /// In bytes.
+    pub size: u64,
+    /// Where it is from, for people.
+    pub address: String,
+}
+
+/// Whose signature an .rpm must carry.
+#[derive(Clone, Debug)]
+pub struct Vendor {
+    /// The public keys.
+    pub keys: Keyring,
+    /// What is asked of signatures.
+    pub policy: Policy,
+}
+
+/// Holds a package in the store against what it is called: an index that nobody signs, or a lock after a merge, could give one
+/// package out as another. An .rpm must carry the vendor's signature, where one is asked for; a .deb has none of its own.
+pub async fn check(file: &File, vendor: Option<&Vendor>, store: &Store) -> Result<(), PackagesError> {
+    let (file, vendor, store) = (file.clone(), vendor.cloned(), store.clone());
+    let work = move || {
+        let named = || format!("{} {}", file.name, file.version);
+        let blob = store.open_blob(&file.digest);
+        let blob = blob.map_err(|source| PackagesError::Fetch { repository: named(), source: Box::new(source) })?;
+        let mut reader = BufReader::with_capacity(1 << 18, blob);
+        match file.family {
+            Family::Deb => file.is(&deb(&mut reader).map_err(|reason| file.damaged(reason))?),
+            Family::Rpm => {
+                let rpm = Rpm::read(&mut reader).map_err(|error| file.damaged(error.to_string()))?;
+                let told = rpm.package(RepoId(0), "", file.size, file.digest);
+                let told = told.map_err(|error| file.damaged(error.to_string()))?;
+                file.is(&[told.name.as_ref(), &told.version, &told.arch].map(str::to_owned))?;
+                let Some(Vendor { keys, policy }) = vendor else { return Ok(()) };
+                let untrusted =
+                    |source| PackagesError::Untrusted { repository: named(), url: file.address.clone(), source };
+                signed_rpm(&rpm, reader, &keys, &policy).map(drop).map_err(untrusted)
+            }
+        }
+    };
+    tokio::task::spawn_blocking(work).await.map_err(|error| PackagesError::Worker(error.to_string()))?
+}
+
+/// Name, version and architecture that a .deb gives itself.
+fn deb(reader: &mut impl BufRead) -> Result<[String; 3], String> {
+    let control = archive::control(reader).map_err(|error| error.to_string())?;
+    let paragraph = Paragraph::of(&control);
+    let field = |name: &'static str| match paragraph.get(name) {
+        Ok(value) => {
+            value.map(|value| value.trim().to_owned()).ok_or_else(|| format!("its control file has no {name}"))
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    Ok([field("Package")?, field("Version")?, field("Architecture")?])
+}
+
+impl File {
+    fn is(&self, told: &[String; 3]) -> Result<(), PackagesError> {
+        let [name, version, arch] = told;
+        match *name == self.name && *version == self.version && self.archs.contains(arch) {
+            true => Ok(()),
+            false => Err(self.damaged(format!("it is {name} {version} {arch}, which is given out as another"))),
+        }
+    }
+
+    fn damaged(&self, reason: String) -> PackagesError {
+        PackagesError::Package { package: format!("{} {}", self.name, self.version), reason }
+    }
+}
