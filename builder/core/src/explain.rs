@@ -2,14 +2,18 @@
 //! somebody has made.
 
 mod alternatives;
+mod packages;
 
 use std::collections::BTreeSet;
+
+pub use self::packages::Root;
 
 use kubexm_manifests::{Catalogue, FeatureSet, Requirement, Requirements, in_no_cluster, require, version};
 use kubexm_spec::depot::split_reference;
 use kubexm_spec::yaml::nearest;
-use kubexm_spec::{Arch, ArtifactKey, Cluster, Program, Reference};
+use kubexm_spec::{Arch, ArtifactKey, Cluster, Lock, Program, Reference};
 
+use crate::packages::roots;
 use crate::update::{reference, stands_for};
 
 /// How many near names are told.
@@ -26,6 +30,8 @@ pub struct Question<'a> {
     pub requirements: &'a Requirements,
     /// The images of each chart and YAML add-on, where a rendering is known ([`crate::charts::known`]).
     pub charts: &'a [(ArtifactKey, Option<Vec<String>>)],
+    /// Where there is one: packages that others need are known by it only.
+    pub lock: Option<&'a Lock>,
 }
 
 /// What a word of a person stands for in a cluster.
@@ -47,6 +53,9 @@ pub enum Explained {
         /// Charts and YAML add-ons.
         by: Vec<ArtifactKey>,
     },
+    /// Packages that are asked for, and that no lock has at hand: which version it will be, and what it needs, is known when the
+    /// repositories are read.
+    Asked(Vec<Root>),
     /// Not in this version; what is there under its name.
     Otherwise(Box<Self>),
     /// It is not in, and these changes of cluster.yaml would bring it in, each by itself.
@@ -76,7 +85,7 @@ pub enum Explained {
 
 /// Explains one word.
 pub fn explain(word: &str, question: &Question<'_>) -> Explained {
-    let Question { cluster, catalogue, requirements, charts } = *question;
+    let Question { cluster, catalogue, requirements, charts, .. } = *question;
     if let Some(found) = here(word, question) {
         return found;
     }
@@ -87,6 +96,8 @@ pub fn explain(word: &str, question: &Question<'_>) -> Explained {
         return in_this_version(&word[bare.len() + 1..], found);
     }
     let mut known: Vec<ArtifactKey> = requirements.items.iter().map(|item| item.key.clone()).collect();
+    known.extend(roots(requirements));
+    known.extend(packages::of_lock(question).map(|(item, _)| item.key.clone()));
     for changes in [alternatives::of_fields(cluster), alternatives::of_add_ons(cluster, catalogue)] {
         let (mut what, mut with) = (None, Vec::new());
         for (change, changed) in changes {
@@ -113,9 +124,14 @@ pub fn explain(word: &str, question: &Question<'_>) -> Explained {
 /// What a word stands for among what is needed, what lies inside of that, and what renderings name.
 fn here(word: &str, question: &Question<'_>) -> Option<Explained> {
     let Question { catalogue, requirements, charts, .. } = *question;
-    let found = needed(word, requirements);
+    let mut found = needed(word, requirements);
+    found.extend(packages::locked(word, question));
     if !found.is_empty() {
         return Some(Explained::In(found));
+    }
+    let asked = packages::asked(word, requirements);
+    if !asked.is_empty() {
+        return Some(Explained::Asked(asked));
     }
     if let Some((image, program)) = inside(word, requirements, catalogue) {
         let key = ArtifactKey::Binary(program);
@@ -220,11 +236,24 @@ mod tests {
         let images = |images: &[&str]| images.iter().map(|image| (*image).to_owned()).collect();
         let charts: Vec<_> = charts.iter().map(|(key, known)| (key.parse().unwrap(), known.map(images))).collect();
         let (catalogue, requirements, charts) = (&catalogue, &requirements, charts.as_slice());
-        explain(word, &Question { cluster: &cluster, catalogue, requirements, charts })
+        explain(word, &Question { cluster: &cluster, catalogue, requirements, charts, lock: None })
     }
 
     fn told(word: &str, spec: &str) -> Explained {
         told_with(word, spec, &[])
+    }
+
+    #[test]
+    fn packages_that_are_asked_for_are_told_without_a_lock_and_what_would_bring_others_in() {
+        let with = "  kubernetes: {version: v1.34.4}\n  bundle: {os: [debian-12]}\n";
+        for word in ["socat", "debian-12/socat", "package/debian-12/socat"] {
+            let Explained::Asked(found) = told(word, with) else { panic!("{word}") };
+            assert_eq!(found[0].key.to_string(), "package/debian-12/socat");
+        }
+        let Explained::Asked(found) = told("iproute", with) else { panic!("by the name of the table") };
+        assert_eq!(found[0].key.to_string(), "package/debian-12/iproute2");
+        let Explained::Unknown { near, .. } = told("package/debian-12/sokat", with) else { panic!() };
+        assert!(near.contains(&"package/debian-12/socat".to_owned()), "{near:?}");
     }
 
     fn keys(found: &[Requirement]) -> Vec<String> {
@@ -338,8 +367,13 @@ mod tests {
         let own = reference(&image("cilium").source).unwrap().to_owned();
         let by_digest = format!("{own}@{}", kubexm_spec::Digest::of("x"));
         let charts = [("chart/cilium".parse().unwrap(), Some(vec![own, by_digest.clone()]))];
-        let question =
-            Question { cluster: &cluster, catalogue: &catalogue, requirements: &requirements, charts: &charts };
+        let question = Question {
+            cluster: &cluster,
+            catalogue: &catalogue,
+            requirements: &requirements,
+            charts: &charts,
+            lock: None,
+        };
         assert_eq!(twice(image("cilium"), &question), [("chart/cilium".parse().unwrap(), by_digest)]);
         assert_eq!(twice(image("cilium-envoy"), &question), []);
     }

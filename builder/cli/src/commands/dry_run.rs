@@ -6,6 +6,7 @@ use kubexm_builder::locked;
 use kubexm_builder::origins::installer::Installers;
 use kubexm_builder::resolve::{Resolution, resolve};
 use kubexm_builder::sizes::{self, Parts};
+use kubexm_manifests::requirements::PackageNeed;
 use kubexm_spec::{Lock, Platform, counted};
 use kubexm_terminal::{Display, Failure, Mode, bytes};
 use kubexm_transport::Store;
@@ -40,7 +41,7 @@ pub fn run(needed: &Needed, how: &How<'_>, display: &Display) -> Result<(), Fail
         Mode::Json => display.answer(&list.document(needed).to_string()),
         _ => {
             needed.tell(display);
-            list.show(display, how.ask);
+            list.show(needed, display, how.ask);
         }
     }
     Ok(())
@@ -89,6 +90,11 @@ impl Sum {
     }
 }
 
+/// What is asked for; what that needs is not known before the repositories are read.
+fn unsolved_line(need: &PackageNeed) -> String {
+    format!("packages of {} {}, and all that these need: {}", need.os, need.platform, need.names().join(" "))
+}
+
 impl List<'_> {
     /// Which items are for a platform; none is for what serves all.
     fn platforms(&self) -> BTreeMap<Option<Platform>, Vec<usize>> {
@@ -108,7 +114,13 @@ impl List<'_> {
         self.sum(&(0..self.resolution.items.len()).collect::<Vec<_>>())
     }
 
-    fn show(&self, display: &Display, asked: bool) {
+    /// Packages that only a lock could tell.
+    fn unsolved<'n>(&self, needed: &'n Needed) -> Vec<&'n PackageNeed> {
+        let known = self.locked.is_some();
+        needed.requirements.packages.iter().filter(|_| !known).collect()
+    }
+
+    fn show(&self, needed: &Needed, display: &Display, asked: bool) {
         for (platform, items) in self.platforms() {
             let name = platform.map_or_else(|| "every platform".to_owned(), |platform| platform.to_string());
             display.answer(&format!("{name}: {}", self.sum(&items).text()));
@@ -117,6 +129,7 @@ impl List<'_> {
             }
         }
         self.charts.all_lines().iter().for_each(|line| display.answer(line));
+        self.unsolved(needed).iter().for_each(|need| display.answer(&unsolved_line(need)));
         let whole = self.whole();
         display.answer(&format!("in all: {}", whole.text()));
         if whole.unknown > 0 && !asked {
@@ -167,7 +180,7 @@ impl List<'_> {
         json!({
             "schema": "kubexm.io/dry-run/v1", "name": self.resolution.name, "kubernetes": self.resolution.kubernetes,
             "zone": self.resolution.zone, "items": items, "platforms": platforms, "total": self.whole().value(),
-            "charts": self.charts.values(),
+            "charts": self.charts.values(), "packages": needed.requirements.packages,
             "warnings": needed.warnings, "notes": needed.notes, "unverified": needed.doubts,
         })
     }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use kubexm_builder::explain::{Explained, Question, explain, twice};
+use kubexm_builder::explain::{Explained, Question, Root, explain, twice};
 use kubexm_builder::resolve::{Candidates, candidates};
 use kubexm_manifests::{ChartSource, Requirement, Source};
-use kubexm_spec::{Lock, Trust};
+use kubexm_spec::{Lock, PackageRole, Trust};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::{Value, json};
 
@@ -17,11 +17,13 @@ use super::what::{Needed, What};
 /// Say why something is in a bundle, from where, and why its digest is believed; or what would bring it in
 ///
 /// The item is a key (binary/kubeadm), a name (kubeadm, metrics-server), or an image with or without its tag. Images of
-/// charts are known by the lock, or by a rendering that the cache has. No network is needed.
+/// charts are known by the lock, or by a rendering that the cache has; packages of operating systems that others need,
+/// by the lock. No network is needed.
 ///
 /// Examples:
 ///   kubexm-bundle explain kubeadm -f cluster.yaml
 ///   kubexm-bundle explain registry.k8s.io/pause --kubernetes v1.34
+///   kubexm-bundle explain package/debian-12/libwrap0 -f cluster.yaml
 ///   kubexm-bundle explain pause:3.9 -f cluster.yaml       # not in: says which pause is
 ///   kubexm-bundle explain calicoctl -f cluster.yaml       # not in: says what would bring it in
 ///   kubexm-bundle explain nerdctl -f cluster.yaml         # in no cluster: says how to carry it all the same
@@ -45,12 +47,13 @@ pub struct Args {
 struct Known {
     needed: Needed,
     charts: ChartImages,
+    lock: Option<Lock>,
 }
 
 impl Known {
     fn question(&self) -> Question<'_> {
         let Needed { cluster, catalogue, requirements, .. } = &self.needed;
-        Question { cluster, catalogue, requirements, charts: self.charts.all() }
+        Question { cluster, catalogue, requirements, charts: self.charts.all(), lock: self.lock.as_ref() }
     }
 }
 
@@ -58,7 +61,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let needed = args.what.read()?;
     let lock: Option<Lock> = lockfile::at_hand(args.lock.as_deref(), args.what.file.as_deref())?;
     let charts = ChartImages::known(&needed, lock.as_ref(), None);
-    let known = Known { needed, charts };
+    let known = Known { needed, charts, lock };
     let found = explain(&args.item, &known.question());
     if let Explained::Unknown { near, unrendered } = &found {
         let failure = unknown(&args.item, near);
@@ -93,6 +96,7 @@ fn lines(word: &str, known: &Known, found: &Explained) -> Vec<String> {
             let by: Vec<String> = by.iter().map(ToString::to_string).collect();
             vec![format!("chart-image/{image} is in"), format!("  why    the rendering of {} names it", by.join(", "))]
         }
+        Explained::Asked(roots) => roots.iter().flat_map(asked_lines).collect(),
         Explained::Otherwise(found) => {
             let mut all = vec![format!("{word} is not in; under that name there is")];
             all.extend(lines(word, known, found));
@@ -121,6 +125,9 @@ fn answer(known: &Known, found: &Explained) -> Value {
             json!({ "in": true, "answer": "inside", "image": image, "items": values(carriers) })
         }
         Explained::Rendered { image, by } => json!({ "in": true, "answer": "rendered", "image": image, "by": by }),
+        Explained::Asked(roots) => {
+            json!({ "in": true, "answer": "asked", "items": roots.iter().map(asked_value).collect::<Vec<_>>() })
+        }
         Explained::Otherwise(found) => {
             json!({ "in": false, "answer": "other-version", "found": answer(known, found) })
         }
@@ -132,9 +139,34 @@ fn answer(known: &Known, found: &Explained) -> Value {
     }
 }
 
+/// A package of which nothing is known but that it is asked for.
+fn asked_lines(asked: &Root) -> Vec<String> {
+    vec![
+        format!("{} {}", asked.key, asked.platform),
+        format!("  why    {}", asked_because(asked)),
+        "  version, and what else it needs, are known when `kubexm-bundle lock` has read its repositories".to_owned(),
+    ]
+}
+
+fn asked_because(asked: &Root) -> String {
+    let nodes = match asked.root.role {
+        PackageRole::Node => "every node".to_owned(),
+        role => format!("nodes of the role {}", role.as_str()),
+    };
+    let commands = &asked.root.commands;
+    let unless =
+        if commands.is_empty() { String::new() } else { format!(", unless it has {}", commands.join(" and ")) };
+    format!("wanted by {}, for {nodes}{unless}", asked.root.name)
+}
+
+fn asked_value(asked: &Root) -> Value {
+    json!({ "key": asked.key, "platform": asked.platform, "because": [asked_because(asked)], "root": asked.root })
+}
+
 /// Reasons, the nearest first.
 fn why(item: &Requirement, needed: &Needed) -> Vec<String> {
-    let mut reasons = vec![item.because.clone()];
+    // Of a package, the way to it.
+    let mut reasons: Vec<String> = item.because.split('\n').map(str::to_owned).collect();
     let asked = needed.cluster.kubernetes.as_ref().map(|kubernetes| kubernetes.version.as_deref());
     let versions = needed.requirements.versions.as_ref();
     if let (Some(asked), Some(versions)) = (asked, versions)

@@ -1,5 +1,7 @@
 //! Packages that a lock has: where each may be had, and whether the lock fits what is needed. Asks nobody.
 
+use std::collections::BTreeSet;
+
 use kubexm_manifests::os::{Profile, Profiles, Repository};
 use kubexm_manifests::requirements::{PackageNeed, Source};
 use kubexm_manifests::{PACKAGE_STAGE, Requirement, Requirements};
@@ -46,6 +48,23 @@ pub(super) fn own_address(item: &LockItem, os: &str, platform: Platform, file_na
 pub(super) fn repository<'p>(profile: &'p Profile, platform: Platform, address: &str) -> Option<&'p Repository> {
     let below = |base: &str| address.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'));
     profile.repositories.iter().find(|one| below(&one.base(profile.family, platform.arch)))
+}
+
+/// Why a package is in a lock, from itself to what was asked for, a reason each: "socat Depends libwrap0 (>= 7.6-4~)",
+/// "wanted by socat".
+pub(crate) fn chain(item: &LockItem, lock: &Lock) -> Vec<String> {
+    let (ArtifactKey::Package { os, name }, Some(platform)) = (&item.key, item.platform) else { return Vec::new() };
+    let Some(set) = set_of(lock, os, platform) else { return Vec::new() };
+    let (mut all, mut seen, mut name) = (Vec::new(), BTreeSet::new(), name.as_str());
+    // A lock that somebody has written may go round.
+    while let Some(why) = set.because.get(name).filter(|_| seen.insert(name)) {
+        all.push(why.clone());
+        match why.split_once(" Depends ").or_else(|| why.split_once(" Requires ")) {
+            Some((by, _)) => name = by,
+            None => break,
+        }
+    }
+    all
 }
 
 /// What is asked for, as keys; packages that these need are not among them.

@@ -12,5 +12,5 @@ mod mirrors;
 pub use complete::{Work, complete};
 pub use distribution::{Distribution, Solved};
 pub(crate) use held::Held;
-pub(crate) use locked::{drift, needed, roots, unsigned};
+pub(crate) use locked::{chain, drift, needed, roots, unsigned};
 pub use mirrors::{Mirrors, WrongMirror};

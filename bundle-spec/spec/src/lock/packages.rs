@@ -87,4 +87,18 @@ impl PackageRole {
     /// Every role.
     pub const ALL: [Self; 8] =
         [Self::Node, Self::Ipvs, Self::Nfs, Self::Iscsi, Self::Time, Self::Keepalived, Self::Haproxy, Self::Nginx];
+
+    /// As it is written: `node`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Ipvs => "ipvs",
+            Self::Nfs => "nfs",
+            Self::Iscsi => "iscsi",
+            Self::Time => "time",
+            Self::Keepalived => "keepalived",
+            Self::Haproxy => "haproxy",
+            Self::Nginx => "nginx",
+        }
+    }
 }
