@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 
 use common::Site;
 use kubexm_plan::Plan;
+use kubexm_plan::facts::InstalledPackages;
 use kubexm_recipes::{RecipeError, built};
+use kubexm_spec::Family;
 use kubexm_spec::cluster;
 use kubexm_spec::yaml::{Object, Shape};
 use serde_json::{Value, json};
@@ -250,7 +252,7 @@ fn fields() -> Vec<(&'static str, By, Value)> {
         ("storage.nfs.mountOptions", Recipe, nfs(json!({"mountOptions": ["hard"]}))),
         ("storage.nfs.defaultClass", Recipe, nfs(json!({"defaultClass": true}))),
         ("bundle.platforms", Recipe, bundle(json!({"platforms": ["linux/amd64", "linux/arm64"]}))),
-        ("bundle.os", Recipe, bundle(json!({"os": ["debian-12"]}))),
+        ("bundle.os", Recipe, bundle(json!({"os": null}))),
         ("bundle.zone", Builder, bundle(json!({"zone": "cn"}))),
         ("bundle.extraImages[].name", Recipe, bundle(json!({"extraImages": [{"name": "busybox:1"}]}))),
         ("bundle.extraImages[].from", Recipe, bundle(json!({"extraImages": [{"name": "busybox:1", "from": "oci:a"}]}))),
@@ -315,6 +317,7 @@ fn base() -> Value {
             "roleGroups": {"master": ["node1"], "worker": ["node1", "node2"]},
             "kubernetes": {"version": "v1.34.4"},
             "runtime": {"version": "2.2.7"},
+            "bundle": {"os": ["debian-12", "rocky-9"]},
         },
     })
 }
@@ -346,6 +349,14 @@ fn outcome(patch: Value) -> Result<Plan, RecipeError> {
     let mut site = Site::of(cluster);
     for facts in site.facts.values_mut() {
         facts.firewalls = vec!["firewalld".to_owned()];
+        // Something that comes where there are packages.
+        facts.programs.insert("socat".to_owned(), None);
+    }
+    // One host of each family of packages.
+    if let Some(facts) = site.facts.get_mut("node2") {
+        (facts.os_id, facts.os_version) = ("rocky".to_owned(), "9.4".to_owned());
+        let list = "N\tiptables-nft\t0\t1.0\t1\tx86_64\n".to_owned();
+        facts.packages = Some(InstalledPackages { family: Family::Rpm, list, broken: None });
     }
     site.create()
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
-use kubexm_plan::op::{self, Content, File, StateDir, Unit};
+use kubexm_plan::op::{self, Content, File, Packages, StateDir, Unit, WantedPackage};
 use kubexm_plan::{Act, Facts, Found, Op, Plan, Reset, StepId, Undo, lint};
 use kubexm_recipes::{RecipeError, ResetCx, ResetHost, reset, sample};
-use kubexm_spec::{Digest, ExitCode};
+use kubexm_spec::{Digest, ExitCode, Family};
 use serde_json::json;
 
 fn facts(host: &str, cluster: Option<&str>) -> Facts {
@@ -295,4 +295,36 @@ fn a_clean_host_gets_no_step_and_one_with_a_taken_back_create_only_loses_our_tra
     let plan = planned(vec![host("node1", "c", &bare, &ledger)]).expect("a plan");
     let ids: Vec<&str> = plan.steps.iter().map(|step| step.id.0.as_str()).collect();
     assert_eq!(ids, ["node1/reset.forget"]);
+}
+
+#[test]
+fn packages_of_each_run_are_taken_away_and_those_of_an_older_run_only_once() {
+    let packages = |names: &[&str]| {
+        let wanted = |name: &&str| {
+            let package = WantedPackage {
+                version: "1".to_owned(),
+                arch: "amd64".to_owned(),
+                file: format!("{name}.deb"),
+                blob: Digest::of(name),
+                upgrade: false,
+            };
+            ((*name).to_owned(), package)
+        };
+        Op::from(Packages {
+            family: Family::Deb,
+            repository: "/var/lib/kubexm/repos/debian-12-amd64".to_owned(),
+            source: "/var/lib/kubexm/repos/debian-12-amd64/kubexm.list".to_owned(),
+            packages: names.iter().map(wanted).collect(),
+            replaced: BTreeMap::new(),
+        })
+    };
+    let run = |run: &str, names: &[&str]| {
+        record(run, "packages.install", &[(packages(names), "what was there")], Outcome::Done)
+    };
+    let plan = one(&[run("r1", &["socat", "conntrack"]), run("r2", &["ipset"]), run("r3", &["socat"])]);
+    let reverted = plan.steps.iter().flat_map(|step| &step.ops).find_map(|op| match op {
+        Op::Reset(Reset::Reverted { ops, .. }) => Some(ops.clone()),
+        _ => None,
+    });
+    assert_eq!(reverted.expect("something is reverted"), [packages(&["ipset"]), packages(&["socat", "conntrack"])]);
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use kubexm_plan::op::Op;
 use kubexm_plan::{Plan, Step, Undo};
 
 /// Steps by module, and what cannot be taken back.
@@ -22,6 +23,11 @@ pub fn short(plan: &Plan) -> String {
 pub fn long(plan: &Plan) -> String {
     let mut text = plan.render();
     text.push('\n');
+    for host in &plan.hosts {
+        if let Some(packages) = packages(plan, &host.name).strip_prefix("; ") {
+            let _ = writeln!(text, "{}: {packages}", host.name);
+        }
+    }
     tail(&mut text, plan);
     text
 }
@@ -34,10 +40,38 @@ fn head(plan: &Plan) -> String {
     }
     text.push('\n');
     for host in &plan.hosts {
-        let _ = writeln!(text, "  host {}: {}", host.name, host.roles.join(", "));
+        let _ = writeln!(text, "  host {}: {}{}", host.name, host.roles.join(", "), packages(plan, &host.name));
     }
     let _ = writeln!(text, "{} steps; what holds already is left alone:", plan.steps.len());
     text
+}
+
+/// How many packages come to a host, and how many of them take the place of older ones.
+fn packages(plan: &Plan, host: &str) -> String {
+    let ops = plan.steps.iter().filter(|step| step.host == host).flat_map(|step| &step.ops);
+    let all = ops.filter_map(|op| if let Op::Packages(packages) = op { Some(packages) } else { None });
+    let (mut come, mut upgraded, mut leave) = (0, 0, Vec::new());
+    for packages in all {
+        let upgrades = packages.upgrades().count();
+        upgraded += upgrades;
+        come += packages.packages.len() - upgrades;
+        leave.extend(packages.replaced.keys().map(String::as_str));
+    }
+    let mut parts = Vec::new();
+    match come {
+        0 => {}
+        1 => parts.push("1 package comes".to_owned()),
+        come => parts.push(format!("{come} packages come")),
+    }
+    match upgraded {
+        0 => {}
+        1 => parts.push("1 package is upgraded (no way back)".to_owned()),
+        upgraded => parts.push(format!("{upgraded} packages are upgraded (no way back)")),
+    }
+    if !leave.is_empty() {
+        parts.push(format!("in the place of {}", leave.join(", ")));
+    }
+    if parts.is_empty() { String::new() } else { format!("; {}", parts.join(", ")) }
 }
 
 fn tail(text: &mut String, plan: &Plan) {
@@ -71,4 +105,66 @@ fn modules(plan: &Plan) -> Vec<(&str, Vec<&Step>)> {
         }
     }
     modules
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use kubexm_plan::PlanHost;
+    use kubexm_plan::op::{Packages, WantedPackage};
+    use kubexm_spec::{Digest, Family};
+
+    use super::*;
+
+    fn step(host: &str, names: &[(&str, bool)], replaced: &[&str], undo: Undo) -> Step {
+        let wanted = |upgrade: bool| WantedPackage {
+            version: "1".to_owned(),
+            arch: "amd64".to_owned(),
+            file: "a.deb".to_owned(),
+            blob: Digest::of("a"),
+            upgrade,
+        };
+        Step::on(host, "packages.install", "Install")
+            .ensure(Packages {
+                family: Family::Deb,
+                repository: "/r".to_owned(),
+                source: "/r/kubexm.list".to_owned(),
+                packages: names.iter().map(|(name, upgrade)| ((*name).to_owned(), wanted(*upgrade))).collect(),
+                replaced: replaced.iter().map(|name| ((*name).to_owned(), wanted(false))).collect(),
+            })
+            .undo(undo)
+            .build()
+    }
+
+    #[test]
+    fn how_many_packages_come_to_each_host_and_what_has_no_way_back_is_told() {
+        let host = |name: &str| PlanHost { name: name.to_owned(), roles: vec!["worker".to_owned()], expendable: false };
+        let plan = Plan {
+            schema: kubexm_plan::SCHEMA,
+            pipeline: "create".to_owned(),
+            cluster_name: "demo".to_owned(),
+            cluster: Digest::of("cluster.yaml"),
+            bundle: None,
+            hosts: ["node1", "node2", "node3"].map(host).to_vec(),
+            fleet_concurrency: 1,
+            host_concurrency: 1,
+            slots: BTreeMap::new(),
+            texts: BTreeMap::new(),
+            steps: vec![
+                step("node1", &[("a", true), ("b", false)], &[], Undo::Irreversible { why: "old".to_owned() }),
+                step("node1", &[("c", false)], &["d"], Undo::RestoreBefore),
+                step("node2", &[("c", false)], &[], Undo::RestoreBefore),
+            ],
+        };
+        let text = short(&plan);
+        for line in [
+            "  host node1: worker; 2 packages come, 1 package is upgraded (no way back), in the place of d\n",
+            "  host node2: worker; 1 package comes\n",
+            "  host node3: worker\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert!(long(&plan).contains("\nnode2: 1 package comes\n"), "{}", long(&plan));
+    }
 }

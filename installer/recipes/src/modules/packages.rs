@@ -73,8 +73,11 @@ fn repository(draft: &mut Draft<'_>, node: &Node<'_>, planned: &NodePackages<'_>
 fn install(node: &Node<'_>, planned: &NodePackages<'_>, part: &Part, name: &str, undo: Undo) -> Step {
     let count = part.packages.len();
     let upgrades = part.packages.values().filter(|package| package.upgrade).count();
+    let roots = planned.coming.iter().filter(|root| root.packages.iter().any(|name| part.packages.contains_key(name)));
+    let roots: Vec<&str> = roots.map(|root| root.name.as_str()).collect();
     let title = match (count - upgrades, upgrades) {
-        (new, 0) => format!("Install {}", counted(new)),
+        (new, 0) if roots.is_empty() => format!("Install {}", counted(new)),
+        (new, 0) => format!("Install {}: {}", roots.join(", "), counted(new)),
         (0, old) => format!("Upgrade {}", counted(old)),
         (new, old) => format!("Upgrade {}, with {new} that come", counted(old)),
     };

@@ -162,6 +162,8 @@ fn touched(op: &Op) -> Vec<String> {
     match op {
         Op::Dir(dir) => vec![dir.path.clone()],
         Op::StateDir(dir) => vec![format!("state of {}", dir.path)],
+        // A later run's are others: each takes its own away.
+        Op::Packages(packages) => packages.packages.keys().map(|name| format!("package {name}")).collect(),
         op => op.touches(),
     }
 }
