@@ -247,7 +247,85 @@ spec:
     assert_eq!(cluster.registry.kind, RegistryKind::Registry);
     assert_eq!(cluster.kubernetes.unwrap().version.as_deref(), Some("v1.34.4"));
     let lines: Vec<u64> = left(&document).into_iter().map(|(line, _)| line).collect();
-    assert_eq!(lines, [7, 11, 13, 15, 17, 22]);
+    assert_eq!(lines, [1, 7, 11, 13, 15, 17, 22]);
+}
+
+#[test]
+fn a_manifest_that_names_no_network_plugin_says_which_one_is_carried_for_it() {
+    let manifest = |spec: &str| {
+        format!(
+            "apiVersion: kubekey.kubesphere.io/v1alpha2\nkind: Manifest\nmetadata: {{name: a}}\nspec:\n  \
+             arches: [amd64, x86_64]\n  images: [docker.io/library/busybox:1]\n{spec}"
+        )
+    };
+    let site = Site::new();
+    site.write("from.yaml", manifest("  kubernetesDistributions: [{type: kubernetes, version: v1.34.4}]\n"));
+    let ended = site.run(&["import", "from.yaml"]).must(ExitCode::Ok);
+    says(&ended.out, &["plugin: flannel  # the Manifest names none"]);
+    says(&ended.err, &["line 1: a Manifest names no network plugin", "spec.network.plugin", "calico"]);
+    assert_eq!(parse(&ended.out).unwrap().network.plugin, NetworkPlugin::Flannel);
+    // One of images alone carries no plugin.
+    let (_, document) = imported(&manifest(""));
+    assert_eq!((left(&document), document["clusterYaml"].as_str().unwrap().contains("network")), (vec![], false));
+}
+
+#[test]
+fn what_kubekey_sets_in_every_kernel_is_told_where_it_prepares_the_hosts() {
+    let silent = "apiVersion: kubekey.kubesphere.io/v1alpha2\nkind: Cluster\nmetadata: {name: silent}\nspec:\n  \
+                  hosts: [{name: node1, address: 10.0.0.1}]\n  roleGroups: {master: [node1], etcd: [node1]}\n";
+    let site = Site::new();
+    let told = |text: &str| {
+        site.write("from.yaml", text);
+        site.run(&["import", "from.yaml"]).must(ExitCode::Ok).err
+    };
+    let parts =
+        ["vm.max_map_count = 262144", "fs.inotify.max_user_instances = 524288", "nofile 1048576", "somaxconn = 32768"];
+    says(&told(silent), &parts);
+    let not = told(&format!("{silent}  system: {{skipConfigureOS: true}}\n"));
+    for part in parts {
+        assert!(!not.contains(part), "{part}: {not}");
+    }
+}
+
+#[test]
+fn a_live_image_that_is_named_by_its_id_is_taken_by_what_its_node_pulled_or_told() {
+    let (id, digest) = (format!("sha256:{}", "b".repeat(64)), format!("sha256:{}", "a".repeat(64)));
+    let container = |name: &str, image: &str| json!({"name": name, "image": image});
+    let status = |name: &str, id: String| json!({"name": name, "image": "x", "imageID": id});
+    let pods = json!({"kind": "PodList", "items": [{
+        "metadata": {"namespace": "default", "name": "one"},
+        "spec": {"containers": [
+            container("pulled", &id), container("loaded", &id), container("silent", &id[7..]), container("named", "busybox:1"),
+            container("docker", &format!("docker://{id}")),
+        ]},
+        "status": {"containerStatuses": [
+            status("pulled", format!("registry.k8s.io/main@{digest}")), status("loaded", id.clone()),
+            status("named", id.clone()), status("docker", format!("docker-pullable://quay.io/a/b@{digest}")),
+        ]},
+    }]});
+    let site = Site::new();
+    let mut program = site.program();
+    program.args(["import", "--live", "-", "--json"]).write_stdin(pods.to_string());
+    let document = end(&mut program).must(ExitCode::Ok).document();
+    let names: Vec<String> = cluster(&document).bundle.extra_images.into_iter().map(|image| image.name).collect();
+    let pulled = [format!("quay.io/a/b@{digest}"), format!("registry.k8s.io/main@{digest}")];
+    assert_eq!(names, ["docker.io/library/busybox:1".to_owned(), pulled[0].clone(), pulled[1].clone()]);
+    let told: Vec<(&str, &str)> = document["notCarriedOver"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|left| (left["path"].as_str().unwrap(), left["reason"].as_str().unwrap()))
+        .collect();
+    assert_eq!(told.len(), 4, "{told:?}");
+    for (container, said) in [
+        ("pulled", "it is carried as registry.k8s.io/main@"),
+        ("docker", "it is carried as quay.io/a/b@"),
+        ("loaded", "no registry"),
+        ("silent", "no registry"),
+    ] {
+        let path = format!("default/one: containers {container}");
+        assert!(told.iter().any(|(at, reason)| *at == path && reason.contains(said)), "{container}: {told:?}");
+    }
 }
 
 #[test]

@@ -90,6 +90,12 @@ const RESERVED: Ours = Ours::Map(&[("cpu", "200m"), ("memory", "250Mi")]);
 pub(super) const ROWS: &[Row] = &[
     row("init_script.go", "firewalld and ufw are stopped", &["system", "firewall"], Ours::Text("off"), When::Prepares),
     row("init_script.go", "SELinux is off", &["system", "selinux"], Ours::Text("permissive"), When::Prepares),
+    no_place("init_script.go (sysctl.conf)", "fs.aio-max-nr = 262144, fs.inotify.max_user_instances = 524288, fs.inotify.max_user_watches = 524288, fs.pipe-max-size = 4194304", When::Prepares),
+    no_place("init_script.go (sysctl.conf)", "kernel.hung_task_timeout_secs = 5, kernel.pid_max = 65535, kernel.watchdog_thresh = 5, vm.max_map_count = 262144, vm.overcommit_memory = 0, vm.swappiness = 0", When::Prepares),
+    no_place("init_script.go (sysctl.conf)", "net.core: netdev_max_backlog = 65535, rmem_max = 33554432, wmem_max = 33554432, somaxconn = 32768", When::Prepares),
+    no_place("init_script.go (sysctl.conf)", "net.ipv4: ip_local_reserved_ports = 30000-32767, neigh.default.gc_thresh1 to 3 = 512, 2048, 4096, tcp_keepalive_intvl = 30, tcp_keepalive_probes = 10, tcp_keepalive_time = 600, tcp_max_orphans = 65535, tcp_max_syn_backlog = 1048576, tcp_max_tw_buckets = 1048576, tcp_retries2 = 15, udp_rmem_min = 131072, udp_wmem_min = 131072", When::Prepares),
+    no_place("init_script.go (sysctl.conf)", "net.ipv4.conf.all and default: arp_accept = 1, arp_ignore = 1, rp_filter = 0; net.ipv6.conf: disable_ipv6 = 0, all.forwarding = 1; net.bridge.bridge-nf-call-arptables = 1", When::Prepares),
+    no_place("init_script.go (limits.conf)", "for everybody, soft and hard: nofile 1048576, nproc 65536, memlock unlimited", When::Prepares),
     no_place("spec.kubernetes.version", "of its release, v1.23 in KubeKey 3", When::Always),
     row("spec.kubernetes.clusterName", "cluster.local", &["kubernetes", "clusterName"], Ours::Text("cluster.local"), When::Always),
     row("spec.kubernetes.proxyMode", "ipvs", &["kubernetes", "proxyMode"], Ours::Text("ipvs"), When::Always),

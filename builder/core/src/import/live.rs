@@ -42,13 +42,18 @@ pub fn live(json: &[u8]) -> Result<Imported, ImportError> {
             for container in pod["spec"][containers].as_array().into_iter().flatten() {
                 let name = container["name"].as_str().unwrap_or_default();
                 let status = pod["status"][statuses].as_array().into_iter().flatten().find(|s| s["name"] == name);
+                let mut say =
+                    |reason| left.push(Left { line: 0, path: format!("{pod_name}: {containers} {name}"), reason });
                 match reference(container, status) {
-                    Ok(reference) => {
+                    Ok(Found { reference, instead_of_id }) => {
+                        if instead_of_id {
+                            say(format!(
+                                "its image is named by its id alone: it is carried as {reference}, and is to be named so"
+                            ));
+                        }
                         images.entry(reference).or_insert(());
                     }
-                    Err(reason) => {
-                        left.push(Left { line: 0, path: format!("{pod_name}: {containers} {name}"), reason });
-                    }
+                    Err(reason) => say(reason),
                 }
             }
         }
@@ -69,25 +74,50 @@ pub fn live(json: &[u8]) -> Result<Imported, ImportError> {
     Ok(Imported { kind: "PodList".to_owned(), cluster_yaml, left, assumed: Vec::new() })
 }
 
+/// What is to be asked for.
+struct Found {
+    reference: String,
+    /// The pod names no repository.
+    instead_of_id: bool,
+}
+
 /// What a container runs: the name that the pod gives, at the digest that its node reports for that repository.
-fn reference(container: &Value, status: Option<&Value>) -> Result<String, String> {
+fn reference(container: &Value, status: Option<&Value>) -> Result<Found, String> {
+    let found = |reference| Found { reference, instead_of_id: false };
     let image = container["image"].as_str().filter(|image| !image.is_empty()).ok_or("it names no image")?;
+    let id = status.and_then(|status| status["imageID"].as_str()).unwrap_or_default();
+    // `docker-pullable://` was dockershim's.
+    let id = id.split_once("://").map_or(id, |(_, rest)| rest);
+    if is_id(image) {
+        let pulled = id.split_once('@').filter(|(name, digest)| !name.is_empty() && digest.parse::<Digest>().is_ok());
+        let full = pulled.and_then(|_| full_reference(id).ok());
+        return full.map(|reference| Found { reference, instead_of_id: true }).ok_or_else(|| {
+            "its image is named by its id alone, which no registry serves, and its node does not say where it is from; push \
+             it to a registry, or give an OCI layout of it (extraImages, from)"
+                .to_owned()
+        });
+    }
     // Without a tag or digest it is `latest`, as the kubelet has it.
     let last = image.rsplit('/').next().unwrap_or(image);
     let named = if last.contains([':', '@']) { image.to_owned() } else { format!("{image}:latest") };
     let full = full_reference(&named).map_err(|problem| format!("its image {problem}"))?;
     if full.contains('@') {
-        return Ok(full);
+        return Ok(found(full));
     }
-    // `docker-pullable://` was dockershim's; an imageID without a repository is a config, which no registry serves.
-    let id = status.and_then(|status| status["imageID"].as_str()).unwrap_or_default();
-    let id = id.split_once("://").map_or(id, |(_, rest)| rest);
+    // An imageID without a repository is a config, which no registry serves.
     let digest = id.split_once('@').and_then(|(name, digest)| Some((name, digest.parse::<Digest>().ok()?)));
     let (name, _) = kubexm_spec::depot::split_reference(&full);
     match digest {
-        Some((repository, digest)) if is_same(repository, name) => Ok(format!("{full}@{digest}")),
-        _ => Ok(full),
+        Some((repository, digest)) if is_same(repository, name) => Ok(found(format!("{full}@{digest}"))),
+        _ => Ok(found(full)),
     }
+}
+
+/// Whether an image is named by the digest of its config: `sha256:…`, `docker://sha256:…`, or the hex alone.
+fn is_id(image: &str) -> bool {
+    let id = image.split_once("://").map_or(image, |(_, rest)| rest);
+    let hex = id.strip_prefix("sha256:").unwrap_or(id);
+    hex.len() == 64 && hex.chars().all(|c| c.is_ascii_hexdigit())
 }
 
 /// A node that pulled through a mirror reports the mirror's name, whose digest may be another image's.

@@ -10,6 +10,9 @@ use super::yaml::{Map, Yaml, cluster as named};
 const CHOSEN: &str =
     "its version is the catalogue's choice; another one is pinned in a catalogue overlay (--catalogue)";
 
+/// Stands behind the plugin that is written.
+const NO_PLUGIN: &str = "the Manifest names none";
+
 /// The whole file.
 pub fn manifest(root: &Place<'_>) -> Map {
     known(root);
@@ -19,6 +22,12 @@ pub fn manifest(root: &Place<'_>) -> Map {
     if let Some(at) = from.get("kubernetesDistributions") {
         spec.set("kubernetes", kubernetes(&at));
         spec.came_from("kubernetes", at.origin());
+        // An artifact of KubeKey has the images of its list; a bundle has its own network's besides.
+        spec.add(&["network", "plugin"], "flannel".into(), NO_PLUGIN);
+        root.tell(
+            "a Manifest names no network plugin: flannel is written, which is ours by itself, and carried; write the cluster's \
+             own into spec.network.plugin (KubeKey's is calico), or none where these images bring it",
+        );
     }
     if let Some(components) = from.get("components") {
         let registry = registry(&components);
@@ -121,6 +130,8 @@ fn platforms(from: &Place<'_>) -> Vec<String> {
             _ => at.leave("bundles are for amd64 and arm64"),
         }
     }
+    all.sort();
+    all.dedup();
     all
 }
 

@@ -8,6 +8,7 @@ mod fit;
 mod live;
 mod manifest;
 mod scalar;
+mod script;
 mod secrets;
 mod source;
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub fn masked(text: &str) -> String {
 }
 
 /// Whether a login with a password stands anywhere in a text (`curl https://me:it@host/…`).
-fn holds_password(text: &str) -> bool {
+pub fn holds_password(text: &str) -> bool {
     text.split("://").skip(1).any(|rest| {
         let authority = &rest[..end_of_authority(rest)];
         authority.rsplit_once('@').is_some_and(|(login, _)| login.contains(':'))

@@ -21,6 +21,8 @@ struct Fate {
     taken: bool,
     /// What there is to say of it.
     reasons: Vec<String>,
+    /// What is said of it besides: what is in it is told by itself all the same.
+    notes: Vec<String>,
 }
 
 /// A file, and what became of its places.
@@ -64,7 +66,7 @@ impl<'a> Place<'a> {
         let (taken, silent) = {
             let seen = self.seen.borrow();
             let fate = seen.get(&key(self.node));
-            left.extend(fate.iter().flat_map(|fate| &fate.reasons).map(|reason| says(reason)));
+            left.extend(fate.iter().flat_map(|fate| fate.reasons.iter().chain(&fate.notes)).map(|reason| says(reason)));
             (fate.is_some_and(|fate| fate.taken), fate.is_none_or(|fate| fate.reasons.is_empty()))
         };
         let told = told || taken || !silent;
@@ -234,6 +236,11 @@ impl<'a> Place<'a> {
         if !reasons.contains(&reason) {
             reasons.push(reason);
         }
+    }
+
+    /// Says something of it; whether it is carried over is another thing.
+    pub fn tell(&self, note: impl Into<String>) {
+        self.seen.borrow_mut().entry(key(self.node)).or_default().notes.push(note.into());
     }
 }
 

@@ -1,6 +1,7 @@
 //! Hosts, their roles, and how they are prepared.
 
 use super::super::defaults::{Assumed, COMMENT};
+use super::super::script;
 use super::super::source::Place;
 use super::super::yaml::{Map, Yaml};
 use super::{Variables, carry, env, lists, numbers, one_or_more, same};
@@ -100,7 +101,9 @@ pub(super) fn system(from: &Place<'_>) -> Map {
     lists(from, &mut system, &[("ntpServers", "ntpServers"), ("rpms", "rpms"), ("debs", "debs")]);
     same(from, &mut system, &[("timezone", "timezone")]);
     for name in ["preInstall", "postInstall"] {
-        carry(from, name, &mut system, name, |at| Some(at.items().iter().map(script).collect::<Vec<_>>().into()));
+        carry(from, name, &mut system, name, |at| {
+            Some(at.items().iter().filter_map(script).collect::<Vec<_>>().into())
+        });
     }
     if let Some(at) = from.get("postClusterInstall") {
         at.leave("nothing runs between the cluster and its add-ons here: postInstall runs after everything");
@@ -109,12 +112,32 @@ pub(super) fn system(from: &Place<'_>) -> Map {
     system
 }
 
-fn script(from: &Place<'_>) -> Map {
+/// How many lines of a script are told.
+const LINES: usize = 5;
+
+/// A script as it is, or not at all: without the line that has the secret it would be another one.
+fn script(from: &Place<'_>) -> Option<Map> {
+    let bash = from.get("bash");
+    let secrets = bash.as_ref().and_then(Place::text).map(script::secrets_of).unwrap_or_default();
+    if let (Some(at), false) = (bash, secrets.is_empty()) {
+        let mut told: Vec<String> =
+            secrets.iter().take(LINES).map(|(line, what)| format!("line {line} of it {what}")).collect();
+        if secrets.len() > LINES {
+            told.push(format!("and so do {} more", secrets.len() - LINES));
+        }
+        at.leave(format!(
+            "{}: no secret stands in cluster.yaml, which travels in the bundle, and the script is left out; let it read the \
+             secret from a file of the node, and write it there yourself",
+            told.join(", ")
+        ));
+        from.taken();
+        return None;
+    }
     let mut script = Map { origin: Some(from.origin()), ..Map::default() };
     same(from, &mut script, &[("name", "name"), ("bash", "bash")]);
     lists(from, &mut script, &[("materials", "materials")]);
     if let Some(at) = from.get("role") {
         at.leave("a script runs on every node here, not on those of a role: let it ask where it is");
     }
-    script
+    Some(script)
 }

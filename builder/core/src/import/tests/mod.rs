@@ -5,6 +5,7 @@ mod defaults;
 mod fields;
 mod refused;
 mod samples;
+mod scripts;
 mod secrets;
 mod values;
 
