@@ -11,11 +11,11 @@ use common::{Host, archive, same};
 use kubexm_ops::{Wave, dispatch};
 use kubexm_plan::op::{
     Act, AllInto, Binary, Blobs, Dir, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject,
-    Kubeconfig, Link, NodeLabel, NodeUntainted, Op, RegistryLayout, Resolver, SelinuxMode, Stamp, StateDir, SwapOff,
-    Sysctl, Unit, Unpacked,
+    Kubeconfig, Link, NodeLabel, NodeUntainted, Op, Packages, RegistryLayout, Resolver, SelinuxMode, Stamp, StateDir,
+    SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
 };
-use kubexm_spec::Digest;
 use kubexm_spec::depot::Repository;
+use kubexm_spec::{Digest, Family};
 
 const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 const TAINT: &str = "node-role.kubernetes.io/control-plane";
@@ -29,9 +29,34 @@ fn cluster(host: &mut Host) {
     dispatch::converge(&init(), &host.machine).expect("kubeadm init");
 }
 
+/// A package that the host had before.
+fn has(host: &Host, name: &str) {
+    let status = format!("Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1.0\n\n");
+    host.put("/var/lib/dpkg/status", status);
+    host.put(&format!("/usr/share/doc/{name}/version"), "1.0");
+}
+
+/// Packages of a repository that is there, but for its links.
+fn packages(host: &Host, wanted: &[&str], replaced: &[&str]) -> Packages {
+    let repository = "/var/lib/kubexm/repos/debian-12-amd64";
+    host.put(&format!("{repository}/kubexm.list"), "deb file:/var/lib/kubexm/repos/debian-12-amd64 ./\n");
+    let package = |name: &&str| {
+        let (version, arch) = ("1.0".to_owned(), "amd64".to_owned());
+        let (file, blob) = (format!("{name}_1.0_amd64.deb"), host.blob(name));
+        ((*name).to_owned(), WantedPackage { version, arch, file, blob, upgrade: false })
+    };
+    Packages {
+        family: Family::Deb,
+        repository: repository.into(),
+        source: format!("{repository}/kubexm.list"),
+        packages: wanted.iter().map(package).collect(),
+        replaced: replaced.iter().map(package).collect(),
+    }
+}
+
 type Case = (&'static str, fn(&mut Host) -> Op);
 
-const CASES: [Case; 31] = [
+const CASES: [Case; 33] = [
     ("a new file in a new folder", |h| h.file("/etc/kubexm/deep/config", "wanted\n").into()),
     ("a file over another", |h| {
         h.put("/etc/kubexm.conf", "old\n");
@@ -66,6 +91,14 @@ const CASES: [Case; 31] = [
         let blob = h.blob(archive(&[("./bridge", "b"), ("./host-local", "h")]));
         let all = AllInto { folder: String::new(), directory: "/opt/cni/bin".into() };
         Unpacked { blob, members: BTreeMap::new(), all_into: Some(all) }.into()
+    }),
+    ("packages that are not there", |h| {
+        has(h, "base-files");
+        packages(h, &["socat", "libwrap0"], &[]).into()
+    }),
+    ("a package in the place of another", |h| {
+        has(h, "systemd-timesyncd");
+        packages(h, &["chrony"], &["systemd-timesyncd"]).into()
     }),
     ("a unit that must run", |h| {
         h.unit("a.service", "/usr/local/bin/a");

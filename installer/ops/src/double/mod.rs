@@ -11,6 +11,7 @@ mod furnish;
 mod images;
 mod join;
 mod kubernetes;
+mod packages;
 mod registry;
 mod state;
 mod teardown;
@@ -157,6 +158,9 @@ impl System for RootedSystem {
             "ipset" if args == ["list", "-name"] => Output::default(),
             other => {
                 let stdin = program.stdin.as_deref().unwrap_or_default();
+                if let Some(output) = packages::run(self, other, &args)? {
+                    return Ok(output);
+                }
                 if let Some(output) = teardown::filter(self, other, stdin)? {
                     return Ok(output);
                 }

@@ -78,6 +78,12 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
             let active = state.units.get(unit).is_some_and(|unit| unit.active);
             Ok(if active { Output::text("active\n") } else { Output { code: 3, ..Output::text("inactive\n") } })
         }
+        "is-enabled" => {
+            let shown = show(system, state, unit);
+            let word = shown.lines().find_map(|line| line.strip_prefix("UnitFileState=")).unwrap_or_default();
+            let code = i32::from(!matches!(word, "enabled" | "static"));
+            Ok(Output { code, ..Output::text(format!("{word}\n")) })
+        }
         "enable" => enable(system, state, unit),
         "disable" => disable(system, unit),
         "start" | "restart" => start(system, state, unit),

@@ -112,12 +112,16 @@ pub fn remove_tree(machine: &Machine, path: &str) -> Result<(), OpError> {
     real_path.parent().map_or(Ok(()), fsio::sync_folder)
 }
 
-/// Deletes what is in a folder, on this one device.
+/// Deletes what is in a folder, on this one device. What goes by itself meanwhile (sockets of a daemon that ends) is gone.
 fn empty(folder: &Path, device: u64) -> Result<(), OpError> {
     for path in entries(folder)? {
-        let found = fs::symlink_metadata(&path).map_err(OpError::path("look at", &path))?;
+        let found = match fs::symlink_metadata(&path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(OpError::path("look at", &path)(error)),
+        };
         if !found.is_dir() {
-            fs::remove_file(&path).map_err(OpError::path("remove", &path))?;
+            gone(fs::remove_file(&path)).map_err(OpError::path("remove", &path))?;
             continue;
         }
         if found.dev() != device {
@@ -128,9 +132,16 @@ fn empty(folder: &Path, device: u64) -> Result<(), OpError> {
             )));
         }
         empty(&path, device)?;
-        fs::remove_dir(&path).map_err(OpError::path("remove", &path))?;
+        gone(fs::remove_dir(&path)).map_err(OpError::path("remove", &path))?;
     }
     Ok(())
+}
+
+fn gone(result: std::io::Result<()>) -> std::io::Result<()> {
+    match result {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
 }
 
 /// What lies in a folder, sorted; one that is not there is empty.

@@ -7,3 +7,4 @@ mod debs;
 mod private;
 mod rpm;
 mod rpms;
+mod seen;

@@ -19,6 +19,8 @@ pub(super) fn install(work: &Work<'_>) -> Result<(), OpError> {
         return Ok(());
     }
     let folder = work.on.folder();
+    // A kill may have left half a list.
+    mounts::remove_tree(work.on.machine, &folder)?;
     for part in ["lists/partial", "cache/archives/partial"] {
         fsio::make_folders(&work.on.machine.path(format!("{folder}/{part}")))?;
     }

@@ -15,6 +15,8 @@ pub(super) fn install(work: &Work<'_>) -> Result<(), OpError> {
         return Ok(());
     }
     let (machine, folder) = (work.on.machine, work.on.folder());
+    // A kill may have left half a cache.
+    mounts::remove_tree(machine, &folder)?;
     fsio::make_folders(&machine.path(&folder))?;
     let name = manager(machine)?;
     let program = program(name, &work.on.op.source, &folder, work.missing.keys().copied());

@@ -125,12 +125,10 @@ impl Converge for Packages {
             }
         });
         begun.act = None;
-        let result = result.and_then(|()| {
-            rpm::note_new_keys(machine, &begun)?;
-            on.settle(&mut begun)
-        });
+        let noted = rpm::note_new_keys(machine, &begun);
+        let result = result.and_then(|()| on.settle(&mut begun));
         begun.leave(machine)?;
-        result
+        result.and(noted)
     }
 
     fn restore(&self, machine: &Machine, before: &Found, wave: Wave) -> Result<(), OpError> {
@@ -144,6 +142,7 @@ impl Converge for Packages {
             }
             Wave::Data => {
                 let mut begun = Begun::take_up(machine)?;
+                rpm::note_new_keys(machine, &begun)?;
                 begun.fresh.retain(|name| !self.packages.contains_key(name));
                 let result = policy::while_forbidden(self.family, machine, &mut begun, || on.take_back(before));
                 begun.leave(machine)?;

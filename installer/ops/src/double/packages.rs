@@ -1,0 +1,153 @@
+//! `apt-get`, `dpkg` and `dpkg-query` over a status file: packages come from the links of our own repository, and are a file each.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::RootedSystem;
+use crate::system::Output;
+use crate::{OpError, fsio};
+
+const STATUS: &str = "/var/lib/dpkg/status";
+
+/// A package of the status: its version, its architecture, and whether more than configuration is there.
+struct Known {
+    version: String,
+    arch: String,
+    installed: bool,
+}
+
+type All = BTreeMap<String, Known>;
+
+/// What one of the three programs does; none for another program.
+pub(super) fn run(system: &RootedSystem, name: &str, args: &[&str]) -> Result<Option<Output>, OpError> {
+    let mut all = load(system);
+    let output = match name {
+        "apt-get" => apt_get(system, args, &mut all)?,
+        "dpkg" => dpkg(system, args, &mut all)?,
+        "dpkg-query" => return Ok(Some(query(args, &all))),
+        _ => return Ok(None),
+    };
+    save(system, &all)?;
+    Ok(Some(output))
+}
+
+fn apt_get(system: &RootedSystem, args: &[&str], all: &mut All) -> Result<Output, OpError> {
+    let source = args.iter().find_map(|arg| arg.strip_prefix("Dir::Etc::sourcelist=")).unwrap_or_default();
+    if !system.at(source).is_file() {
+        return Ok(Output::failed(100, format!("E: Unable to read {source} - open (2: No such file or directory)")));
+    }
+    let folder = source.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let Some(place) = args.iter().position(|arg| *arg == "install") else { return Ok(Output::default()) };
+    let simulated = args.contains(&"--simulate");
+    let mut told = String::new();
+    for wanted in &args[place + 1..] {
+        if let Some((name, version)) = wanted.split_once('=') {
+            let (name, arch) = name.split_once(':').unwrap_or((name, "all"));
+            let offered = std::fs::read_dir(system.at(folder)).into_iter().flatten().flatten().any(|entry| {
+                entry.file_name().to_string_lossy().starts_with(&format!("{name}_"))
+                    && std::fs::read_link(entry.path()).is_ok_and(|to| system.at(&to.to_string_lossy()).is_file())
+            });
+            if !offered {
+                return Ok(Output::failed(100, format!("E: Unable to locate package {name}")));
+            }
+            // A String takes whatever is written to it.
+            let _ = writeln!(told, "Inst {name} ({version} kubexm [{arch}])");
+            if !simulated {
+                install(system, all, name, version, arch)?;
+            }
+        } else if let Some(name) = wanted.strip_suffix('-') {
+            let _ = writeln!(told, "Remv {name}");
+            if !simulated {
+                remove(system, all, name, false)?;
+            }
+        }
+    }
+    Ok(Output::text(told))
+}
+
+fn dpkg(system: &RootedSystem, args: &[&str], all: &mut All) -> Result<Output, OpError> {
+    let acts = !args.contains(&"--no-act");
+    for arg in args.iter().filter(|arg| !arg.starts_with("--")) {
+        if args.contains(&"--install") {
+            let file = arg.rsplit('/').next().unwrap_or(arg).trim_end_matches(".deb");
+            if let [name, version, arch] = file.split('_').collect::<Vec<_>>()[..] {
+                install(system, all, name, &version.replace("%3a", ":"), arch)?;
+            }
+        } else if acts {
+            let name = arg.split(':').next().unwrap_or(arg);
+            remove(system, all, name, args.contains(&"--purge"))?;
+        }
+    }
+    Ok(Output::default())
+}
+
+fn query(args: &[&str], all: &All) -> Output {
+    let Some(("--showformat", format_and_names)) = args.get(1).map(|first| (*first, &args[2..])) else {
+        let lines = args[1..].iter().filter(|name| all.contains_key(**name)).map(|name| format!("{}\n", path(name)));
+        return Output::text(lines.collect::<String>());
+    };
+    let mut text = String::new();
+    let mut code = 0;
+    for name in format_and_names.iter().skip(1) {
+        match all.get(*name) {
+            Some(Known { version, arch, installed }) => {
+                let _ = writeln!(text, "{name}\t{arch}\t{}\t{version}", if *installed { "ii " } else { "rc " });
+            }
+            None => code = 1,
+        }
+    }
+    Output { code, ..Output::text(text) }
+}
+
+fn install(system: &RootedSystem, all: &mut All, name: &str, version: &str, arch: &str) -> Result<(), OpError> {
+    all.insert(name.to_owned(), Known { version: version.to_owned(), arch: arch.to_owned(), installed: true });
+    let file = system.at(&path(name));
+    fsio::make_parent(&file)?;
+    std::fs::write(&file, version).map_err(OpError::path("write", &file))
+}
+
+fn remove(system: &RootedSystem, all: &mut All, name: &str, purged: bool) -> Result<(), OpError> {
+    if purged {
+        all.remove(name);
+    } else if let Some(known) = all.get_mut(name) {
+        known.installed = false;
+    }
+    let file = system.at(&path(name));
+    fsio::remove(&file)?;
+    // The package's own folder.
+    file.parent().map_or(Ok(()), |folder| match std::fs::remove_dir(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(OpError::path("remove", folder)(error)),
+        _ => Ok(()),
+    })
+}
+
+fn path(name: &str) -> String {
+    format!("/usr/share/doc/{name}/version")
+}
+
+fn load(system: &RootedSystem) -> All {
+    let text = system.read(STATUS).unwrap_or_default();
+    let field = |entry: &str, name: &str| {
+        entry.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned()
+    };
+    let entries = text.split("\n\n").filter(|entry| !entry.trim().is_empty());
+    let known = |entry: &str| {
+        let (version, arch) = (field(entry, "Version:"), field(entry, "Architecture:"));
+        (field(entry, "Package:"), Known { version, arch, installed: field(entry, "Status:").ends_with(" installed") })
+    };
+    entries.map(known).collect()
+}
+
+fn save(system: &RootedSystem, all: &All) -> Result<(), OpError> {
+    if all.is_empty() && !system.at(STATUS).exists() {
+        return Ok(());
+    }
+    let mut text = String::new();
+    for (name, Known { version, arch, installed }) in all {
+        let status = if *installed { "install ok installed" } else { "deinstall ok config-files" };
+        let _ = write!(text, "Package: {name}\nStatus: {status}\nArchitecture: {arch}\nVersion: {version}\n\n");
+    }
+    let file = system.at(STATUS);
+    fsio::make_parent(&file)?;
+    std::fs::write(&file, text).map_err(OpError::path("write", &file))
+}
