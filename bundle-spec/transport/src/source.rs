@@ -90,8 +90,13 @@ impl<'a> Source<'a> {
 
     /// As one whose tries are counted, for those who are told.
     pub fn counted(self, options: &HttpOptions) -> Self {
-        let tries = if self.chance.once { 1 } else { 1 + options.retries.min(options.silent_tries.saturating_sub(1)) };
+        let tries = 1 + options.retries.min(options.silent_tries.saturating_sub(1));
         Self { tries: Some(tries), ..self }
+    }
+
+    /// One try is all it gets: it was given up before, or while leave was waited for.
+    fn is_once(&self) -> bool {
+        self.chance.once || self.host.as_ref().is_some_and(|host| host.is_down())
     }
 
     /// With the media types that are understood.
@@ -183,7 +188,7 @@ impl<'a> Source<'a> {
     async fn leave(&self, options: &HttpOptions) -> Result<(), Attempt> {
         let Some(host) = &self.host else { return Ok(()) };
         let longest = options.backoff_max;
-        if let Some(left) = host.wants_rest().filter(|left| self.chance.once && *left > longest) {
+        if let Some(left) = host.wants_rest().filter(|left| self.is_once() && *left > longest) {
             let left = Duration::from_secs(left.as_secs());
             let reason = format!("it asked to be left alone for {} more (Retry-After)", seconds(left));
             return Err(Attempt::Fatal(TransportError::Down { origin: self.origin(), reason }));
@@ -202,7 +207,7 @@ impl<'a> Source<'a> {
         request: impl Future<Output = reqwest::Result<Response>>,
     ) -> Result<Response, Attempt> {
         // Of who did not answer before, less is expected.
-        let patience = if self.chance.once { options.answer_timeout / 4 } else { options.answer_timeout };
+        let patience = if self.is_once() { options.answer_timeout / 4 } else { options.answer_timeout };
         match self.within(options, patience, ("no answer", &self.through()), request).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => {
@@ -241,7 +246,8 @@ impl<'a> Source<'a> {
     pub fn tell(&self, options: &HttpOptions, reason: String, left: Duration) {
         if self.host.as_ref().is_none_or(|host| host.is_news(options.notice_after, left)) {
             let failed = self.failed.load(Ordering::Relaxed);
-            let tries = self.tries.map(|tries| (failed + 1, tries.max(failed + 1)));
+            let all = |tries: usize| if self.is_once() { failed + 1 } else { tries.max(failed + 1) };
+            let tries = self.tries.map(|tries| (failed + 1, all(tries)));
             options.watch.tell(self.origin(), Seen { reason, tries, retry_after: None }, Next::GiveUp, left);
         }
     }

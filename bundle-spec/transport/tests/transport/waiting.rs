@@ -211,3 +211,18 @@ async fn a_registry_that_never_answers_is_named_and_given_up() {
     let EventKind::Waiting { origin, .. } = told.lock().unwrap()[0].clone() else { panic!() };
     assert_eq!(origin, format!("http://{address}/v2/"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_an_origin_that_was_given_up_while_they_queued_cost_little_more_time() {
+    let (address, _taken) = silent();
+    let (client, _) = watched(HttpOptions { parallel_per_host: 1, ..short() });
+    let (_dir, store) = store();
+    let all = (0..6).map(|number| {
+        let (client, store, candidate) = (&client, &store, plain(format!("http://{address}/{number}")));
+        async move { client.fetch(&[candidate], &want(b"x"), store, &quiet).await.unwrap_err() }
+    });
+    let begun = Instant::now();
+    futures::future::join_all(all).await;
+    // Three tries of 0.3 s for the first, a quarter of one for each of the others.
+    assert!(begun.elapsed() < Duration::from_millis(1900), "{:?}", begun.elapsed());
+}

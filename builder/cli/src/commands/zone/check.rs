@@ -17,18 +17,21 @@ use crate::commands::what::{Needed, What};
 
 /// Ask every place whether it has what is needed, before a long build does
 ///
-/// Every candidate is asked, whatever the cache has: for a file by HEAD, or by GET of one byte where HEAD is refused;
-/// for an image by index, manifest and config, as a build does, so that an image without a wanted platform, or whose
-/// config names another architecture, is a hole. Layers are not asked for. Images of charts are known by the lock, or
-/// by a rendering that the cache has; a chart of which neither knows is told.
+/// Every candidate is asked, whatever the cache has: for a file by HEAD, or by GET of one byte
+/// where HEAD is refused; for an image by index, manifest and config, as a build does, so that an
+/// image without a wanted platform, or whose config names another architecture, is a hole. Layers
+/// are not asked for. Images of charts are known by the lock, or by a rendering that the cache has;
+/// a chart of which neither knows is told.
 ///
-/// A place that lacks something is a hole; one that does not answer (refused, silent, 429, 5xx) may have it later.
-/// Where another place has it, a build goes on there, and the exit code is 0. It is 45 when something can be had
-/// nowhere, and 40 when nothing is worse than that something may only be had later.
+/// A place that lacks something is a hole; one that does not answer (refused, silent, 429, 5xx) may
+/// have it later. Where another place has it, a build goes on there, and the exit code is 0. It is
+/// 45 when something can be had nowhere, and 40 when nothing is worse than that something may only
+/// be had later.
 ///
 /// Examples:
 ///   kubexm-bundle zone check -f cluster.yaml
-///   kubexm-bundle zone check -f cluster.yaml --zone inside.yaml --json | jq '.items[] | select(.state == "missing")'
+///   kubexm-bundle zone check -f cluster.yaml --zone inside.yaml --all
+///   kubexm-bundle zone check -f cluster.yaml --json | jq '.items[] | select(.state == "missing")'
 ///   KMZONE=cn kubexm-bundle zone check --kubernetes v1.34
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
