@@ -7,10 +7,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::source::io_error;
-use crate::volume_header::{LEN, MAX, VolumeHeader};
+use crate::volume_header::{LEN, MAGIC, MAX, VolumeHeader};
 use crate::volumes::{split_name, volume_name};
-use crate::{ArchiveError, partial, sums};
+use crate::{ArchiveError, frame, partial, sums};
 
+/// The name in the first tar header.
+const MANIFEST: &[u8] = b"manifest.json\0";
+/// Bytes until its end.
+const FIRST: u64 = (frame::RAW_CONTENT + MANIFEST.len()) as u64;
 /// More than the lines of 999 volumes.
 const SUMS_LIMIT: u64 = 1 << 20;
 
@@ -32,6 +36,27 @@ pub fn taken_by<'f>(target: &Path, files: &'f [PathBuf]) -> Option<&'f PathBuf> 
     let taken: Vec<_> =
         own.chain((0..=MAX).map(|number| volume_name(target, number))).filter_map(|path| identity(&path)).collect();
     files.iter().find(|file| identity(file).is_some_and(|file| taken.contains(&file)))
+}
+
+/// What a bundle that is written as `target`, in volumes where that is wanted, would take the place of, where it is no bundle
+/// and no volume, going by its first bytes. A damaged one is one, and an empty file is nobody's.
+pub fn foreign_at(target: &Path, volumes: bool) -> Result<Option<PathBuf>, ArchiveError> {
+    if !volumes {
+        return Ok((target.exists() && !is_bundle(target)).then(|| target.to_owned()));
+    }
+    let foreign = |path: &PathBuf| {
+        // A volume would replace the link itself.
+        !fs::symlink_metadata(path).is_ok_and(|there| there.is_file()) || !is_bundle(path)
+    };
+    Ok(volumes_of(target)?.into_values().find(foreign))
+}
+
+/// Whether a file begins as a bundle or a volume does (SPEC.md, Frames: the first is manifest.json's), or has nothing in it.
+fn is_bundle(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(FIRST).read_to_end(&mut start));
+    let manifest = || frame::begins_raw(start.get(..5).unwrap_or_default()) && start.ends_with(MANIFEST);
+    read.is_ok() && (start.is_empty() || start.starts_with(&MAGIC) || manifest())
 }
 
 /// `NAME.sums` of a bundle that would be written in volumes, where it is not ours to replace.

@@ -39,6 +39,9 @@ pub struct Args {
     /// The bundle's file [default: NAME-VERSION-ARCHES.tar.zst]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace a file that is there and is no bundle
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     fetching: Fetching,
     /// Level of zstd for what is not compressed yet (1 to 19)
@@ -84,7 +87,14 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
     let Needed { cluster_yaml, cluster, catalogue, zone, requirements, doubts, .. } = needed;
     let target = args.output.clone().unwrap_or_else(|| default_name(&cluster, &requirements));
     written::writable_as(&target, args.split)?;
+    // What is read is told first: no --force helps there.
     written::apart(&target, &inputs(&args))?;
+    let foreign = kubexm_archive::foreign_at(&target, args.split.is_some());
+    let foreign = foreign.map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+    let named = target;
+    // Volumes have names of their own, and a link among those is nobody's.
+    let target = if args.split.is_some() { named.clone() } else { written::through(&named)? };
+    written::replaceable(foreign.as_deref(), "bundle", args.force)?;
     let key = args.key.open()?;
     if key.is_some() && args.hand_over.is_none() {
         let text = "a key signs what --hand-over makes; give that, or sign the bundle with `kubexm-bundle sign`";
@@ -132,7 +142,7 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         exit_code: ExitCode::Ok.code(),
         summary: format!(
             "{} ({}, {volumes}{}, manifest {})",
-            target.display(),
+            named.display(),
             bytes(built.written.size),
             counted_of(&built.lock.items, "artifact"),
             built.written.manifest,

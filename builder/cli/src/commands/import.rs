@@ -90,11 +90,12 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 fn put(output: &Path, imported: &Imported, args: &Args) -> Result<(), Failure> {
     written::writable(output)?;
     written::apart(output, std::slice::from_ref(&args.file))?;
-    if output.exists() && !args.force {
+    if std::fs::symlink_metadata(output).is_ok() && !args.force {
         let text = format!("{} is there: give --force, or name another with -o", output.display());
         return Err(Failure::new(ExitCode::Usage, text));
     }
-    save(output, imported.cluster_yaml.as_bytes()).map_err(|e| Failure::from_error(e.exit_code(), &e))
+    save(&written::through(output)?, imported.cluster_yaml.as_bytes())
+        .map_err(|e| Failure::from_error(e.exit_code(), &e))
 }
 
 fn show(imported: &Imported, args: &Args, display: &Display) {

@@ -43,6 +43,9 @@ pub struct Args {
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
+    /// Replace a file that is there and is no lock
+    #[arg(long)]
+    force: bool,
     fetching: Fetching,
     /// One JSON event a line
     #[arg(long)]
@@ -56,6 +59,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     written::through(&target)?;
     written::apart(&target, &args.what.files())?;
     needed.tell(display);
+    written::replaceable(lockfile::foreign(&target).as_deref(), "lock", args.force)?;
     let resolution = resolve(&needed.requirements, &needed.zone);
     let locked = locking::locked(
         &needed,

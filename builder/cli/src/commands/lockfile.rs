@@ -41,6 +41,21 @@ pub fn read(path: &Path) -> Result<Lock, Failure> {
     parse(path, &text)
 }
 
+/// Bytes of a text in which a lock says that it is one; in ours it is the first line.
+const HEAD: u64 = 4096;
+
+/// A file that is there and is no lock: none of any version, nor one that is cut off or has the marks of a merge in it. An
+/// empty file is nobody's.
+pub fn foreign(path: &Path) -> Option<PathBuf> {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    let text = String::from_utf8_lossy(&head);
+    // As JSON or YAML has it: a text that only speaks of locks has no such field.
+    let says = |(at, _): (usize, &str)| text[..at].trim_end_matches(['"', ' ', ':']).ends_with("schema");
+    let ours = read.is_ok() && (head.is_empty() || text.match_indices("kubexm.io/lock/").any(says));
+    (path.exists() && !ours).then(|| path.to_owned())
+}
+
 /// A lock, where a text says that it is one.
 pub fn of_json(path: &Path, text: &[u8]) -> Result<Option<Lock>, Failure> {
     // Only a text that could be one is read twice.

@@ -27,7 +27,10 @@ pub fn writable(target: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The file that a text replaces: where there is a symbolic link, the one behind it, so that the link stays.
+/// The file that is written: where there is a symbolic link, the one behind it, so that the link stays. So do `tar -f`, `curl -o`
+/// and every shell's `>`: who keeps a `latest.tar.zst`, or a lock in another folder, wants what it leads to renewed. It is
+/// renewed as a whole all the same, beside the file itself. `docker save -o` and `install` take the link's place, which nobody
+/// sees until the other file is found old.
 pub fn through(target: &Path) -> Result<PathBuf, Failure> {
     if !std::fs::symlink_metadata(target).is_ok_and(|meta| meta.is_symlink()) {
         return Ok(target.to_owned());
@@ -37,6 +40,21 @@ pub fn through(target: &Path) -> Result<PathBuf, Failure> {
             format!("{} is a link to what cannot be had ({e}); remove it, or name another file", target.display());
         Failure::new(ExitCode::Usage, text)
     })
+}
+
+/// A file that is there and is not `ours` is replaced with --force only, as `init` and `import` have it of every file; one that
+/// is, without a word: it is made to be made again.
+pub fn replaceable(there: Option<&Path>, ours: &str, force: bool) -> Result<(), Failure> {
+    match there.filter(|_| !force) {
+        None => Ok(()),
+        Some(path) => {
+            let text = format!(
+                "{} is there, and is no {ours}: give --force to replace it, or name another with -o",
+                path.display()
+            );
+            Err(Failure::new(ExitCode::Usage, text))
+        }
+    }
 }
 
 /// As [`writable`] for volumes where `split`: their sums may not be in the way of a file of somebody else.
