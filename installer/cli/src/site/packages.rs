@@ -40,10 +40,17 @@ pub fn of_lock(bundle: &Bundle) -> Result<CarriedPackages, Failure> {
         return Ok(CarriedPackages::default());
     }
     let text = bundle.read("lock.yaml", DOCUMENT_LIMIT).map_err(failures::archive)?;
-    let lock = Lock::parse(&text).map_err(|error| {
+    let lock = read_lock(&text).map_err(|error| {
         Failure::new(ExitCode::NotABundle, format!("lock.yaml of {}: {error}", bundle.path().display()))
     })?;
     Ok(CarriedPackages::unread(&lock.packages))
+}
+
+/// The member is the lock in YAML, not the lock file's JSON. Its digest is in the manifest, and its size is bounded.
+fn read_lock(text: &[u8]) -> Result<Lock, String> {
+    let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+    let options = serde_saphyr::options! { budget: None };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
 }
 
 impl Carried {
@@ -137,3 +144,6 @@ fn in_parallel<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> Result<R, Failu
 fn crashed(what: impl std::fmt::Display) -> Failure {
     Failure::new(ExitCode::Internal, format!("{what} ended before its time; this is a fault of kubexm-install"))
 }
+
+#[cfg(test)]
+mod tests;
