@@ -2,7 +2,7 @@
 
 use kubexm_archive::{Documents, check_values};
 use kubexm_manifests::{Catalogue, Requirement, require};
-use kubexm_spec::{Cluster, Manifest};
+use kubexm_spec::{ArtifactKey, Cluster, Lock, Manifest};
 
 use crate::BuildError;
 
@@ -47,4 +47,38 @@ pub fn missing(carried: &Carried, manifest: &Manifest) -> Result<Vec<Requirement
                 .any(|a| a.key == needed.key && a.platform == needed.platform && a.version == needed.version)
         })
         .collect())
+}
+
+/// Packages that the bundle's own lock speaks of and the manifest does not list, and systems of its cluster that the lock has no
+/// packages of. Which packages nodes need is the lock's word: another program's table may be another.
+pub fn packages(carried: &Carried, bundle: &dyn Documents) -> Result<Vec<String>, BuildError> {
+    let needs = require(&carried.cluster, &carried.catalogue)?.packages;
+    if needs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lock = lock(bundle)?;
+    let artifacts = &bundle.manifest().artifacts;
+    let mut missing = Vec::new();
+    for need in &needs {
+        let (os, platform) = (&need.os, need.platform);
+        let Some(set) = lock.packages.iter().find(|set| set.os == *os && set.platform == platform) else {
+            missing.push(format!("packages of {os} {platform}"));
+            continue;
+        };
+        for (name, because) in &set.because {
+            let key = ArtifactKey::Package { os: os.clone(), name: name.clone() };
+            if !artifacts.iter().any(|one| one.key == key && one.platform == Some(platform)) {
+                missing.push(format!("{key} {platform} ({because})"));
+            }
+        }
+    }
+    Ok(missing)
+}
+
+/// Reads the lock that a bundle was built from.
+pub fn lock(bundle: &dyn Documents) -> Result<Lock, BuildError> {
+    let yaml = bundle.document("lock.yaml", TEXT_LIMIT)?;
+    let bad = |reason: String| BuildError::Member { member: "lock.yaml", reason };
+    let text = String::from_utf8(yaml).map_err(|e| bad(e.to_string()))?;
+    serde_saphyr::from_str(&text).map_err(|e| bad(e.to_string()))
 }

@@ -23,6 +23,7 @@ use super::input;
 /// Examples:
 ///   kubexm-bundle extract site.tar.zst binary/kubeadm -C bin
 ///   kubexm-bundle extract site.tar.zst image/pause -C images
+///   kubexm-bundle extract site.tar.zst package/debian-12 -C debs   # all its packages, for packages repo
 ///   skopeo copy oci:images/registry.k8s.io_pause_3.10.1 docker://registry.lan/pause:3.10.1
 ///   kubexm-bundle extract site.tar.zst image/pause --oci-archive pause.tar
 ///   kubexm-bundle extract site.tar.zst binary/kubeadm image/pause --layout -C both   # in one layout
@@ -115,8 +116,8 @@ fn plan(args: &Args, bundle: &Bundle) -> Result<Plan, ExtractError> {
     if args.all {
         return Ok(extract::members(bundle));
     }
-    let find = |item: &String| extract::find(bundle.manifest(), item, args.platform);
-    let items: Vec<Item<'_>> = args.items.iter().map(find).collect::<Result<_, _>>()?;
+    let find = |item: &String| extract::find_all(bundle.manifest(), item, args.platform);
+    let items: Vec<Item<'_>> = args.items.iter().map(find).collect::<Result<Vec<_>, _>>()?.concat();
     if args.layout || args.oci_archive.is_some() {
         extract::single_layout(bundle, &items)
     } else {

@@ -24,7 +24,8 @@ use super::{lockfile, locking, written};
 ///   upstream-checksum  upstream publishes it beside the file
 ///   mirror             only a mirror has answered for it
 ///   oci-digest         the registry answered the tag with it
-///   gpg, pinned-sha256 metadata of a package repository that is signed, or pinned, has it
+///   gpg                a key of the distribution has signed what lists it, or the package itself
+///   pinned-sha256      nobody has signed the package: only build --locked takes it, by this lock
 ///   user, self-built   you gave it, or it is this very program
 ///
 /// Sizes that the catalogue lacks are asked by HEAD, of two places where there are two; what they tell differently, or not at
@@ -42,10 +43,10 @@ pub struct Args {
     /// The lock's file [default: cluster.lock.json beside cluster.yaml, by its name]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
-    #[command(flatten)]
     /// Replace a file that is there and is no lock
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
     fetching: Fetching,
     /// One JSON event a line
     #[arg(long)]
@@ -58,8 +59,8 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     written::writable(&target)?;
     written::through(&target)?;
     written::apart(&target, &args.what.files())?;
-    needed.tell(display);
     written::replaceable(lockfile::foreign(&target).as_deref(), "lock", args.force)?;
+    needed.tell(display);
     let resolution = resolve(&needed.requirements, &needed.zone);
     let locked = locking::locked(
         &needed,

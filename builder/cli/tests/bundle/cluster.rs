@@ -11,10 +11,10 @@ use crate::site::{Ended, Site, says};
 use crate::verify::rewrite;
 
 /// containerd of a known minor and an unknown patch: its digest is what is published beside it.
-const SPEC: &str = "  kubernetes: {version: v1.34.4}\n  runtime: {version: 2.2.99}\n  bundle: {exclude: [helm]}\n";
+pub const SPEC: &str = "  kubernetes: {version: v1.34.4}\n  runtime: {version: 2.2.99}\n  bundle: {exclude: [helm]}\n";
 
 /// What the mirror serves under a path: a program, or the checksum file of one.
-fn body(path: &str) -> Vec<u8> {
+pub fn body(path: &str) -> Vec<u8> {
     match path.strip_suffix(".sha256sum").or_else(|| path.strip_suffix(".sha256")) {
         Some(of) => {
             let name = of.rsplit('/').next().unwrap_or(of);
@@ -25,11 +25,11 @@ fn body(path: &str) -> Vec<u8> {
 }
 
 /// What every verb of a lab is told.
-const SETUP: [&str; 6] = ["--zone", "zone.yaml", "--catalogue", "overlay.yaml", "--installer", "kubexm-install"];
+pub const SETUP: [&str; 6] = ["--zone", "zone.yaml", "--catalogue", "overlay.yaml", "--installer", "kubexm-install"];
 
 pub struct Lab {
     pub site: Site,
-    server: Server,
+    pub server: Server,
     _registry: Registry,
 }
 
@@ -40,7 +40,7 @@ impl Lab {
     }
 
     /// The same of another cluster, and another server of its files.
-    fn of(spec: &str, body: fn(&str) -> Vec<u8>) -> Self {
+    pub fn of(spec: &str, body: fn(&str) -> Vec<u8>) -> Self {
         let (site, registry) = (Site::new(), Registry::start(Setup::default()));
         let server = Server::start(move |request| file(request, &body(&request.path)));
         let head = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: lab}\nspec:\n";

@@ -3,7 +3,7 @@
 use kubexm_archive::members;
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::yaml::nearest;
-use kubexm_spec::{Digest, Kind, Manifest, Platform};
+use kubexm_spec::{ArtifactKey, Digest, Kind, Manifest, Platform};
 
 use super::ExtractError;
 
@@ -43,6 +43,37 @@ pub fn find<'a>(manifest: &'a Manifest, item: &str, platform: Option<Platform>) 
         return Ok(Item::Member(name));
     }
     Err(ExtractError::NoSuchItem { item: item.to_owned(), nearest: suggestions(manifest, item) })
+}
+
+/// The same for what stands for several: `package/debian-12`, all packages of that system.
+pub fn find_all<'a>(
+    manifest: &'a Manifest,
+    item: &str,
+    platform: Option<Platform>,
+) -> Result<Vec<Item<'a>>, ExtractError> {
+    let is_of = |artifact: &&Artifact| match &artifact.key {
+        ArtifactKey::Package { os, .. } => item.strip_prefix("package/") == Some(os),
+        _ => false,
+    };
+    let found: Vec<&Artifact> = manifest.artifacts.iter().filter(is_of).collect();
+    if found.is_empty() {
+        return Ok(vec![find(manifest, item, platform)?]);
+    }
+    let mut platforms: Vec<Platform> = found.iter().filter_map(|artifact| artifact.platform).collect();
+    platforms.sort();
+    platforms.dedup();
+    let told = || platforms.iter().map(ToString::to_string).collect();
+    match (platform, platforms.as_slice()) {
+        (None, [_, _, ..]) => Err(ExtractError::Ambiguous { item: item.to_owned(), platforms: told() }),
+        (Some(wanted), _) if !platforms.contains(&wanted) => {
+            let wanted = wanted.to_string();
+            Err(ExtractError::NotForPlatform { item: item.to_owned(), wanted, platforms: told() })
+        }
+        _ => {
+            let fits = |artifact: &&Artifact| platform.is_none_or(|wanted| artifact.platform == Some(wanted));
+            Ok(found.into_iter().filter(fits).map(Item::File).collect())
+        }
+    }
 }
 
 /// Of the artifacts that an item names, those for the platform.

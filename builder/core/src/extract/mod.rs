@@ -11,7 +11,7 @@ use kubexm_archive::{ArchiveError, Bundle};
 use kubexm_spec::ExitCode;
 
 pub use archive::oci_archive;
-pub use find::{Item, find};
+pub use find::{Item, find, find_all};
 pub use plan::{Content, Output, Plan, members, separate, single_layout};
 pub use write::{Extracted, save, write};
 

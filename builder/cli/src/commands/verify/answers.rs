@@ -67,6 +67,8 @@ fn missing(subject: &Subject) -> Result<Vec<String>, Failure> {
     let needed = complete::missing(&carried, bundle.manifest())
         .map_err(|e| Failure::from_error(ExitCode::BundleIncomplete, &e))?;
     all.extend(needed.iter().map(|r| format!("{} {} ({})", r.key, r.version, r.because)));
+    let packages = complete::packages(&carried, bundle).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+    all.extend(packages);
     Ok(all)
 }
 

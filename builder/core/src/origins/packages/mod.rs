@@ -4,8 +4,10 @@
 mod check;
 pub mod deb;
 mod deb_index;
+mod deb_release;
 mod error;
 pub mod rpm;
+mod rpm_index;
 
 pub use check::{File, Vendor, check};
 pub use error::PackagesError;

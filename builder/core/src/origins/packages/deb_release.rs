@@ -1,0 +1,192 @@
+//! A suite's release: InRelease, or Release and Release.gpg; by whom it is signed, and of when it is.
+
+use kubexm_packages::deb::control::ControlError;
+use kubexm_packages::deb::release::Release;
+use kubexm_packages::trust::{self, Policy};
+use kubexm_spec::Digest;
+use kubexm_transport::{Answer, FileCandidate, TransportError, Validators};
+use serde::{Deserialize, Serialize};
+
+use super::deb::Loading;
+use super::{PackagesError, Trust, below};
+
+/// The most bytes of a Release; Ubuntu's have 0.3 MB.
+const RELEASE_LIMIT: u64 = 32 << 20;
+/// How far another clock may be ahead of ours, in seconds.
+const SKEW: i64 = 600;
+
+/// What the cache remembers of a suite at an address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Remembered {
+    /// InRelease, or Release where there is none.
+    release: Option<Digest>,
+    /// Release.gpg.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signature: Option<Digest>,
+    #[serde(default)]
+    validators: Validators,
+    /// The newest date that was seen, in seconds of Unix time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    newest: Option<i64>,
+}
+
+/// What is signed, and the signature where it stands beside it.
+struct Signed {
+    url: String,
+    text: Vec<u8>,
+    signature: Option<Vec<u8>>,
+}
+
+impl Loading<'_> {
+    /// The release, its signature and dates checked, and the digest of the signed file. `revalidate`: what is cached may be shown.
+    pub(super) async fn release(
+        self,
+        base: &FileCandidate,
+        revalidate: bool,
+    ) -> Result<(Release, Digest), PackagesError> {
+        let folder = self.folder(base);
+        let key = format!("deb release {} {}", folder.url, self.suite.suite);
+        let mut remembered: Remembered = self
+            .store
+            .noted(&key)
+            .map_err(|e| self.failed(e))?
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default();
+        let signed = self.signed(&folder, &mut remembered, revalidate).await?;
+        let text = self.believed(&signed)?;
+        let repository = || self.suite.suite.clone();
+        let url = || signed.url.clone();
+        let release = Release::parse(&text).map_err(|source| PackagesError::Release {
+            repository: repository(),
+            url: url(),
+            source,
+        })?;
+        if !self.is_flat() && !release.is_of(self.suite.suite.trim_end_matches('/')) {
+            let found = release.suite.iter().chain(&release.codename).cloned().collect::<Vec<_>>().join(", ");
+            return Err(PackagesError::OtherSuite { repository: repository(), url: url(), found });
+        }
+        if let Some(until) = release.valid_until.filter(|until| *until < self.options.now) {
+            return Err(PackagesError::Expired { repository: repository(), url: url(), until });
+        }
+        if let Some(date) = release.date {
+            if date > self.options.now.saturating_add(SKEW) {
+                return Err(PackagesError::NotYet { repository: repository(), url: url(), date });
+            }
+            if let Some(before) = remembered.newest.filter(|before| date < *before) {
+                return Err(PackagesError::Replayed { repository: repository(), url: url(), date, before });
+            }
+            remembered.newest = Some(date);
+        }
+        // Only what was believed is shown to the next run.
+        let (digest, _) = self.store.insert(signed.text.as_slice(), None).map_err(|e| self.failed(e))?;
+        remembered.release = Some(digest);
+        remembered.signature = match &signed.signature {
+            Some(signature) => Some(self.store.insert(signature.as_slice(), None).map_err(|e| self.failed(e))?.0),
+            None => None,
+        };
+        // Three fields of text always become JSON.
+        if let Ok(note) = serde_json::to_string(&remembered) {
+            self.store.note(&key, &note).map_err(|e| self.failed(e))?;
+        }
+        Ok((release, digest))
+    }
+
+    /// The signed text.
+    fn believed(self, signed: &Signed) -> Result<String, PackagesError> {
+        let untrusted =
+            |source| PackagesError::Untrusted { repository: self.suite.suite.clone(), url: signed.url.clone(), source };
+        let policy = Policy::at(self.options.now);
+        match (&self.suite.trust, &signed.signature) {
+            (Trust::Signed(keyring), None) => {
+                trust::clearsigned(&signed.text, keyring, &policy).map(|(text, _)| text).map_err(untrusted)
+            }
+            (Trust::Signed(keyring), Some(signature)) => {
+                trust::detached(&signed.text, signature, keyring, &policy).map_err(untrusted)?;
+                self.utf8(signed)
+            }
+            // An InRelease of a repository whose keys nobody has: what it wraps is as good as a Release.
+            (Trust::PinnedOnly, _) => Ok(unwrapped(&self.utf8(signed)?)),
+        }
+    }
+
+    fn utf8(self, signed: &Signed) -> Result<String, PackagesError> {
+        String::from_utf8(signed.text.clone()).map_err(|_| PackagesError::Release {
+            repository: self.suite.suite.clone(),
+            url: signed.url.clone(),
+            source: ControlError::Field { subject: "it".into(), field: "Release", problem: "is not UTF-8".into() }
+                .into(),
+        })
+    }
+
+    /// InRelease; where there is none, Release and Release.gpg. From the cache when it is still the same there, or offline.
+    async fn signed(
+        self,
+        folder: &FileCandidate,
+        remembered: &mut Remembered,
+        revalidate: bool,
+    ) -> Result<Signed, PackagesError> {
+        let in_release = self.candidate(folder, "InRelease");
+        let kept = self.kept(&folder.url, remembered);
+        if self.http.is_offline() {
+            let what = format!("{} of {}", self.suite.suite, folder.url);
+            return kept.ok_or_else(|| self.failed(TransportError::NotCached { what }));
+        }
+        let known = match &kept {
+            Some(kept) if revalidate && kept.signature.is_none() => remembered.validators.clone(),
+            _ => Validators::default(),
+        };
+        let answer = self.http.get_if_changed(&in_release, RELEASE_LIMIT, &known).await;
+        match (answer, kept) {
+            (Ok(Answer::Same), Some(kept)) => Ok(kept),
+            // Nothing was shown that it could be the same as.
+            (Ok(Answer::Same), None) => {
+                let reason = "304 without a condition".to_owned();
+                Err(self.failed(TransportError::Down { origin: in_release.url, reason }))
+            }
+            (Ok(Answer::Fresh { body, validators }), _) => {
+                remembered.validators = validators;
+                Ok(Signed { url: in_release.url, text: body, signature: None })
+            }
+            (Err(TransportError::Missing { .. }), _) => {
+                remembered.validators = Validators::default();
+                self.detached(folder).await
+            }
+            (Err(error), _) => Err(self.failed(error)),
+        }
+    }
+
+    async fn detached(self, folder: &FileCandidate) -> Result<Signed, PackagesError> {
+        let url = below(&folder.url, "Release");
+        let get = |name| async move { self.http.get_small(&self.candidate(folder, name), RELEASE_LIMIT).await };
+        let text = get("Release").await.map_err(|e| self.failed(e))?;
+        let signature = match get("Release.gpg").await {
+            Ok(signature) => Some(signature),
+            Err(TransportError::Missing { .. }) if matches!(self.suite.trust, Trust::PinnedOnly) => None,
+            Err(TransportError::Missing { .. }) => {
+                return Err(PackagesError::Unsigned { repository: self.suite.suite.clone(), url });
+            }
+            Err(error) => return Err(self.failed(error)),
+        };
+        Ok(Signed { url, text, signature })
+    }
+
+    fn kept(self, folder: &str, remembered: &Remembered) -> Option<Signed> {
+        let read = |digest: &Digest| self.store.read(digest, RELEASE_LIMIT).ok();
+        let text = read(remembered.release.as_ref()?)?;
+        let signature = match &remembered.signature {
+            Some(digest) => Some(read(digest)?),
+            None => None,
+        };
+        let name = if signature.is_some() { "Release" } else { "InRelease" };
+        Some(Signed { url: format!("{folder}/{name}"), text, signature })
+    }
+}
+
+/// The text within a clear signature (RFC 9580, 7) that nobody checks; any other text as it is.
+fn unwrapped(text: &str) -> String {
+    let Some((_, behind)) = text.split_once("-----BEGIN PGP SIGNED MESSAGE-----") else { return text.to_owned() };
+    let body = behind.split_once("\n\n").map_or(behind, |(_, body)| body);
+    let body = body.split("-----BEGIN PGP SIGNATURE-----").next().unwrap_or(body);
+    body.lines().map(|line| format!("{}\n", line.strip_prefix("- ").unwrap_or(line))).collect()
+}

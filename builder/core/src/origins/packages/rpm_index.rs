@@ -1,0 +1,318 @@
+//! Metadata of a repository of Red Hat's family: by whom it is signed, of when it is, and the packages it lists.
+
+use std::collections::BTreeSet;
+use std::io::{BufReader, Read};
+
+use kubexm_manifests::os::MirrorList;
+use kubexm_packages::compression;
+use kubexm_packages::model::{Package, RepoId};
+use kubexm_packages::rpm::modules::Modules;
+use kubexm_packages::rpm::repomd::{self, Data, Repomd};
+use kubexm_packages::rpm::{DocumentError, filelists, fits, mirrors, modules, primary};
+use kubexm_packages::trust::{self, Policy};
+use kubexm_spec::Digest;
+use kubexm_transport::{Answer, FileCandidate, HttpClient, Store, TransportError, Validators, Want};
+use serde::{Deserialize, Serialize};
+
+use super::rpm::Repository;
+use super::{Options, PackagesError, Snapshot, below};
+
+const REPOMD: &str = "repodata/repomd.xml";
+/// Of a detached signature, in bytes.
+const SIGNATURE_LIMIT: u64 = 64 << 10;
+/// The most bytes of an index unpacked; filelists of EL's AppStream have some 300 MB.
+const PLAIN_LIMIT: u64 = 2 << 30;
+/// Mirrors of a list that are tried.
+const MIRRORS: usize = 5;
+/// How far another clock may be ahead of ours, in seconds.
+const SKEW: i64 = 600;
+
+/// What a repository has.
+pub(super) struct Index {
+    pub base: String,
+    pub packages: Vec<Package>,
+    pub modules: Modules,
+    pub snapshot: Snapshot,
+}
+
+/// One repository on its way.
+#[derive(Clone, Copy)]
+pub(super) struct Loading<'a> {
+    pub repository: &'a Repository,
+    pub arch: &'a str,
+    pub paths: &'a BTreeSet<Box<str>>,
+    pub http: &'a HttpClient,
+    pub store: &'a Store,
+    pub options: &'a Options,
+}
+
+/// What the cache remembers of a repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Remembered {
+    /// The address that had it.
+    base: String,
+    repomd: Option<Digest>,
+    /// repomd.xml.asc.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signature: Option<Digest>,
+    #[serde(default)]
+    validators: Validators,
+    /// The newest date that was seen, in seconds of Unix time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    newest: Option<i64>,
+}
+
+impl Loading<'_> {
+    /// From the first address whose metadata is good.
+    pub async fn load(self) -> Result<Index, PackagesError> {
+        let key = self.key();
+        let noted = self.store.noted(&key).map_err(|e| self.failed(e))?;
+        let remembered: Remembered = noted.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        if self.http.is_offline() {
+            let what = format!("the metadata of {}", self.repository.name);
+            let kept = self.kept(&remembered).ok_or_else(|| self.failed(TransportError::NotCached { what }))?;
+            let base = FileCandidate::new(remembered.base.clone());
+            return self.index(&base, kept.0, kept.1, &remembered, None).await;
+        }
+        let (mut bases, mut digests) = (self.repository.bases.clone(), None);
+        if let Some((kind, url)) = &self.repository.mirrors {
+            let listed = self.listed(*kind, url).await?;
+            bases.extend(listed.mirrors.into_iter().take(MIRRORS).map(FileCandidate::new));
+            digests = (!listed.repomd.is_empty()).then_some(listed.repomd);
+            if bases.is_empty() {
+                return Err(self.unreadable(url, "the list of mirrors has no address with http or https".to_owned()));
+            }
+        }
+        let mut failed = Vec::new();
+        for base in &bases {
+            match self.load_from(base, &remembered, digests.as_deref()).await {
+                Ok(index) => return Ok(index),
+                Err(error) => failed.push(error),
+            }
+        }
+        Err(PackagesError::from_many(failed))
+    }
+
+    async fn listed(self, kind: MirrorList, url: &str) -> Result<mirrors::Metalink, PackagesError> {
+        let body = self
+            .http
+            .get_small(&self.allowed(FileCandidate::new(url)), mirrors::LIMIT)
+            .await
+            .map_err(|e| self.failed(e))?;
+        match kind {
+            MirrorList::List => Ok(mirrors::Metalink {
+                repomd: Vec::new(),
+                mirrors: mirrors::mirrorlist(&String::from_utf8_lossy(&body)),
+            }),
+            MirrorList::Metalink => mirrors::metalink(body.as_slice()).map_err(|e| self.unreadable(url, e.to_string())),
+        }
+    }
+
+    async fn load_from(
+        self,
+        base: &FileCandidate,
+        remembered: &Remembered,
+        digests: Option<&[Digest]>,
+    ) -> Result<Index, PackagesError> {
+        let url = below(&base.url, REPOMD);
+        let kept = if remembered.base == base.url { self.kept(remembered) } else { None };
+        let known = if kept.is_some() { remembered.validators.clone() } else { Validators::default() };
+        let answer = self.http.get_if_changed(&self.candidate(base, REPOMD), repomd::LIMIT, &known).await;
+        match (answer.map_err(|e| self.failed(e))?, kept) {
+            (Answer::Same, Some((text, signature))) => self.index(base, text, signature, remembered, digests).await,
+            // Nothing was shown that it could be the same as.
+            (Answer::Same, None) => {
+                let reason = "304 without a condition".to_owned();
+                Err(self.failed(TransportError::Down { origin: url, reason }))
+            }
+            (Answer::Fresh { body, validators }, _) => {
+                let signature = match &self.repository.metadata {
+                    Some(_) => Some(self.signature(base).await?),
+                    None => None,
+                };
+                let next = Remembered { validators, ..remembered.clone() };
+                self.index(base, body, signature, &next, digests).await
+            }
+        }
+    }
+
+    async fn signature(self, base: &FileCandidate) -> Result<Vec<u8>, PackagesError> {
+        let url = below(&base.url, REPOMD);
+        let asked = self.http.get_small(&self.candidate(base, &format!("{REPOMD}.asc")), SIGNATURE_LIMIT).await;
+        asked.map_err(|error| match error {
+            TransportError::Missing { .. } => PackagesError::Unsigned { repository: self.repository.name.clone(), url },
+            error => self.failed(error),
+        })
+    }
+
+    /// Believes the metadata or not, reads what it lists, and remembers it.
+    async fn index(
+        self,
+        base: &FileCandidate,
+        text: Vec<u8>,
+        signature: Option<Vec<u8>>,
+        remembered: &Remembered,
+        digests: Option<&[Digest]>,
+    ) -> Result<Index, PackagesError> {
+        let url = below(&base.url, REPOMD);
+        let repository = || self.repository.name.clone();
+        if let Some(keyring) = &self.repository.metadata {
+            let policy = Policy::at(self.options.now);
+            trust::detached(&text, signature.as_deref().unwrap_or_default(), keyring, &policy)
+                .map_err(|source| PackagesError::Untrusted { repository: repository(), url: url.clone(), source })?;
+        }
+        let digest = Digest::of(&text);
+        if digests.is_some_and(|digests| !digests.contains(&digest)) {
+            return Err(self.unreadable(&url, format!("it has {digest}, which the metalink does not list")));
+        }
+        let repomd = Repomd::read(text.as_slice()).map_err(|source| self.document(&url, source))?;
+        let date = repomd.made().and_then(|made| i64::try_from(made).ok());
+        if let Some(date) = date {
+            if date > self.options.now.saturating_add(SKEW) {
+                return Err(PackagesError::NotYet { repository: repository(), url, date });
+            }
+            if let Some(before) = remembered.newest.filter(|before| date < *before) {
+                return Err(PackagesError::Replayed { repository: repository(), url, date, before });
+            }
+        }
+        let mut index = Index {
+            base: base.url.clone(),
+            packages: Vec::new(),
+            modules: Modules::default(),
+            snapshot: Snapshot {
+                repository: repository(),
+                name: repository(),
+                origin: self.origin(base).to_owned(),
+                address: below(self.origin(base), REPOMD),
+                digest,
+                date,
+                signed: self.repository.metadata.is_some(),
+            },
+        };
+        self.read(base, &repomd, &mut index).await?;
+
+        let (repomd, _) = self.store.insert(text.as_slice(), None).map_err(|e| self.failed(e))?;
+        let signature = match signature {
+            Some(signature) => Some(self.store.insert(signature.as_slice(), None).map_err(|e| self.failed(e))?.0),
+            None => None,
+        };
+        let next = Remembered {
+            base: base.url.clone(),
+            repomd: Some(repomd),
+            signature,
+            validators: remembered.validators.clone(),
+            newest: date.or(remembered.newest),
+        };
+        // Fields of text always become JSON.
+        if let Ok(note) = serde_json::to_string(&next) {
+            self.store.note(&self.key(), &note).map_err(|e| self.failed(e))?;
+        }
+        Ok(index)
+    }
+
+    /// Fills in packages, paths and modules.
+    async fn read(self, base: &FileCandidate, repomd: &Repomd, index: &mut Index) -> Result<(), PackagesError> {
+        let missing = || self.unreadable(&below(&base.url, REPOMD), "it lists no primary".to_owned());
+        let arch = self.arch.to_owned();
+        let primary = self.fetched(base, repomd.get("primary").ok_or_else(missing)?).await?;
+        index.packages =
+            self.parsed(primary, move |reader| primary::read(reader, RepoId(0), |found| fits(&arch, found))).await?;
+        if let Some(data) = repomd.get("filelists").filter(|_| !self.paths.is_empty()) {
+            let (data, paths) = (self.fetched(base, data).await?, self.paths.clone());
+            let found = self.parsed(data, move |reader| filelists::read(reader, &paths)).await?;
+            filelists::add(&mut index.packages, &found);
+        }
+        if let Some(data) = repomd.get("modules") {
+            let data = self.fetched(base, data).await?;
+            index.modules = self
+                .parsed(data, |mut reader| {
+                    let mut text = String::new();
+                    let read = reader.by_ref().take(modules::LIMIT).read_to_string(&mut text);
+                    read.map_err(|error| DocumentError { document: "modules.yaml", why: error.to_string(), at: 0 })?;
+                    Modules::read(&text)
+                })
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Brings a file of the repository into the store.
+    async fn fetched(self, base: &FileCandidate, data: &Data) -> Result<(String, Digest), PackagesError> {
+        let from = match data.location.contains("://") {
+            true => self.allowed(FileCandidate::new(data.location.clone())),
+            false => self.candidate(base, &data.location),
+        };
+        let url = from.url.clone();
+        let digest = data.wanted().map_err(|source| self.document(&base.url, source))?;
+        let want = Want { digest: Some(digest), size: data.size, refuse_html: false };
+        let fetched = self.http.fetch(&[from], &want, self.store, &|_, _| {}).await;
+        fetched.map(|fetched| (url, fetched.digest)).map_err(|e| self.failed(e))
+    }
+
+    /// Reads a file of the store, unpacked, where it holds up nobody.
+    async fn parsed<T: Send + 'static>(
+        self,
+        (url, digest): (String, Digest),
+        parse: impl FnOnce(BufReader<std::io::Take<Box<dyn std::io::BufRead>>>) -> Result<T, DocumentError> + Send + 'static,
+    ) -> Result<T, PackagesError> {
+        let (store, repository) = (self.store.clone(), self.repository.name.clone());
+        let work = move || {
+            let blob = store.open_blob(&digest);
+            let blob =
+                blob.map_err(|e| PackagesError::Fetch { repository: repository.clone(), source: Box::new(e) })?;
+            let unpacked = compression::unpacked(BufReader::with_capacity(1 << 18, blob));
+            let unpacked = unpacked.map_err(|error| PackagesError::Unpack {
+                repository: repository.clone(),
+                path: url.clone(),
+                reason: error.to_string(),
+            })?;
+            let bounded = BufReader::with_capacity(1 << 16, unpacked.take(PLAIN_LIMIT));
+            parse(bounded).map_err(|source| PackagesError::Document { repository, url, source })
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|error| PackagesError::Worker(error.to_string()))?
+    }
+
+    fn kept(self, remembered: &Remembered) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+        let text = self.store.read(remembered.repomd.as_ref()?, repomd::LIMIT).ok()?;
+        let signature = match &remembered.signature {
+            Some(digest) => Some(self.store.read(digest, SIGNATURE_LIMIT).ok()?),
+            None if self.repository.metadata.is_some() => return None,
+            None => None,
+        };
+        Some((text, signature))
+    }
+
+    /// Under which its state is remembered.
+    fn key(self) -> String {
+        let list = self.repository.mirrors.as_ref().map(|(_, url)| url.as_str());
+        let place = self.repository.bases.first().map(|base| base.url.as_str()).or(list).unwrap_or_default();
+        format!("rpm repomd {place}")
+    }
+
+    /// What packages are addressed below, whoever was asked. A mirror of a list is all that is known of one.
+    fn origin<'a>(&'a self, base: &'a FileCandidate) -> &'a str {
+        if self.repository.mirrors.is_some() { &base.url } else { &self.repository.origin }
+    }
+
+    fn candidate(self, base: &FileCandidate, path: &str) -> FileCandidate {
+        self.allowed(FileCandidate { url: below(&base.url, path), ..base.clone() })
+    }
+
+    fn allowed(self, candidate: FileCandidate) -> FileCandidate {
+        let plain_http_allowed = candidate.plain_http_allowed || self.options.plain_http;
+        FileCandidate { plain_http_allowed, ..candidate }
+    }
+
+    fn failed(self, source: TransportError) -> PackagesError {
+        PackagesError::Fetch { repository: self.repository.name.clone(), source: Box::new(source) }
+    }
+
+    fn document(self, url: &str, source: DocumentError) -> PackagesError {
+        PackagesError::Document { repository: self.repository.name.clone(), url: url.to_owned(), source }
+    }
+
+    fn unreadable(self, url: &str, reason: String) -> PackagesError {
+        PackagesError::Unpack { repository: self.repository.name.clone(), path: url.to_owned(), reason }
+    }
+}
