@@ -83,7 +83,7 @@ fn an_image_whose_config_names_another_architecture_than_its_index_is_a_hole() {
     let arm64 = lying.manifest("arm64", 5);
     lying.finish(&[("v1", &lying.index(&[("amd64", &arm64)]))]);
     registry.push(lying.path(), "team/app", "v1");
-    let site = image("linux/amd64", &[registry.address.clone()]);
+    let site = image("linux/amd64", std::slice::from_ref(&registry.address));
     let ended = check(&site, &[]).must(ExitCode::NoSource);
     says(&ended.out, &[&format!("GONE {NAME}"), "nothing for linux/amd64", "linux/arm64, as its config says"]);
     let place = check(&site, &["--json"]).must(ExitCode::NoSource).document()["items"][0]["places"][0].clone();
