@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::op::{Act, Binary, Blobs, Content, File, KubeObject, Unit};
+use kubexm_plan::op::{Act, Binary, Blobs, Content, File, KubeObject, Packages, Unit, WantedPackage};
 use kubexm_plan::{Op, Plan, PlanHost, Probe, Problem, Severity, SlotName, SlotProvider, Step, StepId, Undo, lint};
-use kubexm_spec::Digest;
+use kubexm_spec::{Digest, Family};
 
 fn good() -> Plan {
     let mut plan = Plan {
@@ -161,6 +161,39 @@ fn two_unordered_steps_on_a_unit_are_refused() {
         let unit = Unit { name: "x.service".to_owned(), enabled: false, running: None, loaded: Vec::new() };
         plan.steps.push(Step::on("a", "y.stop", "Stop").ensure(unit).undo(Undo::RestoreBefore).build());
     });
+}
+
+/// A step with one package of this blob.
+fn packages(step: &str, name: &str, blob: Digest) -> Step {
+    let package = WantedPackage {
+        version: "1".to_owned(),
+        arch: "amd64".to_owned(),
+        file: format!("{name}_1_amd64.deb"),
+        blob,
+        upgrade: false,
+    };
+    let packages = Packages {
+        family: Family::Deb,
+        repository: "/var/lib/kubexm/repos/x".to_owned(),
+        source: "/var/lib/kubexm/repos/x/kubexm.list".to_owned(),
+        packages: BTreeMap::from([(name.to_owned(), package)]),
+        replaced: BTreeMap::new(),
+    };
+    Step::on("a", step, "Install").after(&id("a/store.fill")).ensure(packages).undo(Undo::RestoreBefore).build()
+}
+
+#[test]
+fn two_unordered_steps_with_packages_are_refused_whatever_their_names() {
+    let blob = Digest::of("program");
+    breaks("one-writer", |plan| {
+        plan.steps.extend([packages("p.one", "socat", blob), packages("p.two", "ipset", blob)])
+    });
+    assert_eq!(broken(|plan| plan.steps.push(packages("p.one", "socat", blob))), Vec::new());
+}
+
+#[test]
+fn a_package_that_no_step_brings_to_its_host_is_refused() {
+    breaks("blobs-delivered", |plan| plan.steps.push(packages("p.one", "socat", Digest::of("another"))));
 }
 
 #[test]
