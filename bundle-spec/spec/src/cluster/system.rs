@@ -68,7 +68,7 @@ words! {
 words! {
     /// `spec.system.osPackages`.
     pub enum OsPackages {
-        /// What a node lacks; until packages are built, nothing.
+        /// What a node lacks: what has the programs that are wanted is left as it is.
         Auto = "auto",
         /// None: preflight looks for the programs all the same.
         None = "none",

@@ -29,6 +29,13 @@ const CONNECT: Duration = Duration::from_secs(20);
 /// Quiet time after which a connection is checked.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
+/// What becomes of a host that is left out, in words.
+type Left = fn(&str) -> String;
+
+const fn left(words: Left) -> Left {
+    words
+}
+
 /// Links to all hosts.
 pub struct Fleet {
     links: BTreeMap<String, Arc<SshLink>>,
@@ -45,13 +52,9 @@ impl Fleet {
         holder: &str,
         events: &dyn EventSink,
     ) -> Result<Self, Failure> {
-        let (fleet, errors) = Self::reach(&opened.cluster, Some(opened), home, args, holder, events).await;
-        if errors.is_empty() {
-            fleet.tell_of_agents(events);
-            return Ok(fleet);
-        }
-        fleet.withdraw(events).await;
-        Err(failures::links(errors.values()))
+        let reached = Self::reach(&opened.cluster, Some(opened), home, args, holder, events).await;
+        let nobody = |errors: &BTreeMap<String, LinkError>, _: &Self| Err(failures::links(errors.values()));
+        Self::without(reached, |_| false, nobody, events).await
     }
 
     /// The same for a run that goes on: without those that cannot be reached now, when the plan can do without each of them and
@@ -63,25 +66,20 @@ impl Fleet {
         holder: &str,
         events: &dyn EventSink,
     ) -> Result<Self, Failure> {
-        let (mut fleet, errors) = Self::reach(&opened.cluster, Some(opened), home, args, holder, events).await;
+        let reached = Self::reach(&opened.cluster, Some(opened), home, args, holder, events).await;
         let expendable = |name: &str| plan.hosts.iter().any(|host| host.name == name && host.expendable);
-        let gone = errors.iter().filter(|(host, _)| expendable(host));
-        let gone = gone.filter_map(|(host, error)| Some((host.clone(), Arc::new(Gone::of(error)?))));
-        fleet.gone = gone.collect();
-        let without = fleet.gone.len();
-        if without < errors.len() || without > most {
-            fleet.withdraw(events).await;
+        let judge = |errors: &BTreeMap<String, LinkError>, fleet: &Self| {
+            let without = fleet.gone.len();
+            if without == errors.len() && without <= most {
+                return Ok(left(|host| format!("the run goes on without {host}")));
+            }
             let mut failure = failures::links(errors.values());
             if without == errors.len() {
                 failure.text.push_str(&format!("\nto go on without: --max-failed-workers {without}"));
             }
-            return Err(failure);
-        }
-        for (host, error) in &errors {
-            events::warning(events, format!("{error}; the run goes on without {host}"));
-        }
-        fleet.tell_of_agents(events);
-        Ok(fleet)
+            Err(failure)
+        };
+        Self::without(reached, expendable, judge, events).await
     }
 
     /// The same for a rollback that may leave hosts as they are: without those that cannot be reached now. A host that answers
@@ -93,15 +91,39 @@ impl Fleet {
         holder: &str,
         events: &dyn EventSink,
     ) -> Result<Self, Failure> {
-        let (mut fleet, errors) = Self::reach(&opened.cluster, Some(opened), home, args, holder, events).await;
-        let gone = errors.iter().filter_map(|(host, error)| Some((host.clone(), Arc::new(Gone::of(error)?))));
-        fleet.gone = gone.collect();
-        if fleet.gone.len() < errors.len() || fleet.links.is_empty() {
-            fleet.withdraw(events).await;
-            return Err(failures::links(errors.values()));
-        }
-        for (host, error) in &errors {
-            events::warning(events, format!("{error}; {host} is left as it is"));
+        let reached = Self::reach(&opened.cluster, Some(opened), home, args, holder, events).await;
+        let judge = |errors: &BTreeMap<String, LinkError>, fleet: &Self| {
+            let all_gone = fleet.gone.len() == errors.len();
+            if all_gone && !fleet.links.is_empty() {
+                return Ok(left(|host| format!("{host} is left as it is")));
+            }
+            Err(failures::links(errors.values()))
+        };
+        Self::without(reached, |_| true, judge, events).await
+    }
+
+    /// Of hosts that were reached or not: those that went away and may be left out are told and left out, when `judge` has a word
+    /// for what becomes of them; else nothing stays behind.
+    async fn without(
+        (mut fleet, errors): (Self, BTreeMap<String, LinkError>),
+        may_be_left_out: impl Fn(&str) -> bool,
+        judge: impl FnOnce(&BTreeMap<String, LinkError>, &Self) -> Result<Left, Failure>,
+        events: &dyn EventSink,
+    ) -> Result<Self, Failure> {
+        if !errors.is_empty() {
+            let gone = errors.iter().filter(|(host, _)| may_be_left_out(host));
+            fleet.gone = gone.filter_map(|(host, error)| Some((host.clone(), Arc::new(Gone::of(error)?)))).collect();
+            match judge(&errors, &fleet) {
+                Ok(left) => {
+                    for (host, error) in &errors {
+                        events::warning(events, format!("{error}; {}", left(host)));
+                    }
+                }
+                Err(failure) => {
+                    fleet.withdraw(events).await;
+                    return Err(failure);
+                }
+            }
         }
         fleet.tell_of_agents(events);
         Ok(fleet)

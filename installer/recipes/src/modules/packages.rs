@@ -17,7 +17,7 @@ const BESIDE: u64 = 900;
 const EACH: u64 = 15;
 
 /// What comes to a node; refused where something lacks and cannot come.
-pub fn of_node<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Result<Option<NodePackages<'a>>, RecipeError> {
+pub fn of_node<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Result<Option<Box<NodePackages<'a>>>, RecipeError> {
     let refused = |why: String| Err(RecipeError::Packages { host: node.name().to_owned(), why });
     match packages::of_host(cx, node.name(), node.facts) {
         HostPackages::Nothing => Ok(None),

@@ -32,7 +32,7 @@ pub enum HostPackages<'a> {
         why: String,
     },
     /// Something comes, or would come and cannot.
-    Planned(NodePackages<'a>),
+    Planned(Box<NodePackages<'a>>),
 }
 
 /// What comes to a host. Nothing is made older, and nothing leaves but what stands in `replaced`.
@@ -115,7 +115,7 @@ impl NodePackages<'_> {
 
 impl<'a> HostPackages<'a> {
     /// What comes, where something does.
-    pub const fn planned(&self) -> Option<&NodePackages<'a>> {
+    pub fn planned(&self) -> Option<&NodePackages<'a>> {
         match self {
             Self::Planned(planned) => Some(planned),
             _ => None,
@@ -131,7 +131,7 @@ pub fn of_host<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> HostPackages<'
         Lacking::Unreadable { lacks, why } => HostPackages::Unreadable { lacks, why },
         Lacking::Roots(wanted) => match planned(wanted) {
             None => HostPackages::Nothing,
-            Some(planned) => HostPackages::Planned(planned),
+            Some(planned) => HostPackages::Planned(Box::new(planned)),
         },
     }
 }

@@ -115,7 +115,7 @@ fn prepare(
         chain.then([trust::ca(draft, node)]);
         chain.wait(depot);
     }
-    chain.then([trust::taking_from(depots, depot::store(draft, node, coming.as_ref()))]);
+    chain.then([trust::taking_from(depots, depot::store(draft, node, coming.as_deref()))]);
     let mut serve = chain.fork();
     if node.registry {
         serve.then([depot::serve(draft, node)?]);
