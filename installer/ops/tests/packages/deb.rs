@@ -1,7 +1,7 @@
 //! apt and dpkg.
 
-use kubexm_ops::{OpError, Wave, dispatch};
-use kubexm_plan::{Found, Op};
+use kubexm_ops::{OpError, Wave, dispatch, step};
+use kubexm_plan::{Found, Op, Reset, Step, Undo};
 
 use crate::debs::{Deb, left_of_work, op, tampered};
 use crate::private::{Root, bare};
@@ -281,4 +281,56 @@ fn what_the_host_configures_for_its_own_repositories_stands_in_nobodys_way() {
     let lists: Vec<_> =
         std::fs::read_dir(root.machine.path("/var/lib/apt/lists")).into_iter().flatten().flatten().collect();
     assert!(!lists.iter().any(|entry| entry.file_name().to_string_lossy().contains("kubexm")), "{lists:?}");
+}
+
+#[test]
+fn a_reset_takes_packages_away_and_its_own_way_back_brings_them_again() {
+    let root = Root::over(&bare());
+    let op = op(&root, &tool(), &TOOL, &[]);
+    let listed = root.says("dpkg", &["-l"]);
+    let before = look(&root, &op);
+    converge(&root, &op).expect("installed");
+    let installed = root.says("dpkg", &["-l"]);
+    let reset = Op::Reset(Reset::Reverted { ops: vec![op.clone()], before: vec![before] });
+    let found = look(&root, &reset);
+    assert!(!found.satisfied);
+    converge(&root, &reset).expect("reset");
+    assert_eq!(root.says("dpkg", &["-l"]), listed);
+    assert!(look(&root, &reset).satisfied, "it would be done again for ever");
+    take_back(&root, &reset, &found);
+    assert_eq!(root.says("dpkg", &["-l"]), installed);
+    assert!(look(&root, &op).satisfied && root.has("/usr/bin/tool"));
+    nothing_half_way(&root);
+}
+
+#[test]
+fn what_cannot_be_taken_back_forbids_no_service_for_ever() {
+    let root = Root::over(&bare());
+    let op = op(&root, &tool(), &TOOL, &[]);
+    let before = vec![look(&root, &op)];
+    let why = "an older version is not at hand".to_owned();
+    let step = Step::on("node1", "packages.upgrade", "Upgrade").ensure(op).undo(Undo::Irreversible { why }).build();
+    root.put("/tmp/slow", "");
+    root.cut_when("/tmp/reached");
+    root.dies_in(|| step::converge(&step, &root.machine, "run", 1, &before)).expect_err("a kill");
+    assert!(root.has(POLICY));
+    step::undo(&step, &root.machine, "run", 2, &before, Wave::Start).expect("let go");
+    assert!(!root.has(POLICY));
+}
+
+#[test]
+fn a_step_with_packages_and_their_files_is_taken_back_from_the_ledger() {
+    let root = Root::over(&bare());
+    let policy = "#!/bin/sh\n# the site's own\nexit 0\n";
+    root.put(POLICY, policy);
+    let op = op(&root, &tool(), &TOOL, &[]);
+    let step = Step::on("node1", "packages.install", "Install").ensure(op).undo(Undo::RestoreBefore).build();
+    let listed = root.says("dpkg", &["-l"]);
+    let before = step::observe(&step, &root.machine).expect("a look");
+    step::converge(&step, &root.machine, "run", 1, &before).expect("installed");
+    assert_eq!(root.read(POLICY), policy);
+    for wave in Wave::ALL {
+        step::undo(&step, &root.machine, "run", 2, &before, wave).expect("taken back");
+    }
+    assert_eq!((root.read(POLICY).as_str(), root.says("dpkg", &["-l"])), (policy, listed));
 }
