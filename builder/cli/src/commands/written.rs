@@ -29,8 +29,8 @@ pub fn writable(target: &Path) -> Result<(), Failure> {
 
 /// The file that is written: where there is a symbolic link, the one behind it, so that the link stays. So do `tar -f`, `curl -o`
 /// and every shell's `>`: who keeps a `latest.tar.zst`, or a lock in another folder, wants what it leads to renewed. It is
-/// renewed as a whole all the same, beside the file itself. `docker save -o` and `install` take the link's place, which nobody
-/// sees until the other file is found old.
+/// renewed as a whole all the same, beside the file itself. What takes the link's place, as a bare rename would, leaves the
+/// other file old, and nobody sees that.
 pub fn through(target: &Path) -> Result<PathBuf, Failure> {
     if !std::fs::symlink_metadata(target).is_ok_and(|meta| meta.is_symlink()) {
         return Ok(target.to_owned());

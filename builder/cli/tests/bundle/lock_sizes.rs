@@ -1,5 +1,7 @@
 //! Sizes in a lock: what an origin only tells of a file is never held against the file itself.
 
+use std::time::{Duration, Instant};
+
 use kubexm_spec::lock::Content;
 use kubexm_spec::{ExitCode, Lock};
 
@@ -78,6 +80,19 @@ fn two_places_that_tell_one_size_are_asked_once_each_and_send_nothing() {
         let asked: Vec<String> = server.requests().into_iter().map(|request| request.method).collect();
         assert_eq!(asked, ["HEAD"]);
     }
+}
+
+#[test]
+fn a_second_place_that_never_answers_holds_no_lock_up() {
+    let origin = Server::start(|_: &Request| {
+        std::thread::sleep(Duration::from_secs(60));
+        Reply::new(503, "")
+    });
+    let site = behind(&Server::files(vec![(TOOL, tool())]), &origin);
+    let begun = Instant::now();
+    lock(&site, &["--zone", "zone.yaml"]);
+    assert_eq!(size(&site), SIZE);
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
 
 #[test]
