@@ -34,6 +34,7 @@ mod overlap;
 mod packages;
 mod packages_locked;
 mod packages_repo;
+mod packages_unsigned;
 mod parts;
 mod paths;
 mod proxies;

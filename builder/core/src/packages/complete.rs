@@ -49,9 +49,8 @@ pub async fn complete(
         match result {
             Err(error) => failures.push(error),
             Ok((set, items)) => {
-                let bytes: u64 = items.iter().flat_map(LockItem::blobs).map(|(_, size)| size).sum();
                 let packages = kubexm_spec::counted_of(&items, "package");
-                let text = format!("{} {}: {packages}, {bytes} bytes", set.os, set.platform);
+                let text = format!("{} {}: {packages}", set.os, set.platform);
                 report(EventKind::Note { text });
                 lock.packages.push(set);
                 lock.items.extend(items);

@@ -110,17 +110,20 @@ pub(crate) fn drift(requirements: &Requirements, lock: &Lock) -> Vec<Difference>
         let set = item.platform.and_then(|platform| set_of(lock, os, platform));
         if !set.is_some_and(|set| set.because.contains_key(name)) {
             all.push(of(&item.key, item.platform, What::NotNeeded { locked: item.version.clone() }));
-        } else if !matches!(item.trust, Trust::Gpg | Trust::PinnedSha256) {
-            all.push(changed(
-                item,
-                "trust",
-                item.trust.to_string(),
-                Trust::Gpg.to_string(),
-                "packages are believed by",
-            ));
+        } else if let Some(trust) = trust(item).filter(|trust| *trust != item.trust) {
+            all.push(changed(item, "trust", item.trust.to_string(), trust.to_string(), "the repository gives"));
         }
     }
     all
+}
+
+/// By what a package's repository lets it be believed; none where it is of none, which is told of its sources.
+fn trust(item: &LockItem) -> Option<Trust> {
+    let (ArtifactKey::Package { os, .. }, Some(platform)) = (&item.key, item.platform) else { return None };
+    let Content::File { file_name, .. } = &item.content else { return None };
+    let own = own_address(item, os, platform, file_name)?;
+    let repository = repository(Profiles::embedded().all.get(os)?, platform, &own)?;
+    Some(if repository.trust.pinned_only() { Trust::PinnedSha256 } else { Trust::Gpg })
 }
 
 fn whole(locked: &str, now: &str) -> Difference {
