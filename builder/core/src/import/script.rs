@@ -188,7 +188,7 @@ fn is_secret(name: &str) -> bool {
     let name: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
     let last = |word: &&str| name.strip_suffix(*word).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'));
-    ENDS.iter().any(|end| name.ends_with(end)) || name.ends_with("_pwd") || WHOLE.iter().any(|word| last(&word))
+    ENDS.iter().any(|end| name.ends_with(end)) || name.ends_with("_pwd") || WHOLE.iter().any(last)
 }
 
 /// Whether a value is itself what it stands for.
