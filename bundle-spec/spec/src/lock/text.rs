@@ -262,6 +262,43 @@ mod tests {
     }
 
     #[test]
+    fn packages_read_back_one_reason_a_line_and_change_no_lock_without_them() {
+        assert!(!lock().to_text().unwrap().contains("packages"));
+        let set = |os: &str| PackageSet {
+            os: os.to_owned(),
+            platform: Platform::LINUX_AMD64,
+            roots: vec![crate::lock::PackageRoot {
+                name: "chrony".to_owned(),
+                role: crate::PackageRole::Time,
+                commands: vec!["chronyd".to_owned()],
+                packages: vec!["chrony".to_owned()],
+                replaces: vec!["systemd-timesyncd".to_owned()],
+            }],
+            indexes: vec![crate::lock::PackageIndex {
+                repository: "main".to_owned(),
+                address: "https://d.test/InRelease".to_owned(),
+                digest: Digest::of("index"),
+                date: Some(7),
+                signed: true,
+            }],
+            date: 7,
+            because: [("chrony", "wanted by chrony"), ("libc6", "chrony Depends libc6 (>= 2.36)")]
+                .map(|(name, why)| (name.to_owned(), why.to_owned()))
+                .into(),
+        };
+        let mut with = lock();
+        with.packages = vec![set("debian-12"), set("debian-13")];
+        let text = with.to_text().unwrap();
+        assert_eq!(Lock::parse(text.as_bytes()).unwrap(), with);
+        assert!(text.lines().any(|line| line.trim() == "\"libc6\": \"chrony Depends libc6 (>= 2.36)\""), "{text}");
+        with.packages[1].os = "debian-12".to_owned();
+        let error = Lock::parse(with.to_text().unwrap().as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("packages of debian-12 linux/amd64"), "{error}");
+        let strange = text.replacen("\"date\": 7", "\"date\": 7, \"color\": 1", 1);
+        assert!(Lock::parse(strange.as_bytes()).unwrap_err().to_string().contains("color"));
+    }
+
+    #[test]
     fn what_is_no_lock_of_this_program_is_refused_by_name() {
         let text = lock().to_text().unwrap();
         let newer = text.replace("lock/v1", "lock/v2");
