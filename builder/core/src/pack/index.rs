@@ -123,3 +123,19 @@ fn plain(text: &str) -> String {
 fn encode(value: &Value) -> Result<Vec<u8>, BuildError> {
     serde_json::to_vec(value).map_err(|e| BuildError::Encode { what: "index.json", reason: e.to_string() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_packages_are_references_and_no_two_become_one() {
+        let name = |package: &str, version: &str| {
+            let key = ArtifactKey::Package { os: "debian-12".to_owned(), name: package.to_owned() };
+            ref_name(&key, version, Some(Platform::LINUX_AMD64), "x.deb")
+        };
+        let stdc = name("libstdc++6", "1:12.2.0-14~rc1");
+        assert_eq!(stdc, "kubexm/package/debian-12/libstdc_2b_2b6:1_3a12.2.0-14_7erc1-linux-amd64");
+        assert_ne!(name("a+b", "1"), name("a_2bb", "1"));
+    }
+}

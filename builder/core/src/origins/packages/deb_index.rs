@@ -117,7 +117,6 @@ fn in_halves(
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test dies of what it did not expect")]
 mod tests {
     use std::fmt::Write as _;
     use std::io::Cursor;
