@@ -41,7 +41,8 @@ fn manager(machine: &Machine) -> Result<&'static str, OpError> {
 }
 
 /// dnf that knows our repository alone, keeps what it works with in our folder, asks nothing and believes only what is signed:
-/// the repository by our key, each package by its vendor's.
+/// the repository by our key, which has the digest of each package; and each package by its vendor's, unless our source file says
+/// that its vendor signs none.
 fn program<'a>(name: &str, source: &str, folder: &str, names: impl Iterator<Item = &'a str>) -> Program {
     let sources = Path::new(source).parent().unwrap_or(Path::new("/")).display();
     // Nothing but what the plan names can come, whatever else the repository has.
@@ -54,7 +55,6 @@ fn program<'a>(name: &str, source: &str, folder: &str, names: impl Iterator<Item
         "proxy=".to_owned(),
         "gpgcheck=True".to_owned(),
         "clean_requirements_on_remove=False".to_owned(),
-        format!("{REPOSITORY}.gpgcheck=True"),
         format!("{REPOSITORY}.repo_gpgcheck=True"),
         format!("{REPOSITORY}.includepkgs={}", names.join(",")),
     ];
