@@ -79,12 +79,14 @@ fn roots(cluster: &Cluster, profile: &Profile, table: &[Root], roles: &[PackageR
         Family::Deb => &cluster.system.debs,
         Family::Rpm => &cluster.system.rpms,
     };
+    // What the table knows of a package holds of it whoever asks for it.
+    let known = |name: &String| table.iter().find(|root| profile.names_of(root).contains(name));
     let own = said.iter().map(|name| PackageRoot {
         name: name.clone(),
         role: PackageRole::Node,
         commands: Vec::new(),
         packages: vec![name.clone()],
-        replaces: Vec::new(),
+        replaces: known(name).and_then(|root| root.replaces.get(&profile.family)).cloned().unwrap_or_default(),
     });
     ours.filter(|root| !root.packages.is_empty()).chain(own).collect()
 }

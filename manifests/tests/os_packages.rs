@@ -100,3 +100,14 @@ fn systems_and_platforms_that_nobody_knows_are_refused_with_what_is_near() {
     let error = told("  kubernetes: {}\n  bundle: {os: [rhel-7], platforms: [linux/arm64]}\n");
     assert!(error.contains("rhel-7") && error.contains("linux/arm64") && error.contains("rhel-9"), "{error}");
 }
+
+#[test]
+fn a_package_of_the_users_own_takes_the_place_of_what_the_table_says_of_it() {
+    let all = needed("  kubernetes: {}\n  bundle: {os: [debian-12]}\n  system: {debs: [chrony, htop]}\n").unwrap();
+    let replaces = |name: &str| {
+        let root = all.iter().flat_map(|need| &need.roots).find(|root| root.name == name);
+        root.map(|root| root.replaces.clone()).unwrap_or_default()
+    };
+    assert_eq!(replaces("chrony"), ["systemd-timesyncd"]);
+    assert!(replaces("htop").is_empty());
+}
