@@ -26,21 +26,25 @@ lab_packages() {
   lock
   local table debs="debian-12 amd64: ${PACKAGES_ROOTS[*]} + ${PACKAGES_ALONE[*]}"
   table=$(packages_sources)
-  if [ "$(cat "$LAB/packages/.stamp" 2> /dev/null)" != "$table" ] || ! packages_good; then
-    step packages packages_fetch "$table"
-    printf '%s\n' "$table" > "$LAB/packages/.stamp"
-  fi
+  if [ "$(cat "$LAB/packages/.stamp" 2> /dev/null)" != "$table" ] || ! packages_good; then packages_anew "$table"; fi
   if [ "$(cat "$LAB/packages/.debs" 2> /dev/null)" != "$debs" ]; then
-    step debs packages_debs
+    # The mirror drops what was superseded since the snapshot was made: another one, then.
+    (step debs packages_debs) || { packages_anew "$table"; step debs packages_debs; }
     printf '%s\n' "$debs" > "$LAB/packages/.debs"
   fi
 }
 
-# packages_good: no release of the snapshot says that it is not good any more within the hour
+# packages_anew TABLE
+packages_anew() {
+  step packages packages_fetch "$1"
+  printf '%s\n' "$1" > "$LAB/packages/.stamp"
+}
+
+# packages_good: no release of the snapshot says that it is not good any more within the time that all tests take
 packages_good() {
   local until
   while read -r until; do
-    [ "$(date -d "$until" +%s)" -gt "$(($(date +%s) + 3600))" ] || return 1
+    [ "$(date -d "$until" +%s)" -gt "$(($(date +%s) + 3 * 3600))" ] || return 1
   done < <(sed -n 's/^Valid-Until: //p' "$LAB"/packages/debian*/dists/bookworm*/InRelease)
 }
 
@@ -75,7 +79,7 @@ LIST
   [ -s "$apt/wanted" ] || die "apt names no package to fetch"
   # The mirror drops what was superseded: then the snapshot is to be made anew.
   xargs -P 8 -d '\n' -n 1 "$HERE/packages-fetch" < "$apt/wanted" ||
-    die "packages of the snapshot cannot be had any more; make a new one: scripts/lab packages --refresh"
+    die "packages of the snapshot cannot be had any more"
   rm -rf "$apt"
 }
 
