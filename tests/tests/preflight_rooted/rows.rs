@@ -123,6 +123,24 @@ pub const ROWS: &[Row] = rows! {
             s.node2().remove("/usr/sbin/socat");
         } => "no iptables or nft, socat", "programs", "install the packages";
 
+    "packages" Fail NODE2, "a system that the bundle has no packages of", |s| {
+            packaged(s);
+            s.node2().put("/etc/os-release", "ID=debian\nVERSION_ID=\"13\"\nVERSION=\"13 (trixie)\"\n");
+            s.node2().remove("/usr/sbin/ebtables");
+        } => "debian-13 (linux/amd64) without ebtables", "packages of debian-13", "spec.bundle.os";
+    "packages" Fail NODE1, "a list of packages that cannot be read", |s| {
+            packaged(s);
+            s.node1().put("/var/lib/dpkg/status", "<html>\n");
+        } => "no bash-completion, and no word of what is installed: /var/lib/dpkg/status", "a list", "dpkg --configure -a";
+    "packages" Fail NODE1, "dpkg cut off in the middle", |s| {
+            packaged(s);
+            s.node1().put("/var/lib/dpkg/updates/0001", "");
+        } => "dpkg was interrupted", "a list", "dpkg --configure -a";
+    "packages" Warn NODE2, "a package whose installation was cut off", |s| {
+            packaged(s);
+            s.node2().put("/var/lib/dpkg/status", &installed("vim", "half-configured"));
+        } => "cut off (vim)", "there or not", "finished first";
+
     "existing" Fail NODE1, "a cluster's admin.conf", |s| s.node1().put("/etc/kubernetes/admin.conf", "x")
         => "/etc/kubernetes/admin.conf", "without Kubernetes", "kubeadm reset";
     "existing" Fail NODE2, "a kubelet's unit", |s| s.node2().put("/usr/lib/systemd/system/kubelet.service", "x")
@@ -285,6 +303,11 @@ pub const FINE: &[(&str, Edit)] = &[
         s.cluster.extra.resolves = vec![[10, 77, 0, 1].into()];
         s.node1().remove("/etc/resolv.conf");
     }),
+    ("a program that the bundle brings", |s| {
+        packaged(s);
+        s.node2().remove("/usr/sbin/socat");
+    }),
+    ("a bundle with packages for hosts that have them", packaged),
     ("ufw as every Ubuntu has it", |s| {
         s.node1().put("/etc/ufw/ufw.conf", "ENABLED=no\n");
         s.node1().unit("ufw.service", true);
@@ -302,6 +325,19 @@ pub const FINE: &[(&str, Edit)] = &[
 fn mounts(host: &Host, more: &str) {
     let path = "/proc/self/mountinfo";
     host.put(path, &(host.read(path) + more));
+}
+
+/// Packages of Debian 12 are in the bundle, and both hosts have what no program tells of.
+fn packaged(scene: &mut Scene) {
+    scene.cluster.bundle.os = vec!["debian-12".to_owned()];
+    for host in [scene.node1(), scene.node2()] {
+        host.put("/usr/bin/apt-get", "");
+        host.put("/var/lib/dpkg/status", &installed("bash-completion", "installed"));
+    }
+}
+
+fn installed(name: &str, state: &str) -> String {
+    format!("Package: {name}\nStatus: install ok {state}\nVersion: 1.0-1\nArchitecture: amd64\n\n")
 }
 
 /// The mark of a `kubeadm init` that has ended well.

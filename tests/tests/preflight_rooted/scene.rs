@@ -8,7 +8,6 @@ use kubexm_ops::double::furnish;
 use kubexm_ops::{Machine, dispatch, facts};
 use kubexm_plan::Facts;
 use kubexm_plan::op::Unit;
-use kubexm_recipes::packages::NO_PACKAGES;
 use kubexm_recipes::preflight::Finding;
 use kubexm_recipes::{PlanCx, preflight, sample};
 use kubexm_spec::{ArtifactKey, Cluster, Digest};
@@ -165,6 +164,7 @@ impl Scene {
     /// What preflight says of what the real facts say.
     pub fn findings(&self) -> Vec<Finding> {
         let all = Catalogue::embedded();
+        let packages = sample::packages(&self.cluster, &all).expect("packages");
         let mut manifest = sample::manifest(&self.cluster, &all).expect("a manifest");
         manifest.artifacts.retain(|artifact| !self.lost.contains(&artifact.key));
         let catalogue = all.used_by(&require(&self.cluster, &all).expect("requirements"));
@@ -181,7 +181,7 @@ impl Scene {
             manifest_digest: Digest::of("manifest.json"),
             catalogue: &catalogue,
             facts: &facts,
-            packages: &NO_PACKAGES,
+            packages: &packages,
         })
     }
 }
