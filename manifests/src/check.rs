@@ -44,10 +44,27 @@ pub fn unverified(catalogue: &Catalogue) -> Vec<String> {
             .map(|(version, _)| version.as_str())
             .collect();
         if !open.is_empty() {
-            all.push(format!("{name}: that upstream has {} and publishes their digests", open.join(", ")));
+            all.push(format!("{name}: that upstream has {} and publishes their digests", by_minor(&open)));
         }
     }
     all
+}
+
+/// Each version of a few; of many the minors, with how many patches of each.
+fn by_minor(versions: &[&str]) -> String {
+    if versions.len() <= 10 {
+        return versions.join(", ");
+    }
+    let mut minors: Vec<(&str, usize)> = Vec::new();
+    for version in versions {
+        let minor = version.rsplit_once('.').map_or(*version, |(minor, _)| minor);
+        match minors.iter_mut().find(|(one, _)| *one == minor) {
+            Some((_, count)) => *count += 1,
+            None => minors.push((minor, 1)),
+        }
+    }
+    let minors: Vec<String> = minors.iter().map(|(minor, count)| format!("{minor} ({count})")).collect();
+    format!("{} versions of {}", versions.len(), minors.join(", "))
 }
 
 /// The components are those that recipes can name, and every version has a digest for every architecture that is published; or

@@ -3,7 +3,7 @@
 use kubexm_ops::{OpError, Wave, dispatch, step};
 use kubexm_plan::{Found, Op, Reset, Step, Undo};
 
-use crate::debs::{Deb, left_of_work, op, tampered};
+use crate::debs::{Deb, left_of_work, op, op_dated, site, tampered};
 use crate::private::{Root, bare};
 
 const UNIT: &str = "[Service]\nExecStart=/usr/bin/tool-daemon\n[Install]\nWantedBy=multi-user.target\n";
@@ -80,6 +80,43 @@ fn what_apt_installed_is_there_and_quiet_and_goes_without_a_trace() {
     assert!(!root.has("/etc/systemd/system/multi-user.target.wants/tool.service"));
     assert_eq!(left_of_work(&root), Vec::<String>::new());
     nothing_half_way(&root);
+}
+
+#[test]
+fn with_a_twin_of_another_architecture_what_comes_is_quiet_all_the_same_and_only_it_goes() {
+    let root = Root::over(&bare());
+    root.says("dpkg", &["--add-architecture", "i386"]);
+    let [tool, library] = tool();
+    let same = |deb: Deb| deb.control("Multi-Arch: same\n");
+    had(&root, &same(Deb::new("kubexm-tool", "1:1.0-1")).of("i386"));
+    let op = op(&root, &[same(tool), library], &TOOL, &[]);
+    let before = look(&root, &op);
+
+    converge(&root, &op).expect("installed");
+    assert_eq!(root.tells("systemctl", &["is-enabled", "tool.service"]).trim(), "disabled");
+    take_back(&root, &op, &before);
+    assert_eq!(version(&root, "kubexm-tool:i386"), "ii 1:1.0-1");
+    assert!(!root.has("/usr/bin/tool"));
+    nothing_half_way(&root);
+}
+
+#[test]
+fn a_clock_that_is_behind_the_day_of_the_lock_stops_nothing() {
+    let root = Root::over(&bare());
+    let op = op_dated(&root, &tool(), &TOOL, &[], site().created() + 3 * 86_400);
+    converge(&root, &op).expect("installed");
+    assert!(look(&root, &op).satisfied);
+}
+
+#[test]
+fn a_hook_of_the_hosts_own_that_fails_leaves_nothing_that_starts_by_itself() {
+    let root = Root::over(&bare());
+    root.put("/etc/apt/apt.conf.d/99hook", "DPkg::Post-Invoke {\"false\";};\n");
+    let op = op(&root, &tool(), &TOOL, &[]);
+    assert!(converge(&root, &op).is_err());
+    assert_eq!(root.tells("systemctl", &["is-enabled", "tool.service"]).trim(), "disabled");
+    nothing_half_way(&root);
+    assert!(look(&root, &op).satisfied, "all of it is there: the run can be resumed");
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub fn site() -> &'static SiteKey {
 pub struct Deb {
     pub name: &'static str,
     pub version: &'static str,
+    /// Of this machine, unless said otherwise.
+    pub arch: Option<&'static str>,
     /// More lines of its control file.
     pub control: &'static str,
     /// Files by absolute path.
@@ -36,6 +38,11 @@ pub struct Deb {
 impl Deb {
     pub fn new(name: &'static str, version: &'static str) -> Self {
         Self { name, version, ..Self::default() }
+    }
+
+    pub fn of(mut self, arch: &'static str) -> Self {
+        self.arch = Some(arch);
+        self
     }
 
     pub fn control(mut self, lines: &'static str) -> Self {
@@ -67,8 +74,9 @@ impl Deb {
             std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("a mode");
         };
         let (name, version, control) = (self.name, self.version, self.control);
+        let arch = self.arch.unwrap_or("amd64");
         let text = format!(
-            "Package: {name}\nVersion: {version}\nArchitecture: amd64\nMaintainer: me <me@localhost>\n{control}Description: {name}\n"
+            "Package: {name}\nVersion: {version}\nArchitecture: {arch}\nMaintainer: me <me@localhost>\n{control}Description: {name}\n"
         );
         put("DEBIAN/control", &text, 0o644);
         let etc: String = self
@@ -100,6 +108,11 @@ impl Deb {
 /// Puts packages into the root's store and a signed repository around them, as the files of a plan would; the op wants those of
 /// `wanted`, in the place of those of `replaced`.
 pub fn op(root: &Root, debs: &[Deb], wanted: &[&str], replaced: &[&str]) -> Op {
+    op_dated(root, debs, wanted, replaced, site().created())
+}
+
+/// The same, of another day.
+pub fn op_dated(root: &Root, debs: &[Deb], wanted: &[&str], replaced: &[&str], date: i64) -> Op {
     let built: Vec<(&Deb, Vec<u8>)> = debs.iter().map(|deb| (deb, deb.build())).collect();
     for (_, bytes) in &built {
         root.put(&format!("/var/lib/kubexm/store/blobs/sha256/{}", Digest::of(bytes).hex()), bytes);
@@ -114,7 +127,6 @@ pub fn op(root: &Root, debs: &[Deb], wanted: &[&str], replaced: &[&str]) -> Op {
         })
         .collect();
     let index = publish::packages(&entries).expect("an index");
-    let date = site().created();
     let about =
         publish::About { origin: "KubeXM".into(), suite: "kubexm".into(), architectures: vec!["amd64".into()], date };
     let release = publish::release(&about, &[("Packages", index.as_bytes())]);

@@ -81,7 +81,7 @@ impl Converge for Packages {
         let on = On { op: self, machine };
         let packages = on.standings()?;
         let replaced = self.replaced.keys().map(String::as_str);
-        let leaving: Vec<&str> = replaced.filter(|name| packages[*name].is_installed()).collect();
+        let leaving = on.full_names(replaced.filter(|name| packages[*name].is_installed()));
         let keys = if self.family == Family::Rpm { rpm::keys(machine)? } else { BTreeSet::new() };
         let begun = Begun::read(machine)?.is_some_and(|begun| begun.is_of(self));
         Ok(Found {
@@ -117,7 +117,7 @@ impl Converge for Packages {
         begun.write(machine)?;
         let result = policy::while_forbidden(self.family, machine, &mut begun, || {
             on.link()?;
-            let leaving: Vec<&str> = work.leaving.keys().copied().collect();
+            let leaving = on.full_names(work.leaving.keys().copied());
             units::stop(machine, &units::active(self.family, machine, &leaving)?)?;
             match self.family {
                 Family::Deb => apt::install(&work),
@@ -126,7 +126,9 @@ impl Converge for Packages {
         });
         begun.act = None;
         let noted = rpm::note_new_keys(machine, &begun);
-        let result = result.and_then(|()| on.settle(&mut begun));
+        // Also what came with a failure (of a hook of the host's own, say) starts nothing by itself.
+        let settled = on.settle(&mut begun);
+        let result = result.and(settled);
         begun.leave(machine)?;
         result.and(noted)
     }
@@ -137,7 +139,7 @@ impl Converge for Packages {
             Wave::Stop => {
                 drop(Begun::take_up(machine)?);
                 let going = on.going(before)?;
-                let names: Vec<&str> = going.keys().map(String::as_str).collect();
+                let names = on.full_names(going.keys().map(String::as_str));
                 units::stop(machine, &units::active(self.family, machine, &names)?)
             }
             Wave::Data => {
@@ -190,6 +192,17 @@ impl On<'_> {
         Ok(wanted.keys().map(|name| ((*name).to_owned(), of(name))).collect())
     }
 
+    /// With their architectures: a twin of another one makes a bare name two packages, or none.
+    fn full_names<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let wanted = |name: &str| self.op.packages.get(name).or_else(|| self.op.replaced.get(name));
+        names
+            .map(|name| match self.op.family {
+                Family::Deb => dpkg::named(name, wanted(name)),
+                Family::Rpm => rpm::named(name, wanted(name)),
+            })
+            .collect()
+    }
+
     /// Puts the packages into the repository.
     fn link(&self) -> Result<(), OpError> {
         for (link, blob) in self.op.links() {
@@ -206,7 +219,7 @@ impl On<'_> {
     fn settle(&self, begun: &mut Begun) -> Result<(), OpError> {
         let now = self.standings()?;
         let whole = |name: &String| matches!(now.get(name), Some(Standing::Installed { whole: true, .. }));
-        let came: Vec<&str> = begun.fresh.iter().filter(|name| whole(name)).map(String::as_str).collect();
+        let came = self.full_names(begun.fresh.iter().filter(|name| whole(name)).map(String::as_str));
         units::quiet(self.op.family, self.machine, &came)?;
         begun.fresh.retain(|name| !whole(name));
         match self.op.packages.iter().find(|(name, wanted)| !now[*name].is_at_least(self.op.family, wanted)) {
@@ -232,7 +245,7 @@ impl On<'_> {
         let going = self.going(before)?;
         match op.family {
             Family::Deb => dpkg::remove(machine, &op.packages, &going)?,
-            Family::Rpm => rpm::remove(machine, &going)?,
+            Family::Rpm => rpm::remove(machine, &op.packages, &going)?,
         }
         let now = self.standings()?;
         let left = |name: &str| before.packages.get(name).is_some_and(Standing::is_installed);

@@ -54,10 +54,15 @@ pub(super) fn standings(
 }
 
 /// Takes away what was not there. What somebody else's package needs by now stays, with what that one needs.
-pub(super) fn remove(machine: &Machine, going: &BTreeMap<String, Standing>) -> Result<(), OpError> {
+pub(super) fn remove(
+    machine: &Machine,
+    wanted: &BTreeMap<String, WantedPackage>,
+    going: &BTreeMap<String, Standing>,
+) -> Result<(), OpError> {
     let mut names: BTreeSet<&str> = going.keys().map(String::as_str).collect();
     while !names.is_empty() {
-        let erase = Program::new("rpm").arg("--erase").args(names.iter().copied()).within(LIMIT_S);
+        let full = names.iter().map(|name| named(name, wanted.get(*name)));
+        let erase = Program::new("rpm").arg("--erase").args(full).within(LIMIT_S);
         let output = machine.try_run(&erase)?;
         if output.code == 0 {
             return Ok(());
@@ -69,6 +74,11 @@ pub(super) fn remove(machine: &Machine, going: &BTreeMap<String, Standing>) -> R
         names.retain(|name| !kept.contains(*name));
     }
     Ok(())
+}
+
+/// `socat.x86_64`: with a twin of another architecture the name alone would be two packages.
+pub(super) fn named(name: &str, package: Option<&WantedPackage>) -> String {
+    package.map_or_else(|| name.to_owned(), |package| format!("{name}.{}", package.arch))
 }
 
 /// Which of the packages are needed by those that rpm names: `X is needed by (installed) NAME-VERSION-RELEASE.ARCH`.

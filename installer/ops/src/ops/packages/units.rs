@@ -31,7 +31,7 @@ pub struct Was {
 pub(super) fn of_interest(
     family: Family,
     machine: &Machine,
-    packages: &[&str],
+    packages: &[String],
 ) -> Result<BTreeMap<String, Was>, OpError> {
     let mut found = BTreeMap::new();
     for unit in of(family, machine, packages)? {
@@ -44,7 +44,7 @@ pub(super) fn of_interest(
 }
 
 /// Those that run.
-pub(super) fn active(family: Family, machine: &Machine, packages: &[&str]) -> Result<Vec<String>, OpError> {
+pub(super) fn active(family: Family, machine: &Machine, packages: &[String]) -> Result<Vec<String>, OpError> {
     let found = of_interest(family, machine, packages)?;
     Ok(found.into_iter().filter(|(_, was)| was.active).map(|(unit, _)| unit).collect())
 }
@@ -55,7 +55,7 @@ pub(super) fn stop(machine: &Machine, units: &[String]) -> Result<(), OpError> {
 }
 
 /// Neither runs nor is started at boot.
-pub(super) fn quiet(family: Family, machine: &Machine, packages: &[&str]) -> Result<(), OpError> {
+pub(super) fn quiet(family: Family, machine: &Machine, packages: &[String]) -> Result<(), OpError> {
     for (unit, was) in of_interest(family, machine, packages)? {
         if was.enabled {
             systemd::enable(machine, &unit, false)?;
@@ -82,7 +82,7 @@ pub(super) fn bring_back(machine: &Machine, units: &BTreeMap<String, Was>) -> Re
 }
 
 /// Sockets and timers before the services that they start again.
-fn of(family: Family, machine: &Machine, packages: &[&str]) -> Result<Vec<String>, OpError> {
+fn of(family: Family, machine: &Machine, packages: &[String]) -> Result<Vec<String>, OpError> {
     if packages.is_empty() {
         return Ok(Vec::new());
     }
@@ -90,8 +90,12 @@ fn of(family: Family, machine: &Machine, packages: &[&str]) -> Result<Vec<String
         Family::Deb => Program::new("dpkg-query").arg("--listfiles"),
         Family::Rpm => Program::new("rpm").args(["-q", "--list"]),
     };
-    // Those that are not there are told of on the side.
-    let listed = machine.try_run(&list.args(packages.iter().copied()))?.stdout();
+    let output = machine.try_run(&list.args(packages.iter().cloned()))?;
+    // 1, and of rpm how many: those that are not there are told of on the side.
+    if family == Family::Deb && output.code > 1 {
+        return Err(super::failed("dpkg-query --listfiles", &output));
+    }
+    let listed = output.stdout();
     let mut units: Vec<String> = listed.lines().filter_map(unit).map(str::to_owned).collect();
     let scripts = listed.lines().filter_map(|path| path.strip_prefix(SCRIPTS)).map(|name| format!("{name}.service"));
     let scripts: Vec<String> = scripts.filter(|unit| !units.contains(unit)).collect();
