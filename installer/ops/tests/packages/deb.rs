@@ -101,6 +101,17 @@ fn with_a_twin_of_another_architecture_what_comes_is_quiet_all_the_same_and_only
 }
 
 #[test]
+fn what_the_administrator_installed_in_between_is_not_ours_to_take() {
+    let root = Root::over(&bare());
+    let op = op(&root, &tool(), &TOOL, &[]);
+    let before = look(&root, &op);
+    had(&root, &Deb::new("kubexm-tool", "1:2.0-1"));
+    take_back(&root, &op, &before);
+    assert_eq!(version(&root, "kubexm-tool"), "ii 1:2.0-1");
+    nothing_half_way(&root);
+}
+
+#[test]
 fn a_clock_that_is_behind_the_day_of_the_lock_stops_nothing() {
     let root = Root::over(&bare());
     let op = op_dated(&root, &tool(), &TOOL, &[], site().created() + 3 * 86_400);

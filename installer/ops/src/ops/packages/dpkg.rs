@@ -72,8 +72,7 @@ pub(super) fn remove(
     wanted: &BTreeMap<String, WantedPackage>,
     going: &BTreeMap<String, Standing>,
 ) -> Result<(), OpError> {
-    let all: Vec<String> = going.keys().map(|name| named(name, wanted.get(name))).collect();
-    let free = free(machine, all)?;
+    let free = free_of(machine, wanted, going)?;
     for (action, was) in [("--remove", Standing::Configuration), ("--purge", Standing::Absent)] {
         let of_kind = going.iter().filter(|(_, standing)| **standing == was);
         let names = of_kind.map(|(name, _)| named(name, wanted.get(name))).filter(|name| free.contains(name));
@@ -86,6 +85,15 @@ pub(super) fn remove(
         }
     }
     mend(machine)
+}
+
+/// Those that nobody else needs, with their architectures.
+pub(super) fn free_of(
+    machine: &Machine,
+    wanted: &BTreeMap<String, WantedPackage>,
+    going: &BTreeMap<String, Standing>,
+) -> Result<Vec<String>, OpError> {
+    free(machine, going.keys().map(|name| named(name, wanted.get(name))).collect())
 }
 
 /// Those that nobody else needs. dpkg is asked first and does nothing: one that it refuses to take away it would keep marked as

@@ -138,9 +138,13 @@ impl Converge for Packages {
         match wave {
             Wave::Stop => {
                 drop(Begun::take_up(machine)?);
+                // What others need by now stays, and runs on.
                 let going = on.going(before)?;
-                let names = on.full_names(going.keys().map(String::as_str));
-                units::stop(machine, &units::active(self.family, machine, &names)?)
+                let free = match self.family {
+                    Family::Deb => dpkg::free_of(machine, &self.packages, &going)?,
+                    Family::Rpm => rpm::free_of(machine, &self.packages, &going)?,
+                };
+                units::stop(machine, &units::active(self.family, machine, &free)?)
             }
             Wave::Data => {
                 let mut begun = Begun::take_up(machine)?;
@@ -231,12 +235,17 @@ impl On<'_> {
         }
     }
 
-    /// What was not there before and is now, with how it was then.
+    /// What was not there before and is now, with how it was then. Another version than ours is somebody else's by now.
     fn going(&self, before: &Found) -> Result<BTreeMap<String, Standing>, OpError> {
         let now = self.standings()?;
         let was = |name: &String| before.packages.get(name).cloned().unwrap_or(Standing::Absent);
-        let going = |name: &&String| !was(name).is_installed() && now[*name] != was(name);
-        Ok(self.op.packages.keys().filter(going).map(|name| (name.clone(), was(name))).collect())
+        let ours = |(name, wanted): &(&String, &WantedPackage)| match &now[*name] {
+            Standing::Installed { version, whole: true } => compare(self.op.family, version, &wanted.version).is_eq(),
+            _ => true,
+        };
+        let going = |name: &String| !was(name).is_installed() && now[name] != was(name);
+        let all = self.op.packages.iter().filter(|(name, _)| going(name)).filter(ours);
+        Ok(all.map(|(name, _)| (name.clone(), was(name))).collect())
     }
 
     /// What came goes, what left comes back; what was upgraded stays as it is.

@@ -59,13 +59,32 @@ pub(super) fn remove(
     wanted: &BTreeMap<String, WantedPackage>,
     going: &BTreeMap<String, Standing>,
 ) -> Result<(), OpError> {
+    erase(machine, &[], wanted, going).map(drop)
+}
+
+/// Those that nobody else needs, with their architectures.
+pub(super) fn free_of(
+    machine: &Machine,
+    wanted: &BTreeMap<String, WantedPackage>,
+    going: &BTreeMap<String, Standing>,
+) -> Result<Vec<String>, OpError> {
+    erase(machine, &["--test"], wanted, going)
+}
+
+/// What rpm takes away, or would.
+fn erase(
+    machine: &Machine,
+    options: &[&str],
+    wanted: &BTreeMap<String, WantedPackage>,
+    going: &BTreeMap<String, Standing>,
+) -> Result<Vec<String>, OpError> {
     let mut names: BTreeSet<&str> = going.keys().map(String::as_str).collect();
     while !names.is_empty() {
-        let full = names.iter().map(|name| named(name, wanted.get(*name)));
-        let erase = Program::new("rpm").arg("--erase").args(full).within(LIMIT_S);
+        let full: Vec<String> = names.iter().map(|name| named(name, wanted.get(*name))).collect();
+        let erase = Program::new("rpm").arg("--erase").args(options.iter().copied()).args(full.clone()).within(LIMIT_S);
         let output = machine.try_run(&erase)?;
         if output.code == 0 {
-            return Ok(());
+            return Ok(full);
         }
         let kept = needed(machine, &String::from_utf8_lossy(&output.stderr), &names)?;
         if kept.is_empty() {
@@ -73,7 +92,7 @@ pub(super) fn remove(
         }
         names.retain(|name| !kept.contains(*name));
     }
-    Ok(())
+    Ok(Vec::new())
 }
 
 /// `socat.x86_64`: with a twin of another architecture the name alone would be two packages.
