@@ -6,6 +6,7 @@
 pub mod compression;
 pub mod deb;
 pub mod model;
+mod name;
 pub mod rpm;
 pub mod solve;
 pub mod trust;

@@ -107,7 +107,6 @@ impl All {
     }
 
     fn system(&mut self, system: &System, systems: &[String]) {
-        self.unless_none("spec.system.ntpServers", system.ntp_servers.is_empty());
         self.add(
             system.timezone.is_some(),
             "spec.system.timezone",

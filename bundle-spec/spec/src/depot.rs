@@ -8,10 +8,13 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ArtifactKey, Digest, Manifest};
+use crate::{ArtifactKey, Digest, Family, Manifest, Platform};
 
 /// The schema this program writes and reads.
 pub const SCHEMA: &str = "kubexm.io/depot/v1";
+
+/// The file of a repository of packages that says how a host comes to use it.
+pub const HOW_TO: &str = "README";
 
 /// Everything a depot needs to know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +32,42 @@ pub struct DepotConfig {
     pub images: BTreeMap<String, Repository>,
     /// What `/files/<name>` answers with.
     pub files: BTreeMap<String, Digest>,
+    /// What `/packages/` answers with; none where the bundle has no packages of an operating system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packages: Option<Packages>,
+}
+
+/// Repositories of packages, for apt and dnf of any host of the site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Packages {
+    /// Where they are for clients, `https://10.77.0.11:5443/packages`: an address, so that no host needs our names.
+    pub url: String,
+    /// Folder of what the controller wrote, by digest below `blobs/sha256/` as in the content store: the files of a repository
+    /// change together, when this config does.
+    pub metadata: String,
+    /// By `debian-12-amd64`.
+    pub repositories: BTreeMap<String, PackageRepository>,
+}
+
+/// What `/packages/<repository>/<file>` answers with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PackageRepository {
+    /// Whose package manager reads it.
+    pub family: Family,
+    /// Signed metadata, keys, and what makes the repository known to a host, by path: `InRelease`, `repodata/repomd.xml`.
+    pub metadata: BTreeMap<String, Digest>,
+    /// Packages by file name, out of the content store.
+    pub packages: BTreeMap<String, Digest>,
+}
+
+/// The packages of a bundle for one operating system and platform, by file name.
+pub fn packages_of(manifest: &Manifest, os: &str, platform: Platform) -> BTreeMap<String, Digest> {
+    let of_set = |artifact: &&crate::manifest::Artifact| {
+        matches!(&artifact.key, ArtifactKey::Package { os: of, .. } if of == os) && artifact.platform == Some(platform)
+    };
+    manifest.artifacts.iter().filter(of_set).map(|artifact| (artifact.name.clone(), artifact.digest)).collect()
 }
 
 /// Paths of PEM files on the node.
@@ -63,6 +102,7 @@ impl DepotConfig {
             tls,
             images: BTreeMap::new(),
             files: BTreeMap::new(),
+            packages: None,
         };
         for artifact in &manifest.artifacts {
             match artifact.manifest {
@@ -131,10 +171,14 @@ mod tests {
             tls: Tls { cert: "/c".to_owned(), key: "/k".to_owned() },
             images: BTreeMap::new(),
             files: BTreeMap::new(),
+            packages: None,
         };
         let text = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<DepotConfig>(&text).unwrap(), config);
         let more = text.replacen('{', "{\"extra\":1,", 1);
         assert!(serde_json::from_str::<DepotConfig>(&more).is_err());
+        assert!(!text.contains("packages"), "a depot from before reads what it can serve: {text}");
+        let packages = "\"packages\":{\"url\":\"u\",\"metadata\":\"m\",\"repositories\":{},\"extra\":1},";
+        assert!(serde_json::from_str::<DepotConfig>(&text.replacen('{', &format!("{{{packages}"), 1)).is_err());
     }
 }

@@ -147,7 +147,6 @@ const NOT_BUILT: &[(&str, &str)] = &[
     ("  registry: {privateRegistry: registry.example.com}\n", "spec.registry.privateRegistry"),
     ("  addons: [{name: a, type: yaml, source: {path: a.yaml}}]\n", "spec.addons[0]"),
     ("  storage: {openebs: {}}\n", "spec.storage.openebs"),
-    ("  system: {ntpServers: [10.0.0.2]}\n", "spec.system.ntpServers"),
     ("  hosts: [{name: a, address: \"::1\"}]\n  roleGroups: {master: [a]}\n", "spec.hosts[0].address"),
     ("  system: {osPackages: full}\n", "spec.system.osPackages"),
     ("  system: {debs: [vim], rpms: [vim]}\n", "spec.system.rpms spec.system.debs"),

@@ -9,11 +9,15 @@ use reqwest::redirect;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-use crate::TransportError;
 use crate::error::chain;
 use crate::proxy::Proxies;
 use crate::schedule::Schedule;
+use crate::source::host_of;
 use crate::watch::Watch;
+use crate::{Identity, TransportError};
+
+/// Redirects that are followed.
+const REDIRECTS: usize = 10;
 
 /// How to talk to origins. The defaults suit the internet.
 #[derive(Clone, Debug)]
@@ -88,6 +92,8 @@ impl Default for HttpOptions {
 pub(crate) struct Trusts {
     /// A file of CA certificates besides the usual roots.
     pub ca_file: Option<PathBuf>,
+    /// Who we are to whoever asks.
+    pub identity: Option<Identity>,
     /// Whether `http://` may be used at all, redirects included.
     pub plain_http: bool,
 }
@@ -151,10 +157,15 @@ impl Clients {
         if !self.options.proxies {
             builder = builder.no_proxy();
         }
+        let mut redirects = redirect::Policy::limited(REDIRECTS);
+        if let Some(identity) = &trusts.identity {
+            builder = builder.identity(identity.read()?);
+            redirects = redirect::Policy::custom(at_home);
+        }
         let client = builder
             .tls_certs_merge(roots)
             .https_only(!trusts.plain_http)
-            .redirect(redirect::Policy::limited(10))
+            .redirect(redirects)
             .referer(false)
             .connect_timeout(self.options.connect_timeout)
             .user_agent(&self.options.user_agent)
@@ -166,8 +177,22 @@ impl Clients {
     }
 }
 
+/// A client certificate is for the host that it was named for: no other learns who we are.
+fn at_home(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let asked = attempt.previous().first().map(host_of);
+    if attempt.previous().len() > REDIRECTS {
+        return attempt.error("too many redirects");
+    }
+    if asked == Some(host_of(attempt.url())) {
+        return attempt.follow();
+    }
+    let reason =
+        format!("it leads on to {}, and the client certificate is shown to no other host", host_of(attempt.url()));
+    attempt.error(reason)
+}
+
 /// Every certificate of a PEM text; a text without one is an error.
-fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, TransportError> {
+pub(crate) fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, TransportError> {
     let wrong = |problem: String| TransportError::Setting { what: what.to_owned(), problem };
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.map_err(|e| wrong(format!("is not PEM: {e}")))?;

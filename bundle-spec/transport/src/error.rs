@@ -104,6 +104,36 @@ pub enum TransportError {
         /// Status or message.
         reason: String,
     },
+    /// The origin shows what it has to holders of a certificate only, and of the one that it was shown, if any, it thinks nothing.
+    #[error(
+        "{origin} wants a client certificate that it trusts ({alert}); give certFile and keyFile in the rule of a zone file for its \
+         host, of a subscription that is still good"
+    )]
+    ClientCertificate {
+        /// The address.
+        origin: String,
+        /// What it said (RFC 8446, 6.2).
+        alert: String,
+    },
+    /// A link, or the address itself, leads out of the folder whose files may be read.
+    #[error(
+        "{origin} leads out of {}, and nothing outside of it is read; unpack the medium anew, or name the folder that has all of it",
+        folder.display()
+    )]
+    Outside {
+        /// The address.
+        origin: String,
+        /// The folder that was named.
+        folder: PathBuf,
+    },
+    /// A file of this machine that is there and cannot be read.
+    #[error("{origin} cannot be read: {reason}; check the medium and its permissions, or use another copy")]
+    BadMedium {
+        /// The address.
+        origin: String,
+        /// What the system says.
+        reason: String,
+    },
     /// An image, index or manifest that cannot be used.
     #[error("image {reference}: {problem}")]
     Image {
@@ -212,8 +242,11 @@ impl TransportError {
     /// The exit code of a program that ends with this error; of several, the most severe.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Down { .. } | Self::Unusable { .. } | Self::Proxy { denied: false, .. } => ExitCode::OriginDown,
-            Self::Mismatch { .. }
+            Self::Down { .. } | Self::Unusable { .. } | Self::BadMedium { .. } | Self::Proxy { denied: false, .. } => {
+                ExitCode::OriginDown
+            }
+            Self::Outside { .. }
+            | Self::Mismatch { .. }
             | Self::WrongSize { .. }
             | Self::NotTheFile { .. }
             | Self::Image { .. }
@@ -222,7 +255,9 @@ impl TransportError {
             | Self::Changed { .. } => ExitCode::OriginMismatch,
             Self::Missing { .. } | Self::NoPlatform { .. } => ExitCode::OriginMissing,
             Self::NotCached { .. } => ExitCode::NotCached,
-            Self::Denied { .. } | Self::Proxy { denied: true, .. } => ExitCode::OriginDenied,
+            Self::Denied { .. } | Self::ClientCertificate { .. } | Self::Proxy { denied: true, .. } => {
+                ExitCode::OriginDenied
+            }
             Self::Setting { .. } | Self::Credentials { .. } => ExitCode::Config,
             Self::DiskFull { .. } | Self::Disk { .. } | Self::Unreadable { .. } => ExitCode::Disk,
             Self::AllFailed { tried, .. } => {

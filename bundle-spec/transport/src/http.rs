@@ -11,24 +11,28 @@ use crate::clients::{Clients, HttpOptions, Trusts};
 use crate::retries::retried;
 use crate::schedule::Chance;
 use crate::source::{Attempt, Source, host_of, next_chunk};
-use crate::transfer;
-use crate::{Progress, Store, TransportError};
+use crate::{Identity, Progress, Store, TransportError, medium, transfer};
 
 /// One address a file may come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileCandidate {
-    /// `https://…`, or `http://…` where that is allowed.
+    /// `https://…`, or `http://…` where that is allowed; `file://…` below [`FileCandidate::folder`].
     pub url: String,
     /// Whether plain http is allowed, for the address and for what it redirects to.
     pub plain_http_allowed: bool,
     /// A PEM file of CA certificates to trust for this one besides the usual roots.
     pub ca_file: Option<PathBuf>,
+    /// Who we are to a host that asks for it.
+    pub identity: Option<Identity>,
+    /// The address of the folder that a `file:` address may not leave, without a slash at its end. Where there is none, no file
+    /// of this machine is read.
+    pub folder: Option<String>,
 }
 
 impl FileCandidate {
     /// An address over https with the usual roots.
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), plain_http_allowed: false, ca_file: None }
+        Self { url: url.into(), ..Self::default() }
     }
 
     /// Host and port; none of what is no address.
@@ -46,7 +50,12 @@ impl FileCandidate {
             "http" => return Err(wrong("plain http is not allowed for it; use https, or allow it in the zone".into())),
             other => return Err(wrong(format!("{other} is not a scheme this program fetches from"))),
         }
-        Ok((url, Trusts { ca_file: self.ca_file.clone(), plain_http: self.plain_http_allowed }))
+        // Nobody can tell over plain http who reads; and what a certificate opens is for one host.
+        if self.identity.is_some() && url.scheme() != "https" {
+            return Err(wrong("a client certificate is shown over https only".into()));
+        }
+        let plain_http = self.plain_http_allowed && self.identity.is_none();
+        Ok((url, Trusts { ca_file: self.ca_file.clone(), identity: self.identity.clone(), plain_http }))
     }
 }
 
@@ -116,7 +125,7 @@ impl HttpClient {
         if self.clients.options.offline {
             return Err(TransportError::NotCached { what: what(candidates, want) });
         }
-        let mut tried = Vec::new();
+        let mut tried: Vec<(Option<&str>, TransportError)> = Vec::new();
         let mut left: Vec<&FileCandidate> = candidates.iter().collect();
         while let Some((candidate, chance)) = self.clients.schedule.next(&mut left, |candidate| candidate.host()) {
             match self.fetch_one(candidate, chance, want, store, progress).await {
@@ -124,11 +133,11 @@ impl HttpClient {
                 Err(error) if error.is_ours() => return Err(error),
                 Err(error) => {
                     tracing::warn!(%error, "a candidate is passed over");
-                    tried.push(error);
+                    tried.push((candidate.folder.as_deref(), error));
                 }
             }
         }
-        Err(TransportError::AllFailed { what: what(candidates, want), tried })
+        Err(TransportError::AllFailed { what: what(candidates, want), tried: medium::told(tried) })
     }
 
     async fn fetch_one(
@@ -139,6 +148,9 @@ impl HttpClient {
         store: &Store,
         progress: &Progress<'_>,
     ) -> Result<Fetched, TransportError> {
+        if candidate.is_local() {
+            return medium::fetch(candidate, want, store, progress).await;
+        }
         let source = self.source(candidate, chance)?;
         transfer::fetch(&self.clients, &source, want, store, progress).await
     }
@@ -158,6 +170,14 @@ impl HttpClient {
         self.source(candidate, Chance { once, others: false })
     }
 
+    /// Whether it is a file of this machine, which is read as long as anything but the cache may be.
+    pub(crate) fn reads(&self, candidate: &FileCandidate) -> Result<bool, TransportError> {
+        if candidate.is_local() && self.is_offline() {
+            return Err(TransportError::NotCached { what: shown(&candidate.url) });
+        }
+        Ok(candidate.is_local())
+    }
+
     /// Whether nothing goes over the network.
     pub fn is_offline(&self) -> bool {
         self.clients.options.offline
@@ -165,6 +185,9 @@ impl HttpClient {
 
     /// A small body (a checksum file, a version list), at most `limit` bytes, kept nowhere.
     pub async fn get_small(&self, candidate: &FileCandidate, limit: u64) -> Result<Vec<u8>, TransportError> {
+        if self.reads(candidate)? {
+            return medium::read_small(candidate, limit).await;
+        }
         let source = self.only(candidate)?;
         read_small(&self.clients, &source, limit).await
     }
@@ -172,6 +195,9 @@ impl HttpClient {
     /// Asks about a file without fetching it: by HEAD, and where that is refused by a GET of its first byte. Some mirrors
     /// and gateways know no HEAD, or sign addresses for GET only.
     pub async fn head(&self, candidate: &FileCandidate) -> Result<Head, TransportError> {
+        if self.reads(candidate)? {
+            return medium::head(candidate).await;
+        }
         let source = &self.only(candidate)?;
         let options = &self.clients.options;
         let _permit = self.clients.schedule.permit(&source.host(), Some(0)).await?;

@@ -21,6 +21,25 @@ const WRONG_CERTIFICATE: &str = "invalid peer certificate";
 pub(crate) const NOT_TLS_TEXT: &str =
     "it does not speak https there; where plain http is meant, allow it (--plain-http; plainHttp in a zone)";
 
+/// What rustls writes before an alert of the other side.
+const ALERT: &str = "received fatal alert: ";
+/// Alerts that are about the certificate of a client, or that there is none (RFC 8446, 6.2).
+const OF_CLIENTS: [&str; 7] = [
+    "CertificateRequired",
+    "BadCertificate",
+    "CertificateUnknown",
+    "CertificateExpired",
+    "CertificateRevoked",
+    "UnknownCA",
+    "AccessDenied",
+];
+
+/// The alert by which an origin refuses us for our certificate.
+fn alert_of(text: &str) -> Option<&'static str> {
+    let (_, alert) = text.split_once(ALERT)?;
+    OF_CLIENTS.into_iter().find(|known| alert.starts_with(known))
+}
+
 impl Source<'_> {
     /// What a request that got no answer means; `patience` is had with a proxy that refuses it.
     pub async fn failed_to_send(&self, error: &reqwest::Error, patience: Duration) -> Attempt {
@@ -78,6 +97,10 @@ impl Source<'_> {
         // A certificate does not become right by asking again.
         if text.contains(WRONG_CERTIFICATE) {
             return self.unusable(format!("{text}; give its CA (caFile), if it is meant to have one of its own"));
+        }
+        if let Some(alert) = alert_of(&text) {
+            let (origin, alert) = (self.origin(), alert.to_owned());
+            return Attempt::Fatal(TransportError::ClientCertificate { origin, alert });
         }
         // Nor does a port that answers TLS with something else.
         if text.contains(NOT_TLS) {

@@ -100,11 +100,11 @@ impl Store {
     /// All of a small blob (a manifest, an index); `limit` is in bytes.
     pub fn read(&self, digest: &Digest, limit: u64) -> Result<Vec<u8>, TransportError> {
         let path = self.path(digest);
-        let mut bytes = Vec::new();
-        self.open_blob(digest)?
-            .take(limit + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|e| TransportError::disk("read", &path, None, e))?;
+        let file = self.open_blob(digest)?;
+        // All at once: memory that grows is cleared and copied several times, and an index of packages has fifty megabytes.
+        let size = file.metadata().map_or(0, |meta| meta.len().min(limit));
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+        file.take(limit + 1).read_to_end(&mut bytes).map_err(|e| TransportError::disk("read", &path, None, e))?;
         if bytes.len() as u64 > limit {
             let source = io::Error::other(format!("it is larger than the {limit} bytes that such a blob may have"));
             return Err(TransportError::disk("read", &path, None, source));

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use kubexm_packages::deb::listing::Listing;
 use kubexm_packages::deb::publish::{Entry, packages};
 use kubexm_packages::deb::release::{Release, format_date, parse_date};
 use kubexm_packages::deb::{archive, index, relation, status, version};
@@ -22,9 +23,15 @@ pub(crate) fn release(bytes: &[u8]) {
     }
 }
 
-/// Packages, and dpkg's status.
+/// Packages, read paragraph by paragraph and as one text, which give the same; and dpkg's status.
 pub(crate) fn index(bytes: &[u8]) {
-    for package in index::read(bytes, RepoId(0), "amd64").into_iter().flatten() {
+    let (read, listing) = (index::read(bytes, RepoId(0), "amd64"), Listing::read(bytes.to_vec(), "amd64"));
+    assert_eq!(read.as_ref().err().map(ToString::to_string), listing.as_ref().err().map(ToString::to_string));
+    let mut packages = read.unwrap_or_default();
+    packages.sort_by(|one, other| one.name.cmp(&other.name));
+    let listed = listing.iter().flat_map(|listing| (0..listing.len()).map(|at| listing.package(at, RepoId(0))));
+    assert!(listed.eq(packages.iter().cloned()));
+    for package in packages {
         assert!(!package.name.is_empty() && !package.location.starts_with('/'));
         assert!(package.location.split('/').all(|part| part != ".."), "{}", package.location);
         let _ = package.relations();

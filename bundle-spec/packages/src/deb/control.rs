@@ -1,6 +1,7 @@
 //! Paragraphs of fields (deb822(5)): `Packages`, `Release`, dpkg's status and the control file of a package are all written so.
 
 use std::io::{self, BufRead};
+use std::ops::Range;
 
 use memchr::memchr;
 
@@ -105,6 +106,48 @@ fn blank(line: &[u8]) -> bool {
     line.iter().all(u8::is_ascii_whitespace)
 }
 
+/// The paragraphs of a text that is in memory: the same as [`Paragraphs`] gives, each with its place, and none of them copied.
+pub(crate) struct Texts<'a> {
+    text: &'a [u8],
+    at: usize,
+    count: usize,
+}
+
+impl<'a> Texts<'a> {
+    pub fn new(text: &'a [u8]) -> Self {
+        Self { text, at: 0, count: 0 }
+    }
+
+    /// Calls with each field of the next paragraph, in order, and says where the paragraph is; none at the end.
+    pub fn read_next(
+        &mut self,
+        mut take: impl FnMut(usize, &'a [u8], &'a [u8]) -> Result<(), ControlError>,
+    ) -> Result<Option<Range<usize>>, ControlError> {
+        while let Some(first) = self.text.get(self.at).filter(|first| first.is_ascii_whitespace()) {
+            let end = if *first == b'\n' { self.at + 1 } else { line_end(self.text, self.at) };
+            if !blank(&self.text[self.at..end]) {
+                break;
+            }
+            self.at = end;
+        }
+        if self.at == self.text.len() {
+            return Ok(None);
+        }
+        self.count += 1;
+        let begin = self.at;
+        let mut fields = Fields { rest: &self.text[begin..], number: self.count };
+        for field in fields.by_ref() {
+            let (name, value) = field?;
+            take(self.count, name, value)?;
+        }
+        self.at = self.text.len() - fields.rest.len();
+        if self.at - begin > PARAGRAPH_LIMIT {
+            return Err(ControlError::TooLong { paragraph: self.count });
+        }
+        Ok(Some(begin..self.at))
+    }
+}
+
 /// One paragraph.
 #[derive(Clone, Copy, Debug)]
 pub struct Paragraph<'a> {
@@ -116,6 +159,11 @@ impl<'a> Paragraph<'a> {
     /// The only paragraph of a text.
     pub fn of(text: &'a str) -> Self {
         Self { text: text.as_bytes(), number: 1 }
+    }
+
+    /// One of those that [`Texts`] gave the place of.
+    pub(crate) const fn again(text: &'a [u8]) -> Self {
+        Self { text, number: 1 }
     }
 
     /// Its number among those read, from 1.
@@ -163,20 +211,26 @@ pub struct Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = Result<(&'a [u8], &'a [u8]), ControlError>;
 
+    /// A paragraph ends with its text, or with a blank line.
     fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
-            return None;
-        }
+        let begin = *self.rest.first()?;
         let mut end = line_end(self.rest, 0);
         let first = &self.rest[..end];
-        let colon = memchr(b':', first).filter(|at| *at != 0 && !first[0].is_ascii_whitespace());
+        if begin.is_ascii_whitespace() && blank(first) {
+            return None;
+        }
+        let colon = memchr(b':', first).filter(|at| *at != 0 && !begin.is_ascii_whitespace());
         let Some(colon) = colon else {
             self.rest = &[];
             let line = String::from_utf8_lossy(first).trim_end().chars().take(80).collect();
             return Some(Err(ControlError::NoField { paragraph: self.number, line }));
         };
         while matches!(self.rest.get(end), Some(b' ' | b'\t')) {
-            end = line_end(self.rest, end);
+            let more = line_end(self.rest, end);
+            if blank(&self.rest[end..more]) {
+                break;
+            }
+            end = more;
         }
         let (field, rest) = self.rest.split_at(end);
         self.rest = rest;

@@ -1,12 +1,15 @@
 //! `Packages`: the packages of one component for one architecture.
 
 use std::io::BufRead;
+use std::ops::Range;
 
 use kubexm_spec::Digest;
 
-use super::control::{ControlError, Paragraph, Paragraphs, text};
+use super::control::{ControlError, Paragraph, Paragraphs, Texts, text};
 use super::relation;
-use crate::model::{Deferred, MultiArch, Package, Provide, RepoId};
+use crate::model::{Deferred, MultiArch, Package, RepoId};
+
+const NO_DIGEST: Digest = Digest::from_bytes([0; 32]);
 
 /// The packages of an index that fit `arch` (`amd64`), which are those of `arch` and of `all`. `reader` gives the unpacked text.
 pub fn read(reader: impl BufRead, repo: RepoId, arch: &str) -> Result<Vec<Package>, ControlError> {
@@ -45,6 +48,16 @@ pub(super) struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
+    /// The next paragraph of a text, and where it is; none at the end.
+    pub fn next_of(texts: &mut Texts<'a>) -> Result<Option<(Self, Range<usize>)>, ControlError> {
+        let mut known = Self::default();
+        let place = texts.read_next(|number, name, value| {
+            known.number = number;
+            known.take(name, value)
+        })?;
+        Ok(place.map(|place| (known, place)))
+    }
+
     pub fn of(paragraph: &Paragraph<'a>) -> Result<Self, ControlError> {
         let mut known = Self { number: paragraph.number(), ..Self::default() };
         for field in paragraph.fields() {
@@ -83,42 +96,72 @@ impl<'a> Known<'a> {
 
     /// What a repository lists: all that fetching needs must be there.
     fn listed(&self, repo: RepoId, arch: &str) -> Result<Package, ControlError> {
-        let mut package = self.package(repo, arch)?;
+        self.checked(arch, |_| ())?;
+        Ok(self.made(repo, arch))
+    }
+
+    /// Holds what a repository lists against all that is asked of it later, and calls with each name that it provides.
+    pub fn checked(&self, arch: &str, provided: impl FnMut(&'a str)) -> Result<(), ControlError> {
+        self.described(arch, provided)?;
         if self.file_name.is_empty() {
             return Err(self.wrong("Filename", "is missing"));
         }
-        let path = self.file_name.strip_prefix("./").unwrap_or(self.file_name);
+        let path = self.location();
         // The parts of a path that lead out of the repository: nobody means them.
-        if path.starts_with('/') || path.split('/').any(|part| part == "..") {
+        if path.starts_with('/') || (path.contains("..") && path.split('/').any(|part| part == "..")) {
             return Err(self.wrong("Filename", "leads out of the repository"));
         }
-        package.location = path.into();
-        package.size = self.size.parse().map_err(|_| self.wrong("Size", "is no number of bytes"))?;
-        package.digest = match self.sha256 {
-            "" => return Err(self.wrong("SHA256", "is missing; older sums are not believed")),
-            hex => Digest::from_hex(&hex.to_ascii_lowercase()).map_err(|_| self.wrong("SHA256", "is no sha256"))?,
-        };
-        Ok(package)
+        if self.size.parse::<u64>().is_err() {
+            return Err(self.wrong("Size", "is no number of bytes"));
+        }
+        if self.sha256.is_empty() {
+            return Err(self.wrong("SHA256", "is missing; older sums are not believed"));
+        }
+        match self.sha256.len() == 64 && self.sha256.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            true => Ok(()),
+            false => Err(self.wrong("SHA256", "is no sha256")),
+        }
     }
 
     /// What a package says of itself, wherever it is.
     pub fn package(&self, repo: RepoId, arch: &str) -> Result<Package, ControlError> {
+        self.described(arch, |_| ())?;
+        Ok(Package { location: "".into(), size: 0, digest: NO_DIGEST, ..self.made(repo, arch) })
+    }
+
+    fn described(&self, arch: &str, mut provided: impl FnMut(&'a str)) -> Result<(), ControlError> {
         for (field, value) in [("Package", self.name), ("Version", self.version), ("Architecture", self.arch)] {
-            if value.is_empty() || value.contains(char::is_whitespace) {
-                return Err(self.wrong(field, if value.is_empty() { "is missing" } else { "has blanks in it" }));
+            let plain = value.bytes().all(|byte| byte.is_ascii_graphic());
+            if value.is_empty()
+                || (!plain && value.contains(|letter: char| letter.is_whitespace() || letter.is_control()))
+            {
+                return Err(self.wrong(
+                    field,
+                    if value.is_empty() { "is missing" } else { "has blanks or what is no letter in it" },
+                ));
             }
         }
-        Ok(Package {
+        relation::each_provided(self.provides, arch, |name, _| provided(name))
+            .map_err(|error| self.wrong("Provides", error.to_string()))
+    }
+
+    fn location(&self) -> &'a str {
+        self.file_name.strip_prefix("./").unwrap_or(self.file_name)
+    }
+
+    /// The package. What [`Self::checked`] would refuse is left empty.
+    pub fn made(&self, repo: RepoId, arch: &str) -> Package {
+        Package {
             name: self.name.into(),
             version: self.version.into(),
             arch: self.arch.into(),
             repo,
-            location: "".into(),
-            size: 0,
-            digest: Digest::from_bytes([0; 32]),
+            location: self.location().into(),
+            size: self.size.parse().unwrap_or_default(),
+            digest: Digest::from_hex(&self.sha256.to_ascii_lowercase()).unwrap_or(NO_DIGEST),
             // Policy 5.6.20: in KiB.
             installed_size: self.installed_size.parse::<u64>().unwrap_or(0).saturating_mul(1024),
-            provides: self.provides(arch)?,
+            provides: relation::parse_provides(self.provides, arch).unwrap_or_default(),
             files: Vec::new(),
             multi_arch: match self.multi_arch {
                 "same" => MultiArch::Same,
@@ -141,14 +184,7 @@ impl<'a> Known<'a> {
                 conflicts: self.conflicts.into(),
                 breaks: self.breaks.into(),
             },
-        })
-    }
-
-    fn provides(&self, arch: &str) -> Result<Vec<Provide>, ControlError> {
-        if self.provides.is_empty() {
-            return Ok(Vec::new());
         }
-        relation::parse_provides(self.provides, arch).map_err(|error| self.wrong("Provides", error.to_string()))
     }
 
     pub fn wrong(&self, field: &'static str, problem: impl Into<String>) -> ControlError {

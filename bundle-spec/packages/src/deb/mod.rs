@@ -3,6 +3,7 @@
 pub mod archive;
 pub mod control;
 pub mod index;
+pub mod listing;
 pub mod publish;
 pub mod relation;
 pub mod release;

@@ -21,9 +21,22 @@ pub fn parse_source(field: &str, arch: &str) -> Result<Vec<Requirement>, Relatio
 /// none for us and left out.
 pub fn parse_provides(field: &str, arch: &str) -> Result<Vec<Provide>, RelationError> {
     let mut provides = Vec::new();
+    each_provided(field, arch, |name, version| {
+        let version = version.map(|(comparison, version)| (comparison, version.into()));
+        provides.push(Provide { name: name.into(), version });
+    })?;
+    Ok(provides)
+}
+
+/// The same without a copy of any: calls with each name and its version.
+pub(super) fn each_provided<'a>(
+    field: &'a str,
+    arch: &str,
+    mut call: impl FnMut(&'a str, Option<(Comparison, &'a str)>),
+) -> Result<(), RelationError> {
     for part in field.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let mut rest = Rest { whole: part, text: part };
-        let Constraint { name, arch: wanted, version } = rest.constraint()?;
+        let Written { name, arch: wanted, version } = rest.written()?;
         if !rest.text.is_empty() {
             return Err(rest.wrong("something stands behind it"));
         }
@@ -31,10 +44,10 @@ pub fn parse_provides(field: &str, arch: &str) -> Result<Vec<Provide>, RelationE
             return Err(rest.wrong("what is provided has one version (`=`)"));
         }
         if !matches!(&wanted, ArchWanted::Named(other) if **other != *arch) {
-            provides.push(Provide { name, version });
+            call(name, version);
         }
     }
-    Ok(provides)
+    Ok(())
 }
 
 fn groups(field: &str, source_arch: Option<&str>) -> Result<Vec<Requirement>, RelationError> {
@@ -59,6 +72,13 @@ fn groups(field: &str, source_arch: Option<&str>) -> Result<Vec<Requirement>, Re
     Ok(requirements)
 }
 
+/// A [`Constraint`] as it stands in the text.
+struct Written<'a> {
+    name: &'a str,
+    arch: ArchWanted,
+    version: Option<(Comparison, &'a str)>,
+}
+
 /// What is still to be read of one alternative.
 struct Rest<'a> {
     whole: &'a str,
@@ -70,8 +90,14 @@ impl<'a> Rest<'a> {
         RelationError { text: self.whole.chars().take(SHOWN).collect(), why: why.into() }
     }
 
-    /// `name[:arch] [(op version)]`.
     fn constraint(&mut self) -> Result<Constraint, RelationError> {
+        let Written { name, arch, version } = self.written()?;
+        let version = version.map(|(comparison, version)| (comparison, version.into()));
+        Ok(Constraint { name: name.into(), arch, version })
+    }
+
+    /// `name[:arch] [(op version)]`.
+    fn written(&mut self) -> Result<Written<'a>, RelationError> {
         let name = self.word(|byte| byte.is_ascii_alphanumeric() || b"+-._".contains(&byte));
         if !name.starts_with(|first: char| first.is_ascii_alphanumeric()) {
             return Err(self.wrong("it begins with no name"));
@@ -98,10 +124,10 @@ impl<'a> Rest<'a> {
                 Some(self.version(inner.trim())?)
             }
         };
-        Ok(Constraint { name: name.into(), arch, version })
+        Ok(Written { name, arch, version })
     }
 
-    fn version(&self, text: &str) -> Result<(Comparison, Box<str>), RelationError> {
+    fn version<'t>(&self, text: &'t str) -> Result<(Comparison, &'t str), RelationError> {
         // A lone `<` or `>` is from before Policy 7.1 had two of each, and means what dpkg still takes it for.
         let known = [
             ("<<", Comparison::Less),
@@ -121,7 +147,7 @@ impl<'a> Rest<'a> {
         if version.is_empty() || version.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(self.wrong(format!("{:?} is no version", version.chars().take(SHOWN).collect::<String>())));
         }
-        Ok((comparison, version.into()))
+        Ok((comparison, version))
     }
 
     /// `[amd64 !i386]` and `<!nocheck> <cross>`: whether the alternative is meant for us.

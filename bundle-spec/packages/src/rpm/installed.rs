@@ -1,6 +1,6 @@
 //! What rpm says is installed on a node.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use kubexm_spec::Digest;
 
@@ -79,6 +79,7 @@ pub fn read(list: &str) -> Result<Vec<Package>, InstalledError> {
                     installed.push(package(name, &Evr::written(epoch, version, Some(release)), arch));
                 }
             }
+            ["X" | "L", ..] => {}
             _ if of_key => {}
             [kind @ ("P" | "R" | "C" | "O"), name, flags, version] => {
                 let package = installed.last_mut().ok_or_else(wrong)?;
@@ -112,6 +113,29 @@ pub fn read(list: &str) -> Result<Vec<Package>, InstalledError> {
     }
     finish(&mut installed, lines, of_key);
     Ok(installed)
+}
+
+/// Packages of which a list has several versions of one architecture, though only one can be: an update was cut off after the newer
+/// one came and before the older one went. Kernels stand side by side as a rule (`installonlypkgs` of dnf.conf(5)).
+pub fn cut_off(installed: &[Package]) -> HashSet<&str> {
+    let mut counted: HashMap<(&str, &str), usize> = HashMap::new();
+    for package in installed.iter().filter(|package| !is_side_by_side(package)) {
+        *counted.entry((&package.name, &package.arch)).or_default() += 1;
+    }
+    counted.into_iter().filter(|(_, count)| *count > 1).map(|((name, _), _)| name).collect()
+}
+
+/// Whether a list has several versions of anything, be they kernels: a quick look before it is read.
+pub fn has_twins(list: &str) -> bool {
+    let mut seen: HashSet<(&str, &str)> = HashSet::new();
+    let packages = list.lines().filter_map(|line| line.strip_prefix("N\t")?.split_once('\t'));
+    let mut packages = packages.filter(|(name, _)| *name != KEY);
+    packages.any(|(name, rest)| !seen.insert((name, rest.rsplit('\t').next().unwrap_or_default())))
+}
+
+fn is_side_by_side(package: &Package) -> bool {
+    let says = |name: &str| name.starts_with("installonlypkg(") || name.starts_with("multiversion(");
+    package.name.starts_with("kernel") || package.provides.iter().any(|provide| says(&provide.name))
 }
 
 fn finish(installed: &mut [Package], lines: Lines, of_key: bool) {

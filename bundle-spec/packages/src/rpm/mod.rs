@@ -4,6 +4,7 @@ pub mod dependency;
 pub mod file;
 pub mod filelists;
 pub mod header;
+pub mod held;
 pub mod installed;
 pub mod mirrors;
 pub mod modules;

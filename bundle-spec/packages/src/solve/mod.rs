@@ -11,6 +11,7 @@ mod explain;
 mod forced;
 mod formula;
 mod node_plan;
+mod order;
 mod pool;
 mod reasons;
 mod sat;
@@ -24,9 +25,9 @@ mod words;
 
 use std::fmt;
 
-pub use baseline::Baseline;
+pub use baseline::{Baseline, CutOff};
 pub use closure::solve;
-pub use node_plan::{NodePlan, Standing, node_plan};
+pub use node_plan::{NodePlan, Standing, left_lacking, node_plan};
 pub use pool::{PackageId, Pool, Repo};
 pub use unsolvable::{Reason, Unsolvable};
 pub use why::{Why, why};

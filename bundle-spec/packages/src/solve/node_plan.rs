@@ -1,10 +1,10 @@
 //! What a node would have to do for some roots, before anything of it changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::selection::Selection;
 use super::universe::Universe;
-use super::{Baseline, Chosen, Pool, Root, Unsolvable, solve};
+use super::{Baseline, Chosen, PackageId, Pool, Root, Unsolvable, solve};
 use crate::model::Requirement;
 
 /// What a node would have to do. Nothing is ever removed or made older.
@@ -96,4 +96,24 @@ fn satisfied(
     let there = Selection::new(&universe);
     let by = universe.satisfying(&wanted).into_iter().find(|id| there.contains(*id))?;
     Some(Standing::Satisfied { by: universe.shown(by) })
+}
+
+/// What some installed packages need and do not find any more once others have left for those that come, in sentences: nothing is
+/// ever left behind broken. `rest` is the baseline without what leaves.
+pub fn left_lacking(pool: &Pool, baseline: &Baseline, rest: &Baseline, coming: &NodePlan) -> Vec<String> {
+    let lacks = |baseline: &Baseline, coming: &[PackageId]| {
+        let universe = Universe::new(pool, baseline);
+        let mut there = Selection::new(&universe);
+        coming.iter().for_each(|id| there.add(*id));
+        let mut found = BTreeSet::new();
+        for id in universe.installed().filter(|id| there.contains(*id)) {
+            let Some(relations) = universe.relations(id) else { continue };
+            let needs = there.lacks(id).into_iter().map(|at| universe.words(&relations.requires[at]));
+            found.extend(needs.map(|words| format!("{} needs {words}", universe.shown(id))));
+        }
+        found
+    };
+    let coming: Vec<PackageId> = coming.install.iter().chain(&coming.upgrade).map(|one| one.package).collect();
+    let before = lacks(baseline, &[]);
+    lacks(rest, &coming).into_iter().filter(|told| !before.contains(told)).collect()
 }

@@ -2,12 +2,16 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use kubexm_spec::Family;
 
+use crate::deb::listing::{Listing, Sought};
 use crate::model::{Deferred, Package, RepoId, compare};
+use crate::name::{NameHash, hash};
+
+use super::order::{self, Listed, Ranked};
 
 /// One repository of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,21 +45,22 @@ pub struct Pool {
     arch: Box<str>,
     repos: Vec<Repo>,
     /// By name, then the better one first.
-    packages: Vec<Package>,
+    slots: Vec<Slot>,
+    listings: Vec<(RepoId, Listing)>,
     provides: Vec<Entry>,
     files: Vec<Entry>,
     obsoletes: Vec<PackageId>,
 }
 
-/// One provided name or path: hash of the text, package, place in the package's list.
-type Entry = (u64, PackageId, u32);
-
-/// Of a build of this program always the same: it is never stored.
-fn hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
+/// A package, or where it is listed until somebody asks for it.
+#[derive(Debug)]
+struct Slot {
+    listed: Listed,
+    made: OnceLock<Box<Package>>,
 }
+
+/// One provided name or path: hash of the text, package, place in the package's list.
+type Entry = (NameHash, PackageId, u32);
 
 impl Pool {
     /// Of packages for `arch` (in the family's own word, as [`Family::arch`] gives it) and for every architecture. A package's
@@ -77,7 +82,26 @@ impl Pool {
         }
         provides.sort_unstable();
         files.sort_unstable();
-        Self { family, arch: arch.into(), repos, packages, provides, files, obsoletes }
+        let slot = |package| Slot { listed: Listed(0, 0), made: OnceLock::from(Box::new(package)) };
+        let slots = packages.into_iter().map(slot).collect();
+        Self { family, arch: arch.into(), repos, slots, listings: Vec::new(), provides, files, obsoletes }
+    }
+
+    /// Of Debian's listings, which are for `arch`: the same pool as of their packages, but each is made when somebody asks for it.
+    /// A listing of no known repository is left out.
+    pub fn of_listings(arch: &str, repos: Vec<Repo>, mut listings: Vec<(RepoId, Listing)>) -> Self {
+        let family = Family::Deb;
+        listings.retain(|(repo, listing)| usize::from(repo.0) < repos.len() && listing.arch() == arch);
+        let order = order::of(&listings, |one, other| rank(family, &repos, one, other));
+        let (mut provides, mut slots) = (Vec::new(), Vec::with_capacity(order.len()));
+        for (id, listed) in (0..).map(PackageId).zip(order) {
+            let (_, listing) = &listings[listed.0 as usize];
+            provides.extend((0..).zip(listing.provided(listed.1)).map(|(at, hash)| (*hash, id, at)));
+            slots.push(Slot { listed, made: OnceLock::new() });
+        }
+        provides.sort_unstable();
+        let (files, obsoletes) = (Vec::new(), Vec::new());
+        Self { family, arch: arch.into(), repos, slots, listings, provides, files, obsoletes }
     }
 
     /// Whose rules hold.
@@ -95,9 +119,19 @@ impl Pool {
         &self.repos
     }
 
-    /// All packages, by name; of one name the better one first.
-    pub fn packages(&self) -> &[Package] {
-        &self.packages
+    /// How many packages there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// All packages, by name; of one name the better one first. Those that nobody has asked for yet are made on the way.
+    pub fn packages(&self) -> impl ExactSizeIterator<Item = &Package> {
+        self.slots.iter().map(|slot| self.made(slot))
     }
 
     /// The package of an id that this pool gave.
@@ -105,7 +139,14 @@ impl Pool {
     /// # Panics
     /// When the id is another pool's and beyond this one's end.
     pub fn package(&self, id: PackageId) -> &Package {
-        &self.packages[id.index()]
+        self.made(&self.slots[id.index()])
+    }
+
+    fn made<'a>(&'a self, slot: &'a Slot) -> &'a Package {
+        slot.made.get_or_init(|| {
+            let (repo, listing) = &self.listings[slot.listed.0 as usize];
+            Box::new(listing.package(slot.listed.1, *repo))
+        })
     }
 
     /// The repository that a package is from.
@@ -139,14 +180,14 @@ impl Pool {
     /// Packages that provide a name, and which of their provides it is.
     pub(super) fn providing<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (PackageId, u32)> + 'a {
         found(&self.provides, name).filter(move |(id, at)| {
-            self.packages[id.index()].provides.get(*at as usize).is_some_and(|provide| &*provide.name == name)
+            self.package(*id).provides.get(*at as usize).is_some_and(|provide| &*provide.name == name)
         })
     }
 
     /// Packages that have a path.
     pub(super) fn having<'a>(&'a self, path: &'a str) -> impl Iterator<Item = PackageId> + 'a {
         let has = move |(id, at): &(PackageId, u32)| {
-            self.packages[id.index()].files.get(*at as usize).is_some_and(|file| &**file == path)
+            self.package(*id).files.get(*at as usize).is_some_and(|file| &**file == path)
         };
         found(&self.files, path).filter(has).map(|(id, _)| id)
     }
@@ -158,8 +199,11 @@ impl Pool {
 
     /// Names of packages and of what they provide that are near to what was written, the nearest first.
     pub fn near(&self, name: &str) -> Vec<&str> {
-        let mut names: BTreeSet<&str> = self.packages.iter().map(|package| &*package.name).collect();
-        names.extend(self.packages.iter().flat_map(|package| package.provides.iter().map(|provide| &*provide.name)));
+        let mut names: BTreeSet<&str> = BTreeSet::new();
+        for package in self.packages() {
+            names.insert(&package.name);
+            names.extend(package.provides.iter().map(|provide| &*provide.name));
+        }
         let mut near: Vec<(usize, &str)> = names
             .into_iter()
             .filter(|other| other.len().abs_diff(name.len()) <= 2)
@@ -172,8 +216,13 @@ impl Pool {
     }
 
     fn range(&self, name: &str) -> Range<usize> {
-        let start = self.packages.partition_point(|package| &*package.name < name);
-        let len = self.packages[start..].partition_point(|package| &*package.name == name);
+        let sought = Sought::new(name);
+        let order = |slot: &Slot| match slot.made.get() {
+            Some(package) => (*package.name).cmp(name),
+            None => self.listings[slot.listed.0 as usize].1.compare_name(slot.listed.1, &sought),
+        };
+        let start = self.slots.partition_point(|slot| order(slot).is_lt());
+        let len = self.slots[start..].partition_point(|slot| order(slot).is_eq());
         start..start + len
     }
 }
@@ -195,14 +244,22 @@ fn found<'a>(entries: &'a [Entry], text: &str) -> impl Iterator<Item = (PackageI
 
 /// Of two packages of one name the better one first. What follows the versions only makes the order total.
 fn better(family: Family, repos: &[Repo], one: &Package, other: &Package) -> Ordering {
+    rank(family, repos, &ranked(family, one), &ranked(family, other))
+        .then_with(|| one.location.cmp(&other.location))
+        .then_with(|| one.digest.cmp(&other.digest))
+}
+
+fn ranked(family: Family, package: &Package) -> Ranked<'_> {
+    Ranked { repo: package.repo, version: &package.version, any_arch: &*package.arch == family.any_arch() }
+}
+
+fn rank(family: Family, repos: &[Repo], one: &Ranked<'_>, other: &Ranked<'_>) -> Ordering {
     let priority = |RepoId(repo)| repos.get(usize::from(repo)).map(|repo: &Repo| repo.priority);
     priority(other.repo)
         .cmp(&priority(one.repo))
-        .then_with(|| compare(family, &other.version, &one.version))
+        .then_with(|| compare(family, other.version, one.version))
         // A package of the architecture itself before one of all: libsolv's prune_to_best_arch.
-        .then_with(|| (&*one.arch == family.any_arch()).cmp(&(&*other.arch == family.any_arch())))
+        .then_with(|| one.any_arch.cmp(&other.any_arch))
         .then_with(|| one.repo.cmp(&other.repo))
-        .then_with(|| one.version.cmp(&other.version))
-        .then_with(|| one.location.cmp(&other.location))
-        .then_with(|| one.digest.cmp(&other.digest))
+        .then_with(|| one.version.cmp(other.version))
 }

@@ -44,7 +44,7 @@ impl<'a> Universe<'a> {
             no_file: RefCell::default(),
         };
         for id in universe.installed() {
-            let package = universe.installed[id.index() - pool.packages().len()];
+            let package = universe.installed[id.index() - pool.len()];
             universe.by_name.entry(&package.name).or_default().push(id);
             for provide in &package.provides {
                 universe.by_provide.entry(&provide.name).or_default().push(id);
@@ -62,20 +62,20 @@ impl<'a> Universe<'a> {
 
     /// How many ids there are.
     pub(super) fn len(&self) -> usize {
-        self.pool.packages().len() + self.installed.len()
+        self.pool.len() + self.installed.len()
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a pool has no more than u32::MAX packages")]
     pub(super) fn installed(&self) -> impl Iterator<Item = PackageId> + use<> {
-        (self.pool.packages().len() as u32..self.len() as u32).map(PackageId)
+        (self.pool.len() as u32..self.len() as u32).map(PackageId)
     }
 
     pub(super) fn is_installed(&self, id: PackageId) -> bool {
-        id.index() >= self.pool.packages().len()
+        id.index() >= self.pool.len()
     }
 
     pub(super) fn package(&self, id: PackageId) -> &'a Package {
-        match id.index().checked_sub(self.pool.packages().len()) {
+        match id.index().checked_sub(self.pool.len()) {
             Some(at) => self.installed[at],
             None => self.pool.package(id),
         }
@@ -113,10 +113,12 @@ impl<'a> Universe<'a> {
             return true;
         }
         let package = self.package(id);
-        let older_or_held = |installed: PackageId| {
-            self.held.contains(&package.name)
-                || compare(self.family(), &package.version, &self.package(installed).version).is_le()
-        };
+        // Held at its version, or excluded though it is not there (rpm's family).
+        if self.held.contains(&package.name) {
+            return false;
+        }
+        let no_newer =
+            |installed: PackageId| compare(self.family(), &package.version, &self.package(installed).version).is_le();
         // Packages that may be installed for several architectures at once must have one version in all of them.
         let out_of_step = |other: &PackageId| {
             let other_package = self.package(*other);
@@ -125,7 +127,7 @@ impl<'a> Universe<'a> {
                 && other_package.multi_arch == MultiArch::Same
                 && other_package.version != package.version
         };
-        !self.installed_as(&package.name).is_some_and(older_or_held)
+        !self.installed_as(&package.name).is_some_and(no_newer)
             && !self.by_name.get(&*package.name).is_some_and(|all| all.iter().any(out_of_step))
     }
 

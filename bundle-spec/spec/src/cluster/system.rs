@@ -15,16 +15,19 @@ pub struct System {
     pub firewall: Firewall,
     /// What becomes of SELinux.
     pub selinux: Selinux,
-    /// Addresses of time servers; the name of a host of the cluster makes that one the others' server.
+    /// Time servers, by name or address: chrony follows these and no others. The name or an address of a host of the cluster makes that
+    /// one the others' server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ntp_servers: Vec<String>,
     /// Name of the IANA time zone database (`Asia/Shanghai`); left as it is when none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
-    /// Names of RPM packages that every node gets, beyond what the cluster needs.
+    /// Names of RPM packages that every node gets, beyond what the cluster needs. Units that they bring are neither started nor
+    /// enabled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rpms: Vec<String>,
-    /// Names of Debian packages that every node gets, beyond what the cluster needs.
+    /// Names of Debian packages that every node gets, beyond what the cluster needs. Units that they bring are neither started nor
+    /// enabled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub debs: Vec<String>,
     /// Run on every node before anything else is done to it, in order.

@@ -43,7 +43,7 @@ impl Session {
         let auth = tokio::task::spawn_blocking(move || credentials.of(&registry, &scope))
             .await
             .map_err(|e| TransportError::Worker(e.to_string()))??;
-        let trusts = Trusts { ca_file: candidate.ca_file.clone(), plain_http: candidate.plain_http };
+        let trusts = Trusts { ca_file: candidate.ca_file.clone(), identity: None, plain_http: candidate.plain_http };
         Ok(Self {
             reach: clients.get(&trusts)?,
             auth,
