@@ -9,7 +9,7 @@ use crate::embedded::ZONES;
 use crate::error::CatalogueError;
 
 const ZONE: Keys = Keys::all(&["name", "rules"]);
-const RULE: Keys = Keys::all(&["match", "to", "only", "plainHttp", "caFile"]);
+const RULE: Keys = Keys::all(&["match", "to", "only", "plainHttp", "caFile", "certFile", "keyFile"]);
 
 /// An ordered list of rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,6 +35,12 @@ pub struct Rule {
     pub plain_http: bool,
     /// PEM file of the authority these hosts are signed by.
     pub ca_file: Option<PathBuf>,
+    /// PEM file of the certificate that these hosts are shown: the entitlement of a subscription. For files, not for registries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert_file: Option<PathBuf>,
+    /// PEM file of its private key; there where `cert_file` is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
 }
 
 /// One address to try for a file.
@@ -46,6 +52,10 @@ pub struct FileCandidate {
     pub ca_file: Option<PathBuf>,
     /// The address is plain HTTP.
     pub plain_http: bool,
+    /// Certificate and private key that the host is shown.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// Of a file of this machine: the address of the folder that it is below.
+    pub folder: Option<String>,
     /// Not the origin itself.
     pub mirror: bool,
 }
@@ -99,18 +109,33 @@ impl Zone {
             url: url.to_owned(),
             ca_file: None,
             plain_http: url.starts_with("http://"),
+            identity: None,
+            folder: None,
             mirror: false,
         };
         let Some((_, address)) = url.split_once("://") else { return vec![origin()] };
         let (mut all, only) = self.candidates(address, |rule, base, rest| {
+            if is_folder(base) {
+                let (url, folder) = (format!("{base}{rest}"), Some(base.to_owned()));
+                return Some(FileCandidate {
+                    url,
+                    ca_file: None,
+                    plain_http: false,
+                    identity: None,
+                    folder,
+                    mirror: true,
+                });
+            }
             let (plain_http, base) = scheme(rule, base);
             let scheme = if plain_http { "http" } else { "https" };
-            FileCandidate {
+            Some(FileCandidate {
                 url: format!("{scheme}://{base}{rest}"),
                 ca_file: rule.ca_file.clone(),
                 plain_http,
+                identity: rule.cert_file.clone().zip(rule.key_file.clone()),
+                folder: None,
                 mirror: true,
-            }
+            })
         });
         if !only {
             all.push(origin());
@@ -121,10 +146,13 @@ impl Zone {
     /// What to ask for to get an image, in order.
     pub fn images(&self, reference: &str) -> Vec<ImageCandidate> {
         let (mut all, only) = self.candidates(reference, |rule, base, rest| {
+            if is_folder(base) {
+                return None;
+            }
             let (plain_http, base) = scheme(rule, base);
             let reference = format!("{base}{rest}");
             let registry = host(&reference);
-            ImageCandidate { reference, registry, plain_http, ca_file: rule.ca_file.clone(), mirror: true }
+            Some(ImageCandidate { reference, registry, plain_http, ca_file: rule.ca_file.clone(), mirror: true })
         });
         if !only {
             all.push(ImageCandidate {
@@ -146,11 +174,11 @@ impl Zone {
     }
 
     /// Candidates of every rule that matches, each once, and whether one of them forbids to go on.
-    fn candidates<T: PartialEq>(&self, address: &str, make: impl Fn(&Rule, &str, &str) -> T) -> (Vec<T>, bool) {
+    fn candidates<T: PartialEq>(&self, address: &str, make: impl Fn(&Rule, &str, &str) -> Option<T>) -> (Vec<T>, bool) {
         let mut all: Vec<T> = Vec::new();
         for rule in &self.rules {
             let Some(rest) = rule.rest(address) else { continue };
-            for candidate in rule.to.iter().map(|base| make(rule, base.trim_end_matches('/'), rest)) {
+            for candidate in rule.to.iter().filter_map(|base| make(rule, base.trim_end_matches('/'), rest)) {
                 // A rule for a folder and one for its host may lead to one place.
                 if !all.contains(&candidate) {
                     all.push(candidate);
@@ -175,11 +203,22 @@ impl Rule {
     }
 }
 
+/// What an entry of `to` begins with that is a folder of this machine (RFC 8089), by its absolute path.
+const FOLDER: &str = "file:///";
+
+fn is_folder(base: &str) -> bool {
+    base.starts_with("file://")
+}
+
 /// Whether an entry of `to` is asked over plain HTTP, and the entry without its scheme.
 fn scheme<'a>(rule: &Rule, base: &'a str) -> (bool, &'a str) {
+    scheme_of(rule.plain_http, base)
+}
+
+fn scheme_of(plain_http: bool, base: &str) -> (bool, &str) {
     match base.split_once("://") {
         Some((scheme, base)) => (scheme == "http", base),
-        None => (rule.plain_http, base),
+        None => (plain_http, base),
     }
 }
 
@@ -209,11 +248,25 @@ fn read_rule(at: &At<'_>) -> Option<Rule> {
     let flag = |name: &str| map.get(name).map_or(Some(false), |at| at.boolean());
     let only = flag("only");
     let plain_http = flag("plainHttp");
-    let ca_file = match map.get("caFile") {
-        Some(at) => Some(PathBuf::from(at.text()?)),
-        None => None,
+    let file = |name: &str| match map.get(name) {
+        Some(at) => at.text().map(|text| Some(PathBuf::from(text))),
+        None => Some(None),
     };
-    Some(Rule { matches: matches?, to: to??, only: only?, plain_http: plain_http?, ca_file })
+    let (ca_file, cert_file, key_file) = (file("caFile")?, file("certFile")?, file("keyFile")?);
+    let (to, plain_http) = (to??, plain_http?);
+    if cert_file.is_some() != key_file.is_some() {
+        at.bad("one of certFile and keyFile", "a client certificate needs its private key: give both, or none");
+        return None;
+    }
+    let over_tls = |base: &&String| !is_folder(base) && !scheme_of(plain_http, base).0;
+    if cert_file.is_some() && !to.iter().all(|base| over_tls(&base)) {
+        at.bad(
+            "a client certificate for what is no https",
+            "leave out certFile and keyFile, or give `to` with https://",
+        );
+        return None;
+    }
+    Some(Rule { matches: matches?, to, only: only?, plain_http, ca_file, cert_file, key_file })
 }
 
 fn read_to(at: &At<'_>) -> Option<Vec<String>> {
@@ -229,12 +282,16 @@ fn read_to(at: &At<'_>) -> Option<Vec<String>> {
                 return None;
             }
             let after = text.split_once("://");
-            let known = after.is_none_or(|(scheme, _)| matches!(scheme, "http" | "https"));
+            if text.starts_with("file:") && (!text.starts_with(FOLDER) || text.trim_end_matches('/') == "file:") {
+                item.bad(format!("{text:?} is no folder of this machine"), "an absolute path: file:///mnt/iso");
+                return None;
+            }
+            let known = after.is_none_or(|(scheme, _)| matches!(scheme, "http" | "https" | "file"));
             let rest = after.map_or(text, |(_, rest)| rest);
             if !known || rest.is_empty() || rest.contains(char::is_whitespace) {
                 item.bad(
                     format!("{text:?} is no base URL or registry prefix"),
-                    "like https://mirror.example/github.com",
+                    "like https://mirror.example/github.com, or file:///mnt/iso",
                 );
                 return None;
             }

@@ -160,3 +160,37 @@ fn a_rule_that_no_address_needs_is_idle_and_one_that_files_or_images_need_is_not
     assert_eq!(idle(&addresses), ["ghrc.io"]);
     assert_eq!(idle(&[]).len(), 4);
 }
+
+#[test]
+fn a_folder_takes_the_place_of_files_and_never_of_images() {
+    let zone = "name: dvd\nrules:\n- {match: a.test, to: [\"file:///mnt/iso/\", b.test], only: true}\n";
+    let zone = Zone::parse(zone).unwrap();
+    let files = zone.files("https://a.test/x/y");
+    assert_eq!(files[0].url, "file:///mnt/iso/x/y");
+    assert_eq!(files[0].folder.as_deref(), Some("file:///mnt/iso"));
+    assert_eq!((files[1].url.as_str(), &files[1].folder), ("https://b.test/x/y", &None));
+    assert_eq!(references(&zone, "a.test/app:v1"), ["b.test/app:v1"]);
+    for wrong in ["file:///", "file://host/x", "file:x", "file://"] {
+        let text = format!("name: dvd\nrules:\n- {{match: a.test, to: [\"{wrong}\"]}}\n");
+        assert!(Zone::parse(&text).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_client_certificate_comes_with_its_key_and_for_https_alone() {
+    let zone = |rule: &str| Zone::parse(&format!("name: x\nrules:\n- {{match: a.test, {rule}}}\n"));
+    let good = zone("to: [\"https://a.test\"], only: true, certFile: 1.pem, keyFile: 1-key.pem").unwrap();
+    let identity = good.files("https://a.test/x")[0].identity.clone();
+    assert_eq!(identity, Some(("1.pem".into(), "1-key.pem".into())));
+    assert_eq!(good.files("https://b.test/x")[0].identity, None, "it is another host");
+    for (rule, words) in [
+        ("to: [b.test], certFile: 1.pem", "give both, or none"),
+        ("to: [b.test], keyFile: 1.pem", "give both, or none"),
+        ("to: [\"http://b.test\"], certFile: 1.pem, keyFile: 2.pem", "no https"),
+        ("to: [b.test], plainHttp: true, certFile: 1.pem, keyFile: 2.pem", "no https"),
+        ("to: [\"file:///mnt\"], certFile: 1.pem, keyFile: 2.pem", "no https"),
+    ] {
+        let problems = zone(rule).unwrap_err().to_string();
+        assert!(problems.contains(words), "{problems}");
+    }
+}

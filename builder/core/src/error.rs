@@ -125,6 +125,20 @@ pub enum BuildError {
         .0.first().map_or("", String::as_str), counted_of(.0, "package")
     )]
     UnsignedPackages(Vec<String>),
+    /// A lock says of a package that the vendor signs it, and names no place of the vendor's.
+    #[error(
+        "{item}: the lock says that the vendor signs it (gpg), and none of its sources is below a repository of {os}{}; \
+         `kubexm-bundle update` locks it anew from the signed repositories",
+        believed(*family)
+    )]
+    ForeignPackage {
+        /// The item.
+        item: String,
+        /// The release.
+        os: String,
+        /// Its packages.
+        family: kubexm_spec::Family,
+    },
     /// A chart, or a YAML add-on.
     #[error(transparent)]
     Chart(#[from] ChartError),
@@ -175,6 +189,7 @@ impl BuildError {
             Self::Packages { source, .. } => source.exit_code(),
             Self::NoPackages { .. } => ExitCode::NoSource,
             Self::UnsignedPackages(_) => ExitCode::OriginMismatch,
+            Self::ForeignPackage { .. } => ExitCode::LockDrift,
             Self::Chart(error) => error.exit_code(),
             Self::Harbor(error) => error.exit_code(),
             Self::Cache { .. } => ExitCode::Disk,
@@ -204,6 +219,16 @@ impl BuildError {
     /// One error of several, or the only one.
     pub fn from_many(mut errors: Vec<Self>) -> Self {
         if errors.len() == 1 { errors.remove(0) } else { Self::Several(errors) }
+    }
+}
+
+/// Why a package is believed for where it is from.
+pub(crate) fn believed(family: kubexm_spec::Family) -> &'static str {
+    match family {
+        kubexm_spec::Family::Deb => {
+            " (a .deb carries no signature of its own: it is believed by the signed index that it was locked from)"
+        }
+        kubexm_spec::Family::Rpm => " (which says whose signature it must carry)",
     }
 }
 

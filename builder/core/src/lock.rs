@@ -184,7 +184,7 @@ pub(crate) async fn lock_item(resolved: &Resolved, origins: &Origins, sizes: Siz
         version: requirement.version.clone(),
         platform: requirement.platform,
         trust,
-        sources: resolved.candidates.addresses(),
+        sources: resolved.addresses(),
         content,
     })
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
-use kubexm_manifests::requirements::Source;
 use kubexm_manifests::{Catalogue, Requirement, Requirements, Zone};
 use kubexm_spec::lock::{Content, Descriptor, LockItem, Referrer};
 use kubexm_spec::{ArtifactKey, Digest, Lock};
@@ -106,16 +105,9 @@ pub fn with_places(requirements: &Requirements, locked: &Lock, catalogue: &Catal
     new
 }
 
-/// Where a zone leads, as a lock has it. A package's own address is always there: nothing else knows it.
+/// Where a zone leads, as a lock has it.
 fn addresses(requirement: &Requirement, zone: &Zone) -> Vec<String> {
-    let mut all = candidates(requirement, zone).addresses();
-    if let (ArtifactKey::Package { .. }, Source::File { url, .. }) = (&requirement.key, &requirement.source)
-        && !all.contains(url)
-    {
-        all.push(url.clone());
-    }
-    all.retain(|address| !address.is_empty());
-    all
+    Resolved { candidates: candidates(requirement, zone), requirement: requirement.clone() }.addresses()
 }
 
 /// What only the lock knows of: an image of a chart's rendering, and a package.

@@ -2,7 +2,10 @@
 
 use kubexm_manifests::requirements::{ChartSource, Source, chart_index};
 use kubexm_manifests::{Requirement, Requirements, Zone};
-use kubexm_transport::{FileCandidate, ImageCandidate};
+use kubexm_spec::ArtifactKey;
+use kubexm_transport::{FileCandidate, Identity, ImageCandidate};
+
+use crate::packages::places_of;
 
 /// Every requirement with its candidates, in the order of the requirements.
 #[derive(Clone, Debug)]
@@ -64,15 +67,21 @@ pub enum ChartCandidates {
 impl Candidates {
     /// The addresses in order, as people may see them: without a query, which may be a key.
     pub fn shown(&self) -> Vec<String> {
-        self.addresses().iter().map(|address| shown(address)).collect()
+        let all = match self {
+            Self::File { file, .. } => file.iter().map(|c| c.url.clone()).collect(),
+            _ => self.addresses(),
+        };
+        all.iter().map(|address| shown(address)).collect()
     }
 
-    /// The addresses in order, as a lock has them.
+    /// The addresses in order, as a lock has them. A folder of this machine is nobody else's, and may be another one tomorrow.
     pub fn addresses(&self) -> Vec<String> {
         match self {
-            Self::File { file, .. } => file.iter().map(|c| c.url.clone()).collect(),
+            Self::File { file, .. } => file.iter().filter(|c| !c.is_local()).map(|c| c.url.clone()).collect(),
             Self::Image(images) => images.iter().map(|c| format!("{}/{}", c.registry, c.repository)).collect(),
-            Self::Chart(ChartCandidates::Repository { index, .. }) => index.iter().map(|c| c.url.clone()).collect(),
+            Self::Chart(ChartCandidates::Repository { index, .. }) => {
+                index.iter().filter(|c| !c.is_local()).map(|c| c.url.clone()).collect()
+            }
             Self::Chart(ChartCandidates::Oci { repositories }) => {
                 repositories.iter().map(|c| format!("oci://{}/{}", c.registry, c.repository)).collect()
             }
@@ -86,6 +95,30 @@ pub(crate) fn shown(address: &str) -> String {
     match address.starts_with("http") && address.contains("://") {
         true => kubexm_transport::http::shown(address),
         false => address.to_owned(),
+    }
+}
+
+impl Resolved {
+    /// The addresses in order, as a lock has them: those of the candidates; the origin, where all of them are folders of this
+    /// machine. A package's own address is always there: nothing else knows it.
+    pub fn addresses(&self) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for address in self.candidates.addresses() {
+            // A rule for a host's certificate leads to the host itself.
+            if !address.is_empty() && !all.contains(&address) {
+                all.push(address);
+            }
+        }
+        let is_package = matches!(self.requirement.key, ArtifactKey::Package { .. });
+        let own = match &self.requirement.source {
+            Source::File { url, .. } => Some(url.clone()),
+            Source::Chart { chart: ChartSource::Repository { url, .. } } => Some(chart_index(url)),
+            _ => None,
+        };
+        if let Some(own) = own.filter(|own| !own.is_empty() && (all.is_empty() || is_package) && !all.contains(own)) {
+            all.push(own);
+        }
+        all
     }
 }
 
@@ -108,7 +141,10 @@ pub fn resolve(requirements: &Requirements, zone: &Zone) -> Resolution {
 pub fn candidates(requirement: &Requirement, zone: &Zone) -> Candidates {
     match &requirement.source {
         Source::File { url, sha256, checksum_url, .. } => Candidates::File {
-            file: files(zone, url),
+            file: match (&requirement.key, requirement.platform) {
+                (ArtifactKey::Package { os, .. }, Some(platform)) => places_of(os, platform, url, zone),
+                _ => files(zone, url),
+            },
             // A pinned digest needs nobody to say it.
             checksum: match sha256 {
                 Some(_) => Vec::new(),
@@ -139,7 +175,13 @@ fn chart_candidates(chart: &ChartSource, zone: &Zone) -> Candidates {
 pub(crate) fn files(zone: &Zone, url: &str) -> Vec<FileCandidate> {
     zone.files(url)
         .into_iter()
-        .map(|c| FileCandidate { plain_http_allowed: c.plain_http, url: c.url, ca_file: c.ca_file })
+        .map(|c| FileCandidate {
+            plain_http_allowed: c.plain_http,
+            url: c.url,
+            ca_file: c.ca_file,
+            identity: c.identity.map(|(certificate, key)| Identity { certificate, key }),
+            folder: c.folder,
+        })
         .collect()
 }
 
@@ -152,4 +194,35 @@ pub(crate) fn images(zone: &Zone, reference: &str) -> Vec<ImageCandidate> {
             ImageCandidate { registry: c.registry, repository, plain_http: c.plain_http, ca_file: c.ca_file }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use kubexm_manifests::{Catalogue, require};
+
+    use super::*;
+
+    /// What a lock would have of kubeadm and of an image, in a zone with one rule.
+    fn addresses(rule: &str) -> [Vec<String>; 2] {
+        let head = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: x}\nspec:\n";
+        let cluster = kubexm_spec::cluster::parse(&format!("{head}  kubernetes: {{version: v1.34.4}}\n")).unwrap();
+        let needed = require(&cluster, &Catalogue::embedded()).unwrap();
+        let resolution = resolve(&needed, &Zone::parse(&format!("name: x\nrules: [{rule}]\n")).unwrap());
+        ["binary/kubeadm", "image/pause"].map(|key| {
+            let found = resolution.items.iter().find(|item| item.requirement.key.to_string() == key).unwrap();
+            found.addresses()
+        })
+    }
+
+    #[test]
+    fn a_lock_has_the_origin_where_files_come_from_a_folder_and_each_address_once() {
+        let [own, image] = addresses("");
+        assert_eq!((own.len(), image.len()), (1, 1));
+        let folder = "{match: dl.k8s.io, to: [\"file:///mnt/mirror\"], only: true}";
+        assert_eq!(addresses(folder)[0], own);
+        let itself = "{match: dl.k8s.io, to: [\"https://dl.k8s.io\"], certFile: 1.pem, keyFile: 2.pem}";
+        assert_eq!(addresses(itself)[0], own);
+        let images = "{match: registry.k8s.io, to: [\"file:///mnt/mirror\"], only: true}";
+        assert!(addresses(images)[1].is_empty(), "no image is in a folder, and nobody else may be asked");
+    }
 }

@@ -62,6 +62,11 @@ pub struct Repository {
     /// rpm's: `url` is the address of a list of mirrors, not of the repository.
     #[serde(default)]
     pub mirrors: Option<MirrorList>,
+    /// The folder of a vendor's DVD or ISO that has this repository, or the part of it that was pressed: `BaseOS`, `.` for the
+    /// root of the medium; none where no medium has it. `{arch}` as in `url`. Where media have parts of several repositories in one,
+    /// it is the one that has all of these packages.
+    #[serde(default)]
+    pub media: Option<String>,
     /// The vendor asks for the client certificate of a subscription.
     #[serde(default)]
     pub entitlement: bool,
@@ -123,6 +128,12 @@ impl Repository {
     pub fn base(&self, family: Family, arch: Arch) -> String {
         let url = self.urls.get(&arch).unwrap_or(&self.url);
         url.replace("{arch}", family.arch(arch)).trim_end_matches('/').to_owned()
+    }
+
+    /// Its folder on the vendor's media, below the medium's root; empty for the root itself.
+    pub fn on_media(&self, family: Family, arch: Arch) -> Option<String> {
+        let folder = self.media.as_ref()?.replace("{arch}", family.arch(arch));
+        Some(if folder == "." { String::new() } else { folder.trim_matches('/').to_owned() })
     }
 }
 

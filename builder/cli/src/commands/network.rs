@@ -120,7 +120,7 @@ pub fn open(address: &str) -> Result<Bundle, Failure> {
         ));
     }
     let whole = WHOLE.get().and_then(|all| all.get(address)).map_or(address, String::as_str);
-    let candidate = FileCandidate { url: whole.to_owned(), plain_http_allowed: plain_http(), ca_file: ca_file() };
+    let candidate = FileCandidate { plain_http_allowed: plain_http(), ca_file: ca_file(), ..FileCandidate::new(whole) };
     let file = HttpFile::open(&candidate, options(false)).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
     let (name, file) = (PathBuf::from(file.name()), Arc::new(file));
     OPEN.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&file));

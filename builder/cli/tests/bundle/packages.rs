@@ -13,14 +13,14 @@ use crate::server::{Reply, Server, file};
 use crate::site::{Site, says};
 
 /// A site with a key, `site.key` and `site.key.pub`.
-struct Mirrors {
-    site: Site,
+pub struct Mirrors {
+    pub site: Site,
     key: SiteKey,
-    files: HashMap<String, Vec<u8>>,
+    pub files: HashMap<String, Vec<u8>>,
 }
 
 impl Mirrors {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let site = Site::new();
         let key = SiteKey::generate("mirror", 2048).unwrap();
         site.write("mirror.asc", key.public().unwrap());
@@ -32,7 +32,7 @@ impl Mirrors {
     }
 
     /// A suite of Debian 12 with these packages.
-    fn suite(&mut self, folder: &str, suite: &str, packages: &str) {
+    pub fn suite(&mut self, folder: &str, suite: &str, packages: &str) {
         let now = self.now();
         let index = gz(packages.as_bytes());
         let path = "main/binary-amd64/Packages.gz";
@@ -55,7 +55,7 @@ impl Mirrors {
     }
 
     /// A repository of Rocky 9; `packages` and `lists` are the elements of primary and filelists.
-    fn rocky(&mut self, path: &str, count: usize, packages: &str, lists: &str) {
+    pub fn rocky(&mut self, path: &str, count: usize, packages: &str, lists: &str) {
         let namespace = "http://linux.duke.edu/metadata";
         let primary = gz(format!("<?xml version=\"1.0\"?><metadata xmlns=\"{namespace}/common\" xmlns:rpm=\"{namespace}/rpm\" packages=\"{count}\">{packages}</metadata>").as_bytes());
         let filelists = gz(format!(
@@ -116,14 +116,14 @@ fn gz(content: &[u8]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-fn deb(name: &str, version: &str, more: &str) -> String {
+pub fn deb(name: &str, version: &str, more: &str) -> String {
     let digest = Digest::of(format!("{name} {version}")).hex();
     format!(
         "Package: {name}\nVersion: {version}\nArchitecture: amd64\n{more}Filename: pool/{name}_{version}_amd64.deb\nSize: 1000\nSHA256: {digest}\n\n"
     )
 }
 
-fn socat() -> String {
+pub fn socat() -> String {
     deb("socat", "1.7-2", "Depends: libc6 (>= 2.34), libwrap0 (>= 7.6)\n")
         + &deb("libwrap0", "7.6-1", "Depends: libc6\n")
         + &deb("libc6", "2.36-9", "")
@@ -192,6 +192,43 @@ fn what_cannot_be_is_told_in_sentences_and_has_its_exit_code() {
 }
 
 #[test]
+fn what_a_host_has_already_does_not_come_and_what_is_too_old_there_is_told() {
+    let served = Mirrors::new().debian(&socat(), "");
+    let entry = |name: &str, version: &str| {
+        format!("Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: {version}\n\n")
+    };
+    let status = |text: String| served.site.write("node1.status", text);
+    let resolve = |more: &[&str]| {
+        let args = [&["resolve", "socat", "--installed", "node1.status"], more].concat();
+        served.run("debian-12", &args)
+    };
+    status(entry("libc6", "2.36-9") + &entry("bash", "5"));
+    let document = resolve(&["--json"]).must(ExitCode::Ok).document();
+    let names: Vec<&str> =
+        document["packages"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["libwrap0", "socat"], "libc6 is there");
+    status(entry("libc6", "2.33-1"));
+    let document = resolve(&["--json"]).must(ExitCode::Ok).document();
+    assert_eq!(
+        (&document["packages"][0]["name"], &document["packages"][0]["replaces"]),
+        (&"libc6".into(), &"2.33-1".into())
+    );
+    says(&resolve(&[]).must(ExitCode::Ok).out, &["libc6 2.36-9 amd64", "takes the place of 2.33-1", "3 packages"]);
+    status(entry("libc6", "2.33-1").replace("install ok", "hold ok"));
+    says(&resolve(&[]).must(ExitCode::NoSource).err, &["socat 1.7-2 needs libc6 (>= 2.34)"]);
+
+    let asked = served.server.requests().len();
+    for (text, says_so) in [("", "lists no package"), ("N\tsocat\t0\t1\t1\tx86_64\n", "packages query --os debian-12")]
+    {
+        status(text.to_owned());
+        says(&resolve(&[]).must(ExitCode::Config).err, &["node1.status", says_so]);
+    }
+    assert_eq!(served.server.requests().len(), asked, "somebody was asked");
+    let query = served.site.run(&["packages", "query", "--os", "debian-12"]).must(ExitCode::Ok);
+    assert_eq!(query.out, "cat /var/lib/dpkg/status\n");
+}
+
+#[test]
 fn repositories_that_the_key_has_not_signed_are_refused() {
     let served = Mirrors::new().debian(&socat(), "");
     let mirror = format!("http://{}", served.server.address());
@@ -209,7 +246,7 @@ fn a_command_line_that_cannot_be_is_refused_before_anybody_is_asked() {
     assert!(served.server.requests().is_empty());
 }
 
-fn rpm(name: &str, format: &str) -> String {
+pub fn rpm(name: &str, format: &str) -> String {
     let digest = Digest::of(name).hex();
     format!(
         "<package type=\"rpm\"><name>{name}</name><arch>x86_64</arch><version epoch=\"0\" ver=\"1\" rel=\"1.el9\"/><checksum type=\"sha256\" pkgid=\"YES\">{digest}</checksum><size package=\"1000\" installed=\"1\" archive=\"1\"/><location href=\"Packages/{name}.rpm\"/><format>{format}</format></package>"

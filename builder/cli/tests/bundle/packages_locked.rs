@@ -15,19 +15,19 @@ use crate::site::{Ended, says};
 const WANTED: &str = "  system: {ntpServers: [10.0.0.9], debs: [ipset]}\n";
 
 /// Debian's mirror beside upstream's files.
-fn served(path: &str) -> Vec<u8> {
+pub fn served(path: &str) -> Vec<u8> {
     match path.strip_prefix("deb.debian.org/") {
         Some(rest) => std::fs::read(lab().join("packages").join(rest)).unwrap_or_default(),
         None => body(path),
     }
 }
 
-struct Site {
-    lab: Lab,
+pub struct Site {
+    pub lab: Lab,
 }
 
 impl Site {
-    fn new(spec: &str) -> Self {
+    pub fn new(spec: &str) -> Self {
         assert!(lab().join("packages/debian/pool").is_dir(), "no packages: run scripts/lab packages");
         let spec = format!("{}{spec}", SPEC.replace("exclude: [helm]", "os: [debian-12], exclude: [helm]"));
         let lab = Lab::of(&spec, served);
@@ -37,7 +37,7 @@ impl Site {
     }
 
     /// The zone leads to this address for Debian, and nowhere else.
-    fn mirror(&self, address: &str) {
+    pub fn mirror(&self, address: &str) {
         let path = self.lab.site.path("zone.yaml");
         let zone = std::fs::read_to_string(&path).unwrap();
         let rest: String =
@@ -47,6 +47,20 @@ impl Site {
         std::fs::write(path, format!("{rest}{rule}")).unwrap();
     }
 
+    /// The zone leads into a folder for Debian, and nowhere else.
+    pub fn folder(&self, folder: &std::path::Path) {
+        self.mirror("x");
+        let path = self.lab.site.path("zone.yaml");
+        let zone = std::fs::read_to_string(&path).unwrap();
+        let to = format!("file://{}", folder.display());
+        std::fs::write(
+            path,
+            zone.replace("x/deb.debian.org", &to)
+                .replace(&format!("\"{to}\"], plainHttp: true"), &format!("\"{to}\"]")),
+        )
+        .unwrap();
+    }
+
     fn cluster(&self, of: &str, now: &str) {
         let path = self.lab.site.path("cluster.yaml");
         let text = std::fs::read_to_string(&path).unwrap();
@@ -54,7 +68,7 @@ impl Site {
         std::fs::write(path, text.replace(of, now)).unwrap();
     }
 
-    fn run(&self, verb: &[&str], more: &[&str]) -> Ended {
+    pub fn run(&self, verb: &[&str], more: &[&str]) -> Ended {
         self.lab.site.run(&[verb, &["-f", "cluster.yaml"], &SETUP[..4], more].concat())
     }
 
@@ -64,15 +78,15 @@ impl Site {
         site
     }
 
-    fn lock(&self) -> Ended {
+    pub fn lock(&self) -> Ended {
         self.run(&["lock"], &SETUP[4..]).must(ExitCode::Ok)
     }
 
-    fn build(&self, more: &[&str]) -> Ended {
+    pub fn build(&self, more: &[&str]) -> Ended {
         self.lab.site.build(&[&SETUP[..], more].concat())
     }
 
-    fn read(&self) -> Lock {
+    pub fn read(&self) -> Lock {
         Lock::parse(&std::fs::read(self.lab.site.path("cluster.lock.json")).unwrap()).unwrap()
     }
 
@@ -223,6 +237,26 @@ fn a_lock_that_lacks_a_package_or_has_what_nobody_needs_is_refused_by_name() {
     site.drifts(
         |lock| item(lock, "socat").sources = vec!["https://evil.test/pool/socat_1_amd64.deb".to_owned()],
         &["package/debian-12/socat linux/amd64: sources", "https://evil.test/pool/socat_1_amd64.deb"],
+    );
+    // Without a place nobody would be asked whose package it is, and the cache may have it.
+    site.drifts(
+        |lock| item(lock, "socat").sources.clear(),
+        &[
+            "package/debian-12/socat linux/amd64: address: the lock has none, its trust (gpg) needs one below a repository of debian-12",
+            "a .deb carries no signature of its own",
+        ],
+    );
+    site.drifts(
+        |lock| lock.packages[0].indexes[0].address = "https://evil.test/debian/dists/bookworm/InRelease".to_owned(),
+        &["index: the lock has https://evil.test/debian/dists/bookworm/InRelease, the profile of debian-12 has"],
+    );
+    site.drifts(
+        |lock| lock.packages[0].indexes.clear(),
+        &["package/debian-12/socat linux/amd64: index: the lock has none"],
+    );
+    site.drifts(
+        |lock| lock.packages[0].indexes[0].signed = false,
+        &["one that nobody signs, the profile of debian-12 has a signed one"],
     );
     site.cluster("v1.34.4", "v1.34.4, proxyMode: ipvs");
     site.drifts(|_| {}, &["package/debian-12/ipvsadm linux/amd64: root: the lock has none"]);

@@ -16,7 +16,7 @@ fn run(command: &mut Command) {
 }
 
 /// A repository of empty packages under the names that nodes of a release need, unsigned.
-fn repository(folder: &Path, os: &str) {
+pub fn repository(folder: &Path, os: &str) {
     let profiles = Profiles::embedded();
     let names = profiles.get(os).unwrap().root_names(&profiles.roots, &[RootRole::Node]);
     assert!(names.len() > 5, "{names:?}");

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
-use kubexm_manifests::os::Profiles;
 use kubexm_manifests::requirements::PackageNeed;
 use kubexm_manifests::{Requirements, Zone};
 use kubexm_packages::model::Package;
@@ -12,7 +11,7 @@ use kubexm_spec::event::EventKind;
 use kubexm_spec::lock::{Content, LockItem, PackageIndex, PackageSet};
 use kubexm_spec::{ArtifactKey, Family, Lock, Platform, Trust};
 
-use super::{Distribution, Mirrors, Solved};
+use super::{Distribution, Solved};
 use crate::origins::Origins;
 use crate::origins::packages::{Loaded, Options};
 use crate::resolve::files;
@@ -48,7 +47,8 @@ pub async fn complete(
     for result in results {
         match result {
             Err(error) => failures.push(error),
-            Ok((set, items)) => {
+            Ok((set, items, left_out)) => {
+                left_out.into_iter().for_each(|text| report(EventKind::Warning { text }));
                 let packages = kubexm_spec::counted_of(&items, "package");
                 let text = format!("{} {}: {packages}", set.os, set.platform);
                 report(EventKind::Note { text });
@@ -65,23 +65,19 @@ pub async fn complete(
     Ok(lock)
 }
 
-async fn locked(need: &PackageNeed, zone: &Zone, origins: &Origins) -> Result<(PackageSet, Vec<LockItem>), BuildError> {
+type Locked = (PackageSet, Vec<LockItem>, Vec<String>);
+
+async fn locked(need: &PackageNeed, zone: &Zone, origins: &Origins) -> Result<Locked, BuildError> {
     let failed = |source| BuildError::Packages { of: of(&need.os, need.platform), source: Box::new(source) };
-    let profiles = Profiles::embedded();
-    let profile = profiles.get(&need.os).map_err(|unknown| {
-        let (name, nearest) = (unknown.name, unknown.near);
-        BuildError::Require(kubexm_manifests::RequireError::UnknownOs { name, nearest })
-    })?;
-    let arch = need.platform.arch;
-    let mirrors = Mirrors::of_zone(profile, arch, zone);
-    let distribution = Distribution { profile, profiles, arch, mirrors, keyring: None };
+    let distribution = Distribution::of_need(need, zone)?;
     let roots: Vec<Root> = need.names().into_iter().map(Root::named).collect();
     let options = Options::of_today();
-    let Solved { loaded, closure } =
+    let Solved { loaded, closure, left_out } =
         distribution.solve(&roots, &origins.http, &origins.store, &options).await.map_err(failed)?;
     let closure =
         closure.map_err(|unsolvable| BuildError::NoPackages { of: of(&need.os, need.platform), unsolvable })?;
-    Ok(Locking { need, profile, loaded: &loaded, zone }.set(&closure))
+    let (set, items) = Locking { need, profile: distribution.profile, loaded: &loaded, zone }.set(&closure);
+    Ok((set, items, left_out))
 }
 
 fn of(os: &str, platform: Platform) -> String {
@@ -146,10 +142,13 @@ impl Locking<'_> {
 
     fn item(&self, package: &Package) -> LockItem {
         let origin = self.loaded.origin(package);
-        let mut sources: Vec<String> = files(self.zone, &origin).into_iter().map(|candidate| candidate.url).collect();
-        // Nothing but the lock knows it, in whatever zone it is built later.
-        if !sources.contains(&origin) {
-            sources.push(origin.clone());
+        let places = files(self.zone, &origin).into_iter().filter(|candidate| !candidate.is_local());
+        let mut sources: Vec<String> = Vec::new();
+        // Nothing but the lock knows the package's own, in whatever zone it is built later.
+        for address in places.map(|candidate| candidate.url).chain([origin.clone()]) {
+            if !sources.contains(&address) {
+                sources.push(address);
+            }
         }
         LockItem {
             key: ArtifactKey::Package { os: self.need.os.clone(), name: package.name.to_string() },

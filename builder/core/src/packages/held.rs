@@ -33,21 +33,31 @@ impl Held {
             let Ok(profile) = Profiles::embedded().get(os) else { continue };
             let address = locked::own_address(item, os, platform, file_name);
             let repository = address.as_deref().and_then(|address| locked::repository(profile, platform, address));
-            let vendor = match repository.filter(|_| item.trust == Trust::Gpg) {
-                None => None,
-                Some(repository) => match known.get(&(os.as_str(), repository.name.as_str())) {
-                    Some(vendor) => *vendor,
-                    None => {
-                        let found = vendor(profile, &repository.trust.packages, repository.trust.sha1);
-                        let found = found.map_err(|source| failed(item, PackagesError::Key(source)))?;
-                        let at = found.map(|vendor| {
-                            held.vendors.push(vendor);
-                            held.vendors.len() - 1
-                        });
-                        known.insert((os, &repository.name), at);
-                        at
+            let vendor = match repository {
+                // Else nobody would be asked who signed it.
+                None if item.trust == Trust::Gpg => {
+                    return Err(BuildError::ForeignPackage {
+                        item: item.name(),
+                        os: os.clone(),
+                        family: profile.family,
+                    });
+                }
+                Some(repository) if item.trust == Trust::Gpg => {
+                    match known.get(&(os.as_str(), repository.name.as_str())) {
+                        Some(vendor) => *vendor,
+                        None => {
+                            let found = vendor(profile, &repository.trust.packages, repository.trust.sha1);
+                            let found = found.map_err(|source| failed(item, PackagesError::Key(source)))?;
+                            let at = found.map(|vendor| {
+                                held.vendors.push(vendor);
+                                held.vendors.len() - 1
+                            });
+                            known.insert((os, &repository.name), at);
+                            at
+                        }
                     }
-                },
+                }
+                _ => None,
             };
             let family = profile.family;
             let file = File {

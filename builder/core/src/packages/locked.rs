@@ -10,6 +10,7 @@ use kubexm_spec::{ArtifactKey, Lock, Platform, Trust};
 
 use super::complete;
 use crate::drift::{Difference, NEEDED, What, changed, of};
+use crate::error::believed;
 
 /// What only the lock knows of: one package. Its own address is among its sources, whatever zone the lock was made in; one that
 /// lacks it has none.
@@ -95,7 +96,7 @@ pub(crate) fn drift(requirements: &Requirements, lock: &Lock) -> Vec<Difference>
     for need in &requirements.packages {
         match set_of(lock, &need.os, need.platform) {
             None => all.push(whole("", &format!("{} {}", need.os, need.platform))),
-            Some(set) => all.extend(other_roots(need, set)),
+            Some(set) => all.extend(other_roots(need, set).into_iter().chain(indexes(set))),
         }
     }
     for set in &lock.packages {
@@ -110,8 +111,52 @@ pub(crate) fn drift(requirements: &Requirements, lock: &Lock) -> Vec<Difference>
         let set = item.platform.and_then(|platform| set_of(lock, os, platform));
         if !set.is_some_and(|set| set.because.contains_key(name)) {
             all.push(of(&item.key, item.platform, What::NotNeeded { locked: item.version.clone() }));
+        } else if let Some(strange) = set.and_then(|set| strange(item, set)) {
+            all.push(strange);
         } else if let Some(trust) = trust(item).filter(|trust| *trust != item.trust) {
             all.push(changed(item, "trust", item.trust.to_string(), trust.to_string(), "the repository gives"));
+        }
+    }
+    all
+}
+
+/// A package that none of its release's repositories has: nobody would be asked whether the vendor has signed it.
+fn strange(item: &LockItem, set: &PackageSet) -> Option<Difference> {
+    let (Content::File { file_name, .. }, Some(platform)) = (&item.content, item.platform) else { return None };
+    let profile = Profiles::embedded().all.get(&set.os)?;
+    let why = format!("{}{}", set.os, believed(profile.family));
+    let of = |address: &str| repository(profile, platform, address).map(|one| &one.name);
+    let Some(own) = own_address(item, &set.os, platform, file_name) else {
+        let shown: Vec<String> = item.sources.iter().map(|source| crate::resolve::shown(source)).collect();
+        let by = format!("its trust ({}) needs one below a repository of", item.trust);
+        return Some(changed(item, "address", shown.join(" "), why, by));
+    };
+    let is_listed = set.indexes.iter().any(|index| of(&index.address) == of(&own));
+    (!is_listed).then(|| changed(item, "index", "", why, "its trust needs that of its repository, of"))
+}
+
+/// Indexes that are of no repository of the release, or are said to be signed otherwise than its vendor signs them: packages are
+/// believed by them.
+fn indexes(set: &PackageSet) -> Vec<Difference> {
+    let Some(profile) = Profiles::embedded().all.get(&set.os) else { return Vec::new() };
+    let mut all = Vec::new();
+    for index in &set.indexes {
+        let mut told = |field, locked: &str, now: &str| {
+            let by = format!("the profile of {} has", set.os).into();
+            let what = What::Changed { field, locked: locked.to_owned(), now: now.to_owned(), by };
+            all.push(Difference { key: None, platform: Some(set.platform), what });
+        };
+        match repository(profile, set.platform, &index.address) {
+            None => {
+                let bases = profile.repositories.iter().map(|one| one.base(profile.family, set.platform.arch));
+                let bases: Vec<String> = bases.collect();
+                told("index", &crate::resolve::shown(&index.address), &bases.join(" "));
+            }
+            Some(known) if index.signed == known.trust.metadata.is_empty() => {
+                let word = |signed: bool| if signed { "a signed one" } else { "one that nobody signs" };
+                told("index", &format!("{}, {}", index.repository, word(index.signed)), word(!index.signed));
+            }
+            Some(_) => {}
         }
     }
     all

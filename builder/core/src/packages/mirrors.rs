@@ -1,23 +1,27 @@
-//! Where the repositories of a release are asked: their own addresses, mirrors of a zone, mirrors that a user names.
+//! Where the repositories of a release are asked: their own addresses, mirrors of a zone, mirrors and media that a user names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_manifests::Zone;
 use kubexm_manifests::os::Profile;
 use kubexm_spec::Arch;
-use kubexm_transport::FileCandidate;
+use kubexm_transport::{FileCandidate, LOCAL_SCHEME};
 
-use crate::resolve::files;
+use super::medium;
 
 /// Addresses by the name of a profile's repository; none where its own holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mirrors(BTreeMap<String, Vec<FileCandidate>>);
+pub struct Mirrors {
+    places: BTreeMap<String, Vec<FileCandidate>>,
+    /// Repositories whose places a user has named one by one: what is not there is missed. A medium need not have all of them.
+    named: BTreeSet<String>,
+}
 
 /// A mirror that a user has named and that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrongMirror {
     /// No address.
-    #[error("{said}: wanted an address, https:// or http://")]
+    #[error("{said}: wanted an address, https:// or http://, or a folder (/mnt/iso, file:///mnt/iso)")]
     NoAddress {
         /// As written.
         said: String,
@@ -37,19 +41,22 @@ pub enum WrongMirror {
 impl Mirrors {
     /// Where a zone leads.
     pub fn of_zone(profile: &Profile, arch: Arch, zone: &Zone) -> Self {
-        let mut all = BTreeMap::new();
+        let mut places = BTreeMap::new();
         for repository in &profile.repositories {
             let own = repository.base(profile.family, arch);
-            let found = files(zone, &own);
-            if found.iter().any(|candidate| candidate.url != own) {
-                all.insert(repository.name.clone(), found);
+            let found = medium::places(profile, arch, repository, "", zone);
+            let is_own =
+                |place: &FileCandidate| place.url == own && place.identity.is_none() && place.ca_file.is_none();
+            if !found.iter().all(is_own) {
+                places.insert(repository.name.clone(), found);
             }
         }
-        Self(all)
+        Self { places, named: BTreeSet::new() }
     }
 
     /// The same with what a user names, which takes the place of the zone's: `NAME=URL` for one repository, `URL` for the host of
-    /// all of them, their paths kept. Named twice, both are asked in that order.
+    /// all of them, their paths kept. Named twice, both are asked in that order. A folder of this machine will do in place of an
+    /// address; where it is laid out as the vendor's media are, it is read so.
     pub fn with(mut self, profile: &Profile, arch: Arch, said: &[String]) -> Result<Self, WrongMirror> {
         let mut replaced: BTreeSet<&str> = BTreeSet::new();
         for text in said {
@@ -57,9 +64,7 @@ impl Mirrors {
                 Some((name, url)) if !name.contains(['/', ':']) => (Some(name), url),
                 _ => (None, text.as_str()),
             };
-            if !(url.starts_with("http://") || url.starts_with("https://")) {
-                return Err(WrongMirror::NoAddress { said: text.clone() });
-            }
+            let place = place(url).ok_or_else(|| WrongMirror::NoAddress { said: text.clone() })?;
             let meant: Vec<_> =
                 profile.repositories.iter().filter(|one| name.is_none_or(|name| one.name == name)).collect();
             if let (Some(name), true) = (name, meant.is_empty()) {
@@ -67,17 +72,22 @@ impl Mirrors {
                 return Err(WrongMirror::NoRepository { os: profile.name.clone(), name: name.to_owned(), known });
             }
             for repository in meant {
-                let own = repository.base(profile.family, arch);
-                let address = match name {
-                    Some(_) => url.to_owned(),
-                    None => format!("{}{}", url.trim_end_matches('/'), path(&own)),
-                };
-                let addresses = self.0.entry(repository.name.clone()).or_default();
+                let places = self.places.entry(repository.name.clone()).or_default();
                 if replaced.insert(&repository.name) {
-                    addresses.clear();
+                    places.clear();
                 }
-                let plain_http_allowed = address.starts_with("http://");
-                addresses.push(FileCandidate { plain_http_allowed, ..FileCandidate::new(address) });
+                if name.is_some() {
+                    self.named.insert(repository.name.clone());
+                    places.push(place.clone());
+                    continue;
+                }
+                let own = repository.base(profile.family, arch);
+                let as_pressed = medium::pressed(repository, profile.family, arch, &place, "");
+                for place in as_pressed.into_iter().chain([place.below(path(&own))]) {
+                    if !places.contains(&place) {
+                        places.push(place);
+                    }
+                }
             }
         }
         Ok(self)
@@ -85,8 +95,27 @@ impl Mirrors {
 
     /// Of a repository.
     pub fn of(&self, name: &str) -> Vec<FileCandidate> {
-        self.0.get(name).cloned().unwrap_or_default()
+        self.places.get(name).cloned().unwrap_or_default()
     }
+
+    /// Whether a user has said of a repository, by its name, where it is.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.named.contains(name)
+    }
+}
+
+/// What a user names: an address as it is, a folder by its absolute path.
+fn place(said: &str) -> Option<FileCandidate> {
+    if said.starts_with("http://") || said.starts_with("https://") {
+        let plain_http_allowed = said.starts_with("http://");
+        return Some(FileCandidate { plain_http_allowed, ..FileCandidate::new(said) });
+    }
+    if said.starts_with(LOCAL_SCHEME) {
+        return FileCandidate::folder_at(said).ok();
+    }
+    let is_path = ["/", "./", "../"].iter().any(|start| said.starts_with(start)) || matches!(said, "." | "..");
+    let path = std::path::absolute(said).ok().filter(|_| is_path)?;
+    FileCandidate::folder(&path).ok()
 }
 
 /// `/debian` of `http://deb.debian.org/debian`.
@@ -136,5 +165,21 @@ mod tests {
         assert_eq!((main.url.as_str(), main.ca_file.as_deref()), ("https://lan/d", Some("/ca.pem".as_ref())));
         assert!(by_zone.of("security").is_empty(), "a rule for a folder is not for its neighbour");
         assert_eq!(urls(&mirrors(&["main=http://mine/x"], zone).unwrap(), "main"), ["http://mine/x"]);
+    }
+
+    #[test]
+    fn a_folder_is_read_as_media_are_laid_out_and_as_a_mirror_is() {
+        let all = mirrors(&["/mnt/my iso"], NO_RULES).unwrap();
+        assert_eq!(urls(&all, "main"), ["file:///mnt/my%20iso", "file:///mnt/my%20iso/debian"]);
+        assert_eq!(urls(&all, "security"), ["file:///mnt/my%20iso/debian-security"], "no medium has it");
+        assert!(all.of("main").iter().all(|place| place.folder.as_deref() == Some("file:///mnt/my%20iso")));
+        let named = mirrors(&["main=file:///mnt/iso/"], NO_RULES).unwrap();
+        assert_eq!(urls(&named, "main"), ["file:///mnt/iso"]);
+        assert!(named.is_named("main") && !named.is_named("security"));
+        let zone = "name: dvd\nrules:\n- {match: deb.debian.org/debian, to: [\"file:///mnt/iso\"], only: true}\n";
+        assert_eq!(urls(&mirrors(&[], zone).unwrap(), "main"), ["file:///mnt/iso"]);
+        for wrong in ["/", "file:relative", "mnt/iso", "file://host/mnt"] {
+            assert!(mirrors(&[wrong], NO_RULES).unwrap_err().contains("wanted an address"), "{wrong}");
+        }
     }
 }

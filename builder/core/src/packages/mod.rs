@@ -7,10 +7,14 @@ mod complete;
 mod distribution;
 mod held;
 mod locked;
+mod medium;
 mod mirrors;
+mod probe;
 
 pub use complete::{Work, complete};
 pub use distribution::{Distribution, Solved};
 pub(crate) use held::Held;
 pub(crate) use locked::{chain, drift, needed, roots, unsigned};
+pub(crate) use medium::places_of;
 pub use mirrors::{Mirrors, WrongMirror};
+pub use probe::{ProbedRepository, Repositories, probe_repositories};

@@ -11,7 +11,7 @@ pub struct Mirror {
     port: u16,
     /// The moment of the snapshot, in seconds of Unix time.
     pub now: i64,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 fn snapshot() -> PathBuf {
@@ -48,7 +48,12 @@ impl Mirror {
             assert!(begun.elapsed() < Duration::from_secs(20), "the file server did not start");
             std::thread::sleep(Duration::from_millis(20));
         };
-        Self { server, port, now: now.trim().parse().unwrap(), _folder: folder }
+        Self { server, port, now: now.trim().parse().unwrap(), folder }
+    }
+
+    /// Where our side keeps what it has read: suites that two comparisons have in common are unpacked once.
+    pub fn cache(&self) -> PathBuf {
+        self.folder.path().join("cache")
     }
 
     /// Address of one of the trees.

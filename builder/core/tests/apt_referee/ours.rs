@@ -19,8 +19,7 @@ impl Pool {
     pub fn load(distribution: &Distribution, arch: Arch, mirror: &Mirror) -> Self {
         // Installed already by the other thread, maybe.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
+        let store = Store::open(mirror.cache()).unwrap();
         let http = HttpClient::new(HttpOptions { proxies: false, ..HttpOptions::default() }).unwrap();
         let profiles = Profiles::embedded();
         let profile = profiles.get(distribution.profile).unwrap();

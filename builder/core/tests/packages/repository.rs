@@ -194,7 +194,7 @@ fn client(offline: bool) -> HttpClient {
 
 /// Names of all packages, in the pool's order.
 pub fn names(loaded: &Loaded) -> Vec<&str> {
-    loaded.pool.packages().iter().map(|package| &*package.name).collect()
+    loaded.pool.packages().map(|package| &*package.name).collect()
 }
 
 /// A server with a repository that the vendor has signed.

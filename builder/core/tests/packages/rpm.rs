@@ -48,6 +48,7 @@ fn wanted(server: &Server) -> Repository {
         bases: vec![FileCandidate::new(format!("{}/el9", server.url()))],
         mirrors: None,
         metadata: None,
+        entitlement: false,
         hotfixes: false,
         priority: 0,
     }
@@ -74,7 +75,7 @@ async fn a_repository_is_asked_only_whether_it_changed_and_lists_of_files_only_w
     let (server, builder) = (served().await, Builder::new());
     let repository = wanted(&server);
     let first = loaded(&builder, &repository, &[]).await.unwrap();
-    let [package] = first.pool.packages() else { panic!("{first:?}") };
+    let [package] = first.pool.packages().collect::<Vec<_>>()[..] else { panic!("{first:?}") };
     assert_eq!(package.to_string(), "alpha 1:2.0-3.el9 noarch");
     assert_eq!(first.pool.url(package), format!("{}/el9/alpha.rpm", server.url()));
     assert_eq!((first.snapshots[0].date, first.snapshots[0].signed), (Some(now() - 2 * DAY), false));
@@ -82,7 +83,7 @@ async fn a_repository_is_asked_only_whether_it_changed_and_lists_of_files_only_w
     assert_eq!(asked(&server), [(200, "repomd.xml".to_owned()), (200, "primary.xml.gz".to_owned())]);
 
     let second = loaded(&builder, &repository, &["/usr/share/alpha/f"]).await.unwrap();
-    assert!(second.pool.packages()[0].files.contains(&"/usr/share/alpha/f".into()));
+    assert!(second.pool.packages().next().unwrap().files.contains(&"/usr/share/alpha/f".into()));
     assert_eq!(asked(&server), [(304, "repomd.xml".to_owned()), (200, "filelists.xml.gz".to_owned())]);
 
     let builder = builder.offline();
@@ -175,7 +176,7 @@ async fn a_package_given_out_as_another_or_without_a_signature_is_refused() {
     let (server, builder) = (served().await, Builder::new());
     let found = loaded(&builder, &wanted(&server), &[]).await.unwrap();
     builder.store.insert(ALPHA, None).unwrap();
-    let package = &found.pool.packages()[0];
+    let package = found.pool.packages().next().unwrap();
     let file = File {
         family: Family::Rpm,
         name: package.name.to_string(),

@@ -2,6 +2,7 @@
 
 mod key;
 mod pool;
+mod query;
 mod repo;
 mod resolve;
 mod why;
@@ -19,6 +20,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Key(key::Args),
+    Query(query::Args),
     Repo(repo::Args),
     Resolve(resolve::Args),
     Why(why::Args),
@@ -29,6 +31,7 @@ impl Args {
     pub fn json(&self) -> bool {
         match &self.verb {
             Verb::Key(args) => args.json,
+            Verb::Query(_) => false,
             Verb::Repo(args) => args.json,
             Verb::Resolve(args) => args.json,
             Verb::Why(args) => args.json,
@@ -39,6 +42,7 @@ impl Args {
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     match &args.verb {
         Verb::Key(args) => key::run(args, display),
+        Verb::Query(args) => query::run(args, display),
         Verb::Repo(args) => repo::run(args, display),
         Verb::Resolve(args) => resolve::run(args, display),
         Verb::Why(args) => why::run(args, display),

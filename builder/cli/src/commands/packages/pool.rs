@@ -1,15 +1,17 @@
 //! What an operating system's repositories have, for the verbs that resolve.
 
 use std::num::NonZeroU16;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kubexm_builder::origins::packages::{Loaded, Options, PackagesError, Snapshot};
 use kubexm_builder::packages::{Distribution, Mirrors, Solved};
 use kubexm_manifests::os::{Profile, Profiles, Repository};
+use kubexm_packages::deb::status;
 use kubexm_packages::model::Comparison;
-use kubexm_packages::solve::{Closure, Pool, Root, Unsolvable};
+use kubexm_packages::rpm::installed as rpm;
+use kubexm_packages::solve::{Baseline, Closure, Pool, Root, Unsolvable};
 use kubexm_packages::trust::Keyring;
-use kubexm_spec::{Arch, ExitCode};
+use kubexm_spec::{Arch, ExitCode, Family};
 use kubexm_terminal::Failure;
 use kubexm_transport::{HttpClient, HttpOptions};
 
@@ -27,7 +29,8 @@ pub struct From {
     #[arg(long, value_name = "ARCH", default_value = "amd64", value_parser = arch)]
     pub arch: Arch,
     /// A mirror of yours: NAME=URL takes the place of one repository (main, security, baseos); URL alone of the
-    /// host of all of them, their paths kept. May be given several times
+    /// host of all of them, their paths kept. A folder will do: of a mirror, or a vendor's DVD or ISO that is mounted
+    /// there. May be given several times
     #[arg(long, value_name = "[NAME=]URL")]
     pub mirror: Vec<String>,
     /// Certificates whose signatures the repositories must carry, in place of the vendor's
@@ -36,6 +39,10 @@ pub struct From {
     /// Zone name (global, cn) or a zone file, whose mirrors are asked; comes before KMZONE
     #[arg(long, value_name = "NAME|FILE")]
     pub zone: Option<String>,
+    /// What a host has installed: a copy of its /var/lib/dpkg/status, or what the command of `packages query` printed
+    /// there. The answer is then what that host lacks
+    #[arg(long, value_name = "FILE")]
+    pub installed: Option<PathBuf>,
     /// Folder of the cache [default: $KUBEXM_HOME/cache]
     #[arg(long, value_name = "DIR")]
     pub cache: Option<PathBuf>,
@@ -100,7 +107,11 @@ impl From {
             Keyring::read(text.as_bytes())
                 .map_err(|error| Failure::new(ExitCode::Config, format!("{}: {error}", file.display())))
         });
-        let distribution = Distribution { profile, profiles, arch: self.arch, mirrors, keyring: keyring.transpose()? };
+        let baseline =
+            self.installed.as_deref().map_or(Ok(Baseline::empty()), |file| installed(file, profile, self.arch))?;
+        let keyring = keyring.transpose()?;
+        let distribution =
+            Distribution { mirrors, keyring, baseline, ..Distribution::new(profile, profiles, self.arch) };
         let jobs = usize::from(self.jobs.get());
         let options = HttpOptions { parallel: jobs, offline: self.offline, ..network::options(false) };
         let http = HttpClient::new(options).map_err(transport)?;
@@ -110,13 +121,38 @@ impl From {
         let options = Options::of_today();
         let solving = distribution.solve(roots, &http, &store, &options);
         let failed = |error: PackagesError| Failure::from_error(error.exit_code(), &error);
-        let Solved { loaded: Loaded { pool, snapshots }, closure } =
+        let Solved { loaded: Loaded { pool, snapshots }, closure, left_out } =
             fetching::runtime()?.block_on(solving).map_err(failed)?;
+        notes.extend(left_out);
         for snapshot in snapshots.iter().filter(|snapshot| !snapshot.signed) {
             notes.push(unsigned(profile, &snapshot.repository));
         }
         Ok(Resolved { profile, pool, snapshots, closure, notes })
     }
+}
+
+/// What a host has installed, by what it said.
+fn installed(file: &Path, profile: &Profile, arch: Arch) -> Result<Baseline, Failure> {
+    let wrong = |problem: String| {
+        let query = format!("`kubexm-bundle packages query --os {}` prints what to run on the host", profile.name);
+        Failure::new(ExitCode::Config, format!("{}: {problem}; {query}", file.display()))
+    };
+    let text = std::fs::read(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let baseline: Baseline = match profile.family {
+        Family::Deb => {
+            status::read(text.as_slice(), profile.family.arch(arch)).map_err(|e| wrong(e.to_string()))?.into()
+        }
+        Family::Rpm => {
+            let said = rpm::reduced(&String::from_utf8_lossy(&text));
+            let packages = rpm::read(&said).map_err(|e| wrong(e.to_string()))?;
+            Baseline { packages, ..Baseline::empty() }
+        }
+    };
+    // Every host has some: this is the list of another family, or of a command that failed.
+    if baseline.packages.is_empty() {
+        return Err(wrong("it lists no package".to_owned()));
+    }
+    Ok(baseline)
 }
 
 /// What it means that nobody has signed the metadata of a repository.

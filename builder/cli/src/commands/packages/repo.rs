@@ -63,7 +63,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         display.answer(&document(&published, &folder, &key.fingerprint(), &source).to_string());
         return Ok(());
     }
-    let size: u64 = published.packages.iter().map(|package| package.size).sum();
+    let size = published.packages.iter().map(|package| package.size).fold(0, u64::saturating_add);
     display.answer(&format!(
         "{}: {} packages ({}), signed by {}",
         folder.display(),

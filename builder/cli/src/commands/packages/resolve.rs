@@ -12,13 +12,19 @@ use super::pool::{self, From, Resolved};
 ///
 /// The repositories of that system are read and their signatures checked by the vendor's keys;
 /// nothing of this machine's own packages counts, and no tool of that system is needed. The answer
-/// is self-sufficient: it holds for a host that has nothing. Exit code 45 when there is no such set;
+/// is self-sufficient: it holds for a host that has nothing; with --installed it is what one host
+/// lacks, and nothing of that host is removed or made older. Exit code 45 when there is no such set;
 /// what stands in its way is told.
 ///
 /// Examples:
 ///   kubexm-bundle packages resolve --os debian-12 --arch arm64 socat conntrack
 ///   kubexm-bundle packages resolve --os ubuntu-22.04 --mirror http://mirror.lan socat
 ///   kubexm-bundle packages resolve --os rocky-9 --json ipset | jq -r '.packages[].url'
+///   kubexm-bundle packages resolve --os rocky-9 --mirror /mnt/iso ipset    # the vendor's DVD
+///   ssh node1 cat /var/lib/dpkg/status > node1.status
+///   kubexm-bundle packages resolve --os debian-12 --installed node1.status socat
+///   ssh node2 "$(kubexm-bundle packages query --os rocky-9)" > node2.txt
+///   kubexm-bundle packages resolve --os rocky-9 --installed node2.txt socat
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -47,7 +53,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         }
         Err(unsolvable) => return Err(refused(unsolvable)),
     };
-    let size: u64 = closure.packages.iter().map(|chosen| resolved.pool.package(chosen.package).size).sum();
+    // What an index that nobody signs says of sizes may be anything.
+    let sizes = closure.packages.iter().map(|chosen| resolved.pool.package(chosen.package).size);
+    let size = sizes.fold(0, u64::saturating_add);
     if json {
         let packages: Vec<Value> = closure.packages.iter().map(|chosen| value(&resolved.pool, chosen)).collect();
         let more = json!({ "solvable": true, "size": size, "packages": packages });
@@ -55,7 +63,8 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         return Ok(());
     }
     for chosen in &closure.packages {
-        display.answer(&format!("{}  ({})", resolved.pool.package(chosen.package), chosen.because));
+        let place = chosen.replaces.as_ref().map(|old| format!("; takes the place of {old}")).unwrap_or_default();
+        display.answer(&format!("{}  ({}{place})", resolved.pool.package(chosen.package), chosen.because));
     }
     display.answer(&format!("{} packages, {}", closure.packages.len(), bytes(size)));
     Ok(())
@@ -79,7 +88,7 @@ fn value(pool: &Pool, chosen: &Chosen) -> Value {
     json!({
         "name": package.name, "version": package.version, "arch": package.arch, "url": pool.url(package),
         "size": package.size, "sha256": package.digest.hex(), "repository": pool.repo(package).map(|repo| &repo.id),
-        "module": package.module, "because": because(&chosen.because),
+        "module": package.module, "because": because(&chosen.because), "replaces": chosen.replaces,
     })
 }
 

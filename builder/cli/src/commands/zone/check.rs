@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use kubexm_builder::packages::{ProbedRepository, Repositories, probe_repositories};
 use kubexm_builder::probe::{Place, Probed, State, probe};
 use kubexm_builder::resolve::{Resolved, candidates, resolve};
 use kubexm_builder::{Resolution, charts};
@@ -21,7 +22,9 @@ use crate::commands::what::{Needed, What};
 /// where HEAD is refused; for an image by index, manifest and config, as a build does, so that an
 /// image without a wanted platform, or whose config names another architecture, is a hole. Layers
 /// are not asked for. Images of charts are known by the lock, or by a rendering that the cache has;
-/// a chart of which neither knows is told.
+/// a chart of which neither knows is told. Of operating systems whose packages are needed, the
+/// repositories are asked: each must be signed by its vendor's key, be good today, and have the
+/// indexes that it lists.
 ///
 /// A place that lacks something is a hole; one that does not answer (refused, silent, 429, 5xx) may
 /// have it later. Where another place has it, a build goes on there, and the exit code is 0. It is
@@ -73,14 +76,19 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             display.emit(EventKind::Progress { what, done, total: Some(total), unit });
         }
     };
-    let probed = fetching::runtime()?.block_on(probe(&resolution, &origins, args.fetching.jobs.into(), &done));
-    let sum = Sum::of(&probed);
+    let (runtime, jobs) = (fetching::runtime()?, usize::from(args.fetching.jobs));
+    let probed = runtime.block_on(probe(&resolution, &origins, jobs, &done));
+    let asking = probe_repositories(&needed.requirements.packages, &needed.zone, &origins, jobs);
+    let found = runtime.block_on(asking).map_err(|error| Failure::from_error(error.exit_code(), &error))?;
+    let sum = Sum::of(&probed, &found.probed);
     if json {
-        display.answer(&document(&needed, &probed, &sum, &unknown).to_string());
+        display.answer(&document(&needed, (&probed, &found), &sum, &unknown).to_string());
     } else {
         display.clear();
+        found.left_out.iter().for_each(|text| display.emit(EventKind::Warning { text: text.clone() }));
         probed.iter().for_each(|item| show(item, args.all, display));
-        display.answer(&format!("zone {}: {}", needed.zone.name, sum.text(total)));
+        found.probed.iter().for_each(|one| show_repository(one, args.all, display));
+        display.answer(&format!("zone {}: {}", needed.zone.name, sum.text(total, found.probed.len() as u64)));
     }
     match sum.failure() {
         Some((code, _)) if json => Err(Failure::silent(code)),
@@ -100,9 +108,15 @@ struct Sum {
 }
 
 impl Sum {
-    fn of(probed: &[Probed]) -> Self {
-        let count = |state| probed.iter().map(|item| item.count(state)).sum();
-        let names = |state| probed.iter().filter(|item| item.state() == state).map(name).collect();
+    fn of(probed: &[Probed], repositories: &[ProbedRepository]) -> Self {
+        let of_items = |state| probed.iter().map(|item| item.count(state)).sum::<usize>();
+        let places = |state| repositories.iter().flat_map(|one| &one.places).filter(move |one| one.state() == state);
+        let count = |state| of_items(state) + places(state).count();
+        let names = |state| {
+            let items = probed.iter().filter(|item| item.state() == state).map(name);
+            let of = |one: &ProbedRepository| format!("repository {}", one.name());
+            items.chain(repositories.iter().filter(|one| one.state() == state).map(of)).collect()
+        };
         Self {
             holes: count(State::Missing),
             unanswered: count(State::Unanswered),
@@ -111,8 +125,14 @@ impl Sum {
         }
     }
 
-    fn text(&self, artifacts: u64) -> String {
-        let mut text = format!("{}, {}", counted(artifacts, "artifact"), counted(self.holes as u64, "hole"));
+    fn text(&self, artifacts: u64, repositories: u64) -> String {
+        let mut text = counted(artifacts, "artifact");
+        match repositories {
+            0 => {}
+            1 => text.push_str(" and 1 repository of packages"),
+            more => text.push_str(&format!(" and {more} repositories of packages")),
+        }
+        text.push_str(&format!(", {}", counted(self.holes as u64, "hole")));
         match self.unanswered {
             0 => {}
             1 => text.push_str(", 1 place that does not answer now"),
@@ -168,14 +188,28 @@ fn show(item: &Probed, all: bool, display: &Display) {
     if !all && item.asked().all(|place| place.answer.is_ok()) {
         return;
     }
-    let verdict = match item.state() {
+    display.answer(&format!("{} {}", verdict(item.state()), name(item)));
+    let checksums = item.checksums.iter().map(|place| ("checksum ", place));
+    show_places(item.places.iter().map(|place| ("", place)).chain(checksums), all, display);
+}
+
+fn show_repository(one: &ProbedRepository, all: bool, display: &Display) {
+    if all || one.places.iter().any(|place| place.answer.is_err()) {
+        display.answer(&format!("{} repository {}", verdict(one.state()), one.name()));
+        show_places(one.places.iter().map(|place| ("", place)), all, display);
+    }
+}
+
+fn verdict(state: State) -> &'static str {
+    match state {
         State::Available => "ok  ",
         State::Unanswered => "DOWN",
         State::Missing => "GONE",
-    };
-    display.answer(&format!("{verdict} {}", name(item)));
-    let checksums = item.checksums.iter().map(|place| ("checksum ", place));
-    for (what, place) in item.places.iter().map(|place| ("", place)).chain(checksums) {
+    }
+}
+
+fn show_places<'p>(places: impl Iterator<Item = (&'static str, &'p Place)>, all: bool, display: &Display) {
+    for (what, place) in places {
         match (&place.answer, place.state()) {
             (Ok(_), _) if all => display.answer(&format!("     has it  {what}{}", place.address)),
             (Ok(_), _) => {}
@@ -187,7 +221,12 @@ fn show(item: &Probed, all: bool, display: &Display) {
     }
 }
 
-fn document(needed: &Needed, probed: &[Probed], sum: &Sum, unknown: &[ArtifactKey]) -> Value {
+fn document(
+    needed: &Needed,
+    (probed, repositories): (&[Probed], &Repositories),
+    sum: &Sum,
+    unknown: &[ArtifactKey],
+) -> Value {
     let places = |places: &[Place]| -> Vec<Value> {
         places
             .iter()
@@ -215,11 +254,22 @@ fn document(needed: &Needed, probed: &[Probed], sum: &Sum, unknown: &[ArtifactKe
             })
         })
         .collect();
+    let repositories_told: Vec<Value> = repositories
+        .probed
+        .iter()
+        .map(|one| {
+            json!({
+                "os": one.os, "platform": one.platform, "repository": one.repository,
+                "available": one.state() == State::Available, "state": one.state().as_str(),
+                "places": places(&one.places),
+            })
+        })
+        .collect();
     json!({
         "schema": "kubexm.io/zone-check/v1", "zone": needed.zone.name, "warnings": needed.warnings,
         "notes": needed.notes, "chartsNotRendered": unknown,
         "available": sum.nowhere.is_empty() && sum.later.is_empty(),
         "holes": sum.holes, "unanswered": sum.unanswered,
-        "items": items,
+        "items": items, "repositories": repositories_told, "leftOut": repositories.left_out,
     })
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use kubexm_manifests::Zone;
 use kubexm_spec::{Cluster, ExitCode, names};
 use kubexm_terminal::Failure;
+use kubexm_transport::Identity;
 
 use crate::commands::input;
 use crate::home;
@@ -77,13 +78,20 @@ fn read(name: &str) -> Result<Zone, Failure> {
     let mut zone = Zone::parse(&input::read(path)?).map_err(|problems| {
         Failure::new(problems.exit_code(), format!("{} has problems:\n{problems}", path.display()))
     })?;
+    let beside = path.parent().unwrap_or(Path::new(""));
     for rule in &mut zone.rules {
-        let Some(ca_file) = &mut rule.ca_file else { continue };
-        *ca_file = home::resolve(ca_file, path.parent().unwrap_or(Path::new("")))?;
-        if let Err(problem) = holds_certificate(ca_file) {
-            let text =
-                format!("{}: caFile {} of the rule for {}: {problem}", path.display(), ca_file.display(), rule.matches);
-            return Err(Failure::new(ExitCode::Config, text));
+        for file in [&mut rule.ca_file, &mut rule.cert_file, &mut rule.key_file].into_iter().flatten() {
+            *file = home::resolve(file, beside)?;
+        }
+        let wrong = |text: String| {
+            let text = format!("{}: {text} (of the rule for {})", path.display(), rule.matches);
+            Failure::new(ExitCode::Config, text)
+        };
+        if let Some(file) = &rule.ca_file {
+            holds_certificate(file).map_err(|problem| wrong(format!("caFile {}: {problem}", file.display())))?;
+        }
+        if let (Some(certificate), Some(key)) = (rule.cert_file.clone(), rule.key_file.clone()) {
+            Identity { certificate, key }.check().map_err(|error| wrong(error.to_string()))?;
         }
     }
     Ok(zone)

@@ -22,6 +22,17 @@ use kubexm_terminal::{Display, Failure};
 ///     only: true                               # the origin itself is not asked
 ///     plainHttp: false
 ///     caFile: inside-ca.pem                    # relative to the zone file
+///   - match: dl.rockylinux.org/pub/rocky/9     # a DVD that is mounted, or an unpacked ISO
+///     to: [file:///mnt/iso]
+///     only: true
+///   - match: cdn.redhat.com                    # the origin itself, with a subscription's certificate
+///     to: [https://cdn.redhat.com]
+///     caFile: /etc/rhsm/ca/redhat-uep.pem
+///     certFile: /etc/pki/entitlement/123.pem   # shown to this host only, for files and repositories
+///     keyFile: /etc/pki/entitlement/123-key.pem
+///
+/// Packages are read from a medium as its vendor lays it out or as a mirror would be; what it does
+/// not have is told and left out. A lock has the public addresses, wherever the medium is mounted.
 ///
 /// Examples:
 ///   kubexm-bundle zone show --zone cn

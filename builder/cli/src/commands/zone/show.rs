@@ -52,9 +52,11 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     Ok(())
 }
 
-fn line(Rule { matches, to, only, plain_http, ca_file }: &Rule) -> String {
+fn line(Rule { matches, to, only, plain_http, ca_file, cert_file, key_file: _ }: &Rule) -> String {
     let last = if *only { "and nobody else" } else { "then the origin" };
     let plain = if *plain_http { ", over plain http" } else { "" };
     let ca = ca_file.as_ref().map(|file| format!(", trusting {}", file.display())).unwrap_or_default();
-    format!("{matches:32} {}, {last}{plain}{ca}", to.join(", "))
+    let shown = |file: &std::path::PathBuf| format!(", showing it {}", file.display());
+    let certificate = cert_file.as_ref().map(shown).unwrap_or_default();
+    format!("{matches:32} {}, {last}{plain}{ca}{certificate}", to.join(", "))
 }

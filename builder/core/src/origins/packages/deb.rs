@@ -2,8 +2,9 @@
 
 use futures::future::join_all;
 use kubexm_manifests::os::{self, Profile};
+use kubexm_packages::deb::listing::Listing;
 use kubexm_packages::deb::release::{Index, Release};
-use kubexm_packages::model::{Package, RepoId};
+use kubexm_packages::model::RepoId;
 use kubexm_packages::solve::{Pool, Repo};
 use kubexm_packages::trust::{self, Keyring};
 use kubexm_spec::{Arch, Digest, Family};
@@ -74,6 +75,19 @@ fn keyring(profiles: &os::Profiles, fingerprints: &[String]) -> Result<Keyring, 
     Keyring::read(armored.join("\n").as_bytes())?.pinned(fingerprints)
 }
 
+/// Looks at every address of a suite, and reads no packages: each with what is wrong with it.
+pub async fn look(
+    suite: &Suite,
+    arch: Arch,
+    http: &HttpClient,
+    store: &Store,
+    options: &Options,
+) -> Vec<(String, Result<(), PackagesError>)> {
+    let loading = Loading { suite, arch: Family::Deb.arch(arch), http, store, options };
+    let told = join_all(suite.bases.iter().map(|base| loading.look(base))).await;
+    suite.bases.iter().map(|base| base.url.clone()).zip(told).collect()
+}
+
 /// Reads the suites and makes one pool of them. All that fails is told, not only the first.
 pub async fn load(
     suites: &[Suite],
@@ -84,17 +98,16 @@ pub async fn load(
 ) -> Result<Loaded, PackagesError> {
     let arch = Family::Deb.arch(arch);
     let loading = suites.iter().map(|suite| Loading { suite, arch, http, store, options }.load());
-    let (mut repos, mut packages, mut snapshots, mut failed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut repos, mut listings, mut snapshots, mut failed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for result in join_all(loading).await {
         match result {
             Err(error) => failed.push(error),
             Ok(components) => {
-                for (repo, snapshot, mut listed) in components {
+                for (repo, snapshot, listed) in components {
                     let Ok(id) = u16::try_from(repos.len()) else { return Err(PackagesError::TooMany(repos.len())) };
-                    listed.iter_mut().for_each(|package| package.repo = RepoId(id));
                     repos.push(repo);
                     snapshots.push(snapshot);
-                    packages.append(&mut listed);
+                    listings.extend(listed.into_iter().map(|listing| (RepoId(id), listing)));
                 }
             }
         }
@@ -102,7 +115,7 @@ pub async fn load(
     if !failed.is_empty() {
         return Err(PackagesError::from_many(failed));
     }
-    Ok(Loaded { pool: Pool::new(Family::Deb, arch, repos, packages), snapshots })
+    Ok(Loaded { pool: Pool::of_listings(arch, repos, listings), snapshots })
 }
 
 /// One suite on its way.
@@ -115,7 +128,7 @@ pub(super) struct Loading<'a> {
     pub options: &'a Options,
 }
 
-type Component = (Repo, Snapshot, Vec<Package>);
+type Component = (Repo, Snapshot, Vec<Listing>);
 
 impl Loading<'_> {
     /// From the first address whose release and indexes are good.
@@ -128,6 +141,39 @@ impl Loading<'_> {
             }
         }
         Err(PackagesError::from_many(failed))
+    }
+
+    /// Whether the release is good, and every index of it there.
+    async fn look(self, base: &FileCandidate) -> Result<(), PackagesError> {
+        let (release, _) = self.release(base, false).await?;
+        let folder = &self.folder(base);
+        let unlisted =
+            |source| PackagesError::Release { repository: self.suite.suite.clone(), url: folder.url.clone(), source };
+        let mut indexes = Vec::new();
+        if self.is_flat() {
+            indexes.push(release.flat_index().map_err(unlisted)?);
+        }
+        for component in &self.suite.components {
+            indexes.extend(release.indexes(component, self.arch).map_err(unlisted)?);
+        }
+        for index in &indexes {
+            let mut told = Ok(());
+            for path in &index.paths {
+                told = self.has(&self.candidate(folder, path), index.packed.size).await;
+                if told.is_ok() {
+                    break;
+                }
+            }
+            told.map_err(|error| self.failed(error))?;
+        }
+        Ok(())
+    }
+
+    async fn has(self, at: &FileCandidate, expected: u64) -> Result<(), TransportError> {
+        match self.http.head(at).await?.size.filter(|found| *found != expected) {
+            Some(found) => Err(TransportError::WrongSize { origin: at.url.clone(), expected, found }),
+            None => Ok(()),
+        }
     }
 
     async fn load_from(self, base: &FileCandidate) -> Result<Vec<Component>, PackagesError> {
@@ -162,14 +208,14 @@ impl Loading<'_> {
         let loading = wanted.into_iter().map(|(name, indexes)| {
             let address = index.clone();
             async move {
-                let mut packages = Vec::new();
+                let mut listings = Vec::new();
                 for index in indexes {
                     let index = index.map_err(|source| PackagesError::Release {
                         repository: self.suite.suite.clone(),
                         url: folder.url.clone(),
                         source,
                     })?;
-                    packages.append(&mut self.packages(folder, &index).await?);
+                    listings.push(self.listing(folder, &index).await?);
                 }
                 let repo = Repo { id: name.clone(), base: base.url.clone(), priority: self.suite.priority };
                 let signed = matches!(self.suite.trust, Trust::Signed(_));
@@ -182,14 +228,14 @@ impl Loading<'_> {
                     date: release.date,
                     signed,
                 };
-                Ok((repo, snapshot, packages))
+                Ok((repo, snapshot, listings))
             }
         });
         join_all(loading).await.into_iter().collect()
     }
 
     /// The packages of an index. The cache keeps it unpacked where the suite tells its digest: the next run only reads it.
-    async fn packages(self, folder: &FileCandidate, index: &Index) -> Result<Vec<Package>, PackagesError> {
+    async fn listing(self, folder: &FileCandidate, index: &Index) -> Result<Listing, PackagesError> {
         let kept = match index.plain {
             Some(plain) if self.store.holds(&plain.digest, plain.size).map_err(|e| self.failed(e))? => {
                 Some(plain.digest)

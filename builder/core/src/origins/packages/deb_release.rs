@@ -5,31 +5,13 @@ use kubexm_packages::deb::release::Release;
 use kubexm_packages::trust::{self, Policy};
 use kubexm_spec::Digest;
 use kubexm_transport::{Answer, FileCandidate, TransportError, Validators};
-use serde::{Deserialize, Serialize};
 
 use super::deb::Loading;
+use super::remembered::Remembered;
 use super::{PackagesError, Trust, below};
 
 /// The most bytes of a Release; Ubuntu's have 0.3 MB.
 const RELEASE_LIMIT: u64 = 32 << 20;
-/// How far another clock may be ahead of ours, in seconds.
-const SKEW: i64 = 600;
-
-/// What the cache remembers of a suite at an address.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Remembered {
-    /// InRelease, or Release where there is none.
-    release: Option<Digest>,
-    /// Release.gpg.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    signature: Option<Digest>,
-    #[serde(default)]
-    validators: Validators,
-    /// The newest date that was seen, in seconds of Unix time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    newest: Option<i64>,
-}
 
 /// What is signed, and the signature where it stands beside it.
 struct Signed {
@@ -47,12 +29,7 @@ impl Loading<'_> {
     ) -> Result<(Release, Digest), PackagesError> {
         let folder = self.folder(base);
         let key = format!("deb release {} {}", folder.url, self.suite.suite);
-        let mut remembered: Remembered = self
-            .store
-            .noted(&key)
-            .map_err(|e| self.failed(e))?
-            .and_then(|text| serde_json::from_str(&text).ok())
-            .unwrap_or_default();
+        let mut remembered = Remembered::read(self.store, &key).map_err(|e| self.failed(e))?;
         let signed = self.signed(&folder, &mut remembered, revalidate).await?;
         let text = self.believed(&signed)?;
         let repository = || self.suite.suite.clone();
@@ -69,26 +46,11 @@ impl Loading<'_> {
         if let Some(until) = release.valid_until.filter(|until| *until < self.options.now) {
             return Err(PackagesError::Expired { repository: repository(), url: url(), until });
         }
-        if let Some(date) = release.date {
-            if date > self.options.now.saturating_add(SKEW) {
-                return Err(PackagesError::NotYet { repository: repository(), url: url(), date });
-            }
-            if let Some(before) = remembered.newest.filter(|before| date < *before) {
-                return Err(PackagesError::Replayed { repository: repository(), url: url(), date, before });
-            }
-            remembered.newest = Some(date);
-        }
-        // Only what was believed is shown to the next run.
-        let (digest, _) = self.store.insert(signed.text.as_slice(), None).map_err(|e| self.failed(e))?;
-        remembered.release = Some(digest);
-        remembered.signature = match &signed.signature {
-            Some(signature) => Some(self.store.insert(signature.as_slice(), None).map_err(|e| self.failed(e))?.0),
-            None => None,
-        };
-        // Three fields of text always become JSON.
-        if let Ok(note) = serde_json::to_string(&remembered) {
-            self.store.note(&key, &note).map_err(|e| self.failed(e))?;
-        }
+        let at = (self.suite.suite.as_str(), signed.url.as_str());
+        remembered.dated(release.date, self.options.now, base.is_local(), at)?;
+        remembered.base.clone_from(&folder.url);
+        let kept = remembered.keep(self.store, &key, &signed.text, signed.signature.as_deref());
+        let digest = kept.map_err(|e| self.failed(e))?;
         Ok((release, digest))
     }
 
@@ -164,7 +126,11 @@ impl Loading<'_> {
             Ok(signature) => Some(signature),
             Err(TransportError::Missing { .. }) if matches!(self.suite.trust, Trust::PinnedOnly) => None,
             Err(TransportError::Missing { .. }) => {
-                return Err(PackagesError::Unsigned { repository: self.suite.suite.clone(), url });
+                let repository = self.suite.suite.clone();
+                return Err(match folder.is_local() {
+                    true => PackagesError::UnsignedMedium { repository, url },
+                    false => PackagesError::Unsigned { repository, url },
+                });
             }
             Err(error) => return Err(self.failed(error)),
         };
@@ -172,12 +138,7 @@ impl Loading<'_> {
     }
 
     fn kept(self, folder: &str, remembered: &Remembered) -> Option<Signed> {
-        let read = |digest: &Digest| self.store.read(digest, RELEASE_LIMIT).ok();
-        let text = read(remembered.release.as_ref()?)?;
-        let signature = match &remembered.signature {
-            Some(digest) => Some(read(digest)?),
-            None => None,
-        };
+        let (text, signature) = remembered.kept(self.store, (RELEASE_LIMIT, RELEASE_LIMIT))?;
         let name = if signature.is_some() { "Release" } else { "InRelease" };
         Some(Signed { url: format!("{folder}/{name}"), text, signature })
     }

@@ -1,11 +1,13 @@
 //! Why a repository cannot be used, and which exit code that is.
 
+use std::path::PathBuf;
+
 use kubexm_packages::deb::control::ControlError;
 use kubexm_packages::deb::release::{ReleaseError, format_date};
 use kubexm_packages::rpm::DocumentError;
 use kubexm_packages::rpm::streams::ModuleError;
 use kubexm_packages::trust::TrustError;
-use kubexm_spec::ExitCode;
+use kubexm_spec::{ExitCode, Family};
 use kubexm_transport::TransportError;
 
 /// An error about repositories of packages. `repository` is what people call it: `bookworm-security`.
@@ -32,6 +34,18 @@ pub enum PackagesError {
         /// Why.
         source: TrustError,
     },
+    /// Its vendor shows it to subscribers only, and no certificate of one is at hand.
+    #[error(
+        "repository {repository}: {url} wants the client certificate of a subscription: give a rule of a zone file for its host \
+         certFile and keyFile (of a subscribed host: /etc/pki/entitlement/N.pem and N-key.pem) and caFile \
+         (/etc/rhsm/ca/redhat-uep.pem), or name a mirror or the vendor's DVD (--mirror)"
+    )]
+    Entitlement {
+        /// Which.
+        repository: String,
+        /// Its address.
+        url: String,
+    },
     /// It has neither InRelease nor Release.gpg.
     #[error(
         "repository {repository}: {url} is not signed (no InRelease, no Release.gpg); use a mirror that carries the signature"
@@ -41,6 +55,33 @@ pub enum PackagesError {
         repository: String,
         /// Where it was looked for.
         url: String,
+    },
+    /// The same of a folder of this machine: vendors sign what they serve, and few of their media.
+    #[error(
+        "repository {repository}: {url} is not signed (no InRelease, no Release.gpg), as the indexes of most media are not: let a mirror that has \
+         the signature answer beside it (a zone's rule without `only`, --mirror given twice), and packages are still read from the \
+         medium; or sign it with a key of your own (gpg --detach-sign -o Release.gpg Release), and name that with --key"
+    )]
+    UnsignedMedium {
+        /// Which.
+        repository: String,
+        /// Where it was looked for.
+        url: String,
+    },
+    /// No repository of a system is in the folders that were named.
+    #[error(
+        "{} no repository of {os}: looked for {} at the root, where the vendor's media have it, and where a mirror would; mount the \
+         medium there, or name the folder of each repository (--mirror NAME=FOLDER)",
+        having(folders),
+        match family { Family::Deb => "dists/", Family::Rpm => "repodata/" }
+    )]
+    EmptyMedium {
+        /// The system.
+        os: String,
+        /// What was looked into.
+        folders: Vec<PathBuf>,
+        /// Its packages.
+        family: Family,
     },
     /// It is not good any more.
     #[error(
@@ -165,6 +206,7 @@ impl PackagesError {
             Self::Fetch { source, .. } => source.exit_code(),
             Self::Untrusted { source, .. } => source.exit_code(),
             Self::Unsigned { .. }
+            | Self::UnsignedMedium { .. }
             | Self::Expired { .. }
             | Self::NotYet { .. }
             | Self::Replayed { .. }
@@ -174,10 +216,20 @@ impl PackagesError {
             | Self::Document { .. }
             | Self::Package { .. } => ExitCode::OriginMismatch,
             Self::Release { source: ReleaseError::Control(_) | ReleaseError::NoSha256, .. } => ExitCode::OriginMismatch,
-            Self::Release { .. } => ExitCode::OriginMissing,
+            Self::Release { .. } | Self::EmptyMedium { .. } => ExitCode::OriginMissing,
+            Self::Entitlement { .. } => ExitCode::OriginDenied,
             Self::TooMany(_) | Self::Modules(_) | Self::Key(_) => ExitCode::Config,
             Self::Several(errors) => errors.iter().map(Self::exit_code).fold(ExitCode::Ok, ExitCode::worst),
             Self::Worker(_) => ExitCode::Internal,
+        }
+    }
+
+    /// Whether it may be otherwise later: nobody said that it is not there, or is wrong.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Fetch { source, .. } => source.may_pass(),
+            Self::Several(errors) => errors.iter().any(Self::may_pass),
+            _ => false,
         }
     }
 
@@ -185,4 +237,9 @@ impl PackagesError {
     pub fn from_many(mut errors: Vec<Self>) -> Self {
         if errors.len() == 1 { errors.remove(0) } else { Self::Several(errors) }
     }
+}
+
+fn having(folders: &[PathBuf]) -> String {
+    let shown: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    format!("{} {}", shown.join(", "), if folders.len() == 1 { "has" } else { "have" })
 }

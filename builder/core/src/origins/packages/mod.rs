@@ -6,6 +6,7 @@ pub mod deb;
 mod deb_index;
 mod deb_release;
 mod error;
+mod remembered;
 pub mod rpm;
 mod rpm_index;
 

@@ -30,6 +30,8 @@ pub struct Repository {
     pub mirrors: Option<(MirrorList, String)>,
     /// Whose signature its metadata must carry (repomd.xml.asc); none where the vendor makes none.
     pub metadata: Option<Keyring>,
+    /// Its own address wants the client certificate of a subscription.
+    pub entitlement: bool,
     /// Its packages are seen whatever modules say (`module_hotfixes`).
     pub hotfixes: bool,
     /// See [`Repo::priority`].
@@ -78,6 +80,7 @@ pub fn repositories(
             bases,
             mirrors: list,
             metadata: keyring(profiles, &repository.trust.metadata)?,
+            entitlement: repository.entitlement,
             hotfixes: false,
             priority: 0,
         });
@@ -95,6 +98,28 @@ pub fn keyring(profiles: &os::Profiles, fingerprints: &[String]) -> Result<Optio
     }
     let armored: Vec<&str> = profiles.certificates(fingerprints).iter().map(|key| key.armored.trim()).collect();
     Keyring::read(armored.join("\n").as_bytes())?.pinned(fingerprints).map(Some)
+}
+
+/// Looks at every address of a repository, and reads no packages: each with what is wrong with it.
+pub async fn look(
+    repository: &Repository,
+    arch: Arch,
+    http: &HttpClient,
+    store: &Store,
+    options: &Options,
+) -> Vec<(String, Result<(), PackagesError>)> {
+    let paths = &BTreeSet::new();
+    let loading = Loading { repository, arch: Family::Rpm.arch(arch), paths, http, store, options };
+    let (bases, digests) = match loading.bases().await {
+        Ok(found) => found,
+        Err(error) => {
+            let list = repository.mirrors.as_ref().map(|(_, url)| url.clone()).unwrap_or_default();
+            return vec![(list, Err(error))];
+        }
+    };
+    let looking = bases.iter().map(|base| loading.look(base, digests.as_deref()));
+    let told = join_all(looking).await;
+    bases.into_iter().map(|base| base.url).zip(told).collect()
 }
 
 /// Reads the repositories and makes one pool of them. All that fails is told, not only the first.

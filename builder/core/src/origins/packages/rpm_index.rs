@@ -12,8 +12,8 @@ use kubexm_packages::rpm::{DocumentError, filelists, fits, mirrors, modules, pri
 use kubexm_packages::trust::{self, Policy};
 use kubexm_spec::Digest;
 use kubexm_transport::{Answer, FileCandidate, HttpClient, Store, TransportError, Validators, Want};
-use serde::{Deserialize, Serialize};
 
+use super::remembered::Remembered;
 use super::rpm::Repository;
 use super::{Options, PackagesError, Snapshot, below};
 
@@ -24,8 +24,6 @@ const SIGNATURE_LIMIT: u64 = 64 << 10;
 const PLAIN_LIMIT: u64 = 2 << 30;
 /// Mirrors of a list that are tried.
 const MIRRORS: usize = 5;
-/// How far another clock may be ahead of ours, in seconds.
-const SKEW: i64 = 600;
 
 /// What a repository has.
 pub(super) struct Index {
@@ -34,6 +32,9 @@ pub(super) struct Index {
     pub modules: Modules,
     pub snapshot: Snapshot,
 }
+
+/// Metadata, its signature, and how to ask whether it is still the same.
+type Got = (Vec<u8>, Option<Vec<u8>>, Validators);
 
 /// One repository on its way.
 #[derive(Clone, Copy)]
@@ -46,35 +47,47 @@ pub(super) struct Loading<'a> {
     pub options: &'a Options,
 }
 
-/// What the cache remembers of a repository.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Remembered {
-    /// The address that had it.
-    base: String,
-    repomd: Option<Digest>,
-    /// repomd.xml.asc.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    signature: Option<Digest>,
-    #[serde(default)]
-    validators: Validators,
-    /// The newest date that was seen, in seconds of Unix time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    newest: Option<i64>,
-}
-
 impl Loading<'_> {
     /// From the first address whose metadata is good.
     pub async fn load(self) -> Result<Index, PackagesError> {
         let key = self.key();
-        let noted = self.store.noted(&key).map_err(|e| self.failed(e))?;
-        let remembered: Remembered = noted.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let remembered = Remembered::read(self.store, &key).map_err(|e| self.failed(e))?;
         if self.http.is_offline() {
             let what = format!("the metadata of {}", self.repository.name);
             let kept = self.kept(&remembered).ok_or_else(|| self.failed(TransportError::NotCached { what }))?;
             let base = FileCandidate::new(remembered.base.clone());
             return self.index(&base, kept.0, kept.1, &remembered, None).await;
         }
+        let (bases, digests) = self.bases().await?;
+        let mut failed = Vec::new();
+        for base in &bases {
+            match self.load_from(base, &remembered, digests.as_deref()).await {
+                Ok(index) => return Ok(index),
+                Err(error) => failed.push(error),
+            }
+        }
+        Err(PackagesError::from_many(failed))
+    }
+
+    /// Looks at one address: whether its metadata is good, and its primary there.
+    pub async fn look(self, base: &FileCandidate, digests: Option<&[Digest]>) -> Result<(), PackagesError> {
+        let mut remembered = Remembered::read(self.store, &self.key()).map_err(|e| self.failed(e))?;
+        let got = self.got(base, &Validators::default()).await?.ok_or_else(|| self.unconditional(base))?;
+        let (repomd, _) = self.believed(base, (&got.0, got.1.as_deref()), &mut remembered, digests)?;
+        let missing = || self.unreadable(&below(&base.url, REPOMD), "it lists no primary".to_owned());
+        let primary = repomd.get("primary").ok_or_else(missing)?;
+        let at = self.at(base, primary);
+        let told = self.http.head(&at).await.map_err(|e| self.failed(e))?;
+        match (told.size, primary.size) {
+            (Some(found), Some(expected)) if found != expected => {
+                Err(self.failed(TransportError::WrongSize { origin: at.url, expected, found }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The addresses that are asked, and the digests of which a list of mirrors says that the metadata has one.
+    pub async fn bases(self) -> Result<(Vec<FileCandidate>, Option<Vec<Digest>>), PackagesError> {
         let (mut bases, mut digests) = (self.repository.bases.clone(), None);
         if let Some((kind, url)) = &self.repository.mirrors {
             let listed = self.listed(*kind, url).await?;
@@ -84,14 +97,7 @@ impl Loading<'_> {
                 return Err(self.unreadable(url, "the list of mirrors has no address with http or https".to_owned()));
             }
         }
-        let mut failed = Vec::new();
-        for base in &bases {
-            match self.load_from(base, &remembered, digests.as_deref()).await {
-                Ok(index) => return Ok(index),
-                Err(error) => failed.push(error),
-            }
-        }
-        Err(PackagesError::from_many(failed))
+        Ok((bases, digests))
     }
 
     async fn listed(self, kind: MirrorList, url: &str) -> Result<mirrors::Metalink, PackagesError> {
@@ -115,26 +121,40 @@ impl Loading<'_> {
         remembered: &Remembered,
         digests: Option<&[Digest]>,
     ) -> Result<Index, PackagesError> {
-        let url = below(&base.url, REPOMD);
         let kept = if remembered.base == base.url { self.kept(remembered) } else { None };
         let known = if kept.is_some() { remembered.validators.clone() } else { Validators::default() };
-        let answer = self.http.get_if_changed(&self.candidate(base, REPOMD), repomd::LIMIT, &known).await;
-        match (answer.map_err(|e| self.failed(e))?, kept) {
-            (Answer::Same, Some((text, signature))) => self.index(base, text, signature, remembered, digests).await,
-            // Nothing was shown that it could be the same as.
-            (Answer::Same, None) => {
-                let reason = "304 without a condition".to_owned();
-                Err(self.failed(TransportError::Down { origin: url, reason }))
+        match (self.got(base, &known).await?, kept) {
+            (Some((text, signature, validators)), _) => {
+                let next = Remembered { validators, ..remembered.clone() };
+                self.index(base, text, signature, &next, digests).await
             }
-            (Answer::Fresh { body, validators }, _) => {
+            (None, Some((text, signature))) => self.index(base, text, signature, remembered, digests).await,
+            (None, None) => Err(self.unconditional(base)),
+        }
+    }
+
+    /// The metadata and its signature; none where it is still what was known.
+    async fn got(self, base: &FileCandidate, known: &Validators) -> Result<Option<Got>, PackagesError> {
+        if self.repository.entitlement && base.url == self.repository.origin && base.identity.is_none() {
+            return Err(PackagesError::Entitlement { repository: self.repository.name.clone(), url: base.url.clone() });
+        }
+        let answer = self.http.get_if_changed(&self.candidate(base, REPOMD), repomd::LIMIT, known).await;
+        match answer.map_err(|e| self.failed(e))? {
+            Answer::Same => Ok(None),
+            Answer::Fresh { body, validators } => {
                 let signature = match &self.repository.metadata {
                     Some(_) => Some(self.signature(base).await?),
                     None => None,
                 };
-                let next = Remembered { validators, ..remembered.clone() };
-                self.index(base, body, signature, &next, digests).await
+                Ok(Some((body, signature, validators)))
             }
         }
+    }
+
+    /// Nothing was shown that it could be the same as.
+    fn unconditional(self, base: &FileCandidate) -> PackagesError {
+        let (origin, reason) = (below(&base.url, REPOMD), "304 without a condition".to_owned());
+        self.failed(TransportError::Down { origin, reason })
     }
 
     async fn signature(self, base: &FileCandidate) -> Result<Vec<u8>, PackagesError> {
@@ -155,27 +175,10 @@ impl Loading<'_> {
         remembered: &Remembered,
         digests: Option<&[Digest]>,
     ) -> Result<Index, PackagesError> {
-        let url = below(&base.url, REPOMD);
+        let mut next = Remembered { base: base.url.clone(), ..remembered.clone() };
+        let (repomd, date) = self.believed(base, (&text, signature.as_deref()), &mut next, digests)?;
         let repository = || self.repository.name.clone();
-        if let Some(keyring) = &self.repository.metadata {
-            let policy = Policy::at(self.options.now);
-            trust::detached(&text, signature.as_deref().unwrap_or_default(), keyring, &policy)
-                .map_err(|source| PackagesError::Untrusted { repository: repository(), url: url.clone(), source })?;
-        }
         let digest = Digest::of(&text);
-        if digests.is_some_and(|digests| !digests.contains(&digest)) {
-            return Err(self.unreadable(&url, format!("it has {digest}, which the metalink does not list")));
-        }
-        let repomd = Repomd::read(text.as_slice()).map_err(|source| self.document(&url, source))?;
-        let date = repomd.made().and_then(|made| i64::try_from(made).ok());
-        if let Some(date) = date {
-            if date > self.options.now.saturating_add(SKEW) {
-                return Err(PackagesError::NotYet { repository: repository(), url, date });
-            }
-            if let Some(before) = remembered.newest.filter(|before| date < *before) {
-                return Err(PackagesError::Replayed { repository: repository(), url, date, before });
-            }
-        }
         let mut index = Index {
             base: base.url.clone(),
             packages: Vec::new(),
@@ -192,23 +195,32 @@ impl Loading<'_> {
         };
         self.read(base, &repomd, &mut index).await?;
 
-        let (repomd, _) = self.store.insert(text.as_slice(), None).map_err(|e| self.failed(e))?;
-        let signature = match signature {
-            Some(signature) => Some(self.store.insert(signature.as_slice(), None).map_err(|e| self.failed(e))?.0),
-            None => None,
-        };
-        let next = Remembered {
-            base: base.url.clone(),
-            repomd: Some(repomd),
-            signature,
-            validators: remembered.validators.clone(),
-            newest: date.or(remembered.newest),
-        };
-        // Fields of text always become JSON.
-        if let Ok(note) = serde_json::to_string(&next) {
-            self.store.note(&self.key(), &note).map_err(|e| self.failed(e))?;
-        }
+        next.keep(self.store, &self.key(), &text, signature.as_deref()).map_err(|e| self.failed(e))?;
         Ok(index)
+    }
+
+    /// The metadata and when the vendor made it, if it is signed by whom it must be and not older than what was seen.
+    fn believed(
+        self,
+        base: &FileCandidate,
+        (text, signature): (&[u8], Option<&[u8]>),
+        remembered: &mut Remembered,
+        digests: Option<&[Digest]>,
+    ) -> Result<(Repomd, Option<i64>), PackagesError> {
+        let (url, repository) = (below(&base.url, REPOMD), self.repository.name.clone());
+        if let Some(keyring) = &self.repository.metadata {
+            let policy = Policy::at(self.options.now);
+            trust::detached(text, signature.unwrap_or_default(), keyring, &policy)
+                .map_err(|source| PackagesError::Untrusted { repository, url: url.clone(), source })?;
+        }
+        let digest = Digest::of(text);
+        if digests.is_some_and(|digests| !digests.contains(&digest)) {
+            return Err(self.unreadable(&url, format!("it has {digest}, which the metalink does not list")));
+        }
+        let repomd = Repomd::read(text).map_err(|source| self.document(&url, source))?;
+        let date = repomd.made().and_then(|made| i64::try_from(made).ok());
+        remembered.dated(date, self.options.now, base.is_local(), (&self.repository.name, &url))?;
+        Ok((repomd, date))
     }
 
     /// Fills in packages, paths and modules.
@@ -239,15 +251,19 @@ impl Loading<'_> {
 
     /// Brings a file of the repository into the store.
     async fn fetched(self, base: &FileCandidate, data: &Data) -> Result<(String, Digest), PackagesError> {
-        let from = match data.location.contains("://") {
-            true => self.allowed(FileCandidate::new(data.location.clone())),
-            false => self.candidate(base, &data.location),
-        };
+        let from = self.at(base, data);
         let url = from.url.clone();
         let digest = data.wanted().map_err(|source| self.document(&base.url, source))?;
         let want = Want { digest: Some(digest), size: data.size, refuse_html: false };
         let fetched = self.http.fetch(&[from], &want, self.store, &|_, _| {}).await;
         fetched.map(|fetched| (url, fetched.digest)).map_err(|e| self.failed(e))
+    }
+
+    fn at(self, base: &FileCandidate, data: &Data) -> FileCandidate {
+        match data.location.contains("://") {
+            true => self.allowed(FileCandidate::new(data.location.clone())),
+            false => self.candidate(base, &data.location),
+        }
     }
 
     /// Reads a file of the store, unpacked, where it holds up nobody.
@@ -274,13 +290,8 @@ impl Loading<'_> {
     }
 
     fn kept(self, remembered: &Remembered) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
-        let text = self.store.read(remembered.repomd.as_ref()?, repomd::LIMIT).ok()?;
-        let signature = match &remembered.signature {
-            Some(digest) => Some(self.store.read(digest, SIGNATURE_LIMIT).ok()?),
-            None if self.repository.metadata.is_some() => return None,
-            None => None,
-        };
-        Some((text, signature))
+        let kept = remembered.kept(self.store, (repomd::LIMIT, SIGNATURE_LIMIT))?;
+        (kept.1.is_some() || self.repository.metadata.is_none()).then_some(kept)
     }
 
     /// Under which its state is remembered.
