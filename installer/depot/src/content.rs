@@ -9,7 +9,9 @@ use kubexm_spec::Digest;
 use tower::ServiceExt;
 use tower_http::services::ServeFile;
 
-/// The content store as files by digest.
+use crate::conditions;
+
+/// A folder of files by digest, as the content store is.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
@@ -24,11 +26,19 @@ impl Store {
         self.folder.join("blobs/sha256").join(digest.hex())
     }
 
-    /// GET or HEAD of a blob, with Range. The digest is the ETag, so a resumed download can be sure of its first half.
+    /// GET or HEAD of a blob, with Range. The digest is the ETag, so a resumed download can be sure of its first half, and who
+    /// has the bytes already is sent none.
     pub async fn answer(&self, request: Request<Body>, digest: &Digest, media_type: &str) -> Response<Body> {
-        let Ok(response) = ServeFile::new(self.path(digest)).oneshot(request).await;
-        let mut response = response.map(Body::new);
-        if !response.status().is_success() {
+        let tag = format!("\"{digest}\"");
+        let mut response = match conditions::met(request, &tag) {
+            Ok(request) => {
+                let Ok(response) = ServeFile::new(self.path(digest)).oneshot(request).await;
+                response.map(Body::new)
+            }
+            Err(status) => status.into_response(),
+        };
+        // What has no content (304, 412, 416) names what it is about, too.
+        if response.status() == StatusCode::NOT_FOUND {
             return response;
         }
         let headers = response.headers_mut();
@@ -37,10 +47,9 @@ impl Store {
         }
         // A blob never changes: no Last-Modified games, and `If-Range` can name the digest.
         headers.remove(header::LAST_MODIFIED);
-        for (name, value) in [
-            (header::ETAG, format!("\"{digest}\"")),
-            (header::HeaderName::from_static("docker-content-digest"), digest.to_string()),
-        ] {
+        for (name, value) in
+            [(header::ETAG, tag), (header::HeaderName::from_static("docker-content-digest"), digest.to_string())]
+        {
             if let Ok(value) = HeaderValue::from_str(&value) {
                 headers.insert(name, value);
             }

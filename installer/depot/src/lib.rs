@@ -1,9 +1,12 @@
 //! The depot `embedded`: the blobs of a bundle, once, served read-only over TLS from the registry host's own content
 //! store. It runs as a systemd unit, so it outlives the installer and a reboot.
 //!
-//! Routes: `/v2/…` (OCI distribution-spec, the pull half), `/blobs/sha256/<hex>`, `/files/<name>`.
+//! Routes: `/v2/…` (OCI distribution-spec, the pull half), `/blobs/sha256/<hex>`, `/files/<name>`, and
+//! `/packages/<os>-<arch>/…`, repositories for apt and dnf.
 
+mod conditions;
 mod content;
+mod packages;
 mod registry;
 mod serve;
 

@@ -23,6 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::DepotError;
 use crate::content::{self, Store};
+use crate::packages;
 use crate::registry::{self, Registry};
 
 /// A client that says nothing is let go after this long, be it before the handshake, within a request or between two.
@@ -149,18 +150,21 @@ impl Drop for Seat {
     }
 }
 
-fn router(config: depot::DepotConfig) -> Router {
+fn router(mut config: depot::DepotConfig) -> Router {
     let mut known: std::collections::BTreeSet<Digest> = config.files.values().copied().collect();
     for repository in config.images.values() {
         known.extend(repository.manifests.iter().chain(&repository.blobs));
     }
-    let registry = Arc::new(Registry { store: Store::at(&config.store), config, known });
+    let store = Store::at(&config.store);
+    let repositories = config.packages.take().map(|served| packages::router(served, store.clone())).unwrap_or_default();
+    let registry = Arc::new(Registry { store, config, known });
     Router::new()
         .route("/v2/", get(registry::version))
         .route("/v2/{*path}", any(registry::below))
         .route("/blobs/sha256/{hex}", get(blob))
         .route("/files/{name}", get(file))
         .with_state(registry)
+        .merge(repositories)
 }
 
 async fn blob(

@@ -86,7 +86,7 @@ pub fn undo(
         }
         // What was upgraded stays; that services may not start, as long as that went on, does not.
         Undo::Irreversible { .. } if step.ops.iter().any(|op| matches!(op, Op::Packages(_))) => {
-            packages::let_go(&machine)?;
+            packages::let_go(&machine, &step.ops, before, wave)?;
         }
         Undo::WithParent { .. } | Undo::Irreversible { .. } | Undo::Nothing => {}
     }

@@ -26,7 +26,7 @@ pub use facts::Facts;
 pub use found::{Found, ProbeAnswer, Survey};
 pub use lint::{CheckedPlan, Problem, Severity};
 pub use op::{Act, Op, Probe};
-pub use reset::Reset;
+pub use reset::{Leaves, Reset};
 pub use step::{OVER_NETWORK, Step, StepBuilder, StepId};
 pub use undo::Undo;
 pub use wave::Wave;

@@ -148,6 +148,7 @@ impl std::fmt::Display for Probe {
             Self::RegistryServes { url, repositories, .. } => {
                 write!(f, "{url} serves every reference and blob of {} repositories", repositories.len())
             }
+            Self::ClockFollows { servers } => write!(f, "the clock follows {}", servers.join(" or ")),
             Self::NodeReady { node } => write!(f, "node {node} is Ready"),
             Self::PodsRunning { namespaces, images } => {
                 write!(f, "pods of {} run, with none but {} images", namespaces.join(" and "), images.len())

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use kubexm_spec::Family;
 use serde::{Deserialize, Serialize};
 
 use crate::{Found, Op};
@@ -58,6 +59,37 @@ impl Reset {
             Self::Forgotten { .. } => vec!["stamp".to_owned()],
         }
     }
+}
+
+impl Reset {
+    /// Packages that go, and how: of each what was found before it came. Those that somebody else's package needs by then stay.
+    pub fn packages_that_go(&self) -> BTreeMap<&str, Leaves> {
+        let Self::Reverted { ops, before } = self else { return BTreeMap::new() };
+        let mut going = BTreeMap::new();
+        for (op, found) in ops.iter().zip(before) {
+            let Op::Packages(packages) = op else { continue };
+            for name in packages.packages.keys() {
+                let was = found.state.get("packages").and_then(|all| all.get(name)).and_then(|one| one.get("is"));
+                let leaves = match (was.and_then(|was| was.as_str()), packages.family) {
+                    (Some("absent"), Family::Deb) => Leaves::Purged,
+                    (Some("absent"), Family::Rpm) | (Some("configuration"), _) => Leaves::Removed,
+                    _ => continue,
+                };
+                // The oldest look is the one that counts: the newest op comes first.
+                going.insert(name.as_str(), leaves);
+            }
+        }
+        going
+    }
+}
+
+/// How a package goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Leaves {
+    /// With its configuration, and with what its scripts delete of its data: dpkg's word.
+    Purged,
+    /// Its changed configuration and its data stay.
+    Removed,
 }
 
 impl std::fmt::Display for Reset {

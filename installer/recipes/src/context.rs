@@ -9,6 +9,7 @@ use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program, names};
 
 use crate::error::RecipeError;
+use crate::modules::time::is_server;
 use crate::net::Network;
 use crate::packages::CarriedPackages;
 
@@ -51,6 +52,8 @@ pub struct Node<'a> {
     pub worker: bool,
     /// Serves the depot.
     pub registry: bool,
+    /// Other hosts take the time from it.
+    pub serves_time: bool,
 }
 
 impl Node<'_> {
@@ -66,7 +69,7 @@ impl Node<'_> {
 
     /// Whether the cluster may be made without it: a worker and nothing else.
     pub const fn expendable(&self) -> bool {
-        self.worker && !self.control_plane && !self.registry
+        self.worker && !self.control_plane && !self.registry && !self.serves_time
     }
 
     /// The interface that has the node's address.
@@ -138,6 +141,7 @@ impl<'a> PlanCx<'a> {
             control_plane: roles.control_plane.contains(&host.name),
             worker: roles.worker.contains(&host.name),
             registry: self.cluster.registry_host().is_some_and(|r| r.name == host.name),
+            serves_time: is_server(self.cluster, host),
         })
     }
 

@@ -4,6 +4,10 @@
 pub const STORE: &str = "/var/lib/kubexm/store";
 /// One folder for each repository of packages.
 pub const REPOSITORIES: &str = "/var/lib/kubexm/repos";
+/// What the depot serves besides the content store: files by digest, as there.
+pub const DEPOT_METADATA: &str = "/var/lib/kubexm/depot";
+/// Where the administrator of a host that is no node keeps the keys of the depot's repositories.
+pub const BY_HAND: &str = "/etc/kubexm-packages";
 /// Where our programs and Kubernetes' go.
 pub const BIN: &str = "/usr/local/bin";
 /// Folder of our configs.
@@ -63,6 +67,12 @@ pub const OF_KUBERNETES: [&str; 8] = [
     "/var/log/containers",
     "/var/log/pods",
 ];
+/// chrony's configuration, as Debian has it.
+pub const CHRONY_DEB: &str = "/etc/chrony/chrony.conf";
+/// chrony's configuration, as Red Hat has it.
+pub const CHRONY_RPM: &str = "/etc/chrony.conf";
+/// Where chrony keeps how fast the clock goes by itself; packages of rpm's family leave it behind.
+pub const OF_CHRONY: [&str; 2] = ["/var/lib/chrony", "/var/log/chrony"];
 /// The node's resolver.
 pub const RESOLV: &str = "/etc/resolv.conf";
 /// systemd-resolved's list of the servers that it asks itself.

@@ -7,6 +7,7 @@ use crate::error::RecipeError;
 
 const TEMPLATES: &[(&str, &str)] = &[
     ("Corefile", include_str!("../templates/Corefile.j2")),
+    ("chrony.conf", include_str!("../templates/chrony.conf.j2")),
     ("containerd.service", include_str!("../templates/containerd.service.j2")),
     ("containerd-1.toml", include_str!("../templates/containerd-1.toml.j2")),
     ("containerd.toml", include_str!("../templates/containerd.toml.j2")),

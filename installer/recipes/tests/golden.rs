@@ -89,3 +89,16 @@ fn a_host_that_lacks_socat_and_conntrack_gets_them_from_the_bundle() {
     let plan = checked(&site);
     golden("packages", || assert_snapshot!("plan", plan.render()));
 }
+
+#[test]
+fn hosts_without_chrony_get_it_and_one_of_them_serves_the_time() {
+    let mut cluster = sample::fleet(1, 1);
+    cluster.bundle.os = vec!["debian-12".to_owned()];
+    cluster.system.ntp_servers = vec!["10.0.0.9".to_owned(), "node1".to_owned()];
+    let plan = checked(&Site::of(cluster));
+    golden("time", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("server", fleet_text(&plan, "node1/time.server"));
+        assert_snapshot!("client", fleet_text(&plan, "node2/time.client"));
+    });
+}

@@ -13,7 +13,6 @@ use kubexm_recipes::preflight::Severity;
 use kubexm_recipes::{RecipeError, preflight, sample};
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{Cluster, OsPackages};
-use kubexm_spec::lock::PackageRoot;
 
 /// One host of Debian 12 whose bundle has its packages.
 fn cluster() -> Cluster {
@@ -36,7 +35,7 @@ fn site(change: impl FnOnce(&mut Cluster)) -> Site {
 fn carrying(site: &mut Site, packages: Vec<Package>) {
     let need = need(&site.cluster);
     let carried = &mut site.packages.sets[0];
-    let mut all: Vec<Package> = carried.pool.packages().to_vec();
+    let mut all: Vec<Package> = carried.pool.packages().cloned().collect();
     all.retain(|one| !packages.iter().any(|other| other.name == one.name));
     all.extend(packages);
     carried.pool = sample::pool(&need, all);
@@ -212,15 +211,7 @@ fn what_the_administrator_holds_is_not_upgraded_and_is_named() {
 
 /// chrony on a host with systemd-timesyncd in this version; the bundle has 1.0-1 of both.
 fn with_time(installed: &str) -> Site {
-    let mut site = site(|_| ());
-    let root = PackageRoot {
-        name: "chrony".to_owned(),
-        role: kubexm_spec::PackageRole::Time,
-        commands: vec!["chronyd".to_owned()],
-        packages: vec!["chrony".to_owned()],
-        replaces: vec!["systemd-timesyncd".to_owned()],
-    };
-    site.packages.sets[0].set.roots.push(root);
+    let mut site = site(|cluster| cluster.system.ntp_servers = vec!["10.0.0.9".to_owned()]);
     let chrony = package(&site, "chrony", |one| {
         let conflicts = vec![relation("systemd-timesyncd", None)];
         one.relations = Deferred::Ready(Box::new(Relations { conflicts, ..Relations::default() }));
@@ -235,26 +226,66 @@ fn with_time(installed: &str) -> Site {
 fn one_that_takes_the_place_of_another_brings_it_back_when_the_bundle_has_that_very_one() {
     let site = with_time("1.0-1");
     let packages = kubexm_recipes::packages::of_host(&site.cx(), "node1", &site.facts["node1"]);
-    let planned = packages.planned().unwrap();
+    let planned = packages.unwrap().unwrap();
     assert!(planned.for_good.is_none() && planned.conflicts.is_empty(), "{planned:#?}");
     let part = planned.restorable.as_ref().unwrap();
     assert_eq!(part.packages.keys().collect::<Vec<_>>(), ["chrony"]);
     assert_eq!(part.replaced["systemd-timesyncd"].version, "1.0-1");
     let warning = finding(&site, Severity::Warn);
     assert!(warning.contains("systemd-timesyncd") && warning.contains("put back"), "{warning}");
+    assert!(!warning.contains("is not started"), "ntpServers sets chrony up: {warning}");
     let other = with_time("0.9");
     let packages = kubexm_recipes::packages::of_host(&other.cx(), "node1", &other.facts["node1"]);
-    let planned = packages.planned().unwrap();
-    assert!(planned.restorable.is_none(), "another version would be put back: {planned:#?}");
-    assert!(planned.for_good.as_ref().unwrap().replaced.contains_key("systemd-timesyncd"));
-    assert!(finding(&other, Severity::Warn).contains("leaves as 0.9"));
+    let planned = packages.unwrap().unwrap();
+    assert!(planned.for_good.is_none(), "a host would be left without a time service: {planned:#?}");
+    assert_eq!(planned.restorable.as_ref().unwrap().replaced["systemd-timesyncd"].version, "1.0-1");
+    let warning = finding(&other, Severity::Warn);
+    assert!(warning.contains("leaves as 0.9, and is put back as 1.0-1"), "{warning}");
+}
+
+#[test]
+fn nothing_leaves_that_another_installed_package_needs() {
+    let needing = |needs: &str| {
+        let mut site = with_time("1.0-1");
+        let list = &mut site.facts().packages.as_mut().unwrap().list;
+        list.push_str(&format!(
+            "Package: clock\nStatus: install ok installed\nVersion: 7\nArchitecture: amd64\nDepends: {needs}\n\n"
+        ));
+        site
+    };
+    let failure = finding(&needing("systemd-timesyncd"), Severity::Fail);
+    assert!(
+        failure.contains("systemd-timesyncd would have to leave for it, and clock 7 needs systemd-timesyncd"),
+        "{failure}"
+    );
+    assert!(matches!(needing("systemd-timesyncd").create().unwrap_err(), RecipeError::Packages { .. }));
+    // What needs one of the two has the other; what lacked something before is none of ours.
+    for needs in ["systemd-timesyncd | chrony", "nothing-has-this"] {
+        let told = told(&checked(&needing(needs)));
+        assert_eq!(told, ["node1/packages.install: chrony -systemd-timesyncd"], "{needs}");
+    }
+}
+
+#[test]
+fn chrony_without_time_servers_is_told_to_stand_idle() {
+    let mut site = site(|cluster| cluster.system.debs = vec!["chrony".to_owned()]);
+    let told = finding(&site, Severity::Warn);
+    assert!(told.contains("no `spec.system.ntpServers`") && told.contains("is started"), "{told}");
+    has(&mut site, "systemd-timesyncd=1.0-1");
+    let chrony = package(&site, "chrony", |one| {
+        let conflicts = vec![relation("systemd-timesyncd", None)];
+        one.relations = Deferred::Ready(Box::new(Relations { conflicts, ..Relations::default() }));
+    });
+    carrying(&mut site, vec![chrony]);
+    let told = finding(&site, Severity::Warn);
+    assert!(told.contains("systemd-timesyncd, in whose place another comes") && told.contains("ntpServers"), "{told}");
 }
 
 #[test]
 fn nothing_leaves_for_which_the_bundle_has_no_way_back() {
     let mut site = with_time("1.0-1");
     let need = need(&site.cluster);
-    let mut all: Vec<Package> = site.packages.sets[0].pool.packages().to_vec();
+    let mut all: Vec<Package> = site.packages.sets[0].pool.packages().cloned().collect();
     all.retain(|one| &*one.name != "systemd-timesyncd");
     site.packages.sets[0].pool = sample::pool(&need, all);
     assert!(finding(&site, Severity::Fail).contains("there would be no way back"));
@@ -302,6 +333,50 @@ fn an_installation_that_was_cut_off_is_told_where_packages_come() {
     assert!(finding(&site, Severity::Warn).contains("cut off (vim)"));
 }
 
+/// A package that dpkg knows in this state, in this version; its programs are there.
+fn half(site: &mut Site, name: &str, status: &str, version: &str) {
+    let list = &mut site.facts().packages.as_mut().unwrap().list;
+    list.push_str(&format!("Package: {name}\nStatus: {status}\nVersion: {version}\nArchitecture: amd64\n\n"));
+}
+
+#[test]
+fn a_package_whose_installation_was_cut_off_comes_though_its_name_and_its_programs_are_there() {
+    for status in ["install reinstreq half-installed", "install ok unpacked", "install ok half-configured"] {
+        let mut site = site(|_| ());
+        half(&mut site, "socat", status, "1.0-1");
+        assert_eq!(told(&checked(&site)), ["node1/packages.install: socat"], "{status}");
+        assert!(finding(&site, Severity::Warn).contains("cut off (socat)"), "{status}");
+    }
+    // dpkg runs what triggers it owes with whatever it does next.
+    let mut site = site(|_| ());
+    half(&mut site, "socat", "install ok triggers-pending", "1.0-1");
+    assert_eq!(told(&checked(&site)), Vec::<String>::new());
+}
+
+#[test]
+fn what_was_cut_off_is_upgraded_for_good_and_is_never_made_older_nor_touched_where_it_is_held() {
+    let of = |status: &str, version: &str| {
+        let mut site = site(|_| ());
+        half(&mut site, "socat", status, version);
+        told(&checked(&site))
+    };
+    assert_eq!(of("install ok unpacked", "0.9-1"), ["node1/packages.upgrade: socat^ (for good)"]);
+    assert_eq!(of("install ok unpacked", "1.1-1"), Vec::<String>::new());
+    assert_eq!(of("hold ok unpacked", "0.9-1"), Vec::<String>::new());
+    assert_eq!(of("hold ok unpacked", "1.0-1"), ["node1/packages.install: socat"]);
+}
+
+#[test]
+fn what_a_root_needs_comes_where_it_was_cut_off() {
+    let mut site = site(|_| ());
+    without(&mut site, "socat");
+    half(&mut site, "libwrap", "install reinstreq half-installed", "1.0-1");
+    let socat = package(&site, "socat", |one| needs(one, vec![relation("libwrap", None)]));
+    let library = package(&site, "libwrap", |_| ());
+    carrying(&mut site, vec![socat, library]);
+    assert_eq!(told(&checked(&site)), ["node1/packages.install: libwrap socat"]);
+}
+
 #[test]
 fn a_bundle_that_lacks_packages_or_was_built_for_others_is_refused_with_their_names() {
     let lost = |change: fn(&mut Site)| {
@@ -317,8 +392,8 @@ fn a_bundle_that_lacks_packages_or_was_built_for_others_is_refused_with_their_na
     assert!(text.contains("packages of debian-12 for linux/amd64;"), "{text}");
 }
 
-#[test]
-fn an_rpm_finds_the_paths_it_needs_in_what_is_installed() {
+/// A host of Rocky 9 that has these and lacks socat.
+fn rocky(installed: &[&str]) -> (Site, PackageNeed) {
     let mut cluster = sample::cluster();
     cluster.bundle.os = vec!["rocky-9".to_owned()];
     let need = need(&cluster);
@@ -326,14 +401,26 @@ fn an_rpm_finds_the_paths_it_needs_in_what_is_installed() {
     let facts = site.facts();
     (facts.os_id, facts.os_version, facts.os_edition) =
         ("rocky".to_owned(), "9.4".to_owned(), "9.4 (Blue Onyx)".to_owned());
-    facts.packages = Some(kubexm_plan::facts::InstalledPackages {
-        family: kubexm_spec::Family::Rpm,
-        list: ["glibc", "iptables-nft", "bash-completion"]
-            .map(|name| format!("N\t{name}\t0\t1.0\t1\tx86_64\n"))
-            .concat(),
-        broken: None,
-    });
+    let list = installed.iter().map(|name| format!("N\t{name}\t0\t1.0\t1\tx86_64\n")).collect();
+    facts.packages =
+        Some(kubexm_plan::facts::InstalledPackages { family: kubexm_spec::Family::Rpm, list, broken: None });
     without(&mut site, "socat");
+    (site, need)
+}
+
+#[test]
+fn what_rpms_administrator_excludes_is_refused_before_anything_with_the_place_to_release_it() {
+    let (mut site, need) = rocky(&["iptables-nft", "bash-completion"]);
+    site.facts().packages.as_mut().unwrap().list.push_str("X\tsoc*\n");
+    carrying(&mut site, vec![sample::package(&need, "socat")]);
+    let told = finding(&site, Severity::Fail);
+    assert!(told.contains("socat cannot be installed"), "{told}");
+    assert!(told.contains("exclude") && told.contains("versionlock"), "{told}");
+}
+
+#[test]
+fn an_rpm_finds_the_paths_it_needs_in_what_is_installed() {
+    let (mut site, need) = rocky(&["glibc", "iptables-nft", "bash-completion"]);
     let mut socat = sample::package(&need, "socat");
     needs(&mut socat, vec![relation("/usr/lib64/libc.so.6", None)]);
     // Only the bundle's package says that it has the path, and it is newer.

@@ -328,3 +328,19 @@ fn packages_of_each_run_are_taken_away_and_those_of_an_older_run_only_once() {
     });
     assert_eq!(reverted.expect("something is reverted"), [packages(&["ipset"]), packages(&["socat", "conntrack"])]);
 }
+
+#[test]
+fn a_file_of_a_package_that_goes_is_set_aside_and_not_brought_back_beside_it() {
+    let (conf, dir) = ("/etc/chrony/chrony.conf", "/var/lib/chrony");
+    let mut before = record("create", "time.before", &[(Op::StateDir(StateDir::at(conf)), "")], Outcome::Done);
+    before.before[0].state = json!({"path": conf, "entry": {"is": "absent"}});
+    let written = record(
+        "create",
+        "time.client",
+        &[(file(conf, "ours"), "the package's"), (file(dir, "x"), "mine")],
+        Outcome::Done,
+    );
+    let plan = one(&[before, written]);
+    assert_eq!(reverted(&plan), [(dir.to_owned(), "mine".to_owned())]);
+    assert!(plan.render().contains("set aside /etc/chrony/chrony.conf\n"), "{}", plan.render());
+}

@@ -9,7 +9,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::support::start;
 
-/// Serve a bundle's images and files, read-only over TLS; runs as kubexm-depot.service on the registry host
+/// Serve a bundle's images, files and packages, read-only over TLS; runs as kubexm-depot.service on the registry host
+///
+/// Repositories for apt and dnf are below /packages/. Ask a depot which it has, and how a host comes to use one by hand:
+///   curl --cacert registry-ca.crt https://10.0.0.1:5443/packages/
+///   curl --cacert registry-ca.crt https://10.0.0.1:5443/packages/debian-12-amd64/README
 ///
 /// Examples:
 ///   kubexm-install depot --config /etc/kubexm/depot/config.json

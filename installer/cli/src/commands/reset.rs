@@ -20,7 +20,7 @@ use crate::run::{chosen, told};
 use crate::site::blobs::NoBlobs;
 use crate::site::fleet::Fleet;
 use crate::site::named::{NameArgs, Named};
-use crate::site::planning;
+use crate::site::{planning, summary};
 use crate::support::events::{self, Shown};
 use crate::support::home::{ClusterHome, Home};
 use crate::support::{failures, interrupt, start};
@@ -29,7 +29,8 @@ use crate::support::{failures, interrupt, start};
 ///
 /// Works from what the hosts wrote down themselves, so any machine that reaches them can do it. Until the last steps,
 /// which delete, everything can be taken back and the cluster runs again. Volumes on other disks, NFS exports and all that
-/// is mounted stay; a mount that is in use stops the reset.
+/// is mounted stay; a mount that is in use stops the reset. Packages that came with the cluster go, on Debian with their
+/// configuration and data; which ones is said of each host before anything is done.
 ///
 /// Examples:
 ///   kubexm-install reset -f cluster.yaml
@@ -183,6 +184,9 @@ impl Site<'_> {
                 hosts.join(", ")
             ),
         );
+        for told in summary::packages_that_go(plan.plan()) {
+            events::warning(events, told);
+        }
         for host in missing.keys() {
             events::warning(events, format!("{host} cannot be reached and stays as it is"));
         }

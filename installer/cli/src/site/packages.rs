@@ -1,10 +1,10 @@
-//! The packages that a bundle carries, as far as hosts lack them: what each says of itself, and repositories of our own.
+//! The packages that a bundle carries: what each says of itself, and repositories of our own.
 //!
 //! ```text
 //! lock ─of_lock→ CarriedPackages ─read(what hosts lack)→ with pools ─publish(the site's key)→ with repositories
 //! ```
 //!
-//! Of each package only the front is read, and only where a host lacks something: hosts that have all cost nothing.
+//! Of each package only the front is read. A look at the hosts reads what some host lacks; a plan has all of them, for the depot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
@@ -13,9 +13,9 @@ use kubexm_archive::{Bundle, DOCUMENT_LIMIT};
 use kubexm_packages::model::RepoId;
 use kubexm_packages::solve::{Pool, Repo};
 use kubexm_plan::Facts;
-use kubexm_recipes::packages::{self, CarriedPackages, CarriedSet, Lacking};
+use kubexm_recipes::packages::{self, CarriedPackages, CarriedSet};
 use kubexm_spec::manifest::Artifact;
-use kubexm_spec::{ArtifactKey, ExitCode, Lock};
+use kubexm_spec::{ArtifactKey, ExitCode, Family, Lock};
 use kubexm_terminal::Failure;
 
 use super::opened::Opened;
@@ -46,10 +46,16 @@ pub fn of_lock(bundle: &Bundle) -> Result<CarriedPackages, Failure> {
     Ok(CarriedPackages::unread(&lock.packages))
 }
 
-/// The member is the lock in YAML, not the lock file's JSON. Its digest is in the manifest, and its size is bounded.
+/// Values of a lock: each item has some twenty, a large image some hundred.
+const LOCK_NODES: usize = 4_000_000;
+
+/// The member is the lock in YAML, not the lock file's JSON. Its size is bounded, and so are the depth and number of what is in it:
+/// nobody has vouched for an unsigned bundle.
 fn read_lock(text: &[u8]) -> Result<Lock, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
-    let options = serde_saphyr::options! { budget: None };
+    let budget =
+        serde_saphyr::budget! { max_nodes: LOCK_NODES, max_events: 4 * LOCK_NODES, max_documents: 1, max_depth: 64 };
+    let options = serde_saphyr::options! { budget: budget, with_snippet: false };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
 }
 
@@ -62,13 +68,10 @@ impl Carried {
             let Some(carried) = read.packages.sets.get_mut(place) else { continue };
             let (bundle, wanted) = (opened.bundle.clone(), artifacts(&opened.bundle, carried));
             let family = carried.profile.family;
-            let files = tokio::task::spawn_blocking(move || {
-                in_parallel(&wanted, |artifact| repository::read(&bundle, artifact, family))
-            });
-            let files: Vec<PackageFile> = files.await.map_err(crashed)??;
-            let damaged =
-                |why: String| Failure::new(ExitCode::BundleDamaged, format!("packages of {}: {why}", carried.set.os));
-            let unsigned = Unsigned::of(&carried.set, carried.profile, &files).map_err(damaged)?;
+            let files =
+                tokio::task::spawn_blocking(move || files(&bundle, &wanted, family)).await.map_err(crashed)??;
+            let unsigned = unsigned(carried, &files)?;
+            let damaged = |why| damaged(carried, why);
             let described = repository::described(&files, family, carried.pool.arch(), RepoId(0)).map_err(damaged)?;
             let repo = Repo { id: "bundle".to_owned(), base: String::new(), priority: 0 };
             carried.pool = Pool::new(family, family.arch(carried.set.platform.arch), vec![repo], described);
@@ -77,40 +80,47 @@ impl Carried {
         Ok(read)
     }
 
-    /// Signs the repositories that some host gets something from. The key is made when it is first wanted.
-    pub fn publish(
-        &mut self,
-        opened: &Opened,
-        facts: &BTreeMap<String, Facts>,
-        home: &ClusterHome,
-    ) -> Result<(), Failure> {
-        let cx = opened.plan_cx(facts, &self.packages);
-        let comes = facts.iter().filter_map(|(host, facts)| {
-            let planned = packages::of_host(&cx, host, facts);
-            let planned = planned.planned().filter(|planned| planned.packages().next().is_some())?;
-            self.packages.sets.iter().position(|carried| std::ptr::eq(carried, planned.carried))
-        });
-        let comes: BTreeSet<usize> = comes.collect();
-        if comes.is_empty() {
+    /// Signs the repositories of all sets: a host's own folder has its system's, and the depot serves every one. The key is made
+    /// when it is first wanted.
+    pub fn publish(&mut self, opened: &Opened, home: &ClusterHome) -> Result<(), Failure> {
+        if self.packages.sets.is_empty() {
             return Ok(());
         }
         let key = site_key::open(home)?;
-        for place in comes {
-            if let (Some(carried), Some(unsigned)) = (self.packages.sets.get_mut(place), self.unsigned.get(&place)) {
-                carried.repository =
-                    unsigned.signed(&key).map_err(|error| Failure::from_error(error.exit_code(), &error))?;
-            }
+        for (place, carried) in self.packages.sets.iter_mut().enumerate() {
+            let metadata = match self.unsigned.remove(&place) {
+                Some(read) => read,
+                None => {
+                    let wanted = artifacts(&opened.bundle, carried);
+                    unsigned(carried, &files(&opened.bundle, &wanted, carried.profile.family)?)?
+                }
+            };
+            carried.repository =
+                metadata.signed(&key).map_err(|error| Failure::from_error(error.exit_code(), &error))?;
         }
         Ok(())
     }
 }
 
+/// The fronts of a set's packages.
+fn files(bundle: &Bundle, wanted: &[Artifact], family: Family) -> Result<Vec<PackageFile>, Failure> {
+    in_parallel(wanted, |artifact| repository::read(bundle, artifact, family))
+}
+
+fn unsigned(carried: &CarriedSet, files: &[PackageFile]) -> Result<Unsigned, Failure> {
+    Unsigned::of(&carried.set, carried.profile, files).map_err(|why| damaged(carried, why))
+}
+
+fn damaged(carried: &CarriedSet, why: String) -> Failure {
+    Failure::new(ExitCode::BundleDamaged, format!("packages of {}: {why}", carried.set.os))
+}
+
 /// Places of the sets that have what some host lacks.
 fn lacking(opened: &Opened, facts: &BTreeMap<String, Facts>) -> BTreeSet<usize> {
     let cx = opened.plan_cx(facts, &opened.packages);
-    let sets = facts.iter().filter_map(|(host, facts)| match packages::lacking(&cx, host, facts) {
-        Lacking::Roots(wanted) => opened.packages.sets.iter().position(|carried| std::ptr::eq(carried, wanted.carried)),
-        _ => None,
+    let sets = facts.iter().filter_map(|(host, facts)| {
+        let wanted = packages::lacking(&cx, host, facts).ok().flatten()?;
+        opened.packages.sets.iter().position(|carried| std::ptr::eq(carried, wanted.carried))
     });
     sets.collect()
 }

@@ -85,7 +85,7 @@ pub fn add_nodes(
 impl Seen {
     /// What planning starts from, with the repositories that hosts get packages from.
     fn plan_cx<'a>(&'a mut self, opened: &'a Opened, home: &Home) -> Result<PlanCx<'a>, Failure> {
-        self.carried.publish(opened, &self.facts, &home.cluster(&opened.cluster.name))?;
+        self.carried.publish(opened, &home.cluster(&opened.cluster.name))?;
         Ok(opened.plan_cx(&self.facts, &self.carried.packages))
     }
 }

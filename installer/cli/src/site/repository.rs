@@ -9,7 +9,7 @@ use kubexm_packages::rpm;
 use kubexm_packages::rpm::file::Rpm;
 use kubexm_packages::trust::{SignError, SiteKey};
 use kubexm_recipes::modules::packages::source;
-use kubexm_recipes::packages::{RepositoryFile, folder};
+use kubexm_recipes::packages::{PUBLIC_KEY, RepositoryFile, VENDOR_KEYS, folder};
 use kubexm_spec::lock::PackageSet;
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ExitCode, Family};
@@ -17,10 +17,6 @@ use kubexm_terminal::Failure;
 
 use crate::support::failures;
 
-/// The site's public key in the folder of the repository, ASCII-armored: apt reads it since 1.4, and rpm.
-const PUBLIC_KEY: &str = "kubexm.asc";
-/// The vendor's public keys, by which dnf checks each package.
-const VENDOR_KEYS: &str = "vendor.asc";
 /// `Suite` and `Codename` of our own.
 const SUITE: &str = "kubexm";
 
@@ -45,7 +41,12 @@ pub fn read(bundle: &Bundle, artifact: &Artifact, family: Family) -> Result<Pack
         let text = format!("{} of {}: {} {why}", artifact.key, bundle.path().display(), artifact.name);
         Failure::new(ExitCode::BundleDamaged, text)
     };
-    if !plain(&artifact.name) {
+    // Any other name could be that of a file of the repository itself.
+    let suffix = match family {
+        Family::Deb => ".deb",
+        Family::Rpm => ".rpm",
+    };
+    if !plain(&artifact.name) || !artifact.name.ends_with(suffix) {
         return Err(damaged(&"is no name of a package's file"));
     }
     let size = artifact.blobs.iter().filter(|blob| blob.digest == artifact.digest).map(|blob| blob.size).next();
@@ -196,16 +197,12 @@ fn vendor_keys(profile: &Profile) -> String {
 }
 
 /// What yum 3 and dnf are told. Packages that nobody has signed are held against the signed metadata alone: a lock has pinned each.
+/// The only key named is the site's, for the metadata; whom rpm believes of the packages' signers is said by who installs, apart.
 fn dnf_source(folder: &str, signed_packages: bool) -> String {
-    let keys = if signed_packages {
-        format!("file://{folder}/{PUBLIC_KEY}\n       file://{folder}/{VENDOR_KEYS}")
-    } else {
-        format!("file://{folder}/{PUBLIC_KEY}")
-    };
     let check = u8::from(signed_packages);
     // Packages of modules are taken as they are: what was resolved is what comes.
     format!(
-        "[kubexm]\nname=KubeXM\nbaseurl=file://{folder}\nenabled=0\ngpgcheck={check}\nrepo_gpgcheck=1\ngpgkey={keys}\n\
-         module_hotfixes=1\nmetadata_expire=0\nskip_if_unavailable=0\n"
+        "[kubexm]\nname=KubeXM\nbaseurl=file://{folder}\nenabled=0\ngpgcheck={check}\nrepo_gpgcheck=1\n\
+         gpgkey=file://{folder}/{PUBLIC_KEY}\nmodule_hotfixes=1\nmetadata_expire=0\nskip_if_unavailable=0\n"
     )
 }

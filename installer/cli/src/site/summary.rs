@@ -1,9 +1,11 @@
 //! What a plan will do, for the person who says yes or no to it. Pure.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use kubexm_plan::op::Op;
-use kubexm_plan::{Plan, Step, Undo};
+use kubexm_plan::{Leaves, Plan, Step, Undo};
+use kubexm_spec::counted;
 
 /// Steps by module, and what cannot be taken back.
 pub fn short(plan: &Plan) -> String {
@@ -93,6 +95,34 @@ fn tail(text: &mut String, plan: &Plan) {
     }
 }
 
+/// What a reset says of each host's packages before it begins: that they go, and what goes with them for good.
+pub fn packages_that_go(plan: &Plan) -> Vec<String> {
+    let mut told = Vec::new();
+    for host in &plan.hosts {
+        let resets = plan.steps.iter().filter(|step| step.host == host.name).flat_map(|step| &step.ops);
+        let resets = resets.filter_map(|op| if let Op::Reset(reset) = op { Some(reset) } else { None });
+        let going: BTreeMap<&str, Leaves> = resets.flat_map(|reset| reset.packages_that_go()).collect();
+        let of = |wanted: Leaves| {
+            let names = going.iter().filter(move |(_, leaves)| **leaves == wanted).map(|(name, _)| *name);
+            names.collect::<Vec<_>>()
+        };
+        for (names, what) in [
+            (
+                of(Leaves::Purged),
+                "purged, with their configuration and with what their own scripts delete of their data, for good: taking the \
+                 reset back does not bring that back, so copy before what you need of it",
+            ),
+            (of(Leaves::Removed), "removed; configuration that was changed stays, and so does their data"),
+        ] {
+            if !names.is_empty() {
+                let count = counted(names.len() as u64, "package");
+                told.push(format!("{}: {count} that came with the cluster: {what}: {}", host.name, names.join(" ")));
+            }
+        }
+    }
+    told
+}
+
 /// Modules in the order in which their first step comes.
 fn modules(plan: &Plan) -> Vec<(&str, Vec<&Step>)> {
     let mut modules: Vec<(&str, Vec<&Step>)> = Vec::new();
@@ -109,10 +139,8 @@ fn modules(plan: &Plan) -> Vec<(&str, Vec<&Step>)> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use kubexm_plan::PlanHost;
     use kubexm_plan::op::{Packages, WantedPackage};
+    use kubexm_plan::{Found, PlanHost, Reset};
     use kubexm_spec::{Digest, Family};
 
     use super::*;
@@ -137,10 +165,9 @@ mod tests {
             .build()
     }
 
-    #[test]
-    fn how_many_packages_come_to_each_host_and_what_has_no_way_back_is_told() {
+    fn plan(steps: Vec<Step>) -> Plan {
         let host = |name: &str| PlanHost { name: name.to_owned(), roles: vec!["worker".to_owned()], expendable: false };
-        let plan = Plan {
+        Plan {
             schema: kubexm_plan::SCHEMA,
             pipeline: "create".to_owned(),
             cluster_name: "demo".to_owned(),
@@ -151,12 +178,39 @@ mod tests {
             host_concurrency: 1,
             slots: BTreeMap::new(),
             texts: BTreeMap::new(),
-            steps: vec![
-                step("node1", &[("a", true), ("b", false)], &[], Undo::Irreversible { why: "old".to_owned() }),
-                step("node1", &[("c", false)], &["d"], Undo::RestoreBefore),
-                step("node2", &[("c", false)], &[], Undo::RestoreBefore),
-            ],
-        };
+            steps,
+        }
+    }
+
+    #[test]
+    fn a_reset_says_of_each_host_which_packages_go_with_their_data_and_of_none_that_was_there_before() {
+        let created = step(
+            "node1",
+            &[("open-iscsi", false), ("socat", false), ("vim", true), ("nginx", false)],
+            &[],
+            Undo::RestoreBefore,
+        );
+        let found = serde_json::json!({"packages": {
+            "open-iscsi": {"is": "absent"}, "socat": {"is": "absent"}, "nginx": {"is": "configuration"},
+            "vim": {"is": "installed", "version": "0", "whole": true},
+        }});
+        let before = vec![Found { state: found, satisfied: false }];
+        let revert =
+            Step::on("node1", "reset.revert", "Bring back").ensure(Reset::Reverted { ops: created.ops, before });
+        let told = packages_that_go(&plan(vec![revert.undo(Undo::RestoreBefore).build()]));
+        assert_eq!(told.len(), 2, "{told:#?}");
+        assert!(told[0].starts_with("node1: 2 packages ") && told[0].ends_with(": open-iscsi socat"), "{told:#?}");
+        assert!(told[0].contains("purged") && told[0].contains("data"), "{told:#?}");
+        assert!(told[1].contains("removed") && told[1].ends_with(": nginx"), "{told:#?}");
+    }
+
+    #[test]
+    fn how_many_packages_come_to_each_host_and_what_has_no_way_back_is_told() {
+        let plan = plan(vec![
+            step("node1", &[("a", true), ("b", false)], &[], Undo::Irreversible { why: "old".to_owned() }),
+            step("node1", &[("c", false)], &["d"], Undo::RestoreBefore),
+            step("node2", &[("c", false)], &[], Undo::RestoreBefore),
+        ]);
         let text = short(&plan);
         for line in [
             "  host node1: worker; 2 packages come, 1 package is upgraded (no way back), in the place of d\n",

@@ -195,9 +195,13 @@ impl World {
             return Ok(());
         }
         let own = format!("/{}", unit.name);
-        match here.state.keys().find(|key| key.starts_with("path:") && key.ends_with(&own)) {
-            Some(key) => self.read(host, step, key)?,
-            None => return Err(format!("unit {} has no file", unit.name)),
+        if let Some(key) = here.brings(&unit.name) {
+            self.read(host, step, key)?;
+        } else {
+            match here.state.keys().find(|key| key.starts_with("path:") && key.ends_with(&own)) {
+                Some(key) => self.read(host, step, key)?,
+                None => return Err(format!("unit {} has no file", unit.name)),
+            }
         }
         if unit.running != Some(true) {
             return Ok(());
@@ -219,7 +223,7 @@ impl World {
         let (own, drop_ins) = (format!("/{unit}"), format!("/{unit}.d/"));
         let files = || here.state.iter().filter_map(|(key, value)| Some((key.strip_prefix("path:")?, value)));
         let mut reads: Vec<String> = Vec::new();
-        if !files().any(|(path, _)| path.ends_with(&own)) {
+        if here.brings(unit).is_none() && !files().any(|(path, _)| path.ends_with(&own)) {
             reads.push(format!("/etc/systemd/system{own}"));
         }
         let texts = files().filter(|(path, _)| path.ends_with(&own) || path.contains(&drop_ins));
@@ -242,6 +246,10 @@ impl World {
             Probe::RegistryServes { url, .. } => {
                 let runs = here.runs("kubexm-registry.service");
                 (!runs).then(|| format!("nobody serves {url}"))
+            }
+            Probe::ClockFollows { .. } => {
+                let runs = ["chrony.service", "chronyd.service"].iter().any(|unit| here.runs(unit));
+                (!runs).then(|| "chronyd does not answer".to_owned())
             }
             Probe::Https { ca, .. } if !here.has_path(ca) => Some(format!("{ca} is missing")),
             Probe::Https { url, .. } if url.contains(":6443") => cluster(),

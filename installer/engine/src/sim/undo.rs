@@ -156,7 +156,9 @@ impl World {
             return Ok(());
         };
         let own = format!("/{unit}");
-        if !self.host(host)?.state.keys().any(|key| key.starts_with("path:") && key.ends_with(&own)) {
+        let here = self.host(host)?;
+        let file = || here.state.keys().any(|key| key.starts_with("path:") && key.ends_with(&own));
+        if here.brings(unit).is_none() && !file() {
             return Err(format!("{unit} cannot run again: it has no file"));
         }
         self.restore_key(host, &key, was);

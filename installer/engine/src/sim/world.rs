@@ -203,6 +203,14 @@ impl Host {
         self.units().any(|(name, running)| running && name == unit)
     }
 
+    /// The key of the installed package that brings a unit: chrony brings chrony.service, or chronyd.service.
+    pub(super) fn brings(&self, unit: &str) -> Option<&str> {
+        let stem = unit.strip_suffix(".service")?;
+        let names = [stem, stem.strip_suffix('d').unwrap_or(stem)].map(|name| format!("package:{name}"));
+        let there = |(key, value): &(&String, &String)| names.contains(key) && *value != "replaced";
+        self.state.iter().find(there).map(|(key, _)| key.as_str())
+    }
+
     /// Units that were set, with whether they run.
     pub(super) fn units(&self) -> impl Iterator<Item = (&str, bool)> {
         let units = self.state.iter().filter_map(|(key, value)| Some((key.strip_prefix("unit:")?, value)));

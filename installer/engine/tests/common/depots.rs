@@ -61,6 +61,7 @@ impl Site {
             tls: depot::Tls { cert: file("crt", cert.pem()), key: file("key", key.serialize_pem()) },
             images: BTreeMap::new(),
             files: blobs.iter().map(|(digest, _)| (digest.hex(), *digest)).collect(),
+            packages: None,
         };
         let path = file("config.json", serde_json::to_string(&config).unwrap());
         let running = self.runtime.block_on(kubexm_depot::serve(Path::new(&path))).unwrap();

@@ -9,6 +9,34 @@ use crate::{OpError, fsio};
 
 const STATUS: &str = "/var/lib/dpkg/status";
 
+/// Files of packages that matter to more than dpkg: a unit, its program.
+const FILES: [(&str, &[(&str, &str)]); 2] = [
+    (
+        "chrony",
+        &[
+            ("/usr/sbin/chronyd", "#!/bin/true\n"),
+            (
+                "/lib/systemd/system/chrony.service",
+                "[Service]\nExecStart=/usr/sbin/chronyd\n[Install]\nWantedBy=multi-user.target\n",
+            ),
+            (CHRONY_CONF, "pool 2.debian.pool.ntp.org iburst\n"),
+        ],
+    ),
+    (
+        "systemd-timesyncd",
+        &[(
+            "/lib/systemd/system/systemd-timesyncd.service",
+            "[Service]\nExecStart=/usr/sbin/ip\n[Install]\nWantedBy=sysinit.target\n",
+        )],
+    ),
+];
+/// Stays until it is purged.
+const CHRONY_CONF: &str = "/etc/chrony/chrony.conf";
+
+fn files(name: &str) -> &'static [(&'static str, &'static str)] {
+    FILES.iter().find(|(package, _)| *package == name).map_or(&[], |(_, files)| files)
+}
+
 /// A package of the status: its version, its architecture, and whether more than configuration is there.
 struct Known {
     version: String,
@@ -83,8 +111,15 @@ fn dpkg(system: &RootedSystem, args: &[&str], all: &mut All) -> Result<Output, O
 
 fn query(args: &[&str], all: &All) -> Output {
     let Some(("--showformat", format_and_names)) = args.get(1).map(|first| (*first, &args[2..])) else {
-        let lines = args[1..].iter().filter(|name| all.contains_key(**name)).map(|name| format!("{}\n", path(name)));
-        return Output::text(lines.collect::<String>());
+        let mut text = String::new();
+        let plain = args[1..].iter().map(|name| name.split(':').next().unwrap_or(name));
+        for name in plain.filter(|name| all.get(*name).is_some_and(|known| known.installed)) {
+            let _ = writeln!(text, "{}", path(name));
+            for (file, _) in files(name) {
+                let _ = writeln!(text, "{file}");
+            }
+        }
+        return Output::text(text);
     };
     let mut text = String::new();
     let mut code = 0;
@@ -101,9 +136,18 @@ fn query(args: &[&str], all: &All) -> Output {
 
 fn install(system: &RootedSystem, all: &mut All, name: &str, version: &str, arch: &str) -> Result<(), OpError> {
     all.insert(name.to_owned(), Known { version: version.to_owned(), arch: arch.to_owned(), installed: true });
-    let file = system.at(&path(name));
-    fsio::make_parent(&file)?;
-    std::fs::write(&file, version).map_err(OpError::path("write", &file))
+    let put = |path: &str, text: &str| {
+        let file = system.at(path);
+        fsio::make_parent(&file)?;
+        std::fs::write(&file, text).map_err(OpError::path("write", &file))
+    };
+    for (path, text) in files(name) {
+        // Configuration that is there is kept.
+        if *path != CHRONY_CONF || !system.at(path).exists() {
+            put(path, text)?;
+        }
+    }
+    put(&path(name), version)
 }
 
 fn remove(system: &RootedSystem, all: &mut All, name: &str, purged: bool) -> Result<(), OpError> {
@@ -112,6 +156,13 @@ fn remove(system: &RootedSystem, all: &mut All, name: &str, purged: bool) -> Res
     } else if let Some(known) = all.get_mut(name) {
         known.installed = false;
     }
+    for (path, _) in files(name).iter().filter(|(path, _)| purged || *path != CHRONY_CONF) {
+        let file = system.at(path);
+        fsio::remove(&file)?;
+        if *path == CHRONY_CONF {
+            let _ = file.parent().map(std::fs::remove_dir);
+        }
+    }
     let file = system.at(&path(name));
     fsio::remove(&file)?;
     // The package's own folder.
@@ -119,6 +170,17 @@ fn remove(system: &RootedSystem, all: &mut All, name: &str, purged: bool) -> Res
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(OpError::path("remove", folder)(error)),
         _ => Ok(()),
     })
+}
+
+/// Packages that are there from the beginning, with their files.
+pub(super) fn furnish(system: &RootedSystem, status: &str) -> Result<(), OpError> {
+    let file = system.at(STATUS);
+    fsio::make_parent(&file)?;
+    std::fs::write(&file, status).map_err(OpError::path("write", &file))?;
+    let mut all = load(system);
+    let known: Vec<(String, String, String)> =
+        all.iter().map(|(name, known)| (name.clone(), known.version.clone(), known.arch.clone())).collect();
+    known.iter().try_for_each(|(name, version, arch)| install(system, &mut all, name, version, arch))
 }
 
 fn path(name: &str) -> String {

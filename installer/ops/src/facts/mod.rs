@@ -2,6 +2,7 @@
 //! where the kernel or the distribution keeps it, so that a machine rooted in a directory can show any of it.
 
 mod disks;
+mod held;
 pub(crate) mod interfaces;
 mod leftovers;
 mod listeners;

@@ -8,14 +8,15 @@ use kubexm_packages::rpm::installed;
 use kubexm_plan::facts::InstalledPackages;
 use kubexm_spec::Family;
 
+use super::held;
 use crate::system::Program;
-use crate::{Machine, fsio, paths};
+use crate::{Machine, at_work, fsio, paths};
 
 const STATUS: &str = "/var/lib/dpkg/status";
-/// What dpkg was doing when it was cut off: entries that are not in its status yet.
-const UPDATES: &str = "/var/lib/dpkg/updates";
 /// Seconds that rpm may take. A database whose lock was left behind lets everyone wait for ever.
 const LIMIT_S: u64 = 30;
+/// Seconds in which a dpkg that is at work may come to its end, before it is told.
+const AT_WORK_S: u64 = 60;
 /// Systems of rpm's family that may have dpkg and apt, too.
 const OF_RPM: [&str; 4] = ["rhel", "fedora", "centos", "openeuler"];
 
@@ -23,7 +24,13 @@ const OF_RPM: [&str; 4] = ["rhel", "fedora", "centos", "openeuler"];
 pub(super) fn look(machine: &Machine, release: &BTreeMap<String, String>) -> Option<InstalledPackages> {
     let family = family(machine, release)?;
     let (list, broken) = match family {
-        Family::Deb => (dpkg(machine), cut_off(machine)),
+        Family::Deb => {
+            // Often it is what a run began that lost its controller: it comes to its end.
+            if at_work::is_cut_off(machine) {
+                at_work::wait(machine, AT_WORK_S);
+            }
+            (dpkg(machine), in_the_middle(machine))
+        }
         Family::Rpm => (rpm(machine), None),
     };
     Some(match list {
@@ -52,10 +59,18 @@ fn dpkg(machine: &Machine) -> Result<String, String> {
     status::reduced(bytes.as_slice()).map_err(|error| format!("{STATUS} {error}"))
 }
 
-fn cut_off(machine: &Machine) -> Option<String> {
-    let mut entries = std::fs::read_dir(machine.path(UPDATES)).into_iter().flatten().flatten();
-    let pending = entries.any(|entry| entry.file_name().to_string_lossy().bytes().all(|b| b.is_ascii_digit()));
-    pending.then(|| "dpkg was interrupted; `dpkg --configure -a` corrects it".to_owned())
+/// Why dpkg's status is not all that it knows. Who works right now has not been cut off: it ends by itself.
+fn in_the_middle(machine: &Machine) -> Option<String> {
+    if !at_work::is_cut_off(machine) {
+        return None;
+    }
+    match at_work::holder(machine) {
+        Some(holder) => Some(format!("another package manager is at work: {holder}; wait for its end and run again")),
+        // It may have come to its end since.
+        None => {
+            at_work::is_cut_off(machine).then(|| "dpkg was interrupted; `dpkg --configure -a` corrects it".to_owned())
+        }
+    }
 }
 
 fn rpm(machine: &Machine) -> Result<String, String> {
@@ -64,5 +79,7 @@ fn rpm(machine: &Machine) -> Result<String, String> {
     if output.code != 0 || output.stdout.is_empty() {
         return Err(format!("`rpm -qa` ended with exit code {}: {}", output.code, output.tail()));
     }
-    Ok(installed::reduced(&output.stdout()))
+    let holds =
+        held::look(machine).map_err(|error| format!("what is kept as it is cannot be told: {}", error.full()))?;
+    Ok(installed::reduced(&output.stdout()) + &holds.iter().map(|hold| format!("{hold}\n")).collect::<String>())
 }

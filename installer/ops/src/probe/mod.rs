@@ -1,5 +1,6 @@
 //! Probes: each looks once and says what it saw. The engine polls until it holds or time runs out.
 
+mod clock;
 mod cri;
 pub(crate) mod https;
 pub(crate) mod netns;
@@ -19,6 +20,7 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         Probe::CriReady { config_dump } => cri::look(machine, config_dump),
         Probe::Https { url, ca } => https_answers(machine, url, ca),
         Probe::RegistryServes { url, ca, repositories } => registry::look(machine, url, ca, repositories),
+        Probe::ClockFollows { servers } => clock::look(machine, servers),
         Probe::NodeReady { node } => nodes::look(machine, node),
         Probe::PodsRunning { namespaces, images } => pods::look(machine, namespaces, images),
         Probe::PodNetwork { node, image, name, dns, service } => {

@@ -1,10 +1,11 @@
 //! apt and dpkg.
 
+use kubexm_ops::system::Program;
 use kubexm_ops::{OpError, Wave, dispatch, step};
 use kubexm_plan::{Found, Op, Reset, Step, Undo};
 
 use crate::debs::{Deb, left_of_work, op, op_dated, site, tampered};
-use crate::private::{Root, bare};
+use crate::private::{Root, bare, changes};
 
 const UNIT: &str = "[Service]\nExecStart=/usr/bin/tool-daemon\n[Install]\nWantedBy=multi-user.target\n";
 const POLICY: &str = "/usr/sbin/policy-rc.d";
@@ -120,14 +121,108 @@ fn a_clock_that_is_behind_the_day_of_the_lock_stops_nothing() {
 }
 
 #[test]
-fn a_hook_of_the_hosts_own_that_fails_leaves_nothing_that_starts_by_itself() {
+fn hooks_of_the_hosts_own_that_fail_after_all_is_done_fail_nothing_and_those_of_its_own_lists_do_not_run() {
+    for (file, text) in [
+        ("apt.conf.d/99hook", "DPkg::Post-Invoke {\"touch /tmp/hooked; false\";};\n"),
+        ("apt.conf.d/99hook", "APT::Update::Post-Invoke {\"touch /tmp/updated; false\";};\n"),
+        ("apt.conf.d/99hook", "APT::Update::Post-Invoke-Success {\"touch /tmp/updated; false\";};\n"),
+        ("apt.conf", "APT::Update::Pre-Invoke {\"touch /tmp/updated; false\";};\n"),
+    ] {
+        let root = Root::over(&bare());
+        root.put(&format!("/etc/apt/{file}"), text);
+        let op = op(&root, &tool(), &TOOL, &[]);
+        converge(&root, &op).expect(text);
+        assert_eq!(root.tells("systemctl", &["is-enabled", "tool.service"]).trim(), "disabled");
+        assert!(!root.has("/tmp/updated") && look(&root, &op).satisfied, "{text}");
+        assert_eq!(root.has("/tmp/hooked"), text.starts_with("DPkg"), "hooks around dpkg run");
+        nothing_half_way(&root);
+    }
+}
+
+#[test]
+fn a_hook_that_stops_dpkg_before_anything_is_done_fails_the_step() {
     let root = Root::over(&bare());
-    root.put("/etc/apt/apt.conf.d/99hook", "DPkg::Post-Invoke {\"false\";};\n");
+    root.put("/etc/apt/apt.conf.d/99hook", "DPkg::Pre-Invoke {\"false\";};\n");
     let op = op(&root, &tool(), &TOOL, &[]);
-    assert!(converge(&root, &op).is_err());
-    assert_eq!(root.tells("systemctl", &["is-enabled", "tool.service"]).trim(), "disabled");
+    let error = converge(&root, &op).expect_err("a failure").full();
+    assert!(error.contains("apt-get install of 2 packages"), "{error}");
+    assert!(!root.has(POLICY) && version(&root, "kubexm-tool").is_empty());
+}
+
+#[test]
+fn whatever_changes_the_host_outlives_us_and_may_take_as_long_as_its_step() {
+    let root = Root::over(&bare());
+    let [new, old] = clocks();
+    had(&root, &old);
+    let op = op(&root, &[new, old], &["new-clock"], &["old-clock"]);
+    let before = look(&root, &op);
+    root.system.ran.lock().expect("a lock").clear();
+    converge(&root, &op).expect("replaced");
+    take_back(&root, &op, &before);
+    let acted = root.system.acted.lock().expect("a lock").clone();
+    let all = root.system.ran.lock().expect("a lock").clone();
+    let parsed = |line: &&String| {
+        let mut words = line.split(' ');
+        changes(&Program::new(words.next().unwrap_or_default()).args(words))
+    };
+    let changed: Vec<&String> = all.iter().filter(parsed).collect();
+    assert_eq!(changed, acted.iter().map(|(line, _)| line).collect::<Vec<_>>(), "{all:#?}");
+    let is_there = |words: &str| acted.iter().any(|(line, _)| line.contains(words));
+    assert!(is_there("apt-get") && is_there("--purge new-clock") && is_there("--install "), "{acted:#?}");
+    assert!(acted.iter().all(|(_, limit)| limit.as_secs() >= 915), "{acted:#?}");
+}
+
+#[test]
+fn an_apt_that_is_at_work_is_waited_for() {
+    let root = Root::over(&bare());
+    let op = op(&root, &tool(), &TOOL, &[]);
+    let slow = Deb::new("site-slow", "1").script("postinst", "touch /tmp/at-work; sleep 3; touch /tmp/done");
+    root.put("/tmp/slow.deb", slow.build());
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| root.says("dpkg", &["--install", "/tmp/slow.deb"]));
+        while !root.has("/tmp/at-work") {
+            std::thread::yield_now();
+        }
+        converge(&root, &op).expect("installed after it");
+        assert!(root.has("/tmp/done"));
+        other.join().expect("the other");
+    });
+    assert!(look(&root, &op).satisfied);
+    assert_eq!(version(&root, "site-slow"), "ii 1");
+}
+
+#[test]
+fn what_was_held_since_it_was_planned_is_refused_in_apts_words() {
+    let root = Root::over(&bare());
+    had(&root, &Deb::new("kubexm-library", "0.9"));
+    let op = op(&root, &tool(), &TOOL, &[]);
+    root.put("/tmp/held", "kubexm-library hold\n");
+    root.says("sh", &["-c", "dpkg --set-selections < /tmp/held"]);
+    let error = converge(&root, &op).expect_err("a refusal").full();
+    assert!(error.contains("Held packages"), "{error}");
+    assert_eq!(version(&root, "kubexm-library"), "hi 0.9");
+    assert!(!root.has(POLICY));
+}
+
+#[test]
+fn killed_on_the_way_back_a_second_way_back_is_finished() {
+    let root = Root::over(&bare());
+    let [tool, library] = tool();
+    let tool = tool.script("prerm", "touch /tmp/leaving; [ ! -e /tmp/slow-back ] || sleep 30");
+    let op = op(&root, &[tool, library], &TOOL, &[]);
+    let listed = root.says("dpkg", &["-l"]);
+    let before = look(&root, &op);
+    converge(&root, &op).expect("installed");
+    root.put("/tmp/slow-back", "");
+    root.cut_when("/tmp/leaving");
+    root.dies_in(|| take_back(&root, &op, &before)).expect_err("a kill");
+    assert!(root.read(POLICY).contains("exit 101") && root.has(MARK));
+    std::fs::remove_file(root.machine.path("/tmp/slow-back")).expect("gone");
+    take_back(&root, &op, &before);
+    assert_eq!(root.says("dpkg", &["-l"]), listed);
+    assert!(!root.has("/usr/bin/tool") && !root.has("/etc/tool.conf") && !root.has("/usr/lib/kubexm-library"));
+    assert_eq!(left_of_work(&root), Vec::<String>::new());
     nothing_half_way(&root);
-    assert!(look(&root, &op).satisfied, "all of it is there: the run can be resumed");
 }
 
 #[test]

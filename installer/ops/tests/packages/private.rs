@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -59,6 +60,7 @@ impl Root {
             root: root.clone(),
             cut: Mutex::default(),
             ran: Mutex::default(),
+            acted: Mutex::default(),
         });
         let act = ActContext { run: "run".to_owned(), step: "node1/packages.install".to_owned() };
         let machine = Machine::with_system(&root, Arc::clone(&system) as Arc<dyn System>).with_act(act);
@@ -96,7 +98,7 @@ impl Root {
         std::thread::scope(|scope| scope.spawn(work).join())
     }
 
-    /// The next program that installs is killed with all that it started as soon as this path is there.
+    /// The next program that installs or takes away is killed with all that it started as soon as this path is there.
     pub fn cut_when(&self, path: &str) {
         *self.system.cut.lock().expect("a lock") = Some(path.to_owned());
     }
@@ -109,6 +111,13 @@ impl Drop for Root {
     }
 }
 
+/// Whether a program changes what is installed, and does not only say what it would do.
+pub fn changes(program: &Program) -> bool {
+    let has = |words: &[&str]| program.args.iter().any(|arg| words.contains(&arg.as_str()));
+    has(&["install", "--install", "--purge", "--remove", "--erase", "--configure", "--import"])
+        && !has(&["--simulate", "--no-act", "--test", "--assumeno"])
+}
+
 /// Package managers are real and in the root, the rest is the double's.
 #[derive(Debug)]
 pub struct Private {
@@ -118,6 +127,8 @@ pub struct Private {
     cut: Mutex<Option<String>>,
     /// What was run, with its arguments.
     pub ran: Mutex<Vec<String>>,
+    /// What was run as a unit of its own, and how long it may take.
+    pub acted: Mutex<Vec<(String, Duration)>>,
 }
 
 impl Private {
@@ -138,20 +149,25 @@ impl Private {
             .expect("nsenter");
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a pid");
         let cut = self.cut.lock().expect("a lock").clone();
-        let watched = cut.filter(|_| program.args.iter().any(|arg| arg == "install" || arg == "--purge"));
-        let watched = watched.filter(|_| !program.args.iter().any(|arg| arg == "--simulate"));
+        let watched = cut.filter(|_| changes(program));
+        let ended = Arc::new(AtomicBool::new(false));
         let killer = watched.map(|path| {
-            let path = self.root.join(path.trim_start_matches('/'));
+            let (path, ended) = (self.root.join(path.trim_start_matches('/')), Arc::clone(&ended));
             std::thread::spawn(move || {
                 while !path.exists() {
+                    if ended.load(Ordering::SeqCst) {
+                        return false;
+                    }
                     std::thread::sleep(Duration::from_millis(5));
                 }
-                kill_process_group(group, Signal::KILL).expect("a kill");
+                // It may have come to its end by itself in this moment.
+                let _ = kill_process_group(group, Signal::KILL);
+                true
             })
         });
         let output = child.wait_with_output().expect("an output");
-        if let Some(killer) = killer {
-            killer.join().expect("the killer");
+        ended.store(true, Ordering::SeqCst);
+        if killer.is_some_and(|killer| killer.join().expect("the killer")) {
             *self.cut.lock().expect("a lock") = None;
             std::panic::resume_unwind(Box::new("killed"));
         }
@@ -161,12 +177,13 @@ impl Private {
 
 impl System for Private {
     fn run(&self, program: &Program) -> Result<Output, OpError> {
-        // No systemd runs there: what is enabled it knows from files, what runs it does not.
-        let asks = program.args.first().is_some_and(|arg| arg == "show");
+        // No systemd runs there: what is enabled its program knows from files, what runs it does not.
+        let asks = program.args.first().is_some_and(|arg| arg == "show" || arg == "daemon-reload");
         if REAL.contains(&program.name.as_str()) && !asks { self.real(program) } else { self.rooted.run(program) }
     }
 
     fn run_act(&self, _: &ActContext, program: &Program) -> Result<Output, OpError> {
+        self.acted.lock().expect("a lock").push((program.to_string(), program.timeout));
         self.run(program)
     }
 

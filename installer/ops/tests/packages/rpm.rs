@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use kubexm_ops::{Wave, dispatch};
-use kubexm_plan::{Found, Op};
+use kubexm_ops::{Wave, dispatch, step};
+use kubexm_plan::{Found, Op, Reset, Step, Undo};
 
 use crate::private::Root;
 use crate::rpms::{Built, Vendor, had, left_of_work, op};
@@ -18,9 +18,13 @@ fn root(vendor: &Vendor) -> Root {
     root
 }
 
+fn keys(root: &Root) -> usize {
+    installed(root).matches("gpg-pubkey").count()
+}
+
 /// A tool with a library, a service that a script enables, and a recommendation that cannot be followed.
 fn tool(vendor: &Vendor) -> Vec<Built> {
-    let spec = "Epoch: 2\nRequires: kubexm-library\nRecommends: kubexm-more\n%post\ntouch /tmp/reached\n\
+    let spec = "Epoch: 2\nRequires: kubexm-library\nRecommends: kubexm-more\n%post\necho \"$SYSTEMD_OFFLINE\" > /tmp/reached\n\
                 [ ! -e /tmp/slow ] || sleep 30\nsystemctl enable tool.service || :";
     let install = format!(
         "mkdir -p %{{buildroot}}/usr/bin %{{buildroot}}/usr/lib/systemd/system %{{buildroot}}/etc\n\
@@ -74,7 +78,7 @@ fn what_dnf_installed_is_there_and_quiet_and_goes_with_the_keys_that_came() {
     let now = installed(&root);
     assert!(now.contains("kubexm-tool-1.0-1.noarch") && now.contains("gpg-pubkey"), "{now}");
     assert!(!now.contains("kubexm-more"), "what was only recommended came: {now}");
-    assert!(root.has("/tmp/reached"));
+    assert_eq!(root.read("/tmp/reached"), "1\n", "scripts could start services");
     assert_eq!(root.tells("systemctl", &["is-enabled", "tool.service"]).trim(), "disabled");
     assert_eq!(left_of_work(&root), ["kubexm-library-1.0-1.noarch.rpm", "kubexm-tool-1.0-1.noarch.rpm"]);
     assert!(!root.has("/var/lib/kubexm/packages.json"));
@@ -149,6 +153,143 @@ fn a_package_that_its_vendor_has_not_signed_is_refused_in_dnfs_words() {
     assert!(error.contains("dnf install of 2 packages") && error.contains("GPG"), "{error}");
     assert!(error.len() < 4000, "{error}");
     assert!(!installed(&root).contains("kubexm-tool"), "{listed}");
+}
+
+#[test]
+fn the_sites_key_signs_no_packages_and_rpm_never_gets_to_know_it() {
+    let (vendor, site) = (Vendor::new(), Vendor::with_key_of_site());
+    let root = root(&vendor);
+    let op = tool_op(&root, &vendor, &tool(&site));
+    let listed = installed(&root);
+    let before = look(&root, &op);
+    let error = dispatch::converge(&op, &root.machine).expect_err("a refusal").full();
+    assert!(error.contains("dnf install of 2 packages") && error.contains("GPG"), "{error}");
+    let now = installed(&root);
+    assert!(!now.contains("kubexm-tool") && keys(&root) == 1, "the vendor's alone: {now}");
+    let id = kubexm_packages::trust::SiteKey::fingerprint(crate::debs::site()).to_lowercase();
+    assert!(!now.contains(&id[id.len() - 8..]), "{now}");
+    take_back(&root, &op, &before);
+    assert_eq!(installed(&root), listed);
+    assert!(!root.has("/var/lib/kubexm/packages-keys.json"));
+}
+
+#[test]
+fn a_kill_while_keys_are_imported_leaves_none_that_the_way_back_does_not_know() {
+    let vendor = Vendor::new();
+    let root = root(&vendor);
+    let op = tool_op(&root, &vendor, &tool(&vendor));
+    let listed = installed(&root);
+    let before = look(&root, &op);
+    root.cut_when("/var/lib/kubexm/packages-keys.json");
+    root.dies_in(|| dispatch::converge(&op, &root.machine)).expect_err("a kill");
+    // As far as it may have come by then.
+    root.says("rpm", &["--import", "/var/lib/kubexm/repos/rocky-9-x86_64/vendor.asc"]);
+    assert!(!installed(&root).contains("kubexm-tool") && keys(&root) == 1);
+    take_back(&root, &op, &before);
+    assert_eq!(installed(&root), listed);
+    assert!(!root.has("/var/lib/kubexm/packages-keys.json") && !root.has("/var/lib/kubexm/packages.json"));
+}
+
+#[test]
+fn what_was_excluded_since_it_was_planned_is_refused_in_dnfs_words() {
+    let vendor = Vendor::new();
+    let root = root(&vendor);
+    let op = tool_op(&root, &vendor, &tool(&vendor));
+    root.put("/etc/dnf/dnf.conf", "[main]\nexclude=kubexm-lib*\n");
+    let listed = installed(&root);
+    let error = dispatch::converge(&op, &root.machine).expect_err("a refusal").full();
+    assert!(error.contains("exclude filtering") && error.contains("kubexm-library"), "{error}");
+    assert_eq!(installed(&root), listed);
+}
+
+#[test]
+fn a_reset_leaves_no_key_that_came_with_packages() {
+    let vendor = Vendor::new();
+    let root = root(&vendor);
+    had(&root, &vendor.build("kubexm-library", "0.9", "", "", ""));
+    let op = tool_op(&root, &vendor, &tool(&vendor));
+    dispatch::converge(&op, &root.machine).expect("upgraded");
+    let forgotten = Op::Reset(Reset::Forgotten { paths: Vec::new(), parents: Vec::new() });
+    dispatch::converge(&forgotten, &root.machine).expect("forgotten");
+    assert!(keys(&root) == 0 && !root.has("/var/lib/kubexm"), "{}", installed(&root));
+}
+
+#[test]
+fn keys_go_with_a_step_that_cannot_be_taken_back() {
+    let vendor = Vendor::new();
+    let root = root(&vendor);
+    had(&root, &vendor.build("kubexm-library", "0.9", "", "", ""));
+    let op = tool_op(&root, &vendor, &tool(&vendor));
+    let why = "an older version is not at hand".to_owned();
+    let step = Step::on("node1", "packages.upgrade", "Upgrade").ensure(op).undo(Undo::Irreversible { why }).build();
+    let before = step::observe(&step, &root.machine).expect("a look");
+    step::converge(&step, &root.machine, "run", 1, &before).expect("upgraded");
+    assert_eq!(keys(&root), 1);
+    for wave in Wave::ALL {
+        step::undo(&step, &root.machine, "run", 2, &before, wave).expect("let go");
+    }
+    assert!(keys(&root) == 0 && installed(&root).contains("kubexm-library-1.0"), "{}", installed(&root));
+}
+
+#[test]
+fn an_update_that_was_cut_off_is_not_taken_for_whole_and_is_finished() {
+    let vendor = Vendor::new();
+    let root = root(&vendor);
+    let built = tool(&vendor);
+    let op = tool_op(&root, &vendor, &built);
+    dispatch::converge(&op, &root.machine).expect("installed");
+    // As a transaction leaves it that came to an end between the new one and the old one.
+    root.put("/tmp/old.rpm", vendor.build("kubexm-library", "0.9", "", "", ""));
+    root.says("rpm", &["--install", "--oldpackage", "--nosignature", "/tmp/old.rpm"]);
+    assert!(!look(&root, &op).satisfied);
+    dispatch::converge(&op, &root.machine).expect("finished");
+    let now = installed(&root);
+    assert!(look(&root, &op).satisfied && !now.contains("library-0.9") && now.contains("library-1.0"), "{now}");
+}
+
+/// As chrony and another clock.
+fn clocks(vendor: &Vendor, new: &str) -> Vec<Built> {
+    let old = "Provides: time-thing\nConflicts: time-thing";
+    vec![
+        ("new-clock", "1.0", vendor.build("new-clock", "1.0", new, "", "")),
+        ("old-clock", "1.0", vendor.build("old-clock", "1.0", old, "", "")),
+    ]
+}
+
+#[test]
+fn what_leaves_for_another_leaves_alone_and_comes_back() {
+    let vendor = Vendor::new();
+    for new in ["Provides: time-thing\nConflicts: time-thing", "Obsoletes: old-clock"] {
+        let root = root(&vendor);
+        let built = clocks(&vendor, new);
+        had(&root, &built[1].2);
+        let listed = installed(&root);
+        let Op::Packages(mut packages) = op(&root, &vendor, &built, &["new-clock", "old-clock"]) else {
+            unreachable!()
+        };
+        let old = packages.packages.remove("old-clock").expect("the old one");
+
+        // A plan that does not name it takes it not.
+        let error = dispatch::converge(&packages.clone().into(), &root.machine).expect_err("a refusal").full();
+        assert!(error.contains("old-clock"), "{error}");
+        assert_eq!(installed(&root), listed, "{new}");
+
+        packages.replaced.insert("old-clock".to_owned(), old);
+        let op: Op = packages.into();
+        let before = look(&root, &op);
+        dispatch::converge(&op, &root.machine).expect("replaced");
+        let now = installed(&root);
+        assert!(now.contains("new-clock") && !now.contains("old-clock"), "{now}");
+        take_back(&root, &op, &before);
+        assert_eq!(installed(&root), listed, "{new}");
+
+        // What needs it does not leave with it.
+        had(&root, &vendor.build("site-program", "1", "Requires: old-clock", "", ""));
+        let listed = installed(&root);
+        let error = dispatch::converge(&op, &root.machine).expect_err("a refusal").full();
+        assert!(error.contains("site-program"), "{error}");
+        assert_eq!(installed(&root), listed, "{new}");
+    }
 }
 
 #[test]

@@ -28,12 +28,33 @@ fn run(command: &mut Command) -> Vec<u8> {
 
 impl Vendor {
     pub fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let vendor = Self { folder };
-        std::fs::create_dir(vendor.home()).expect("a home");
-        std::fs::set_permissions(vendor.home(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("a mode");
+        let vendor = Self::nobody();
         run(vendor.gpg().args(["--quick-gen-key", "vendor", "rsa2048", "default", "never"]));
         vendor
+    }
+
+    /// One who signs packages with the key of the site.
+    pub fn with_key_of_site() -> Self {
+        let vendor = Self::nobody();
+        let secret = vendor.folder.path().join("secret.asc");
+        std::fs::write(&secret, site().secret().expect("a key").as_bytes()).expect("a file");
+        run(vendor.gpg().arg("--import").arg(&secret));
+        vendor
+    }
+
+    fn nobody() -> Self {
+        let vendor = Self { folder: tempfile::tempdir().expect("a folder") };
+        std::fs::create_dir(vendor.home()).expect("a home");
+        std::fs::set_permissions(vendor.home(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("a mode");
+        vendor
+    }
+
+    /// The fingerprint of its only key.
+    fn name(&self) -> String {
+        let listed = run(self.gpg().args(["--list-secret-keys", "--with-colons"]));
+        let listed = String::from_utf8(listed).expect("text");
+        let line = listed.lines().find(|line| line.starts_with("fpr:")).expect("a fingerprint");
+        line.split(':').nth(9).expect("a field").to_owned()
     }
 
     fn home(&self) -> std::path::PathBuf {
@@ -63,7 +84,8 @@ impl Vendor {
         run(Command::new("rpmbuild").args(["-bb", "--quiet", "--define", &top]).arg(path.join("package.spec")));
         let package = path.join(format!("top/RPMS/noarch/{}", file_name(name, version)));
         let home = format!("_gpg_path {}", self.home().display());
-        let define = ["--define", "_gpg_name vendor", "--define", home.as_str(), "--define", "__gpg /usr/bin/gpg"];
+        let name = format!("_gpg_name {}", self.name());
+        let define = ["--define", name.as_str(), "--define", home.as_str(), "--define", "__gpg /usr/bin/gpg"];
         run(Command::new("rpmsign").args(define).arg("--addsign").arg(&package));
         std::fs::read(package).expect("a package")
     }
@@ -108,9 +130,8 @@ pub fn op(root: &Root, vendor: &Vendor, built: &[Built], wanted: &[&str]) -> Op 
     root.put(&at("vendor.asc"), vendor.public());
     let source = format!(
         "[kubexm]\nname=KubeXM\nbaseurl=file://{REPOSITORY}\nenabled=0\ngpgcheck=1\nrepo_gpgcheck=1\n\
-         gpgkey=file://{} file://{}\nmodule_hotfixes=1\n",
+         gpgkey=file://{}\nmodule_hotfixes=1\nmetadata_expire=0\nskip_if_unavailable=0\n",
         at("kubexm.asc"),
-        at("vendor.asc")
     );
     root.put(&at("kubexm.repo"), source);
     for (.., bytes) in built {

@@ -49,6 +49,26 @@ fn debian_tells_what_dpkg_tells_and_what_is_held_and_what_was_cut_off() {
 }
 
 #[test]
+fn who_works_right_now_is_not_told_as_cut_off() {
+    let root = Root::over(&bare());
+    let slow =
+        Deb::new("site-slow", "1").script("postinst", "touch /tmp/at-work; while [ ! -e /tmp/go ]; do sleep 0.1; done");
+    root.put("/tmp/slow.deb", slow.build());
+    let broken = std::thread::scope(|scope| {
+        let other = scope.spawn(|| root.says("dpkg", &["--install", "/tmp/slow.deb"]));
+        while !root.has("/tmp/at-work") {
+            std::thread::yield_now();
+        }
+        let seen = facts(&root);
+        root.put("/tmp/go", "");
+        other.join().expect("the other");
+        seen.broken.expect("a reason")
+    });
+    assert!(broken.contains("another package manager is at work: dpkg (process "), "{broken}");
+    assert!(!broken.contains("interrupted") && facts(&root).broken.is_none(), "{broken}");
+}
+
+#[test]
 fn the_other_family_tells_what_rpm_tells_and_a_broken_database_is_a_fact() {
     let root = Root::over(Path::new("/"));
     let _ = std::fs::remove_dir_all(root.machine.path("/root/.rpmdb"));
@@ -62,9 +82,12 @@ fn the_other_family_tells_what_rpm_tells_and_a_broken_database_is_a_fact() {
     root.put("/tmp/a.rpm", vendor.build("kubexm-seen", "1.0", spec, install, "/usr/bin/x\n/opt/y"));
     root.says("rpm", &["--install", "--nosignature", "--nodeps", "/tmp/a.rpm"]);
     had(&root, &vendor.build("kubexm-plain", "1.0", "", "", ""));
+    root.put("/etc/dnf/dnf.conf", "[main]\nexclude=php*\n");
+    root.put("/etc/dnf/plugins/versionlock.list", "kubexm-plain-0:1.0-1.*\n");
     let seen = facts(&root);
     assert_eq!((seen.family, seen.broken), (Family::Rpm, None));
     assert!(!seen.list.contains("/opt/y"));
+    assert!(seen.list.ends_with("X\tphp*\nL\tkubexm-plain\tkubexm-plain-0:1.0-1.*\n"), "{}", seen.list);
     let mut read = installed::read(&seen.list).expect("a list");
     read.sort_by(|one, other| one.name.cmp(&other.name));
     let told: Vec<_> = read.iter().map(|one| (&*one.name, &*one.version, &*one.arch)).collect();

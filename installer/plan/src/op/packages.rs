@@ -44,7 +44,17 @@ pub struct WantedPackage {
     pub upgrade: bool,
 }
 
+/// Seconds in which somebody else may hold the package manager, and in which it reads its lists.
+const BESIDE: u64 = 900;
+/// Seconds that one package may take: unpacked and configured on a slow disk.
+const EACH: u64 = 15;
+
 impl Packages {
+    /// Seconds that a step with this op may take, and that what works for it may go on when nobody waits for it any more.
+    pub fn limit_s(&self) -> u64 {
+        BESIDE + EACH * u64::try_from(self.packages.len()).unwrap_or(u64::MAX / EACH / 2)
+    }
+
     /// Every file of the repository that is a link of this op, with the blob it leads to.
     pub fn links(&self) -> impl Iterator<Item = (String, Digest)> {
         let all = self.packages.values().chain(self.replaced.values());

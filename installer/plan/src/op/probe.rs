@@ -30,6 +30,11 @@ pub enum Probe {
         /// Everything that is asked for.
         repositories: BTreeMap<String, Repository>,
     },
+    /// chrony has chosen a time server, by what `chronyc sources` says.
+    ClockFollows {
+        /// Those that it was given, for people.
+        servers: Vec<String>,
+    },
     /// A node is Ready.
     NodeReady {
         /// Node name.

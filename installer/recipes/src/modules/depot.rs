@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use kubexm_plan::op::{Blobs, Dir, Unit};
+use kubexm_plan::op::{Blobs, Dir, File, Unit};
 use kubexm_plan::{Probe, SlotName, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::RegistryKind;
-use kubexm_spec::depot::{DepotConfig, Tls};
+use kubexm_spec::depot::{self, DepotConfig, Tls};
 use kubexm_spec::{ArtifactKey, Digest, Program, names};
 use minijinja::context;
 
@@ -17,7 +17,7 @@ use crate::context::Node;
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{images, packages};
-use crate::packages::NodePackages;
+use crate::packages::{self as carried, NodePackages};
 use crate::paths;
 
 /// Slot of the CA that nodes trust the registry by.
@@ -84,6 +84,9 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
     if cx.cluster.registry.kind != RegistryKind::Embedded {
         config.images.clear();
     }
+    let mut metadata = BTreeMap::new();
+    config.packages = repositories(draft, node, &mut metadata);
+    let folder = config.packages.is_some().then(|| Dir { path: paths::DEPOT_METADATA.to_owned(), mode: 0o755 });
     let mut text = serde_json::to_string_pretty(&config)
         .map_err(|e| RecipeError::Document { name: "depot config", reason: e.to_string() })?;
     text.push('\n');
@@ -96,6 +99,8 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
     )?;
     Ok(Step::on(node.name(), "depot.serve", "Serve the bundle's images and files")
         .ensure(Dir { path: "/etc/kubexm/depot".to_owned(), mode: 0o700 })
+        .ensure_all(folder)
+        .ensure_all(metadata.into_values())
         .ensure(draft.slot_file(paths::DEPOT_CA, 0o644, CA_SLOT, SlotProvider::RegistryCa))
         .ensure(draft.slot_file(paths::DEPOT_CERT, 0o644, CERT_SLOT, cert))
         .ensure(draft.slot_file(paths::DEPOT_KEY, 0o600, KEY_SLOT, key))
@@ -115,4 +120,27 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
         .timeout_s(120)
         .undo(Undo::RestoreBefore)
         .build())
+}
+
+/// Every set of the bundle as a repository of its own, with the files that the depot has of it besides the packages. Each stands
+/// under its digest, so that the depot answers from one state of a repository until it is told of the next.
+fn repositories(draft: &mut Draft<'_>, node: &Node<'_>, files: &mut BTreeMap<Digest, File>) -> Option<depot::Packages> {
+    let cx = draft.cx;
+    let url = format!("https://{}/packages", SocketAddr::from((node.ip, cx.cluster.registry.depot_port())));
+    let mut repositories = BTreeMap::new();
+    for set in cx.packages.sets.iter().filter(|set| !set.repository.is_empty()) {
+        let (os, platform) = (&set.set.os, set.set.platform);
+        let name = carried::name(os, platform.arch);
+        let mut metadata = BTreeMap::new();
+        for file in carried::served(set, &cx.cluster.name, &format!("{url}/{name}")) {
+            let digest = Digest::of(&file.text);
+            let path = format!("{}/blobs/sha256/{}", paths::DEPOT_METADATA, digest.hex());
+            files.entry(digest).or_insert_with(|| draft.file(path, 0o644, file.text));
+            metadata.insert(file.path, digest);
+        }
+        let packages = depot::packages_of(cx.manifest, os, platform);
+        repositories.insert(name, depot::PackageRepository { family: set.profile.family, metadata, packages });
+    }
+    let metadata = paths::DEPOT_METADATA.to_owned();
+    (!repositories.is_empty()).then_some(depot::Packages { url, metadata, repositories })
 }

@@ -17,4 +17,5 @@ pub mod packages;
 pub mod programs;
 pub mod registry;
 pub mod route;
+pub mod time;
 pub mod trust;

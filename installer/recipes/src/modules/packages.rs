@@ -2,36 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::op::{Dir, Packages, WantedPackage};
+use kubexm_plan::op::{Dir, Packages};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::{Digest, Family};
 
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::packages::{self, HostPackages, NodePackages, Part};
-
-/// Seconds in which somebody else may hold the package manager, and in which it reads its lists.
-const BESIDE: u64 = 900;
-/// Seconds that one package may take: unpacked and configured on a slow disk.
-const EACH: u64 = 15;
+use crate::modules::time;
+use crate::packages::{self, NodePackages, NothingComes, Part};
 
 /// What comes to a node; refused where something lacks and cannot come.
-pub fn of_node<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Result<Option<Box<NodePackages<'a>>>, RecipeError> {
+pub fn of_node<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Result<Option<NodePackages<'a>>, RecipeError> {
     let refused = |why: String| Err(RecipeError::Packages { host: node.name().to_owned(), why });
     match packages::of_host(cx, node.name(), node.facts) {
-        HostPackages::Nothing => Ok(None),
-        HostPackages::NoSet { os, lacks } => refused(format!(
+        Err(NothingComes::NoSet { os, lacks }) => refused(format!(
             "it lacks {}, and the bundle has packages of {} and none of {os}",
             lacks.join(", "),
             cx.packages.told()
         )),
-        HostPackages::Unreadable { lacks, why } => {
+        Err(NothingComes::Unreadable { lacks, why }) => {
             refused(format!("it lacks {}, and what it has installed is not known: {why}", lacks.join(", ")))
         }
-        HostPackages::Planned(planned) => match planned.conflicts.first() {
+        Ok(planned) => match planned.as_ref().and_then(|planned| planned.conflicts.first()) {
             Some(conflict) => refused(format!("{} cannot be installed: {}", conflict.root.name, conflict.why)),
-            None => Ok(Some(planned)),
+            None => Ok(planned),
         },
     }
 }
@@ -83,17 +78,16 @@ fn install(node: &Node<'_>, planned: &NodePackages<'_>, part: &Part, name: &str,
     };
     let family = planned.carried.profile.family;
     let folder = folder(planned);
-    Step::on(node.name(), &format!("packages.{name}"), &title)
-        .ensure(Packages {
-            family,
-            source: format!("{folder}/{}", source(family)),
-            repository: folder,
-            packages: part.packages.clone(),
-            replaced: part.replaced.clone(),
-        })
-        .timeout_s(BESIDE + EACH * u64::try_from(count).unwrap_or(u64::MAX / EACH / 2))
-        .undo(undo)
-        .build()
+    let op = Packages {
+        family,
+        source: format!("{folder}/{}", source(family)),
+        repository: folder,
+        packages: part.packages.clone(),
+        replaced: part.replaced.clone(),
+    };
+    let limit = op.limit_s();
+    let step = Step::on(node.name(), &format!("packages.{name}"), &title).ensure_all(time::of_chrony(family, part));
+    step.ensure(op).timeout_s(limit).undo(undo).build()
 }
 
 /// The name of our source file in the repository.
@@ -111,16 +105,7 @@ fn counted(packages: usize) -> String {
 /// Why there is no way back, with every package that has none.
 fn why(planned: &NodePackages<'_>) -> String {
     let upgrades = planned.upgrades.iter().map(|one| format!("{} {} is upgraded to {}", one.name, one.from, one.to));
-    let back = |name: &str| {
-        planned
-            .replaced()
-            .find(|(one, _)| *one == name)
-            .map_or("", |(_, package): (_, &WantedPackage)| &package.version)
-    };
-    let leaving = planned
-        .leaves_for_good
-        .iter()
-        .map(|(name, version)| format!("{name} {version} leaves, and what would be put back is {}", back(name)));
-    let all: Vec<String> = upgrades.chain(leaving).collect();
+    let away = planned.for_good.iter().flat_map(|part| part.replaced.keys()).map(|name| format!("{name} stays away"));
+    let all: Vec<String> = upgrades.chain(away).collect();
     format!("{}; the bundle does not have the older packages", all.join(", "))
 }

@@ -4,8 +4,8 @@ use kubexm_manifests::os::{Profile, Profiles};
 use kubexm_packages::model::Package;
 use kubexm_packages::solve::Pool;
 use kubexm_plan::Facts;
-use kubexm_spec::Platform;
 use kubexm_spec::lock::PackageSet;
+use kubexm_spec::{Family, Platform};
 
 /// All that a bundle carries of packages.
 #[derive(Debug, Default)]
@@ -74,4 +74,9 @@ impl CarriedSet {
 /// The operating system of a host, as the table of profiles calls it.
 pub(crate) fn profile(facts: &Facts) -> Option<&'static Profile> {
     Profiles::embedded().of_host(&facts.os_id, &facts.os_version, &facts.os_edition)
+}
+
+/// The family of a host's system: by the table of profiles, else by who keeps its packages.
+pub(crate) fn family(facts: &Facts) -> Option<Family> {
+    profile(facts).map(|profile| profile.family).or(facts.packages.as_ref().map(|list| list.family))
 }

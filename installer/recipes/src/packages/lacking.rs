@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kubexm_packages::solve::Baseline;
+use kubexm_packages::solve::{Baseline, CutOff};
 use kubexm_packages::{deb, rpm};
 use kubexm_plan::Facts;
 use kubexm_plan::facts::InstalledPackages;
@@ -10,15 +10,13 @@ use kubexm_spec::cluster::{Cluster, OsPackages};
 use kubexm_spec::lock::PackageRoot;
 use kubexm_spec::{Family, PackageRole, Platform};
 
-use super::carried::{CarriedSet, profile};
+use super::carried::{CarriedSet, family, profile};
 use crate::context::PlanCx;
 
-/// How a host stands before its packages are solved.
-#[derive(Debug)]
-pub enum Lacking<'a> {
-    /// Nothing is lacking, or nothing is to be installed (`osPackages: none`, a bundle without packages).
-    Nothing,
-    /// The bundle has packages, and none for this host's system, which lacks what is wanted.
+/// Why nothing can come to a host that lacks something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NothingComes {
+    /// The bundle has packages, and none for this host's system.
     NoSet {
         /// The system: `rocky-9`, or what it says of itself.
         os: String,
@@ -32,8 +30,6 @@ pub enum Lacking<'a> {
         /// In the words of who was asked.
         why: String,
     },
-    /// These roots are to come.
-    Roots(Wanted<'a>),
 }
 
 /// Roots that are to come.
@@ -45,15 +41,16 @@ pub struct Wanted<'a> {
     pub roots: Vec<&'a PackageRoot>,
     /// What is installed.
     pub installed: Baseline,
-    /// Packages of which an installation was cut off.
-    pub cut_off: Vec<String>,
+    /// Packages of which an installation was cut off. Of those that the bundle can make whole nothing is in `installed`.
+    pub cut_off: CutOff,
 }
 
-/// How a host of the cluster stands.
-pub fn lacking<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Lacking<'a> {
+/// The roots that are to come to a host of the cluster; none where nothing is lacking, or nothing is to be installed
+/// (`osPackages: none`, a bundle without packages).
+pub fn lacking<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Result<Option<Wanted<'a>>, NothingComes> {
     let system = &cx.cluster.system;
     if system.os_packages == OsPackages::None || cx.packages.sets.is_empty() {
-        return Lacking::Nothing;
+        return Ok(None);
     }
     let roles = roles(cx.cluster, host);
     let profile = profile(facts);
@@ -63,14 +60,18 @@ pub fn lacking<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Lacking<'a> {
         let lacks = without_set(cx, facts, &roles);
         let os = profile.map_or_else(|| format!("{} {}", facts.os_id, facts.os_version), |one| one.name.clone());
         let platform = platform.map_or_else(String::new, |platform| format!(" ({platform})"));
-        return if lacks.is_empty() { Lacking::Nothing } else { Lacking::NoSet { os: os + &platform, lacks } };
+        return if lacks.is_empty() { Ok(None) } else { Err(NothingComes::NoSet { os: os + &platform, lacks }) };
     };
     let wanted = carried.set.roots.iter().filter(|root| roles.contains(&root.role) && !root.packages.is_empty());
-    let by_program =
-        |root: &&PackageRoot| system.os_packages == OsPackages::Full || !has_programs(facts, &root.commands);
+    let half = half_there(facts, carried);
+    let by_program = |root: &&PackageRoot| {
+        let whole =
+            has_programs(facts, &root.commands) && !root.packages.iter().any(|name| half.contains_key(name.as_str()));
+        system.os_packages == OsPackages::Full || !whole
+    };
     let mut open: Vec<&PackageRoot> = wanted.filter(by_program).collect();
     if open.is_empty() {
-        return Lacking::Nothing;
+        return Ok(None);
     }
     let read = match &facts.packages {
         Some(installed) => installed_of(installed, carried),
@@ -78,21 +79,27 @@ pub fn lacking<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Lacking<'a> {
     };
     let (installed, cut_off) = match read {
         Ok(read) => read,
-        Err(why) => return Lacking::Unreadable { lacks: names(&open), why },
+        Err(why) => return Err(NothingComes::Unreadable { lacks: names(&open), why }),
     };
-    let there: BTreeSet<&str> = installed.packages.iter().map(|package| &*package.name).collect();
+    // Before the carried packages are read nobody knows which of those that are half there come.
+    let whole = installed.packages.iter().filter(|package| !cut_off.contains_key(&package.name));
+    let there: BTreeSet<&str> = whole.map(|package| &*package.name).collect();
     open.retain(|root| !root.packages.iter().all(|name| there.contains(name.as_str())));
     if open.is_empty() {
-        return Lacking::Nothing;
+        return Ok(None);
     }
-    Lacking::Roots(Wanted { carried, roots: open, installed, cut_off })
+    Ok(Some(Wanted { carried, roots: open, installed, cut_off }))
 }
 
 /// What a host is, as far as packages go.
 fn roles(cluster: &Cluster, host: &str) -> BTreeSet<PackageRole> {
     let groups = &cluster.role_groups;
     let is = |group: &[String]| group.iter().any(|name| name == host);
-    let mut roles = BTreeSet::from([PackageRole::Time]);
+    let mut roles = BTreeSet::new();
+    // Every host has a clock. A bundle that was built with time servers brings chrony to nobody who names none: it would stand idle.
+    if !cluster.system.ntp_servers.is_empty() {
+        roles.insert(PackageRole::Time);
+    }
     if is(&groups.control_plane) || is(&groups.worker) {
         roles.extend([PackageRole::Node, PackageRole::Ipvs, PackageRole::Nfs, PackageRole::Iscsi]);
     }
@@ -112,6 +119,17 @@ fn has_programs(facts: &Facts, commands: &[String]) -> bool {
     !commands.is_empty() && commands.iter().all(has)
 }
 
+/// Packages whose installation was cut off, though their programs may be there. Nothing is asked of a list that says of all that it is
+/// whole, and one that cannot be believed says nothing.
+fn half_there(facts: &Facts, carried: &CarriedSet) -> CutOff {
+    let half = |line: &str| line.strip_prefix("Status:").is_some_and(|status| !status.ends_with(" ok installed"));
+    let list = facts.packages.as_ref().filter(|list| match list.family {
+        Family::Deb => list.list.lines().any(half),
+        Family::Rpm => rpm::installed::has_twins(&list.list),
+    });
+    list.and_then(|list| installed_of(list, carried).ok()).map(|(_, cut_off)| cut_off).unwrap_or_default()
+}
+
 /// What a host lacks for which there is no set: by its programs, and all that the user wants of its family.
 fn without_set(cx: &PlanCx<'_>, facts: &Facts, roles: &BTreeSet<PackageRole>) -> Vec<String> {
     let mut lacks = Vec::new();
@@ -122,9 +140,8 @@ fn without_set(cx: &PlanCx<'_>, facts: &Facts, roles: &BTreeSet<PackageRole>) ->
             lacks.push(root.name.clone());
         }
     }
-    let family = profile(facts).map(|profile| profile.family).or(facts.packages.as_ref().map(|list| list.family));
     if roles.contains(&PackageRole::Node) {
-        match family {
+        match family(facts) {
             Some(Family::Deb) => lacks.extend(cx.cluster.system.debs.iter().cloned()),
             Some(Family::Rpm) => lacks.extend(cx.cluster.system.rpms.iter().cloned()),
             None => {}
@@ -134,7 +151,7 @@ fn without_set(cx: &PlanCx<'_>, facts: &Facts, roles: &BTreeSet<PackageRole>) ->
 }
 
 /// What is installed, and of which packages the installation was cut off.
-fn installed_of(list: &InstalledPackages, carried: &CarriedSet) -> Result<(Baseline, Vec<String>), String> {
+fn installed_of(list: &InstalledPackages, carried: &CarriedSet) -> Result<(Baseline, CutOff), String> {
     if let Some(why) = &list.broken {
         return Err(why.clone());
     }
@@ -146,12 +163,11 @@ fn installed_of(list: &InstalledPackages, carried: &CarriedSet) -> Result<(Basel
         Family::Deb => {
             let all =
                 deb::status::read(list.list.as_bytes(), carried.pool.arch()).map_err(|error| error.to_string())?;
-            let cut_off = all.iter().filter(|one| !one.whole).map(|one| one.package.name.to_string()).collect();
-            Ok((Baseline::from(all), cut_off))
+            Ok(Baseline::of_status(all, &carried.pool))
         }
         Family::Rpm => {
             let packages = rpm::installed::read(&list.list).map_err(|error| error.to_string())?;
-            Ok((Baseline { packages, held: BTreeSet::new() }, Vec::new()))
+            Ok(Baseline::of_rpm(packages, &list.list, &carried.pool))
         }
     }
 }

@@ -7,12 +7,20 @@
 mod carried;
 mod lacking;
 mod node;
+mod served;
 
+pub(crate) use carried::family;
 pub use carried::{CarriedPackages, CarriedSet, NO_PACKAGES, RepositoryFile};
-pub use lacking::{Lacking, lacking};
-pub use node::{Conflict, HostPackages, NodePackages, Part, Upgrade, of_host};
+pub use lacking::{NothingComes, lacking};
+pub use node::{Conflict, NodePackages, Part, Upgrade, of_host};
+pub use served::{PUBLIC_KEY, VENDOR_KEYS, served};
 
 /// The folder of a set's repository on a host; `arch` is our word, `amd64`.
 pub fn folder(os: &str, arch: kubexm_spec::Arch) -> String {
-    format!("{}/{os}-{}", crate::paths::REPOSITORIES, arch.as_str())
+    format!("{}/{}", crate::paths::REPOSITORIES, name(os, arch))
+}
+
+/// The name of a set's repository: `debian-12-amd64`.
+pub fn name(os: &str, arch: kubexm_spec::Arch) -> String {
+    format!("{os}-{}", arch.as_str())
 }

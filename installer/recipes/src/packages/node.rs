@@ -2,38 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_packages::model::{Comparison, Package};
-use kubexm_packages::solve::{Baseline, NodePlan, PackageId, Root, Standing, node_plan, solve};
+use kubexm_packages::model::{Comparison, Package, compare};
+use kubexm_packages::solve::{Baseline, Chosen, NodePlan, PackageId, Root, Standing, left_lacking, node_plan, solve};
 use kubexm_plan::Facts;
 use kubexm_plan::op::WantedPackage;
 use kubexm_spec::lock::PackageRoot;
 
 use super::carried::CarriedSet;
-use super::lacking::{Lacking, Wanted, lacking};
+use super::lacking::{NothingComes, Wanted, lacking};
 use crate::context::PlanCx;
-
-/// How a host stands.
-#[derive(Debug)]
-pub enum HostPackages<'a> {
-    /// Nothing is lacking, or nothing is to be installed.
-    Nothing,
-    /// See [`Lacking::NoSet`].
-    NoSet {
-        /// The system.
-        os: String,
-        /// What it lacks.
-        lacks: Vec<String>,
-    },
-    /// See [`Lacking::Unreadable`].
-    Unreadable {
-        /// What it lacks.
-        lacks: Vec<String>,
-        /// In the words of who was asked.
-        why: String,
-    },
-    /// Something comes, or would come and cannot.
-    Planned(Box<NodePackages<'a>>),
-}
 
 /// What comes to a host. Nothing is made older, and nothing leaves but what stands in `replaced`.
 #[derive(Debug)]
@@ -113,33 +90,15 @@ impl NodePackages<'_> {
     }
 }
 
-impl<'a> HostPackages<'a> {
-    /// What comes, where something does.
-    pub fn planned(&self) -> Option<&NodePackages<'a>> {
-        match self {
-            Self::Planned(planned) => Some(planned),
-            _ => None,
-        }
-    }
-}
-
-/// Solves what a host lacks over what it has.
-pub fn of_host<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> HostPackages<'a> {
-    match lacking(cx, host, facts) {
-        Lacking::Nothing => HostPackages::Nothing,
-        Lacking::NoSet { os, lacks } => HostPackages::NoSet { os, lacks },
-        Lacking::Unreadable { lacks, why } => HostPackages::Unreadable { lacks, why },
-        Lacking::Roots(wanted) => match planned(wanted) {
-            None => HostPackages::Nothing,
-            Some(planned) => HostPackages::Planned(Box::new(planned)),
-        },
-    }
+/// Solves what a host lacks over what it has; none where nothing comes.
+pub fn of_host<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Result<Option<NodePackages<'a>>, NothingComes> {
+    Ok(lacking(cx, host, facts)?.and_then(planned))
 }
 
 fn planned(wanted: Wanted<'_>) -> Option<NodePackages<'_>> {
     let Wanted { carried, roots, mut installed, cut_off } = wanted;
     know_files(&mut installed, carried);
-    let (plan, leaving) = with_replacing(carried, &roots, &mut installed);
+    let Replacing { plan, leaving, lacking } = with_replacing(carried, &roots, &mut installed);
     let standing = |root: &PackageRoot| {
         let of = |name: &String| plan.roots.iter().find(|(one, _)| *one.name == **name).map(|(_, standing)| standing);
         root.packages.iter().filter_map(of).collect::<Vec<_>>()
@@ -156,6 +115,13 @@ fn planned(wanted: Wanted<'_>) -> Option<NodePackages<'_>> {
             None if standings.iter().all(|standing| matches!(standing, Standing::Satisfied { .. })) => {}
             None => coming.push(*root),
         }
+    }
+    for root in roots.iter().filter(|root| !lacking.is_empty() && leaving.iter().any(|(_, one)| one.name == root.name))
+    {
+        coming.retain(|one| one.name != root.name);
+        let gone: Vec<&str> = leaving.iter().map(|(package, _)| &*package.name).collect();
+        let why = format!("{} would have to leave for it, and {}", gone.join(", "), lacking.join(", "));
+        conflicts.push(Conflict { root, why });
     }
     let mut leaves_for_good = Vec::new();
     let mut replaced: BTreeMap<String, WantedPackage> = BTreeMap::new();
@@ -181,26 +147,29 @@ fn planned(wanted: Wanted<'_>) -> Option<NodePackages<'_>> {
         return None;
     }
     let package = |id: PackageId| carried.pool.package(id);
-    let upgrades = plan.upgrade.iter().map(|chosen| {
+    // What takes the place of an older version, and be that only half there.
+    let older = |chosen: &Chosen| {
         let package = package(chosen.package);
-        let from = chosen.replaces.as_deref().unwrap_or_default().to_owned();
-        Upgrade { name: package.name.to_string(), from, to: package.version.to_string() }
-    });
-    let upgrades: Vec<Upgrade> = upgrades.collect();
+        let half =
+            cut_off.get(&package.name).filter(|half| compare(carried.profile.family, &package.version, half).is_gt());
+        chosen.replaces.as_deref().or(half.map(|half| &**half)).map(str::to_owned)
+    };
+    let mut upgrades: Vec<Upgrade> = Vec::new();
     let mut all: BTreeMap<String, WantedPackage> = BTreeMap::new();
-    let install = plan.install.iter().map(|one| (one, false));
-    for (chosen, upgrade) in install.chain(plan.upgrade.iter().map(|one| (one, true))) {
-        let package = package(chosen.package);
-        all.insert(package.name.to_string(), as_wanted(package, upgrade));
+    for chosen in plan.install.iter().chain(&plan.upgrade) {
+        let (package, from) = (package(chosen.package), older(chosen));
+        all.insert(package.name.to_string(), as_wanted(package, from.is_some()));
+        let to = package.version.to_string();
+        upgrades.extend(from.map(|from| Upgrade { name: package.name.to_string(), from, to }));
     }
+    upgrades.sort_by(|one, other| one.name.cmp(&other.name));
     let replacers = coming.iter().filter(|root| !root.replaces.is_empty());
     let replacing: BTreeSet<&str> = replacers.flat_map(|root| &root.packages).map(String::as_str).collect();
-    let mut unrestorable: BTreeSet<&str> = upgrades.iter().map(|upgrade| upgrade.name.as_str()).collect();
-    if !leaves_for_good.is_empty() {
-        unrestorable.extend(&replacing);
-    }
+    // What leaves comes back, be it in the bundle's version: a host without a time service is further from what it was.
+    let unrestorable: BTreeSet<&str> = upgrades.iter().map(|upgrade| upgrade.name.as_str()).collect();
     let (for_good, restorable) = split(carried, &installed, all, (replaced, &replacing), &unrestorable);
     let held = installed.held.iter().map(ToString::to_string).collect();
+    let cut_off = cut_off.into_keys().map(String::from).collect();
     Some(NodePackages { carried, coming, conflicts, upgrades, for_good, restorable, leaves_for_good, cut_off, held })
 }
 
@@ -216,13 +185,18 @@ fn know_files(installed: &mut Baseline, carried: &CarriedSet) {
     }
 }
 
+/// A plan in which some packages leave for others.
+struct Replacing<'a> {
+    plan: NodePlan,
+    /// What leaves, and the root for which it does.
+    leaving: Vec<(Package, &'a PackageRoot)>,
+    /// What stays and would lack it: `gnome 1 needs systemd-timesyncd`.
+    lacking: Vec<String>,
+}
+
 /// The plan; where a root stands against something that it is meant to take the place of, without that. What leaves is no longer
 /// in `installed` then.
-fn with_replacing<'a>(
-    carried: &CarriedSet,
-    roots: &[&'a PackageRoot],
-    installed: &mut Baseline,
-) -> (NodePlan, Vec<(Package, &'a PackageRoot)>) {
+fn with_replacing<'a>(carried: &CarriedSet, roots: &[&'a PackageRoot], installed: &mut Baseline) -> Replacing<'a> {
     let names = roots.iter().flat_map(|root| &root.packages).map(String::as_str);
     let wanted: Vec<Root> = names.map(Root::named).collect();
     let nothing = BTreeMap::new();
@@ -239,7 +213,7 @@ fn with_replacing<'a>(
         leaving.extend(installed.packages.iter().filter(leaves).map(|package| (package.clone(), *root)));
     }
     if leaving.is_empty() {
-        return (plan, leaving);
+        return Replacing { plan, leaving, lacking: Vec::new() };
     }
     let mut without = installed.clone();
     without.packages.retain(|package| !leaving.iter().any(|(gone, _)| gone.name == package.name));
@@ -250,10 +224,11 @@ fn with_replacing<'a>(
     };
     // It was not what stood in the way.
     if !leaving.iter().all(|(_, root)| possible(root)) {
-        return (plan, Vec::new());
+        return Replacing { plan, leaving: Vec::new(), lacking: Vec::new() };
     }
+    let lacking = left_lacking(&carried.pool, installed, &without, &replacing);
     *installed = without;
-    (replacing, leaving)
+    Replacing { plan: replacing, leaving, lacking }
 }
 
 /// What cannot be taken back with all that it needs, and the rest. Where what it needs alone is not a part of what it gets

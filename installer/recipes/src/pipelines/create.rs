@@ -1,14 +1,15 @@
 //! `create`: from prepared hosts to a cluster that has been looked at from the inside.
 
-use kubexm_plan::{Plan, StepId};
+use kubexm_plan::{Plan, Step, StepId};
 
 use crate::context::{Node, PlanCx};
 use crate::draft::{Chain, Draft, rolling};
 use crate::error::RecipeError;
 use crate::modules::{
     check, containerd, control_plane, depot, dns, flannel, images, join, kubeconfig, kubernetes, os, packages,
-    registry, route, trust,
+    registry, route, time, trust,
 };
+use crate::packages::NodePackages;
 use crate::{built, bundle};
 
 /// The plan that makes a cluster, or completes it: every step looks before it changes anything.
@@ -28,9 +29,28 @@ pub(super) fn plan(cx: &PlanCx<'_>, pipeline: &str) -> Result<Plan, RecipeError>
     // Every host, side by side; the registry's before all that take from it, the first control plane's next
     let mut depot: Vec<StepId> = Vec::new();
     let mut prepared: Vec<(&str, Vec<StepId>)> = Vec::new();
+    let mut clocks: Vec<(&Node<'_>, Chain, Step)> = Vec::new();
     for node in in_order(&nodes, first) {
-        let chain = prepare(&mut draft, first, node, &mut depot)?;
+        let coming = packages::of_node(cx, node)?;
+        let (chain, packaged) = prepare(&mut draft, first, node, coming.as_ref(), &mut depot)?;
+        let clock = time::step(&mut draft, node, &nodes, coming.as_ref())?;
+        clocks.extend(clock.map(|step| (node, packaged, step)));
         prepared.push((node.name(), draft.add(chain)));
+    }
+
+    // Clocks beside all that, before kubeadm; those that others go by first
+    clocks.sort_by_key(|(node, ..)| !node.serves_time);
+    let mut served: Vec<StepId> = Vec::new();
+    for (node, mut clock, step) in clocks {
+        if !node.serves_time {
+            clock.wait(&served);
+        }
+        clock.then([step]);
+        let set = draft.add(clock);
+        prepared.push((node.name(), set.clone()));
+        if node.serves_time {
+            served.extend(set);
+        }
     }
     let prepared = |node: &Node<'_>| {
         Chain::after(prepared.iter().filter(|(name, _)| *name == node.name()).flat_map(|(_, ids)| ids.clone()))
@@ -95,18 +115,19 @@ fn in_order<'n, 'a>(nodes: &'n [Node<'a>], first: &Node<'_>) -> Vec<&'n Node<'a>
 }
 
 /// A host until nothing but kubeadm lacks. What is long (containerd with the images, programs) goes side by side.
-/// `depot` has the step after which the registry serves, once its host was prepared.
+/// `depot` has the step after which the registry serves, once its host was prepared. The second chain goes on from where the host's
+/// packages are there.
 fn prepare(
     draft: &mut Draft<'_>,
     first: &Node<'_>,
     node: &Node<'_>,
+    coming: Option<&NodePackages<'_>>,
     depot: &mut Vec<StepId>,
-) -> Result<Chain, RecipeError> {
+) -> Result<(Chain, Chain), RecipeError> {
     let cx = draft.cx;
     let mut chain = Chain::default();
 
     // The host
-    let coming = packages::of_node(cx, node)?;
     chain.then(os::steps(cx, node)?);
 
     // Where everything comes from
@@ -115,7 +136,7 @@ fn prepare(
         chain.then([trust::ca(draft, node)]);
         chain.wait(depot);
     }
-    chain.then([trust::taking_from(depots, depot::store(draft, node, coming.as_deref()))]);
+    chain.then([trust::taking_from(depots, depot::store(draft, node, coming))]);
     let mut serve = chain.fork();
     if node.registry {
         serve.then([depot::serve(draft, node)?]);
@@ -124,15 +145,17 @@ fn prepare(
     }
 
     // What the rest calls: nobody who takes from the registry waits for it
-    if let Some(coming) = &coming {
+    chain.then(time::before(cx.cluster, node, coming));
+    if let Some(coming) = coming {
         chain.then(packages::steps(draft, node, coming));
     }
+    let packaged = chain.fork();
     if node.in_cluster() {
         chain.then(route::step(draft, node)?);
     }
     if !node.in_cluster() {
         chain.meet(serve);
-        return Ok(chain);
+        return Ok((chain, packaged));
     }
 
     // What runs containers
@@ -159,5 +182,5 @@ fn prepare(
     let mut tools = chain.fork();
     tools.together(kubernetes::tools(draft, node)?);
     chain.aside(tools);
-    Ok(chain)
+    Ok((chain, packaged))
 }

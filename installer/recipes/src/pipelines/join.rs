@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::{Op, Plan, SlotProvider, Step, StepId, Undo};
 
-use crate::context::PlanCx;
+use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
-use crate::modules::{check, dns, os};
+use crate::modules::{check, dns, os, time};
 use crate::pipelines::create;
 
 /// Hosts of cluster.yaml that are not in the cluster yet, in its order.
@@ -42,7 +42,14 @@ pub fn join(cx: &PlanCx<'_>, new: &[String]) -> Result<Plan, RecipeError> {
             Some(_) => {}
         }
     }
-    let everywhere = [os::HOSTS, dns::COREFILE, check::PODS];
+    let without = |node: &&Node<'_>| {
+        node.serves_time && !new.iter().any(|host| host == node.name()) && !time::has_chrony(node.facts, None)
+    };
+    if let Some(node) = nodes.iter().find(without) {
+        let why = "spec.system.ntpServers names it, and it has no chrony yet, which a join brings to new hosts only; run `create` first";
+        return Err(RecipeError::Packages { host: node.name().to_owned(), why: why.to_owned() });
+    }
+    let everywhere = [os::HOSTS, time::SERVER, dns::COREFILE, check::PODS];
     let wanted = |step: &Step| {
         let name = step.id.0.split_once('/').map_or("", |(_, name)| name);
         everywhere.contains(&name) || new.iter().any(|host| step.domain() == host)

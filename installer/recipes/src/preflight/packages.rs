@@ -1,14 +1,17 @@
 //! Packages of the operating system that a host lacks: whether they can come from the bundle, and what they change.
 
+use kubexm_spec::Family;
+
 use super::{Report, Site};
-use crate::packages::{HostPackages, NodePackages};
+use crate::packages::{NodePackages, NothingComes};
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     for seen in &site.hosts {
         let name = seen.name();
         match &seen.packages {
-            HostPackages::Nothing => {}
-            HostPackages::NoSet { os, lacks } => report.fail(
+            Ok(None) => {}
+            Ok(Some(planned)) => told(site, name, planned, report),
+            Err(NothingComes::NoSet { os, lacks }) => report.fail(
                 name,
                 format!(
                     "{os} without {}, and a bundle with packages of {} only",
@@ -19,26 +22,38 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 "add the system to `spec.bundle.os` (and its platform to `spec.bundle.platforms`) and build the bundle \
                  again, or install them yourself",
             ),
-            HostPackages::Unreadable { lacks, why } => report.fail(
+            Err(NothingComes::Unreadable { lacks, why }) => report.fail(
                 name,
                 format!("no {}, and no word of what is installed: {why}", lacks.join(", ")),
                 "a list of what is installed, since nothing of it may be broken",
-                "mend it (`dpkg --configure -a`, `rpm --rebuilddb`), or say `system.osPackages: none` and install them \
+                "mend that (a broken list: `dpkg --configure -a`, `rpm --rebuilddb`), or say `system.osPackages: none` and install them \
                  yourself",
             ),
-            HostPackages::Planned(planned) => told(name, planned, report),
         }
     }
 }
 
-fn told(name: &str, planned: &NodePackages<'_>, report: &mut Report) {
+/// Whether a sentence is about a package: `socat`, `socat:amd64`, and no part of a longer name.
+fn names(sentence: &str, package: &str) -> bool {
+    let of_name = |letter: char| letter.is_ascii_alphanumeric() || "+-._".contains(letter);
+    sentence.split(|letter| !of_name(letter)).any(|word| word.trim_end_matches('.') == package)
+}
+
+fn told(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &mut Report) {
     for conflict in &planned.conflicts {
-        let held = planned.held.iter().filter(|held| conflict.why.contains(held.as_str())).cloned().collect::<Vec<_>>();
+        let held = planned.held.iter().filter(|held| names(&conflict.why, held)).cloned().collect::<Vec<_>>();
         let mend = match held.as_slice() {
             [] => "install it yourself as the host allows it, or take the other away: nothing that is there is removed or \
                    made older"
                 .to_owned(),
-            held => format!("release what is held where you can spare it: `apt-mark unhold {}`", held.join(" ")),
+            held if planned.carried.profile.family == Family::Deb => {
+                format!("release what is held where you can spare it: `apt-mark unhold {}`", held.join(" "))
+            }
+            held => format!(
+                "this host keeps {} as it is: see `exclude` in /etc/dnf/dnf.conf (or /etc/yum.conf) and `dnf versionlock list`, and \
+                 release it where you can spare it",
+                held.join(", ")
+            ),
         };
         report.fail(
             name,
@@ -59,14 +74,33 @@ fn told(name: &str, planned: &NodePackages<'_>, report: &mut Report) {
     }
     for (gone, package) in planned.replaced() {
         let version = planned.leaves_for_good.iter().find(|(one, _)| one == gone).map(|(_, version)| version);
+        // Only of chrony it is said how it is set up.
+        let started = match site.cx.cluster.system.ntp_servers.is_empty() {
+            true => "what comes is not started: set it up (chrony: name servers in `spec.system.ntpServers`). ",
+            false => "",
+        };
+        let back = "when the run is taken back or the cluster is reset";
+        let stays_away = planned.for_good.as_ref().is_some_and(|part| part.replaced.contains_key(gone));
         let mend = match version {
-            None => "it is put back when the run is taken back or the cluster is reset".to_owned(),
-            Some(version) => format!(
-                "it leaves as {version}, and is put back as {} when the run is taken back or the cluster is reset",
-                package.version
+            _ if stays_away => format!(
+                "{started}There is no way back from what comes with it, so it stays away: install it yourself where that matters"
             ),
+            None => format!("{started}It is put back {back}"),
+            Some(version) => {
+                format!("{started}It leaves as {version}, and is put back as {} {back}", package.version)
+            }
         };
         report.warn(name, format!("{gone}, in whose place another comes"), "one of them", mend);
+    }
+    let chrony = planned.coming.iter().any(|root| root.packages.iter().any(|name| name == "chrony"));
+    if chrony && site.cx.cluster.system.ntp_servers.is_empty() && planned.replaced().next().is_none() {
+        report.warn(
+            name,
+            "chrony that comes and no `spec.system.ntpServers`",
+            "time servers, with which it is set up and started",
+            "nothing that comes with `debs` or `rpms` is started: name servers in `spec.system.ntpServers`, or set it up \
+             yourself",
+        );
     }
     if !planned.cut_off.is_empty() && planned.packages().next().is_some() {
         report.warn(

@@ -4,6 +4,7 @@ use kubexm_spec::cluster::RegistryKind;
 
 use super::site::Seen;
 use super::{Report, Site};
+use crate::modules::time;
 
 /// A port and who will listen on it.
 struct Port {
@@ -39,6 +40,10 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         let by_role = PORTS.iter().filter(|port| seen.control_plane || !port.control_plane);
         for port in by_role.chain(served.iter().filter(|_| seen.registry)) {
             taken(seen, port, report);
+        }
+        // A time service that runs as a unit is stopped before, and chrony goes on.
+        if time::is_server(site.cx.cluster, seen.host) && seen.facts.time_services.is_empty() {
+            taken(seen, &Port { number: 123, protocol: "udp", process: Some("chronyd"), control_plane: false }, report);
         }
     }
 }

@@ -8,7 +8,7 @@ use kubexm_spec::Platform;
 use kubexm_spec::cluster::Host;
 
 use crate::context::PlanCx;
-use crate::packages::{self, HostPackages};
+use crate::packages::{self, NodePackages, NothingComes};
 use crate::support;
 
 /// Everything a check may look at.
@@ -34,7 +34,7 @@ pub(super) struct Seen<'a> {
     /// Our stamp of this very cluster is on it: what a former run made is not in the way.
     pub(super) ours: bool,
     /// What of its distribution's packages comes to it.
-    pub(super) packages: HostPackages<'a>,
+    pub(super) packages: Result<Option<NodePackages<'a>>, NothingComes>,
 }
 
 impl<'a> Site<'a> {
@@ -62,6 +62,11 @@ fn seen<'a>(cx: &PlanCx<'a>, host: &'a Host, facts: &'a Facts) -> Seen<'a> {
 impl Seen<'_> {
     pub(super) fn name(&self) -> &str {
         &self.host.name
+    }
+
+    /// The packages that come to it.
+    pub(super) fn comes(&self) -> Option<&NodePackages<'_>> {
+        self.packages.as_ref().ok().and_then(Option::as_ref)
     }
 }
 

@@ -83,12 +83,13 @@ fn wanted<'a>(site: &Site<'a>, seen: &Seen<'_>) -> Vec<(&'a str, u64)> {
         (false, true) => programs_size + images_size,
         (false, false) => programs_size,
     };
-    let packages = || seen.packages.planned().into_iter().flat_map(NodePackages::carried_packages);
+    let packages = || seen.comes().into_iter().flat_map(NodePackages::carried_packages);
     // All that the depot serves is in its host's store already.
-    let own_packages = if seen.registry { 0 } else { packages().map(|package| package.size).sum() };
+    let own_packages =
+        if seen.registry { 0 } else { packages().map(|package| package.size).fold(0, u64::saturating_add) };
     let mut wanted = vec![
-        (paths::STORE, store + own_packages),
-        (USR, packages().map(|package| package.installed_size).sum()),
+        (paths::STORE, store.saturating_add(own_packages)),
+        (USR, packages().map(|package| package.installed_size).fold(0, u64::saturating_add)),
         (paths::BIN, UNPACKED * programs_size),
         // containerd keeps the layers as they came, and unpacked
         (CONTAINERD, (1 + UNPACKED) * images_size),

@@ -1,6 +1,8 @@
 //! Clocks agree, and something keeps them so. Certificates and etcd do not forgive a clock that is off.
 
+use super::site::Seen;
 use super::{Report, Site};
+use crate::modules::time;
 
 /// Between any two of controller and nodes.
 const SKEW_MS: u64 = 2_000;
@@ -23,6 +25,9 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             }
         }
     }
+    if !site.cx.cluster.system.ntp_servers.is_empty() {
+        return site.hosts.iter().for_each(|seen| told(seen, report));
+    }
     for seen in site.hosts.iter().filter(|s| s.facts.time_services.is_empty()) {
         report.warn(
             seen.name(),
@@ -30,5 +35,37 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             "chronyd, ntpd or systemd-timesyncd",
             "clocks drift apart without one: set it up with a server inside the network",
         );
+    }
+}
+
+/// What becomes of a host's clock where `spec.system.ntpServers` says who sets it.
+fn told(seen: &Seen<'_>, report: &mut Report) {
+    let (name, coming) = (seen.name(), seen.comes());
+    if !time::has_chrony(seen.facts, coming) {
+        report.fail(
+            name,
+            "no chronyd",
+            "chrony, which `spec.system.ntpServers` sets up",
+            "name the system in `spec.bundle.os` and build the bundle again (then it brings chrony, unless \
+             `system.osPackages: none`), install chrony yourself, or leave `ntpServers` out",
+        );
+    }
+    // Of a former run of ours.
+    if seen.ours {
+        return;
+    }
+    let back = "it comes back when the run is taken back or the cluster is reset; leave `ntpServers` out to keep it";
+    let others = time::others(seen.facts, coming);
+    if !others.is_empty() {
+        report.warn(
+            name,
+            format!("{}, which is stopped and disabled", others.join(", ")),
+            "chrony alone to set the clock",
+            back,
+        );
+    }
+    if time::runs_chrony(seen.facts) {
+        let needed = "the servers of `spec.system.ntpServers` alone";
+        report.warn(name, "chrony, whose configuration is replaced by ours as a whole", needed, back);
     }
 }

@@ -17,6 +17,8 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod served;
+
 const DATE: i64 = 1_700_000_000;
 
 struct Site {
@@ -121,7 +123,7 @@ impl Site {
 
     fn published(&self) -> Vec<RepositoryFile> {
         let mut carried = self.read().unwrap_or_else(|failure| panic!("{}", failure.text));
-        carried.publish(&self.opened, &self.facts, &self.home()).unwrap_or_else(|failure| panic!("{}", failure.text));
+        carried.publish(&self.opened, &self.home()).unwrap_or_else(|failure| panic!("{}", failure.text));
         carried.packages.sets.remove(0).repository
     }
 
@@ -148,11 +150,13 @@ fn text<'a>(files: &'a [RepositoryFile], path: &str) -> &'a str {
 }
 
 #[test]
-fn hosts_that_have_all_cost_no_look_at_packages_and_no_key() {
-    let site = Site::debian("1.0-1");
-    assert_eq!(site.published(), Vec::new());
-    assert!(site.read().unwrap().packages.sets[0].pool.packages().is_empty());
+fn hosts_that_have_all_are_looked_at_without_a_look_at_packages_and_the_depot_serves_them_all_the_same() {
+    let mut site = Site::debian("1.0-1");
+    assert!(site.read().unwrap().packages.sets[0].pool.is_empty());
     assert!(!site.home().pki().exists());
+    let of_the_depot = site.published();
+    site.without_socat();
+    assert_eq!(of_the_depot, site.published());
 }
 
 #[test]
@@ -173,7 +177,7 @@ fn what_is_signed_is_by_the_clusters_own_key_and_the_same_twice() {
     assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let other = ClusterHome { folder: site.folder.path().join("other"), name: "demo".to_owned() };
     let mut carried = site.read().unwrap();
-    carried.publish(&site.opened, &site.facts, &other).unwrap();
+    carried.publish(&site.opened, &other).unwrap();
     let foreign = Keyring::read(text(&carried.packages.sets[0].repository, "kubexm.asc").as_bytes()).unwrap();
     assert!(clearsigned(text(&files, "InRelease").as_bytes(), &foreign, &policy).is_err());
 }
@@ -209,8 +213,12 @@ fn apt_takes_the_repository_with_its_checks_on() {
 
 /// A host of Rocky 9 that lacks alpha, which needs a path of beta's that no index lists by itself.
 fn rocky() -> Site {
+    rocky_of(rpm)
+}
+
+fn rocky_of(content: impl Fn(&str) -> Vec<u8>) -> Site {
     let own = |cluster: &mut Cluster| cluster.system.rpms = vec!["alpha".to_owned(), "beta".to_owned()];
-    let mut site = Site::new("rocky-9", own, |_, name| ("1.0-1".to_owned(), rpm(name)));
+    let mut site = Site::new("rocky-9", own, |_, name| ("1.0-1".to_owned(), content(name)));
     let facts = site.facts.get_mut("node1").unwrap();
     (facts.os_id, facts.os_version, facts.os_edition) =
         ("rocky".to_owned(), "9.4".to_owned(), "9.4 (Blue Onyx)".to_owned());
@@ -250,9 +258,12 @@ fn dnf_takes_the_repository_with_its_checks_on_and_the_vendors_keys_are_beside_i
     detached(index.as_bytes(), signature.as_bytes(), &keys, &policy).unwrap();
     assert!(read("vendor.asc").contains("BEGIN PGP PUBLIC KEY BLOCK"));
     let source = read("kubexm.repo");
-    for wanted in ["gpgcheck=1\n", "repo_gpgcheck=1\n", "vendor.asc", "enabled=0\n", "module_hotfixes=1\n"] {
+    for wanted in ["gpgcheck=1\n", "repo_gpgcheck=1\n", "enabled=0\n", "module_hotfixes=1\n"] {
         assert!(source.contains(wanted), "{wanted}: {source}");
     }
+    // dnf makes rpm believe what is named here: who signs packages is said when they are installed.
+    let keys: Vec<&str> = source.lines().filter(|line| line.contains(".asc")).collect();
+    assert_eq!(keys, [format!("gpgkey=file://{}/kubexm.asc", repository.display())]);
     let root = site.folder.path().join("dnf");
     let config = site.folder.path().join("dnf.conf");
     std::fs::write(&config, "[main]\n").unwrap();
@@ -299,4 +310,24 @@ fn a_package_that_says_it_is_another_or_that_is_none_damages_the_bundle() {
     none.without_socat();
     let failure = none.read().unwrap_err();
     assert!(failure.text.contains("package/debian-12/"), "{}", failure.text);
+}
+
+#[test]
+fn a_lock_of_any_cluster_is_read_and_one_of_bottomless_values_is_refused_and_nothing_else_happens() {
+    let item = |number: usize| {
+        format!(
+            "- key: file/a{number}\n  version: ''\n  trust: user\n  sources:\n  - http://a/{number}\n  type: file\n  fileName: a{number}\n  \
+             digest: sha256:{}\n  size: 1\n",
+            "0".repeat(64)
+        )
+    };
+    let head = format!("schema: {SCHEMA}\nname: a\nzone: global\nitems:\n");
+    let large = head.clone() + &(0..20_000).map(item).collect::<String>();
+    assert_eq!(read_lock(large.as_bytes()).unwrap().items.len(), 20_000);
+    let deep = format!("{head}- key: {}\n", "[".repeat(200_000));
+    let error = read_lock(deep.as_bytes()).unwrap_err();
+    assert!(error.len() < 400, "{error}");
+    let values =
+        format!("{head}renderings:\n- key: chart/a\n  values: {}{}\n", "{a: ".repeat(50_000), "}".repeat(50_000));
+    assert!(read_lock(values.as_bytes()).is_err());
 }

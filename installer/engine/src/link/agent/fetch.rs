@@ -133,8 +133,8 @@ impl Asked<'_> {
             }
             let candidate = FileCandidate {
                 url: format!("{}/blobs/sha256/{}", url.trim_end_matches('/'), digest.hex()),
-                plain_http_allowed: false,
                 ca_file: Some(self.ca.clone()),
+                ..FileCandidate::default()
             };
             match self.client.fetch(&[candidate], &want, store, &|_, _| ()).await {
                 Ok(_) => return Ok(()),

@@ -2,33 +2,31 @@
 
 use std::collections::BTreeSet;
 
-use super::{Work, dpkg, run, run_on};
-use crate::OpError;
-use crate::fsio;
+use super::run::{run, run_on};
+use super::{Work, as_planned_but, dpkg};
+use crate::fsio::{self, Access};
 use crate::system::Program;
 use crate::teardown::mounts;
+use crate::{Machine, OpError};
 
-/// Seconds that installing may take: fifty packages on a slow disk.
-pub(super) const LIMIT_S: u64 = 1800;
 /// Seconds that another apt or dpkg is waited for.
 const LOCKED_S: u64 = 300;
 
 pub(super) fn install(work: &Work<'_>) -> Result<(), OpError> {
-    dpkg::mend(work.on.machine)?;
-    if work.missing.is_empty() {
-        return Ok(());
-    }
     let folder = work.on.folder();
     // A kill may have left half a list.
     mounts::remove_tree(work.on.machine, &folder)?;
     for part in ["lists/partial", "cache/archives/partial"] {
         fsio::make_folders(&work.on.machine.path(format!("{folder}/{part}")))?;
     }
+    configure(work.on.machine, &folder)?;
     let result = from(work, &folder);
     mounts::remove_tree(work.on.machine, &folder)?;
     result
 }
 
+/// All that comes is marked as wanted by somebody (`apt-mark manual`), what others need of it as well: were it marked as `auto`, an
+/// administrator's `apt autoremove` could take what the cluster calls and no package depends on.
 fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
     let apt = || apt_get(&work.on.op.source, folder);
     let update = apt().args(["--option", "APT::Update::Error-Mode=any", "update"]).within(300);
@@ -38,7 +36,7 @@ fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
     let install = if work.leaving.is_empty() { install.arg("--no-remove") } else { install };
     let comes = work.missing.iter().map(|(name, one)| format!("{}={}", dpkg::named(name, Some(one)), one.version));
     let leaves = work.leaving.keys().map(|name| format!("{name}-"));
-    let install = install.arg("install").args(comes.chain(leaves)).within(LIMIT_S);
+    let install = install.arg("install").args(comes.chain(leaves)).within(work.on.limit_s());
     let what = format!("apt-get install of {} packages", work.missing.len());
     let told = run(work.on.machine, &what, &simulated(&install))?;
     as_planned(work, &told.stdout())?;
@@ -77,10 +75,34 @@ fn apt_get(source: &str, folder: &str) -> Program {
     let program = Program::new("apt-get").arg("--quiet");
     let program = options.into_iter().fold(program, |program, option| program.arg("--option").arg(option));
     program
+        .env("APT_CONFIG", format!("{folder}/{FIRST}"))
         .env("APT_LISTCHANGES_FRONTEND", "none")
         .env("APT_LISTBUGS_FRONTEND", "none")
         .env("UCF_FORCE_CONFFOLD", "1")
         .env("DEBIAN_PRIORITY", "critical")
+}
+
+/// What apt reads before the host's configuration, and in the place of its last file (apt.conf(5)).
+const FIRST: &str = "apt.conf";
+const LAST: &str = "last.conf";
+const OF_HOST: &str = "/etc/apt/apt.conf";
+/// Hooks around an update of lists: they are for the host's own, which are not touched, and one that fails would end ours.
+const HOOKS: [&str; 4] = ["Pre-Invoke", "Post-Invoke", "Post-Invoke-Success", "Post-Invoke-Stats"];
+
+/// The host's configuration counts without its hooks of updates, which can only be cleared where they were read. Hooks around dpkg
+/// run: they make `/usr` writable, or write a diary of `/etc`, and what one of them says after all is installed is not ours to
+/// judge.
+fn configure(machine: &Machine, folder: &str) -> Result<(), OpError> {
+    let mut last = String::new();
+    if machine.path(OF_HOST).is_file() {
+        last.push_str(&format!("#include \"{OF_HOST}\";\n"));
+    }
+    last.extend(HOOKS.iter().map(|hook| format!("#clear APT::Update::{hook};\n")));
+    let first = format!("Dir::Etc::main \"{folder}/{LAST}\";\n");
+    for (name, text) in [(LAST, last), (FIRST, first)] {
+        fsio::write(machine, &format!("{folder}/{name}"), text.as_bytes(), Access::mode(0o644))?;
+    }
+    Ok(())
 }
 
 fn simulated(install: &Program) -> Program {
@@ -106,12 +128,5 @@ fn as_planned(work: &Work<'_>, told: &str) -> Result<(), OpError> {
             other.insert(how);
         }
     }
-    if other.is_empty() {
-        return Ok(());
-    }
-    let other: Vec<String> = other.into_iter().collect();
-    Err(OpError::other(format!(
-        "apt would also {}, which the plan does not say: the packages of this host were changed since it was planned; plan anew",
-        other.join(", ")
-    )))
+    as_planned_but(&other, "apt")
 }

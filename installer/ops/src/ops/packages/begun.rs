@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use kubexm_plan::op::Packages;
 use serde::{Deserialize, Serialize};
 
+use super::keys::Watched;
 use crate::fsio::{self, Access};
 use crate::place::Place;
 use crate::system::{ActContext, Program};
@@ -25,12 +26,15 @@ pub(super) struct Begun {
     /// What lay where our policy lies now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Place>,
-    /// Keys that rpm believed before.
+    /// Whom rpm must not believe in the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keys: Option<BTreeSet<String>>,
-    /// What installs right now.
+    pub keys: Option<Watched>,
+    /// What installs or takes away right now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub act: Option<ActContext>,
+    /// Seconds that it may take.
+    #[serde(default)]
+    pub limit_s: u64,
 }
 
 impl Begun {
@@ -46,24 +50,41 @@ impl Begun {
         read.map(Some)
     }
 
-    /// What stands half-way, after the end of what is doing it: a package manager that is stopped leaves a host worse than one
-    /// that goes on.
+    /// What stands half-way, after the end of what is doing it, and after what must not stay of it has gone.
     pub(super) fn take_up(machine: &Machine) -> Result<Self, OpError> {
-        let begun = Self::read(machine)?.unwrap_or_default();
-        if let Some(act) = begun.act.as_ref().filter(|_| machine.is_real())
-            && transient::is_running(machine, act)?
-        {
-            // Its program is known to the unit; here it only gives the time to wait.
-            let waits = Program::new("true").within(super::apt::LIMIT_S);
-            // How it ended is seen by what is installed.
-            machine.system().run_act(act, &waits)?;
+        let Some(mut begun) = Self::read(machine)? else { return Ok(Self::default()) };
+        begun.wait(machine)?;
+        if let Some(watched) = begun.keys.take() {
+            watched.end(machine)?;
         }
         Ok(begun)
     }
 
+    /// Waits for the end of what works right now: a package manager that is stopped leaves a host worse than one that goes on.
+    pub(super) fn wait(&self, machine: &Machine) -> Result<(), OpError> {
+        if let Some(act) = self.act.as_ref().filter(|_| machine.is_real())
+            && transient::is_running(machine, act)?
+        {
+            // Its program is known to the unit; here it only gives the time to wait.
+            let waits = Program::new("true").within(self.limit_s);
+            // How it ended is seen by what is installed.
+            machine.system().run_act(act, &waits)?;
+        }
+        Ok(())
+    }
+
+    /// Writes down which unit will work, before it does: who comes after a kill waits for it.
+    pub(super) fn works(&mut self, machine: &Machine, op: &Packages) -> Result<(), OpError> {
+        (self.act, self.limit_s) = (machine.act().cloned(), op.limit_s());
+        self.write(machine)
+    }
+
     /// Whether an op has something to finish.
     pub(super) fn is_of(&self, op: &Packages) -> bool {
-        self.policy.is_some() || self.fresh.iter().any(|name| op.packages.contains_key(name))
+        self.act.is_some()
+            || self.policy.is_some()
+            || self.keys.is_some()
+            || self.fresh.iter().any(|name| op.packages.contains_key(name))
     }
 
     pub(super) fn write(&self, machine: &Machine) -> Result<(), OpError> {
@@ -74,7 +95,7 @@ impl Begun {
 
     /// Keeps what is still to be done, and nothing where that is nothing.
     pub(super) fn leave(&self, machine: &Machine) -> Result<(), OpError> {
-        if self.fresh.is_empty() && self.policy.is_none() {
+        if self.fresh.is_empty() && self.policy.is_none() && self.keys.is_none() {
             fsio::remove(&machine.path(PATH))
         } else {
             self.write(machine)

@@ -1,33 +1,75 @@
 //! Installing with dnf, or with yum where there is no dnf (EL7).
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{Work, apt, run_on};
+use super::dnf_told::{SUMMARY, Told};
+use super::run::{failed, run, run_on};
+use super::{Work, as_planned_but, keys, rpm};
 use crate::system::Program;
 use crate::teardown::mounts;
 use crate::{Machine, OpError, fsio, paths};
 
 /// The repository's name in our source file.
 const REPOSITORY: &str = "kubexm";
+/// Seconds that reading our own repository may take, with those in which another dnf is waited for.
+const LIMIT_S: u64 = 600;
 
 pub(super) fn install(work: &Work<'_>) -> Result<(), OpError> {
-    if work.missing.is_empty() {
-        return Ok(());
-    }
     let (machine, folder) = (work.on.machine, work.on.folder());
     // A kill may have left half a cache.
     mounts::remove_tree(machine, &folder)?;
     fsio::make_folders(&machine.path(&folder))?;
-    let name = manager(machine)?;
-    let program = program(name, &work.on.op.source, &folder, work.missing.keys().copied());
-    // Only what is told by name leaves, and nothing else is at hand that could come.
-    let program = if work.leaving.is_empty() || name == "yum" { program } else { program.arg("--allowerasing") };
-    let program =
-        program.arg("install").args(work.missing.iter().map(|(name, one)| exactly(name, &one.version, &one.arch)));
-    let what = format!("{name} install of {} packages", work.missing.len());
-    let result = run_on(machine, &what, &program.within(apt::LIMIT_S));
+    let result = from(work, &folder);
     mounts::remove_tree(machine, &folder)?;
     result
+}
+
+/// First the metadata, which the site's key signs; then the packages, which their vendor's do. Each time dnf is told of those keys
+/// alone: it makes rpm believe what it is told of, and the site's key is nobody's who signs packages.
+fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
+    let (machine, op) = (work.on.machine, work.on.op);
+    let name = manager(machine)?;
+    let told = |program: Program| manager_of(program, &op.source, folder, work.missing.keys().copied());
+    let cache = told(Program::new(name)).args(["--assumeyes", "makecache"]).within(LIMIT_S);
+    // yum would ask for lists that we do not write.
+    let cache = if name == "yum" { cache.arg("fast") } else { cache };
+    run(machine, &format!("{name} makecache with our own repository"), &cache)?;
+    let install = told(Program::new(name)).arg(format!("--setopt={REPOSITORY}.metadata_expire=never"));
+    // Only what is told by name leaves, and nothing else is at hand that could come.
+    let install = if work.leaving.is_empty() || name == "yum" { install } else { install.arg("--allowerasing") };
+    let names = work.missing.iter().map(|(name, one)| exactly(name, &one.version, &one.arch));
+    let names: Vec<String> = names.collect();
+    let what = format!("{name} install of {} packages", names.len());
+    let ask = install.clone().args(["--assumeno", "--setopt=assumeyes=False", "install"]).args(names.clone());
+    let output = machine.try_run(&ask.within(LIMIT_S))?;
+    let said = output.stdout();
+    if !said.contains(SUMMARY) {
+        return Err(failed(&what, &output));
+    }
+    as_planned(work, name, &Told::read(&said))?;
+    let install = match keys::import_vendor(machine, &op.repository)? {
+        true => install.arg(format!("--setopt={REPOSITORY}.gpgkey=file://{}/{}", op.repository, keys::VENDOR)),
+        false => install,
+    };
+    let install = install.args(["--assumeyes", "install"]).args(names).within(work.on.limit_s());
+    let result = run_on(machine, &what, &rpm::quiet(install));
+    result.and(rpm::reload(machine))
+}
+
+/// Whether dnf would do what the plan says and no more.
+fn as_planned(work: &Work<'_>, manager: &str, told: &Told) -> Result<(), OpError> {
+    let mut other: BTreeSet<String> = BTreeSet::new();
+    for (name, version) in &told.comes {
+        if work.missing.get(name.as_str()).is_none_or(|wanted| wanted.version != *version) {
+            other.insert(format!("install {name} {version}"));
+        }
+    }
+    let leaves = told.leaves.iter().filter(|(name, _)| !work.leaving.contains_key(name.as_str()));
+    other.extend(leaves.map(|(name, version)| format!("remove {name} {version}")));
+    let left_out = work.missing.keys().filter(|name| !told.comes.contains_key(**name));
+    other.extend(left_out.map(|name| format!("leave out {name}")));
+    as_planned_but(&other, manager)
 }
 
 fn manager(machine: &Machine) -> Result<&'static str, OpError> {
@@ -42,8 +84,8 @@ fn manager(machine: &Machine) -> Result<&'static str, OpError> {
 
 /// dnf that knows our repository alone, keeps what it works with in our folder, asks nothing and believes only what is signed:
 /// the repository by our key, which has the digest of each package; and each package by its vendor's, unless our source file says
-/// that its vendor signs none.
-fn program<'a>(name: &str, source: &str, folder: &str, names: impl Iterator<Item = &'a str>) -> Program {
+/// that its vendor signs none. What the administrator excludes is left out: what was planned is nothing of that.
+fn manager_of<'a>(program: Program, source: &str, folder: &str, names: impl Iterator<Item = &'a str>) -> Program {
     let sources = Path::new(source).parent().unwrap_or(Path::new("/")).display();
     // Nothing but what the plan names can come, whatever else the repository has.
     let names: Vec<&str> = names.collect();
@@ -58,13 +100,7 @@ fn program<'a>(name: &str, source: &str, folder: &str, names: impl Iterator<Item
         format!("{REPOSITORY}.repo_gpgcheck=True"),
         format!("{REPOSITORY}.includepkgs={}", names.join(",")),
     ];
-    let program = Program::new(name).args([
-        "--assumeyes",
-        "--noplugins",
-        "--disablerepo=*",
-        "--enablerepo=kubexm",
-        "--disableexcludes=main",
-    ]);
+    let program = program.args(["--noplugins", "--disablerepo=*", "--enablerepo=kubexm"]);
     settings.into_iter().fold(program, |program, setting| program.arg(format!("--setopt={setting}")))
 }
 

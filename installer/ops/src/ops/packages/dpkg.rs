@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use kubexm_plan::op::WantedPackage;
+use kubexm_plan::op::{Packages, WantedPackage};
 
-use super::{Standing, failed};
+use super::Standing;
+use super::run::{act, failed};
 use crate::system::{Output, Program};
-use crate::{Machine, OpError};
+use crate::{Machine, OpError, at_work};
 
 /// Name, architecture, the letters of `dpkg -l`, version.
 const FORMAT: &str = "${Package}\\t${Architecture}\\t${db:Status-Abbrev}\\t${Version}\\n";
-/// Seconds that removing may take, and that another dpkg is waited for.
-const LIMIT_S: u64 = 900;
+/// Seconds that a question may take, and that another dpkg is waited for.
+const LIMIT_S: u64 = 300;
 const LOCKED_S: u64 = 300;
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -67,24 +68,20 @@ fn standing(status: &str, version: &str) -> Standing {
 }
 
 /// Takes away what was not there, with its configuration unless that was. What somebody else's package needs by now stays.
-pub(super) fn remove(
-    machine: &Machine,
-    wanted: &BTreeMap<String, WantedPackage>,
-    going: &BTreeMap<String, Standing>,
-) -> Result<(), OpError> {
-    let free = free_of(machine, wanted, going)?;
+pub(super) fn remove(machine: &Machine, op: &Packages, going: &BTreeMap<String, Standing>) -> Result<(), OpError> {
+    let free = free_of(machine, &op.packages, going)?;
     for (action, was) in [("--remove", Standing::Configuration), ("--purge", Standing::Absent)] {
         let of_kind = going.iter().filter(|(_, standing)| **standing == was);
-        let names = of_kind.map(|(name, _)| named(name, wanted.get(name))).filter(|name| free.contains(name));
+        let names = of_kind.map(|(name, _)| named(name, op.packages.get(name))).filter(|name| free.contains(name));
         let names: Vec<String> = names.collect();
         if !names.is_empty() {
-            let output = unlocked(machine, &removing(action, &names).within(LIMIT_S))?;
+            let output = unlocked(machine, &removing(action, &names).within(op.limit_s()))?;
             if output.code != 0 {
                 return Err(failed(&format!("dpkg {action} of {} packages", names.len()), &output));
             }
         }
     }
-    mend(machine)
+    mend(machine, op)
 }
 
 /// Those that nobody else needs, with their architectures.
@@ -129,23 +126,25 @@ fn removing(action: &str, names: &[String]) -> Program {
 }
 
 /// Installs these very files, as `dpkg -i` does.
-pub(super) fn put_back(machine: &Machine, files: &[String]) -> Result<(), OpError> {
+pub(super) fn put_back(machine: &Machine, op: &Packages, files: &[String]) -> Result<(), OpError> {
     let program = Program::new("dpkg")
         .args(["--force-confdef", "--force-confold", "--install"])
         .args(files.iter().cloned())
-        .within(LIMIT_S);
+        .within(op.limit_s());
     let output = unlocked(machine, &program)?;
     if output.code == 0 { Ok(()) } else { Err(failed(&format!("dpkg --install of {} packages", files.len()), &output)) }
 }
 
 /// Finishes what a kill left: what is unpacked is set up, triggers run.
-pub(super) fn mend(machine: &Machine) -> Result<(), OpError> {
+pub(super) fn mend(machine: &Machine, op: &Packages) -> Result<(), OpError> {
+    // What another is in the middle of is not for us to finish.
+    at_work::wait(machine, LOCKED_S);
     let whole = machine.try_run(&Program::new("dpkg").arg("--audit"))?;
-    if whole.code == 0 && whole.stdout.iter().all(u8::is_ascii_whitespace) {
+    if whole.code == 0 && whole.stdout.iter().all(u8::is_ascii_whitespace) && !at_work::is_cut_off(machine) {
         return Ok(());
     }
-    let program =
-        Program::new("dpkg").args(["--force-confdef", "--force-confold", "--configure", "--pending"]).within(LIMIT_S);
+    let configure = ["--force-confdef", "--force-confold", "--configure", "--pending"];
+    let program = Program::new("dpkg").args(configure).within(op.limit_s());
     // What it cannot set up lacks something that is yet to come, or is not ours: who installs or looks next is told.
     unlocked(machine, &program).map(drop)
 }
@@ -158,11 +157,11 @@ pub(super) fn named(name: &str, package: Option<&WantedPackage>) -> String {
     }
 }
 
-/// Runs dpkg once no other does. Unlike apt it does not wait.
+/// Runs dpkg as an act once no other does. Unlike apt it does not wait.
 fn unlocked(machine: &Machine, program: &Program) -> Result<Output, OpError> {
     let until = Instant::now() + Duration::from_secs(LOCKED_S);
     loop {
-        let output = machine.try_run(program)?;
+        let output = act(machine, program)?;
         let locked = output.code == 2 && String::from_utf8_lossy(&output.stderr).contains("lock");
         if !locked || Instant::now() > until {
             return Ok(output);

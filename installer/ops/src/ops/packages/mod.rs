@@ -7,21 +7,25 @@
 mod apt;
 mod begun;
 mod dnf;
+mod dnf_told;
 mod dpkg;
+mod keys;
 mod policy;
 mod rpm;
+mod run;
 mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use begun::Begun;
 use kubexm_packages::model::compare;
+use kubexm_plan::Found as Seen;
+use kubexm_plan::Op;
 use kubexm_plan::op::{Packages, WantedPackage};
 use kubexm_spec::Family;
 use serde::{Deserialize, Serialize};
 
 use crate::place::{self, Place};
-use crate::system::{Output, Program};
 use crate::teardown::mounts;
 use crate::{Converge, Machine, OpError, Wave, fsio, paths};
 
@@ -82,7 +86,7 @@ impl Converge for Packages {
         let packages = on.standings()?;
         let replaced = self.replaced.keys().map(String::as_str);
         let leaving = on.full_names(replaced.filter(|name| packages[*name].is_installed()));
-        let keys = if self.family == Family::Rpm { rpm::keys(machine)? } else { BTreeSet::new() };
+        let keys = if self.family == Family::Rpm { keys::believed(machine)? } else { BTreeSet::new() };
         let begun = Begun::read(machine)?.is_some_and(|begun| begun.is_of(self));
         Ok(Found {
             units: units::of_interest(self.family, machine, &leaving)?,
@@ -105,32 +109,28 @@ impl Converge for Packages {
         let on = On { op: self, machine };
         let mut begun = Begun::take_up(machine)?;
         let now = on.standings()?;
-        let missing = self.packages.iter().filter(|(name, one)| !now[*name].is_at_least(self.family, one));
-        let leaving = self.replaced.iter().filter(|(name, _)| now[*name].is_installed());
-        let work = Work { on: &on, missing: by_name(missing), leaving: by_name(leaving) };
-        let comes = work.missing.keys().filter(|name| !now[**name].is_installed());
-        begun.fresh.extend(comes.map(|name| (*name).to_owned()));
-        begun.act = machine.act().cloned();
-        if self.family == Family::Rpm && begun.keys.is_none() {
-            begun.keys = Some(rpm::keys(machine)?);
-        }
-        begun.write(machine)?;
-        let result = policy::while_forbidden(self.family, machine, &mut begun, || {
-            on.link()?;
-            let leaving = on.full_names(work.leaving.keys().copied());
-            units::stop(machine, &units::active(self.family, machine, &leaving)?)?;
-            match self.family {
-                Family::Deb => apt::install(&work),
-                Family::Rpm => dnf::install(&work),
-            }
-        });
+        begun.fresh.extend(self.packages.keys().filter(|name| !now[*name].is_installed()).cloned());
+        begun.keys = match self.family {
+            Family::Deb => None,
+            Family::Rpm => Some(keys::Watched::begin(machine, &self.repository)?),
+        };
+        begun.works(machine, self)?;
+        let result = policy::while_forbidden(self.family, machine, &mut begun, || on.install());
         begun.act = None;
-        let noted = rpm::note_new_keys(machine, &begun);
-        // Also what came with a failure (of a hook of the host's own, say) starts nothing by itself.
+        let believed = begun.keys.as_ref().map_or(Ok(()), |watched| watched.end(machine));
+        if believed.is_ok() {
+            begun.keys = None;
+        }
+        // Also what came with a failure starts nothing by itself.
         let settled = on.settle(&mut begun);
-        let result = result.and(settled);
         begun.leave(machine)?;
-        result.and(noted)
+        let result = match result {
+            // What counts is what is there: with all of it installed and set up, somebody else has failed (a hook of the host's own
+            // after dpkg, a package that was half-way before). The log of the act says who.
+            Err(OpError::Program { .. }) if settled.is_ok() => Ok(()),
+            other => other.and(settled),
+        };
+        result.and(believed)
     }
 
     fn restore(&self, machine: &Machine, before: &Found, wave: Wave) -> Result<(), OpError> {
@@ -148,9 +148,10 @@ impl Converge for Packages {
             }
             Wave::Data => {
                 let mut begun = Begun::take_up(machine)?;
-                rpm::note_new_keys(machine, &begun)?;
                 begun.fresh.retain(|name| !self.packages.contains_key(name));
+                begun.works(machine, self)?;
                 let result = policy::while_forbidden(self.family, machine, &mut begun, || on.take_back(before));
+                begun.act = None;
                 begun.leave(machine)?;
                 result
             }
@@ -159,14 +160,35 @@ impl Converge for Packages {
     }
 }
 
-/// Finishes what a kill left half-way of a step that cannot be taken back: nothing of ours stays in the way of others.
-pub(crate) fn let_go(machine: &Machine) -> Result<(), OpError> {
-    if Begun::read(machine)?.is_none() {
-        return Ok(());
+/// Finishes what a kill left half-way of a step that cannot be taken back: nothing of ours stays in the way of others. Keys that
+/// came with it go: who is installed needs them no more.
+pub(crate) fn let_go(machine: &Machine, ops: &[Op], before: &[Seen], wave: Wave) -> Result<(), OpError> {
+    if Begun::read(machine)?.is_some() {
+        let mut begun = Begun::take_up(machine)?;
+        begun.act = None;
+        policy::allow(machine, &mut begun)?;
+        begun.leave(machine)?;
     }
-    let mut begun = Begun::take_up(machine)?;
-    policy::allow(machine, &mut begun)?;
-    begun.leave(machine)
+    let of_rpm = |op: &Op| matches!(op, Op::Packages(packages) if packages.family == Family::Rpm);
+    for (_, seen) in ops.iter().zip(before).filter(|(op, _)| wave == Wave::Data && of_rpm(op)) {
+        let found = Found::deserialize(&seen.state).map_err(|error| {
+            OpError::other(format!(
+                "what was found of packages cannot be read: {error}; was it written by another version?"
+            ))
+        })?;
+        keys::forget(machine, &found.keys)?;
+    }
+    Ok(())
+}
+
+/// Takes away every key that came with our packages: nothing of ours is left that would remember it.
+pub(crate) fn forget_keys(machine: &Machine) -> Result<(), OpError> {
+    keys::forget(machine, &BTreeSet::new())
+}
+
+/// Waits until no package manager of ours works any more.
+pub(crate) fn wait(machine: &Machine) -> Result<(), OpError> {
+    Begun::read(machine)?.map_or(Ok(()), |begun| begun.wait(machine))
 }
 
 /// An op on a machine.
@@ -207,6 +229,34 @@ impl On<'_> {
             .collect()
     }
 
+    /// Seconds that what works for it may take: no less than the step.
+    fn limit_s(&self) -> u64 {
+        self.op.limit_s()
+    }
+
+    /// What is half-way is finished, then what lacks comes.
+    fn install(&self) -> Result<(), OpError> {
+        let (op, machine) = (self.op, self.machine);
+        self.link()?;
+        match op.family {
+            Family::Deb => dpkg::mend(machine, op)?,
+            Family::Rpm => rpm::mend(self)?,
+        }
+        let now = self.standings()?;
+        let missing = op.packages.iter().filter(|(name, one)| !now[*name].is_at_least(op.family, one));
+        let leaving = op.replaced.iter().filter(|(name, _)| now[*name].is_installed());
+        let work = Work { on: self, missing: by_name(missing), leaving: by_name(leaving) };
+        if work.missing.is_empty() {
+            return Ok(());
+        }
+        let leaving = self.full_names(work.leaving.keys().copied());
+        units::stop(machine, &units::active(op.family, machine, &leaving)?)?;
+        match op.family {
+            Family::Deb => apt::install(&work),
+            Family::Rpm => dnf::install(&work),
+        }
+    }
+
     /// Puts the packages into the repository.
     fn link(&self) -> Result<(), OpError> {
         for (link, blob) in self.op.links() {
@@ -229,7 +279,8 @@ impl On<'_> {
         match self.op.packages.iter().find(|(name, wanted)| !now[*name].is_at_least(self.op.family, wanted)) {
             None => Ok(()),
             Some((name, wanted)) => Err(OpError::other(format!(
-                "{name} {} is not installed, though the package manager says that all went well; is it held or excluded on                  this host?",
+                "{name} {} is not installed, though the package manager says that all went well; is it held or excluded on \
+                 this host?",
                 wanted.version
             ))),
         }
@@ -253,8 +304,8 @@ impl On<'_> {
         let (op, machine) = (self.op, self.machine);
         let going = self.going(before)?;
         match op.family {
-            Family::Deb => dpkg::remove(machine, &op.packages, &going)?,
-            Family::Rpm => rpm::remove(machine, &op.packages, &going)?,
+            Family::Deb => dpkg::remove(machine, op, &going)?,
+            Family::Rpm => rpm::remove(machine, op, &going)?,
         }
         let now = self.standings()?;
         let left = |name: &str| before.packages.get(name).is_some_and(Standing::is_installed);
@@ -263,12 +314,12 @@ impl On<'_> {
             self.link()?;
             let files = self.files(&back)?;
             match op.family {
-                Family::Deb => dpkg::put_back(machine, &files)?,
-                Family::Rpm => rpm::put_back(machine, &files)?,
+                Family::Deb => dpkg::put_back(machine, op, &files)?,
+                Family::Rpm => rpm::put_back(machine, op, &files)?,
             }
         }
         if op.family == Family::Rpm {
-            rpm::forget_new_keys(machine, &before.keys)?;
+            keys::forget(machine, &before.keys)?;
         }
         mounts::remove_tree(machine, &self.folder())?;
         before.links.iter().rev().try_for_each(|place| place.restore(machine))
@@ -296,42 +347,20 @@ impl On<'_> {
     }
 }
 
+/// Refuses what a package manager would do besides what the plan says: `install NAME VERSION`, `remove NAME`.
+fn as_planned_but(other: &BTreeSet<String>, manager: &str) -> Result<(), OpError> {
+    if other.is_empty() {
+        return Ok(());
+    }
+    let other: Vec<&str> = other.iter().map(String::as_str).collect();
+    Err(OpError::other(format!(
+        "{manager} would also {}, which the plan does not say: the packages of this host were changed since it was planned; plan anew",
+        other.join(", ")
+    )))
+}
+
 fn by_name<'a>(
     packages: impl Iterator<Item = (&'a String, &'a WantedPackage)>,
 ) -> BTreeMap<&'a str, &'a WantedPackage> {
     packages.map(|(name, package)| (name.as_str(), package)).collect()
-}
-
-/// Lines of the package manager that an error quotes, and how long each may be.
-const QUOTED: usize = 20;
-const QUOTED_CHARS: usize = 300;
-
-/// What the package manager said, short enough for an error.
-fn failed(what: &str, output: &Output) -> OpError {
-    let said = [output.stdout.as_slice(), b"\n", output.stderr.as_slice()].concat();
-    let said = String::from_utf8_lossy(&said);
-    let lines: Vec<String> = said
-        .lines()
-        .map(str::trim_end)
-        .filter(|line| !line.is_empty())
-        .map(|line| line.chars().take(QUOTED_CHARS).collect())
-        .collect();
-    OpError::Program {
-        program: what.to_owned(),
-        status: format!("exit code {}", output.code),
-        stderr: lines[lines.len().saturating_sub(QUOTED)..].join("\n"),
-    }
-}
-
-/// Runs a program of the package manager; what it said stands in the error, its many arguments do not.
-fn run(machine: &Machine, what: &str, program: &Program) -> Result<Output, OpError> {
-    let output = machine.try_run(program)?;
-    if output.code == 0 { Ok(output) } else { Err(failed(what, &output)) }
-}
-
-/// Runs the program that changes the host: it outlives us, and who comes next waits for its end.
-fn run_on(machine: &Machine, what: &str, program: &Program) -> Result<(), OpError> {
-    let Some(act) = machine.act() else { return run(machine, what, program).map(drop) };
-    let output = machine.system().run_act(act, program)?;
-    if output.code == 0 { Ok(()) } else { Err(failed(what, &output)) }
 }

@@ -1,94 +1,150 @@
-//! What rpm knows, and what is left to rpm itself: to take away, to put back, whom to believe.
+//! What rpm knows, and what is left to rpm itself: to take away, and to put back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_packages::rpm::version::compare;
-use kubexm_plan::op::WantedPackage;
+use kubexm_plan::op::{Packages, WantedPackage};
 
-use super::begun::Begun;
-use super::{Standing, failed, run};
-use crate::fsio::{self, Access};
+use super::run::{failed, run, run_on};
+use super::{On, Standing, by_name};
 use crate::system::Program;
+use crate::systemd::systemctl;
 use crate::{Machine, OpError};
 
-/// Name, architecture, version; rpm's epoch 0 is not written.
-const FORMAT: &str = "%{NAME}\\t%{ARCH}\\t%|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE}\\n";
-const LIMIT_S: u64 = 900;
-/// Keys that came with our packages, for the way back.
-const KEYS: &str = "/var/lib/kubexm/packages-keys.json";
+/// Name, architecture, version, what it provides; rpm's epoch 0 is not written.
+const FORMAT: &str = "%{NAME}\\t%{ARCH}\\t%|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE}\\t[%{PROVIDENAME} ]\\n";
+/// Seconds that a question may take, with those in which rpm waits for another.
+const LIMIT_S: u64 = 300;
+
+/// A package that rpm has, in all versions of one architecture.
+struct Installed {
+    name: String,
+    arch: String,
+    /// The oldest first.
+    versions: Vec<String>,
+    /// Versions of it stand side by side as a rule: kernels (`installonlypkgs` of dnf.conf(5)).
+    side_by_side: bool,
+}
+
+impl Installed {
+    /// Those that an update, cut off after the new one came and before the old one went, has left.
+    fn left_over(&self) -> &[String] {
+        if self.side_by_side { &[] } else { &self.versions[..self.versions.len().saturating_sub(1)] }
+    }
+}
 
 /// How each package stands, by name; one that is not installed is not in it.
 pub(super) fn standings(
     machine: &Machine,
     wanted: &BTreeMap<&str, &WantedPackage>,
 ) -> Result<BTreeMap<String, Standing>, OpError> {
-    if wanted.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let query = Program::new("rpm").args(["-q", "--queryformat", FORMAT]).args(wanted.keys().copied());
-    let output = machine.try_run(&query)?;
     let mut found: BTreeMap<String, Standing> = BTreeMap::new();
-    let mut newest: BTreeMap<&str, String> = BTreeMap::new();
+    for installed in all(machine, wanted)? {
+        let whole = installed.left_over().is_empty();
+        let Some(newest) = installed.versions.last() else { continue };
+        let older =
+            |known: &Standing| matches!(known, Standing::Installed { version, .. } if compare(version, newest).is_lt());
+        if found.get(&installed.name).is_none_or(older) {
+            found.insert(installed.name, Standing::Installed { version: newest.clone(), whole });
+        }
+    }
+    Ok(found)
+}
+
+fn all(machine: &Machine, wanted: &BTreeMap<&str, &WantedPackage>) -> Result<Vec<Installed>, OpError> {
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let query = Program::new("rpm").args(["-q", "--queryformat", FORMAT]).args(wanted.keys().copied()).within(LIMIT_S);
+    let output = machine.try_run(&query)?;
     let listed = output.stdout();
+    let mut found: Vec<Installed> = Vec::new();
     let mut unknown = 0;
     for line in listed.lines() {
-        let mut fields = line.split('\t');
-        let (Some(name), Some(arch), Some(version)) = (fields.next(), fields.next(), fields.next()) else {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [name, arch, version, provides] = fields[..] else {
             unknown += 1;
             continue;
         };
-        let ours = wanted.get(name).is_some_and(|one| arch == one.arch || arch == "noarch" || one.arch == "noarch");
-        // Kernels and keys are installed side by side.
-        if ours && newest.get(name).is_none_or(|known| compare(known, version).is_lt()) {
-            newest.insert(name, version.to_owned());
+        if !wanted.get(name).is_some_and(|one| arch == one.arch || arch == "noarch" || one.arch == "noarch") {
+            continue;
+        }
+        let side_by_side = provides.contains("installonlypkg(") || provides.contains("multiversion(");
+        let side_by_side = side_by_side || name.starts_with("kernel");
+        match found.iter_mut().find(|one| one.name == name && one.arch == arch) {
+            Some(known) => known.versions.push(version.to_owned()),
+            None => found.push(Installed {
+                name: name.to_owned(),
+                arch: arch.to_owned(),
+                versions: vec![version.to_owned()],
+                side_by_side,
+            }),
         }
     }
     // Its exit code is how many are not installed, each with a line of its own; without those it could not look.
     if output.code != 0 && unknown == 0 {
         return Err(failed("rpm -q", &output));
     }
-    for (name, version) in newest {
-        found.insert(name.to_owned(), Standing::Installed { version, whole: true });
-    }
+    found.iter_mut().for_each(|one| one.versions.sort_by(|one, other| compare(one, other)));
     Ok(found)
 }
 
-/// Takes away what was not there. What somebody else's package needs by now stays, with what that one needs.
-pub(super) fn remove(
-    machine: &Machine,
-    wanted: &BTreeMap<String, WantedPackage>,
-    going: &BTreeMap<String, Standing>,
-) -> Result<(), OpError> {
-    erase(machine, &[], wanted, going).map(drop)
+/// Finishes updates that were cut off: what the newer version has taken the place of goes, as it would have gone then.
+pub(super) fn mend(on: &On<'_>) -> Result<(), OpError> {
+    let (machine, op) = (on.machine, on.op);
+    let mut old: Vec<String> = Vec::new();
+    for one in all(machine, &by_name(op.packages.iter().chain(&op.replaced)))? {
+        // rpm takes no epoch here; two versions that differ in nothing else it refuses as one name for two.
+        let plain = |version: &String| version.split_once(':').map_or(version.clone(), |(_, rest)| rest.to_owned());
+        old.extend(one.left_over().iter().map(|version| format!("{}-{}.{}", one.name, plain(version), one.arch)));
+    }
+    if old.is_empty() {
+        return Ok(());
+    }
+    let what = format!("rpm --erase of what an update that was cut off has left ({})", old.join(", "));
+    let erase = Program::new("rpm").arg("--erase").args(old).within(op.limit_s());
+    run_on(machine, &what, &quiet(erase))
 }
 
-/// Those that nobody else needs, with their architectures.
+/// Scripts that call systemctl do to files what they would do, and start, stop and restart nothing (systemd's
+/// `docs/ENVIRONMENT.md`; since 238). What was put on the disk is then told to systemd by [`reload`].
+pub(super) fn quiet(program: Program) -> Program {
+    program.env("SYSTEMD_OFFLINE", "1")
+}
+
+/// Tells systemd of units that came and went without a word.
+pub(super) fn reload(machine: &Machine) -> Result<(), OpError> {
+    run(machine, "systemctl daemon-reload", &systemctl(["daemon-reload"])).map(drop)
+}
+
+/// Takes away what was not there. What somebody else's package needs by now stays, with what that one needs.
+pub(super) fn remove(machine: &Machine, op: &Packages, going: &BTreeMap<String, Standing>) -> Result<(), OpError> {
+    let free = free_of(machine, &op.packages, going)?;
+    if free.is_empty() {
+        return Ok(());
+    }
+    let what = format!("rpm --erase of {} packages", free.len());
+    let erased = run_on(machine, &what, &quiet(Program::new("rpm").arg("--erase").args(free).within(op.limit_s())));
+    erased.and(reload(machine))
+}
+
+/// Those that nobody else needs, with their architectures. rpm is asked, and does nothing.
 pub(super) fn free_of(
     machine: &Machine,
-    wanted: &BTreeMap<String, WantedPackage>,
-    going: &BTreeMap<String, Standing>,
-) -> Result<Vec<String>, OpError> {
-    erase(machine, &["--test"], wanted, going)
-}
-
-/// What rpm takes away, or would.
-fn erase(
-    machine: &Machine,
-    options: &[&str],
     wanted: &BTreeMap<String, WantedPackage>,
     going: &BTreeMap<String, Standing>,
 ) -> Result<Vec<String>, OpError> {
     let mut names: BTreeSet<&str> = going.keys().map(String::as_str).collect();
     while !names.is_empty() {
         let full: Vec<String> = names.iter().map(|name| named(name, wanted.get(*name))).collect();
-        let erase = Program::new("rpm").arg("--erase").args(options.iter().copied()).args(full.clone()).within(LIMIT_S);
+        let erase = Program::new("rpm").args(["--erase", "--test"]).args(full.clone()).within(LIMIT_S);
         let output = machine.try_run(&erase)?;
         if output.code == 0 {
             return Ok(full);
         }
         let kept = needed(machine, &String::from_utf8_lossy(&output.stderr), &names)?;
         if kept.is_empty() {
-            return Err(failed(&format!("rpm --erase of {} packages", names.len()), &output));
+            return Err(failed(&format!("rpm --erase --test of {} packages", names.len()), &output));
         }
         names.retain(|name| !kept.contains(*name));
     }
@@ -119,51 +175,8 @@ fn needed(machine: &Machine, said: &str, names: &BTreeSet<&str>) -> Result<BTree
 }
 
 /// Installs these very files.
-pub(super) fn put_back(machine: &Machine, files: &[String]) -> Result<(), OpError> {
-    let install = Program::new("rpm").arg("--install").args(files.iter().cloned()).within(LIMIT_S);
-    run(machine, &format!("rpm --install of {} packages", files.len()), &install).map(drop)
-}
-
-/// Keys that rpm believes: `gpg-pubkey-<id>-<date>`.
-pub(super) fn keys(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
-    // 1: there is none.
-    let output = machine.try_run(&Program::new("rpm").args(["-q", "gpg-pubkey"]))?;
-    Ok(output
-        .stdout()
-        .lines()
-        .filter(|line| line.starts_with("gpg-pubkey-"))
-        .map(|line| line.trim().to_owned())
-        .collect())
-}
-
-/// Writes down which keys came while we installed: they go with what they were for.
-pub(super) fn note_new_keys(machine: &Machine, begun: &Begun) -> Result<(), OpError> {
-    let Some(before) = &begun.keys else { return Ok(()) };
-    let mut noted = noted(machine)?;
-    let known = noted.len();
-    noted.extend(keys(machine)?.into_iter().filter(|key| !before.contains(key)));
-    if noted.len() == known {
-        return Ok(());
-    }
-    let text = serde_json::to_vec(&noted)
-        .map_err(|error| OpError::other(format!("{KEYS} cannot be written as JSON: {error}")))?;
-    fsio::write(machine, KEYS, &text, Access::mode(0o600))
-}
-
-/// Takes the keys back that came with our packages and were not there before.
-pub(super) fn forget_new_keys(machine: &Machine, before: &BTreeSet<String>) -> Result<(), OpError> {
-    let (now, mut noted) = (keys(machine)?, noted(machine)?);
-    let going: Vec<String> = noted.iter().filter(|key| !before.contains(*key)).cloned().collect();
-    for key in going {
-        if now.contains(&key) {
-            run(machine, "rpm --erase of a key", &Program::new("rpm").args(["--erase", &key]).within(LIMIT_S))?;
-        }
-        noted.remove(&key);
-    }
-    if noted.is_empty() { fsio::remove(&machine.path(KEYS)) } else { Ok(()) }
-}
-
-fn noted(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
-    let bytes = fsio::read(&machine.path(KEYS))?;
-    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
+pub(super) fn put_back(machine: &Machine, op: &Packages, files: &[String]) -> Result<(), OpError> {
+    let install = Program::new("rpm").arg("--install").args(files.iter().cloned()).within(op.limit_s());
+    let installed = run_on(machine, &format!("rpm --install of {} packages", files.len()), &quiet(install));
+    installed.and(reload(machine))
 }

@@ -93,7 +93,7 @@ fn of(family: Family, machine: &Machine, packages: &[String]) -> Result<Vec<Stri
     let output = machine.try_run(&list.args(packages.iter().cloned()))?;
     // 1, and of rpm how many: those that are not there are told of on the side.
     if family == Family::Deb && output.code > 1 {
-        return Err(super::failed("dpkg-query --listfiles", &output));
+        return Err(super::run::failed("dpkg-query --listfiles", &output));
     }
     let listed = output.stdout();
     let mut units: Vec<String> = listed.lines().filter_map(unit).map(str::to_owned).collect();

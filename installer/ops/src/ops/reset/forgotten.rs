@@ -3,6 +3,7 @@
 use kubexm_spec::names;
 
 use super::set_aside;
+use crate::ops::packages;
 use crate::teardown::mounts;
 use crate::{Machine, OpError, fsio, paths};
 
@@ -27,6 +28,8 @@ pub(super) fn forget(machine: &Machine, folders: &[String], parents: &[String]) 
         // It stays when others put something there.
         let _ = std::fs::remove_dir(machine.path(parent));
     }
+    // With what they came for upgraded for good, and staying, nobody has taken them back.
+    packages::forget_keys(machine)?;
     mounts::remove_tree(machine, paths::STATE)?;
     // The last: without it nobody could go on here.
     programs().try_for_each(|path| fsio::remove(&machine.path(path)))

@@ -10,6 +10,7 @@ use kubexm_plan::Found;
 use kubexm_plan::reset::Reset;
 use serde::{Deserialize, Serialize};
 
+use crate::ops::packages;
 use crate::teardown::{network, pods};
 use crate::{Converge, Machine, OpError, Wave, systemd, transient};
 
@@ -49,6 +50,8 @@ const KUBELET: &str = "kubelet.service";
 /// An init or join outlives its agent: it would go on to start kubelet and write what is about to be taken away. One that
 /// came that far has started kubelet since it was stopped.
 fn stop(machine: &Machine) -> Result<(), OpError> {
+    // A package manager that is stopped would leave the host in the middle.
+    packages::wait(machine)?;
     for unit in transient::running(machine)? {
         systemd::stop(machine, &unit)?;
     }

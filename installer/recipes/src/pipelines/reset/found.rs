@@ -18,7 +18,7 @@ const UNITS: &str = "/etc/systemd/system";
 /// What is to be taken away from a host.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ours {
-    /// Units whose file we wrote, the one started last first.
+    /// Units whose file we wrote, or that run with something that goes, the one started last first.
     pub units: Vec<Unit>,
     /// An init or join was begun.
     pub kubernetes: bool,
@@ -65,6 +65,10 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
             continue;
         }
         oldest.extend(touched);
+        // Set aside as a whole, with what a package had put there before us.
+        if matches!(op, Op::File(file) if ours.folders.contains(&file.path)) {
+            continue;
+        }
         // Set aside, and deleted in the last step.
         if matches!(op, Op::StateDir(_)) && was_absent(found) {
             continue;
@@ -73,7 +77,12 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
         ours.before.insert(0, found.clone());
     }
     let files: BTreeSet<&str> = made.iter().flat_map(|r| &r.ops).filter_map(file).collect();
-    ours.units.retain(|unit| files.contains(format!("{UNITS}/{}", unit.name).as_str()));
+    // And those that run with something that is set aside: a package's unit with its configuration.
+    let folders = &ours.folders;
+    ours.units.retain(|unit| {
+        files.contains(format!("{UNITS}/{}", unit.name).as_str())
+            || unit.loaded.iter().any(|path| folders.contains(path))
+    });
     if ours.kubernetes {
         paths::OF_KUBERNETES.iter().for_each(|path| share(path, &made, &mut ours));
     }

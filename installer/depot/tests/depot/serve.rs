@@ -1,6 +1,4 @@
-//! The depot as a client sees it: over TLS, by a real HTTP client that trusts only the cluster's registry CA.
-
-#![allow(clippy::unwrap_used, reason = "a test: what cannot be made ready fails it")]
+//! Images, blobs and files, and what a bad client can do.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,71 +6,7 @@ use std::path::Path;
 use kubexm_spec::{Digest, depot};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-struct Fixture {
-    client: reqwest::Client,
-    base: String,
-    address: std::net::SocketAddr,
-    index: Digest,
-    layer: Digest,
-    _folder: tempfile::TempDir,
-}
-
-fn put(store: &Path, bytes: &[u8]) -> Digest {
-    let digest = Digest::of(bytes);
-    std::fs::create_dir_all(store.join("blobs/sha256")).unwrap();
-    std::fs::write(store.join("blobs/sha256").join(digest.hex()), bytes).unwrap();
-    digest
-}
-
-async fn start() -> Fixture {
-    start_with(|running| running).await
-}
-
-async fn start_with(change: impl FnOnce(kubexm_depot::Running) -> kubexm_depot::Running) -> Fixture {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let folder = tempfile::tempdir().unwrap();
-    let store = folder.path().join("store");
-    let layer = put(&store, b"layer bytes");
-    // A sparse index: it names a platform that the store does not have.
-    let index = put(
-        &store,
-        br#"{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","size":1,"digest":"sha256:0000000000000000000000000000000000000000000000000000000000000000"}]}"#,
-    );
-    put(&store, b"a blob that no repository names");
-    let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let file = |name: &str, text: String| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        path.display().to_string()
-    };
-    let config = depot::DepotConfig {
-        schema: depot::SCHEMA.to_owned(),
-        listen: "127.0.0.1:0".parse().unwrap(),
-        store: store.display().to_string(),
-        tls: depot::Tls {
-            cert: file("crt", certified.cert.pem()),
-            key: file("key", certified.signing_key.serialize_pem()),
-        },
-        images: BTreeMap::from([(
-            "registry.k8s.io/pause".to_owned(),
-            depot::Repository {
-                tags: BTreeMap::from([("3.10.1".to_owned(), index)]),
-                manifests: [index].into(),
-                blobs: [layer].into(),
-            },
-        )]),
-        files: BTreeMap::from([("kubeadm".to_owned(), layer)]),
-    };
-    let path = folder.path().join("config.json");
-    std::fs::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();
-    let running = kubexm_depot::serve(&path).await.unwrap();
-    let base = format!("https://localhost:{}", running.address.port());
-    let address = running.address;
-    tokio::spawn(change(running).run());
-    let ca = reqwest::Certificate::from_pem(certified.cert.pem().as_bytes()).unwrap();
-    let client = reqwest::Client::builder().tls_certs_only([ca]).no_proxy().build().unwrap();
-    Fixture { client, base, address, index, layer, _folder: folder }
-}
+use crate::site::{start, start_with};
 
 #[tokio::test]
 async fn a_sparse_index_is_served_byte_for_byte_by_tag_and_by_digest() {
@@ -96,7 +30,7 @@ async fn twenty_nodes_fetch_at_once_and_each_gets_every_byte() {
     let depot = start().await;
     let large: Vec<u8> = (0..4_000_000_u32).flat_map(|n| (n % 251).to_le_bytes()).collect();
     // The layer's own name: the depot hashes nothing, it only reads.
-    std::fs::write(depot._folder.path().join("store/blobs/sha256").join(depot.layer.hex()), &large).unwrap();
+    std::fs::write(depot.folder.path().join("store/blobs/sha256").join(depot.layer.hex()), &large).unwrap();
     let url = format!("{}/blobs/sha256/{}", depot.base, depot.layer.hex());
     let clients = (0..20).map(|_| {
         let (client, url) = (depot.client.clone(), url.clone());
@@ -184,7 +118,7 @@ async fn a_client_that_says_nothing_or_stops_in_the_middle_is_let_go() {
 }
 
 /// A TLS connection that trusts anybody, as an attacker's would.
-async fn shaken(address: std::net::SocketAddr) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
+pub async fn shaken(address: std::net::SocketAddr) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
     let config = rustls::ClientConfig::builder()
         .dangerous()
         .with_custom_certificate_verifier(std::sync::Arc::new(Anybody))
@@ -246,6 +180,7 @@ async fn a_key_that_does_not_fit_is_an_error_that_names_the_files() {
         tls: depot::Tls { cert: path("crt"), key: path("key") },
         images: BTreeMap::new(),
         files: BTreeMap::new(),
+        packages: None,
     };
     std::fs::write(path("config.json"), serde_json::to_vec(&config).unwrap()).unwrap();
     let Err(error) = kubexm_depot::serve(Path::new(&path("config.json"))).await else { panic!("it must not start") };

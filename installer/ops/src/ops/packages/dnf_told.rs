@@ -1,0 +1,89 @@
+//! What dnf or yum says that it would do, asked with `--assumeno`: the table before its question.
+
+use std::collections::BTreeMap;
+
+/// Says that a table was written: without it the question was never reached.
+pub(super) const SUMMARY: &str = "Transaction Summary";
+
+/// Packages of a transaction by name, with their versions.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    /// Installed, upgraded, installed anew.
+    pub comes: BTreeMap<String, String>,
+    /// Removed, made older, or replaced by another that says that it takes its place.
+    pub leaves: BTreeMap<String, String>,
+}
+
+impl Told {
+    /// Rows are ` NAME ARCH VERSION REPOSITORY SIZE` below a title that ends with a colon; one that is too long for its column goes
+    /// on in the next line, deeper. What a package obsoletes stands below it.
+    pub(super) fn read(said: &str) -> Self {
+        let mut told = Self::default();
+        let mut title = None;
+        let mut row: Vec<&str> = Vec::new();
+        for line in said.lines() {
+            let deep = line.len() - line.trim_start().len();
+            match deep {
+                0 => {
+                    told.add(title, &row);
+                    row.clear();
+                    title = line.strip_suffix(':');
+                }
+                1 => {
+                    told.add(title, &row);
+                    row = line.split_whitespace().collect();
+                }
+                _ => match line.trim_start().strip_prefix("replacing ") {
+                    Some(replaced) => told.replaced(replaced),
+                    None => row.extend(line.split_whitespace()),
+                },
+            }
+            if line == SUMMARY {
+                break;
+            }
+        }
+        told
+    }
+
+    fn add(&mut self, title: Option<&str>, row: &[&str]) {
+        let (Some(title), [name, _, version, ..]) = (title, row) else { return };
+        let starts = |words: &[&str]| words.iter().any(|word| title.starts_with(word));
+        // yum says "Updating".
+        if starts(&["Installing", "Upgrading", "Updating", "Reinstalling"]) {
+            self.comes.insert((*name).to_owned(), (*version).to_owned());
+        } else if starts(&["Removing", "Downgrading"]) {
+            self.leaves.insert((*name).to_owned(), (*version).to_owned());
+        }
+    }
+
+    /// `NAME.ARCH VERSION`
+    fn replaced(&mut self, words: &str) {
+        let mut words = words.split_whitespace();
+        let (Some(full), version) = (words.next(), words.next().unwrap_or_default()) else { return };
+        let name = full.rsplit_once('.').map_or(full, |(name, _)| name);
+        self.leaves.insert(name.to_owned(), version.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_read_whatever_its_rows_width_and_what_stands_around_it() {
+        let said = "Last metadata expiration check: 0:00:01 ago.\nDependencies resolved.\n================\n \
+                    Package   Arch   Version   Repository   Size\n================\nInstalling:\n new-clock   noarch   1-1   kubexm   6.2 k\n     \
+                    replacing  older-clock.noarch 0:1-1\n a-package-with-a-very-long-name-that-takes-the-line\n             x86_64   \
+                    2:1.0-1   kubexm   6.2 k\nUpgrading:\n lib   noarch   2-1   kubexm   1 k\nInstalling dependencies:\n more   noarch   1-1   \
+                    kubexm   1 k\nRemoving dependent packages:\n user   noarch   3-1   @System   0  \n\nTransaction Summary\n================\n\
+                    Install  2 Packages\n\nTotal size: 1 k\nOperation aborted.\n";
+        let told = Told::read(said);
+        let of =
+            |map: &BTreeMap<String, String>| map.iter().map(|(n, v)| format!("{n} {v}")).collect::<Vec<_>>().join(", ");
+        assert_eq!(
+            of(&told.comes),
+            "a-package-with-a-very-long-name-that-takes-the-line 2:1.0-1, lib 2-1, more 1-1, new-clock 1-1"
+        );
+        assert_eq!(of(&told.leaves), "older-clock 0:1-1, user 3-1");
+    }
+}

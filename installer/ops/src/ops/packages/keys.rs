@@ -1,0 +1,140 @@
+//! Whom rpm believes. The vendor's keys come with its packages, and go with them; the site's key never comes: it would sign for every
+//! repository of the host, and it is needed for our own metadata alone, which dnf holds against a ring of its own.
+//!
+//! rpm keeps a key as a package, `gpg-pubkey-<the end of its fingerprint>-<when it was made>`.
+
+use std::collections::BTreeSet;
+
+use kubexm_packages::trust::Keyring;
+use serde::{Deserialize, Serialize};
+
+use super::run::{failed, run};
+use crate::fsio::{self, Access};
+use crate::system::Program;
+use crate::{Machine, OpError};
+
+/// Fingerprints of keys that come with our packages, for the way back. Written before a key comes.
+const KEYS: &str = "/var/lib/kubexm/packages-keys.json";
+/// Keys in the folder of a repository: the site's, by which its metadata is signed, and those of who signed the packages.
+const SITE: &str = "kubexm.asc";
+pub(super) const VENDOR: &str = "vendor.asc";
+const PACKAGE: &str = "gpg-pubkey-";
+/// Seconds that rpm may take, with those in which it waits for another.
+const LIMIT_S: u64 = 300;
+/// Digits of a fingerprint that rpm has named a key by, at least.
+const SHORTEST: usize = 8;
+
+/// What must not have come when a package manager has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Watched {
+    /// Fingerprints of the site.
+    site: BTreeSet<String>,
+    /// What rpm believed before: one that was there is not ours to take.
+    before: BTreeSet<String>,
+}
+
+impl Watched {
+    /// Before a package manager begins.
+    pub(super) fn begin(machine: &Machine, repository: &str) -> Result<Self, OpError> {
+        let site = read(machine, &format!("{repository}/{SITE}"))?.unwrap_or_default();
+        Ok(Self { site, before: believed(machine)? })
+    }
+
+    /// Takes away what a package manager has come to believe by itself: told `gpgkey`, it imports what is there when it meets a
+    /// signature by somebody whom it does not know.
+    pub(super) fn end(&self, machine: &Machine) -> Result<(), OpError> {
+        let ours = |key: &&String| !self.before.contains(*key) && self.site.iter().any(|one| is_of(key, one));
+        believed(machine)?.iter().filter(ours).try_for_each(|key| erase(machine, key))
+    }
+}
+
+/// Keys that rpm believes, by their packages' names.
+pub(super) fn believed(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
+    let output = machine.try_run(&Program::new("rpm").args(["-q", "gpg-pubkey"]).within(LIMIT_S))?;
+    let said = output.stdout();
+    // 1: there is none, and that is said.
+    if output.code != 0 && !said.contains("not installed") {
+        return Err(failed("rpm -q gpg-pubkey", &output));
+    }
+    Ok(said.lines().filter(|line| line.starts_with(PACKAGE)).map(|line| line.trim().to_owned()).collect())
+}
+
+/// Makes rpm believe who signed the packages, where the repository says who that is; says whether it does. That they come is
+/// written down before: whatever happens in between, the way back knows of them.
+pub(super) fn import_vendor(machine: &Machine, repository: &str) -> Result<bool, OpError> {
+    let path = format!("{repository}/{VENDOR}");
+    let Some(vendor) = read(machine, &path)? else { return Ok(false) };
+    let believed = believed(machine)?;
+    let lacks = |fingerprint: &String| !believed.iter().any(|key| is_of(key, fingerprint));
+    let coming: Vec<String> = vendor.into_iter().filter(lacks).collect();
+    if coming.is_empty() {
+        return Ok(true);
+    }
+    let mut noted = noted(machine)?;
+    noted.extend(coming);
+    note(machine, &noted)?;
+    run(machine, "rpm --import of the vendor's keys", &Program::new("rpm").args(["--import", &path]).within(LIMIT_S))?;
+    Ok(true)
+}
+
+/// Takes the keys back that came with our packages and were not there before.
+pub(super) fn forget(machine: &Machine, before: &BTreeSet<String>) -> Result<(), OpError> {
+    let mut noted = noted(machine)?;
+    let going = |one: &&String| !before.iter().any(|key| is_of(key, one));
+    let going: BTreeSet<String> = noted.iter().filter(going).cloned().collect();
+    if going.is_empty() {
+        return Ok(());
+    }
+    let here = believed(machine)?;
+    here.iter().filter(|key| going.iter().any(|one| is_of(key, one))).try_for_each(|key| erase(machine, key))?;
+    noted.retain(|one| !going.contains(one));
+    if noted.is_empty() { fsio::remove(&machine.path(KEYS)) } else { note(machine, &noted) }
+}
+
+fn erase(machine: &Machine, key: &str) -> Result<(), OpError> {
+    run(machine, "rpm --erase of a key", &Program::new("rpm").args(["--erase", key]).within(LIMIT_S)).map(drop)
+}
+
+/// Whether a package of rpm is the key with this fingerprint: rpm has named keys by the last 8 digits, and by all.
+fn is_of(package: &str, fingerprint: &str) -> bool {
+    let end = package.strip_prefix(PACKAGE).and_then(|rest| rest.split('-').next()).unwrap_or_default();
+    end.len() >= SHORTEST && fingerprint.ends_with(end)
+}
+
+/// Fingerprints of what is in a file, in small letters; none where there is no file.
+fn read(machine: &Machine, path: &str) -> Result<Option<BTreeSet<String>>, OpError> {
+    let Some(bytes) = fsio::read(&machine.path(path))? else { return Ok(None) };
+    let keys = Keyring::read(&bytes).map_err(|error| OpError::other(format!("{path} cannot be read: {error}")))?;
+    Ok(Some(keys.fingerprints().iter().map(|one| one.to_lowercase()).collect()))
+}
+
+fn noted(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
+    let Some(bytes) = fsio::read(&machine.path(KEYS))? else { return Ok(BTreeSet::new()) };
+    serde_json::from_slice(&bytes).map_err(|error| {
+        OpError::other(format!(
+            "{KEYS} cannot be read: {error}; it says which keys came with packages: look at `rpm -q gpg-pubkey`, erase what should \
+             not be there, then remove {KEYS}"
+        ))
+    })
+}
+
+fn note(machine: &Machine, noted: &BTreeSet<String>) -> Result<(), OpError> {
+    let text = serde_json::to_vec(noted)
+        .map_err(|error| OpError::other(format!("{KEYS} cannot be written as JSON: {error}")))?;
+    fsio::write(machine, KEYS, &text, Access::mode(0o600))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of;
+
+    #[test]
+    fn a_key_is_known_by_the_end_of_its_fingerprint_and_no_shorter() {
+        let fingerprint = "21cb256ae16fc54c6e652949702d426d350d275d";
+        assert!(is_of("gpg-pubkey-350d275d-6279464b", fingerprint));
+        assert!(is_of(&format!("gpg-pubkey-{fingerprint}-6279464b"), fingerprint));
+        assert!(!is_of("gpg-pubkey-350d275e-6279464b", fingerprint));
+        assert!(!is_of("gpg-pubkey-75d-6279464b", fingerprint) && !is_of("gpg-pubkey", fingerprint));
+    }
+}

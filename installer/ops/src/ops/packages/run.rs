@@ -1,0 +1,46 @@
+//! How programs of the package manager are run, and what of their words stands in an error.
+
+use crate::system::{Output, Program};
+use crate::{Machine, OpError};
+
+/// Lines of the package manager that an error quotes, and how long each may be.
+const QUOTED: usize = 20;
+const QUOTED_CHARS: usize = 300;
+
+/// What the package manager said, short enough for an error.
+pub(super) fn failed(what: &str, output: &Output) -> OpError {
+    let said = [output.stdout.as_slice(), b"\n", output.stderr.as_slice()].concat();
+    let said = String::from_utf8_lossy(&said);
+    let lines: Vec<String> = said
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty())
+        .map(|line| line.chars().take(QUOTED_CHARS).collect())
+        .collect();
+    OpError::Program {
+        program: what.to_owned(),
+        status: format!("exit code {}", output.code),
+        stderr: lines[lines.len().saturating_sub(QUOTED)..].join("\n"),
+    }
+}
+
+/// Runs a program of the package manager; what it said stands in the error, its many arguments do not.
+pub(super) fn run(machine: &Machine, what: &str, program: &Program) -> Result<Output, OpError> {
+    let output = machine.try_run(program)?;
+    if output.code == 0 { Ok(output) } else { Err(failed(what, &output)) }
+}
+
+/// Runs a program that changes the host: it outlives us, and who comes next waits for its end. What it is must be written down
+/// before ([`super::begun::Begun::works`]).
+pub(super) fn act(machine: &Machine, program: &Program) -> Result<Output, OpError> {
+    match machine.act() {
+        Some(act) => machine.system().run_act(act, program),
+        None => machine.try_run(program),
+    }
+}
+
+/// As [`act`]; an exit code other than 0 is an error.
+pub(super) fn run_on(machine: &Machine, what: &str, program: &Program) -> Result<(), OpError> {
+    let output = act(machine, program)?;
+    if output.code == 0 { Ok(()) } else { Err(failed(what, &output)) }
+}

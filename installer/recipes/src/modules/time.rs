@@ -1,0 +1,181 @@
+//! The clock: chrony follows `spec.system.ntpServers` and nobody else, and no other service sets the clock beside it.
+//!
+//! Its configuration is a whole file of ours at the distribution's own path, since a drop-in cannot take away the pool on the internet
+//! that the distribution's file names, and AppArmor and SELinux let chronyd read no other place. What was there is kept, and comes back.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use kubexm_plan::op::{StateDir, Unit};
+use kubexm_plan::{Facts, Probe, Step, Undo};
+use kubexm_spec::Family;
+use kubexm_spec::cluster::{Cluster, Host};
+use minijinja::context;
+
+use crate::context::Node;
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::packages::{NodePackages, Part, family};
+use crate::paths;
+
+/// Name of the step on a host that the others take the time from, after the host's: it knows all of them, so that it changes when
+/// another is added.
+pub const SERVER: &str = "time.server";
+const CLIENT: &str = "time.client";
+/// A server that did not answer the first burst is asked again after 64 s (`minpoll 6`).
+const WITHIN_S: u64 = 90;
+
+/// What a family of systems calls it.
+struct Chrony {
+    unit: &'static str,
+    config: &'static str,
+    /// As the distribution's file has it: a host that has chrony already goes on with what it has learnt.
+    drift: &'static str,
+}
+
+const fn chrony(family: Family) -> Chrony {
+    match family {
+        Family::Deb => {
+            Chrony { unit: "chrony.service", config: paths::CHRONY_DEB, drift: "/var/lib/chrony/chrony.drift" }
+        }
+        Family::Rpm => Chrony { unit: "chronyd.service", config: paths::CHRONY_RPM, drift: "/var/lib/chrony/drift" },
+    }
+}
+
+/// Whether a value of `spec.system.ntpServers` means a host of the cluster: by its name, or by an address of it.
+fn means(said: &str, host: &Host) -> bool {
+    let address: Option<IpAddr> = said.parse().ok();
+    said == host.name || said == host.address || (address.is_some() && address == host.node_ip())
+}
+
+/// Whether other hosts take the time from this one.
+pub fn is_server(cluster: &Cluster, host: &Host) -> bool {
+    cluster.system.ntp_servers.iter().any(|said| means(said, host))
+}
+
+/// Whether a host has chrony, or gets it.
+pub fn has_chrony(facts: &Facts, coming: Option<&NodePackages<'_>>) -> bool {
+    facts.programs.get("chronyd").is_some_and(Option::is_some) || coming.is_some_and(|coming| coming.brings("chronyd"))
+}
+
+/// Whether chrony runs now.
+pub fn runs_chrony(facts: &Facts) -> bool {
+    facts.time_services.iter().any(|unit| is_chrony(unit))
+}
+
+/// Units that set the clock now and are stopped: not chrony, and not what leaves with its package.
+pub fn others<'a>(facts: &'a Facts, coming: Option<&NodePackages<'_>>) -> Vec<&'a str> {
+    let leaves = |unit: &str| coming.is_some_and(|coming| coming.replaced().any(|(name, _)| name == stem(unit)));
+    let all = facts.time_services.iter().map(String::as_str);
+    all.filter(|unit| !is_chrony(unit) && !leaves(unit)).collect()
+}
+
+fn is_chrony(unit: &str) -> bool {
+    matches!(stem(unit), "chrony" | "chronyd")
+}
+
+fn stem(unit: &str) -> &str {
+    unit.strip_suffix(".service").unwrap_or(unit)
+}
+
+/// Before chrony comes: two that set one clock fight each other.
+pub fn before(cluster: &Cluster, node: &Node<'_>, coming: Option<&NodePackages<'_>>) -> Option<Step> {
+    if cluster.system.ntp_servers.is_empty() {
+        return None;
+    }
+    let stopped = others(node.facts, coming).into_iter().map(|unit| Unit {
+        name: format!("{}.service", stem(unit)),
+        enabled: false,
+        running: Some(false),
+        loaded: Vec::new(),
+    });
+    let stopped: Vec<Unit> = stopped.collect();
+    if stopped.is_empty() {
+        return None;
+    }
+    let step = Step::on(node.name(), "time.before", "Make way for chrony").ensure_all(stopped);
+    Some(step.undo(Undo::RestoreBefore).build())
+}
+
+/// What chrony fills, and its configuration, which comes with the package before we write over it: named in the step that installs it,
+/// so that all of it goes where none of it was there.
+pub fn of_chrony(family: Family, part: &Part) -> Vec<StateDir> {
+    let paths = paths::OF_CHRONY.into_iter().chain([chrony(family).config]);
+    paths.filter(|_| part.packages.contains_key("chrony")).map(StateDir::at).collect()
+}
+
+/// Configures and starts chrony. A host that takes the time from others has it when this step holds, before kubeadm makes certificates
+/// by that clock: servers of which none answers are a failure here, since later they are certificates that are not yet valid, on a
+/// cluster that looked well. One that answers is enough.
+pub fn step(
+    draft: &mut Draft<'_>,
+    node: &Node<'_>,
+    nodes: &[Node<'_>],
+    coming: Option<&NodePackages<'_>>,
+) -> Result<Option<Step>, RecipeError> {
+    let cluster = draft.cx.cluster;
+    if cluster.system.ntp_servers.is_empty() {
+        return Ok(None);
+    }
+    let refused = |why: &str| RecipeError::Packages { host: node.name().to_owned(), why: why.to_owned() };
+    let Some(family) = family(node.facts) else {
+        return Err(refused(
+            "spec.system.ntpServers wants chrony, and neither dpkg nor rpm is there to tell how it is set up",
+        ));
+    };
+    if !has_chrony(node.facts, coming) {
+        return Err(refused(
+            "spec.system.ntpServers wants chrony, which is not there and does not come from the bundle",
+        ));
+    }
+    let Chrony { unit, config, drift } = chrony(family);
+    let servers = servers(cluster, node, nodes);
+    let clients: Vec<String> = match node.serves_time {
+        true => nodes.iter().filter(|other| other.ip != node.ip).map(|other| other.ip.to_string()).collect(),
+        false => Vec::new(),
+    };
+    let values = context! { servers => &servers, clients, stratum => stratum(cluster, node, nodes), drift };
+    let file = draft.template(config, "chrony.conf", values)?;
+    let unit = Unit { name: unit.to_owned(), enabled: true, running: Some(true), loaded: vec![config.to_owned()] };
+    let (name, title) = match node.serves_time {
+        true => (SERVER, "Serve the time to the cluster's hosts".to_owned()),
+        false => (CLIENT, format!("Take the time from {}", servers.join(", "))),
+    };
+    let step = Step::on(node.name(), name, &title).ensure(file).ensure(unit);
+    // A server's own clock is good enough for the others.
+    let step = match node.serves_time {
+        true => step,
+        false => step.probe(Probe::ClockFollows { servers }, WITHIN_S).timeout_s(WITHIN_S + 60),
+    };
+    Ok(Some(step.undo(Undo::RestoreBefore).build()))
+}
+
+/// How far from a true clock a server's own is: 10 for the first of them, one more for each further one, so that they follow the first
+/// that is there. (`orphan` does the same, and chrony since 4.7 waits five minutes before it does.) 15 is the last that NTP knows.
+fn stratum(cluster: &Cluster, node: &Node<'_>, nodes: &[Node<'_>]) -> usize {
+    let named = |said: &String| nodes.iter().find(|other| means(said, other.host)).map(Node::name);
+    let mut servers: Vec<&str> = Vec::new();
+    for name in cluster.system.ntp_servers.iter().filter_map(named) {
+        if !servers.contains(&name) {
+            servers.push(name);
+        }
+    }
+    (10 + servers.iter().position(|name| *name == node.name()).unwrap_or_default()).min(14)
+}
+
+/// Whom a host asks, in the order of the list: itself never.
+fn servers(cluster: &Cluster, node: &Node<'_>, nodes: &[Node<'_>]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let mut servers = Vec::new();
+    for said in &cluster.system.ntp_servers {
+        let server = match nodes.iter().find(|other| means(said, other.host)) {
+            Some(other) if other.name() == node.name() => continue,
+            Some(other) => other.ip.to_string(),
+            None => said.clone(),
+        };
+        if seen.insert(server.clone()) {
+            servers.push(server);
+        }
+    }
+    servers
+}

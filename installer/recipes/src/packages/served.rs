@@ -1,0 +1,108 @@
+//! The repositories that the depot serves, for hosts that an administrator looks after by hand: what the controller has signed, and
+//! what tells apt or dnf of it.
+
+use kubexm_spec::{Family, depot};
+
+use super::carried::{CarriedSet, RepositoryFile};
+use crate::modules::packages::source;
+use crate::paths;
+
+/// The site's public key in the folder of a repository, ASCII-armored: apt reads it since 1.4, and rpm.
+pub const PUBLIC_KEY: &str = "kubexm.asc";
+/// The vendor's public keys, by which rpm checks each package; not there where the vendor signs indexes alone, or nothing.
+pub const VENDOR_KEYS: &str = "vendor.asc";
+/// What tells apt which certificates it trusts this depot by.
+const APT_SETTINGS: &str = "kubexm.conf";
+
+/// What a set's repository at `url` holds besides the packages. The signed files are those of a node's own folder.
+pub fn served(carried: &CarriedSet, cluster: &str, url: &str) -> Vec<RepositoryFile> {
+    let family = carried.profile.family;
+    // A node's own source file names its own folder.
+    let signed = carried.repository.iter().filter(|file| file.path != source(family));
+    let file = |path: &str, text: String| RepositoryFile { path: path.to_owned(), text };
+    let told = match family {
+        Family::Deb => vec![file(source(family), apt_source(url)), file(APT_SETTINGS, apt_settings(url))],
+        Family::Rpm => vec![file(source(family), dnf_source(url, has_vendor_keys(carried)))],
+    };
+    let how_to = file(depot::HOW_TO, how_to(carried, cluster, url));
+    signed.cloned().chain(told).chain([how_to]).collect()
+}
+
+fn has_vendor_keys(carried: &CarriedSet) -> bool {
+    carried.repository.iter().any(|file| file.path == VENDOR_KEYS)
+}
+
+fn apt_source(url: &str) -> String {
+    format!("deb [signed-by={}/{PUBLIC_KEY}] {url} ./\n", paths::BY_HAND)
+}
+
+/// Of this one host alone: what else the machine trusts, and which proxy it takes elsewhere, stays. apt's manual puts the host last;
+/// of certificates, apt 2.6 reads it before the option only.
+fn apt_settings(url: &str) -> String {
+    let host = url.strip_prefix("https://").unwrap_or(url).split(['/', ':']).next().unwrap_or_default();
+    let ca = format!("{}/ca.crt", paths::BY_HAND);
+    format!(
+        "Acquire::https::{host}::CAInfo \"{ca}\";\nAcquire::https::CAInfo::{host} \"{ca}\";\n\
+         Acquire::https::Proxy::{host} \"DIRECT\";\n"
+    )
+}
+
+/// The site's key signs the index alone, and dnf keeps it for that repository. As a key of rpm's it would vouch for packages of every
+/// repository: the vendor's are imported by hand.
+fn dnf_source(url: &str, signed_packages: bool) -> String {
+    let (folder, check) = (paths::BY_HAND, u8::from(signed_packages));
+    format!(
+        "[kubexm]\nname=KubeXM\nbaseurl={url}\nenabled=1\ngpgcheck={check}\nrepo_gpgcheck=1\n\
+         gpgkey=file://{folder}/{PUBLIC_KEY}\nsslverify=1\nsslcacert={folder}/ca.crt\nproxy=_none_\nmodule_hotfixes=1\n\
+         metadata_expire=0\n"
+    )
+}
+
+/// The vendor's keys were there before on most hosts, so nobody is told to take them away blindly.
+const KEYS_STAY: &str = "\nWhat `rpm --import` brought rpm believes further on: `rpm -q gpg-pubkey` lists the keys, `rpm --erase` takes one away.\n";
+
+fn how_to(carried: &CarriedSet, cluster: &str, url: &str) -> String {
+    let (family, set, folder) = (carried.profile.family, &carried.set, paths::BY_HAND);
+    let manager = match family {
+        Family::Deb => "apt",
+        Family::Rpm => "dnf and yum",
+    };
+    let get = |from: &str, to: &str| format!("  curl --fail --noproxy '*' --cacert ca.crt -o {to} {url}/{from}\n");
+    let (commands, added) = match family {
+        Family::Deb => {
+            let (list, settings) = ("/etc/apt/sources.list.d/kubexm.list", "/etc/apt/apt.conf.d/90kubexm");
+            let commands = format!("{}{}  apt-get update\n", get(source(family), list), get(APT_SETTINGS, settings));
+            (commands, format!("{list} {settings}"))
+        }
+        Family::Rpm => {
+            let list = "/etc/yum.repos.d/kubexm.repo";
+            let vendor = match has_vendor_keys(carried) {
+                true => format!("{}  rpm --import {VENDOR_KEYS}\n", get(VENDOR_KEYS, VENDOR_KEYS)),
+                false => String::new(),
+            };
+            (format!("{vendor}{}  yum -y makecache\n", get(source(family), list)), list.to_owned())
+        }
+    };
+    format!(
+        "Packages of {os} ({arch}) for {manager}, signed by the key of cluster {cluster}.\n\
+         \n\
+         The cluster's registry CA is where trust begins: {registry_ca} on the cluster's nodes, {depot_ca} on\n\
+         this depot's own host. Copy it by a way that you trust. On a host of that system, as root, with the CA as ca.crt in\n\
+         the current folder:\n\
+         \n\
+         \x20 umask 022\n\
+         \x20 install -D -m 644 ca.crt {folder}/ca.crt\n\
+         \x20 cd {folder}\n\
+         {key}{commands}\
+         \n\
+         What the cluster's hosts lack is installed by kubexm-install, without this. To undo it:\n\
+         \n\
+         \x20 rm -r {folder} {added}\n{keys}",
+        keys = if family == Family::Rpm && has_vendor_keys(carried) { KEYS_STAY } else { "" },
+        os = set.os,
+        arch = set.platform.arch.as_str(),
+        registry_ca = paths::REGISTRY_CA,
+        depot_ca = paths::DEPOT_CA,
+        key = get(PUBLIC_KEY, PUBLIC_KEY),
+    )
+}
