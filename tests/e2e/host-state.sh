@@ -10,8 +10,8 @@ EXCLUDED='
 '
 # And by kind: folders are compared without their times; units, processes, cgroups and mounts of logins (sessions, user@, sshd of
 # one connection) come and go with who looks; sysctls that count or are random by nature (below); of units only what is loaded
-# and not at rest, since systemd forgets the others when it likes, and not network-online.target, which is reached for whoever
-# asks first and stays; kernel modules and sysctls outside net., but for those that kubelet sets, are the machine's.
+# and not at rest, since systemd forgets the others when it likes, and not network-online.target, time-set.target and time-sync.target, which are reached for whoever
+# asks first and stay; kernel modules and sysctls outside net., but for those that kubelet sets, are the machine's.
 set -eu
 export LC_ALL=C
 state=$(mktemp -d /run/host-state.XXXXXX)
@@ -27,7 +27,7 @@ files() {
 logins='session-[0-9a-z]+\.scope|user@[0-9]+\.service|user-runtime-dir@|user-[0-9]+\.slice|/run/user/|run-user-|/user\.slice'
 units() {
   systemctl list-unit-files --no-legend --no-pager --plain | awk '{ print "unit-file", $1, $2 }'
-  systemctl list-units --all --no-legend --no-pager --plain | awk '$3 != "inactive" { print "unit", $1, $2, $3, $4 }' | grep -vE "$logins|\.device |network-online\.target"
+  systemctl list-units --all --no-legend --no-pager --plain | awk '$3 != "inactive" { print "unit", $1, $2, $3, $4 }' | grep -vE "$logins|\.device |(network-online|time-set|time-sync)\.target"
   systemctl list-units --no-legend --no-pager --plain --type device | awk '/net-/ { print "unit", $1 }'
   find /etc/systemd /run/systemd/system /run/systemd/transient -name '*.service' 2> /dev/null | sed 's/^/unit-at /' | grep -vE "$logins" || true
 }

@@ -5,6 +5,9 @@
 say "a fleet: two control planes and a worker"
 HOME_NAME=home-fleet
 fleet_up
+check "a bundle carries what its hosts lack" \
+  "$BUNDLE" build -f "$FLEET_YAML" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$FLEET_FILE"
+[ "$HELD" = 1 ] || return 0
 sed "s,$SUDO_PASSWORD,$WORK/wrong-password," "$FLEET_YAML" > "$WORK/wrong-password.yaml"
 echo "not it" > "$WORK/wrong-password"
 check "a sudo password that is wrong is named, and no host is touched" \
@@ -18,6 +21,16 @@ check "control planes were made one at a time" journal one-at-a-time
 journal seconds || true
 objects n1 > "$WORK/objects-fleet" || true
 fleet_trees fleet
+packages_there() { lab host root "$1" dpkg-query -W socat conntrack ethtool; }
+check "what each host lacked came as packages" on_fleet packages_there
+follow_first() {
+  local host said
+  for host in n2 n3; do
+    said=$(lab host root "$host" chronyc -n -c sources); echo "$host: $said"
+    [[ $said == '^,*,10.77.0.11,'* ]] || return 1
+  done
+}
+check "the other hosts follow the clock of the first, and of nobody else" within 30 follow_first
 check "pods reach pods of other hosts, and a service by its name" across_hosts
 check "the comparison of hosts sees a cluster, in every kind" sees_a_cluster
 check "a second create changes nothing on any host" fleet_changes_nothing

@@ -3,18 +3,17 @@
 . "$ROOT/tests/e2e/fleet.sh"
 say "one worker with a full disk"
 HOME_NAME=home-partial
-# From volumes, and only because a key that is trusted here has signed them.
-WHOLE=$FILE
-FILE=$WORK/stick
+# From volumes, and only because a key that is trusted here has signed them. They carry no packages: these hosts lack none.
+FLEET_FILE=$WORK/stick
 mkdir -p "$WORK/$HOME_NAME/trusted-keys"
 cp "$WORK/release.pub" "$WORK/$HOME_NAME/trusted-keys/"
-check "an unsigned bundle is refused where a key is trusted" exits 34 install plan create --bundle "$WHOLE" -f "$WORK/cluster.yaml"
+check "an unsigned bundle is refused where a key is trusted" exits 34 install plan create --bundle "$FILE" -f "$WORK/cluster.yaml"
 lab host down --all
-fleet_up
+fleet_up whole
 lab host disk n3 /var/lib/containerd full
 states before
 check "a worker with a full disk stops nobody else, and is told" exits 72 fleet_create --max-failed-workers 1
-[ "$HELD" = 1 ] || return 0
+[ "$HELD" = 1 ] || { lab host down --all; return 0; }
 two_ready() { [ "$(kubectl_on n1 get nodes --no-headers)" != "" ] && [ "$(kubectl_on n1 get nodes --no-headers | grep -c ' Ready ')" = 2 ]; }
 check "the two others are Ready" within 60 two_ready
 # Our program stays there: the run is not over, and resume goes on with it.
@@ -38,4 +37,3 @@ check "with room on its disk, resume takes the worker in" fleet_resume
 check "all three are Ready" fleet_becomes_ready 60
 lab host down --all
 HOME_NAME=home
-FILE=$WHOLE

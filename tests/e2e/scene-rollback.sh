@@ -22,7 +22,7 @@ done
 
 HOME_NAME=home-small
 SMALL_YAML=$WORK/small.yaml
-lab cluster-yaml --sudo-password "$SUDO_PASSWORD" n1 10.77.0.11 n3 10.77.0.13 > "$SMALL_YAML"
+lab cluster-yaml --sudo-password "$SUDO_PASSWORD" n1 10.77.0.11 n3 10.77.0.13 | with_packages > "$SMALL_YAML"
 check "a control plane and a worker become a cluster" fleet create -f "$SMALL_YAML" -y --accept-new-host-keys
 [ "$HELD" = 1 ] || return 0
 created=$(basename "$(last_run)")
@@ -39,7 +39,7 @@ only_these() {
 check "its node and its member of etcd are gone" only_these
 # Pods that were meant for it go with Kubernetes' own collection, 40 s after its node.
 check "the others run on, and no pod of it is left" within 90 all_running n1
-joiner_as_before() { one_state now n2; same "$WORK/before-n2" "$WORK/now-n2"; }
+joiner_as_before() { one_state now n2; same_state before-n2 now-n2; }
 check "it is as before" joiner_as_before
 # The network of n3 is away for longer than the others take.
 without_n3() {
@@ -50,7 +50,7 @@ without_n3() {
   return "$rc"
 }
 check "the run that made the cluster is taken back without a worker that is gone" without_n3
-first_as_before() { one_state now n1; same "$WORK/before-n1" "$WORK/now-n1"; }
+first_as_before() { one_state now n1; same_state before-n1 now-n1; }
 check "the control plane is as before" first_as_before
 check "the worker is taken back when it is there again" fleet rollback "$created" -f "$SMALL_YAML" -y
 check "after that every host is as before" as_before

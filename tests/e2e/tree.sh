@@ -4,6 +4,7 @@
 #   containerd's state, pods, etcd's data      ids made by chance; what is in the content store is listed by name
 #   /var/lib/cni                             there where a pod of the cluster's network has been: the scheduler's choice
 #   our own ledger, runs, marks and stamp      names of runs
+#   what the depot serves of packages          signed by a key of each cluster's, named by digest
 # Keys, certificates and what holds them (the host's own SSH keys and its salted passwords too) are listed without their digest:
 # they are made anew for each cluster or host.
 set -eu
@@ -13,13 +14,14 @@ find . -xdev \
   -o -path ./var/cache -o -path ./var/lib/etcd -o -path ./var/lib/apt -o -path ./var/lib/systemd \
   -o -path './var/lib/containerd/*' -o -path './var/lib/kubelet/pods/*' -o -path './var/lib/kubelet/pki/*' \
   -o -path './var/lib/kubelet/plugins*' -o -path './var/lib/kubelet/device-plugins/*' -o -path './var/lib/kubelet/checkpoints/*' \
-  -o -path ./var/lib/cni -o -path './var/lib/kubexm/ledger/*' -o -path './var/lib/kubexm/runs/*' \
+  -o -path ./var/lib/cni -o -path './var/lib/kubexm/depot/*' -o -path './var/lib/kubexm/ledger/*' -o -path './var/lib/kubexm/runs/*' \
   -o -path './etc/kubernetes/tmp/*' -o -path './home/*/.cache' -o -path './root/.cache' -o -path './root/.kube/cache' \) -prune -o -printf '%y\t%m\t%p\t%l\n' \
   | LC_ALL=C sort -t "$(printf '\t')" -k3 > /run/tree.list
 # What is random by nature is named, not hashed.
 cut -f1,3 /run/tree.list | awk -F'\t' '$1 == "f" { print $2 }' | grep -vE \
   -e '^\./etc/kubernetes/pki/' -e '^\./etc/kubernetes/[^/]*\.conf$' -e '^\./etc/kubexm/.*\.(crt|key)$' -e '/\.kube/config$' \
-  -e '^\./etc/ssh/ssh_host_' -e '^\./etc/shadow$' -e '^\./etc/kubernetes/manifests/etcd\.yaml$' -e '^\./etc/machine-id$' -e '^\./etc/ld\.so\.cache$' -e '^\./var/lib/kubexm/(stamp\.json|placed|acts/|units/)' \
+  -e '^\./etc/kubexm/depot/config\.json$' -e '^\./var/lib/kubexm/repos/[^/]*/(InRelease|kubexm\.asc)$' \
+  -e '^\./etc/ssh/ssh_host_' -e '^\./etc/shadow-?$' -e '^\./etc/kubernetes/manifests/etcd\.yaml$' -e '^\./etc/machine-id$' -e '^\./etc/ld\.so\.cache$' -e '^\./var/lib/kubexm/(stamp\.json|placed|acts/|units/)' \
   -e '^\./var/lib/kubelet/([^/]*_state|instance[^/]*)$' | tr '\n' '\0' | xargs -0 -r sha256sum 2> /dev/null > /run/tree.sums || true
 # etcd gives the members in the order of their ids, which are made by chance: kubeadm writes them so into a joining member's manifest.
 etcd=./etc/kubernetes/manifests/etcd.yaml

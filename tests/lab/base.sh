@@ -51,6 +51,10 @@ base_configure() {
   # pod processes that ignore SIGTERM would hold a shutdown for 90 s
   mkdir -p "$BASE/etc/systemd/system.conf.d"
   printf '[Manager]\nDefaultTimeoutStopSec=5s\n' > "$BASE/etc/systemd/system.conf.d/lab.conf"
+  # chrony serves and follows; the clock is the machine's, and no host may set it
+  mkdir -p "$BASE/etc/systemd/system/chrony.service.d"
+  printf '[Unit]\nConditionCapability=\n[Service]\nExecStart=\nExecStart=!/usr/sbin/chronyd -x -F 1\n' \
+    > "$BASE/etc/systemd/system/chrony.service.d/lab.conf"
   mkdir -p "$BASE/etc/systemd/system/multi-user.target.wants" "$BASE/etc/systemd/system/sysinit.target.wants"
   ln -sfn /lib/systemd/system/systemd-networkd.service "$BASE/etc/systemd/system/multi-user.target.wants/systemd-networkd.service"
   install -m 755 "$HERE/node-prep" "$HERE/runc-lab" "$BASE/usr/local/sbin/"

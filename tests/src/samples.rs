@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 
 use kubexm_engine::sim;
 use kubexm_manifests::Catalogue;
-use kubexm_plan::facts::Stamp;
+use kubexm_plan::facts::{InstalledPackages, Stamp};
 use kubexm_plan::{CheckedPlan, Facts, Plan, lint};
-use kubexm_recipes::packages::NO_PACKAGES;
 use kubexm_recipes::{PlanCx, RecipeError};
-use kubexm_spec::{Cluster, Digest, cluster};
+use kubexm_spec::{Cluster, Digest, Family, cluster};
 
 use crate::synthetic::SyntheticBundle;
 
@@ -62,7 +61,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 5] = [
+pub const FLEETS: [Sample; 6] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -105,7 +104,28 @@ pub const FLEETS: [Sample; 5] = [
         added: &["node2"],
         ..ONE
     },
+    Sample {
+        name: "hosts that lack packages, one of which gives the others the time",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{master: [node1], worker: [node2, node3]}",
+        spec: "  bundle: {os: [debian-12]}\n  system: {ntpServers: [node1]}\n",
+        facts: bare,
+        added: &["node3"],
+    },
 ];
+
+/// Nobody has chrony; on node2 it takes the place of timesyncd, and socat lacks too.
+fn bare(facts: &mut Facts) {
+    let socat = (facts.host != "node2").then_some("socat");
+    let programs = ["conntrack", "iptables", "ip", "tc", "ethtool", "mount", "umount", "nsenter", "ebtables"];
+    let there = programs.into_iter().chain(socat);
+    facts.programs = there.map(|name| (name.to_owned(), Some(format!("/usr/sbin/{name}")))).collect();
+    let packages = ["bash-completion"].into_iter().chain((facts.host == "node2").then_some("systemd-timesyncd"));
+    // As the double of dpkg writes it.
+    let entry =
+        |name| format!("Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1.0-1\n\n");
+    facts.packages = Some(InstalledPackages { family: Family::Deb, list: packages.map(entry).collect(), broken: None });
+}
 
 impl Sample {
     /// cluster.yaml.
@@ -139,11 +159,15 @@ impl Sample {
     /// What they look like when all but [`Sample::added`] are a cluster.
     pub fn facts_before_join(&self) -> BTreeMap<String, Facts> {
         let mut all = self.facts();
-        let nodes = self.cluster().role_groups;
+        let cluster = self.cluster();
+        let nodes = &cluster.role_groups;
         for (name, facts) in &mut all {
             if !self.added.contains(&name.as_str()) {
                 facts.joined = nodes.control_plane.contains(name) || nodes.worker.contains(name);
                 facts.stamp = Some(Stamp { cluster: "demo".to_owned(), run: "run".to_owned() });
+                if !cluster.system.ntp_servers.is_empty() {
+                    facts.programs.insert("chronyd".to_owned(), Some("/usr/sbin/chronyd".to_owned()));
+                }
             }
         }
         all
@@ -197,7 +221,7 @@ impl Sample {
             manifest_digest: bundle.digest().expect("a digest"),
             catalogue: &catalogue,
             facts,
-            packages: &NO_PACKAGES,
+            packages: &bundle.packages,
         };
         let plan = pipeline(&cx).expect("a plan for a sample");
         let (plan, _) = lint::check(plan).expect("the plan passes its lint");

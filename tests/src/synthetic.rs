@@ -2,11 +2,14 @@
 //! catalogue's own list, so that recipes and engine can be tried without upstream.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use kubexm_engine::link::BlobSource;
-use kubexm_manifests::requirements::{Requirement, Source};
+use kubexm_manifests::requirements::{PackageNeed, Requirement, Source};
 use kubexm_manifests::{Catalogue, Payload, require};
+use kubexm_recipes::packages::{CarriedPackages, CarriedSet};
+use kubexm_recipes::sample;
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
 use kubexm_spec::{Arch, ArtifactKey, Cluster, Digest, Platform, Trust};
 
@@ -17,13 +20,15 @@ pub struct SyntheticBundle {
     pub manifest: Manifest,
     /// By digest.
     pub blobs: BTreeMap<Digest, Vec<u8>>,
+    /// What it has of the hosts' distributions, for a cluster whose `spec.bundle.os` names them.
+    pub packages: Arc<CarriedPackages>,
 }
 
 impl SyntheticBundle {
     /// A bundle for a cluster, by this catalogue.
     pub fn of(cluster: &Cluster, catalogue: &Catalogue) -> Result<Self, String> {
         let requirements = require(cluster, catalogue).map_err(|e| e.to_string())?;
-        let mut bundle = Self { manifest: empty(cluster), blobs: BTreeMap::new() };
+        let mut bundle = Self { manifest: empty(cluster), blobs: BTreeMap::new(), packages: Arc::default() };
         for item in &requirements.items {
             let artifact = match &item.source {
                 Source::Image { reference, .. } | Source::LocalImage { reference, .. } => bundle.image(item, reference),
@@ -34,7 +39,33 @@ impl SyntheticBundle {
             };
             bundle.manifest.artifacts.push(artifact);
         }
+        let mut packages = sample::packages(cluster, catalogue).map_err(|e| e.to_string())?;
+        for (carried, need) in packages.sets.iter_mut().zip(&requirements.packages) {
+            bundle.packages(carried, need);
+        }
+        bundle.packages = Arc::new(packages);
         Ok(bundle)
+    }
+
+    /// The packages of a set, each of a few bytes of its own.
+    fn packages(&mut self, carried: &mut CarriedSet, need: &PackageNeed) {
+        let mut all: Vec<_> = carried.pool.packages().cloned().collect();
+        for package in &mut all {
+            let blob = self.keep(format!("{} of {}\n", package.name, need.os).into_bytes());
+            (package.digest, package.size) = (blob.digest, blob.size);
+            self.manifest.artifacts.push(Artifact {
+                key: ArtifactKey::Package { os: need.os.clone(), name: package.name.to_string() },
+                version: package.version.to_string(),
+                platform: Some(need.platform),
+                name: package.location.to_string(),
+                digest: blob.digest,
+                manifest: None,
+                blobs: vec![blob],
+                trust: Trust::Gpg,
+                sources: Vec::new(),
+            });
+        }
+        carried.pool = sample::pool(need, all);
     }
 
     /// Digest of its manifest.json.

@@ -76,6 +76,7 @@ impl Rooted {
 impl Fleet for Rooted {
     fn fresh(sample: &Sample, plan: &CheckedPlan) -> Self {
         let fleet = Self::of(sample.hosts());
+        let facts = sample.facts();
         for (host, address) in fleet.hosts.iter().zip(11_u8..) {
             let root = fleet.root(host);
             std::fs::create_dir_all(&root).expect("a folder");
@@ -92,6 +93,9 @@ impl Fleet for Rooted {
             let system = fleet.system(host);
             system.put("interfaces.json", interfaces.to_string().as_bytes()).expect("written");
             system.serve_images_of(plan.plan()).expect("a registry");
+            if let Some(installed) = &facts[host].packages {
+                system.has_packages(&installed.list).expect("written");
+            }
         }
         fleet.share();
         fleet
