@@ -66,6 +66,17 @@ pub(crate) fn show_all(machine: &Machine, units: &[&str]) -> Result<Vec<Shown>, 
     Err(OpError::other(format!("`{program}` tells of {} units and not of {}", found.len(), units.len())))
 }
 
+/// Of the manager that runs, `252.39-1~deb12u1` or `v252`: 252.
+pub(crate) fn version(machine: &Machine) -> Result<Option<u32>, OpError> {
+    let output = machine.try_run(&systemctl(["show", "--property=Version"]))?;
+    Ok(number(&output.stdout()))
+}
+
+fn number(text: &str) -> Option<u32> {
+    let version = text.trim().strip_prefix("Version=")?.trim_start_matches("systemd").trim_start_matches([' ', 'v']);
+    version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
 fn shown(text: &str) -> Shown {
     let values: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
     let get = |name: &str| values.get(name).copied().unwrap_or_default();
@@ -137,4 +148,16 @@ fn with_journal(machine: &Machine, unit: &str, what: &str) -> OpError {
         .map(|output| output.stdout())
         .unwrap_or_default();
     OpError::other(format!("{unit} does not run: {what}; its journal ends with:\n{}", journal.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn a_version_is_read_as_distributions_write_it() {
+        let told = ["Version=252.39-1~deb12u1\n", "Version=219\n", "Version=systemd 239 (239-82.el8)", "Version=v255.4-1ubuntu8"];
+        assert_eq!(told.map(number), [Some(252), Some(219), Some(239), Some(255)]);
+        assert_eq!(["", "Version=", "Version=unknown", "252"].map(number), [None; 4]);
+    }
 }

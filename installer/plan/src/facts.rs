@@ -39,6 +39,9 @@ pub struct Facts {
     pub cgroup_version: u8,
     /// Modules that are loaded, built in or loadable, of those we need.
     pub modules: BTreeMap<String, ModuleState>,
+    /// Version of the systemd that runs; none where it does not tell.
+    #[serde(default)]
+    pub systemd: Option<u32>,
     /// Programs that kubeadm and kubelet call: path, or none when absent.
     pub programs: BTreeMap<String, Option<String>>,
     /// What is installed; none where neither dpkg nor rpm is.

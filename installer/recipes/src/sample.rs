@@ -82,6 +82,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         }],
         cgroup_version: 2,
         modules: ["overlay", "br_netfilter"].into_iter().map(|m| (m.to_owned(), ModuleState::Present)).collect(),
+        systemd: Some(252),
         packages: Some(installed(&["base-files", "ebtables", "bash-completion"])),
         programs: programs.into_iter().map(|p| (p.to_owned(), Some(format!("/usr/sbin/{p}")))).collect(),
         interfaces: vec![Interface {

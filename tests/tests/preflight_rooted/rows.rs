@@ -97,6 +97,9 @@ pub const ROWS: &[Row] = rows! {
     "kernel" Warn NODE2, "large pages", |s| s.node2().double("page-size", "65536")
         => "65536 bytes", "4096", "jemalloc";
 
+    "systemd" Fail NODE2, "a systemd that starts no unit of ours", |s| s.node2().double("systemd-version", "219")
+        => "systemd 219", "239 or newer", "a newer release of its system";
+
     "hostname" Fail Some("Node_2"), "a name that Kubernetes refuses", |s| s.rename_node2("Node_2")
         => "\"Node_2\"", "RFC 1123", "rename the host";
     "hostname" Warn NODE1, "a name of its own", |s| s.node1().put("/proc/sys/kernel/hostname", "debian\n")
@@ -277,6 +280,10 @@ pub const FINE: &[(&str, Edit)] = &[
         s.node1().put("/usr/sbin/nft", "");
     }),
     ("a slow line", |s| s.clocks.extend([("node1", (2_600, 1_300))])),
+    ("a systemd of 239 and one that does not tell", |s| {
+        s.node1().double("systemd-version", "239 (239-82.el8)");
+        s.node2().double("systemd-version", "unknown");
+    }),
     ("chrony in the place of timesyncd", |s| {
         s.node1().unit("systemd-timesyncd.service", false);
         s.node1().unit("chrony.service", true);

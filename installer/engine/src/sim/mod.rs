@@ -360,6 +360,7 @@ pub fn facts(host: &str) -> Facts {
         }],
         cgroup_version: 2,
         modules: BTreeMap::new(),
+        systemd: Some(252),
         programs: BTreeMap::new(),
         packages: None,
         interfaces: vec![Interface {

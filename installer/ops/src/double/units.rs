@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use kubexm_spec::Digest;
 
-use super::RootedSystem;
+use super::{FOLDER, RootedSystem};
 use super::state::State;
 use crate::OpError;
 use crate::system::Output;
@@ -65,6 +65,10 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
             Ok(Output::default())
         }
         "show" => {
+            if args.get(1) == Some(&"--property=Version") {
+                let version = system.read(&format!("{FOLDER}/systemd-version"));
+                return Ok(Output::text(format!("Version={}\n", version.as_deref().unwrap_or("252.39-1~deb12u1"))));
+            }
             let units = args.iter().skip(1).filter(|arg| !arg.starts_with("--"));
             let shown: Vec<String> = units.map(|unit| show(system, state, unit)).collect();
             Ok(Output::text(shown.join("\n")))

@@ -20,7 +20,7 @@ use kubexm_spec::Arch;
 use crate::ops::act::kubeadm_init;
 use crate::ops::{kernel_module, stamp, swap_off, sysctl};
 use crate::system::Program;
-use crate::{Machine, OpError, fsio, paths};
+use crate::{Machine, OpError, fsio, paths, systemd};
 
 /// Modules whose absence stops us: for the runtime, the bridge's sysctls and kube-proxy's ipvs mode. Others (vxlan,
 /// nf_conntrack) cannot be told from missing when they are built in without parameters.
@@ -86,6 +86,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         disks: disks::look(machine)?,
         cgroup_version: if machine.path("/sys/fs/cgroup/cgroup.controllers").exists() { 2 } else { 1 },
         modules: modules(machine)?,
+        systemd: systemd::version(machine)?,
         programs: programs(machine),
         packages: packages::look(machine, &release),
         interfaces: machine.system().interfaces()?,

@@ -24,6 +24,7 @@ mod settings;
 mod site;
 mod space;
 mod sysctls;
+mod systemd;
 mod time;
 mod unchanged;
 
@@ -84,6 +85,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "hardware", run: hardware::run },
     Check { name: "space", run: space::run },
     Check { name: "kernel", run: kernel::run },
+    Check { name: "systemd", run: systemd::run },
     Check { name: "hostname", run: hostname::run },
     Check { name: "address", run: address::run },
     Check { name: "time", run: time::run },

@@ -1,0 +1,20 @@
+//! systemd is one that starts our steps.
+
+use super::{Report, Site};
+
+/// kubeadm, apt and dnf run in transient units that outlive us, with a limit and a log of their own: `RuntimeMaxSec=` of 229,
+/// `StandardOutput=file:` of 236 (systemd's NEWS). 239 is the oldest of the systems in the support table that has both.
+const OLDEST: u32 = 239;
+
+pub(super) fn run(site: &Site<'_>, report: &mut Report) {
+    for seen in &site.hosts {
+        if let Some(version) = seen.facts.systemd.filter(|version| *version < OLDEST) {
+            report.fail(
+                seen.name(),
+                format!("systemd {version}"),
+                format!("{OLDEST} or newer, which starts kubeadm, apt and dnf in units with a limit and a log of their own"),
+                "use a host with a newer release of its system: systemd cannot be upgraded alone",
+            );
+        }
+    }
+}
