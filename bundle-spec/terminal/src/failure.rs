@@ -36,8 +36,8 @@ impl Failure {
         let mut cause = error.source();
         while let Some(inner) = cause {
             let inner_text = inner.to_string();
-            // Transparent wrappers repeat their cause.
-            if !text.ends_with(&inner_text) {
+            // Transparent wrappers repeat their cause, others say it within a sentence of their own.
+            if !text.contains(&inner_text) {
                 text.push_str(": ");
                 text.push_str(&inner_text);
             }

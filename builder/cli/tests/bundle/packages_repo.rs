@@ -267,14 +267,19 @@ fn rpm(site: &Site, folder: &str, name: &str, requires: &str, home: &str) {
     let _ = Command::new("gpgconf").args(["--homedir", home, "--kill", "all"]).output();
 }
 
-/// dnf in a root of its own, with only our repository.
+/// dnf in a root of its own, with only our repository, that is told of the vendor's key besides.
 fn dnf(site: &Site, source: &str, args: &[&str]) -> Output {
-    let root = site.path("root");
-    let _ = std::fs::remove_dir_all(&root);
     let keys = format!("{}\n", source.lines().find(|line| line.starts_with("gpgkey=")).unwrap());
     let more =
         format!("gpgkey={} file://{}\n", keys.trim().trim_start_matches("gpgkey="), site.path("vendor.pub").display());
-    site.write("repos/kubexm.repo", source.replace(keys.trim_end(), more.trim_end()));
+    dnf_as_told(site, &source.replace(keys.trim_end(), more.trim_end()), args)
+}
+
+/// The same with what was printed.
+fn dnf_as_told(site: &Site, source: &str, args: &[&str]) -> Output {
+    let root = site.path("root");
+    let _ = std::fs::remove_dir_all(&root);
+    site.write("repos/kubexm.repo", source);
     site.write("dnf.conf", "[main]\n");
     let mut command = Command::new("dnf");
     command.env("LC_ALL", "C.UTF-8").arg("--config").arg(site.path("dnf.conf")).arg("--installroot").arg(&root);
@@ -353,6 +358,58 @@ fn packages_of_an_operating_system_are_refused_where_its_vendor_has_not_signed_t
     says(&site.run(&args("debian-12")).must(ExitCode::Usage).err, &["another family"]);
     says(&site.run(&args("rocky9")).must(ExitCode::UnknownVersion).err, &["rocky-9"]);
     says(&site.run(&args("kylin-v10-sp2")).must(ExitCode::Config).err, &["nobody is known who signs"]);
+}
+
+#[test]
+fn packages_of_ones_own_are_believed_by_a_key_that_is_named_and_doubted_without() {
+    let site = site();
+    let home = vendor(&site);
+    rpm(&site, "rpms", "kubexm-test-one", "", &home);
+    let document =
+        site.run(&["packages", "repo", "rpms", "--sign-key", "site.key", "--json"]).must(ExitCode::Ok).document();
+    says(&document["notes"].to_string(), &["kubexm-test-one-1-1.noarch.rpm", "gpgcheck=1", "--key"]);
+    let text = site.run(&["packages", "repo", "rpms", "--sign-key", "site.key"]).must(ExitCode::Ok).err;
+    says(&text, &["kubexm-test-one-1-1.noarch.rpm", "dnf refuses it"]);
+
+    let source = published(&site, "rpms", &["--key", "vendor.pub"]);
+    says(&source, &["/rpms/vendor.asc"]);
+    let output = dnf_as_told(&site, &source, &["install", "kubexm-test-one"]);
+    assert!(output.status.success(), "{}", self::text(&output));
+    let args = ["packages", "repo", "rpms", "--sign-key", "site.key", "--key", "site.key.pub"];
+    says(&site.run(&args).must(ExitCode::OriginMismatch).err, &["kubexm-test-one-1-1.noarch.rpm", "is signed by"]);
+}
+
+#[test]
+fn a_folder_with_what_is_no_whole_package_or_one_of_two_is_refused_by_its_name() {
+    let site = site();
+    let refused = |folder: &str, words: &[&str]| {
+        let text = site.run(&["packages", "repo", folder, "--sign-key", "site.key"]).must(ExitCode::OriginMismatch).err;
+        says(&text, words);
+        assert!(!site.path(folder).join("InRelease").exists());
+    };
+    deb(&site, "cut", "kubexm-test-one", "");
+    let path = site.path("cut/kubexm-test-one_1.0-1_all.deb");
+    let bytes = std::fs::read(&path).unwrap();
+    let data = find(&bytes, "data.tar");
+    for length in [data, data + 30, data + 60, bytes.len() - 2] {
+        std::fs::write(&path, &bytes[..length]).unwrap();
+        refused("cut", &["kubexm-test-one_1.0-1_all.deb", "as a copy that was cut off"]);
+    }
+    deb(&site, "twins", "kubexm-test-one", "");
+    std::fs::rename(site.path("twins/kubexm-test-one_1.0-1_all.deb"), site.path("twins/a.deb")).unwrap();
+    deb(&site, "twins", "kubexm-test-one", "Depends: dpkg\n");
+    refused("twins", &["a.deb", "both kubexm-test-one 1.0-1 all", "keep the one"]);
+    std::fs::create_dir(site.path("link")).unwrap();
+    std::os::unix::fs::symlink("/nowhere", site.path("link/x.deb")).unwrap();
+    refused("link", &["x.deb", "leads nowhere"]);
+
+    deb(&site, "a place", "kubexm-test-one", "");
+    let run = site.run(&["packages", "repo", "a place", "--sign-key", "site.key", "--json"]).must(ExitCode::Ok);
+    let document = run.document();
+    assert!(document["source"].is_null(), "{document}");
+    says(&document["notes"].to_string(), &["a place", "move it"]);
+    let missing = site.run(&["packages", "repo", "nowhere", "--sign-key", "site.key"]);
+    says(&missing.must(ExitCode::Usage).err, &["nowhere"]);
 }
 
 #[test]

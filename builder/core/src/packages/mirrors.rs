@@ -26,6 +26,12 @@ pub enum WrongMirror {
         /// As written.
         said: String,
     },
+    /// It holds a login, which would stand in every list of processes. The address is not said again.
+    #[error(
+        "an address with a login in it: it would stand in lists of processes; use a mirror that is open, or one that asks for a client's \
+         certificate (certFile and keyFile of a zone's rule), or copy the mirror and name the folder"
+    )]
+    Login,
     /// Of a repository that is none.
     #[error("{os} has no repository {name:?}, only {}", known.join(", "))]
     NoRepository {
@@ -64,6 +70,9 @@ impl Mirrors {
                 Some((name, url)) if !name.contains(['/', ':']) => (Some(name), url),
                 _ => (None, text.as_str()),
             };
+            if holds_login(url) {
+                return Err(WrongMirror::Login);
+            }
             let place = place(url).ok_or_else(|| WrongMirror::NoAddress { said: text.clone() })?;
             let meant: Vec<_> =
                 profile.repositories.iter().filter(|one| name.is_none_or(|name| one.name == name)).collect();
@@ -102,6 +111,11 @@ impl Mirrors {
     pub fn is_named(&self, name: &str) -> bool {
         self.named.contains(name)
     }
+}
+
+fn holds_login(url: &str) -> bool {
+    let host = url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
+    host.is_some_and(|host| host.contains('@'))
 }
 
 /// What a user names: an address as it is, a folder by its absolute path.
@@ -143,6 +157,15 @@ mod tests {
     }
 
     const NO_RULES: &str = "{name: x, rules: []}";
+
+    #[test]
+    fn a_login_in_an_address_is_refused_and_not_repeated() {
+        for said in ["http://bob:s3cr3t@lan/", "main=https://s3cr3t@lan/debian"] {
+            let error = mirrors(&[said], NO_RULES).unwrap_err();
+            assert!(error.contains("a login in it") && !error.contains("s3cr3t"), "{error}");
+        }
+        assert!(mirrors(&["http://lan/user@place"], NO_RULES).is_ok());
+    }
 
     #[test]
     fn a_mirror_takes_the_place_of_a_repository_or_of_the_host_of_all() {

@@ -1,6 +1,6 @@
 //! The control paragraph of a package file (deb(5)): an ar archive of `debian-binary`, `control.tar.*` and `data.tar.*`.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
 use super::control::{ControlError, Paragraph, Paragraphs};
 use crate::compression;
@@ -11,6 +11,11 @@ const PACKED_LIMIT: u64 = 16 << 20;
 const UNPACKED_LIMIT: u64 = 64 << 20;
 /// The most bytes of the control file.
 const CONTROL_LIMIT: u64 = 4 << 20;
+
+/// How an ar archive begins (ar(5)).
+const MAGIC: &[u8; 8] = b"!<arch>\n";
+/// Bytes of a member's header.
+const HEADER: u64 = 60;
 
 /// What is no package.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +36,7 @@ pub fn control(reader: impl Read) -> Result<String, ArchiveError> {
     let mut reader = BufReader::new(reader);
     let mut magic = [0; 8];
     reader.read_exact(&mut magic)?;
-    if &magic != b"!<arch>\n" {
+    if &magic != MAGIC {
         return Err(ArchiveError::NotADeb("it does not begin as an ar archive does".to_owned()));
     }
     let (name, size) = member(&mut reader)?;
@@ -59,6 +64,31 @@ pub fn control(reader: impl Read) -> Result<String, ArchiveError> {
             return Err(ArchiveError::NotADeb(format!("its {name} has {size} bytes, more than {PACKED_LIMIT}")));
         }
         return of_tar(reader.take(size));
+    }
+}
+
+/// Whether all of it is there: every member whole, one of them `data.tar.*`, and nothing behind the last. `size` is the file's.
+pub fn complete(mut reader: impl Read + Seek, size: u64) -> Result<(), ArchiveError> {
+    let cut = |name: &str| ArchiveError::NotADeb(format!("it ends within {name}, as a copy that was cut off does"));
+    let mut at = reader.seek(SeekFrom::Start(MAGIC.len() as u64))?;
+    let mut data = false;
+    while at < size {
+        if size - at < HEADER {
+            return Err(cut("the head of a member"));
+        }
+        let (name, length) = member(&mut reader)?;
+        let end = at.saturating_add(HEADER).saturating_add(length);
+        if end > size {
+            return Err(cut(&name));
+        }
+        data |= name.starts_with("data.tar");
+        // Members begin at even places; of the last one the byte between may be missing.
+        at = reader.seek(SeekFrom::Start(end.saturating_add(length % 2)))?;
+    }
+    if data {
+        Ok(())
+    } else {
+        Err(ArchiveError::NotADeb("it has no data.tar, as a copy that was cut off has none".to_owned()))
     }
 }
 

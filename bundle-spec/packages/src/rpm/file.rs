@@ -79,6 +79,11 @@ impl Rpm {
         Digest::from_hex(&self.main.text(tag::PAYLOADDIGEST)?).ok()
     }
 
+    /// Its name alone.
+    pub fn name(&self) -> String {
+        self.main.text(tag::NAME).unwrap_or_default().into_owned()
+    }
+
     /// Epoch, version and release.
     pub fn version(&self) -> String {
         let epoch = self.main.number(tag::EPOCH).unwrap_or(0).to_string();

@@ -16,8 +16,8 @@ use kubexm_terminal::Failure;
 use kubexm_transport::{HttpClient, HttpOptions};
 
 use crate::commands::fetching::{self, store, transport};
+use crate::commands::network;
 use crate::commands::zone::choice;
-use crate::commands::{input, network};
 
 /// For every verb that looks into repositories.
 #[derive(Clone, Debug, clap::Args)]
@@ -103,9 +103,10 @@ impl From {
             .with(profile, self.arch, &self.mirror)
             .map_err(|error| Failure::new(ExitCode::Usage, format!("--mirror: {error}")))?;
         let keyring = self.key.as_deref().map(|file| {
-            let text = input::read(file)?;
-            Keyring::read(text.as_bytes())
-                .map_err(|error| Failure::new(ExitCode::Config, format!("{}: {error}", file.display())))
+            // As gpg exports it, armored or not.
+            let wrong = |error: String| Failure::new(ExitCode::Config, format!("{}: {error}", file.display()));
+            let bytes = std::fs::read(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+            Keyring::read(&bytes).map_err(|error| wrong(error.to_string()))
         });
         let baseline =
             self.installed.as_deref().map_or(Ok(Baseline::empty()), |file| installed(file, profile, self.arch))?;

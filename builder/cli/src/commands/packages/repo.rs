@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use kubexm_builder::flat_repo::{self, Options, Published, Vendor};
 use kubexm_manifests::os::Profiles;
 use kubexm_packages::trust::{Keyring, Policy};
+use kubexm_spec::event::EventKind;
 use kubexm_spec::{ExitCode, Family};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
@@ -17,13 +18,15 @@ use super::key::SignArgs;
 /// Writes metadata beside the packages, signed by a key of your own, and the public key: apt and
 /// dnf then install from the folder, or from a web server that shows it, with all of their checks
 /// on. Run it again after the folder has changed. With --os each .rpm must be signed by that
-/// distribution; a .deb carries no signature of its own. Packages are never changed.
+/// distribution, with --key by the keys of a file; without, what dnf would refuse is told. A .deb
+/// carries no signature of its own. Packages are never changed.
 /// The metadata is dated now, or by SOURCE_DATE_EPOCH; the same packages, key and date give the
 /// same bytes.
 ///
 /// Examples:
 ///   kubexm-bundle packages repo debs --sign-key site.key
 ///   kubexm-bundle packages repo /srv/el9 --from ./rpms --os rocky-9 --sign-key site.key
+///   kubexm-bundle packages repo /srv/docker --key docker.asc --sign-key site.key
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -37,6 +40,9 @@ pub struct Args {
     /// Operating system the packages are of: its family, and whose signatures each .rpm must carry
     #[arg(long, value_name = "NAME")]
     os: Option<String>,
+    /// Public keys, ASCII-armored, of which one must have signed each .rpm: of who makes packages of your own
+    #[arg(long, value_name = "FILE", conflicts_with = "os")]
+    key: Option<PathBuf>,
     /// One JSON document
     #[arg(long)]
     pub json: bool,
@@ -46,21 +52,29 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let key = args.sign.open()?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let now = i64::try_from(now).unwrap_or(i64::MAX);
-    let (family, vendor) = match &args.os {
-        Some(name) => vendor(name, now)?,
-        None => (None, None),
+    let (family, vendor) = match (&args.os, &args.key) {
+        (Some(name), _) => vendor(name, now)?,
+        (None, Some(file)) => (Some(Family::Rpm), Some(signers(file, now)?)),
+        (None, None) => (None, None),
     };
     let failed = |error: flat_repo::FlatError| Failure::from_error(error.exit_code(), &error);
     if let Some(from) = &args.from {
         flat_repo::gather(from, &args.folder).map_err(failed)?;
     }
     let vendored = vendor.is_some();
-    let options = Options { key: &key, date: date(now)?, family, vendor };
+    let options = Options { key: &key, date: date(now)?, family, vendor, now };
     let published = flat_repo::publish(&args.folder, &options).map_err(failed)?;
     let folder = std::path::absolute(&args.folder).unwrap_or_else(|_| args.folder.clone());
-    let source = source(published.family, &folder, vendored);
+    let mut notes = doubts(&published);
+    let source = match is_plain(&folder) {
+        true => Some(source(published.family, &folder, vendored)),
+        false => {
+            notes.push(format!("{}: neither apt nor dnf can be told of a folder whose path has such characters; move it, or let a web server show it", folder.display()));
+            None
+        }
+    };
     if display.mode() == Mode::Json {
-        display.answer(&document(&published, &folder, &key.fingerprint(), &source).to_string());
+        display.answer(&document(&published, &folder, &key.fingerprint(), source.as_deref(), &notes).to_string());
         return Ok(());
     }
     let size = published.packages.iter().map(|package| package.size).fold(0, u64::saturating_add);
@@ -71,7 +85,12 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         kubexm_terminal::bytes(size),
         key.fingerprint()
     ));
-    display.answer(&format!("\nOn this machine it is used by\n{source}"));
+    if let Some(source) = source {
+        display.answer(&format!("\nOn this machine it is used by\n{source}"));
+    }
+    for text in notes {
+        display.emit(EventKind::Note { text });
+    }
     Ok(())
 }
 
@@ -93,6 +112,37 @@ fn vendor(name: &str, now: i64) -> Result<(Option<Family>, Option<Vendor>), Fail
     let sha1 = profile.repositories.iter().any(|one| one.trust.sha1);
     let policy = Policy { sha1, ..Policy::at(now).of_packages() };
     Ok((Some(Family::Rpm), Some(Vendor { keys, armored, policy })))
+}
+
+/// The keys of a file, of which one must have signed each package.
+fn signers(file: &Path, now: i64) -> Result<Vendor, Failure> {
+    let wrong = |error: String| Failure::new(ExitCode::Config, format!("{}: {error}", file.display()));
+    let bytes = std::fs::read(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let keys = Keyring::read(&bytes).map_err(|error| wrong(error.to_string()))?;
+    // rpm imports no other.
+    let armored = String::from_utf8(bytes).ok().filter(|text| text.contains("-----BEGIN PGP PUBLIC KEY BLOCK-----"));
+    let armored =
+        armored.ok_or_else(|| wrong("is not ASCII-armored; `gpg --export --armor` makes it so".to_owned()))?;
+    Ok(Vendor { keys, armored, policy: Policy::at(now).of_packages() })
+}
+
+/// What dnf refuses with its checks on.
+fn doubts(published: &Published) -> Vec<String> {
+    let each = published.packages.iter().filter_map(|one| {
+        let doubt = one.doubt.as_ref()?;
+        Some(format!(
+            "{}: {doubt}; dnf refuses it (gpgcheck=1): say whose signatures packages carry with --os or --key",
+            one.file
+        ))
+    });
+    each.collect()
+}
+
+/// Lines of apt's and dnf's sources are parted at blanks, and brackets are apt's own.
+fn is_plain(folder: &Path) -> bool {
+    folder
+        .to_str()
+        .is_some_and(|text| !text.contains(|c: char| c.is_whitespace() || c.is_control() || "[]#%?\"'\\".contains(c)))
 }
 
 /// `SOURCE_DATE_EPOCH` (reproducible-builds.org), or now.
@@ -118,7 +168,13 @@ fn source(family: Family, folder: &Path, vendored: bool) -> String {
     }
 }
 
-fn document(published: &Published, folder: &Path, fingerprint: &str, source: &str) -> serde_json::Value {
+fn document(
+    published: &Published,
+    folder: &Path,
+    fingerprint: &str,
+    source: Option<&str>,
+    notes: &[String],
+) -> serde_json::Value {
     let packages: Vec<_> = published
         .packages
         .iter()
@@ -132,5 +188,6 @@ fn document(published: &Published, folder: &Path, fingerprint: &str, source: &st
         "packages": packages,
         "written": published.written,
         "source": source,
+        "notes": notes,
     })
 }

@@ -46,10 +46,8 @@ pub enum PackagesError {
         /// Its address.
         url: String,
     },
-    /// It has neither InRelease nor Release.gpg.
-    #[error(
-        "repository {repository}: {url} is not signed (no InRelease, no Release.gpg); use a mirror that carries the signature"
-    )]
+    /// It has neither InRelease nor Release.gpg, or no repomd.xml.asc.
+    #[error("repository {repository}: {url} is not signed ({}); use a mirror that carries the signature", lacking(.url))]
     Unsigned {
         /// Which.
         repository: String,
@@ -197,6 +195,11 @@ pub enum PackagesError {
     /// A task of this program died.
     #[error("a worker of this program died: {0}")]
     Worker(String),
+}
+
+/// What of a repository's signature is not there.
+fn lacking(url: &str) -> &'static str {
+    if url.ends_with("repomd.xml") { "no repomd.xml.asc" } else { "no InRelease, no Release.gpg" }
 }
 
 impl PackagesError {

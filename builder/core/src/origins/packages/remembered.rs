@@ -36,11 +36,14 @@ impl Remembered {
         Ok(store.noted(key)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
     }
 
-    /// The signed file and its signature, as they came last. `limits` are the most bytes of each.
+    /// The signed file and its signature, as they came last; none where the cache has other bytes by now, so that a repository is asked
+    /// for all of them again. `limits` are the most bytes of each.
     pub fn kept(&self, store: &Store, limits: (u64, u64)) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
-        let text = store.read(self.signed.as_ref()?, limits.0).ok()?;
+        let whole =
+            |digest: &Digest, limit| store.read(digest, limit).ok().filter(|bytes| Digest::of(bytes) == *digest);
+        let text = whole(self.signed.as_ref()?, limits.0)?;
         let signature = match &self.signature {
-            Some(digest) => Some(store.read(digest, limits.1).ok()?),
+            Some(digest) => Some(whole(digest, limits.1)?),
             None => None,
         };
         Some((text, signature))
@@ -78,17 +81,25 @@ impl Remembered {
         text: &[u8],
         signature: Option<&[u8]>,
     ) -> Result<Digest, TransportError> {
-        let (digest, _) = store.insert(text, None)?;
+        let digest = stored(store, self.signed, text)?;
         self.signed = Some(digest);
-        self.signature = match signature {
-            Some(signature) => Some(store.insert(signature, None)?.0),
-            None => None,
-        };
+        self.signature = signature.map(|signature| stored(store, self.signature, signature)).transpose()?;
         // Fields of text always become JSON.
-        if let Ok(note) = serde_json::to_string(&self) {
+        if let Ok(note) = serde_json::to_string(&self)
+            && store.noted(key)?.as_deref() != Some(&note)
+        {
             store.note(key, &note)?;
         }
         Ok(digest)
+    }
+}
+
+/// Writing waits for the disk: what is there and whole is not written again.
+fn stored(store: &Store, before: Option<Digest>, bytes: &[u8]) -> Result<Digest, TransportError> {
+    let digest = Digest::of(bytes);
+    match before == Some(digest) && store.verify(&digest)? {
+        true => Ok(digest),
+        false => store.insert(bytes, Some(digest)).map(|(digest, _)| digest),
     }
 }
 
@@ -108,6 +119,20 @@ mod tests {
         for is_local in [true, false] {
             let error = remembered.dated(Some(100 + SKEW + 1), 100, is_local, at).unwrap_err();
             assert!(matches!(error, PackagesError::NotYet { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_in_the_cache_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        Remembered::default().keep(&store, "key", b"text", Some(b"signature")).unwrap();
+        let remembered = Remembered::read(&store, "key").unwrap();
+        let kept = || remembered.kept(&store, (100, 100));
+        assert_eq!(kept(), Some((b"text".to_vec(), Some(b"signature".to_vec()))));
+        for digest in [remembered.signature.unwrap(), remembered.signed.unwrap()] {
+            std::fs::write(store.path(&digest), "").unwrap();
+            assert_eq!(kept(), None);
         }
     }
 

@@ -3,15 +3,18 @@
 //!
 //! folder of packages ─read→ what each says of itself ─publish→ metadata ─sign→ files, the one that is signed last
 
+mod folder;
+
 use std::fs::{self, File};
-use std::io::{BufReader, Read, Seek as _, SeekFrom, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use kubexm_packages::deb::{archive, publish};
+use kubexm_packages::deb::publish;
 use kubexm_packages::rpm::file::Rpm;
-use kubexm_packages::trust::{Keyring, Policy, SignError, SiteKey, TrustError, signed_rpm};
-use kubexm_spec::digest::Hasher;
+use kubexm_packages::trust::{Keyring, Policy, SignError, SiteKey, TrustError};
 use kubexm_spec::{Digest, ExitCode, Family};
+
+use folder::{hash, no_twins, package_files, read};
 
 /// The public key beside the metadata, ASCII-armored (rpm, apt 1.4 and later) and binary (every apt).
 pub const PUBLIC_KEY: &str = "kubexm.asc";
@@ -28,8 +31,10 @@ pub struct Options<'a> {
     pub date: i64,
     /// The family that the packages must be of; any when none.
     pub family: Option<Family>,
-    /// Whose signatures each .rpm must carry; none: they are not looked at.
+    /// Whose signatures each .rpm must carry; none: whoever they are of, and what dnf would not believe is told.
     pub vendor: Option<Vendor>,
+    /// Today, in seconds of Unix time: keys may have expired.
+    pub now: i64,
 }
 
 /// Who signs packages.
@@ -62,8 +67,10 @@ pub struct Listed {
     pub size: u64,
     /// Of the file.
     pub digest: Digest,
-    /// Fingerprint of the vendor's key that signed it, where that was asked.
+    /// Fingerprint of the key that signed it: the vendor's, where that was asked, or our own.
     pub signer: Option<String>,
+    /// Why dnf would refuse it with its checks on: it carries no signature of a key that stands beside the metadata.
+    pub doubt: Option<String>,
     what: What,
 }
 
@@ -121,6 +128,7 @@ impl FlatError {
     /// The exit code of a program that ends with it.
     pub fn exit_code(&self) -> ExitCode {
         match self {
+            Self::Io { what: "read", source, .. } if source.kind() == std::io::ErrorKind::NotFound => ExitCode::Usage,
             Self::Io { .. } => ExitCode::Disk,
             Self::Empty(_) | Self::Mixed(_) | Self::WrongFamily(_) => ExitCode::Usage,
             Self::Package { .. } => ExitCode::OriginMismatch,
@@ -148,8 +156,11 @@ pub fn publish(folder: &Path, options: &Options<'_>) -> Result<Published, FlatEr
     if options.family.is_some_and(|wanted| wanted != family) {
         return Err(FlatError::WrongFamily(folder.to_owned()));
     }
+    let own = Keyring::read(&options.key.public_binary()?)
+        .map_err(|source| FlatError::Trust { file: PUBLIC_KEY_BINARY.to_owned(), source })?;
     let packages: Vec<Listed> =
-        files.into_iter().map(|file| read(folder, file, options)).collect::<Result<_, FlatError>>()?;
+        files.into_iter().map(|file| read(folder, file, options, &own)).collect::<Result<_, FlatError>>()?;
+    no_twins(&packages)?;
     // A signature from before its key was made would be refused.
     let signed = options.date.max(options.key.created());
     let metadata = match family {
@@ -185,61 +196,6 @@ pub fn gather(from: &Path, folder: &Path) -> Result<(), FlatError> {
     Ok(())
 }
 
-/// Names of a folder's package files, sorted. What is below it is not looked at.
-fn package_files(folder: &Path) -> Result<Vec<String>, FlatError> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(io("read", folder))? {
-        let entry = entry.map_err(io("read", folder))?;
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        let package = !name.starts_with('.') && (name.ends_with(".deb") || name.ends_with(".rpm"));
-        if package && entry.path().is_file() {
-            files.push(name);
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-fn read(folder: &Path, file: String, options: &Options<'_>) -> Result<Listed, FlatError> {
-    let path = folder.join(&file);
-    // Names go into metadata as they are; these would mean something else there.
-    if file.contains(|c: char| c.is_whitespace() || c.is_control() || "<>&\"'".contains(c)) {
-        return Err(FlatError::Package { file, why: "has a name that metadata cannot hold".to_owned() });
-    }
-    let wrong = |why: String| FlatError::Package { file: file.clone(), why };
-    let (size, digest) = hash(&path)?;
-    let mut reader = BufReader::new(File::open(&path).map_err(io("read", &path))?);
-    if file.ends_with(".deb") {
-        let control = archive::control(reader).map_err(|error| wrong(error.to_string()))?;
-        return Ok(Listed { file, size, digest, signer: None, what: What::Deb(control) });
-    }
-    let rpm = Rpm::read(&mut reader).map_err(|error| wrong(format!("cannot be listed: {error}")))?;
-    reader.seek(SeekFrom::Start(rpm.range.1)).map_err(io("read", &path))?;
-    let mut signer = None;
-    if let Some(vendor) = &options.vendor {
-        let by = signed_rpm(&rpm, reader, &vendor.keys, &vendor.policy)
-            .map_err(|source| FlatError::Trust { file: file.clone(), source })?;
-        signer = Some(by.fingerprint);
-    } else if let Some(told) = rpm.payload()
-        && digest_of(reader).map_err(io("read", &path))?.1 != told
-    {
-        return Err(FlatError::Trust { file, source: TrustError::PayloadDiffers });
-    }
-    Ok(Listed { file, size, digest, signer, what: What::Rpm(Box::new(rpm)) })
-}
-
-/// Size and digest of a file.
-fn hash(path: &Path) -> Result<(u64, Digest), FlatError> {
-    File::open(path).and_then(digest_of).map_err(io("read", path))
-}
-
-/// Size and digest of what is left to read.
-fn digest_of(mut reader: impl Read) -> std::io::Result<(u64, Digest)> {
-    let mut hasher = Hasher::default();
-    let size = std::io::copy(&mut reader, &mut hasher)?;
-    Ok((size, hasher.finish()))
-}
-
 type Files = Vec<(String, Vec<u8>)>;
 
 /// `Packages`, `Release` and its signatures: `InRelease`, which is what apt reads, comes last.
@@ -249,10 +205,7 @@ fn deb(packages: &[Listed], options: &Options<'_>, signed: i64) -> Result<Files,
     let mut architectures: Vec<String> = Vec::new();
     for listed in packages {
         let What::Deb(control) = &listed.what else { continue };
-        let architecture = control
-            .lines()
-            .find_map(|line| line.strip_prefix("Architecture:"))
-            .map_or_else(String::new, |word| word.trim().to_owned());
+        let architecture = folder::field(control, "Architecture");
         if architecture != "all" && !architectures.contains(&architecture) {
             architectures.push(architecture);
         }
