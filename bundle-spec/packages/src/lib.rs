@@ -5,6 +5,7 @@
 
 pub mod compression;
 pub mod deb;
+mod location;
 pub mod model;
 mod name;
 pub mod rpm;

@@ -7,6 +7,7 @@ use kubexm_spec::Digest;
 
 use super::control::{ControlError, Paragraph, Paragraphs, Texts, text};
 use super::relation;
+use crate::location::leads_out;
 use crate::model::{Deferred, MultiArch, Package, RepoId};
 
 const NO_DIGEST: Digest = Digest::from_bytes([0; 32]);
@@ -106,9 +107,7 @@ impl<'a> Known<'a> {
         if self.file_name.is_empty() {
             return Err(self.wrong("Filename", "is missing"));
         }
-        let path = self.location();
-        // The parts of a path that lead out of the repository: nobody means them.
-        if path.starts_with('/') || (path.contains("..") && path.split('/').any(|part| part == "..")) {
+        if leads_out(self.location()) {
             return Err(self.wrong("Filename", "leads out of the repository"));
         }
         if self.size.parse::<u64>().is_err() {
@@ -241,6 +240,20 @@ mod tests {
     }
 
     #[test]
+    fn names_of_fields_have_no_case() {
+        let entry = format!(
+            "Package: a\nVersion: 1\nArchitecture: all\nMulti-Arch: allowed\nFilename: a\nSize: 1\nSHA256: {SHA}\n"
+        );
+        let lower: String = entry
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| format!("{}:{value}\n", name.to_lowercase()))
+            .collect();
+        assert_eq!(packages(&lower).unwrap(), packages(&entry).unwrap());
+        assert_eq!(packages(&lower).unwrap().len(), 1);
+    }
+
+    #[test]
     fn what_could_not_be_fetched_or_checked_is_refused_by_name() {
         let good = format!("Package: a\nVersion: 1\nArchitecture: all\nFilename: pool/a.deb\nSize: 1\nSHA256: {SHA}\n");
         assert!(packages(&good).is_ok());
@@ -252,6 +265,13 @@ mod tests {
             ("Filename: pool", "Filename: ../../etc", "leads out"),
             ("Filename: pool", "Filename: /etc", "leads out"),
             ("Filename: pool", "Filename: .//etc", "leads out"),
+            ("Filename: pool", "Filename: //elsewhere.example", "leads out"),
+            ("Filename: pool", "Filename: http://elsewhere.example", "leads out"),
+            ("Filename: pool", "Filename: File:///etc", "leads out"),
+            ("Filename: pool", "Filename: pool/%2e%2E/..%2fetc", "leads out"),
+            ("Filename: pool", "Filename: pool/.%2E%5Cetc", "leads out"),
+            ("Filename: pool", "Filename: pool\\..\\etc", "leads out"),
+            ("Filename: pool", "Filename: pool/.\t./etc", "leads out"),
             ("Package: a", "Package: a b", "Package"),
             ("Size: 1", "Size: 1\nProvides: b (>= 1)", "Provides"),
         ] {

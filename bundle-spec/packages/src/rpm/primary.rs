@@ -63,7 +63,9 @@ struct Entry {
     name: Box<str>,
     arch: Box<str>,
     version: Box<str>,
-    location: Box<str>,
+    location: String,
+    /// What is wrong with the location: told once it is known whether the package is wanted.
+    elsewhere: Option<String>,
     checksum: String,
     digest: Option<Digest>,
     size: u64,
@@ -105,7 +107,10 @@ impl Entry {
             }
             "location" => {
                 let [base, href] = element.attributes(["xml:base", "href"])?;
-                self.location = located(base.as_deref(), &href.unwrap_or_default()).into();
+                match located(base.as_deref(), &href.unwrap_or_default()) {
+                    Ok(location) => self.location = location,
+                    Err(why) => self.elsewhere = Some(why),
+                }
             }
             "provides" => self.within = Some(Within::Provides),
             "requires" => self.within = Some(Within::Relations(Kind::Requires)),
@@ -174,6 +179,9 @@ impl Entry {
         if self.version.is_empty() {
             return Err(format!("package {name} has no version"));
         }
+        if let Some(why) = self.elsewhere {
+            return Err(format!("package {name} has {why}"));
+        }
         let location = &self.location;
         if location.is_empty() || location.len() > LOCATION || location.contains(char::is_control) {
             return Err(format!("package {name} has the location {location:?}"));
@@ -187,7 +195,7 @@ impl Entry {
             version: self.version,
             arch: self.arch,
             repo,
-            location: self.location,
+            location: self.location.into(),
             size: self.size,
             digest,
             installed_size: self.installed_size,
@@ -269,6 +277,12 @@ mod tests {
             ("type=\"sha256\"", "type=\"sha\"", "package socat: its checksum is sha"),
             ("<checksum", "<xchecksum", "</checksum>"),
             ("href=\"Packages/socat.rpm\"", "", "the location \"\""),
+            ("href=\"Packages", "href=\"../../../../etc", "leads out of the repository"),
+            ("href=\"Packages", "href=\"Packages/%2e%2e/%2E./etc", "leads out of the repository"),
+            ("href=\"Packages", "href=\"http://elsewhere.example", "leads out of the repository"),
+            ("href=\"Packages", "xml:base=\"file:///etc\" href=\"Packages", "http"),
+            ("href=\"Packages", "xml:base=\"http://h/a/../..\" href=\"Packages", "leads out"),
+            ("href=\"Packages", "xml:base=\"http://h/a\" href=\"../Packages", "leads out"),
             ("<name>socat", "<name>../socat", "the name \"../socat\""),
             ("flags=\"LT\"", "flags=\"XX\"", "old has the flags"),
             ("name=\"netcat\"", "name=\"a&#10;b\"", "line break"),
@@ -276,6 +290,20 @@ mod tests {
             let text = TEXT.replacen(from, to, 1);
             let error = read(text.as_bytes(), RepoId(0), |_| true).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_base_of_its_own_makes_a_whole_address_and_a_slash_before_a_path_nothing() {
+        for (href, location) in [
+            ("xml:base=\"https://h/b/\" href=\"/socat.rpm\"", "https://h/b/socat.rpm"),
+            ("xml:base=\"media\" href=\"a/socat.rpm\"", "a/socat.rpm"),
+            ("href=\"//etc/socat.rpm\"", "etc/socat.rpm"),
+            ("href=\"a..b/..socat:1.rpm\"", "a..b/..socat:1.rpm"),
+        ] {
+            let text = TEXT.replacen("href=\"Packages/socat.rpm\"", href, 1);
+            let packages = read(text.as_bytes(), RepoId(0), |arch| arch != "i686").unwrap();
+            assert_eq!(&*packages[0].location, location);
         }
     }
 }

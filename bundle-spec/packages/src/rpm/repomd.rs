@@ -5,6 +5,7 @@ use std::io::BufRead;
 use kubexm_spec::Digest;
 
 use super::xml::{Document, DocumentError, Node, sha256};
+use crate::location::leads_out;
 
 /// Of the whole document, in bytes; real ones have 2 to 10 KiB.
 pub const LIMIT: u64 = 1024 * 1024;
@@ -60,7 +61,9 @@ impl Repomd {
                         }
                         ("location", Some(data)) => {
                             let [base, href] = element.attributes(["xml:base", "href"])?;
-                            data.location = located(base.as_deref(), &href.unwrap_or_default());
+                            let location = located(base.as_deref(), &href.unwrap_or_default());
+                            data.location =
+                                location.map_err(|why| document.wrong(format!("{} has {why}", data.kind)))?;
                         }
                         _ => {}
                     }
@@ -114,12 +117,22 @@ impl Data {
     }
 }
 
-/// A location below the repository, or a whole address where a base of its own is named.
-pub(super) fn located(base: Option<&str>, href: &str) -> String {
-    match base.filter(|base| base.contains("://")) {
-        Some(base) => format!("{}/{}", base.trim_end_matches('/'), href.trim_start_matches('/')),
-        None => href.to_owned(),
+/// A location below the repository, or a whole address where a base of its own is named. The error is what is wrong with it.
+pub(super) fn located(base: Option<&str>, href: &str) -> Result<String, String> {
+    // A slash before it means the repository's own folder to all that read it.
+    let path = href.trim_start_matches('/');
+    if leads_out(path) {
+        return Err(format!("the location {path:?}, which leads out of the repository"));
     }
+    let Some(base) = base.filter(|base| base.contains("://")) else { return Ok(path.to_owned()) };
+    let scheme = |name: &str| base.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name));
+    let Some((_, behind)) = base.split_once("://").filter(|_| scheme("http://") || scheme("https://")) else {
+        return Err(format!("the base {base:?}; only http:// and https:// are followed"));
+    };
+    if leads_out(behind) {
+        return Err(format!("the base {base:?}, which leads out of itself"));
+    }
+    Ok(format!("{}/{path}", base.trim_end_matches('/')))
 }
 
 #[cfg(test)]
@@ -149,6 +162,15 @@ mod tests {
         let group = repomd.get("group").unwrap();
         assert_eq!(group.location, "http://h/b/comps.xml");
         assert!(group.wanted().unwrap_err().why.contains("sha,"), "a weak checksum was believed");
+    }
+
+    #[test]
+    fn a_file_that_is_not_below_the_repository_is_refused() {
+        for path in ["../../etc/x-primary", "%2e%2e/x-primary", "file:///x-primary"] {
+            let text = TEXT.replace("repodata/x-primary", path);
+            let error = Repomd::read(text.as_bytes()).unwrap_err();
+            assert!(error.to_string().contains("leads out of the repository"), "{error}");
+        }
     }
 
     #[test]

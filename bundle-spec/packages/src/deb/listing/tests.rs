@@ -37,7 +37,7 @@ fn line() -> impl Strategy<Value = String> {
         4 => Just("\n".to_owned()),
         2 => prop_oneof![Just(" \t\n"), Just("\r\n"), Just("\t\n"), Just(" more\n"), Just("\tmore \r\n"), Just(" .\n")].prop_map(str::to_owned),
         1 => "(Provides: a \\(= [12]\\), b-c:i386, d|Depends: a \\| b|Provides:|provides: x y|Version: 1:2-3|Size: x|Multi-Arch: same)\n",
-        1 => "(Architecture: (all|arm64|amd64 )|Filename: (\\./)?(\\.\\.)?/?x|SHA256: [0-9A-F]{64}|SHA256: abc|Package: (é|a\u{85}b)?)\n",
+        1 => "(Architecture: (all|arm64|amd64 )|Filename: (\\./)?(\\.\\.|%2e%2E|http:/|a:)?/?x|SHA256: [0-9A-F]{64}|SHA256: abc|Package: (é|a\u{85}b)?)\n",
         1 => "[a-z: \t]{0,6}\n",
     ];
     prop_oneof![20 => line.clone(), 1 => line.prop_map(|line| line.trim_end().to_owned())]
