@@ -11,7 +11,7 @@ use super::control::{ControlError, Paragraph, text};
 #[derive(Debug, thiserror::Error)]
 pub enum ReleaseError {
     /// It cannot be read.
-    #[error("its Release {0}")]
+    #[error("its Release: {}", told(.0))]
     Control(#[from] ControlError),
     /// It has no sha256 of anything: older algorithms are not believed.
     #[error(
@@ -39,6 +39,14 @@ pub enum ReleaseError {
     NoIndex(String),
 }
 
+/// There is only one paragraph: it needs no name.
+fn told(error: &ControlError) -> String {
+    match error {
+        ControlError::Field { field, problem, .. } => format!("{field} {problem}"),
+        other => other.to_string(),
+    }
+}
+
 /// A file of a suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
@@ -55,7 +63,7 @@ pub struct Release {
     pub suite: Option<String>,
     /// `bookworm`, `jammy`.
     pub codename: Option<String>,
-    /// When it was made, in seconds of Unix time.
+    /// When it was made, in seconds of Unix time: always there of one that was read, since what was replayed shows by nothing else.
     pub date: Option<i64>,
     /// Until when it may be believed, in seconds of Unix time; for ever when none.
     pub valid_until: Option<i64>,
@@ -111,6 +119,13 @@ impl Release {
                 }
                 _ => {}
             }
+        }
+        if read.date.is_none() {
+            let problem = "is missing, so that an old one cannot be told from today's; who makes the repository can write it (as \
+                           `apt-ftparchive release` does)";
+            return Err(
+                ControlError::Field { subject: "it".to_owned(), field: "Date", problem: problem.to_owned() }.into()
+            );
         }
         if !any_sha256 {
             return Err(ReleaseError::NoSha256);
@@ -256,8 +271,11 @@ mod tests {
 
     fn release(extra: &str, paths: &[&str]) -> Release {
         let lines: String = paths.iter().map(|path| format!(" {} 17 {path}\n", Digest::of(path).hex())).collect();
-        Release::parse(&format!("Suite: oldstable\nCodename: bookworm\n{extra}MD5Sum:\n 0 1 x\nSHA256:\n{lines}"))
-            .unwrap()
+        let date = "Date: Sat, 11 Jul 2026 10:16:37 UTC";
+        Release::parse(&format!(
+            "Suite: oldstable\nCodename: bookworm\n{date}\n{extra}MD5Sum:\n 0 1 x\nSHA256:\n{lines}"
+        ))
+        .unwrap()
     }
 
     #[test]
@@ -275,6 +293,20 @@ mod tests {
             "11 Jul 2026 10:16 UTC",
         ] {
             assert_eq!(parse_date(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_release_is_told_in_a_sentence() {
+        let date = "Date: Sat, 11 Jul 2026 10:16:37 UTC\n";
+        for (text, told) in [
+            (format!("{date}Valid-Until: soon\n"), "its Release: Valid-Until is no date"),
+            (format!("{date}SHA256:\n zz 1 x\n"), "its Release: SHA256 has a line"),
+            (format!("{date}<html>\n"), "its Release: paragraph 1 has a line without a field"),
+            ("SHA256:\n".to_owned(), "its Release: Date is missing"),
+        ] {
+            let error = Release::parse(&text).unwrap_err().to_string();
+            assert!(error.starts_with(told), "{error}");
         }
     }
 
@@ -318,7 +350,8 @@ mod tests {
         let release = release("Architectures: amd64 arm64\n", &["main/binary-amd64/Packages.lzma"]);
         assert!(matches!(release.indexes("main", "riscv64"), Err(ReleaseError::NoArch { .. })));
         assert!(matches!(release.indexes("main", "amd64"), Err(ReleaseError::NoIndex(_))));
-        assert!(matches!(Release::parse("Suite: x\nMD5Sum:\n 0 1 x\n"), Err(ReleaseError::NoSha256)));
+        let date = "Date: Sat, 11 Jul 2026 10:16:37 UTC";
+        assert!(matches!(Release::parse(&format!("Suite: x\n{date}\nMD5Sum:\n 0 1 x\n")), Err(ReleaseError::NoSha256)));
         assert!(matches!(Release::parse("SHA256:\n zz 1 x\n"), Err(ReleaseError::Control(_))));
         assert!(release.is_of("bookworm") && release.is_of("oldstable") && !release.is_of("trixie"));
     }
