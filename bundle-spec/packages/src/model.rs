@@ -108,7 +108,7 @@ impl Comparison {
 }
 
 /// A package or capability by name, in some versions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Constraint {
     /// A package's name, a capability, or (rpm) a path.
     pub name: Box<str>,
@@ -119,13 +119,15 @@ pub struct Constraint {
 }
 
 /// Debian's qualifier of a relation (`python3:any`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ArchWanted {
     /// None written: the architecture of who needs it.
     #[default]
     Own,
     /// `:any`: `Multi-Arch: allowed` of any architecture.
     Any,
+    /// `:any` of a conflict: any architecture, whatever its `Multi-Arch`.
+    Every,
     /// `:native`: that of the system.
     Native,
     /// `:amd64`.
@@ -219,9 +221,19 @@ impl Package {
                 requires.extend(crate::deb::relation::parse(depends)?);
                 let mut against = crate::deb::relation::parse(conflicts)?;
                 against.extend(crate::deb::relation::parse(breaks)?);
+                against.iter_mut().for_each(any_is_every);
                 Ok(Relations { requires, conflicts: against, obsoletes: Vec::new() })
             }
         }
+    }
+}
+
+/// What cannot be stood does not ask of the other that it is `Multi-Arch: allowed` (dpkg's `deparchsatisfied`).
+fn any_is_every(against: &mut Requirement) {
+    match against {
+        Requirement::One(one) if one.arch == ArchWanted::Any => one.arch = ArchWanted::Every,
+        Requirement::Any(all) => all.iter_mut().for_each(any_is_every),
+        _ => {}
     }
 }
 

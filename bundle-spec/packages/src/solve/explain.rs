@@ -8,7 +8,8 @@ use resolvo::SolvableId;
 use resolvo::conflict::{ConflictCause, ConflictEdge, ConflictGraph, ConflictNode};
 
 use super::Reason;
-use super::sat::Model;
+use super::sat::{About, Model};
+use crate::model::Constraint;
 
 /// More sentences than this nobody reads.
 const TOLD: usize = 16;
@@ -38,13 +39,7 @@ pub(super) fn sentences(model: &Model<'_>, conflict: &ConflictGraph<SolvableId>)
                 }
                 (ConflictEdge::Requires(wanted), _, by) => reasons.push(missing(model, *wanted, by)),
                 (ConflictEdge::Conflict(ConflictCause::Constrains(set)), ConflictNode::Solvable(target), Some(by)) => {
-                    let says = model.set_text(*set).words;
-                    // What a boolean dependency rules out is told as the dependency.
-                    let says = if says.starts_with("conflicts") || says.starts_with("obsoletes") {
-                        says
-                    } else {
-                        format!("needs {says}").into()
-                    };
+                    let says = says(model.set_text(*set).words);
                     let (by, with) = (model.owner(by), model.owner(target));
                     reasons.push(Reason::Conflicts {
                         by: model.universe.shown(by),
@@ -84,16 +79,37 @@ pub(super) fn sentences(model: &Model<'_>, conflict: &ConflictGraph<SolvableId>)
     cut(reasons)
 }
 
+/// What a boolean dependency rules out is told as the dependency.
+fn says(words: Box<str>) -> Box<str> {
+    if words.starts_with("conflicts with ") || words.starts_with("obsoletes ") {
+        words
+    } else {
+        format!("needs {words}").into()
+    }
+}
+
 fn missing(model: &Model<'_>, wanted: resolvo::Requirement, by: Option<SolvableId>) -> Reason {
     let text = model.text(wanted);
-    let pool = model.universe.pool;
-    let versions: Vec<Box<str>> = text
-        .name
-        .as_deref()
-        .map(|name| pool.named(name).map(|id| pool.package(id).version.clone()).collect())
-        .unwrap_or_default();
+    let (universe, pool) = (model.universe, model.universe.pool);
+    let by = by.map(|by| universe.shown(model.owner(by)));
+    let name = match (&text.about, &by) {
+        (About::Unfit(why), Some(by)) => {
+            let says = says(text.words);
+            return Reason::Unsolved { by: by.clone(), says, why: why.to_string().into() };
+        }
+        (About::One(one), Some(by)) => {
+            if let Some((has, is)) = universe.of_wrong_arch(one) {
+                return Reason::WrongArch { by: by.clone(), wants: text.words, has, is };
+            }
+            Some(&one.name)
+        }
+        (About::One(Constraint { name, .. }) | About::Name(name), _) => Some(name),
+        (About::Several | About::Unfit(_), _) => None,
+    };
+    let versions: Vec<Box<str>> =
+        name.map(|name| pool.named(name).map(|id| pool.package(id).version.clone()).collect()).unwrap_or_default();
     match by {
-        Some(by) => Reason::Missing { by: model.universe.shown(model.owner(by)), wants: text.words, versions },
+        Some(by) => Reason::Missing { by, wants: text.words, versions },
         None => Reason::UnknownRoot { wants: text.words, versions, near: Vec::new() },
     }
 }

@@ -1,5 +1,7 @@
 //! Relations as clauses for the solver.
 
+use std::fmt;
+
 use super::PackageId;
 use super::universe::Universe;
 use crate::model::Requirement;
@@ -16,13 +18,36 @@ pub(super) struct Clause {
 /// Boolean dependencies that come to more clauses than this are not looked at: no real one does.
 const CLAUSES: usize = 4096;
 
+/// Why a relation is not written as clauses, as what follows "which is".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Unfit {
+    /// It comes to more than [`CLAUSES`].
+    TooLarge,
+    /// `with` or `without` of what is about more than one package.
+    Mixed,
+}
+
+/// What follows "which is".
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge => write!(f, "too large to be solved: it comes to more than {CLAUSES} clauses"),
+            Self::Mixed => f.write_str("not to be solved: its `with` or `without` is about more than one package"),
+        }
+    }
+}
+
 /// That it holds.
-pub(super) fn holds(universe: &Universe<'_>, wanted: &Requirement) -> Option<Vec<Clause>> {
+pub(super) fn holds(universe: &Universe<'_>, wanted: &Requirement) -> Result<Vec<Clause>, Unfit> {
     clauses(universe, wanted, true)
 }
 
 /// That it does not hold, of packages other than `except`.
-pub(super) fn holds_not(universe: &Universe<'_>, wanted: &Requirement, except: PackageId) -> Option<Vec<Clause>> {
+pub(super) fn holds_not(
+    universe: &Universe<'_>,
+    wanted: &Requirement,
+    except: PackageId,
+) -> Result<Vec<Clause>, Unfit> {
     let mut found = clauses(universe, wanted, false)?;
     for clause in &mut found {
         clause.then.retain(|id| *id != except);
@@ -30,10 +55,10 @@ pub(super) fn holds_not(universe: &Universe<'_>, wanted: &Requirement, except: P
     }
     // A condition that nothing can bring about.
     found.retain(|clause| !clause.when.iter().any(Vec::is_empty));
-    Some(found)
+    Ok(found)
 }
 
-fn clauses(universe: &Universe<'_>, wanted: &Requirement, is: bool) -> Option<Vec<Clause>> {
+fn clauses(universe: &Universe<'_>, wanted: &Requirement, is: bool) -> Result<Vec<Clause>, Unfit> {
     use Requirement::{All, Any, If, Unless};
     let of = |one: &Requirement, is| clauses(universe, one, is);
     match wanted {
@@ -42,14 +67,14 @@ fn clauses(universe: &Universe<'_>, wanted: &Requirement, is: bool) -> Option<Ve
             for one in all {
                 found.extend(of(one, is)?);
             }
-            (found.len() <= CLAUSES).then_some(found)
+            fits(found)
         }
         All(all) | Any(all) => {
             let mut found = vec![Clause::default()];
             for one in all {
                 found = either(&found, &of(one, is)?)?;
             }
-            Some(found)
+            Ok(found)
         }
         // (then or not condition) and (condition or otherwise)
         If { condition, then, otherwise } if is => {
@@ -57,12 +82,12 @@ fn clauses(universe: &Universe<'_>, wanted: &Requirement, is: bool) -> Option<Ve
             if let Some(otherwise) = otherwise {
                 found.extend(either(&of(condition, true)?, &of(otherwise, true)?)?);
             }
-            Some(found)
+            Ok(found)
         }
         // (condition and not then) or (not condition and not otherwise)
         If { condition, then, otherwise } => match otherwise {
-            None => Some([of(condition, true)?, of(then, false)?].concat()),
-            Some(otherwise) => Some(
+            None => fits([of(condition, true)?, of(then, false)?].concat()),
+            Some(otherwise) => fits(
                 [
                     either(&of(condition, true)?, &of(otherwise, false)?)?,
                     either(&of(condition, false)?, &of(then, false)?)?,
@@ -72,8 +97,8 @@ fn clauses(universe: &Universe<'_>, wanted: &Requirement, is: bool) -> Option<Ve
         },
         // (then and not condition) or (otherwise and condition)
         Unless { condition, then, otherwise } if is => match otherwise {
-            None => Some([of(then, true)?, of(condition, false)?].concat()),
-            Some(otherwise) => Some(
+            None => fits([of(then, true)?, of(condition, false)?].concat()),
+            Some(otherwise) => fits(
                 [
                     either(&of(then, true)?, &of(condition, true)?)?,
                     either(&of(otherwise, true)?, &of(condition, false)?)?,
@@ -87,24 +112,28 @@ fn clauses(universe: &Universe<'_>, wanted: &Requirement, is: bool) -> Option<Ve
             if let Some(otherwise) = otherwise {
                 found.extend(either(&of(otherwise, false)?, &of(condition, false)?)?);
             }
-            Some(found)
+            Ok(found)
         }
         single => {
-            let mut all = universe.single(single)?;
+            let mut all = universe.single(single).ok_or(Unfit::Mixed)?;
             if is {
-                return Some(vec![Clause { when: Vec::new(), then: all }]);
+                return Ok(vec![Clause { when: Vec::new(), then: all }]);
             }
             all.sort_unstable();
             // What nothing satisfies does not hold.
-            Some(if all.is_empty() { Vec::new() } else { vec![Clause { when: vec![all], then: Vec::new() }] })
+            Ok(if all.is_empty() { Vec::new() } else { vec![Clause { when: vec![all], then: Vec::new() }] })
         }
     }
 }
 
+fn fits(found: Vec<Clause>) -> Result<Vec<Clause>, Unfit> {
+    if found.len() <= CLAUSES { Ok(found) } else { Err(Unfit::TooLarge) }
+}
+
 /// One of two holds.
-fn either(one: &[Clause], other: &[Clause]) -> Option<Vec<Clause>> {
-    if one.len().checked_mul(other.len())? > CLAUSES {
-        return None;
+fn either(one: &[Clause], other: &[Clause]) -> Result<Vec<Clause>, Unfit> {
+    if one.len().saturating_mul(other.len()) > CLAUSES {
+        return Err(Unfit::TooLarge);
     }
     let mut found = Vec::with_capacity(one.len() * other.len());
     for first in one {
@@ -123,5 +152,5 @@ fn either(one: &[Clause], other: &[Clause]) -> Option<Vec<Clause>> {
             found.push(clause);
         }
     }
-    Some(found)
+    Ok(found)
 }

@@ -16,24 +16,24 @@ use resolvo::{
 };
 
 use super::closure::Asked;
-use super::formula::{self, Clause};
+use super::formula::{self, Clause, Unfit};
 use super::selection::Selection;
 use super::universe::Universe;
 use super::{PackageId, Reason, explain, satisfy};
-use crate::model::Requirement;
+use crate::model::{Constraint, Requirement};
 
 /// What is to be added, or why there is nothing that would do.
 pub(super) fn search(universe: &Universe<'_>, asked: &[Asked<'_>]) -> Result<Vec<PackageId>, Vec<Reason>> {
     let model = Model::new(universe);
     let mut wanted = Vec::new();
     for root in asked {
-        let text = Text { words: root.words.clone(), name: Some(root.name.into()) };
+        let text = Text::of(root.words.clone(), About::Name(root.name.into()));
         wanted.push(model.one_of(&root.ways, &text).into());
     }
     for id in universe.installed() {
         let package = universe.package(id);
         let name = model.name_of(id);
-        let text = Text { words: package.name.clone(), name: Some(package.name.clone()) };
+        let text = Text::of(package.name.clone(), About::Name(package.name.clone()));
         let all = model.versions(name);
         wanted.push(Wanted::Single(model.set(name, all, &text)).into());
     }
@@ -57,8 +57,30 @@ pub(super) fn search(universe: &Universe<'_>, asked: &[Asked<'_>]) -> Result<Vec
 pub(super) struct Text {
     /// `libwrap0 (>= 7.6)`; of what a package cannot stand `conflicts with exim4`.
     pub(super) words: Box<str>,
-    /// The one name that it is about.
-    pub(super) name: Option<Box<str>>,
+    pub(super) about: About,
+}
+
+/// What a relation is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum About {
+    /// One name.
+    Name(Box<str>),
+    /// One name, and what is asked of it.
+    One(Constraint),
+    /// Several names.
+    Several,
+    /// Nothing that the solver is given.
+    Unfit(Unfit),
+}
+
+impl Text {
+    const fn of(words: Box<str>, about: About) -> Self {
+        Self { words, about }
+    }
+
+    fn unfit(self, why: Unfit) -> Self {
+        Self { about: About::Unfit(why), ..self }
+    }
 }
 
 /// Of which one version may be there.
@@ -254,10 +276,10 @@ impl<'u> Model<'u> {
             if lacked.contains(&at) {
                 continue;
             }
-            let text = Text { words: universe.words(need), name: about(need) };
+            let text = Text::of(universe.words(need), about(need));
             match formula::holds(universe, need) {
-                Some(clauses) => clauses.iter().for_each(|clause| self.clause(id, clause, &text, &mut known)),
-                None => known.requirements.push(self.one_of(&[], &text).into()),
+                Ok(clauses) => clauses.iter().for_each(|clause| self.clause(id, clause, &text, &mut known)),
+                Err(why) => known.requirements.push(self.one_of(&[], &text.unfit(why)).into()),
             }
         }
         for conflict in &relations.conflicts {
@@ -267,16 +289,16 @@ impl<'u> Model<'u> {
                 continue;
             }
             let words = format!("conflicts with {}", universe.words(conflict)).into();
-            let text = Text { words, name: about(conflict) };
+            let text = Text::of(words, about(conflict));
             match formula::holds_not(universe, conflict, id) {
-                Some(mut clauses) => {
+                Ok(mut clauses) => {
                     if beside {
                         let sets = clauses.iter_mut().flat_map(|clause| &mut clause.when);
                         sets.for_each(|set| set.retain(|other| !self.before.contains(*other)));
                     }
                     clauses.iter().for_each(|clause| self.clause(id, clause, &text, &mut known));
                 }
-                None => known.requirements.push(self.one_of(&[], &text).into()),
+                Err(why) => known.requirements.push(self.one_of(&[], &text.unfit(why)).into()),
             }
         }
         for obsolete in &relations.obsoletes {
@@ -285,7 +307,7 @@ impl<'u> Model<'u> {
             let all: Vec<PackageId> =
                 all.filter(fits).filter(|other| !(installed && self.before.contains(*other))).collect();
             let words = format!("obsoletes {}", super::words::constraint(universe.family(), obsolete)).into();
-            let text = Text { words, name: Some(obsolete.name.clone()) };
+            let text = Text::of(words, About::Name(obsolete.name.clone()));
             known.constrains.extend(self.none_of(id, &all, &text));
         }
         known
@@ -324,11 +346,10 @@ impl<'u> Model<'u> {
     }
 }
 
-/// The one name that a relation is about.
-fn about(wanted: &Requirement) -> Option<Box<str>> {
+fn about(wanted: &Requirement) -> About {
     match wanted {
-        Requirement::One(one) => Some(one.name.clone()),
-        _ => None,
+        Requirement::One(one) => About::One(one.clone()),
+        _ => About::Several,
     }
 }
 

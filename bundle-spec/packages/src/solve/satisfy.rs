@@ -30,15 +30,18 @@ pub(super) fn by_provide(family: Family, provide: &Provide, wanted: &Constraint)
     }
 }
 
-/// Whether the package's architecture will do (dpkg's `archsatisfied`). Who wants it is of the system's architecture.
+/// Whether the package's architecture will do (dpkg's `deparchsatisfied`). Who wants it is of the system's architecture.
 pub(super) fn by_arch(family: Family, native: &str, package: &Package, wanted: &Constraint) -> bool {
-    if family == Family::Rpm || package.multi_arch == MultiArch::Foreign {
+    if family == Family::Rpm {
         return true;
     }
     let own = if &*package.arch == family.any_arch() { native } else { &package.arch };
     match &wanted.arch {
+        ArchWanted::Every => true,
         ArchWanted::Any => package.multi_arch == MultiArch::Allowed,
-        ArchWanted::Own | ArchWanted::Native => own == native,
+        // `Multi-Arch: foreign` is an answer to relations that name no architecture, and to no others.
+        ArchWanted::Own => own == native || package.multi_arch == MultiArch::Foreign,
+        ArchWanted::Native => own == native,
         ArchWanted::Named(arch) => own == &**arch,
     }
 }
@@ -103,9 +106,14 @@ mod tests {
         let (own, any) = (ArchWanted::Own, ArchWanted::Any);
         assert!(fits("amd64", MultiArch::No, &own) && fits("all", MultiArch::No, &own));
         assert!(!fits("i386", MultiArch::Same, &own) && fits("i386", MultiArch::Foreign, &own));
+        assert!(!fits("i386", MultiArch::Allowed, &own));
         assert!(!fits("amd64", MultiArch::No, &any) && fits("amd64", MultiArch::Allowed, &any));
-        assert!(fits("amd64", MultiArch::Foreign, &any) && !fits("amd64", MultiArch::Same, &any));
+        assert!(!fits("amd64", MultiArch::Foreign, &any) && !fits("amd64", MultiArch::Same, &any));
+        assert!(!fits("all", MultiArch::Foreign, &any) && fits("all", MultiArch::Allowed, &any));
         assert!(fits("i386", MultiArch::Allowed, &any));
+        let i386 = ArchWanted::Named("i386".into());
+        assert!(!fits("amd64", MultiArch::Foreign, &i386) && fits("i386", MultiArch::Foreign, &i386));
+        assert!(!fits("i386", MultiArch::Foreign, &ArchWanted::Native));
         assert!(fits("amd64", MultiArch::No, &ArchWanted::Named("amd64".into())));
         assert!(!fits("amd64", MultiArch::No, &ArchWanted::Named("i386".into())));
         assert!(fits("amd64", MultiArch::No, &ArchWanted::Native));

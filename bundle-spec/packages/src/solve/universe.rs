@@ -208,6 +208,17 @@ impl<'a> Universe<'a> {
         all
     }
 
+    /// A package that would satisfy it but for its architecture or its `Multi-Arch`, and what it is instead.
+    pub(super) fn of_wrong_arch(&self, wanted: &Constraint) -> Option<(Box<str>, Box<str>)> {
+        let unqualified = Constraint { arch: ArchWanted::Own, ..wanted.clone() };
+        let wrong = self.satisfying(&unqualified).into_iter().find(|id| !self.satisfies(*id, wanted))?;
+        let is = match &wanted.arch {
+            ArchWanted::Any => "its Multi-Arch is not `allowed`, as `:any` wants".into(),
+            _ => format!("it is of {}", self.package(wrong).arch).into(),
+        };
+        Some((self.shown(wrong), is))
+    }
+
     /// Packages that by themselves make it true, where it is about one package; none where several must act together.
     pub(super) fn single(&self, wanted: &Requirement) -> Option<Vec<PackageId>> {
         Some(match wanted {

@@ -39,6 +39,26 @@ pub enum Reason {
         /// Versions that there are of it.
         versions: Vec<Box<str>>,
     },
+    /// Something a package needs is there, and not as its qualifier wants it (Debian's family).
+    WrongArch {
+        /// Who needs it.
+        by: Box<str>,
+        /// What.
+        wants: Box<str>,
+        /// Which package would do otherwise.
+        has: Box<str>,
+        /// Why it does not: `it is of amd64`.
+        is: Box<str>,
+    },
+    /// A boolean dependency that is too much for the solver.
+    Unsolved {
+        /// Whose.
+        by: Box<str>,
+        /// In its words: `needs (a or b)`, `conflicts with (a and b)`.
+        says: Box<str>,
+        /// What is too much.
+        why: Box<str>,
+    },
     /// A package needs another one, or one of several.
     Needs {
         /// Who needs it.
@@ -97,6 +117,8 @@ impl fmt::Display for Reason {
             Self::Missing { by, wants, versions } => {
                 write!(f, "{by} needs {wants}, which no repository has{}", there_is(versions))
             }
+            Self::WrongArch { by, wants, has, is } => write!(f, "{by} needs {wants}, which {has} is not: {is}"),
+            Self::Unsolved { by, says, why } => write!(f, "{by} {says}, which is {why}"),
             Self::Needs { by, wants, from } => match from.as_slice() {
                 [] => write!(f, "{by} needs {wants}"),
                 [one] if **one == **wants || one.split_once(' ').is_some_and(|(name, _)| name == &**wants) => {

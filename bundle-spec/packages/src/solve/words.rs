@@ -30,7 +30,7 @@ pub(super) fn requirement(family: Family, wanted: &Requirement) -> String {
 pub(super) fn constraint(family: Family, wanted: &Constraint) -> String {
     let arch = match &wanted.arch {
         ArchWanted::Own => String::new(),
-        ArchWanted::Any => ":any".to_owned(),
+        ArchWanted::Any | ArchWanted::Every => ":any".to_owned(),
         ArchWanted::Native => ":native".to_owned(),
         ArchWanted::Named(arch) => format!(":{arch}"),
     };

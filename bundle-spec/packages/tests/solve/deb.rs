@@ -88,8 +88,38 @@ fn a_choice_made_too_early_is_taken_back() {
 fn other_architectures_are_not_there_and_qualifiers_are_kept() {
     let text = "a 1; Depends: py:any, lib:native\n py 1; Arch: amd64; Multi-Arch: allowed\n lib 1; Arch: amd64\n b 1; Depends: lib:any\n i 1; Arch: i386";
     assert_eq!(asked(text, "a"), "a 1, lib 1, py 1");
-    assert_eq!(asked(text, "b"), "no: b 1 needs lib:any, which no repository has (there is 1)");
+    assert_eq!(
+        asked(text, "b"),
+        "no: b 1 needs lib:any, which lib 1 is not: its Multi-Arch is not `allowed`, as `:any` wants"
+    );
     assert_eq!(asked(text, "i"), "no: no repository has i; near to it: a, b");
+}
+
+#[test]
+fn any_is_satisfied_by_multi_arch_allowed_only_as_with_dpkg_and_apt() {
+    let text = "foreign 1; Depends: py:any\n py 1; Arch: amd64; Multi-Arch: foreign; Provides: v (= 2)\n plain 1; Depends: py\n virtual 1; Depends: v:any (>= 2)\n old 1; Depends: py:any (>= 2)\n named 1; Depends: py:i386";
+    assert_eq!(asked(text, "plain"), "plain 1, py 1");
+    let told = asked(text, "foreign");
+    assert!(told.contains("py:any, which py 1 is not: its Multi-Arch is not `allowed`"), "{told}");
+    let told = asked(text, "virtual");
+    assert!(told.contains("v:any (>= 2), which py 1 is not: its Multi-Arch is not `allowed`"), "{told}");
+    // No version would do, whatever its Multi-Arch.
+    assert_eq!(asked(text, "old"), "no: old 1 needs py:any (>= 2), which no repository has (there is 1)");
+    let told = asked(text, "named");
+    assert!(told.contains("named 1 needs py:i386, which py 1 is not: it is of amd64"), "{told}");
+    let installed = crate::common::baseline(Deb, "py 1; Arch: amd64; Multi-Arch: foreign");
+    let pool = pool(Deb, "a 1; Depends: py:any");
+    assert!(answer(&pool, "a", &installed).starts_with("no: "));
+    let installed = crate::common::baseline(Deb, "py 1; Arch: i386; Multi-Arch: allowed");
+    assert_eq!(answer(&pool, "a", &installed), "a 1");
+}
+
+#[test]
+fn a_conflict_with_any_means_every_package_of_that_name() {
+    // As dpkg has it (deparchsatisfied): the qualifier takes nothing away from what a conflict means.
+    let text = "a 1; Conflicts: py:any\n py 1; Arch: amd64; Multi-Arch: foreign\n b 1; Conflicts: lib:any\n lib 1";
+    assert!(asked(text, "a py").starts_with("no: a 1 conflicts with py:any"), "{}", asked(text, "a py"));
+    assert!(asked(text, "b lib").starts_with("no: b 1 conflicts with lib:any"), "{}", asked(text, "b lib"));
 }
 
 #[test]
