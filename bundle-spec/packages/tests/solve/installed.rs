@@ -75,6 +75,15 @@ fn what_conflicts_with_what_is_installed_is_refused_and_both_are_named() {
 fn a_conflict_that_an_upgrade_ends_is_ended_by_it() {
     let text = "a 2; Conflicts: tool (<< 2)\n tool 2";
     assert_eq!(over(Deb, "tool 1", text, "a"), "a 2, tool 2");
+    let pool = pool(Deb, text);
+    let closure = solved(&pool, "a", &baseline(Deb, "tool 1")).unwrap();
+    assert_eq!(closure.packages[1].because.to_string(), "a needs tool 2, as it conflicts with tool (<< 2)");
+    // Or it is the installed one that conflicts.
+    let closure = solved(&pool, "a", &baseline(Deb, "tool 1; Conflicts: a")).unwrap();
+    assert_eq!(closure.packages[1].because.to_string(), "a needs tool 2, as it conflicts with tool (<< 2)");
+    let pool = crate::common::pool(Deb, "a 2\n tool 2");
+    let closure = solved(&pool, "a", &baseline(Deb, "tool 1; Conflicts: a")).unwrap();
+    assert_eq!(closure.packages[1].because.to_string(), "a needs tool 2, as tool 1 conflicts with a");
 }
 
 #[test]

@@ -99,6 +99,39 @@ fn boolean_conflicts_hold_too() {
 }
 
 #[test]
+fn what_only_a_conflict_brings_is_told_with_who_conflicts() {
+    let pool = pool(Rpm, POOL);
+    let closure = solved(&pool, "l m", &Baseline::empty()).unwrap();
+    let told: Vec<String> = closure
+        .packages
+        .iter()
+        .map(|chosen| format!("{}: {}", pool.package(chosen.package).name, chosen.because))
+        .collect();
+    assert_eq!(told, ["l: asked for", "m: asked for", "n: l needs n, as it conflicts with (m unless n)"]);
+}
+
+#[test]
+fn a_boolean_dependency_of_too_many_clauses_is_told_as_that() {
+    let pairs: Vec<String> = (0..13).map(|at| format!("(a{at} and b{at})")).collect();
+    let ands: Vec<String> = (0..13).map(|at| format!("(a{at} or b{at})")).collect();
+    let names: Vec<String> = (0..13).map(|at| format!("a{at} 1\n b{at} 1")).collect();
+    let text = format!(
+        "x 1; R: ({})\n y 1; C: ({})\n z 1; R: (nope if x)\n{}",
+        pairs.join(" or "),
+        ands.join(" and "),
+        names.join("\n")
+    );
+    let pool = pool(Rpm, &text);
+    let told = answer(&pool, "x", &Baseline::empty());
+    assert!(told.contains("x 1 needs ((a0 and b0) or ") && told.contains("too large to be solved"), "{told}");
+    assert!(!told.contains("no repository"), "{told}");
+    // One that greed can do stays possible, and the other way round is told in its words.
+    let all: String = (0..13).map(|at| format!(" a{at}")).collect();
+    let told = answer(&pool, &format!("y{all}"), &Baseline::empty());
+    assert!(told.contains("y 1 conflicts with ((a0 or b0) and ") && told.contains("too large to be solved"), "{told}");
+}
+
+#[test]
 fn a_root_may_be_a_path_or_a_capability() {
     assert_eq!(asked("/usr/sbin/sendmail"), "postfix 1");
     assert_eq!(asked("smtp"), "exim 1");
