@@ -109,7 +109,7 @@ impl Keyring {
 }
 
 impl Certificate {
-    fn of(certificate: &SignedPublicKey) -> Self {
+    pub(super) fn of(certificate: &SignedPublicKey) -> Self {
         let primary = Key {
             material: Material::Primary(certificate.primary_key.clone()),
             said: statement::of_primary(certificate),
@@ -137,12 +137,17 @@ impl Certificate {
         &self.owner
     }
 
+    /// The key of a certificate of that fingerprint, the primary or a subkey.
+    pub(super) fn key(&self, fingerprint: &str) -> Option<&Key> {
+        self.keys.iter().find(|key| key.name() == fingerprint)
+    }
+
     /// Whether a key of this certificate may have made a signature at that time.
     pub(super) fn allows(&self, key: &Key, made: i64, policy: &Policy) -> Result<(), TrustError> {
         let Some(primary) = self.keys.first() else { return Err(TrustError::NotBound { key: key.name() }) };
         for key in [primary, key] {
             key.strong()?;
-            if key.said.revoked {
+            if key.said.revoked.is_some() {
                 return Err(TrustError::Revoked { key: key.name() });
             }
         }
@@ -214,7 +219,17 @@ impl Key {
         self.fingerprint().to_string().to_uppercase()
     }
 
-    fn created(&self) -> i64 {
+    /// Whether it was ever meant for signing content.
+    pub(super) fn is_for_signing(&self) -> bool {
+        self.said.statements.iter().any(|statement| statement.signs)
+    }
+
+    /// When its owner has revoked it, in seconds of Unix time.
+    pub(super) const fn revoked(&self) -> Option<i64> {
+        self.said.revoked
+    }
+
+    pub(super) fn created(&self) -> i64 {
         i64::from(self.details().created_at().as_secs())
     }
 

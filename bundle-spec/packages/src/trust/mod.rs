@@ -18,6 +18,7 @@ mod error;
 mod keyring;
 mod rpm;
 mod sign;
+mod signing;
 mod statement;
 mod verify;
 

@@ -10,7 +10,7 @@ use pgp::packet::{Signature, SignatureConfig, SignatureType, Subpacket, Subpacke
 use pgp::ser::Serialize as _;
 use pgp::types::{KeyDetails as _, KeyVersion, Password, SigningKey, Timestamp};
 
-use super::{armor, cleartext};
+use super::{armor, cleartext, signing};
 
 /// Why something cannot be signed.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,20 @@ pub enum SignError {
     /// No part of the key may sign.
     #[error("the key {0} is not one that signs content, or only its public part is here")]
     NotForSigning(String),
-    /// The key is locked with another password, or with one at all.
+    /// All parts of the key that could sign have expired or were revoked.
+    #[error("the key {key} may not sign now: {why}")]
+    Spent {
+        /// The key.
+        key: String,
+        /// Of each part what is with it, and what can be done.
+        why: String,
+    },
+    /// The key is locked, and no password was given.
+    #[error(
+        "the key {0} is locked: give its password with --password-file FILE, or in the variable KUBEXM_KEY_PASSWORD"
+    )]
+    NeedsPassword(String),
+    /// The key is locked with another password.
     #[error("the key {0} cannot be unlocked with this password")]
     Locked(String),
     /// The key cannot be made or cannot sign.
@@ -65,8 +78,14 @@ impl SiteKey {
         Ok(Self { key, password: Password::empty(), subkey: None })
     }
 
-    /// Reads a secret key: ASCII-armored or binary, locked with a password or not.
+    /// Reads a secret key: ASCII-armored or binary, locked with a password or not. Takes the system's clock: whether the key has expired
+    /// is asked of the present, since that is when others will look. What it signs may be dated earlier (`SOURCE_DATE_EPOCH`).
     pub fn read(bytes: &[u8], password: Option<&str>) -> Result<Self, SignError> {
+        Self::read_at(bytes, password, i64::from(Timestamp::now().as_secs()))
+    }
+
+    /// The same by another clock, in seconds of Unix time.
+    pub fn read_at(bytes: &[u8], password: Option<&str>, now: i64) -> Result<Self, SignError> {
         let not = |why: String| SignError::NotAKey { why };
         let mut keys = Vec::new();
         for packets in armor::packets(bytes, armor::PRIVATE_KEY).map_err(not)? {
@@ -78,19 +97,25 @@ impl SiteKey {
         let (Some(key), true) = (keys.pop(), count <= 1) else {
             return Err(if count == 0 { not("there is none in it".to_owned()) } else { SignError::SeveralKeys(count) });
         };
-        let password = password.map_or_else(Password::empty, Password::from);
-        let mut site = Self { key, password, subkey: None };
-        let signs = |signatures: &[Signature]| signatures.iter().any(|signature| signature.key_flags().sign());
-        // A subkey that signs is there because the primary key should not be used for it.
-        site.subkey = site.key.secret_subkeys.iter().position(|subkey| signs(&subkey.signatures));
-        let primary = site.key.details.users.iter().any(|user| signs(&user.signatures));
+        let subkey = signing::part(&key, now)?;
+        let given = password.is_some();
+        let site = Self { key, password: password.map_or_else(Password::empty, Password::from), subkey };
         let fingerprint = site.fingerprint();
-        if site.subkey.is_none() && !primary {
-            return Err(SignError::NotForSigning(fingerprint));
-        }
         // Tried at once: a wrong password is found before anything is written.
-        site.detached(b"", 0).map_err(|_| SignError::Locked(fingerprint))?;
-        Ok(site)
+        match site.detached(b"", 0) {
+            Ok(_) => Ok(site),
+            Err(_) if given => Err(SignError::Locked(fingerprint)),
+            Err(_) if site.is_locked() => Err(SignError::NeedsPassword(fingerprint)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_locked(&self) -> bool {
+        let params = match self.subkey.and_then(|place| self.key.secret_subkeys.get(place)) {
+            Some(subkey) => subkey.key.secret_params(),
+            None => self.key.primary_key.secret_params(),
+        };
+        params.is_encrypted()
     }
 
     /// Of the primary key: 40 upper-case hex digits.

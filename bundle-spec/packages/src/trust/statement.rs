@@ -23,8 +23,9 @@ pub(super) struct Statement {
 pub(super) struct Said {
     /// In no order.
     pub(super) statements: Vec<Statement>,
-    /// Its owner has revoked it. When and why does not matter here: a vendor that revokes a key has another.
-    pub(super) revoked: bool,
+    /// When its owner has revoked it first, in seconds of Unix time. Whether it was before or after a signature, and why, does not
+    /// matter: a vendor that revokes a key has another.
+    pub(super) revoked: Option<i64>,
 }
 
 /// What a primary key says of itself: in certifications of its own names and in direct signatures.
@@ -41,7 +42,8 @@ pub(super) fn of_primary(certificate: &SignedPublicKey) -> Said {
     }
     let direct = certificate.details.direct_signatures.iter().filter(|signature| signature.verify_key(key).is_ok());
     said.statements.extend(direct.filter_map(|signature| statement(signature, key)));
-    said.revoked = certificate.details.revocation_signatures.iter().any(|signature| signature.verify_key(key).is_ok());
+    let revocations = certificate.details.revocation_signatures.iter().filter(|one| one.verify_key(key).is_ok());
+    said.revoked = revocations.map(made).min();
     said
 }
 
@@ -55,7 +57,7 @@ pub(super) fn of_subkey(certificate: &SignedPublicKey, subkey: &SignedPublicSubK
             continue;
         }
         if signature.typ() == Some(SignatureType::SubkeyRevocation) {
-            said.revoked = true;
+            said.revoked = Some(said.revoked.map_or(made(signature), |first| first.min(made(signature))));
             continue;
         }
         let Some(mut statement) = statement(signature, &subkey.key) else { continue };
@@ -65,6 +67,11 @@ pub(super) fn of_subkey(certificate: &SignedPublicKey, subkey: &SignedPublicSubK
         said.statements.push(statement);
     }
     said
+}
+
+/// A revocation that does not say when it was made has been there from the first.
+fn made(signature: &Signature) -> i64 {
+    signature.created().map_or(0, |at| i64::from(at.as_secs()))
 }
 
 fn statement(signature: &Signature, key: &impl KeyDetails) -> Option<Statement> {

@@ -82,3 +82,84 @@ fn keys_of_gpg_sign_with_the_part_that_is_for_it() {
     assert_eq!(clearsigned(document.as_bytes(), &gpg.public(&key), &now()).unwrap().1.fingerprint, key);
     assert!(SiteKey::read(&gpg.run(THEN, &["--export", &key], ""), None).is_err(), "a public key signs nothing");
 }
+
+fn secret(gpg: &Gpg, key: &str) -> Vec<u8> {
+    gpg.run(THEN, &["--armor", "--export-secret-keys", key], "")
+}
+
+/// Fingerprints of the subkeys, in the order in which they were made.
+fn subkeys(gpg: &Gpg, key: &str) -> Vec<String> {
+    let listed = String::from_utf8(gpg.run(THEN, &["--list-keys", "--with-colons", key], "")).unwrap();
+    let prints = listed.lines().filter_map(|line| line.strip_prefix("fpr:")?.split(':').nth(8));
+    prints.skip(1).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_newest_subkey_that_has_not_expired_signs() {
+    let gpg = Gpg::new();
+    let key = gpg.key("site", "rsa2048", "cert", "never");
+    gpg.run(THEN, &["--quick-add-key", &key, "rsa2048", "sign", "2d"], "");
+    gpg.run(THEN + DAY, &["--quick-add-key", &key, "rsa2048", "sign", "never"], "");
+    let bytes = secret(&gpg, &key);
+    let site = SiteKey::read(&bytes, None).unwrap();
+    assert_eq!(site.created(), THEN + DAY);
+    let document = site.clearsigned(RELEASE, THEN + 3 * DAY).unwrap();
+    assert!(clearsigned(document.as_bytes(), &gpg.public(&key), &Policy::at(THEN + 4 * DAY)).is_ok());
+    // By a clock of before the second one was made the first one signs.
+    assert_eq!(SiteKey::read_at(&bytes, None, THEN + 60).unwrap().created(), THEN);
+    // Given more time, the first one may sign again, and the newer one still does.
+    let first = subkeys(&gpg, &key).remove(0);
+    gpg.run(THEN + DAY, &["--quick-set-expire", &key, "30d", &first], "");
+    assert_eq!(SiteKey::read_at(&secret(&gpg, &key), None, THEN + 4 * DAY).unwrap().created(), THEN + DAY);
+}
+
+#[test]
+fn a_key_that_has_expired_signs_nothing_and_says_which_part_expired_when() {
+    let gpg = Gpg::new();
+    let key = gpg.key("site", "rsa2048", "cert", "never");
+    gpg.run(THEN, &["--quick-add-key", &key, "rsa2048", "sign", "2d"], "");
+    let bytes = secret(&gpg, &key);
+    assert!(SiteKey::read_at(&bytes, None, THEN + DAY).is_ok());
+    let refused = SiteKey::read(&bytes, None).err().unwrap().to_string();
+    let subkey = subkeys(&gpg, &key).remove(0);
+    for told in [
+        format!("{subkey} expired on Fri, 03 Jan 2025 00:00:00 UTC"),
+        format!("gpg --quick-set-expire {key} 2y {subkey}"),
+        "give another key".to_owned(),
+    ] {
+        assert!(refused.contains(&told), "{refused}");
+    }
+    // The primary signs where it may.
+    let both = gpg.key("both", "rsa2048", "cert,sign", "never");
+    gpg.run(THEN + DAY, &["--quick-add-key", &both, "rsa2048", "sign", "2d"], "");
+    assert_eq!(SiteKey::read(&secret(&gpg, &both), None).unwrap().created(), THEN);
+    // And nothing does where it has expired, whatever its subkeys say.
+    let whole = gpg.key("whole", "rsa2048", "cert,sign", "2d");
+    gpg.run(THEN, &["--quick-add-key", &whole, "rsa2048", "sign", "never"], "");
+    let refused = SiteKey::read(&secret(&gpg, &whole), None).err().unwrap().to_string();
+    assert!(refused.contains(&format!("{whole} expired on")), "{refused}");
+    assert!(refused.contains(&format!("gpg --quick-set-expire {whole} 2y;")), "{refused}");
+}
+
+#[test]
+fn a_revoked_key_signs_nothing_and_says_so() {
+    let gpg = Gpg::new();
+    let key = gpg.key("site", "rsa2048", "cert,sign", "never");
+    gpg.revoke(&key);
+    let refused = SiteKey::read(&secret(&gpg, &key), None).err().unwrap().to_string();
+    assert!(refused.contains(&format!("{key} was revoked by its owner on ")), "{refused}");
+    assert!(refused.contains("give another key") && !refused.contains("--quick-set-expire"), "{refused}");
+}
+
+#[test]
+fn a_locked_key_says_how_a_password_is_given_and_whether_it_was_the_wrong_one() {
+    let gpg = Gpg::new();
+    gpg.run(THEN, &["--passphrase", "right", "--quick-gen-key", "site", "rsa2048", "cert,sign", "never"], "");
+    let bytes = gpg.run(THEN, &["--passphrase", "right", "--armor", "--export-secret-keys", "site"], "");
+    assert!(SiteKey::read(&bytes, Some("right")).is_ok());
+    let told = SiteKey::read(&bytes, None).err().unwrap().to_string();
+    assert!(told.contains("is locked") && told.contains("--password-file"), "{told}");
+    assert!(told.contains("KUBEXM_KEY_PASSWORD"), "{told}");
+    let told = SiteKey::read(&bytes, Some("wrong")).err().unwrap().to_string();
+    assert!(told.contains("cannot be unlocked with this password"), "{told}");
+}
