@@ -152,6 +152,21 @@ fn a_revoked_key_signs_nothing_and_says_so() {
 }
 
 #[test]
+fn a_stub_of_a_secret_that_is_elsewhere_is_passed_over() {
+    let gpg = Gpg::new();
+    let key = gpg.key("site", "rsa2048", "cert,sign", "never");
+    gpg.run(THEN + DAY, &["--quick-add-key", &key, "rsa2048", "sign", "never"], "");
+    // gpg leaves the primary's secret out, and says so in its place.
+    let without = gpg.run(THEN, &["--export-secret-subkeys", &key], "");
+    assert_eq!(SiteKey::read(&without, None).unwrap().created(), THEN + DAY);
+    let other = gpg.key("other", "rsa2048", "cert,sign", "never");
+    gpg.run(THEN, &["--quick-add-key", &other, "rsa2048", "encrypt", "never"], "");
+    let without = gpg.run(THEN, &["--export-secret-subkeys", &other], "");
+    let refused = SiteKey::read(&without, None).err().unwrap().to_string();
+    assert!(refused.contains("only its public part is here"), "{refused}");
+}
+
+#[test]
 fn a_locked_key_says_how_a_password_is_given_and_whether_it_was_the_wrong_one() {
     let gpg = Gpg::new();
     gpg.run(THEN, &["--passphrase", "right", "--quick-gen-key", "site", "rsa2048", "cert,sign", "never"], "");
