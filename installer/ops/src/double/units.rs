@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use kubexm_spec::Digest;
 
-use super::{FOLDER, RootedSystem};
 use super::state::State;
+use super::{FOLDER, RootedSystem};
 use crate::OpError;
 use crate::system::Output;
 

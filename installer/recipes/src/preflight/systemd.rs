@@ -12,7 +12,9 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             report.fail(
                 seen.name(),
                 format!("systemd {version}"),
-                format!("{OLDEST} or newer, which starts kubeadm, apt and dnf in units with a limit and a log of their own"),
+                format!(
+                    "{OLDEST} or newer, which starts kubeadm, apt and dnf in units with a limit and a log of their own"
+                ),
                 "use a host with a newer release of its system: systemd cannot be upgraded alone",
             );
         }

@@ -31,7 +31,7 @@ impl Loading<'_> {
         let key = format!("deb release {} {}", folder.url, self.suite.suite);
         let mut remembered = Remembered::read(self.store, &key).map_err(|e| self.failed(e))?;
         let signed = self.signed(&folder, &mut remembered, revalidate).await?;
-        let text = self.believed(&signed)?;
+        let (signed, text) = self.believed(signed).await?;
         let repository = || self.suite.suite.clone();
         let url = || signed.url.clone();
         let release = Release::parse(&text).map_err(|source| PackagesError::Release {
@@ -54,31 +54,11 @@ impl Loading<'_> {
         Ok((release, digest))
     }
 
-    /// The signed text.
-    fn believed(self, signed: &Signed) -> Result<String, PackagesError> {
-        let untrusted =
-            |source| PackagesError::Untrusted { repository: self.suite.suite.clone(), url: signed.url.clone(), source };
-        let policy = Policy::at(self.options.now);
-        match (&self.suite.trust, &signed.signature) {
-            (Trust::Signed(keyring), None) => {
-                trust::clearsigned(&signed.text, keyring, &policy).map(|(text, _)| text).map_err(untrusted)
-            }
-            (Trust::Signed(keyring), Some(signature)) => {
-                trust::detached(&signed.text, signature, keyring, &policy).map_err(untrusted)?;
-                self.utf8(signed)
-            }
-            // An InRelease of a repository whose keys nobody has: what it wraps is as good as a Release.
-            (Trust::PinnedOnly, _) => Ok(unwrapped(&self.utf8(signed)?)),
-        }
-    }
-
-    fn utf8(self, signed: &Signed) -> Result<String, PackagesError> {
-        String::from_utf8(signed.text.clone()).map_err(|_| PackagesError::Release {
-            repository: self.suite.suite.clone(),
-            url: signed.url.clone(),
-            source: ControlError::Field { subject: "it".into(), field: "Release", problem: "is not UTF-8".into() }
-                .into(),
-        })
+    /// The signed text. Checked off the threads that wait for the network, so that suites are checked at once.
+    async fn believed(self, signed: Signed) -> Result<(Signed, String), PackagesError> {
+        let (trust, repository, now) = (self.suite.trust.clone(), self.suite.suite.clone(), self.options.now);
+        let work = move || believed(&signed, &trust, &repository, now).map(|text| (signed, text));
+        tokio::task::spawn_blocking(work).await.map_err(|error| PackagesError::Worker(error.to_string()))?
     }
 
     /// InRelease; where there is none, Release and Release.gpg. From the cache when it is still the same there, or offline.
@@ -142,6 +122,31 @@ impl Loading<'_> {
         let name = if signature.is_some() { "Release" } else { "InRelease" };
         Some(Signed { url: format!("{folder}/{name}"), text, signature })
     }
+}
+
+fn believed(signed: &Signed, trust: &Trust, repository: &str, now: i64) -> Result<String, PackagesError> {
+    let untrusted =
+        |source| PackagesError::Untrusted { repository: repository.to_owned(), url: signed.url.clone(), source };
+    let policy = Policy::at(now);
+    match (trust, &signed.signature) {
+        (Trust::Signed(keyring), None) => {
+            trust::clearsigned(&signed.text, keyring, &policy).map(|(text, _)| text).map_err(untrusted)
+        }
+        (Trust::Signed(keyring), Some(signature)) => {
+            trust::detached(&signed.text, signature, keyring, &policy).map_err(untrusted)?;
+            utf8(signed, repository)
+        }
+        // An InRelease of a repository whose keys nobody has: what it wraps is as good as a Release.
+        (Trust::PinnedOnly, _) => Ok(unwrapped(&utf8(signed, repository)?)),
+    }
+}
+
+fn utf8(signed: &Signed, repository: &str) -> Result<String, PackagesError> {
+    String::from_utf8(signed.text.clone()).map_err(|_| PackagesError::Release {
+        repository: repository.to_owned(),
+        url: signed.url.clone(),
+        source: ControlError::Field { subject: "it".into(), field: "Release", problem: "is not UTF-8".into() }.into(),
+    })
 }
 
 /// The text within a clear signature (RFC 9580, 7) that nobody checks; any other text as it is.
