@@ -75,9 +75,9 @@ below() {
 # The agent of a host dies in the middle of a step: another one is started, and does it.
 agent_killed() {
   in_background fleet_resume
-  until_so 60 journal said stepPrepared n3/store.fill || return 1
+  until_so 300 journal said stepPrepared n3/store.fill || return 1
   lab host root n3 pkill -9 -x kubexm-install || { end_attempt; not_so "no agent ran on n3"; return 1; }
-  until_so 60 journal said stepDone n3/store.fill || return 1
+  until_so 300 journal said stepDone n3/store.fill || return 1
   end_attempt
 }
 
@@ -87,9 +87,9 @@ network_cut() {
   local step host
   step=$(journal init) host=${step%%/*}
   in_background fleet_create
-  until_so 120 lab host root "$host" pgrep -x kubeadm || return 1
+  until_so 500 lab host root "$host" pgrep -x kubeadm || return 1
   lab net cut "$host" 90
-  until_so 120 journal said stepDone "$step" || return 1
+  until_so 400 journal said stepDone "$step" || return 1
   end_attempt
 }
 

@@ -13,7 +13,7 @@ dies_after() {
   INSTALL=$WORK/reset-program
   fleet reset -f "$FLEET_YAML" -y --accept-new-host-keys > "$WORK/reset-that-dies" 2>&1 & job=$!
   INSTALL=$program
-  within 120 did "$1" || held=1
+  within 400 did "$1" || held=1
   kill -KILL "$(cat "$WORK/reset-program.pid")"
   wait "$job" || true
   [ "$held" = 0 ] || cat "$WORK/reset-that-dies"
