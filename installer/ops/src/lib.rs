@@ -4,6 +4,7 @@
 //! [`probe`], [`facts`] and [`evidence`] only look. [`Machine`] is the real one or one rooted in a directory with
 //! [`double::RootedSystem`] behind it; both run the same code.
 
+mod archived;
 mod at_work;
 pub mod converge;
 pub mod dispatch;

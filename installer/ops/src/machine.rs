@@ -10,6 +10,7 @@ use kubexm_plan::{SlotName, Texts};
 use kubexm_spec::Digest;
 
 use crate::OpError;
+use crate::archived::Archived;
 use crate::double::RootedSystem;
 use crate::fault::Faults;
 use crate::ledger::Ledger;
@@ -29,6 +30,7 @@ pub struct Machine {
     act: Option<ActContext>,
     faults: Option<Arc<Faults>>,
     noted: Arc<Noted>,
+    archived: Arc<Archived>,
     moment: Option<Arc<Moment>>,
 }
 
@@ -61,8 +63,8 @@ impl Machine {
     pub fn with_system(root: impl Into<PathBuf>, system: Arc<dyn System>) -> Self {
         let root = root.into();
         let noted = Arc::new(Noted::below(&root));
-        let (texts, slots) = (Arc::default(), Arc::default());
-        Self { root, system, texts, slots, act: None, faults: None, noted, moment: None }
+        let (texts, slots, archived) = (Arc::default(), Arc::default(), Arc::default());
+        Self { root, system, texts, slots, act: None, faults: None, noted, archived, moment: None }
     }
 
     /// The same machine with the texts that ops name by digest.
@@ -104,6 +106,11 @@ impl Machine {
     /// What was noted of files.
     pub(crate) fn noted(&self) -> &Noted {
         &self.noted
+    }
+
+    /// What archives were found to hold.
+    pub(crate) fn archived(&self) -> &Archived {
+        &self.archived
     }
 
     /// Where an absolute path of the machine lies for this process.

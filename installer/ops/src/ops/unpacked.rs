@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::sync::Arc;
 
 use flate2::read::GzDecoder;
 use kubexm_plan::op::Unpacked;
@@ -13,6 +14,7 @@ use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 use serde::{Deserialize, Serialize};
 
+use crate::archived::Contents;
 use crate::fsio::{self, Access};
 use crate::place::Place;
 use crate::{Converge, Machine, OpError, Wave, paths};
@@ -33,18 +35,13 @@ pub struct Placed {
     settled: Option<bool>,
 }
 
-/// Member path → digest of its bytes.
-type Contents = BTreeMap<String, Digest>;
-
 impl Converge for Unpacked {
     type State = Placed;
 
     fn observe(&self, machine: &Machine) -> Result<Placed, OpError> {
         let contents = match recorded(machine, &self.blob)? {
-            Some(contents) => contents,
-            None if machine.blob(&self.blob).is_file() => {
-                read_archive(machine, &self.blob, |_, reader| std::io::copy(reader, &mut std::io::sink()).map(drop))?
-            }
+            Some(contents) => Arc::new(contents),
+            None if machine.blob(&self.blob).is_file() => listed(machine, &self.blob)?,
             // Nothing is known yet: only what the plan itself names can be looked at.
             None => {
                 let files = self.members.values().map(|path| Place::look(machine, path)).collect::<Result<_, _>>()?;
@@ -71,10 +68,8 @@ impl Converge for Unpacked {
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         let contents = match recorded(machine, &self.blob)? {
-            Some(contents) => contents,
-            None => {
-                read_archive(machine, &self.blob, |_, reader| std::io::copy(reader, &mut std::io::sink()).map(drop))?
-            }
+            Some(contents) => Arc::new(contents),
+            None => listed(machine, &self.blob)?,
         };
         let targets = targets(self, &contents)?;
         targets.values().try_for_each(|path| Place::replaceable(machine, path))?;
@@ -83,11 +78,9 @@ impl Converge for Unpacked {
             let Some(path) = targets.get(member) else {
                 return std::io::copy(reader, &mut std::io::sink()).map(drop);
             };
-            let mut reader = Hashed::new(reader);
             let result = fsio::place(machine, path, Access::mode(MODE), |file| {
-                std::io::copy(&mut reader, file)?;
-                let found = std::mem::take(&mut reader.hasher).finish();
-                if contents.get(member) == Some(&found) {
+                std::io::copy(reader, file)?;
+                if contents.get(member) == Some(&reader.hasher.clone().finish()) {
                     Ok(())
                 } else {
                     Err(std::io::Error::other("the archive is not what it was when it was read first"))
@@ -162,12 +155,19 @@ fn record(machine: &Machine, blob: &Digest, contents: &Contents) -> Result<(), O
     fsio::write(machine, &format!("{}/{}.json", paths::PLACED, blob.hex()), &text, Access::mode(0o600))
 }
 
+/// What the archive holds, by reading it unless this process has done so before.
+fn listed(machine: &Machine, blob: &Digest) -> Result<Arc<Contents>, OpError> {
+    machine.archived().contents(*blob, || {
+        read_archive(machine, blob, |_, reader| std::io::copy(reader, &mut std::io::sink()).map(drop))
+    })
+}
+
 /// Reads the whole archive once, checks the blob's digest, and hands every regular file to `take`. Anything but
 /// folders, links (which no component of ours needs) and bounded regular files below the archive's top is refused.
 fn read_archive(
     machine: &Machine,
     blob: &Digest,
-    mut take: impl FnMut(&str, &mut dyn Read) -> std::io::Result<()>,
+    mut take: impl FnMut(&str, &mut Hashed<&mut dyn Read>) -> std::io::Result<()>,
 ) -> Result<Contents, OpError> {
     let path = machine.blob(blob);
     let broken = |what: String| OpError::other(format!("archive {blob}: {what}"));
@@ -189,7 +189,7 @@ fn read_archive(
         if entry.size() > MEMBER_LIMIT || total > ARCHIVE_LIMIT {
             return Err(broken(format!("{name} claims {} bytes, more than any program of ours has", entry.size())));
         }
-        let mut reader = Hashed::new(&mut entry);
+        let mut reader = Hashed::new(&mut entry as &mut dyn Read);
         take(&name, &mut reader).map_err(OpError::path("unpack the blob", &path))?;
         if contents.insert(name.clone(), reader.hasher.finish()).is_some() {
             return Err(broken(format!("{name} is in it twice")));
