@@ -21,7 +21,7 @@ files() {
   set --
   for path in $(printf '%s' "$EXCLUDED" | sed 's/   *[a-z].*//'); do set -- "$@" -path "$path" -o; done
   find / -xdev \( "$@" -false \) -prune -o -printf '%y %m %u:%g %p\t%l\n' > "$state/files"
-  find / -xdev \( "$@" -false \) -prune -o -type f -print0 | xargs -0 -r sha256sum 2> /dev/null | sed 's/^/sum /'
+  find / -xdev \( "$@" -false \) -prune -o -type f -print0 | xargs -0 -r cksum 2> /dev/null | sed 's/^/sum /'
   sed 's/^/file /' "$state/files"
 }
 logins='session-[0-9a-z]+\.scope|user@[0-9]+\.service|user-runtime-dir@|user-[0-9]+\.slice|/run/user/|run-user-|/user\.slice'

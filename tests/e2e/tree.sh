@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs on a host: every file of its root file system. What is left out, and why:
+# Runs on a host: every file of its root file system, by size and CRC (what somebody else wrote is told from what was there; nobody
+# forges anything here, and SHA-256 of a host takes seconds). What is left out, and why:
 #   logs, journals, caches and /run            times and sizes of events
 #   containerd's state, pods, etcd's data      ids made by chance; what is in the content store is listed by name
 #   /var/lib/cni                             there where a pod of the cluster's network has been: the scheduler's choice
@@ -22,7 +23,7 @@ cut -f1,3 /run/tree.list | awk -F'\t' '$1 == "f" { print $2 }' | grep -vE \
   -e '^\./etc/kubernetes/pki/' -e '^\./etc/kubernetes/[^/]*\.conf$' -e '^\./etc/kubexm/.*\.(crt|key)$' -e '/\.kube/config$' \
   -e '^\./etc/kubexm/depot/config\.json$' -e '^\./var/lib/kubexm/repos/[^/]*/(InRelease|kubexm\.asc)$' \
   -e '^\./etc/ssh/ssh_host_' -e '^\./etc/shadow-?$' -e '^\./etc/kubernetes/manifests/etcd\.yaml$' -e '^\./etc/machine-id$' -e '^\./etc/ld\.so\.cache$' -e '^\./var/lib/kubexm/(stamp\.json|placed|acts/|units/)' \
-  -e '^\./var/lib/kubelet/([^/]*_state|instance[^/]*)$' | tr '\n' '\0' | xargs -0 -r sha256sum 2> /dev/null > /run/tree.sums || true
+  -e '^\./var/lib/kubelet/([^/]*_state|instance[^/]*)$' | tr '\n' '\0' | xargs -0 -r cksum 2> /dev/null > /run/tree.sums || true
 # etcd gives the members in the order of their ids, which are made by chance: kubeadm writes them so into a joining member's manifest.
 etcd=./etc/kubernetes/manifests/etcd.yaml
 [ ! -f "$etcd" ] || awk '/--initial-cluster=/ {
@@ -31,8 +32,8 @@ etcd=./etc/kubernetes/manifests/etcd.yaml
       if (member[j] < member[i]) { swap = member[i]; member[i] = member[j]; member[j] = swap }
     for (i = 1; i <= count; i++) text = text (i > 1 ? "," : "") member[i]
     $0 = text
-  } { print }' "$etcd" | sha256sum | sed "s|-\$|$etcd|" >> /run/tree.sums
-awk -F'\t' 'NR == FNR { sums[substr($0, 67)] = substr($0, 1, 64); next }
+  } { print }' "$etcd" | cksum | sed "s|\$| $etcd|" >> /run/tree.sums
+awk -F'\t' 'NR == FNR { at = match($0, / [^0-9]/); sums[substr($0, at + 1)] = substr($0, 1, at - 1); next }
   { what = $4; if ($1 == "f") what = ($3 in sums) ? sums[$3] : "random"; print $1, $2, $3, what }' /run/tree.sums /run/tree.list
 rm -f /run/tree.list /run/tree.sums
 find var/lib/containerd/io.containerd.content.v1.content/blobs/sha256 -type f -printf 'content %f\n' 2> /dev/null | LC_ALL=C sort
