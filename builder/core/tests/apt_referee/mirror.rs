@@ -14,7 +14,8 @@ pub struct Mirror {
     folder: tempfile::TempDir,
 }
 
-fn snapshot() -> PathBuf {
+/// The folder of the trees.
+pub fn snapshot() -> PathBuf {
     let home = || std::env::var_os("HOME").map(PathBuf::from).unwrap();
     let cache = || std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).unwrap_or_else(|| home().join(".cache"));
     let lab = std::env::var_os("KUBEXM_LAB").map(PathBuf::from).unwrap_or_else(|| cache().join("kubexm-lab"));
