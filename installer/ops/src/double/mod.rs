@@ -81,8 +81,9 @@ impl RootedSystem {
     pub fn kill_member(&self, name: &str) -> Result<(), OpError> {
         let _turn = self.turn()?;
         let mut state = State::load(self)?;
+        let before = state.clone();
         state.cluster.members.values_mut().filter(|member| member.name == name).for_each(|member| member.dead = true);
-        state.save(self)
+        state.save(self, &before)
     }
 
     /// Sets one of the files that the double looks at.
@@ -142,6 +143,7 @@ impl System for RootedSystem {
         }
         let args: Vec<&str> = program.args.iter().map(String::as_str).collect();
         let mut state = State::load(self)?;
+        let before = state.clone();
         let output = match program.name.as_str() {
             "systemctl" => units::systemctl(self, &mut state, &args)?,
             "kubeadm" => kubernetes::kubeadm(self, &mut state, &args)?,
@@ -176,7 +178,7 @@ impl System for RootedSystem {
                 return Err(OpError::other(format!("the double of a system does not know the program `{other}`")));
             }
         };
-        state.save(self)?;
+        state.save(self, &before)?;
         Ok(output)
     }
 
@@ -246,8 +248,9 @@ impl System for RootedSystem {
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
         let _turn = self.turn()?;
         let mut state = State::load(self)?;
+        let before = state.clone();
         let answer = etcd::answer(self, &mut state, request)?;
-        state.save(self)?;
+        state.save(self, &before)?;
         Ok(answer)
     }
 

@@ -15,7 +15,7 @@ const FILE: &str = "state.json";
 const CLUSTER: &str = "cluster.json";
 
 /// The double's state.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct State {
     /// By unit name.
@@ -29,10 +29,13 @@ pub(super) struct State {
     /// The cluster this host is in; of several hosts in one cluster it lies in the folder that they share.
     #[serde(flatten)]
     pub cluster: Cluster,
+    /// It lies in no file yet.
+    #[serde(skip)]
+    unsaved: bool,
 }
 
 /// A cluster.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Cluster {
     /// Applied documents by `Kind/name`.
@@ -51,7 +54,7 @@ pub(super) struct Cluster {
 }
 
 /// A member of etcd.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Member {
     pub name: String,
@@ -68,7 +71,7 @@ impl Cluster {
 }
 
 /// A unit that was started or stopped.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Unit {
     pub active: bool,
@@ -76,7 +79,7 @@ pub(super) struct Unit {
 }
 
 /// An image.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Image {
     pub digest: String,
@@ -88,7 +91,7 @@ impl State {
     pub(super) fn load(system: &RootedSystem) -> Result<Self, OpError> {
         let mut state: Self = match read(&system.at(&format!("{FOLDER}/{FILE}")))? {
             Some(state) => state,
-            None => Self { known: super::units::files(system), ..Self::default() },
+            None => Self { known: super::units::files(system), unsaved: true, ..Self::default() },
         };
         if let Some(shared) = system.shared() {
             state.cluster = read(&shared.join(CLUSTER))?.unwrap_or_default();
@@ -96,7 +99,11 @@ impl State {
         Ok(state)
     }
 
-    pub(super) fn save(&self, system: &RootedSystem) -> Result<(), OpError> {
+    /// Writes it, unless it is what it was `before`: most programs only look.
+    pub(super) fn save(&self, system: &RootedSystem, before: &Self) -> Result<(), OpError> {
+        if self == before && !self.unsaved {
+            return Ok(());
+        }
         let Some(shared) = system.shared() else { return system.put(FILE, &bytes(self)?) };
         let path = shared.join(CLUSTER);
         std::fs::write(&path, bytes(&self.cluster)?).map_err(OpError::path("write", &path))?;
