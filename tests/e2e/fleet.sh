@@ -78,6 +78,21 @@ sees_a_cluster() {
 fleet_ready() { [ "$(kubectl_on n1 get nodes --no-headers | grep -c ' Ready ')" = "${#FLEET[@]}" ]; }
 fleet_becomes_ready() { within "${1:-180}" fleet_ready; }
 
+# fleet_objects NAME: every object, once kubelets have told the API of their static pods; they do so when they get to it
+fleet_objects() {
+  within 120 static_pods n1 n2 || return 1
+  objects n1 > "$WORK/objects-$1"
+}
+static_pods() {
+  local pods host part
+  pods=$(kubectl_on n1 -n kube-system get pods --no-headers -o custom-columns=:.metadata.name)
+  for host in "$@"; do
+    for part in etcd kube-apiserver kube-controller-manager kube-scheduler; do
+      grep -qx "$part-$host" <<< "$pods" || { echo "the API knows no pod $part-$host"; return 1; }
+    done
+  done
+}
+
 fleet_trees() { on_fleet one_tree "$1"; }
 one_tree() { tree "$2" > "$WORK/tree-$1-$2"; }
 same_trees() {

@@ -19,7 +19,7 @@ check "every pod of the fleet runs" within 90 all_running n1
 check "two hosts were worked on at the same time" journal overlap
 check "control planes were made one at a time" journal one-at-a-time
 journal seconds || true
-objects n1 > "$WORK/objects-fleet" || true
+check "every static pod of the fleet is known" fleet_objects fleet
 fleet_trees fleet
 packages_there() { lab host root "$1" dpkg-query -W socat conntrack ethtool; }
 check "what each host lacked came as packages" on_fleet packages_there
