@@ -146,6 +146,19 @@ fn a_second_look_at_an_archive_needs_no_archive() {
 }
 
 #[test]
+fn an_archive_that_changes_after_the_look_places_nothing_and_is_not_found_again() {
+    let host = Host::fresh();
+    let blob = host.blob(archive(&[("bin/a", "a")]));
+    let members = BTreeMap::from([("bin/a".to_owned(), "/usr/local/bin/a".to_owned())]);
+    let op = Op::from(Unpacked { blob, members, all_into: None });
+    assert!(!satisfied(&op, &host.machine));
+    std::fs::write(host.machine.blob(&blob), archive(&[("bin/a", "b")])).expect("other bytes");
+    let text = text_of(dispatch::converge(&op, &host.machine));
+    assert!(text.contains("resume the run to send it again"), "{text}");
+    assert!(!host.machine.path("/usr/local/bin/a").exists() && !host.machine.blob(&blob).exists());
+}
+
+#[test]
 fn a_slots_value_is_compared_and_stays_out_of_state_and_debug_output() {
     let host = Host::fresh();
     let slot = SlotName("key".into());

@@ -76,7 +76,7 @@ impl Converge for Unpacked {
         let mut failed = None;
         let found = read_archive(machine, &self.blob, |member, reader| {
             let Some(path) = targets.get(member) else {
-                return std::io::copy(reader, &mut std::io::sink()).map(drop);
+                return sunk(member, reader);
             };
             let result = fsio::place(machine, path, Access::mode(MODE), |file| {
                 std::io::copy(reader, file)?;
@@ -92,6 +92,8 @@ impl Converge for Unpacked {
             })
         });
         if let Some(error) = failed {
+            // Where the blob itself has changed since the look, that is what is said, and it is not found again.
+            read_archive(machine, &self.blob, sunk)?;
             return Err(error);
         }
         record(machine, &self.blob, &found?)
@@ -157,9 +159,12 @@ fn record(machine: &Machine, blob: &Digest, contents: &Contents) -> Result<(), O
 
 /// What the archive holds, by reading it unless this process has done so before.
 fn listed(machine: &Machine, blob: &Digest) -> Result<Arc<Contents>, OpError> {
-    machine.archived().contents(*blob, || {
-        read_archive(machine, blob, |_, reader| std::io::copy(reader, &mut std::io::sink()).map(drop))
-    })
+    machine.archived().contents(*blob, || read_archive(machine, blob, sunk))
+}
+
+/// Takes a member for its digest alone.
+fn sunk(_: &str, reader: &mut Hashed<&mut dyn Read>) -> std::io::Result<()> {
+    std::io::copy(reader, &mut std::io::sink()).map(drop)
 }
 
 /// Reads the whole archive once, checks the blob's digest, and hands every regular file to `take`. Anything but
