@@ -138,7 +138,8 @@ impl Server {
         SshOptions {
             known_hosts: vec![known],
             accept_new: false,
-            connect_timeout: Duration::from_secs(20),
+            // Other work of the machine is no fault of the link.
+            connect_timeout: Duration::from_secs(60),
             keepalive: Duration::from_secs(5),
             holder: holder.into(),
             prompt: Arc::new(NoTerminal),
@@ -223,7 +224,7 @@ impl Drop for User {
             let _ = std::fs::remove_file(path);
         }
         // userdel refuses while the last process of the user is still ending.
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while self.made && Instant::now() < deadline {
             let done = Command::new("userdel").arg(&self.name).stderr(Stdio::null()).status();
             self.made = !done.is_ok_and(|status| status.success());
@@ -253,7 +254,7 @@ fn run(command: &mut Command) {
 }
 
 fn answers(port: u16, child: &mut Child) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while Instant::now() < deadline && child.try_wait().unwrap().is_none() {
         let mut banner = [0; 4];
         if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port))

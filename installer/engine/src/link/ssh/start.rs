@@ -9,6 +9,10 @@ use super::install::{self, AgentBinary};
 use super::{SshOptions, SshTarget};
 use crate::link::LinkError;
 
+/// How many times as long as an answer of sshd the agent's first word may take: a node with much to do reads a program of tens
+/// of megabytes from its disk before. A line that is gone is noticed sooner, by its keepalives.
+const STARTS: u32 = 3;
+
 /// Starts the agent in a mode, in a session, and shakes hands.
 pub async fn open_agent(
     (connection, session): (&Connection, Channel<Msg>),
@@ -20,7 +24,8 @@ pub async fn open_agent(
     let streams = connection.start(session, &install::agent_command(target, agent, mode)).await?;
     let trouble = streams.trouble;
     let opening = AgentChannel::open(streams.reader, streams.writer, &options.holder);
-    let opened = tokio::time::timeout(options.connect_timeout, opening).await;
+    let limit = options.connect_timeout * STARTS;
+    let opened = tokio::time::timeout(limit, opening).await;
     let host = target.name.clone();
     match opened {
         Ok(Ok(opened)) => Ok(opened),
@@ -38,7 +43,7 @@ pub async fn open_agent(
             Err(LinkError::Protocol { host, reason })
         }
         Err(_) => {
-            let reason = format!("it said nothing within {} s", options.connect_timeout.as_secs());
+            let reason = format!("it said nothing within {} s", limit.as_secs());
             Err(LinkError::Protocol { host, reason })
         }
     }

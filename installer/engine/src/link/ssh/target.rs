@@ -64,7 +64,7 @@ pub struct SshOptions {
     pub known_hosts: Vec<PathBuf>,
     /// Accept the key of a host that no file knows. A changed key is refused all the same.
     pub accept_new: bool,
-    /// For each stage of connecting.
+    /// For each stage of connecting. The agent has three times as long for its first word.
     pub connect_timeout: Duration,
     /// Quiet time after which the connection is checked; after three checks without an answer it counts as lost.
     pub keepalive: Duration,
