@@ -35,14 +35,14 @@ pub fn blob(content: Vec<u8>) -> (String, Vec<u8>) {
 
 /// Bytes that do not compress, and bytes that do.
 pub fn noise(len: usize, mut seed: u64) -> Vec<u8> {
-    (0..len)
-        .map(|_| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            seed as u8
-        })
-        .collect()
+    let mut all = vec![0; len];
+    for place in &mut all {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        *place = seed as u8;
+    }
+    all
 }
 
 /// A few small members, raw and compressed ones.

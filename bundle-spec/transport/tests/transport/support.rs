@@ -38,15 +38,13 @@ pub fn store() -> (tempfile::TempDir, Store) {
 /// Bytes with no pattern that a wrong offset would repeat; begins as a program does.
 pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes: Vec<u8> = std::iter::repeat_with(|| {
+    let mut bytes = vec![0; length.next_multiple_of(8)];
+    for chunk in bytes.chunks_exact_mut(8) {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        state.to_le_bytes()
-    })
-    .take(length / 8 + 1)
-    .flatten()
-    .collect();
+        chunk.copy_from_slice(&state.to_le_bytes());
+    }
     bytes.truncate(length);
     for (place, byte) in bytes.iter_mut().zip(*b"\x7fELF") {
         *place = byte;
