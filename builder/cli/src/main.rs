@@ -2,8 +2,11 @@
 
 mod commands;
 mod home;
+mod interrupt;
 
 use clap::Parser;
+use kubexm_spec::ExitCode;
+use kubexm_terminal::Failure;
 
 fn main() -> std::process::ExitCode {
     // The one TLS backend; an error means that it is installed already.
@@ -12,6 +15,8 @@ fn main() -> std::process::ExitCode {
     let display = kubexm_terminal::Display::new(kubexm_terminal::Mode::choose(cli.verb.json()));
     // For the whole of the program: transfers tell from their own threads for whom they wait.
     let display: &'static kubexm_terminal::Display = Box::leak(Box::new(display));
-    let result = commands::run(cli, display);
+    let watched = interrupt::watch(display)
+        .map_err(|error| Failure::new(ExitCode::Internal, format!("cannot listen for signals: {error}")));
+    let result = watched.and_then(|()| commands::run(cli, display));
     kubexm_terminal::finish(display, result)
 }

@@ -1,7 +1,7 @@
 //! SIGKILL at any moment of a build: no half bundle under its name, and the same build then ends as if nothing had been.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use assert_cmd::cargo::CommandCargoExt;
@@ -36,10 +36,9 @@ enum Moment {
     Phase(&'static str, u64),
 }
 
-/// Starts the build and kills it at a moment; whether it was still running.
-fn killed(site: &Site, server: &Server, moment: &Moment) -> bool {
-    let asked = server.requests().len();
-    let mut child = Command::cargo_bin("kubexm-bundle")
+/// A build whose events can be read.
+fn start(site: &Site) -> Child {
+    Command::cargo_bin("kubexm-bundle")
         .unwrap()
         .args(["build", "--json", "-f", "cluster.yaml", "-o", "out.tar.zst"])
         .current_dir(site.path(""))
@@ -50,15 +49,26 @@ fn killed(site: &Site, server: &Server, moment: &Moment) -> bool {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+/// Until the origin was asked for something more.
+fn wait_until_asked(server: &Server, asked: usize) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while server.requests().len() == asked {
+        assert!(Instant::now() < deadline, "the build never asked for anything");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Starts the build and kills it at a moment; whether it was still running.
+fn killed(site: &Site, server: &Server, moment: &Moment) -> bool {
+    let asked = server.requests().len();
+    let mut child = start(site);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let later = match moment {
         Moment::Asked(later) => {
-            let deadline = Instant::now() + Duration::from_secs(60);
-            while server.requests().len() == asked {
-                assert!(Instant::now() < deadline, "the build never asked for anything");
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            wait_until_asked(server, asked);
             later
         }
         Moment::Phase(name, later) => {
@@ -94,6 +104,26 @@ fn a_build_killed_at_any_moment_goes_on_to_the_same_bytes() {
 
     let fresh = site.path("fresh cache");
     assert_eq!(digest(&site.built(&["--cache", fresh.to_str().unwrap()])), finished);
+}
+
+#[test]
+fn a_build_that_is_interrupted_ends_with_a_result_and_goes_on_when_it_is_called_again() {
+    let (site, server) = site();
+    for signal in ["-INT", "-TERM"] {
+        let asked = server.requests().len();
+        let mut child = start(&site);
+        wait_until_asked(&server, asked);
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        let lines: Vec<String> = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap).collect();
+        assert_eq!(child.wait().unwrap().code(), Some(i32::from(ExitCode::Declined.code())), "{lines:?}");
+        let end: serde_json::Value = serde_json::from_str(lines.last().unwrap()).unwrap();
+        assert_eq!((&end["type"], &end["ok"]), (&"result".into(), &false.into()), "{end}");
+        assert!(end["summary"].as_str().unwrap().contains("interrupted"), "{end}");
+        assert!(!site.path("out.tar.zst").exists());
+    }
+    site.built(&[]);
+    assert!(server.requests().iter().any(|request| request.offset().is_some()), "nothing was gone on with");
 }
 
 #[test]
