@@ -189,6 +189,9 @@ fn what_cannot_be_is_told_in_sentences_and_has_its_exit_code() {
     refused(&["mta"], &["mta is no package; name one of those that provide it: exim4, postfix"]);
     let ended = served.run("debian-12", &["resolve", "exim4", "postfix", "--json"]).must(ExitCode::NoSource);
     assert_eq!(ended.document()["solvable"], false);
+    let ended = served.run("debian-12", &["why", "libc6", "exim4", "postfix", "--json"]).must(ExitCode::NoSource);
+    assert_eq!(ended.document()["solvable"], false);
+    assert!(ended.document()["reasons"][0].as_str().unwrap().contains("exim4"), "{}", ended.out);
 }
 
 #[test]
@@ -241,6 +244,10 @@ fn a_command_line_that_cannot_be_is_refused_before_anybody_is_asked() {
     let served = Mirrors::new().debian(&socat(), "");
     says(&served.run("debian-21", &["resolve", "socat"]).must(ExitCode::UnknownVersion).err, &["debian-12"]);
     says(&served.run("debian-12", &["resolve", "--arch", "riscv64", "socat"]).must(ExitCode::Usage).err, &["riscv64"]);
+    says(
+        &served.run("debian-12", &["resolve", "socat>=1.7"]).must(ExitCode::Usage).err,
+        &["socat>=1.7", "name=version"],
+    );
     let ended = served.run("debian-12", &["resolve", "socat", "--mirror", "updates=http://lan"]);
     says(&ended.must(ExitCode::Usage).err, &["no repository \"updates\"", "main, security"]);
     assert!(served.server.requests().is_empty());

@@ -52,7 +52,7 @@ pub fn read(
     reader: impl BufRead,
     wanted: &BTreeSet<Box<str>>,
 ) -> Result<BTreeMap<Digest, Vec<Box<str>>>, DocumentError> {
-    let mut document = Document::new("filelists.xml", reader);
+    let mut document = Document::new("filelists.xml", "filelists", reader);
     let mut found: BTreeMap<Digest, Vec<Box<str>>> = BTreeMap::new();
     let (mut package, mut in_file, mut text) = (None, false, String::new());
     loop {

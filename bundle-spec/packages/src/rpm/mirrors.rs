@@ -31,7 +31,7 @@ pub fn mirrorlist(text: &str) -> Vec<String> {
 
 /// Reads a metalink.
 pub fn metalink(reader: impl BufRead) -> Result<Metalink, DocumentError> {
-    let mut document = Document::new("the metalink", reader);
+    let mut document = Document::new("the metalink", "metalink", reader);
     let mut metalink = Metalink::default();
     let mut urls: Vec<(u64, String)> = Vec::new();
     let (mut text, mut hash, mut preference) = (String::new(), None, None);

@@ -17,7 +17,7 @@ const LOCATION: usize = 4096;
 /// The packages of an index, in its order. `keep` says which architectures are wanted (`x86_64`, `noarch`): the others are not
 /// held in memory.
 pub fn read(reader: impl BufRead, repo: RepoId, keep: impl Fn(&str) -> bool) -> Result<Vec<Package>, DocumentError> {
-    let mut document = Document::new("primary.xml", reader);
+    let mut document = Document::new("primary.xml", "metadata", reader);
     let mut packages = Vec::new();
     let mut entry: Option<Entry> = None;
     let mut text = String::new();
@@ -99,7 +99,10 @@ impl Entry {
             }
             "version" => {
                 let [epoch, version, release] = element.attributes(["epoch", "ver", "rel"])?;
-                self.version = written(&epoch, &version, &release).into();
+                match written(&epoch, &version, &release) {
+                    Ok(version) => self.version = version.into(),
+                    Err(why) => return Ok(Err(format!("package {} has {why}", self.name))),
+                }
             }
             "size" => {
                 self.size = element.number("package")?.unwrap_or_default();
@@ -130,8 +133,9 @@ impl Entry {
         }
         let [name, flags, epoch, version, release] = element.attributes(["name", "flags", "epoch", "ver", "rel"])?;
         let name = name.unwrap_or_default();
-        let Ok(version) = versions(flags.as_deref(), || written(&epoch, &version, &release)) else {
-            return Ok(Err(format!("{name} has the flags {:?}", flags.unwrap_or_default())));
+        let version = match versions(flags.as_deref(), || written(&epoch, &version, &release)) {
+            Ok(version) => version,
+            Err(why) => return Ok(Err(format!("{name} has {why}"))),
         };
         // The lines of what is kept for later are parted by these.
         if name.contains(['\t', '\n']) || version.as_ref().is_some_and(|(_, version)| version.contains(['\t', '\n'])) {
@@ -210,15 +214,29 @@ impl Entry {
     }
 }
 
-fn written(epoch: &Option<Cow<'_, str>>, version: &Option<Cow<'_, str>>, release: &Option<Cow<'_, str>>) -> String {
-    Evr::written(epoch.as_deref().unwrap_or_default(), version.as_deref().unwrap_or_default(), release.as_deref())
+fn written(
+    epoch: &Option<Cow<'_, str>>,
+    version: &Option<Cow<'_, str>>,
+    release: &Option<Cow<'_, str>>,
+) -> Result<String, String> {
+    let epoch = epoch.as_deref().unwrap_or_default();
+    if !epoch.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("the epoch {epoch:?}"));
+    }
+    Ok(Evr::written(epoch, version.as_deref().unwrap_or_default(), release.as_deref()))
 }
 
 /// The versions that an entry means: any without flags.
-fn versions(flags: Option<&str>, version: impl Fn() -> String) -> Result<Option<(Comparison, String)>, ()> {
+fn versions(
+    flags: Option<&str>,
+    version: impl Fn() -> Result<String, String>,
+) -> Result<Option<(Comparison, String)>, String> {
     match flags {
         None | Some("") => Ok(None),
-        Some(flags) => comparison(flags).map(|comparison| Some((comparison, version()))).ok_or(()),
+        Some(flags) => {
+            let comparison = comparison(flags).ok_or_else(|| format!("the flags {flags:?}"))?;
+            Ok(Some((comparison, version()?)))
+        }
     }
 }
 
@@ -284,6 +302,9 @@ mod tests {
             ("href=\"Packages", "xml:base=\"http://h/a/../..\" href=\"Packages", "leads out"),
             ("href=\"Packages", "xml:base=\"http://h/a\" href=\"../Packages", "leads out"),
             ("<name>socat", "<name>../socat", "the name \"../socat\""),
+            ("<metadata", "<filelists", "begins with <filelists>, not with <metadata>"),
+            ("epoch=\"0\"", "epoch=\"x\"", "package socat has the epoch \"x\""),
+            ("epoch=\"2\"", "epoch=\"-2\"", "old has the epoch \"-2\""),
             ("flags=\"LT\"", "flags=\"XX\"", "old has the flags"),
             ("name=\"netcat\"", "name=\"a&#10;b\"", "line break"),
         ] {

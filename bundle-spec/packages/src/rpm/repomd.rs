@@ -43,7 +43,7 @@ pub struct Data {
 impl Repomd {
     /// Reads the document.
     pub fn read(reader: impl BufRead) -> Result<Self, DocumentError> {
-        let mut document = Document::new("repomd.xml", reader);
+        let mut document = Document::new("repomd.xml", "repomd", reader);
         let mut repomd = Self::default();
         let mut data: Option<Data> = None;
         let (mut text, mut checksum) = (String::new(), String::new());

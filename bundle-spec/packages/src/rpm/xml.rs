@@ -42,6 +42,7 @@ pub(super) enum Node<'a> {
 /// A document while it is read.
 pub(super) struct Document<R> {
     name: &'static str,
+    root: &'static str,
     reader: quick_xml::Reader<Metered<R>>,
     left: Rc<Cell<usize>>,
     buffer: Vec<u8>,
@@ -50,11 +51,12 @@ pub(super) struct Document<R> {
 }
 
 impl<R: BufRead> Document<R> {
-    pub fn new(name: &'static str, reader: R) -> Self {
+    /// Its first element must be `root`: another document of the same vendor would read as one without packages.
+    pub fn new(name: &'static str, root: &'static str, reader: R) -> Self {
         let left = Rc::new(Cell::new(PIECE));
         let mut reader = quick_xml::Reader::from_reader(Metered { inner: reader, left: Rc::clone(&left) });
         reader.config_mut().expand_empty_elements = true;
-        Self { name, reader, left, buffer: Vec::new(), depth: 0, seen: false }
+        Self { name, root, reader, left, buffer: Vec::new(), depth: 0, seen: false }
     }
 
     /// An error at the place that was reached.
@@ -69,6 +71,10 @@ impl<R: BufRead> Document<R> {
         let wrong = |why: String| DocumentError { document, why, at };
         Ok(match self.reader.read_event_into(&mut self.buffer).map_err(|e| wrong(e.to_string()))? {
             Event::Start(start) => {
+                let name = start.local_name().into_inner();
+                if self.depth == 0 && name != self.root {
+                    return Err(wrong(format!("it begins with <{name}>, not with <{}>", self.root)));
+                }
                 (self.depth, self.seen) = (self.depth + 1, true);
                 Node::Open(Element { start, document, at })
             }

@@ -81,7 +81,8 @@ pub fn root(text: &str) -> Result<Root, String> {
         Some((name, version)) => (name, Some((Comparison::Equal, version.into()))),
         None => (text, None),
     };
-    let wrong = name.is_empty() || name.starts_with('-') || name.contains(char::is_whitespace);
+    let wrong =
+        name.is_empty() || name.starts_with('-') || name.contains(|c: char| c.is_whitespace() || "<>".contains(c));
     if wrong || version.as_ref().is_some_and(|(_, version): &(_, Box<str>)| version.is_empty()) {
         return Err(format!("{text:?} is no package: wanted a name, or name=version"));
     }

@@ -47,8 +47,8 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let closure = match &resolved.closure {
         Ok(closure) => closure,
         Err(unsolvable) if json => {
-            let reasons: Vec<String> = unsolvable.reasons.iter().map(ToString::to_string).collect();
-            display.answer(&document(args, &resolved, json!({ "solvable": false, "reasons": reasons })).to_string());
+            let more = json!({ "solvable": false, "reasons": reasons(unsolvable) });
+            display.answer(&document(args, &resolved, more).to_string());
             return Err(Failure::silent(ExitCode::NoSource));
         }
         Err(unsolvable) => return Err(refused(unsolvable)),
@@ -70,10 +70,15 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Why there is no answer, for a machine.
+pub fn reasons(unsolvable: &Unsolvable) -> Vec<String> {
+    unsolvable.reasons.iter().map(ToString::to_string).collect()
+}
+
 /// Why there is no answer, a reason a line.
 pub fn refused(unsolvable: &Unsolvable) -> Failure {
-    let reasons: Vec<String> = unsolvable.reasons.iter().map(|reason| format!("\n  {reason}")).collect();
-    Failure::new(ExitCode::NoSource, format!("no set of packages will do:{}", reasons.concat()))
+    let lines: Vec<String> = reasons(unsolvable).iter().map(|reason| format!("\n  {reason}")).collect();
+    Failure::new(ExitCode::NoSource, format!("no set of packages will do:{}", lines.concat()))
 }
 
 /// What should be known before the answer.

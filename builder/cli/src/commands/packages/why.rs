@@ -6,7 +6,7 @@ use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
 use super::pool::{self, From};
-use super::resolve::{because, refused, tell};
+use super::resolve::{because, reasons, refused, tell};
 
 /// Say why a package is needed for some roots: the way to it from what was asked for, and all that need it
 ///
@@ -37,14 +37,23 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     if !json {
         tell(&resolved, display);
     }
-    let closure = resolved.closure.as_ref().map_err(refused)?;
+    let mut document = json!({
+        "schema": "kubexm.io/packages-why/v1", "os": resolved.profile.name, "arch": args.from.arch.as_str(),
+        "package": args.name, "solvable": resolved.closure.is_ok(),
+    });
+    let closure = match &resolved.closure {
+        Ok(closure) => closure,
+        Err(unsolvable) if json => {
+            document["reasons"] = reasons(unsolvable).into();
+            display.answer(&document.to_string());
+            return Err(Failure::silent(ExitCode::NoSource));
+        }
+        Err(unsolvable) => return Err(refused(unsolvable)),
+    };
     let (pool, found) = (&resolved.pool, why(&resolved.pool, closure, &args.name));
     let name = |id| &*pool.package(id).name;
     if json {
-        let mut document = json!({
-            "schema": "kubexm.io/packages-why/v1", "os": resolved.profile.name, "arch": args.from.arch.as_str(),
-            "package": args.name, "in": found.is_some(),
-        });
+        document["in"] = found.is_some().into();
         if let Some(found) = &found {
             let chain =
                 found.chain.iter().map(|one| json!({ "name": name(one.package), "because": because(&one.because) }));
