@@ -1,39 +1,59 @@
 //! Ctrl-C and SIGTERM: the program ends at once, and says so as it says every end.
 
+use std::time::Duration;
+
 use kubexm_spec::ExitCode;
-use kubexm_terminal::{Display, Failure};
+use kubexm_terminal::Display;
 use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// How long the end is told to a reader who has stopped to read.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+const TEXT: &str =
+    "interrupted: nothing half done is under a final name, and what was fetched is kept for the next call";
 
 /// Watches from a thread of its own. No work is waited for: what is fetched or written goes on from a kill at any moment.
 pub fn watch(display: &'static Display) -> std::io::Result<()> {
-    let runtime = Builder::new_current_thread().enable_io().build()?;
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
     let entered = runtime.enter();
-    let mut interrupts = signal(SignalKind::interrupt())?;
-    let mut terminations = signal(SignalKind::terminate())?;
+    let mut interrupts = listen(SignalKind::interrupt())?;
+    let mut terminations = listen(SignalKind::terminate())?;
     drop(entered);
     let watching = move || {
         runtime.block_on(async {
-            for signals in 1_u32.. {
-                tokio::select! {
-                    _ = interrupts.recv() => {}
-                    _ = terminations.recv() => {}
-                }
-                // The second one does not wait for a reader of standard output who has gone to sleep.
-                if signals > 1 || std::thread::Builder::new().spawn(|| tell(display)).is_err() {
-                    end();
-                }
+            tokio::select! {
+                () = next(&mut interrupts) => {}
+                () = next(&mut terminations) => {}
+            }
+            // More signals change nothing: `timeout` sends two at once.
+            let telling = tokio::task::spawn_blocking(|| display.interrupt(ExitCode::Declined, TEXT));
+            match tokio::time::timeout(PATIENCE, telling).await {
+                // The program has told its end already: it is over.
+                Ok(Ok(false)) => {}
+                _ => end(),
             }
         });
     };
     std::thread::Builder::new().name("signals".into()).spawn(watching).map(drop)
 }
 
-fn tell(display: &Display) {
-    let text =
-        "interrupted; no file is half written under its own name, and the same command goes on with what was fetched";
-    let _ = kubexm_terminal::finish(display, Err(Failure::new(ExitCode::Declined, text)));
-    end();
+/// None where whoever started the program has it ignored, as a shell does for what it starts in the background.
+fn listen(kind: SignalKind) -> std::io::Result<Option<Signal>> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    if ignored >> (kind.as_raw_value() - 1) & 1 == 1 {
+        return Ok(None);
+    }
+    signal(kind).map(Some)
+}
+
+async fn next(signals: &mut Option<Signal>) {
+    match signals {
+        Some(signals) => drop(signals.recv().await),
+        None => std::future::pending().await,
+    }
 }
 
 #[expect(clippy::exit, clippy::disallowed_methods, reason = "asked for; whatever is open can be left at any moment")]

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use kubexm_spec::ExitCode;
 use kubexm_spec::event::{Event, EventKind, Next, SCHEMA, StepOutcome};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -71,6 +72,18 @@ struct State {
     pace: Option<Pace>,
     /// Why an answer is not where standard output leads.
     unanswered: Option<std::io::Error>,
+    end: End,
+}
+
+/// Who has told the end of the program: one of the two, and the other one nothing more.
+#[derive(Clone, Copy, Default)]
+enum End {
+    #[default]
+    Open,
+    /// Its verb.
+    Told,
+    /// A signal.
+    Interrupted(ExitCode),
 }
 
 impl Display {
@@ -91,14 +104,46 @@ impl Display {
 
     /// Shows an event that already has its time.
     pub fn show(&self, event: Event) {
+        self.put(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner), event);
+    }
+
+    /// Tells that a signal ends the program, unless its end was told already: whether it was not. Nothing is shown after it.
+    pub fn interrupt(&self, code: ExitCode, text: &str) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(state.end, End::Open) {
+            return false;
+        }
+        let kind = EventKind::Result { ok: false, exit_code: code.code(), summary: text.to_owned(), data: None };
+        self.put(&mut state, Event { schema: SCHEMA.to_owned(), time: now(), kind });
+        state.end = End::Interrupted(code);
+        true
+    }
+
+    /// From here on no signal ends the program; how one has ended it before.
+    pub(crate) fn conclude(&self) -> Option<ExitCode> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match state.end {
+            End::Interrupted(code) => Some(code),
+            End::Open | End::Told => {
+                state.end = End::Told;
+                None
+            }
+        }
+    }
+
+    fn put(&self, state: &mut State, event: Event) {
+        match (state.end, &event.kind) {
+            (End::Interrupted(_), _) => return,
+            (_, EventKind::Result { .. }) => state.end = End::Told,
+            _ => {}
+        }
         match self.mode {
             Mode::Json => {
                 if state.is_due(&event.kind) {
                     json(&event);
                 }
             }
-            Mode::Terminal | Mode::Plain => self.for_people(&mut state, event.kind),
+            Mode::Terminal | Mode::Plain => self.for_people(state, event.kind),
         }
     }
 
@@ -111,6 +156,9 @@ impl Display {
     /// Bytes as they are, on standard output; whether somebody still reads. What cannot be written is told at the end of
     /// the program ([`crate::finish`]), but for a reader that has gone away: it has enough.
     pub fn give(&self, bytes: &[u8]) -> bool {
+        if matches!(self.state.lock().unwrap_or_else(PoisonError::into_inner).end, End::Interrupted(_)) {
+            return false;
+        }
         let mut out = std::io::stdout().lock();
         let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) else { return true };
         if error.kind() != std::io::ErrorKind::BrokenPipe {

@@ -56,6 +56,10 @@ impl Failure {
 
 /// Shows the last event of the program and gives the code for the shell.
 pub fn finish(display: &Display, result: Result<(), Failure>) -> std::process::ExitCode {
+    // What a signal ended has no other end, whatever else went wrong by it.
+    if let Some(code) = display.conclude() {
+        return std::process::ExitCode::from(code.code());
+    }
     let told = result.as_ref().is_err_and(|failure| !failure.text.is_empty());
     // Of a verb that says no more, its answer was all there is to say. Told on standard error, whoever reads.
     if let Some(error) = display.unanswered().filter(|_| !told) {
@@ -73,4 +77,32 @@ pub fn finish(display: &Display, result: Result<(), Failure>) -> std::process::E
         data: failure.data,
     });
     std::process::ExitCode::from(failure.code.code())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Mode;
+
+    fn code(code: ExitCode) -> std::process::ExitCode {
+        std::process::ExitCode::from(code.code())
+    }
+
+    #[test]
+    fn a_program_has_one_end_its_own_or_a_signals() {
+        let interrupted = Display::new(Mode::Plain);
+        assert!(interrupted.interrupt(ExitCode::Declined, "interrupted"));
+        assert!(!interrupted.interrupt(ExitCode::Declined, "interrupted"));
+        let failed = Err(Failure::new(ExitCode::Disk, "the signer was killed"));
+        assert_eq!(finish(&interrupted, failed), code(ExitCode::Declined));
+
+        let failed = Display::new(Mode::Plain);
+        assert_eq!(finish(&failed, Err(Failure::new(ExitCode::Disk, "full"))), code(ExitCode::Disk));
+        assert!(!failed.interrupt(ExitCode::Declined, "interrupted"));
+
+        let told = Display::new(Mode::Plain);
+        told.emit(EventKind::Result { ok: true, exit_code: 0, summary: "built".into(), data: None });
+        assert!(!told.interrupt(ExitCode::Declined, "interrupted"));
+        assert_eq!(finish(&told, Ok(())), std::process::ExitCode::SUCCESS);
+    }
 }

@@ -4,7 +4,6 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use assert_cmd::cargo::CommandCargoExt;
 use kubexm_spec::ExitCode;
 
 use crate::server::{How, Server, file};
@@ -36,10 +35,11 @@ enum Moment {
     Phase(&'static str, u64),
 }
 
-/// A build whose events can be read.
+/// A build whose events can be read, and which no shell has told to ignore signals.
 fn start(site: &Site) -> Child {
-    Command::cargo_bin("kubexm-bundle")
-        .unwrap()
+    Command::new("env")
+        .arg("--default-signal=INT,TERM")
+        .arg(assert_cmd::cargo::cargo_bin("kubexm-bundle"))
         .args(["build", "--json", "-f", "cluster.yaml", "-o", "out.tar.zst"])
         .current_dir(site.path(""))
         .env("KUBEXM_HOME", site.path("kubexm"))
@@ -124,6 +124,30 @@ fn a_build_that_is_interrupted_ends_with_a_result_and_goes_on_when_it_is_called_
     }
     site.built(&[]);
     assert!(server.requests().iter().any(|request| request.offset().is_some()), "nothing was gone on with");
+}
+
+#[test]
+fn a_signal_at_the_end_of_a_program_gives_one_end_and_its_code() {
+    let site = Site::new();
+    for round in 0..60_u64 {
+        let mut child = start(&site);
+        std::thread::sleep(Duration::from_millis(round));
+        let kill = |signal: &str| Command::new("kill").args([signal, &child.id().to_string()]).output().unwrap();
+        // As `timeout` does.
+        kill("-TERM");
+        kill("-TERM");
+        let lines: Vec<String> = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap).collect();
+        let status = child.wait().unwrap();
+        // Before it listens, the signal ends it as it ends any program.
+        let Some(code) = status.code() else { continue };
+        let results: Vec<serde_json::Value> = lines
+            .iter()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .filter(|line: &serde_json::Value| line["type"] == "result")
+            .collect();
+        let [result] = results.as_slice() else { panic!("{lines:?}") };
+        assert_eq!(result["exitCode"], code, "{lines:?}");
+    }
 }
 
 #[test]
