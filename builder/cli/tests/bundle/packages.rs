@@ -244,10 +244,9 @@ fn a_command_line_that_cannot_be_is_refused_before_anybody_is_asked() {
     let served = Mirrors::new().debian(&socat(), "");
     says(&served.run("debian-21", &["resolve", "socat"]).must(ExitCode::UnknownVersion).err, &["debian-12"]);
     says(&served.run("debian-12", &["resolve", "--arch", "riscv64", "socat"]).must(ExitCode::Usage).err, &["riscv64"]);
-    says(
-        &served.run("debian-12", &["resolve", "socat>=1.7"]).must(ExitCode::Usage).err,
-        &["socat>=1.7", "name=version"],
-    );
+    for root in ["socat>=1.7", "socat=>1.7", "socat==1.7", "socat=", "=1.7", "a b"] {
+        says(&served.run("debian-12", &["resolve", root]).must(ExitCode::Usage).err, &[root, "name=version"]);
+    }
     let ended = served.run("debian-12", &["resolve", "socat", "--mirror", "updates=http://lan"]);
     says(&ended.must(ExitCode::Usage).err, &["no repository \"updates\"", "main, security"]);
     assert!(served.server.requests().is_empty());

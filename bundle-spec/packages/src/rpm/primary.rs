@@ -64,8 +64,8 @@ struct Entry {
     arch: Box<str>,
     version: Box<str>,
     location: String,
-    /// What is wrong with the location: told once it is known whether the package is wanted.
-    elsewhere: Option<String>,
+    /// What is wrong with its version or location: told once it is known whether the package is wanted.
+    odd: Option<String>,
     checksum: String,
     digest: Option<Digest>,
     size: u64,
@@ -101,7 +101,7 @@ impl Entry {
                 let [epoch, version, release] = element.attributes(["epoch", "ver", "rel"])?;
                 match written(&epoch, &version, &release) {
                     Ok(version) => self.version = version.into(),
-                    Err(why) => return Ok(Err(format!("package {} has {why}", self.name))),
+                    Err(why) => self.odd = Some(why),
                 }
             }
             "size" => {
@@ -112,7 +112,7 @@ impl Entry {
                 let [base, href] = element.attributes(["xml:base", "href"])?;
                 match located(base.as_deref(), &href.unwrap_or_default()) {
                     Ok(location) => self.location = location,
-                    Err(why) => self.elsewhere = Some(why),
+                    Err(why) => self.odd = Some(why),
                 }
             }
             "provides" => self.within = Some(Within::Provides),
@@ -180,11 +180,11 @@ impl Entry {
         if name.is_empty() || name.contains(['/', '\t', '\n']) {
             return Err(format!("a package has the name {name:?}"));
         }
+        if let Some(why) = self.odd {
+            return Err(format!("package {name} has {why}"));
+        }
         if self.version.is_empty() {
             return Err(format!("package {name} has no version"));
-        }
-        if let Some(why) = self.elsewhere {
-            return Err(format!("package {name} has {why}"));
         }
         let location = &self.location;
         if location.is_empty() || location.len() > LOCATION || location.contains(char::is_control) {

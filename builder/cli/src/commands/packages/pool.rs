@@ -81,9 +81,11 @@ pub fn root(text: &str) -> Result<Root, String> {
         Some((name, version)) => (name, Some((Comparison::Equal, version.into()))),
         None => (text, None),
     };
-    let wrong =
-        name.is_empty() || name.starts_with('-') || name.contains(|c: char| c.is_whitespace() || "<>".contains(c));
-    if wrong || version.as_ref().is_some_and(|(_, version): &(_, Box<str>)| version.is_empty()) {
+    let wrong = name.is_empty()
+        || name.starts_with('-')
+        || text.contains(|c: char| c.is_whitespace() || "<>".contains(c))
+        || version.as_ref().is_some_and(|(_, version): &(_, Box<str>)| version.is_empty() || version.starts_with('='));
+    if wrong {
         return Err(format!("{text:?} is no package: wanted a name, or name=version"));
     }
     Ok(Root { name: name.into(), version })

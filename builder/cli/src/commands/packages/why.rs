@@ -39,7 +39,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     }
     let mut document = json!({
         "schema": "kubexm.io/packages-why/v1", "os": resolved.profile.name, "arch": args.from.arch.as_str(),
-        "package": args.name, "solvable": resolved.closure.is_ok(),
+        "package": args.name, "solvable": resolved.closure.is_ok(), "in": false,
     });
     let closure = match &resolved.closure {
         Ok(closure) => closure,
