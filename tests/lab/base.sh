@@ -44,8 +44,9 @@ base_configure() {
   # each host gets an identity of its own at its first boot
   rm -f "$BASE"/etc/hostname "$BASE"/etc/resolv.conf "$BASE"/etc/ssh/ssh_host_*
   : > "$BASE/etc/machine-id"
-  # units that wait for, or ask, the outside: they would blur the proof that nothing of *ours* does
-  for unit in systemd-networkd-wait-online.service apt-daily.timer apt-daily-upgrade.timer; do
+  # units that wait for, or ask, the outside: they would blur the proof that nothing of *ours* does; and what a host does by
+  # itself at midnight (copies of dpkg's books), which is no trace of a run
+  for unit in systemd-networkd-wait-online.service apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer; do
     ln -sfn /dev/null "$BASE/etc/systemd/system/$unit"
   done
   # pod processes that ignore SIGTERM would hold a shutdown for 90 s
