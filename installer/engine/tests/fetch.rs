@@ -227,7 +227,7 @@ fn a_depot_that_takes_a_connection_and_says_nothing_is_given_up() {
     let site = Site::new();
     let a = bytes(1, 1000);
     let silent = Between::to(site.depot("empty", &[]), Wire::Swallows);
-    let quick = Limits { stall: Duration::from_millis(300), ..PATIENT };
+    let quick = Limits { connect: Duration::from_secs(2), stall: Duration::from_millis(300), ..PATIENT };
     let fetched = site.fetch_within(quick, &[&a], &[silent.address, site.depot("two", &[&a])]);
     assert!(fetched.missing.is_empty(), "{fetched:?}");
     only_reason(&fetched, silent.address, "");
