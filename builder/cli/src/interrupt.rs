@@ -8,7 +8,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How long the end is told to a reader who has stopped to read.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 const TEXT: &str =
     "interrupted: nothing half done is under a final name, and what was fetched is kept for the next call";
