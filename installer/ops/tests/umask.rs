@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, reason = "the arrangement of a test: a fault here is a fault of the test")]
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::os::unix::fs::MetadataExt;

@@ -1,6 +1,6 @@
 //! Blobs that a node takes from depots when the controller asks it to, and what the controller sends after all.
 
-#[path = "../common/depots.rs"]
+#[path = "../it/common/depots.rs"]
 mod real;
 
 use std::collections::BTreeMap;

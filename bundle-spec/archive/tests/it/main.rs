@@ -1,0 +1,19 @@
+//! Bundles: written, read, damaged, forged, split, signed and read by stock tools. `memory` is a program of its own: it measures
+//! the peak memory of a process that does nothing else.
+
+mod damage;
+mod delta;
+mod hostile;
+mod interrupted;
+mod media;
+mod named;
+mod references;
+mod round_trip;
+mod signing;
+mod stock_tools;
+mod stream;
+#[path = "../support/mod.rs"]
+mod support;
+mod tricks;
+mod vectors;
+mod volumes;

@@ -1,0 +1,222 @@
+//! Hosts that the run may go on without: taken back alone, told, and tried again by `resume`.
+
+#![allow(clippy::expect_used, reason = "a test that cannot set itself up has failed")]
+
+use crate::common::{Site, StopAt, checked, fleet};
+use fleet::id;
+use kubexm_engine::events::Silent;
+use kubexm_engine::journal::{Record, Scope};
+use kubexm_engine::replay::{RunState, StepState};
+use kubexm_engine::sim::{Failure, Snapshot};
+use kubexm_engine::{Drill, EngineError, OnFailure, Outcome};
+use kubexm_spec::ExitCode;
+
+const WORKERS: [&str; 3] = ["w1", "w2", "w3"];
+
+fn site(max_failed_hosts: usize) -> Site {
+    let mut site = Site::with(["cp", "w1", "w2", "w3"]);
+    site.options.on_failure = OnFailure::Rollback;
+    site.options.max_failed_hosts = max_failed_hosts;
+    site
+}
+
+async fn whole() -> Snapshot {
+    let (site, plan) = (site(0), checked(fleet::plan(&WORKERS)));
+    assert_eq!(site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run"), Outcome::Succeeded);
+    site.fleet.snapshot()
+}
+
+#[tokio::test]
+async fn one_bad_worker_is_taken_back_alone_and_added_by_resume() {
+    let (mut site, plan) = (site(1), checked(fleet::plan(&WORKERS)));
+    let before = site.fleet.snapshot();
+    site.options.drill = Some(Drill::FailStep(id("w2/kubernetes.join")));
+    let mut run = site.create(&plan);
+    let outcome = site.execute(&plan, &mut run, &Silent).await.expect("a run");
+    assert_eq!((outcome, outcome.exit_code()), (Outcome::Partial, ExitCode::RunPartial));
+    let now = site.fleet.snapshot();
+    assert_eq!(now["w2"], before["w2"], "it is as it was before");
+    assert!(!now["(cluster)"].contains_key("node:w2") && now["(cluster)"].contains_key("node:w3"));
+    assert_eq!(now["(cluster)"]["label:cp:checked"], "yes", "what waits for it only to settle went on");
+    assert!(run.dir().join("evidence/w2/state.txt").is_file());
+    let state = |name: &str| run.replay().step(&id(name)).state;
+    assert_eq!(state("w2/os.runtime"), StepState::Undone);
+    assert_eq!(state("cp/labels.w2"), StepState::Blocked, "it is of w2's domain");
+
+    let status = site.status();
+    assert_eq!(status.state, RunState::Partial);
+    assert_eq!(status.go_on.as_deref(), Some("kubexm-install resume here"));
+    assert!(status.left_out.iter().all(|left| left.host == "w2" && left.taken_back), "{:?}", status.left_out);
+    let json = serde_json::to_value(&status).expect("JSON");
+    assert_eq!(json["leftOut"][0]["host"], "w2");
+    let report = site.report();
+    for text in ["hosts left out", "w2/kubernetes.join failed", "as it was before", "kubexm-install resume here"] {
+        assert!(report.contains(text), "{text:?} is missing in:\n{report}");
+    }
+
+    site.options.drill = None;
+    assert_eq!(site.resume(&Silent).await.expect("the resumed run"), Outcome::Succeeded);
+    assert_eq!(site.fleet.snapshot(), whole().await);
+    assert_eq!(site.rollback(&Silent).await.expect("a rollback"), Outcome::RolledBack);
+    assert_eq!(site.fleet.snapshot(), before, "the second try's changes are known to the rollback");
+}
+
+#[tokio::test]
+async fn what_waits_for_a_left_out_host_to_settle_begins_after_its_undo() {
+    let (mut site, plan) = (site(1), checked(fleet::plan(&WORKERS)));
+    site.options.drill = Some(Drill::FailStep(id("w2/kubernetes.join")));
+    site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run");
+    let records = site.records();
+    let at = |wanted: &dyn Fn(&Record) -> bool| records.iter().position(wanted).expect("a record");
+    let settled = at(&|r| matches!(r, Record::UndoEnded { scope: Scope::Host { host }, .. } if host == "w2"));
+    let check = at(&|r| matches!(r, Record::StepPrepared { step, .. } if *step == id("cp/check.end")));
+    assert!(settled < check, "{settled} {check}");
+}
+
+#[tokio::test]
+async fn more_bad_workers_than_allowed_take_the_whole_run_back() {
+    for (max, state) in [(0, Outcome::RolledBack), (1, Outcome::Partial)] {
+        let (mut site, plan) = (site(max), checked(fleet::plan(&WORKERS)));
+        let before = site.fleet.snapshot();
+        site.options.drill = Some(Drill::FailStep(id("w1/os.runtime")));
+        assert_eq!(site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run"), state, "max {max}");
+        if state == Outcome::RolledBack {
+            assert_eq!(site.fleet.snapshot(), before);
+        }
+    }
+    let (site, plan) = (site(1), checked(fleet::plan(&WORKERS)));
+    let reachable = site.fleet.snapshot();
+    site.fleet.cut("w1");
+    site.fleet.cut("w2");
+    let outcome = site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run");
+    assert_eq!(outcome, Outcome::RolledBack, "{}", site.report());
+    assert_eq!(site.fleet.snapshot(), reachable);
+}
+
+#[tokio::test]
+async fn a_host_that_may_not_be_left_out_takes_the_whole_run_back_whatever_is_allowed() {
+    let (mut site, plan) = (site(3), checked(fleet::plan(&WORKERS)));
+    let before = site.fleet.snapshot();
+    site.options.drill = Some(Drill::FailStep(id("cp/check.end")));
+    assert_eq!(site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run"), Outcome::RolledBack);
+    assert_eq!(site.fleet.snapshot(), before);
+}
+
+#[tokio::test]
+async fn a_cluster_that_people_use_is_not_taken_back_by_a_resume_that_fails() {
+    let (mut site, plan) = (site(1), checked(fleet::plan(&WORKERS)));
+    let before = site.fleet.snapshot();
+    site.options.drill = Some(Drill::FailStep(id("w2/kubernetes.join")));
+    assert_eq!(site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run"), Outcome::Partial);
+    let in_use = site.fleet.snapshot();
+    // The worker fails again, and this time none may be left out; then a step of the whole cluster does.
+    site.options.max_failed_hosts = 0;
+    for step in ["w2/kubernetes.join", "cp/check.end"] {
+        site.options.drill = Some(Drill::FailStep(id(step)));
+        assert_eq!(site.resume(&Silent).await.expect("a resumed run"), Outcome::Failed, "{step}");
+    }
+    // A worker that was in fails, and may be left out: it is left as it is, for its node is in use.
+    site.options.max_failed_hosts = 3;
+    site.options.drill = Some(Drill::FailStep(id("w1/kubernetes.join")));
+    assert_eq!(site.resume(&Silent).await.expect("a resumed run"), Outcome::Partial);
+    let left = site.status().left_out.remove(0);
+    assert!(left.host == "w1" && left.left_as_it_is.is_some_and(|why| why.contains("before this attempt")));
+    let now = site.fleet.snapshot();
+    for host in ["cp", "w1", "w3"] {
+        assert_eq!(now[host], in_use[host], "{host}");
+    }
+    site.options.drill = None;
+    assert_eq!(site.resume(&Silent).await.expect("a resumed run"), Outcome::Succeeded);
+    assert_eq!(site.rollback(&Silent).await.expect("a rollback"), Outcome::RolledBack);
+    assert_eq!(site.fleet.snapshot(), before);
+}
+
+#[tokio::test]
+async fn what_was_kept_stays_when_a_resume_without_that_option_fails() {
+    let (mut site, plan) = (site(0), checked(fleet::plan(&WORKERS)));
+    site.options.on_failure = OnFailure::Keep;
+    site.options.drill = Some(Drill::FailStep(id("cp/check.end")));
+    assert_eq!(site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run"), Outcome::Failed);
+    let kept = site.fleet.snapshot();
+    site.options.on_failure = OnFailure::Rollback;
+    assert_eq!(site.resume(&Silent).await.expect("a resumed run"), Outcome::Failed);
+    assert_eq!(site.fleet.snapshot(), kept);
+}
+
+#[tokio::test]
+async fn a_host_that_nothing_reaches_any_more_is_left_as_it_is_and_told() {
+    let (mut site, plan) = (site(1), checked(fleet::plan(&WORKERS)));
+    site.options.hook = Some(std::sync::Arc::new(CutAt { fleet: site.fleet.clone(), step: id("w3/kubernetes.join") }));
+    assert_eq!(site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run"), Outcome::Partial);
+    site.options.hook = None;
+    assert_eq!(site.fleet.snapshot()["w3"]["swap"], "off", "nobody could take it back");
+    assert_eq!(site.fleet.snapshot()["(cluster)"]["label:cp:checked"], "yes", "the others are not held up");
+    let left = site.status().left_out.remove(0);
+    assert!(!left.taken_back && left.left_as_it_is.is_some_and(|why| why.contains("cannot reach w3")));
+    assert!(site.report().contains("left as it is"));
+    site.fleet.mend("w3");
+    assert_eq!(site.resume(&Silent).await.expect("the resumed run"), Outcome::Succeeded);
+    assert_eq!(site.fleet.snapshot(), whole().await);
+}
+
+/// The host of a step goes away when the step is prepared.
+struct CutAt {
+    fleet: kubexm_engine::sim::SimFleet,
+    step: kubexm_plan::StepId,
+}
+
+impl kubexm_engine::execute::Hook for CutAt {
+    fn before_record(&self, _: usize, _: &Record) -> bool {
+        true
+    }
+
+    fn after_record(&self, _: usize, record: &Record) -> bool {
+        if matches!(record, Record::StepPrepared { step, .. } if *step == self.step) {
+            self.fleet.cut("w3");
+        }
+        true
+    }
+}
+
+#[tokio::test]
+async fn an_undo_that_fails_on_a_left_out_host_holds_up_nobody_and_a_rollback_of_the_run_mends_it() {
+    let (mut site, plan) = (site(1), checked(fleet::plan(&WORKERS)));
+    let before = site.fleet.snapshot();
+    site.options.drill = Some(Drill::FailStep(id("w2/kubernetes.join")));
+    site.fleet.fail_at(Failure::Undo(1));
+    assert_eq!(site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run"), Outcome::Partial);
+    let left = site.status().left_out.remove(0);
+    assert!(left.left_as_it_is.is_some_and(|why| why.contains("injected failure of an undo")));
+    site.options.drill = None;
+    assert_eq!(site.rollback(&Silent).await.expect("a rollback"), Outcome::RolledBack);
+    assert_eq!(site.fleet.snapshot(), before);
+}
+
+#[tokio::test]
+async fn a_crash_at_any_record_of_a_partial_run_resumes_to_the_whole_cluster() {
+    let plan = checked(fleet::plan(&["w1", "w2"]));
+    let failing = || {
+        let mut site = site(1);
+        site.options.drill = Some(Drill::FailStep(id("w2/kubernetes.join")));
+        site
+    };
+    let counted = failing();
+    counted.execute(&plan, &mut counted.create(&plan), &Silent).await.expect("a run");
+    let end = {
+        let site = site(0);
+        site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run");
+        site.fleet.snapshot()
+    };
+    for nth in 1..=counted.records().len() {
+        let mut site = failing();
+        let before = site.fleet.snapshot();
+        site.options.hook = Some(StopAt::new(false, nth));
+        let stopped = site.execute(&plan, &mut site.create(&plan), &Silent).await;
+        assert!(matches!(stopped, Err(EngineError::Stopped { .. })), "record {nth}: {stopped:?}");
+        (site.options.hook, site.options.drill) = (None, None);
+        assert_eq!(site.resume(&Silent).await.expect("the resumed run"), Outcome::Succeeded, "record {nth}");
+        assert_eq!(site.fleet.snapshot(), end, "record {nth}");
+        assert_eq!(site.rollback(&Silent).await.expect("a rollback"), Outcome::RolledBack, "record {nth}");
+        assert_eq!(site.fleet.snapshot(), before, "record {nth}");
+    }
+}

@@ -1,0 +1,109 @@
+//! The run folder, the lock and the cluster's certificates: what lies on the controller's disk.
+
+#![allow(clippy::expect_used, reason = "a test that cannot set itself up has failed")]
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::common::{BUNDLE, CLUSTER, Site, plan};
+use kubexm_engine::events::Silent;
+use kubexm_engine::{Belongs, ClusterLock, ClusterPki, EngineError, Run, RunId, run};
+use kubexm_spec::{Digest, ExitCode};
+use time::{Duration, OffsetDateTime};
+
+#[test]
+fn another_cluster_or_bundle_is_refused_and_named() {
+    let site = Site::new();
+    drop(site.create(&plan()));
+    let (cluster, bundle, other) = (Digest::of(CLUSTER), Digest::of(BUNDLE), Digest::of("other"));
+    for (belongs, named) in [
+        (Belongs { cluster: other, bundle: Some(bundle) }, "cluster.yaml"),
+        (Belongs { cluster, bundle: Some(other) }, "bundle"),
+    ] {
+        let error = Run::load(&site.runs(), &RunId::named("one"), belongs).expect_err("another");
+        assert_eq!(error.exit_code(), ExitCode::PlanMismatch);
+        assert!(error.to_string().contains(named), "{error}");
+    }
+}
+
+#[test]
+fn a_plan_of_another_schema_and_a_damaged_text_are_refused() {
+    let site = Site::new();
+    drop(site.create(&plan()));
+    let folder = site.runs().join("one");
+    let text = std::fs::read_dir(folder.join("texts")).expect("texts").next().expect("one").expect("entry").path();
+    let whole = std::fs::read(&text).expect("bytes");
+    std::fs::write(&text, b"changed").expect("written");
+    assert!(matches!(site.load(), Err(EngineError::RunDamaged { .. })));
+    std::fs::write(&text, whole).expect("written");
+    let plan = std::fs::read_to_string(folder.join("plan.json")).expect("a plan");
+    let written = format!("\"schema\": {}", kubexm_plan::SCHEMA);
+    std::fs::write(folder.join("plan.json"), plan.replacen(&written, "\"schema\": 99", 1)).expect("written");
+    let error = site.load().expect_err("newer");
+    assert_eq!(error.exit_code(), ExitCode::PlanMismatch);
+    assert!(error.to_string().contains("schema"), "{error}");
+}
+
+#[tokio::test]
+async fn a_plan_that_was_edited_after_the_run_began_is_refused() {
+    let (site, plan) = (Site::new(), plan());
+    site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run");
+    let path = site.runs().join("one/plan.json");
+    let text = std::fs::read_to_string(&path).expect("a plan");
+    std::fs::write(&path, text.replacen("Switch swap off", "Switch swap on", 1)).expect("written");
+    assert_eq!(site.load().expect_err("edited").exit_code(), ExitCode::PlanMismatch);
+}
+
+#[test]
+fn runs_are_listed_by_age_and_one_whose_making_was_cut_off_is_not() {
+    let site = Site::new();
+    assert_eq!(run::list(&site.runs()).expect("none yet"), []);
+    let id = RunId::new();
+    drop(Run::create(&site.runs(), id.clone(), &plan()).expect("a run"));
+    std::fs::create_dir(site.runs().join(".cut.new")).expect("made");
+    assert_eq!(run::list(&site.runs()).expect("one"), [id]);
+    assert!(matches!(run::read_status(&site.runs(), &RunId::named("none")), Err(EngineError::NoRun { .. })));
+}
+
+#[test]
+fn the_lock_of_a_cluster_names_its_holder_and_goes_with_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lock = ClusterLock::take(folder.path(), "demo", "run one").expect("free");
+    let error = ClusterLock::take(folder.path(), "demo", "run two").expect_err("held");
+    assert_eq!(error.exit_code(), ExitCode::HostLocked);
+    assert!(error.to_string().contains("run one"), "{error}");
+    drop(lock);
+    ClusterLock::take(folder.path(), "demo", "run three").expect("free again");
+}
+
+#[test]
+fn certificates_stay_the_same_until_names_change_or_they_run_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pki = ClusterPki::open(folder.path()).expect("a pki folder");
+    let names = ["registry.demo.kubexm.internal".to_owned(), "10.0.0.5".to_owned()];
+    let first = pki.registry_server("registry", &names).expect("a certificate");
+    let authority = pki.registry_ca().expect("a CA");
+    assert!(first.0.ends_with(&authority) && first.1.contains("BEGIN PRIVATE KEY"));
+    let again = ClusterPki::open(folder.path()).expect("the same folder");
+    assert_eq!(again.registry_server("registry", &names).expect("the same"), first);
+    assert_eq!(again.registry_ca().expect("the same"), authority);
+
+    let late = again.clone().at(OffsetDateTime::now_utc() + Duration::days(3640));
+    assert_ne!(late.registry_server("registry", &names).expect("a new one"), first);
+    let other = pki.registry_server("registry", &names[..1]).expect("other names");
+    assert_ne!(other, first);
+    for file in std::fs::read_dir(folder.path()).expect("files") {
+        let mode = file.expect("a file").metadata().expect("metadata").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn a_damaged_certificate_is_an_error_that_names_the_file_and_not_the_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pki = ClusterPki::open(folder.path()).expect("a pki folder");
+    let (_, key) = pki.registry_server("registry", &["a.b".to_owned()]).expect("a certificate");
+    let path = folder.path().join("registry-server-registry.pem");
+    std::fs::write(&path, key).expect("written");
+    let error = pki.registry_server("registry", &["a.b".to_owned()]).expect_err("damaged").to_string();
+    assert!(error.contains("registry-server-registry.pem") && !error.contains("BEGIN"), "{error}");
+}

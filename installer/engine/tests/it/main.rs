@@ -1,0 +1,14 @@
+//! Execution, rollback, the journal and the agent on the simulated fleet. Programs of their own: `ssh_link`, whose log subscriber is
+//! the process's and which sshd starts as the agent; `many_hosts`, which measures peak memory and counts the hosts of one process.
+
+mod agent;
+mod common;
+mod domains;
+mod execute;
+mod fetch;
+mod folder;
+mod gone;
+mod journal;
+mod packages;
+mod slots;
+mod undo;

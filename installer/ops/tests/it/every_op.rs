@@ -1,0 +1,329 @@
+//! What must hold of every op kind: it converges, is then satisfied, changes nothing the second time, and restores
+//! the tree byte for byte.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "the arrangement of a test: a fault here is a fault of the test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::common::{Host, archive, same};
+use kubexm_ops::{Wave, dispatch};
+use kubexm_plan::op::{
+    Act, AllInto, Binary, Blobs, Dir, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject,
+    Kubeconfig, Link, NodeLabel, NodeUntainted, Op, Packages, RegistryLayout, Resolver, SelinuxMode, Stamp, StateDir,
+    SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
+};
+use kubexm_spec::depot::Repository;
+use kubexm_spec::{Digest, Family};
+
+const SOCKET: &str = "unix:///run/containerd/containerd.sock";
+const TAINT: &str = "node-role.kubernetes.io/control-plane";
+
+fn init() -> Op {
+    Act::KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] }.into()
+}
+
+fn cluster(host: &mut Host) {
+    host.ready_for_init();
+    dispatch::converge(&init(), &host.machine).expect("kubeadm init");
+}
+
+/// A package that the host had before.
+fn has(host: &Host, name: &str) {
+    let status = format!("Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1.0\n\n");
+    host.put("/var/lib/dpkg/status", status);
+    host.put(&format!("/usr/share/doc/{name}/version"), "1.0");
+}
+
+/// Packages of a repository that is there, but for its links.
+fn packages(host: &Host, wanted: &[&str], replaced: &[&str]) -> Packages {
+    let repository = "/var/lib/kubexm/repos/debian-12-amd64";
+    host.put(&format!("{repository}/kubexm.list"), "deb file:/var/lib/kubexm/repos/debian-12-amd64 ./\n");
+    let package = |name: &&str| {
+        let (version, arch) = ("1.0".to_owned(), "amd64".to_owned());
+        let (file, blob) = (format!("{name}_1.0_amd64.deb"), host.blob(name));
+        ((*name).to_owned(), WantedPackage { version, arch, file, blob, upgrade: false })
+    };
+    Packages {
+        family: Family::Deb,
+        repository: repository.into(),
+        source: format!("{repository}/kubexm.list"),
+        packages: wanted.iter().map(package).collect(),
+        replaced: replaced.iter().map(package).collect(),
+    }
+}
+
+type Case = (&'static str, fn(&mut Host) -> Op);
+
+const CASES: [Case; 33] = [
+    ("a new file in a new folder", |h| h.file("/etc/kubexm/deep/config", "wanted\n").into()),
+    ("a file over another", |h| {
+        h.put("/etc/kubexm.conf", "old\n");
+        h.file("/etc/kubexm.conf", "wanted\n").into()
+    }),
+    ("a file over a link", |h| {
+        std::os::unix::fs::symlink("hostname", h.machine.path("/etc/kubexm.conf")).expect("a link");
+        h.file("/etc/kubexm.conf", "wanted\n").into()
+    }),
+    ("a directory", |_| Dir { path: "/etc/kubexm/a".into(), mode: 0o700 }.into()),
+    ("a directory with another mode", |h| {
+        h.put("/etc/kubexm/x", "x");
+        Dir { path: "/etc/kubexm".into(), mode: 0o711 }.into()
+    }),
+    ("a link", |_| Link { path: "/usr/local/bin/k".into(), target: "kubectl".into() }.into()),
+    ("blobs that are there", |h| {
+        let blob = h.blob("abc");
+        Blobs { blobs: BTreeMap::from([(blob, 3)]), depots: None }.into()
+    }),
+    ("a program over an older one", |h| {
+        h.put("/usr/local/bin/tool", "old");
+        let blob = h.blob("new");
+        Binary { path: "/usr/local/bin/tool".into(), blob, mode: 0o755 }.into()
+    }),
+    ("members of an archive", |h| {
+        h.put("/usr/local/bin/ctr", "old");
+        let blob = h.blob(archive(&[("bin/ctr", "new ctr"), ("bin/containerd", "new containerd")]));
+        let members = BTreeMap::from([("bin/ctr".to_owned(), "/usr/local/bin/ctr".to_owned())]);
+        Unpacked { blob, members, all_into: None }.into()
+    }),
+    ("a whole archive folder", |h| {
+        let blob = h.blob(archive(&[("./bridge", "b"), ("./host-local", "h")]));
+        let all = AllInto { folder: String::new(), directory: "/opt/cni/bin".into() };
+        Unpacked { blob, members: BTreeMap::new(), all_into: Some(all) }.into()
+    }),
+    ("packages that are not there", |h| {
+        has(h, "base-files");
+        packages(h, &["socat", "libwrap0"], &[]).into()
+    }),
+    ("a package in the place of another", |h| {
+        has(h, "systemd-timesyncd");
+        packages(h, &["chrony"], &["systemd-timesyncd"]).into()
+    }),
+    ("a unit that must run", |h| {
+        h.unit("a.service", "/usr/local/bin/a");
+        Unit { name: "a.service".into(), enabled: true, running: Some(true), loaded: vec!["/etc/hostname".into()] }
+            .into()
+    }),
+    ("a unit that is only enabled", |h| {
+        h.unit("a.service", "/usr/local/bin/a");
+        Unit { name: "a.service".into(), enabled: true, running: None, loaded: vec![] }.into()
+    }),
+    ("a unit that must be off", |h| {
+        h.unit("a.service", "/usr/local/bin/a");
+        let on = Unit { name: "a.service".into(), enabled: true, running: Some(true), loaded: vec![] };
+        dispatch::converge(&on.into(), &h.machine).expect("on");
+        Unit { name: "a.service".into(), enabled: false, running: Some(false), loaded: vec![] }.into()
+    }),
+    ("kernel parameters", |_| {
+        let values = BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]);
+        Sysctl { path: "/etc/sysctl.d/99-kubexm-cri.conf".into(), values, remembered: BTreeSet::new() }.into()
+    }),
+    ("kernel modules", |_| {
+        let modules = vec!["overlay".into(), "br_netfilter".into()];
+        KernelModule { path: "/etc/modules-load.d/kubexm.conf".into(), modules }.into()
+    }),
+    ("swap", |h| {
+        h.put("/usr/lib/systemd/system/dev-x.swap", "[Swap]\nWhat=/dev/x\n");
+        h.put("/usr/lib/systemd/zram-generator.conf", "[zram0]\n");
+        SwapOff {}.into()
+    }),
+    ("the hosts block", |_| HostsBlock { lines: vec!["10.0.0.5 debian".into()], own_name: "debian".into() }.into()),
+    ("a plain resolv.conf", |_| Resolver { nameservers: vec!["10.0.0.2".into()] }.into()),
+    ("systemd-resolved", |h| {
+        std::fs::remove_file(h.machine.path("/etc/resolv.conf")).expect("gone");
+        let link = h.machine.path("/etc/resolv.conf");
+        std::os::unix::fs::symlink("../run/systemd/resolve/stub-resolv.conf", link).expect("a link");
+        Resolver { nameservers: vec!["10.0.0.2".into()] }.into()
+    }),
+    ("SELinux", |h| {
+        h.put("/sys/fs/selinux/enforce", "1");
+        h.put("/etc/selinux/config", "# c\nSELINUX=enforcing\nSELINUXTYPE=targeted\n");
+        SelinuxMode {}.into()
+    }),
+    ("the host's name under cloud-init", |h| {
+        h.put("/etc/cloud/cloud.cfg", "preserve_hostname: false\n");
+        Hostname { name: "node1".into() }.into()
+    }),
+    ("an image", |h| {
+        h.ready_for_init();
+        let digest = Digest::of("pause");
+        let served = format!("{{\"registry.k8s.io/pause:3.10.1\":\"{digest}\"}}");
+        h.put("/run/kubexm-double/registry.json", served);
+        let reference = "registry.k8s.io/pause:3.10.1".to_owned();
+        ImageLoaded { reference, digest, platform: "linux/amd64".into(), source: Default::default() }.into()
+    }),
+    ("an image of the store", |h| {
+        h.ready_for_init();
+        let (layer, index) = ("a layer", "{\"schemaVersion\":2,\"manifests\":[]}");
+        let blobs = [layer, index].map(|bytes| {
+            let digest = Digest::of(bytes);
+            h.put(&format!("/var/lib/kubexm/store/blobs/sha256/{}", digest.hex()), bytes);
+            digest
+        });
+        let reference = "registry.k8s.io/pause:3.10.1".to_owned();
+        let source = ImageSource::Store { blobs: blobs.into() };
+        ImageLoaded { reference, digest: blobs[1], platform: "linux/amd64".into(), source }.into()
+    }),
+    ("a registry's layout beside a stranger's repository", |h| {
+        let link = "/mnt/registry/docker/registry/v2/repositories/quay.io/a/_manifests/tags/1/current/link";
+        h.put(link, format!("{}", Digest::of("an older one")));
+        h.put("/mnt/registry/docker/registry/v2/repositories/quay.io/b/_layers/keep", "theirs");
+        let [layer, index] = ["a layer", "an index"].map(|bytes| {
+            let digest = Digest::of(bytes);
+            h.put(&format!("/var/lib/kubexm/store/blobs/sha256/{}", digest.hex()), bytes);
+            digest
+        });
+        let repository =
+            Repository { tags: [("1".to_owned(), index)].into(), manifests: [index].into(), blobs: [layer].into() };
+        let repositories = [("quay.io/a".to_owned(), repository.clone()), ("quay.io/new".to_owned(), repository)];
+        RegistryLayout { data_dir: "/mnt/registry".into(), repositories: repositories.into() }.into()
+    }),
+    ("a registry's layout where nothing was", |h| {
+        let layer = Digest::of("a layer");
+        h.put(&format!("/var/lib/kubexm/store/blobs/sha256/{}", layer.hex()), "a layer");
+        let repository = Repository { blobs: [layer].into(), ..Repository::default() };
+        RegistryLayout { data_dir: "/mnt/registry".into(), repositories: [("a".to_owned(), repository)].into() }.into()
+    }),
+    ("a user's kubeconfig", |h| {
+        cluster(h);
+        Kubeconfig { user: "root".into() }.into()
+    }),
+    ("objects", |h| {
+        cluster(h);
+        let text = h.text("kind: ConfigMap\nmetadata:\n  name: a\n---\nkind: ConfigMap\nmetadata:\n  name: b\n");
+        KubeObject { name: "two".into(), text }.into()
+    }),
+    ("a taint", |h| {
+        cluster(h);
+        NodeUntainted { node: "node1".into(), key: TAINT.into() }.into()
+    }),
+    ("a label", |h| {
+        cluster(h);
+        NodeLabel { node: "node1".into(), key: "zone".into(), value: "a".into() }.into()
+    }),
+    ("a folder that a service fills", |_| StateDir::at("/opt/cni").into()),
+    ("the stamp", |_| Stamp { cluster: "lab".into() }.into()),
+];
+
+#[test]
+fn every_op_converges_once_and_comes_back_byte_for_byte() {
+    for (name, arrange) in CASES {
+        let mut host = Host::fresh();
+        let op = arrange(&mut host);
+        let machine = host.machine.clone();
+        let before = host.tree();
+        let found = dispatch::observe(&op, &machine).unwrap_or_else(|e| panic!("{name}: {}", e.full()));
+        same(&before, &host.tree(), &format!("{name}: observe changed something"));
+
+        dispatch::keep(&op, &machine).unwrap_or_else(|e| panic!("{name}: {}", e.full()));
+        dispatch::converge(&op, &machine).unwrap_or_else(|e| panic!("{name}: {}", e.full()));
+        let after = dispatch::observe(&op, &machine).expect("observe");
+        assert!(after.satisfied, "{name}: not satisfied after converge: {}", after.state);
+
+        let traces = host.traces();
+        assert!(dispatch::observe(&op, &machine).expect("observe").satisfied, "{name}");
+        same(&traces, &host.traces(), &format!("{name}: looking again changed something"));
+        dispatch::converge(&op, &machine).unwrap_or_else(|e| panic!("{name}, again: {}", e.full()));
+        assert!(dispatch::observe(&op, &machine).expect("observe").satisfied, "{name}: twice is not once");
+
+        for wave in Wave::ALL {
+            dispatch::restore(&op, &machine, &found.state, wave)
+                .unwrap_or_else(|e| panic!("{name}, {wave:?}: {}", e.full()));
+        }
+        same(&before, &host.tree(), &format!("{name}: restore left a difference"));
+        let back = dispatch::observe(&op, &machine).expect("observe");
+        assert_eq!(back.satisfied, found.satisfied, "{name}: {}", back.state);
+    }
+}
+
+#[test]
+fn every_op_can_be_restored_twice() {
+    for (name, arrange) in CASES {
+        let mut host = Host::fresh();
+        let op = arrange(&mut host);
+        let before = host.tree();
+        let found = dispatch::observe(&op, &host.machine).expect("observe");
+        dispatch::keep(&op, &host.machine).expect("keep");
+        dispatch::converge(&op, &host.machine).expect("converge");
+        for wave in [Wave::Stop, Wave::Stop, Wave::Data, Wave::Data, Wave::Start, Wave::Start] {
+            dispatch::restore(&op, &host.machine, &found.state, wave)
+                .unwrap_or_else(|e| panic!("{name}, {wave:?}: {}", e.full()));
+        }
+        same(&before, &host.tree(), name);
+    }
+}
+
+#[test]
+fn kubeadm_init_is_taken_back_by_reset() {
+    let host = Host::fresh();
+    host.ready_for_init();
+    let before = host.tree();
+    dispatch::converge(&init(), &host.machine).expect("init");
+    assert!(dispatch::observe(&init(), &host.machine).expect("observe").satisfied);
+    let reset = Op::from(Act::KubeadmReset { cri_socket: SOCKET.into() });
+    assert!(!dispatch::observe(&reset, &host.machine).expect("observe").satisfied);
+    dispatch::converge(&reset, &host.machine).expect("reset");
+    assert!(dispatch::observe(&reset, &host.machine).expect("observe").satisfied);
+    let mut after = host.tree();
+    // kubeadm empties these and leaves them.
+    after.retain(|path, _| {
+        !["etc/kubernetes", "var/lib/etcd", "var/lib/kubelet"].iter().any(|folder| path.starts_with(folder))
+    });
+    same(&before, &after, "reset");
+}
+
+#[test]
+fn what_a_service_made_goes_with_all_that_it_put_there_and_what_was_there_before_stays() {
+    let host = Host::fresh();
+    host.put("/var/lib/cni/theirs", "theirs");
+    let ops = ["/usr/libexec/kubernetes", "/etc/cni", "/etc/cni/net.d/10-flannel.conflist", "/var/lib/cni"];
+    let ops = ops.map(|path| Op::from(StateDir::at(path)));
+    let before = host.tree();
+    let found = ops.each_ref().map(|op| dispatch::observe(op, &host.machine).expect("a look"));
+    assert!(found.iter().all(|found| found.satisfied), "a step must not fail because no service has begun yet");
+    host.put("/usr/libexec/kubernetes/kubelet-plugins/volume/exec/x", "x");
+    host.put("/etc/cni/net.d/10-flannel.conflist", "{}");
+    host.put("/var/lib/cni/networks/cbr0/10.0.0.2", "pod");
+    for wave in Wave::ALL {
+        for (op, found) in ops.iter().zip(&found).rev() {
+            dispatch::restore(op, &host.machine, &found.state, wave).expect("back");
+        }
+    }
+    let mut after = host.tree();
+    assert!(after.keys().any(|path| path.ends_with("cbr0/10.0.0.2")), "what was there before is nobody's to empty");
+    after.retain(|path, _| !path.starts_with("var/lib/cni/networks"));
+    same(&before, &after, "restore");
+}
+
+#[test]
+fn what_is_mounted_in_a_services_folder_stops_its_way_back_and_loses_nothing() {
+    let host = Host::fresh();
+    let op = Op::from(StateDir::at("/var/lib/kubelet"));
+    let found = dispatch::observe(&op, &host.machine).expect("a look");
+    host.put("/var/lib/kubelet/pods/1/volumes/nfs/data", "the user's");
+    host.put("/proc/self/mountinfo", "36 25 0:40 / /var/lib/kubelet/pods/1/volumes/nfs rw - nfs4 server:/export rw\n");
+    let error = dispatch::restore(&op, &host.machine, &found.state, Wave::Data).expect_err("a mount").full();
+    assert!(error.contains("/var/lib/kubelet/pods/1/volumes/nfs") && error.contains("server:/export"), "{error}");
+    assert_eq!(host.read("/var/lib/kubelet/pods/1/volumes/nfs/data"), "the user's");
+}
+
+#[test]
+fn a_parameter_that_a_service_sets_by_itself_is_asked_for_nothing_and_comes_back() {
+    let host = Host::fresh();
+    host.put("/proc/sys/net/ipv4/conf/all/route_localnet", "0\n");
+    let names = ["net.ipv4.conf.all.route_localnet", "net.netfilter.nf_conntrack_max"];
+    let values = BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]);
+    let remembered = names.into_iter().map(str::to_owned).collect();
+    let op = Op::from(Sysctl { path: "/etc/sysctl.d/99-kubexm-cri.conf".into(), values, remembered });
+    let before = dispatch::observe(&op, &host.machine).expect("a look");
+    dispatch::converge(&op, &host.machine).expect("set");
+    assert!(!host.read("/etc/sysctl.d/99-kubexm-cri.conf").contains("route_localnet"));
+    host.put("/proc/sys/net/ipv4/conf/all/route_localnet", "1\n");
+    // Its module was loaded since: nobody knows what was there before, and it goes with the module.
+    host.put("/proc/sys/net/netfilter/nf_conntrack_max", "131072\n");
+    assert!(dispatch::observe(&op, &host.machine).expect("a look").satisfied, "kube-proxy's value is as good as any");
+    for wave in Wave::ALL {
+        dispatch::restore(&op, &host.machine, &before.state, wave).expect("back");
+    }
+    assert_eq!(host.read("/proc/sys/net/ipv4/conf/all/route_localnet"), "0\n");
+    assert_eq!(host.read("/proc/sys/net/netfilter/nf_conntrack_max"), "131072\n");
+}

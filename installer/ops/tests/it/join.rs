@@ -1,0 +1,391 @@
+//! Hosts that join a cluster and leave it again, with the real ops on directories that share one cluster.
+
+#![allow(clippy::expect_used, reason = "the arrangement of a test: a fault here is a fault of the test")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::common::{Host, same};
+use kubexm_ops::double::RootedSystem;
+use kubexm_ops::{Machine, OpError, Wave, dispatch, provide, step};
+use kubexm_plan::op::{Act, Kubeconfig, NodeLabel, Op};
+use kubexm_plan::{SlotName, SlotProvider, Step, Undo};
+use kubexm_spec::Digest;
+use serde_json::Value;
+
+const SOCKET: &str = "unix:///run/containerd/containerd.sock";
+const CONFIG: &str = "/run/kubexm/kubeadm-join.yaml";
+
+/// Hosts of one cluster; the first is its control plane.
+struct Fleet {
+    cluster: tempfile::TempDir,
+    hosts: Vec<Host>,
+    systems: Vec<Arc<RootedSystem>>,
+}
+
+impl Fleet {
+    fn of(count: usize) -> Self {
+        let mut fleet = Self { cluster: tempfile::tempdir().expect("a folder"), hosts: vec![], systems: vec![] };
+        for number in 1..=count {
+            let mut host = Host::fresh();
+            host.ready_for_init();
+            host.put("/etc/kubexm/kubeadm.yaml", kubeadm(number));
+            let address =
+                format!("[{{\"name\":\"eth0\",\"addresses\":[\"10.0.0.{number}/24\"],\"mac\":\"02::{number}\"}}]");
+            host.put("/run/kubexm-double/interfaces.json", interfaces(&address));
+            let system = Arc::new(RootedSystem::new(host.machine.root()));
+            system.share(fleet.cluster.path()).expect("one cluster");
+            host.text(&join(number, false));
+            host.text(&join(number, true));
+            fleet.hosts.push(host);
+            fleet.systems.push(system);
+        }
+        fleet
+    }
+
+    fn with_init(count: usize) -> Self {
+        let fleet = Self::of(count);
+        dispatch::converge(&init(), &fleet.hosts[0].machine).expect("init");
+        fleet
+    }
+
+    /// The host with what a join reads.
+    fn ready(&self, number: usize) -> Machine {
+        let first = &self.hosts[0].machine;
+        let host = || "node1".to_owned();
+        let make = |provider| provide::value(&provider, first).expect("a slot's value");
+        self.hosts[number - 1].machine.with_slots(BTreeMap::from([
+            (slot("token"), make(SlotProvider::JoinToken { host: host() })),
+            (slot("hash"), make(SlotProvider::CaCertHash { host: host() })),
+            (slot("key"), make(SlotProvider::CertificateKey { host: host() })),
+        ]))
+    }
+
+    fn state(&self) -> Value {
+        let text = std::fs::read_to_string(self.cluster.path().join("cluster.json")).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        self.state()["nodes"].as_object().map(|nodes| nodes.keys().cloned().collect()).unwrap_or_default()
+    }
+
+    fn members(&self) -> Vec<String> {
+        let members = self.state()["members"].as_object().cloned().unwrap_or_default();
+        members.values().filter_map(|member| member["name"].as_str().map(str::to_owned)).collect()
+    }
+}
+
+fn interfaces(text: &str) -> String {
+    text.replace("\"mac\"", "\"mtu\":1500,\"mac\"")
+}
+
+fn slot(name: &str) -> SlotName {
+    SlotName(name.to_owned())
+}
+
+fn kubeadm(number: usize) -> String {
+    format!(
+        "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration:\n  name: node{number}\n\
+         ---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n---\nkind: KubeletConfiguration\n"
+    )
+}
+
+fn join(number: usize, control_plane: bool) -> String {
+    let place = |name: &str| Act::placeholder(&slot(name));
+    let text = format!(
+        "kind: JoinConfiguration\nnodeRegistration:\n  name: node{number}\ndiscovery:\n  bootstrapToken:\n    token: \"{}\"\n    \
+         caCertHashes:\n    - \"{}\"\n",
+        place("token"),
+        place("hash")
+    );
+    let key = format!("controlPlane:\n  certificateKey: \"{}\"\n", place("key"));
+    if control_plane { text + &key } else { text }
+}
+
+fn init() -> Op {
+    Act::KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] }.into()
+}
+
+fn act(number: usize, control_plane: bool) -> Op {
+    let mut slots = vec![slot("token"), slot("hash")];
+    if control_plane {
+        slots.push(slot("key"));
+    }
+    Act::KubeadmJoin {
+        config: Digest::of(join(number, control_plane)),
+        slots,
+        cri_socket: SOCKET.into(),
+        control_plane,
+        ignore: vec![],
+    }
+    .into()
+}
+
+fn reset() -> Op {
+    Act::KubeadmReset { cri_socket: SOCKET.into() }.into()
+}
+
+fn satisfied(op: &Op, machine: &Machine) -> bool {
+    dispatch::observe(op, machine).expect("a look").satisfied
+}
+
+fn text_of(result: Result<(), OpError>) -> String {
+    result.expect_err("an error").full()
+}
+
+fn holds(root: &Path, needle: &str) -> Vec<String> {
+    let files = walkdir::WalkDir::new(root).into_iter().flatten().filter(|entry| entry.file_type().is_file());
+    let found = files.filter(|entry| {
+        std::fs::read(entry.path()).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(needle))
+    });
+    found.map(|entry| entry.path().display().to_string()).collect()
+}
+
+#[test]
+fn a_worker_and_a_control_plane_join_and_a_second_look_finds_nothing_to_do() {
+    let fleet = Fleet::with_init(3);
+    for (number, control_plane) in [(2, true), (3, false)] {
+        let machine = fleet.ready(number);
+        assert!(!satisfied(&act(number, control_plane), &fleet.hosts[number - 1].machine));
+        dispatch::converge(&act(number, control_plane), &machine).expect("join");
+        // Without a slot's value.
+        assert!(satisfied(&act(number, control_plane), &fleet.hosts[number - 1].machine));
+    }
+    assert_eq!(fleet.nodes(), ["node1", "node2", "node3"]);
+    assert_eq!(fleet.members(), ["node1", "node2"]);
+    let kubeconfig = Op::from(Kubeconfig { user: "root".into() });
+    dispatch::converge(&kubeconfig, &fleet.hosts[1].machine).expect("a kubeconfig on the second control plane");
+    assert!(satisfied(&kubeconfig, &fleet.hosts[1].machine));
+}
+
+#[test]
+fn a_tokens_secret_is_on_no_disk_once_the_join_has_ended_well_or_not() {
+    let fleet = Fleet::with_init(2);
+    let machine = fleet.ready(2);
+    let token =
+        provide::value(&SlotProvider::JoinToken { host: "node1".into() }, &fleet.hosts[0].machine).expect("one");
+    let token = String::from_utf8(token).expect("text");
+    let wrong = BTreeMap::from([
+        (slot("token"), "aaaaaa.0123456789abcdef".into()),
+        (slot("hash"), b"sha256:00".to_vec()),
+        (slot("key"), b"00".to_vec()),
+    ]);
+    let text = text_of(dispatch::converge(&act(2, true), &machine.with_slots(wrong)));
+    assert!(text.contains("no such token (secret)") && !text.contains("0123456789abcdef"), "{text}");
+    assert!(!machine.path(CONFIG).exists());
+    dispatch::converge(&act(2, true), &machine).expect("join");
+    assert!(!machine.path(CONFIG).exists());
+    for host in &fleet.hosts {
+        assert_eq!(holds(host.machine.root(), &token), Vec::<String>::new());
+        assert_eq!(holds(host.machine.root(), "certificateKey: \"").iter().filter(|p| p.contains("/run/")).count(), 0);
+    }
+}
+
+#[test]
+fn what_kubeadm_asks_of_slots_is_made_and_made_anew_each_time() {
+    let fleet = Fleet::with_init(1);
+    let make = |provider| {
+        let value = provide::value(&provider, &fleet.hosts[0].machine).expect("a value");
+        String::from_utf8(value).expect("text")
+    };
+    let host = || "node1".to_owned();
+    let token = make(SlotProvider::JoinToken { host: host() });
+    let (id, secret) = token.split_once('.').expect("a dot");
+    let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    assert!(id.len() == 6 && secret.len() == 16 && plain(id) && plain(secret), "{id}");
+    assert_ne!(token, make(SlotProvider::JoinToken { host: host() }));
+    let key = make(SlotProvider::CertificateKey { host: host() });
+    assert_eq!(fleet.state()["certificateKey"], key.as_str());
+    assert_ne!(key, make(SlotProvider::CertificateKey { host: host() }));
+    // As `openssl x509 -pubkey | openssl pkey -pubin -outform der | sha256sum` says of the double's CA.
+    let hash = make(SlotProvider::CaCertHash { host: host() });
+    assert_eq!(hash, "sha256:4357c8f91a776f3105a26a97ab1e87b397cf2e8210b2ca6187e831e695c1a98c");
+    let nothing = Host::fresh();
+    let text = provide::value(&SlotProvider::JoinToken { host: host() }, &nothing.machine).expect_err("none").full();
+    assert!(text.contains("admin.conf is not on node1"), "{text}");
+}
+
+#[test]
+fn a_join_that_was_killed_half_way_is_cleared_with_its_member_and_done_again() {
+    for control_plane in [false, true] {
+        let fleet = Fleet::with_init(2);
+        let machine = fleet.ready(2);
+        machine_put(&fleet.hosts[1], "kill-kubeadm-join");
+        assert!(text_of(dispatch::converge(&act(2, control_plane), &machine)).contains("killed half-way"));
+        assert!(!satisfied(&act(2, control_plane), &machine));
+        dispatch::converge(&act(2, control_plane), &machine).expect("the second try");
+        assert!(satisfied(&act(2, control_plane), &machine));
+        assert_eq!(fleet.members().len(), if control_plane { 2 } else { 1 }, "{:?}", fleet.members());
+    }
+}
+
+fn machine_put(host: &Host, name: &str) {
+    host.put(&format!("/run/kubexm-double/{name}"), "");
+}
+
+#[test]
+fn a_member_that_cannot_be_taken_out_stops_before_anything_is_deleted_and_says_how_to_mend_it() {
+    let fleet = Fleet::with_init(2);
+    dispatch::converge(&act(2, true), &fleet.ready(2)).expect("join");
+    // Two members, one of them dead: no quorum. The one that stays up is asked, and cannot.
+    fleet.systems[1].kill_member("node2").expect("dead");
+    let text = text_of(dispatch::converge(&reset(), &fleet.hosts[1].machine));
+    assert!(
+        text.contains("member") && text.contains("no quorum") && text.contains("exec etcd-node1 -- etcdctl"),
+        "{text}"
+    );
+    assert!(fleet.hosts[1].machine.path("/etc/kubernetes/admin.conf").exists());
+    assert!(!satisfied(&reset(), &fleet.hosts[1].machine));
+}
+
+#[test]
+fn a_fleet_that_is_taken_down_from_the_last_host_to_the_first_leaves_no_member_and_no_node() {
+    let fleet = Fleet::with_init(3);
+    let before: Vec<_> = fleet.hosts[1..].iter().map(Host::tree).collect();
+    dispatch::converge(&act(2, true), &fleet.ready(2)).expect("a control plane");
+    dispatch::converge(&act(3, false), &fleet.ready(3)).expect("a worker");
+    for number in [3, 2] {
+        let host = &fleet.hosts[number - 1].machine;
+        dispatch::converge(&reset(), host).expect("reset");
+        assert!(satisfied(&reset(), host));
+        let delete = Op::from(Act::NodeDelete { node: format!("node{number}") });
+        assert!(!satisfied(&delete, &fleet.hosts[0].machine));
+        dispatch::converge(&delete, &fleet.hosts[0].machine).expect("deleted");
+        dispatch::converge(&delete, &fleet.hosts[0].machine).expect("twice");
+        assert!(satisfied(&delete, &fleet.hosts[0].machine));
+    }
+    assert_eq!(fleet.members(), ["node1"]);
+    assert_eq!(fleet.nodes(), ["node1"]);
+    dispatch::converge(&reset(), &fleet.hosts[0].machine).expect("reset");
+    assert!(fleet.nodes().is_empty() && fleet.members().is_empty());
+    // Its own control plane is gone: there is nobody to ask, and nothing to delete.
+    assert!(satisfied(&Act::NodeDelete { node: "node2".into() }.into(), &fleet.hosts[0].machine));
+    for (before, host) in before.iter().zip(&fleet.hosts[1..]) {
+        let mut after = host.tree();
+        // kubeadm and kubelet empty these and leave them: a StateDir takes them back.
+        let left = ["etc/kubernetes", "var/lib/etcd", "var/lib/kubelet"];
+        after.retain(|path, _| !left.iter().any(|folder| path.starts_with(folder)));
+        same(before, &after, "a joined host");
+    }
+}
+
+#[test]
+fn somebody_elses_node_is_neither_joined_nor_reset_nor_taken_back_by_an_undo() {
+    let fleet = Fleet::with_init(2);
+    let host = &fleet.hosts[1];
+    host.put("/etc/kubernetes/kubelet.conf", "theirs");
+    let text = text_of(dispatch::converge(&act(2, false), &fleet.ready(2)));
+    assert!(text.contains("that we did not join") && text.contains("/etc/kubernetes/kubelet.conf"), "{text}");
+    assert!(text_of(dispatch::converge(&reset(), &host.machine)).contains("that we did not make"));
+    let step = joining(2);
+    let before = step::observe(&step, &host.machine).expect("a look");
+    step::converge(&step, &fleet.ready(2), "r1", 1, &before).expect_err("refused");
+    for wave in Wave::ALL {
+        step::undo(&step, &host.machine, "r1", 1, &before, wave).expect("nothing to take back");
+    }
+    assert_eq!(host.read("/etc/kubernetes/kubelet.conf"), "theirs");
+}
+
+fn joining(number: usize) -> Step {
+    let Op::Act(join) = act(number, false) else { unreachable!("an act") };
+    Step::on(&format!("node{number}"), "worker.join", "Join")
+        .ensure(join)
+        .undo(Undo::Act { act: Act::KubeadmReset { cri_socket: SOCKET.into() } })
+        .build()
+}
+
+#[test]
+fn a_join_is_taken_back_in_any_state_and_once_more_after_a_kill() {
+    for killed in [false, true] {
+        let fleet = Fleet::with_init(2);
+        let host = &fleet.hosts[1];
+        let step = joining(2);
+        let before = step::observe(&step, &host.machine).expect("a look");
+        if killed {
+            machine_put(host, "kill-kubeadm-join");
+        }
+        let result = step::converge(&step, &fleet.ready(2), "r1", 1, &before);
+        assert_eq!(result.is_err(), killed);
+        for _ in 0..2 {
+            for wave in Wave::ALL {
+                step::undo(&step, &host.machine, "r1", 1, &before, wave).expect("undone");
+            }
+            assert!(!host.machine.path("/etc/kubernetes/kubelet.conf").exists());
+            assert_eq!(step::observe(&step, &host.machine).expect("a look"), before);
+        }
+    }
+}
+
+#[test]
+fn a_node_that_was_there_before_the_run_survives_the_undo_of_its_step() {
+    let fleet = Fleet::with_init(2);
+    let host = &fleet.hosts[1];
+    let step = joining(2);
+    dispatch::converge(&act(2, false), &fleet.ready(2)).expect("joined by an earlier run");
+    let before = step::observe(&step, &host.machine).expect("a look");
+    for wave in Wave::ALL {
+        step::undo(&step, &host.machine, "r2", 1, &before, wave).expect("nothing to take back");
+    }
+    assert!(host.machine.path("/etc/kubernetes/kubelet.conf").exists());
+}
+
+#[test]
+fn a_joined_node_whose_kubelet_was_stopped_gets_it_started_and_one_that_lost_its_config_is_left_alone() {
+    let fleet = Fleet::with_init(2);
+    let machine = fleet.ready(2);
+    dispatch::converge(&act(2, false), &machine).expect("join");
+    machine.run(&kubexm_ops::system::Program::new("systemctl").args(["stop", "kubelet.service"])).expect("stopped");
+    assert!(!satisfied(&act(2, false), &machine));
+    dispatch::converge(&act(2, false), &machine).expect("started");
+    assert!(satisfied(&act(2, false), &machine));
+    std::fs::remove_file(machine.path("/etc/kubernetes/kubelet.conf")).expect("taken away by hand");
+    fleet.hosts[1].put("/var/lib/kubelet/pods/x", "what users run");
+    let text = text_of(dispatch::converge(&act(2, false), &machine));
+    assert!(text.contains("/etc/kubernetes/kubelet.conf is missing"), "{text}");
+    assert_eq!(fleet.hosts[1].read("/var/lib/kubelet/pods/x"), "what users run");
+}
+
+#[test]
+fn a_label_of_a_node_that_an_undo_has_deleted_already_stops_no_second_undo() {
+    let fleet = Fleet::with_init(2);
+    dispatch::converge(&act(2, false), &fleet.ready(2)).expect("join");
+    let first = &fleet.hosts[0].machine;
+    let label = Op::from(NodeLabel { node: "node2".into(), key: "zone".into(), value: "a".into() });
+    let before = dispatch::observe(&label, first).expect("a look");
+    dispatch::converge(&label, first).expect("labelled");
+    dispatch::converge(&Act::NodeDelete { node: "node2".into() }.into(), first).expect("deleted");
+    dispatch::restore(&label, first, &before.state, Wave::Stop).expect("nothing to restore");
+}
+
+#[test]
+fn a_node_that_a_failed_join_left_is_deleted_from_a_control_plane_and_one_that_was_there_before_is_not() {
+    let awaiting = Step::on("node1", "join.await-node2", "Await node node2")
+        .ensure(Act::NodeAwaited { node: "node2".into() })
+        .undo(Undo::Act { act: Act::NodeDelete { node: "node2".into() } })
+        .build();
+    let undo = |fleet: &Fleet, before: &[kubexm_plan::Found]| {
+        for wave in Wave::ALL {
+            step::undo(&awaiting, &fleet.hosts[0].machine, "r1", 1, before, wave).expect("undone");
+        }
+    };
+    let fleet = Fleet::with_init(2);
+    let first = &fleet.hosts[0].machine;
+    let before = step::observe(&awaiting, first).expect("a look");
+    step::converge(&awaiting, first, "r1", 1, &before).expect("awaited");
+    assert!(step::observe(&awaiting, first).expect("a look")[0].satisfied, "nobody could await a node otherwise");
+    // kubelet has registered, and the step that labels the node has not begun.
+    dispatch::converge(&act(2, false), &fleet.ready(2)).expect("join");
+    dispatch::converge(&reset(), &fleet.hosts[1].machine).expect("the join is taken back");
+    assert_eq!(fleet.nodes(), ["node1", "node2"], "kubeadm reset leaves the object");
+    undo(&fleet, &before);
+    assert_eq!(fleet.nodes(), ["node1"]);
+    assert_eq!(step::observe(&awaiting, first).expect("a look"), before, "it is awaited no more");
+
+    dispatch::converge(&act(2, false), &fleet.ready(2)).expect("joined by an earlier run");
+    let before = step::observe(&awaiting, first).expect("a look");
+    assert!(before[0].satisfied, "nothing is to be done for a node that is there");
+    undo(&fleet, &before);
+    assert_eq!(fleet.nodes(), ["node1", "node2"], "what an earlier run made is not this one's to delete");
+}

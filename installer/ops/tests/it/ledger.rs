@@ -1,0 +1,93 @@
+//! The ledger: while several steps of one host run side by side, and when nothing of ours is left.
+
+#![allow(clippy::expect_used, reason = "the arrangement of a test: a fault here is a fault of the test")]
+
+use std::io::Write;
+
+use crate::common::Host;
+use kubexm_ops::ledger::{Outcome, Record, SCHEMA};
+use kubexm_ops::{Ledger, Wave, step};
+use kubexm_plan::op::{Dir, Stamp};
+use kubexm_plan::{Step, StepId, Undo};
+
+const THREADS: u64 = 8;
+const EACH: u64 = 25;
+
+/// Long enough that a write could be cut in two, were it not for the lock.
+fn record(sequence: u64) -> Record {
+    Record {
+        schema: SCHEMA,
+        run: "run".to_owned(),
+        sequence,
+        step: StepId(format!("node1/test.{sequence}")),
+        ops: Vec::new(),
+        undo: Undo::Nothing,
+        before: Vec::new(),
+        outcome: Outcome::Failed { text: format!("{sequence} ").repeat(4_000) },
+    }
+}
+
+#[test]
+fn no_record_of_steps_that_end_at_the_same_time_is_lost_or_torn() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ledger");
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            // A value of its own for each, as agents in processes of their own have.
+            let ledger = Ledger::at(path.clone());
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    ledger.append(&record(thread * EACH + number)).expect("appended");
+                }
+            });
+        }
+    });
+    let mut found: Vec<Record> = Ledger::at(path).records().expect("every line is whole");
+    found.sort_by_key(|record| record.sequence);
+    assert_eq!(found.len() as u64, THREADS * EACH);
+    for (sequence, found) in (0..).zip(found) {
+        assert_eq!(found, record(sequence));
+    }
+}
+
+#[test]
+fn a_torn_line_is_cut_off_once_and_not_what_others_write_meanwhile() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ledger = Ledger::at(folder.path().to_owned());
+    ledger.append(&record(0)).expect("appended");
+    let mut file = std::fs::File::options().append(true).open(folder.path().join("records.jsonl")).expect("a ledger");
+    file.write_all(b"{\"schema\":1,\"run\":\"ru").expect("torn");
+    std::thread::scope(|scope| {
+        for sequence in 1..=THREADS {
+            let ledger = &ledger;
+            scope.spawn(move || ledger.append(&record(sequence)).expect("appended"));
+        }
+    });
+    let mut found: Vec<u64> = ledger.records().expect("records").iter().map(|record| record.sequence).collect();
+    found.sort_unstable();
+    assert_eq!(found, (0..=THREADS).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_way_back_to_a_host_that_was_nobodys_leaves_no_ledger_and_one_to_an_older_cluster_does() {
+    let marking = |run: &str, host: &Host| {
+        let step = Step::on("node1", "os.stamp", "Mark the node")
+            .ensure(Stamp { cluster: "lab".to_owned() })
+            .ensure(Dir { path: format!("/etc/{run}"), mode: 0o755 })
+            .undo(Undo::RestoreBefore)
+            .build();
+        let before = step::observe(&step, &host.machine).expect("a look");
+        step::converge(&step, &host.machine, run, 1, &before).expect("marked");
+        (step, before)
+    };
+    let host = Host::fresh();
+    let (first, then) = marking("first", &host);
+    let (again, now) = marking("again", &host);
+    for (run, step, before, left) in [("again", again, now, true), ("first", first, then, false)] {
+        for wave in Wave::ALL {
+            step::undo(&step, &host.machine, run, 1, &before, wave).expect("undone");
+        }
+        assert!(!host.machine.path(format!("/etc/{run}")).exists());
+        assert_eq!(host.machine.path("/var/lib/kubexm").exists(), left, "after the undo of {run}");
+    }
+}

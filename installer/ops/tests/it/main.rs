@@ -1,0 +1,18 @@
+//! Every op, its undo, the ledger and facts, on machines rooted in directories. `umask` is a program of its own: a umask is the
+//! process's.
+
+mod common;
+mod every_op;
+mod evidence;
+mod facts;
+mod https;
+mod join;
+mod kube_object;
+mod ledger;
+mod packages;
+mod programs;
+mod registry_layout;
+mod shared_files;
+mod survey;
+mod teardown;
+mod traps;

@@ -1,0 +1,250 @@
+//! What takes a cluster's traces off a host must take all of them, and nothing of anybody else.
+#![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use std::collections::BTreeMap;
+
+use crate::common::Host;
+use kubexm_ops::teardown::{mounts, network, pods};
+use kubexm_ops::{Machine, Wave, dispatch};
+use kubexm_plan::op::{StateDir, Unit};
+use kubexm_plan::{Op, Reset};
+use serde_json::json;
+
+const BASE: &str = "25 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n";
+
+fn mounted(host: &Host, mounts: &[(&str, &str, &str)]) {
+    let lines = mounts.iter().enumerate().map(|(number, (point, kind, source))| {
+        host.put(&format!("{}/.keep", point.replace("\\040", " ")), "");
+        format!("{} 25 0:{} / {point} rw - {kind} {source} rw\n", 100 + number, 40 + number)
+    });
+    let text = BASE.to_owned() + &lines.collect::<String>();
+    host.put("/proc/self/mountinfo", text);
+}
+
+fn process(host: &Host, pid: u32, parent: u32, name: &str, command: &[&str], cgroup: &str) {
+    host.put(&format!("/proc/{pid}/stat"), format!("{pid} ({name}) S {parent} 1 1 0 -1\n"));
+    host.put(&format!("/proc/{pid}/cmdline"), command.join("\0") + "\0");
+    host.put(&format!("/proc/{pid}/cgroup"), format!("0::{cgroup}\n"));
+}
+
+fn shim(namespace: &str) -> Vec<&str> {
+    vec!["/usr/local/bin/containerd-shim-runc-v2", "-namespace", namespace, "-id", "1", "-address", "/run/c.sock"]
+}
+
+fn pids(machine: &Machine) -> Vec<u32> {
+    pods::running(machine).expect("a look").into_iter().map(|process| process.pid).collect()
+}
+
+#[test]
+fn mounts_below_a_folder_go_newest_first_and_others_stay() {
+    let host = Host::fresh();
+    mounted(
+        &host,
+        &[
+            ("/var/lib/kubelet", "ext4", "/dev/sdb1"),
+            ("/var/lib/kubelet/pods/1/volumes/a\\040b", "nfs4", "10.0.0.9:/export"),
+            ("/var/lib/kubelet/pods/1/volumes/a\\040b/inner", "tmpfs", "tmpfs"),
+            ("/var/lib/kubelet-other", "ext4", "/dev/sdc1"),
+        ],
+    );
+    mounts::unmount_below(&host.machine, "/var/lib/kubelet").expect("unmounted");
+    let left: Vec<String> = mounts::all(&host.machine).expect("mounts").into_iter().map(|m| m.point).collect();
+    assert_eq!(left, ["/", "/var/lib/kubelet", "/var/lib/kubelet-other"]);
+}
+
+#[test]
+fn a_mount_that_is_in_use_stops_the_run_by_its_name() {
+    let host = Host::fresh();
+    mounted(&host, &[("/var/lib/kubelet/pods/1/nfs", "nfs4", "10.0.0.9:/export")]);
+    host.put("/run/kubexm-double/busy-mounts.json", "[\"/var/lib/kubelet/pods/1/nfs\"]");
+    let error = mounts::unmount_below(&host.machine, "/var/lib/kubelet").expect_err("it is in use").full();
+    assert!(error.contains("/var/lib/kubelet/pods/1/nfs (nfs4 of 10.0.0.9:/export)"), "{error}");
+    assert!(error.contains("target is busy"), "{error}");
+}
+
+#[test]
+fn a_disk_of_the_operators_fstab_is_not_unmounted() {
+    let host = Host::fresh();
+    mounted(&host, &[("/var/lib/kubelet/pods", "ext4", "/dev/sdb1")]);
+    host.put("/etc/fstab", "/dev/sdb1 /var/lib/kubelet/pods ext4 defaults 0 0\n");
+    let error = mounts::unmount_below(&host.machine, "/var/lib/kubelet").expect_err("it is the operator's").full();
+    assert!(error.contains("/etc/fstab"), "{error}");
+    assert_eq!(mounts::below(&host.machine, "/var/lib/kubelet").expect("mounts").len(), 1);
+}
+
+#[test]
+fn a_folder_with_a_mount_below_it_is_not_deleted_at_all() {
+    let host = Host::fresh();
+    host.put("/var/lib/kubelet/a", "ours");
+    host.put("/var/lib/kubelet/pods/1/nfs/data", "the user's");
+    mounted(&host, &[("/var/lib/kubelet/pods/1/nfs", "nfs4", "10.0.0.9:/export")]);
+    let error = mounts::remove_tree(&host.machine, "/var/lib/kubelet").expect_err("a mount is below").full();
+    assert!(error.contains("/var/lib/kubelet/pods/1/nfs"), "{error}");
+    assert_eq!(host.read("/var/lib/kubelet/a"), "ours");
+    assert_eq!(host.read("/var/lib/kubelet/pods/1/nfs/data"), "the user's");
+}
+
+#[test]
+fn a_folder_goes_whole_and_one_that_is_a_mount_point_is_emptied() {
+    let host = Host::fresh();
+    host.put("/var/lib/cni/networks/10.244.0.2", "x");
+    host.put("/var/lib/etcd/member/db", "x");
+    mounted(&host, &[("/var/lib/etcd", "ext4", "/dev/sdb1")]);
+    mounts::remove_tree(&host.machine, "/var/lib/cni").expect("removed");
+    mounts::remove_tree(&host.machine, "/var/lib/etcd").expect("emptied");
+    mounts::remove_tree(&host.machine, "/var/lib/nothing").expect("nothing to do");
+    assert!(!host.machine.path("/var/lib/cni").exists());
+    assert_eq!(std::fs::read_dir(host.machine.path("/var/lib/etcd")).expect("the mount point").count(), 0);
+}
+
+#[test]
+fn a_link_in_a_folder_is_removed_and_not_followed() {
+    let host = Host::fresh();
+    host.put("/srv/data/file", "the user's");
+    host.put("/var/lib/kubelet/a", "x");
+    std::os::unix::fs::symlink(host.machine.path("/srv/data"), host.machine.path("/var/lib/kubelet/link"))
+        .expect("a link");
+    mounts::remove_tree(&host.machine, "/var/lib/kubelet").expect("removed");
+    assert_eq!(host.read("/srv/data/file"), "the user's");
+    assert!(!host.machine.path("/var/lib/kubelet").exists());
+}
+
+#[test]
+fn every_process_of_a_pod_ends_and_those_of_other_containers_go_on() {
+    let host = Host::fresh();
+    process(&host, 1, 0, "systemd", &["/sbin/init"], "/init.scope");
+    process(&host, 10, 1, "containerd-shim", &shim("k8s.io"), "/system.slice/containerd.service");
+    process(&host, 11, 10, "pause) S 1 (x", &["/pause"], "/kubepods.slice/pod1.slice/a.scope");
+    process(&host, 12, 11, "child", &["child"], "/elsewhere");
+    process(&host, 13, 1, "orphan", &["orphan"], "/kubepods.slice/pod1.slice/a.scope");
+    process(&host, 20, 1, "containerd-shim", &shim("moby"), "/system.slice/docker.service");
+    process(&host, 21, 20, "nginx", &["nginx"], "/system.slice/docker-1.scope");
+    process(&host, 22, 21, "nested", &["kubelet"], "/system.slice/docker-1.scope/kubepods/pod2");
+    process(&host, 30, 1, "sshd", &["sshd"], "/system.slice/ssh.service");
+    host.put("/proc/11/stubborn", "");
+    assert_eq!(pids(&host.machine), [10, 11, 12, 13]);
+    pods::stop_all(&host.machine).expect("stopped");
+    assert_eq!(pids(&host.machine), [0; 0]);
+    for pid in [1, 20, 21, 22, 30] {
+        assert!(host.machine.path(format!("/proc/{pid}/stat")).exists(), "process {pid} is not of a pod");
+    }
+}
+
+#[test]
+fn control_groups_of_pods_go_with_their_processes() {
+    let host = Host::fresh();
+    mounted(&host, &[("/sys/fs/cgroup", "cgroup2", "cgroup2")]);
+    std::fs::remove_file(host.machine.path("/sys/fs/cgroup/.keep")).expect("a kept file");
+    for group in ["kubepods/burstable/pod1", "kubepods/besteffort", "system.slice"] {
+        std::fs::create_dir_all(host.machine.path(format!("/sys/fs/cgroup/{group}"))).expect("a group");
+    }
+    pods::stop_all(&host.machine).expect("stopped");
+    assert!(!host.machine.path("/sys/fs/cgroup/kubepods").exists());
+    assert!(host.machine.path("/sys/fs/cgroup/system.slice").exists());
+}
+
+#[test]
+fn a_clusters_links_namespaces_and_rules_go_and_dockers_stay() {
+    let host = Host::fresh();
+    for link in ["eth0", "docker0", "cni0", "flannel.1", "veth1", "veth2"] {
+        host.put(&format!("/sys/class/net/{link}/address"), "");
+    }
+    for (link, master) in [("veth1", "cni0"), ("veth2", "docker0")] {
+        std::os::unix::fs::symlink(format!("../{master}"), host.machine.path(format!("/sys/class/net/{link}/master")))
+            .expect("a master");
+    }
+    host.put("/run/netns/cni-1", "");
+    host.put("/run/netns/mine", "");
+    mounted(&host, &[]);
+    host.put("/proc/self/mountinfo", format!("{BASE}90 25 0:4 net:[1] /run/netns/cni-1 rw - nsfs nsfs rw\n"));
+    for end in ["save", "restore"] {
+        host.put(&format!("/usr/sbin/iptables-{end}"), "");
+    }
+    let rules = "*nat\n:PREROUTING ACCEPT [0:0]\n:DOCKER - [0:0]\n:KUBE-SERVICES - [0:0]\n-A PREROUTING -j DOCKER\n\
+                 -A PREROUTING -j KUBE-SERVICES\nCOMMIT\n";
+    host.put("/run/kubexm-double/iptables-save", rules);
+    let found = network::leftovers(&host.machine).expect("a look");
+    assert_eq!(found, ["link cni0", "link flannel.1", "link veth1", "namespace /run/netns/cni-1", "rules of iptables"]);
+    network::clear(&host.machine).expect("cleared");
+    assert_eq!(network::leftovers(&host.machine).expect("a look"), [""; 0]);
+    assert_eq!(
+        host.read("/run/kubexm-double/iptables-restore"),
+        "*nat\n:KUBE-SERVICES - [0:0]\n-D PREROUTING -j KUBE-SERVICES\n-X KUBE-SERVICES\nCOMMIT\n"
+    );
+    for path in ["/sys/class/net/docker0", "/sys/class/net/veth2", "/sys/class/net/eth0", "/run/netns/mine"] {
+        assert!(host.machine.path(path).exists(), "{path} is not the cluster's");
+    }
+}
+
+#[test]
+fn what_was_in_a_folder_before_us_outlives_a_reset_and_what_came_into_it_since_does_not() {
+    let host = Host::fresh();
+    let (folder, manifests) = ("/etc/kubernetes".to_owned(), "/etc/kubernetes/manifests".to_owned());
+    host.put("/etc/kubernetes/audit-policy.yaml", "theirs");
+    host.put("/etc/kubernetes/lost+found/x", "the file system's");
+    std::fs::create_dir_all(host.machine.path(&manifests)).expect("a folder");
+    let before = dispatch::observe(&StateDir::at(&folder).into(), &host.machine).expect("a look").state;
+    assert_eq!(before["held"], json!(["audit-policy.yaml", "manifests/"]));
+
+    host.put("/etc/kubernetes/admin.conf", "ours");
+    host.put("/etc/kubernetes/manifests/etcd.yaml", "ours");
+    let there = |path: &str| host.machine.path(path).exists();
+    let paths = vec![folder.clone(), manifests.clone()];
+    let names = vec!["audit-policy.yaml".to_owned(), "manifests".to_owned()];
+    let spared = BTreeMap::from([(folder, names), (manifests, Vec::new())]);
+    let aside = Op::from(Reset::SetAside { paths: paths.clone(), spared });
+    let found = dispatch::observe(&aside, &host.machine).expect("a look");
+    assert!(!found.satisfied);
+    for _ in 0..2 {
+        dispatch::converge(&aside, &host.machine).expect("set aside");
+        assert!(dispatch::observe(&aside, &host.machine).expect("a look").satisfied);
+        assert!(!there("/etc/kubernetes/admin.conf") && !there("/etc/kubernetes/manifests/etcd.yaml"));
+        assert_eq!(host.read("/etc/kubernetes/audit-policy.yaml"), "theirs");
+
+        dispatch::restore(&aside, &host.machine, &found.state, Wave::Data).expect("back");
+        assert_eq!(host.read("/etc/kubernetes/manifests/etcd.yaml"), "ours");
+        assert_eq!(host.read("/etc/kubernetes/admin.conf"), "ours");
+    }
+    dispatch::converge(&aside, &host.machine).expect("set aside");
+    let forgotten = Op::from(Reset::Forgotten { paths, parents: Vec::new() });
+    dispatch::converge(&forgotten, &host.machine).expect("forgotten");
+    assert!(dispatch::observe(&forgotten, &host.machine).expect("a look").satisfied);
+    let mut left = Vec::from_iter(host.tree().into_keys().filter(|path| path.starts_with("etc/kubernetes/")));
+    left.retain(|path| !path.contains("lost+found"));
+    assert_eq!(left, ["etc/kubernetes/audit-policy.yaml", "etc/kubernetes/manifests"]);
+}
+
+#[test]
+fn of_a_folder_with_more_than_can_be_counted_nothing_is_known_to_be_ours() {
+    let host = Host::fresh();
+    let held =
+        || dispatch::observe(&StateDir::at("/var/lib/x").into(), &host.machine).expect("a look").state["held"].clone();
+    assert_eq!(held(), json!(null));
+    (0..200).for_each(|number| host.put(&format!("/var/lib/x/deep/{number}"), ""));
+    (0..100).for_each(|number| host.put(&format!("/var/lib/x/deeper/{number}"), ""));
+    assert_eq!(held(), json!(["deep", "deeper"]), "both stay whole");
+    (0..300).for_each(|number| host.put(&format!("/var/lib/x/{number}"), ""));
+    assert_eq!(held(), json!(null));
+}
+
+#[test]
+fn a_join_that_outlived_its_agent_ends_before_pods_are_stopped_and_so_does_the_kubelet_that_it_started() {
+    let host = Host::fresh();
+    host.put("/proc/1/stat", "1 (systemd) S 0 1 1 0 -1\n");
+    let (act, kubelet) = ("kubexm-act-create-node1-join.service", "kubelet.service");
+    let op = |name: &str, runs| {
+        Op::from(Unit { name: name.to_owned(), enabled: false, running: Some(runs), loaded: Vec::new() })
+    };
+    let stopped = |name| dispatch::observe(&op(name, false), &host.machine).expect("a look").satisfied;
+    for name in [act, kubelet] {
+        host.unit(name, "/usr/local/bin/x");
+        dispatch::converge(&op(name, true), &host.machine).expect("started");
+        assert!(!stopped(name));
+    }
+    let pods = Op::from(Reset::PodsStopped);
+    let found = dispatch::observe(&pods, &host.machine).expect("a look");
+    assert!(!found.satisfied && found.state["what"] == json!([act]), "{:?}", found.state);
+    dispatch::converge(&pods, &host.machine).expect("stopped");
+    assert!(stopped(act) && stopped(kubelet));
+    assert!(dispatch::observe(&pods, &host.machine).expect("a look").satisfied);
+}

@@ -1,0 +1,430 @@
+//! What went wrong on somebody's site, op by op.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "the arrangement of a test: a fault here is a fault of the test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use crate::common::{Host, archive};
+use kubexm_ops::ledger::Outcome;
+use kubexm_ops::system::{HttpsRequest, Kernel, Output, Program, Space, System};
+use kubexm_ops::{ActContext, FaultPoint, Faults, Machine, OpError, dispatch, probe, step};
+use kubexm_plan::op::{
+    Act, Binary, Content, File, Hostname, HostsBlock, Op, Resolver, Stamp, SwapOff, Sysctl, Unit, Unpacked,
+};
+use kubexm_plan::{Probe, SlotName, Step, StepId, Undo};
+use kubexm_spec::Digest;
+
+const DROP_IN: &str = "/etc/sysctl.d/99-kubexm-cri.conf";
+
+fn satisfied(op: &Op, machine: &Machine) -> bool {
+    dispatch::observe(op, machine).expect("observe").satisfied
+}
+
+fn text_of(result: Result<(), OpError>) -> String {
+    result.expect_err("an error").full()
+}
+
+fn forwarding() -> Op {
+    let values = BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]);
+    Sysctl { path: DROP_IN.into(), values, remembered: BTreeSet::new() }.into()
+}
+
+#[test]
+fn a_hardened_sysctl_conf_that_wins_at_boot_is_named_with_its_line() {
+    let host = Host::fresh();
+    host.put("/etc/sysctl.conf", "# hardening\n-net/ipv4/ip_forward = 0\n");
+    std::os::unix::fs::symlink("../sysctl.conf", host.machine.path("/etc/sysctl.d/99-sysctl.conf")).expect("a link");
+    host.put("/proc/sys/net/ipv4/ip_forward", "1\n");
+    let before = host.tree();
+    assert!(!satisfied(&forwarding(), &host.machine));
+    let text = text_of(dispatch::converge(&forwarding(), &host.machine));
+    assert!(text.contains("/etc/sysctl.d/99-sysctl.conf:2 sets net.ipv4.ip_forward = 0"), "{text}");
+    assert_eq!(host.tree(), before, "it was refused after a change");
+}
+
+#[test]
+fn an_earlier_sysctl_file_and_a_hidden_one_do_not_count() {
+    let host = Host::fresh();
+    host.put("/usr/lib/sysctl.d/50-default.conf", "net.ipv4.ip_forward=0\n");
+    host.put("/usr/lib/sysctl.d/99-zz.conf", "net.ipv4.ip_forward=0\n");
+    host.put("/etc/sysctl.d/99-zz.conf", "# hides the one of the distribution\n");
+    dispatch::converge(&forwarding(), &host.machine).expect("converge");
+    assert!(satisfied(&forwarding(), &host.machine));
+}
+
+#[test]
+fn a_live_value_that_somebody_changed_is_seen_though_the_file_is_right() {
+    let host = Host::fresh();
+    dispatch::converge(&forwarding(), &host.machine).expect("converge");
+    host.put("/proc/sys/net/ipv4/ip_forward", "0\n");
+    assert!(!satisfied(&forwarding(), &host.machine));
+}
+
+#[test]
+fn a_parameter_of_a_module_that_is_not_loaded_is_explained() {
+    let host = Host::fresh();
+    let values = BTreeMap::from([("net.bridge.bridge-nf-call-iptables".to_owned(), "1".to_owned())]);
+    let text = text_of(dispatch::converge(
+        &Sysctl { path: DROP_IN.into(), values, remembered: BTreeSet::new() }.into(),
+        &host.machine,
+    ));
+    assert!(text.contains("module it belongs to is not loaded"), "{text}");
+}
+
+#[test]
+fn swap_that_comes_back_at_boot_is_seen_when_none_is_on() {
+    let host = Host::fresh();
+    host.put("/proc/swaps", "Filename Type Size Used Priority\n");
+    assert!(!satisfied(&SwapOff {}.into(), &host.machine));
+    std::fs::remove_file(host.machine.path("/proc/swaps")).expect("hidden");
+    host.put("/etc/fstab", "UUID=aaaa / ext4 defaults 0 1\n# UUID=bbbb none swap sw 0 0\n");
+    assert!(satisfied(&SwapOff {}.into(), &host.machine));
+}
+
+#[test]
+fn a_restart_that_a_crash_swallowed_is_made_up_for() {
+    let mut host = Host::fresh();
+    host.unit("a.service", "/usr/local/bin/a");
+    let loaded = vec!["/etc/a.conf".to_owned()];
+    let unit = Op::from(Unit { name: "a.service".into(), enabled: true, running: Some(true), loaded });
+    let first = Op::from(host.file("/etc/a.conf", "one\n"));
+    dispatch::converge(&first, &host.machine).expect("file");
+    dispatch::converge(&unit, &host.machine).expect("unit");
+    assert!(satisfied(&unit, &host.machine));
+    // The run died here: the new configuration is on the disk, and the service has the old one.
+    let second = Op::from(host.file("/etc/a.conf", "two\n"));
+    dispatch::converge(&second, &host.machine).expect("file");
+    assert!(!satisfied(&unit, &host.machine), "a service with an old configuration passed for current");
+    dispatch::converge(&unit, &host.machine).expect("unit");
+    assert!(satisfied(&unit, &host.machine));
+}
+
+#[test]
+fn a_unit_without_its_program_is_refused_by_the_double() {
+    let host = Host::fresh();
+    host.put("/etc/systemd/system/a.service", "[Service]\nExecStart=/usr/local/bin/absent\n[Install]\n");
+    let unit = Unit { name: "a.service".into(), enabled: true, running: Some(true), loaded: vec![] };
+    let text = text_of(dispatch::converge(&unit.into(), &host.machine));
+    assert!(text.contains("203/EXEC"), "{text}");
+}
+
+#[test]
+fn a_blob_that_does_not_match_its_name_is_never_installed() {
+    let host = Host::fresh();
+    let blob = Digest::of("wanted");
+    host.put(&format!("/var/lib/kubexm/store/blobs/sha256/{}", blob.hex()), "flipped");
+    let op = Op::from(Binary { path: "/usr/local/bin/tool".into(), blob, mode: 0o755 });
+    assert!(text_of(dispatch::converge(&op, &host.machine)).contains("digest"));
+    assert!(!host.machine.path("/usr/local/bin/tool").exists());
+    assert!(!host.machine.blob(&blob).exists(), "the bad blob would be found again");
+}
+
+#[test]
+fn an_archive_that_leads_out_of_itself_or_lacks_a_member_is_refused() {
+    let host = Host::fresh();
+    let blob = host.blob(archive(&[("bin/a", "a")]));
+    let members = BTreeMap::from([("bin/b".to_owned(), "/usr/local/bin/b".to_owned())]);
+    let op = Op::from(Unpacked { blob, members, all_into: None });
+    let text = dispatch::observe(&op, &host.machine).expect_err("an error").full();
+    assert!(text.contains("no regular file bin/b") && text.contains("bin/a"), "{text}");
+}
+
+#[test]
+fn a_second_look_at_an_archive_needs_no_archive() {
+    let host = Host::fresh();
+    let blob = host.blob(archive(&[("bin/a", "a")]));
+    let members = BTreeMap::from([("bin/a".to_owned(), "/usr/local/bin/a".to_owned())]);
+    let op = Op::from(Unpacked { blob, members, all_into: None });
+    dispatch::converge(&op, &host.machine).expect("converge");
+    std::fs::remove_file(host.machine.blob(&blob)).expect("gone");
+    assert!(satisfied(&op, &host.machine));
+    host.put("/usr/local/bin/a", "changed");
+    assert!(!satisfied(&op, &host.machine));
+}
+
+#[test]
+fn an_archive_that_changes_after_the_look_places_nothing_and_is_not_found_again() {
+    let host = Host::fresh();
+    let blob = host.blob(archive(&[("bin/a", "a")]));
+    let members = BTreeMap::from([("bin/a".to_owned(), "/usr/local/bin/a".to_owned())]);
+    let op = Op::from(Unpacked { blob, members, all_into: None });
+    assert!(!satisfied(&op, &host.machine));
+    std::fs::write(host.machine.blob(&blob), archive(&[("bin/a", "b")])).expect("other bytes");
+    let text = text_of(dispatch::converge(&op, &host.machine));
+    assert!(text.contains("resume the run to send it again"), "{text}");
+    assert!(!host.machine.path("/usr/local/bin/a").exists() && !host.machine.blob(&blob).exists());
+}
+
+#[test]
+fn a_slots_value_is_compared_and_stays_out_of_state_and_debug_output() {
+    let host = Host::fresh();
+    let slot = SlotName("key".into());
+    let machine = host.machine.with_slots(BTreeMap::from([(slot.clone(), b"s3cret".to_vec())]));
+    let op = Op::from(File { path: "/etc/key".into(), content: Content::Slot { slot }, mode: 0o600 });
+    dispatch::converge(&op, &machine).expect("converge");
+    let found = dispatch::observe(&op, &machine).expect("observe");
+    assert!(found.satisfied);
+    assert!(!format!("{machine:?}{found:?}").contains("s3cret"));
+    host.put("/etc/key", "other");
+    assert!(!satisfied(&op, &machine));
+}
+
+#[test]
+fn bytes_that_are_no_utf8_stay_as_they_are_in_files_that_are_edited() {
+    let host = Host::fresh();
+    let bytes = |path: &str| std::fs::read(host.machine.path(path)).expect("a file");
+    let has = |path: &str, line: &[u8]| bytes(path).split(|b| *b == b'\n').any(|found| found == line);
+    host.put("/etc/hosts", b"127.0.1.1 node1\n10.0.0.9 drucker # B\xfcro\n");
+    host.put("/etc/fstab", b"//nas/B\xfcro /mnt/b\xfcro cifs defaults 0 0\n/dev/sdb2 none swap sw 0 0\n");
+    host.put("/etc/resolv.conf", b"# B\xfcro\nnameserver 10.0.0.1\n");
+    for op in [
+        Op::from(HostsBlock { lines: vec!["10.0.0.5 node1".into()], own_name: "node1".into() }),
+        SwapOff {}.into(),
+        Resolver { nameservers: vec!["10.0.0.53".into()] }.into(),
+    ] {
+        dispatch::converge(&op, &host.machine).expect("converge");
+        assert!(satisfied(&op, &host.machine), "{op:?}");
+    }
+    assert!(has("/etc/hosts", b"10.0.0.9 drucker # B\xfcro"));
+    assert!(has("/etc/fstab", b"//nas/B\xfcro /mnt/b\xfcro cifs defaults 0 0"));
+    assert!(has("/etc/resolv.conf", b"# B\xfcro"));
+}
+
+#[test]
+fn a_block_in_etc_hosts_whose_end_was_deleted_does_not_swallow_the_rest() {
+    let host = Host::fresh();
+    host.put("/etc/hosts", "# BEGIN KubeXM Managed Block\n10.0.0.5 node1\n10.0.0.9 printer\n");
+    let op = Op::from(HostsBlock { lines: vec!["10.0.0.5 node1".into()], own_name: "node1".into() });
+    dispatch::converge(&op, &host.machine).expect("converge");
+    assert!(host.read("/etc/hosts").contains("10.0.0.9 printer\n"), "{}", host.read("/etc/hosts"));
+    assert!(satisfied(&op, &host.machine));
+}
+
+const SOCKET: &str = "unix:///run/containerd/containerd.sock";
+
+fn init() -> Op {
+    let config = "/etc/kubexm/kubeadm.yaml".to_owned();
+    Act::KubeadmInit { config, cri_socket: SOCKET.into(), ignore: vec!["Swap".into()] }.into()
+}
+
+#[test]
+fn an_init_that_was_killed_half_way_is_cleared_and_done_again() {
+    let host = Host::fresh();
+    host.ready_for_init();
+    host.put("/run/kubexm-double/kill-kubeadm-init", "");
+    assert!(text_of(dispatch::converge(&init(), &host.machine)).contains("killed half-way"));
+    assert!(host.machine.path("/etc/kubernetes/manifests/etcd.yaml").exists());
+    dispatch::converge(&init(), &host.machine).expect("the second try");
+    assert!(satisfied(&init(), &host.machine));
+}
+
+#[test]
+fn somebody_elses_cluster_is_never_reset() {
+    let host = Host::fresh();
+    host.ready_for_init();
+    host.put("/etc/kubernetes/admin.conf", "theirs");
+    host.put("/var/lib/etcd/member/snap/db", "their data");
+    let text = text_of(dispatch::converge(&init(), &host.machine));
+    assert!(text.contains("that we did not make (/etc/kubernetes/admin.conf"), "{text}");
+    assert_eq!(host.read("/var/lib/etcd/member/snap/db"), "their data");
+}
+
+#[test]
+fn our_own_cluster_whose_api_server_is_away_is_done_and_not_half_done() {
+    let host = Host::fresh();
+    host.ready_for_init();
+    dispatch::converge(&init(), &host.machine).expect("init");
+    // The double answers no kubectl without a node object, as an API server that is down.
+    let state =
+        host.read("/run/kubexm-double/state.json").replace("\"nodes\":{\"node1\"", "\"nodes\":{},\"x\":{\"node1\"");
+    host.put("/run/kubexm-double/state.json", state);
+    assert!(satisfied(&init(), &host.machine));
+}
+
+#[test]
+fn our_own_cluster_that_lost_a_file_is_never_reset() {
+    for lost in ["admin.conf", "manifests/kube-apiserver.yaml"] {
+        let host = Host::fresh();
+        host.ready_for_init();
+        dispatch::converge(&init(), &host.machine).expect("init");
+        host.put("/var/lib/etcd/member/snap/db", "what users stored");
+        std::fs::remove_file(host.machine.path(format!("/etc/kubernetes/{lost}"))).expect("taken away by hand");
+        let text = text_of(dispatch::converge(&init(), &host.machine));
+        assert!(text.contains(&format!("/etc/kubernetes/{lost}")), "{text}");
+        assert_eq!(host.read("/var/lib/etcd/member/snap/db"), "what users stored");
+    }
+}
+
+/// A system on which the init of an earlier run still goes on.
+#[derive(Debug)]
+struct Busy {
+    inner: Machine,
+    waited_for: Mutex<Vec<String>>,
+}
+
+impl System for Busy {
+    fn run(&self, program: &Program) -> Result<Output, OpError> {
+        let is_init = |arg: &String| arg == "kubexm-act-run-node1-test.step.service";
+        if program.name == "systemctl" && program.args.iter().any(is_init) {
+            return Ok(Output::text("LoadState=loaded\nActiveState=active\nSubState=running\n"));
+        }
+        self.inner.system().run(program)
+    }
+    fn run_act(&self, act: &ActContext, _: &Program) -> Result<Output, OpError> {
+        self.waited_for.lock().expect("a list").push(act.unit());
+        Ok(Output::text("Your Kubernetes control-plane has initialized successfully!\n"))
+    }
+    fn hostname(&self) -> Result<String, OpError> {
+        self.inner.system().hostname()
+    }
+    fn set_hostname(&self, name: &str) -> Result<(), OpError> {
+        self.inner.system().set_hostname(name)
+    }
+    fn kernel(&self) -> Result<Kernel, OpError> {
+        self.inner.system().kernel()
+    }
+    fn space(&self, path: &str) -> Result<Space, OpError> {
+        self.inner.system().space(path)
+    }
+    fn interfaces(&self) -> Result<Vec<kubexm_plan::facts::Interface>, OpError> {
+        self.inner.system().interfaces()
+    }
+    fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError> {
+        self.inner.system().https_get(url, ca)
+    }
+    fn https_heads(&self, url: &str, ca: &[u8], paths: &[String]) -> Result<Vec<kubexm_ops::system::Head>, OpError> {
+        self.inner.system().https_heads(url, ca, paths)
+    }
+    fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
+        self.inner.system().https_request(request)
+    }
+    fn pod_network(&self, pid: u32, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
+        self.inner.system().pod_network(pid, name, dns, service)
+    }
+    fn host_network(&self, name: &str, dns: &str, service: &str) -> Result<String, OpError> {
+        self.inner.system().host_network(name, dns, service)
+    }
+    fn signal(&self, pid: u32, kill: bool) -> Result<(), OpError> {
+        self.inner.system().signal(pid, kill)
+    }
+    fn is_real(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn an_init_that_another_run_left_running_is_waited_for_and_not_reset_under_its_feet() {
+    let host = Host::fresh();
+    host.ready_for_init();
+    host.put("/run/kubexm-double/kill-kubeadm-init", "");
+    dispatch::converge(&init(), &host.machine).expect_err("half-way");
+    let busy = Arc::new(Busy { inner: host.machine.clone(), waited_for: Mutex::default() });
+    let second = Machine::with_system(host.machine.root(), busy.clone())
+        .with_act(ActContext { run: "second".into(), step: "node1/test.step".into() });
+    dispatch::converge(&init(), &second).expect("the init of the first run");
+    assert_eq!(*busy.waited_for.lock().expect("a list"), ["kubexm-act-run-node1-test.step.service"]);
+}
+
+fn two_ops(host: &mut Host) -> Step {
+    Step::on("node1", "os.names", "Name it")
+        .ensure(Hostname { name: "node1".into() })
+        .ensure(host.file("/etc/motd", "hello\n"))
+        .ensure(Stamp { cluster: "lab".into() })
+        .undo(Undo::RestoreBefore)
+        .build()
+}
+
+#[test]
+fn a_step_that_failed_anywhere_comes_back_from_the_ledger_alone() {
+    for point in (1..=3).flat_map(|n| [FaultPoint::Before(n), FaultPoint::After(n)]) {
+        let mut host = Host::fresh();
+        host.put("/etc/motd", "old\n");
+        let before = host.tree();
+        let step = two_ops(&mut host);
+        let found = step::observe(&step, &host.machine).expect("a look");
+        let failing = host.machine.with_faults(Arc::new(Faults::at(point)));
+        step::converge(&step, &failing, "r1", 1, &found).expect_err("the fault");
+        // A second try that also fails must not take the half-done state for the one before.
+        let again = host.machine.with_faults(Arc::new(Faults::at(FaultPoint::Before(1))));
+        let _ = step::converge(&step, &again, "r1", 1, &found);
+        let record = host.machine.ledger().before("r1", &step.id).expect("a ledger").expect("a record");
+        for wave in kubexm_ops::Wave::ALL {
+            step::restore(&step, &host.machine, &record.before, wave).expect("restore");
+        }
+        common::same(&before, &host.tree(), &format!("{point:?}"));
+    }
+}
+
+#[test]
+fn a_step_run_twice_converges_nothing_the_second_time() {
+    let mut host = Host::fresh();
+    let step = two_ops(&mut host);
+    step::converge(&step, &host.machine, "r1", 1, &[]).expect("first");
+    let traces = host.traces();
+    let counting = Arc::new(Faults::counting());
+    step::converge(&step, &host.machine.with_faults(counting.clone()), "r2", 1, &[]).expect("second");
+    assert_eq!(counting.count(), 0);
+    common::same(&traces, &host.traces(), "second run");
+}
+
+#[test]
+fn a_torn_last_line_of_the_ledger_is_cut_off_and_a_broken_one_elsewhere_is_an_error() {
+    let mut host = Host::fresh();
+    let step = two_ops(&mut host);
+    step::converge(&step, &host.machine, "r1", 1, &[]).expect("step");
+    let path = "/var/lib/kubexm/ledger/records.jsonl";
+    let whole = host.read(path);
+    host.put(path, format!("{whole}{{\"schema\":1,\"ru"));
+    assert_eq!(host.machine.ledger().records().expect("records").len(), 2);
+    step::converge(&step, &host.machine, "r1", 2, &[]).expect("step");
+    let records = host.machine.ledger().records().expect("records");
+    assert_eq!(records.len(), 4);
+    assert_eq!(records.last().map(|record| &record.outcome), Some(&Outcome::Done));
+    host.put(path, format!("nonsense\n{whole}"));
+    assert!(host.machine.ledger().records().is_err_and(|error| error.full().contains("line 1")));
+}
+
+#[test]
+fn the_ledger_is_closed_to_others() {
+    use std::os::unix::fs::MetadataExt;
+    let mut host = Host::fresh();
+    host.put("/etc/motd", "old\n");
+    step::converge(&two_ops(&mut host), &host.machine, "r1", 1, &[]).expect("step");
+    let mode = |path: &str| host.machine.path(path).metadata().expect("metadata").mode() & 0o777;
+    assert_eq!(mode("/var/lib/kubexm/ledger"), 0o700);
+    assert_eq!(mode("/var/lib/kubexm/ledger/records.jsonl"), 0o600);
+    let kept = format!("/var/lib/kubexm/ledger/content/{}", Digest::of("old\n").hex());
+    assert_eq!(mode(&kept), 0o600);
+    assert_eq!(
+        host.machine.ledger().before("r1", &StepId("node1/os.names".into())).expect("a ledger").map(|r| r.sequence),
+        Some(1)
+    );
+}
+
+#[test]
+fn probes_say_what_is_missing_instead_of_failing() {
+    let host = Host::fresh();
+    let ready = Probe::NodeReady { node: "node1".into() };
+    let answer = probe::look(&ready, &host.machine).expect("an answer");
+    assert!(!answer.holds && answer.seen.contains("kubectl"), "{answer:?}");
+    host.ready_for_init();
+    dispatch::converge(&init(), &host.machine).expect("init");
+    for probe in [
+        ready,
+        Probe::CriReady { config_dump: vec![] },
+        Probe::PodsRunning { namespaces: vec!["kube-system".into()], images: vec![] },
+        Probe::PodNetwork {
+            node: "node1".into(),
+            image: "registry.k8s.io/pause:3.10.1".into(),
+            name: "kubernetes.default.svc.cluster.local".into(),
+            dns: "10.233.0.10".into(),
+            service: "10.233.0.1:443".into(),
+        },
+    ] {
+        let answer = probe::look(&probe, &host.machine).expect("an answer");
+        assert!(answer.holds, "{probe:?}: {}", answer.seen);
+    }
+    let dump = Probe::CriReady { config_dump: vec!["SystemdCgroup".into()] };
+    assert!(!probe::look(&dump, &host.machine).expect("an answer").holds);
+}

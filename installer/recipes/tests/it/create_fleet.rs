@@ -1,0 +1,280 @@
+//! `create` and `join` over many hosts: what waits for what, and what fails with whom.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use std::net::IpAddr;
+
+use crate::common::{Site, fleet_text, text};
+use kubexm_plan::lint::{self, Order};
+use kubexm_plan::op::{Act, Op};
+use kubexm_plan::{Plan, Step, StepId, Undo};
+use kubexm_recipes::{RecipeError, join, sample};
+use kubexm_spec::ExitCode;
+use kubexm_spec::cluster::LoadBalancerMode;
+
+#[track_caller]
+fn checked(plan: Plan) -> Plan {
+    lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    plan
+}
+
+fn plan(site: &Site) -> Plan {
+    checked(site.create().unwrap())
+}
+
+fn step<'p>(plan: &'p Plan, id: &str) -> &'p Step {
+    plan.step(&StepId(id.to_owned())).unwrap_or_else(|| panic!("the plan has no {id}"))
+}
+
+/// Whether one step must have succeeded before another.
+fn before(plan: &Plan, earlier: &str, later: &str) -> bool {
+    let at = |id: &str| plan.steps.iter().position(|s| s.id.0 == id).unwrap_or_else(|| panic!("the plan has no {id}"));
+    Order::of(plan).is_before(at(earlier), at(later))
+}
+
+fn hosts_block(plan: &Plan, host: &str) -> Vec<String> {
+    match &step(plan, &format!("{host}/os.hosts")).ops[0] {
+        Op::HostsBlock(block) => block.lines.clone(),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn further_control_planes_join_one_at_a_time_and_workers_wait_for_none_of_them() {
+    let plan = plan(&Site::of(sample::fleet(3, 2)));
+    assert!(before(&plan, "node1/control-plane.init", "node2/join.node"));
+    assert!(before(&plan, "node1/join.register-node2", "node3/join.node"));
+    for worker in ["node4/join.node", "node5/join.node"] {
+        assert!(before(&plan, "node1/control-plane.init", worker));
+        for other in ["node2/join.node", "node3/join.node", "node1/network.flannel", "node4/join.node"] {
+            assert!(other == worker || !before(&plan, other, worker), "{worker} waits for {other}");
+        }
+    }
+}
+
+#[test]
+fn hosts_are_prepared_side_by_side_and_take_from_the_depot_once_it_serves() {
+    let plan = plan(&Site::of(sample::fleet(2, 1)));
+    assert!(before(&plan, "node1/depot.serve", "node3/store.fill"));
+    for of_another in ["node1/runtime.programs", "node2/os.stamp", "node1/images.pause"] {
+        assert!(!before(&plan, of_another, "node3/images.pause"), "{of_another}");
+    }
+    let depots = |id: &str| match &step(&plan, id).ops[0] {
+        Op::Blobs(blobs) => blobs.depots.clone(),
+        other => panic!("{other}"),
+    };
+    let taken = depots("node3/store.fill").unwrap();
+    assert_eq!((taken.urls[0].as_str(), taken.ca.as_str()), ("https://10.77.0.11:5443", "/etc/kubexm/registry-ca.crt"));
+    assert!(before(&plan, "node3/store.trust", "node3/store.fill"));
+    assert_eq!(depots("node1/store.fill"), None);
+}
+
+#[test]
+fn programs_and_images_of_a_host_need_not_wait_for_each_other_and_init_waits_for_both() {
+    let plan = plan(&Site::new());
+    assert!(!before(&plan, "node1/images.etcd", "node1/kubernetes.programs"));
+    assert!(!before(&plan, "node1/kubernetes.programs", "node1/images.etcd"));
+    for needed in ["node1/images.etcd", "node1/depot.serve", "node1/kubernetes.kubelet", "node1/control-plane.config"] {
+        assert!(before(&plan, needed, "node1/control-plane.init"), "{needed}");
+    }
+    assert!(!before(&plan, "node1/kubernetes.helm", "node1/control-plane.init"));
+}
+
+#[test]
+fn what_is_done_for_a_worker_fails_with_it_and_the_cluster_waits_only_for_its_end() {
+    let plan = plan(&Site::of(sample::fleet(1, 2)));
+    for id in ["node1/join.await-node2", "node1/join.register-node2", "node1/check.ready-node2"] {
+        assert_eq!((step(&plan, id).host.as_str(), step(&plan, id).domain()), ("node1", "node2"), "{id}");
+    }
+    let settled: Vec<&str> = step(&plan, "node1/check.pods").settled.iter().map(|id| id.0.as_str()).collect();
+    assert_eq!(settled, ["node1/check.ready-node2", "node1/check.ready-node3"]);
+    let delete = Undo::Act { act: Act::NodeDelete { node: "node2".to_owned() } };
+    assert_eq!(step(&plan, "node1/join.await-node2").undo, delete);
+    assert_eq!(
+        step(&plan, "node1/join.register-node2").undo,
+        Undo::WithParent { step: StepId("node1/join.await-node2".to_owned()) }
+    );
+}
+
+#[test]
+fn a_control_plane_fails_with_all_and_is_labelled_and_its_node_can_be_taken_back() {
+    let plan = plan(&Site::of(sample::fleet(2, 0)));
+    assert!(before(&plan, "node1/check.ready-node2", "node1/check.pods"));
+    let register = step(&plan, "node1/join.register-node2").render();
+    assert!(register.contains("label app.kubernetes.io/managed-by=kubexm"), "{register}");
+    assert!(before(&plan, "node2/join.node", "node2/kubeconfig.users"));
+    // Both make a pod of the same name.
+    assert!(before(&plan, "node1/check.network", "node2/check.network"));
+}
+
+#[test]
+fn labels_of_cluster_yaml_and_the_role_reach_a_workers_node() {
+    let mut cluster = sample::fleet(1, 1);
+    cluster.hosts[1].labels.insert("rack".to_owned(), "a1".to_owned());
+    let text = plan(&Site::of(cluster)).render();
+    for wanted in ["node node2 with label rack=a1", "node node2 with label node-role.kubernetes.io/worker="] {
+        assert!(text.contains(wanted), "{wanted}");
+    }
+}
+
+#[test]
+fn control_planes_that_are_workers_too_have_no_taint() {
+    let mut cluster = sample::fleet(3, 0);
+    cluster.role_groups.worker = cluster.role_groups.control_plane.clone();
+    let plan = plan(&Site::of(cluster));
+    assert!(fleet_text(&plan, "node3/join.node").contains("taints: []"));
+    assert!(step(&plan, "node1/join.register-node3").render().contains("without taint"));
+    assert!(step(&plan, "node1/check.pods").settled.is_empty());
+}
+
+#[test]
+fn a_host_that_only_serves_the_registry_is_no_node() {
+    let mut cluster = sample::fleet(1, 1);
+    cluster.hosts.push(sample::host("store", 20));
+    cluster.role_groups.registry = vec!["store".to_owned()];
+    let plan = plan(&Site::of(cluster));
+    let own: Vec<&str> = plan.steps.iter().filter(|s| s.host == "store").map(|s| s.id.0.as_str()).collect();
+    assert_eq!(own, ["store/os.stamp", "store/os.hostname", "store/os.hosts", "store/store.fill", "store/depot.serve"]);
+    assert!(before(&plan, "store/depot.serve", "node1/store.fill"));
+    assert!(!plan.hosts[2].expendable);
+}
+
+#[test]
+fn without_a_load_balancer_the_control_planes_name_has_all_their_addresses_the_first_ones_first() {
+    let plan = plan(&Site::of(sample::fleet(2, 1)));
+    let lines = ["10.77.0.11 lb.demo.kubexm.internal".to_owned(), "10.77.0.12 lb.demo.kubexm.internal".to_owned()];
+    for host in ["node1", "node2", "node3"] {
+        assert!(hosts_block(&plan, host).ends_with(&lines), "{host}: {:?}", hosts_block(&plan, host));
+    }
+}
+
+fn behind_a_balancer(port: u16) -> Plan {
+    let mut cluster = sample::fleet(2, 1);
+    cluster.load_balancer.mode = LoadBalancerMode::at(IpAddr::from([10, 77, 0, 100]), port);
+    cluster.load_balancer.domain = Some("api.example".to_owned());
+    plan(&Site::of(cluster))
+}
+
+#[test]
+fn behind_a_balancer_workers_use_its_address_and_control_planes_their_own_port() {
+    let plan = behind_a_balancer(6443);
+    assert!(hosts_block(&plan, "node3").ends_with(&["10.77.0.100 api.example".to_owned()]));
+    assert!(hosts_block(&plan, "node2").contains(&"10.77.0.11 api.example".to_owned()));
+    assert!(!hosts_block(&plan, "node2").contains(&"10.77.0.100 api.example".to_owned()));
+    let kubeadm = text(&plan, "/etc/kubexm/kubeadm.yaml");
+    for wanted in ["controlPlaneEndpoint: api.example:6443", "- api.example", "- 10.77.0.100"] {
+        assert!(kubeadm.replace('"', "").contains(wanted), "{wanted}:\n{kubeadm}");
+    }
+}
+
+#[test]
+fn behind_a_balancer_with_a_port_of_its_own_everybody_goes_through_it() {
+    let plan = behind_a_balancer(8443);
+    for host in ["node1", "node2", "node3"] {
+        assert!(hosts_block(&plan, host).ends_with(&["10.77.0.100 api.example".to_owned()]), "{host}");
+    }
+    assert!(text(&plan, "/etc/kubexm/kubeadm.yaml").contains("controlPlaneEndpoint: api.example:8443"));
+    assert!(fleet_text(&plan, "node3/join.node").contains("apiServerEndpoint: 10.77.0.11:6443"));
+    assert!(text(&plan, "flannel").contains("\"8443\""));
+}
+
+#[test]
+fn secrets_of_a_join_are_placeholders_and_a_worker_gets_no_certificate_key() {
+    let plan = plan(&Site::of(sample::fleet(2, 1)));
+    let (control_plane, worker) = (fleet_text(&plan, "node2/join.node"), fleet_text(&plan, "node3/join.node"));
+    for hole in ["\"{{slot:join-token}}\"", "\"{{slot:ca-cert-hash}}\"", "\"{{slot:certificate-key}}\""] {
+        assert!(control_plane.contains(hole), "{hole}:\n{control_plane}");
+    }
+    assert!(!worker.contains("certificate"), "{worker}");
+}
+
+#[test]
+fn adding_a_control_plane_does_not_change_what_the_cluster_was_made_with() {
+    let of = |control_planes| {
+        let plan = plan(&Site::of(sample::fleet(control_planes, 0)));
+        text(&plan, "/etc/kubexm/kubeadm.yaml").to_owned()
+    };
+    assert_eq!(of(1), of(3));
+}
+
+#[test]
+fn a_node_with_its_resolver_elsewhere_gets_a_kubelet_patch() {
+    let mut site = Site::of(sample::fleet(1, 2));
+    site.facts.get_mut("node3").unwrap().nameservers = Some(vec![IpAddr::from([127, 0, 0, 53])]);
+    site.facts.get_mut("node3").unwrap().resolved_nameservers = Some(vec![IpAddr::from([10, 77, 0, 1])]);
+    let plan = plan(&site);
+    let patch = text(&plan, "/etc/kubexm/patches/kubeletconfiguration+merge.yaml");
+    assert!(patch.contains("resolvConf: /run/systemd/resolve/resolv.conf"), "{patch}");
+    assert!(fleet_text(&plan, "node3/join.node").contains("directory: /etc/kubexm/patches"));
+    assert!(!fleet_text(&plan, "node2/join.node").contains("patches"));
+    assert!(before(&plan, "node3/join.patch", "node3/join.node"));
+}
+
+#[test]
+fn where_one_node_has_no_resolver_dns_asks_those_of_the_others() {
+    let mut site = Site::of(sample::fleet(1, 1));
+    site.facts.get_mut("node2").unwrap().nameservers = Some(Vec::new());
+    let plan = plan(&site);
+    assert!(text(&plan, "coredns").contains("forward . 10.77.0.1"), "{}", text(&plan, "coredns"));
+}
+
+#[test]
+fn what_join_does_is_a_part_of_what_create_does() {
+    let mut site = Site::of(sample::fleet(2, 2));
+    site.join_all_but("node4");
+    let create = plan(&site);
+    let added = checked(join(&site.cx(), &["node4".to_owned()]).unwrap());
+    for step in &added.steps {
+        let same = create.step(&step.id).unwrap_or_else(|| panic!("{} is no step of create", step.id));
+        assert_eq!((&same.ops, &same.probe, &same.domain), (&step.ops, &step.probe, &step.domain), "{}", step.id);
+    }
+    for of_others in ["node1/control-plane.init", "node2/join.node", "node3/images.pause", "node1/depot.serve"] {
+        assert!(added.step(&StepId(of_others.to_owned())).is_none(), "{of_others}");
+    }
+    for (earlier, later) in [
+        ("node4/os.hosts", "node4/join.node"),
+        ("node1/os.hosts", "node4/join.node"),
+        ("node4/images.pause", "node4/join.node"),
+        ("node4/join.node", "node1/join.register-node4"),
+    ] {
+        assert!(before(&added, earlier, later), "{earlier} {later}");
+    }
+    assert!(!added.slots.keys().any(|slot| slot.0 == "certificate-key" || slot.0 == "registry-key"));
+}
+
+#[test]
+fn a_control_plane_can_be_added_and_brings_its_slots() {
+    let mut site = Site::of(sample::fleet(3, 1));
+    site.join_all_but("node3");
+    let added = checked(join(&site.cx(), &["node3".to_owned()]).unwrap());
+    assert!(added.slots.keys().any(|slot| slot.0 == "certificate-key"));
+    assert!(before(&added, "node1/join.register-node3", "node1/check.pods"));
+}
+
+#[test]
+fn the_hosts_to_add_are_those_that_are_not_in_the_cluster() {
+    let mut site = Site::of(sample::fleet(1, 2));
+    site.join_all_but("node2");
+    assert_eq!(kubexm_recipes::absent(&site.cx()).unwrap(), ["node2"]);
+    site.facts.get_mut("node3").unwrap().stamp.as_mut().unwrap().cluster = "another".to_owned();
+    assert_eq!(kubexm_recipes::absent(&site.cx()).unwrap(), ["node2", "node3"]);
+}
+
+#[test]
+fn join_refuses_what_it_cannot_add() {
+    let mut site = Site::of(sample::fleet(1, 1));
+    let none = join(&site.cx(), &["node2".to_owned()]).unwrap_err();
+    assert_eq!(none.exit_code(), ExitCode::Preflight);
+    assert!(none.to_string().contains("kubexm-install create"), "{none}");
+    site.join_all_but("node2");
+    for host in ["node1", "node9"] {
+        let error = join(&site.cx(), &[host.to_owned()]).unwrap_err();
+        assert!(matches!(&error, RecipeError::CannotJoin { host: named, .. } if named == host), "{error}");
+    }
+}
+
+#[test]
+fn sixty_workers_make_a_plan_that_passes() {
+    let plan = plan(&Site::of(sample::fleet(3, 60)));
+    assert!(plan.fleet_concurrency >= 30, "sixty hosts go in more than two rounds");
+    assert_eq!(step(&plan, "node1/check.pods").settled.len(), 60);
+}

@@ -1,0 +1,153 @@
+//! What the depot serves of the bundle's packages, and what it tells hosts that use it by hand.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use crate::common::{Site, text};
+use insta::{Settings, assert_snapshot};
+use kubexm_plan::op::{Content, Op};
+use kubexm_plan::{Plan, lint};
+use kubexm_recipes::packages::RepositoryFile;
+use kubexm_recipes::sample;
+use kubexm_spec::cluster::RegistryKind;
+use kubexm_spec::depot::{DepotConfig, Packages};
+use kubexm_spec::{Cluster, Digest};
+
+fn cluster() -> Cluster {
+    let mut cluster = sample::fleet(1, 1);
+    cluster.bundle.os = vec!["debian-12".to_owned(), "rocky-9".to_owned()];
+    cluster
+}
+
+fn site(cluster: Cluster) -> Site {
+    let mut site = Site::of(cluster);
+    let file = |path: &str, text: &str| RepositoryFile { path: path.to_owned(), text: text.to_owned() };
+    for set in &mut site.packages.sets {
+        set.repository.push(file("kubexm.asc", "the site's key\n"));
+    }
+    let rpm = site.packages.sets.iter_mut().find(|set| set.set.os == "rocky-9").unwrap();
+    rpm.repository.push(file("vendor.asc", "the vendor's keys\n"));
+    site
+}
+
+fn plan(site: &Site) -> Plan {
+    let plan = site.create().unwrap();
+    lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    plan
+}
+
+fn config(plan: &Plan) -> DepotConfig {
+    serde_json::from_str(text(plan, "/etc/kubexm/depot/config.json")).unwrap()
+}
+
+fn served(plan: &Plan) -> Packages {
+    config(plan).packages.unwrap()
+}
+
+/// A file of a repository, as the plan puts it where the depot looks for it.
+fn file<'p>(plan: &'p Plan, repository: &str, path: &str) -> &'p str {
+    let served = served(plan);
+    let digest = served.repositories[repository].metadata[path];
+    let text = text(plan, &format!("{}/blobs/sha256/{}", served.metadata, digest.hex()));
+    assert_eq!(Digest::of(text), digest);
+    text
+}
+
+#[test]
+fn every_system_of_the_bundle_is_served_though_no_host_lacks_anything() {
+    let site = site(cluster());
+    let plan = plan(&site);
+    let served = served(&plan);
+    assert_eq!(served.url, "https://10.77.0.11:5443/packages");
+    assert_eq!(served.repositories.keys().collect::<Vec<_>>(), ["debian-12-amd64", "rocky-9-amd64"]);
+    let deb = &served.repositories["debian-12-amd64"];
+    assert!(deb.packages.contains_key("socat_1.0-1_amd64.deb"), "{deb:#?}");
+    assert!(served.repositories["rocky-9-amd64"].packages.contains_key("socat-1.0-1.x86_64.rpm"));
+    // All that is served by name is in the store of the depot's host.
+    let store = plan.steps.iter().find(|step| step.id.0 == "node1/store.fill").unwrap();
+    let Op::Blobs(blobs) = &store.ops[0] else { panic!("{store:#?}") };
+    let packages = served.repositories.values().flat_map(|one| one.packages.values());
+    assert_eq!(packages.filter(|digest| !blobs.blobs.contains_key(digest)).count(), 0);
+    // What a node's folder has is served as it is, but for what names that folder.
+    assert_eq!(file(&plan, "debian-12-amd64", "InRelease"), "signed\n");
+    assert_ne!(file(&plan, "debian-12-amd64", "kubexm.list"), "where it is\n");
+}
+
+#[test]
+fn hosts_are_told_whom_to_believe_and_by_which_certificate() {
+    let plan = plan(&site(cluster()));
+    let mut settings = Settings::clone_current();
+    settings.set_snapshot_path("../golden/depot");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| {
+        for (of, repository) in [("deb", "debian-12-amd64"), ("rpm", "rocky-9-amd64")] {
+            assert_snapshot!(format!("readme-{of}"), file(&plan, repository, "README"));
+        }
+        assert_snapshot!("kubexm.list", file(&plan, "debian-12-amd64", "kubexm.list"));
+        assert_snapshot!("kubexm.conf", file(&plan, "debian-12-amd64", "kubexm.conf"));
+        assert_snapshot!("kubexm.repo", file(&plan, "rocky-9-amd64", "kubexm.repo"));
+    });
+}
+
+#[test]
+fn what_no_vendor_signed_is_checked_by_the_signed_index_alone_and_nobody_is_told_to_import_a_key() {
+    let mut site = site(cluster());
+    let rpm = site.packages.sets.iter_mut().find(|set| set.set.os == "rocky-9").unwrap();
+    rpm.repository.retain(|file| file.path != "vendor.asc");
+    let plan = plan(&site);
+    let repo = file(&plan, "rocky-9-amd64", "kubexm.repo");
+    assert!(repo.contains("\ngpgcheck=0\nrepo_gpgcheck=1\n"), "{repo}");
+    assert!(!file(&plan, "rocky-9-amd64", "README").contains("vendor.asc"));
+}
+
+#[test]
+fn packages_are_served_beside_every_registry_and_by_the_depots_own_port() {
+    for kind in [RegistryKind::Embedded, RegistryKind::Registry, RegistryKind::None] {
+        let mut cluster = cluster();
+        cluster.registry.kind = kind;
+        if kind == RegistryKind::Registry {
+            cluster.registry.port = 5000;
+        }
+        let plan = plan(&site(cluster));
+        assert_eq!(served(&plan).url, "https://10.77.0.11:5443/packages", "{kind:?}");
+    }
+}
+
+#[test]
+fn a_bundle_without_packages_leaves_the_depot_as_it_was() {
+    let plan = plan(&Site::of(sample::fleet(1, 1)));
+    assert_eq!(config(&plan).packages, None);
+    assert!(!text(&plan, "/etc/kubexm/depot/config.json").contains("packages"));
+    assert!(!plan.render().contains("/var/lib/kubexm/depot"));
+}
+
+/// A depot that is told of nothing new answers from one state until it is told of the next.
+#[test]
+fn what_did_not_change_stays_where_it_is_and_the_depot_hears_of_the_rest_last() {
+    let (before, mut later) = (site(cluster()), site(cluster()));
+    later.packages.sets[0].repository[0].text = "signed anew\n".to_owned();
+    let written = |plan: &Plan| {
+        let step = plan.steps.iter().find(|step| step.id.0 == "node1/depot.serve").unwrap();
+        let paths =
+            step.ops.iter().filter_map(|op| if let Op::File(file) = op { Some(file.path.clone()) } else { None });
+        paths.collect::<Vec<_>>()
+    };
+    let (before, later) = (written(&plan(&before)), written(&plan(&later)));
+    assert_eq!(later.iter().filter(|path| !before.contains(path)).count(), 1, "{before:#?} {later:#?}");
+    let told = later.iter().position(|path| path == "/etc/kubexm/depot/config.json").unwrap();
+    let last = later.iter().rposition(|path| path.starts_with("/var/lib/kubexm/depot/")).unwrap();
+    assert!(last < told, "{later:#?}");
+}
+
+/// The depot of the cluster is not touched for a worker's sake, nor are the texts of its repositories carried along.
+#[test]
+fn a_join_leaves_the_repositories_where_they_are() {
+    let mut site = site(cluster());
+    site.join_all_but("node2");
+    let plan = kubexm_recipes::join(&site.cx(), &["node2".to_owned()]).unwrap();
+    let files = plan.steps.iter().flat_map(|step| &step.ops).filter_map(|op| match op {
+        Op::File(file) if file.path.starts_with("/var/lib/kubexm/depot") => Some(&file.content),
+        _ => None,
+    });
+    assert_eq!(files.collect::<Vec<&Content>>(), Vec::<&Content>::new());
+    assert!(plan.texts.values().all(|text| text != "the vendor's keys\n"));
+}

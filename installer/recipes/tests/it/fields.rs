@@ -1,0 +1,427 @@
+//! No field of cluster.yaml is left out in silence: with a value that is not its default, either the plan of `create` changes, or
+//! the cluster is refused and the field is named. The table must have every field that the format's own description has.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use std::collections::BTreeSet;
+
+use crate::common::Site;
+use kubexm_plan::Plan;
+use kubexm_plan::facts::InstalledPackages;
+use kubexm_recipes::{RecipeError, built};
+use kubexm_spec::Family;
+use kubexm_spec::cluster;
+use kubexm_spec::yaml::{Object, Shape};
+use serde_json::{Value, json};
+
+/// What acts on a field, if not a recipe.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum By {
+    /// The plan is another one, or the field is named as not built.
+    Recipe,
+    /// The field says how a host is reached: the installer's links read it (`installer/cli/src/site/fleet.rs`).
+    Links,
+    /// The field says what the builder fetches; the plan is made of what the bundle has.
+    Builder,
+}
+
+/// Every field, with what is laid over the base's `spec` (RFC 7386) so that it has another value than its default.
+fn fields() -> Vec<(&'static str, By, Value)> {
+    use By::{Builder, Links, Recipe};
+    let hosts = |first: Value| {
+        let mut host = json!({"name": "node1", "address": "10.77.0.11", "user": "operator"});
+        merge(&mut host, first);
+        json!({"hosts": [host, {"name": "node2", "address": "10.77.0.12"}]})
+    };
+    let jump = |jump: Value| {
+        let mut whole = json!({"address": "bastion"});
+        merge(&mut whole, jump);
+        hosts(json!({"via": [whole]}))
+    };
+    let env = || json!({"env": "SECRET"});
+    let file = || json!({"file": "/root/secret"});
+    let kubernetes = |field: Value| json!({"kubernetes": field});
+    let etcd = |field: Value| json!({"etcd": field});
+    let external_etcd = |field: Value| {
+        let mut external = json!({
+            "endpoints": ["https://10.0.0.5:2379"], "caFile": "ca", "certFile": "cert", "keyFile": "key",
+        });
+        merge(&mut external, field);
+        json!({"etcd": {"type": "external", "externalConfig": external}})
+    };
+    let balancer = |field: Value| json!({"loadBalancer": field});
+    let keepalived = |field: Value| {
+        let mut whole = json!({"mode": "external", "external": {"type": "kubexm-kh"}, "vip": "10.77.0.9"});
+        merge(&mut whole, field);
+        json!({"loadBalancer": whole, "roleGroups": {"loadbalancer": ["node2"]}})
+    };
+    let registry = |field: Value| json!({"registry": field});
+    let own_registry = |field: Value| {
+        let mut whole = json!({"type": "external", "privateRegistry": "registry.example.com"});
+        merge(&mut whole, field);
+        json!({"registry": whole})
+    };
+    let harbor = |field: Value| json!({"registry": {"type": "harbor", "harborConfig": field}});
+    let auth = |field: Value| {
+        let mut whole = json!({"username": "me", "passwordFrom": {"env": "SECRET"}});
+        merge(&mut whole, field);
+        json!({"registry": {"auths": {"registry.example.com": whole}}})
+    };
+    let addon = |field: Value| {
+        let mut whole = json!({"name": "a", "type": "helm", "source": {"path": "a"}});
+        merge(&mut whole, field);
+        json!({"addons": [whole]})
+    };
+    let sha256 = "0".repeat(64);
+    let from = |source: Value| json!({"addons": [{"name": "a", "type": "helm", "source": source}]});
+    let repo = || json!({"repo": "https://charts.example.com", "chart": "a", "version": "1.0.0"});
+    let script = || json!([{"name": "a", "bash": "true", "materials": ["a.sh"]}]);
+    let bundle = |field: Value| json!({"bundle": field});
+    let chart = |field: Value| {
+        let mut whole = json!({"name": "a", "source": {"path": "a"}});
+        merge(&mut whole, field);
+        json!({"bundle": {"extraCharts": [whole]}})
+    };
+    let a_file = || json!({"url": "https://example.com/a", "sha256": sha256});
+    let nfs = |field: Value| {
+        let mut whole = json!({"server": "10.0.0.2", "path": "/srv"});
+        merge(&mut whole, field);
+        json!({"storage": {"nfs": whole}})
+    };
+    vec![
+        (
+            "hosts[].name",
+            Recipe,
+            json!({
+                "hosts": [{"name": "other", "address": "10.77.0.11"}, {"name": "node2", "address": "10.77.0.12"}],
+                "roleGroups": {"master": ["other"], "worker": ["node2"]},
+            }),
+        ),
+        ("hosts[].address", Recipe, hosts(json!({"address": "10.77.0.13"}))),
+        ("hosts[].internalAddress", Recipe, hosts(json!({"internalAddress": "10.77.0.13"}))),
+        ("hosts[].port", Links, hosts(json!({"port": 2222}))),
+        ("hosts[].user", Recipe, hosts(json!({"user": "other"}))),
+        ("hosts[].privateKeyPath", Links, hosts(json!({"privateKeyPath": "/root/key"}))),
+        ("hosts[].passwordFrom.env", Links, hosts(json!({"passwordFrom": env()}))),
+        ("hosts[].passwordFrom.file", Links, hosts(json!({"passwordFrom": file()}))),
+        ("hosts[].agent", Links, hosts(json!({"agent": true}))),
+        ("hosts[].sudoPasswordFrom.env", Links, hosts(json!({"sudoPasswordFrom": env()}))),
+        ("hosts[].sudoPasswordFrom.file", Links, hosts(json!({"sudoPasswordFrom": file()}))),
+        ("hosts[].via[]", Links, hosts(json!({"via": ["ops@bastion"]}))),
+        ("hosts[].via[].address", Links, jump(json!({"address": "other"}))),
+        ("hosts[].via[].port", Links, jump(json!({"port": 2222}))),
+        ("hosts[].via[].user", Links, jump(json!({"user": "ops"}))),
+        ("hosts[].via[].privateKeyPath", Links, jump(json!({"privateKeyPath": "/root/key"}))),
+        ("hosts[].via[].passwordFrom.env", Links, jump(json!({"passwordFrom": env()}))),
+        ("hosts[].via[].passwordFrom.file", Links, jump(json!({"passwordFrom": file()}))),
+        ("hosts[].via[].agent", Links, jump(json!({"agent": true}))),
+        ("hosts[].arch", Recipe, {
+            let mut patch = hosts(json!({"arch": "arm64"}));
+            merge(&mut patch, json!({"bundle": {"platforms": ["linux/amd64", "linux/arm64"]}}));
+            patch
+        }),
+        ("hosts[].labels", Recipe, hosts(json!({"labels": {"disk": "ssd"}}))),
+        (
+            "hosts[].roles",
+            Recipe,
+            json!({
+                "hosts": [
+                    {"name": "node1", "address": "10.77.0.11"},
+                    {"name": "node2", "address": "10.77.0.12", "roles": ["control-plane"]},
+                ],
+            }),
+        ),
+        ("roleGroups.etcd", Recipe, json!({"roleGroups": {"etcd": ["node2"]}, "etcd": {"type": "kubexm"}})),
+        ("roleGroups.master", Recipe, json!({"roleGroups": {"master": ["node1", "node2"]}})),
+        (
+            "roleGroups.control-plane",
+            Recipe,
+            json!({"roleGroups": {"master": null, "control-plane": ["node1", "node2"]}}),
+        ),
+        ("roleGroups.worker", Recipe, json!({"roleGroups": {"worker": ["node2"]}})),
+        ("roleGroups.loadbalancer", Recipe, keepalived(json!({}))),
+        ("roleGroups.registry", Recipe, json!({"roleGroups": {"registry": ["node2"]}})),
+        ("system.ntpServers", Recipe, json!({"system": {"ntpServers": ["10.77.0.11"]}})),
+        ("system.timezone", Recipe, json!({"system": {"timezone": "Asia/Shanghai"}})),
+        ("system.firewall", Recipe, json!({"system": {"firewall": "off"}})),
+        ("system.selinux", Recipe, json!({"system": {"selinux": "permissive"}})),
+        ("system.rpms", Recipe, json!({"system": {"rpms": ["vim"]}})),
+        ("system.debs", Recipe, json!({"system": {"debs": ["vim"]}})),
+        ("system.preInstall[].name", Recipe, json!({"system": {"preInstall": script()}})),
+        ("system.preInstall[].bash", Recipe, json!({"system": {"preInstall": script()}})),
+        ("system.preInstall[].materials", Recipe, json!({"system": {"preInstall": script()}})),
+        ("system.postInstall[].name", Recipe, json!({"system": {"postInstall": script()}})),
+        ("system.postInstall[].bash", Recipe, json!({"system": {"postInstall": script()}})),
+        ("system.postInstall[].materials", Recipe, json!({"system": {"postInstall": script()}})),
+        ("system.skipConfigureOS", Recipe, json!({"system": {"skipConfigureOS": true}})),
+        ("system.osPackages", Recipe, json!({"system": {"osPackages": "full"}})),
+        (
+            "extra.hosts[].domain",
+            Recipe,
+            json!({"extra": {"hosts": [{"domain": "ntp.example.com", "address": "10.0.0.2"}]}}),
+        ),
+        (
+            "extra.hosts[].address",
+            Recipe,
+            json!({"extra": {"hosts": [{"domain": "ntp.example.com", "address": "10.0.0.2"}]}}),
+        ),
+        ("extra.resolves[].address", Recipe, json!({"extra": {"resolves": [{"address": "10.0.0.2"}]}})),
+        ("kubernetes.type", Recipe, json!({"kubernetes": {"type": "kubexm"}, "etcd": {"type": "kubexm"}})),
+        ("kubernetes.version", Recipe, kubernetes(json!({"version": "v1.33.4"}))),
+        ("kubernetes.clusterName", Recipe, kubernetes(json!({"clusterName": "other"}))),
+        ("kubernetes.dnsDomain", Recipe, kubernetes(json!({"dnsDomain": "other.local"}))),
+        ("kubernetes.proxyMode", Recipe, kubernetes(json!({"proxyMode": "nftables"}))),
+        ("kubernetes.maxPods", Recipe, kubernetes(json!({"maxPods": 200}))),
+        ("kubernetes.featureGates", Recipe, kubernetes(json!({"featureGates": {"SidecarContainers": true}}))),
+        ("kubernetes.apiServerArgs", Recipe, kubernetes(json!({"apiServerArgs": {"event-ttl": "2h"}}))),
+        ("kubernetes.controllerManagerArgs", Recipe, kubernetes(json!({"controllerManagerArgs": {"v": "4"}}))),
+        ("kubernetes.schedulerArgs", Recipe, kubernetes(json!({"schedulerArgs": {"v": "4"}}))),
+        ("kubernetes.certSANs", Recipe, kubernetes(json!({"certSANs": ["k8s.example.com"]}))),
+        ("kubernetes.autoRenewCerts", Recipe, kubernetes(json!({"autoRenewCerts": true}))),
+        ("kubernetes.nodelocaldns.address", Recipe, kubernetes(json!({"nodelocaldns": {"address": "169.254.25.11"}}))),
+        ("kubernetes.audit.policyFile", Recipe, kubernetes(json!({"audit": {"policyFile": "policy.yaml"}}))),
+        ("kubernetes.audit.maxAge", Recipe, kubernetes(json!({"audit": {"maxAge": 1}}))),
+        ("kubernetes.audit.maxBackups", Recipe, kubernetes(json!({"audit": {"maxBackups": 1}}))),
+        ("kubernetes.audit.maxSize", Recipe, kubernetes(json!({"audit": {"maxSize": 1}}))),
+        ("kubernetes.kubelet", Recipe, kubernetes(json!({"kubelet": {"maxParallelImagePulls": 3}}))),
+        ("kubernetes.kubeProxy", Recipe, kubernetes(json!({"kubeProxy": {"metricsBindAddress": "0.0.0.0:10249"}}))),
+        ("etcd.type", Recipe, etcd(json!({"type": "kubexm"}))),
+        ("etcd.externalConfig.endpoints", Recipe, external_etcd(json!({"endpoints": ["https://10.0.0.6:2379"]}))),
+        ("etcd.externalConfig.caFile", Recipe, external_etcd(json!({}))),
+        ("etcd.externalConfig.certFile", Recipe, external_etcd(json!({}))),
+        ("etcd.externalConfig.keyFile", Recipe, external_etcd(json!({}))),
+        ("etcd.dataDir", Recipe, etcd(json!({"dataDir": "/data/etcd"}))),
+        ("etcd.quota", Recipe, etcd(json!({"quota": "8Gi"}))),
+        ("etcd.snapshots.count", Recipe, etcd(json!({"snapshots": {"count": 5000}}))),
+        ("etcd.snapshots.keep", Recipe, etcd(json!({"snapshots": {"keep": 3}}))),
+        ("etcd.backup.schedule", Recipe, etcd(json!({"backup": {"schedule": "hourly"}}))),
+        ("etcd.backup.dir", Recipe, etcd(json!({"backup": {"dir": "/srv/backups"}}))),
+        ("etcd.backup.keep", Recipe, etcd(json!({"backup": {"keep": 3}}))),
+        ("runtime.type", Recipe, json!({"runtime": {"type": "docker", "version": null}})),
+        ("runtime.version", Recipe, json!({"runtime": {"version": "1.7.32"}})),
+        ("runtime.dataDir", Recipe, json!({"runtime": {"dataDir": "/data/containerd"}})),
+        ("runtime.extraConfig", Recipe, json!({"runtime": {"extraConfig": {"oom_score": 1}}})),
+        ("network.plugin", Recipe, json!({"network": {"plugin": "calico"}})),
+        ("network.multus", Recipe, json!({"network": {"multus": true}})),
+        ("network.podCidr", Recipe, json!({"network": {"podCidr": "10.128.0.0/16"}})),
+        ("network.serviceCidr", Recipe, json!({"network": {"serviceCidr": "10.96.0.0/16"}})),
+        ("network.interface", Recipe, json!({"network": {"interface": "eth0"}})),
+        ("network.options", Recipe, json!({"network": {"options": {"mtu": 1400}}})),
+        ("loadBalancer.mode", Recipe, balancer(json!({"mode": "external", "vip": "10.77.0.9"}))),
+        ("loadBalancer.external.type", Recipe, keepalived(json!({"external": {"type": "kubexm-kn"}}))),
+        ("loadBalancer.external.virtualRouterId", Recipe, keepalived(json!({"external": {"virtualRouterId": 51}}))),
+        ("loadBalancer.internal.type", Recipe, balancer(json!({"mode": "internal", "internal": {"type": "nginx"}}))),
+        ("loadBalancer.vip", Recipe, balancer(json!({"mode": "external", "vip": "10.77.0.9"}))),
+        ("loadBalancer.port", Recipe, balancer(json!({"mode": "external", "vip": "10.77.0.9", "port": 8443}))),
+        ("loadBalancer.interface", Recipe, keepalived(json!({"interface": "eth1"}))),
+        ("loadBalancer.domain", Recipe, balancer(json!({"domain": "api.example.com"}))),
+        ("registry.type", Recipe, registry(json!({"type": "registry"}))),
+        ("registry.port", Recipe, registry(json!({"port": 6000}))),
+        ("registry.dataDir", Recipe, registry(json!({"type": "registry", "dataDir": "/srv/registry"}))),
+        ("registry.privateRegistry", Recipe, registry(json!({"privateRegistry": "registry.example.com"}))),
+        ("registry.auths{}.username", Recipe, auth(json!({"username": "other"}))),
+        ("registry.auths{}.passwordFrom.env", Recipe, auth(json!({}))),
+        ("registry.auths{}.passwordFrom.file", Recipe, auth(json!({"passwordFrom": {"env": null, "file": "a"}}))),
+        ("registry.harborConfig.version", Recipe, harbor(json!({"version": "2.10.1"}))),
+        ("registry.harborConfig.adminPasswordFrom.env", Recipe, harbor(json!({"adminPasswordFrom": env()}))),
+        ("registry.harborConfig.adminPasswordFrom.file", Recipe, harbor(json!({"adminPasswordFrom": file()}))),
+        ("registry.harborConfig.databasePasswordFrom.env", Recipe, harbor(json!({"databasePasswordFrom": env()}))),
+        ("registry.harborConfig.databasePasswordFrom.file", Recipe, harbor(json!({"databasePasswordFrom": file()}))),
+        ("registry.harborConfig.config", Recipe, harbor(json!({"config": {"log": {"level": "debug"}}}))),
+        ("registry.insecure", Recipe, own_registry(json!({"insecure": true}))),
+        ("registry.caFile", Recipe, own_registry(json!({"caFile": "ca.crt"}))),
+        ("registry.namespaceOverride", Recipe, registry(json!({"namespaceOverride": "mirror"}))),
+        ("addons[].name", Recipe, addon(json!({}))),
+        ("addons[].type", Recipe, addon(json!({"type": "yaml"}))),
+        ("addons[].source.catalogue", Recipe, from(json!({"catalogue": "metrics-server"}))),
+        ("addons[].source.repo", Recipe, from(repo())),
+        ("addons[].source.chart", Recipe, from(repo())),
+        ("addons[].source.version", Recipe, from(repo())),
+        ("addons[].source.oci", Recipe, from(json!({"oci": "oci://ghcr.io/a/b", "version": "1.0.0"}))),
+        ("addons[].source.url", Recipe, from(a_file())),
+        ("addons[].source.sha256", Recipe, from(a_file())),
+        ("addons[].source.path", Recipe, from(json!({"path": "a"}))),
+        ("addons[].namespace", Recipe, addon(json!({"namespace": "other"}))),
+        ("addons[].values", Recipe, addon(json!({"values": {"a": 1}}))),
+        ("addons[].valuesFile", Recipe, addon(json!({"valuesFile": "values.yaml"}))),
+        ("storage.openebs.basePath", Recipe, json!({"storage": {"openebs": {"basePath": "/data/local"}}})),
+        ("storage.openebs.defaultClass", Recipe, json!({"storage": {"openebs": {"defaultClass": false}}})),
+        ("storage.nfs.server", Recipe, nfs(json!({}))),
+        ("storage.nfs.path", Recipe, nfs(json!({"path": "/other"}))),
+        ("storage.nfs.mountOptions", Recipe, nfs(json!({"mountOptions": ["hard"]}))),
+        ("storage.nfs.defaultClass", Recipe, nfs(json!({"defaultClass": true}))),
+        ("bundle.platforms", Recipe, bundle(json!({"platforms": ["linux/amd64", "linux/arm64"]}))),
+        ("bundle.os", Recipe, bundle(json!({"os": null}))),
+        ("bundle.zone", Builder, bundle(json!({"zone": "cn"}))),
+        ("bundle.extraImages[].name", Recipe, bundle(json!({"extraImages": [{"name": "busybox:1"}]}))),
+        ("bundle.extraImages[].from", Recipe, bundle(json!({"extraImages": [{"name": "busybox:1", "from": "oci:a"}]}))),
+        ("bundle.extraFiles[].url", Recipe, bundle(json!({"extraFiles": [a_file()]}))),
+        ("bundle.extraFiles[].sha256", Recipe, bundle(json!({"extraFiles": [a_file()]}))),
+        ("bundle.extraFiles[].path", Recipe, bundle(json!({"extraFiles": [{"path": "a"}]}))),
+        ("bundle.extraCharts[].name", Recipe, chart(json!({}))),
+        (
+            "bundle.extraCharts[].source.catalogue",
+            Recipe,
+            chart(json!({"source": {"path": null, "catalogue": "metrics-server"}})),
+        ),
+        (
+            "bundle.extraCharts[].source.repo",
+            Recipe,
+            chart(json!({"source": {"path": null, "repo": "https://a.test", "chart": "a", "version": "1"}})),
+        ),
+        (
+            "bundle.extraCharts[].source.chart",
+            Recipe,
+            chart(json!({"source": {"path": null, "repo": "https://a.test", "chart": "a", "version": "1"}})),
+        ),
+        (
+            "bundle.extraCharts[].source.version",
+            Recipe,
+            chart(json!({"source": {"path": null, "repo": "https://a.test", "chart": "a", "version": "1"}})),
+        ),
+        (
+            "bundle.extraCharts[].source.oci",
+            Recipe,
+            chart(json!({"source": {"path": null, "oci": "oci://a.test/b", "version": "1"}})),
+        ),
+        (
+            "bundle.extraCharts[].source.url",
+            Recipe,
+            chart(json!({"source": {"path": null, "url": "https://a.test/b", "sha256": sha256}})),
+        ),
+        (
+            "bundle.extraCharts[].source.sha256",
+            Recipe,
+            chart(json!({"source": {"path": null, "url": "https://a.test/b", "sha256": sha256}})),
+        ),
+        ("bundle.extraCharts[].source.path", Recipe, chart(json!({}))),
+        ("bundle.extraCharts[].namespace", Recipe, chart(json!({"namespace": "other"}))),
+        ("bundle.extraCharts[].values", Recipe, chart(json!({"values": {"a": 1}}))),
+        ("bundle.extraCharts[].valuesFile", Recipe, chart(json!({"valuesFile": "values.yaml"}))),
+        ("bundle.ignoreImages", Builder, bundle(json!({"ignoreImages": ["none"]}))),
+        ("bundle.exclude", Recipe, bundle(json!({"exclude": ["crictl"]}))),
+    ]
+}
+
+fn base() -> Value {
+    json!({
+        "apiVersion": "kubexm.io/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": "demo"},
+        "spec": {
+            "hosts": [
+                {"name": "node1", "address": "10.77.0.11", "user": "operator"},
+                {"name": "node2", "address": "10.77.0.12"},
+            ],
+            "roleGroups": {"master": ["node1"], "worker": ["node1", "node2"]},
+            "kubernetes": {"version": "v1.34.4"},
+            "runtime": {"version": "2.2.7"},
+            "bundle": {"os": ["debian-12", "rocky-9"]},
+        },
+    })
+}
+
+/// JSON merge patch (RFC 7386).
+fn merge(into: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *into = patch;
+        return;
+    };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    for (key, value) in patch {
+        if value.is_null() {
+            into.as_object_mut().unwrap().remove(&key);
+        } else {
+            merge(&mut into[key.as_str()], value);
+        }
+    }
+}
+
+fn outcome(patch: Value) -> Result<Plan, RecipeError> {
+    let mut document = base();
+    merge(&mut document["spec"], patch);
+    let cluster = cluster::parse(&document.to_string()).unwrap_or_else(|problems| panic!("{document}\n{problems}"));
+    // What is refused has no bundle yet that it could be asked of.
+    built::refuse(&cluster)?;
+    let mut site = Site::of(cluster);
+    for facts in site.facts.values_mut() {
+        facts.firewalls = vec!["firewalld".to_owned()];
+        // Something that comes where there are packages.
+        facts.programs.insert("socat".to_owned(), None);
+    }
+    // One host of each family of packages.
+    if let Some(facts) = site.facts.get_mut("node2") {
+        (facts.os_id, facts.os_version) = ("rocky".to_owned(), "9.4".to_owned());
+        let list = "N\tiptables-nft\t0\t1.0\t1\tx86_64\n".to_owned();
+        facts.packages = Some(InstalledPackages { family: Family::Rpm, list, broken: None });
+    }
+    site.create()
+}
+
+/// Whether a problem at `named` is about `field`: at it or above it; the kind of a part speaks for the whole part.
+fn covers(named: &str, field: &str) -> bool {
+    let named = named.strip_prefix("spec.").unwrap();
+    let named: String = named.chars().filter(|c| !c.is_ascii_digit() && !matches!(c, '[' | ']')).collect();
+    // Roles that mean something only to one kind of a part are refused with that kind.
+    let field = match field {
+        "roleGroups.etcd" => "etcd".to_owned(),
+        "roleGroups.loadbalancer" => "loadBalancer".to_owned(),
+        _ => field.replace("[]", "").replace("{}", ""),
+    };
+    let part = named.strip_suffix(".type").or_else(|| named.strip_suffix(".mode")).unwrap_or(&named);
+    let part = part.strip_suffix(".external").unwrap_or(part);
+    field == part || field.starts_with(&format!("{part}."))
+}
+
+#[test]
+fn every_field_changes_the_plan_or_is_named_as_not_built() {
+    let before = outcome(json!({})).unwrap();
+    let mut silent = Vec::new();
+    for (field, by, patch) in fields() {
+        let heard = match outcome(patch) {
+            Ok(plan) => plan != before,
+            Err(RecipeError::NotInstalled { all }) => all.iter().any(|not_built| covers(&not_built.path, field)),
+            Err(RecipeError::OtherArch { .. }) => field == "hosts[].arch",
+            // A role that no host has, say: not what this test means to try.
+            Err(error) => panic!("{field}: {error}"),
+        };
+        // What others act on must not stop the recipes, and needs no row for itself once a recipe acts on it.
+        if heard != (by == By::Recipe) {
+            silent.push(format!("{field}: {by:?}, and the recipes {}", if heard { "hear it" } else { "are silent" }));
+        }
+    }
+    assert!(silent.is_empty(), "{}", silent.join("\n"));
+}
+
+#[test]
+fn every_field_of_the_format_is_in_the_table() {
+    let mut format = BTreeSet::new();
+    leaves(&cluster::FILE, "", &mut format);
+    let format: BTreeSet<_> = format.iter().filter_map(|path| path.strip_prefix("spec.")).collect();
+    let all = fields();
+    let table: BTreeSet<_> = all.iter().map(|(field, ..)| *field).collect();
+    assert_eq!(format, table);
+}
+
+fn leaves(object: &Object, path: &str, into: &mut BTreeSet<String>) {
+    for field in object.fields.iter().filter(|field| !matches!(field.shape, Shape::Refused)) {
+        let path = if path.is_empty() { field.name.to_owned() } else { format!("{path}.{}", field.name) };
+        leaf(&field.shape, path, into);
+    }
+}
+
+fn leaf(shape: &Shape, path: String, into: &mut BTreeSet<String>) {
+    match shape {
+        Shape::Mapping(object) => leaves(object, &path, into),
+        Shape::List(item) | Shape::Some(item) if item.object().is_some() => leaf(item, format!("{path}[]"), into),
+        Shape::Named(item) if item.object().is_some() => leaf(item, format!("{path}{{}}"), into),
+        Shape::Either(one, other) if one.object().is_some() => {
+            leaf(one, path.clone(), into);
+            leaf(other, path, into);
+        }
+        _ => {
+            into.insert(path);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Whole plans and the files they write, as text to be read. `cargo insta review` after a wanted change.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use crate::common::{Site, fleet_text, text};
+use insta::{Settings, assert_snapshot};
+use kubexm_plan::{Plan, lint};
+use kubexm_recipes::sample;
+
+/// All texts of a case go into one folder, without a header that changes with the test's line.
+fn golden(case: &str, check: impl FnOnce()) {
+    let mut settings = Settings::clone_current();
+    settings.set_snapshot_path(format!("../golden/{case}"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(check);
+}
+
+fn checked(site: &Site) -> Plan {
+    let plan = site.create().unwrap();
+    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(warnings, Vec::new());
+    plan
+}
+
+#[test]
+fn one_host_that_is_everything() {
+    let plan = checked(&Site::new());
+    golden("one-host", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));
+        assert_snapshot!("flannel", text(&plan, "flannel"));
+        assert_snapshot!("containerd-config", text(&plan, "/etc/containerd/config.toml"));
+        assert_snapshot!("hosts-toml", text(&plan, "/etc/containerd/certs.d/registry.k8s.io/hosts.toml"));
+        assert_snapshot!("hosts-toml-default", text(&plan, "/etc/containerd/certs.d/_default/hosts.toml"));
+        assert_snapshot!("depot-config", text(&plan, "/etc/kubexm/depot/config.json"));
+        for unit in ["containerd", "kubelet", "kubexm-depot"] {
+            assert_snapshot!(unit, text(&plan, &format!("/etc/systemd/system/{unit}.service")));
+        }
+    });
+}
+
+#[test]
+fn one_host_without_default_route_and_with_an_empty_resolv_conf() {
+    let mut site = Site::new();
+    site.facts().default_route = false;
+    site.facts().nameservers = Some(Vec::new());
+    let plan = checked(&site);
+    golden("no-route-no-resolver", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));
+        assert_snapshot!("resolv-conf", text(&plan, "/etc/kubexm/resolv.conf"));
+        assert_snapshot!("coredns", text(&plan, "coredns"));
+        assert_snapshot!("service-route", text(&plan, "/etc/systemd/system/kubexm-service-route.service"));
+    });
+}
+
+#[test]
+fn two_control_planes_and_a_worker() {
+    let site = Site::of(sample::fleet(2, 1));
+    let plan = checked(&site);
+    golden("fleet", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));
+        assert_snapshot!("join-control-plane", fleet_text(&plan, "node2/join.node"));
+        assert_snapshot!("join-worker", fleet_text(&plan, "node3/join.node"));
+    });
+}
+
+#[test]
+fn a_worker_that_is_added_to_a_cluster() {
+    let mut site = Site::of(sample::fleet(1, 2));
+    site.join_all_but("node3");
+    let plan = kubexm_recipes::join(&site.cx(), &["node3".to_owned()]).unwrap();
+    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(warnings, Vec::new());
+    golden("join", || assert_snapshot!("plan", plan.render()));
+}
+
+#[test]
+fn a_host_that_lacks_socat_and_conntrack_gets_them_from_the_bundle() {
+    let mut cluster = sample::fleet(1, 1);
+    cluster.bundle.os = vec!["debian-12".to_owned()];
+    let mut site = Site::of(cluster);
+    for program in ["socat", "conntrack"] {
+        site.facts.get_mut("node2").unwrap().programs.insert(program.to_owned(), None);
+    }
+    let plan = checked(&site);
+    golden("packages", || assert_snapshot!("plan", plan.render()));
+}
+
+#[test]
+fn hosts_without_chrony_get_it_and_one_of_them_serves_the_time() {
+    let mut cluster = sample::fleet(1, 1);
+    cluster.bundle.os = vec!["debian-12".to_owned()];
+    cluster.system.ntp_servers = vec!["10.0.0.9".to_owned(), "node1".to_owned()];
+    let plan = checked(&Site::of(cluster));
+    golden("time", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("server", fleet_text(&plan, "node1/time.server"));
+        assert_snapshot!("client", fleet_text(&plan, "node2/time.client"));
+    });
+}

@@ -1,0 +1,15 @@
+//! Plans that the recipes write: golden files, the matrix of fields, and preflight.
+
+mod common;
+mod create;
+mod create_fleet;
+mod depot;
+mod fields;
+mod golden;
+mod matrix;
+mod mesh;
+mod packages;
+mod preflight;
+mod registries;
+mod reset;
+mod time;

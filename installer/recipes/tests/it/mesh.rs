@@ -1,0 +1,130 @@
+//! Which ports are dialed between which hosts, and what is said of a blocked one.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use crate::common::Site;
+use kubexm_plan::facts::Listener;
+use kubexm_plan::mesh::{Dial, Dialed};
+use kubexm_recipes::mesh::{LOAD_BALANCER, Mesh};
+use kubexm_recipes::preflight::{Finding, Severity, mesh::findings};
+use kubexm_recipes::sample;
+use kubexm_spec::cluster::{Firewall, LoadBalancerMode, RegistryKind};
+
+/// Control planes node1 (the registry's too) and node2, worker node3.
+fn three() -> Site {
+    let mut site = Site::new();
+    for (name, last) in [("node2", 12), ("node3", 13)] {
+        site.cluster.hosts.push(sample::host(name, last));
+        site.facts.insert(name.to_owned(), sample::facts(name, last));
+    }
+    site.cluster.role_groups.control_plane.push("node2".to_owned());
+    site.cluster.role_groups.worker.push("node3".to_owned());
+    site
+}
+
+fn mesh(site: &Site) -> Mesh {
+    kubexm_recipes::mesh(&site.cx())
+}
+
+fn between(mesh: &Mesh, from: &str, to: &str) -> String {
+    let dials = mesh.dials[from].iter().filter(|dial| dial.to == to);
+    dials.map(|dial| dial.port.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_port_that_roles_need_is_dialed_between_different_hosts() {
+    let mesh = mesh(&three());
+    assert_eq!(between(&mesh, "node1", "node2"), "2379/tcp 2380/tcp 6443/tcp 10250/tcp 8472/udp");
+    assert_eq!(between(&mesh, "node2", "node1"), "2379/tcp 2380/tcp 5443/tcp 6443/tcp 10250/tcp 8472/udp");
+    assert_eq!(between(&mesh, "node1", "node3"), "10250/tcp 8472/udp");
+    assert_eq!(between(&mesh, "node3", "node1"), "5443/tcp 6443/tcp 8472/udp");
+    assert_eq!(between(&mesh, "node3", "node2"), "6443/tcp 8472/udp");
+    assert!(mesh.dials.iter().all(|(from, dials)| dials.iter().all(|dial| dial.to != *from)));
+}
+
+#[test]
+fn what_is_dialed_is_listened_on() {
+    let mesh = mesh(&three());
+    for Dial { to, port, .. } in mesh.dials.values().flatten() {
+        assert!(mesh.listen[to].contains(port), "{to} {port}");
+    }
+    let distinct: BTreeSet<_> = mesh.listen["node1"].iter().collect();
+    assert_eq!(distinct.len(), mesh.listen["node1"].len());
+}
+
+#[test]
+fn one_host_alone_dials_nobody() {
+    assert_eq!(mesh(&Site::new()), Mesh::default());
+}
+
+#[test]
+fn a_registry_of_its_own_kind_is_dialed_beside_the_depot() {
+    let mut site = three();
+    (site.cluster.registry.kind, site.cluster.registry.port) = (RegistryKind::Registry, 5000);
+    assert_eq!(between(&mesh(&site), "node3", "node1"), "5000/tcp 5443/tcp 6443/tcp 8472/udp");
+}
+
+#[test]
+fn the_kernels_own_vxlan_socket_is_not_dialed_since_it_does_not_echo() {
+    let mut site = three();
+    site.facts.get_mut("node3").unwrap().listeners.push(Listener {
+        protocol: "udp".to_owned(),
+        port: 8472,
+        process: None,
+        pid: None,
+        ours: false,
+    });
+    assert_eq!(between(&mesh(&site), "node1", "node3"), "10250/tcp");
+}
+
+#[test]
+fn all_hosts_dial_the_load_balancer_while_the_control_planes_listen() {
+    let mut site = Site::new();
+    site.cluster.load_balancer.mode = LoadBalancerMode::at([10, 77, 0, 100].into(), 8443);
+    let mesh = mesh(&site);
+    assert_eq!(between(&mesh, "node1", LOAD_BALANCER), "8443/tcp");
+    assert_eq!(mesh.listen["node1"].len(), 1);
+    one(&said(&site, "node1", LOAD_BALANCER), Severity::Warn, "forwards");
+}
+
+/// Findings when the first dial between these two is blocked and all others are not.
+fn said(site: &Site, from: &str, to: &str) -> Vec<Finding> {
+    let mesh = mesh(site);
+    let mut dialed: BTreeMap<String, Vec<Dialed>> = BTreeMap::new();
+    for (host, dials) in mesh.dials {
+        let dials = dials.into_iter().map(|dial| Dialed { dial, blocked: None }).collect();
+        dialed.insert(host, dials);
+    }
+    let first = dialed.get_mut(from).unwrap().iter_mut().find(|dialed| dialed.dial.to == to).unwrap();
+    first.blocked = Some("no answer".to_owned());
+    findings(&site.cx(), &dialed)
+}
+
+#[track_caller]
+fn one(found: &[Finding], severity: Severity, text: &str) {
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_eq!(found[0].severity, severity);
+    assert!(found[0].to_string().contains(text), "{}", found[0]);
+}
+
+#[test]
+fn a_blocked_pair_is_told_as_a_firewall_ticket_wants_it() {
+    let site = three();
+    let ip = |name: &str| -> IpAddr { site.cluster.host(name).unwrap().node_ip().unwrap() };
+    let ticket = format!("from {} to {} port 6443/tcp: no answer", ip("node3"), ip("node2"));
+    one(&said(&site, "node3", "node2"), Severity::Fail, &ticket);
+}
+
+#[test]
+fn a_firewall_that_the_plan_stops_is_only_said() {
+    let mut site = three();
+    site.facts.get_mut("node2").unwrap().firewalls = vec!["firewalld.service".to_owned()];
+    one(&said(&site, "node3", "node2"), Severity::Fail, "have it opened");
+    site.cluster.system.firewall = Firewall::Off;
+    one(&said(&site, "node3", "node2"), Severity::Warn, "firewalld.service on node2 will be stopped");
+    // nftables.service is left alone, and so is what it blocks.
+    site.facts.get_mut("node2").unwrap().firewalls = vec!["nftables.service".to_owned()];
+    one(&said(&site, "node3", "node2"), Severity::Fail, "have it opened");
+}

@@ -1,0 +1,143 @@
+//! Where images come from, by `spec.registry.type`, and what containerd is told of it, by its version.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use std::collections::BTreeSet;
+
+use crate::common::{Site, text};
+use kubexm_plan::op::{ImageLoaded, ImageSource, Op};
+use kubexm_plan::{Plan, Probe, lint};
+use kubexm_recipes::sample;
+use kubexm_spec::ExitCode;
+use kubexm_spec::cluster::{Cluster, ExtraImage, Registry, RegistryKind};
+use kubexm_spec::depot::DepotConfig;
+
+const DEPOT: &str = "/etc/kubexm/depot/config.json";
+
+fn with(kind: RegistryKind, change: impl FnOnce(&mut Cluster)) -> Plan {
+    let mut cluster = sample::fleet(1, 1);
+    let port = if kind == RegistryKind::Registry { 5000 } else { 5443 };
+    cluster.registry = Registry { port, data_dir: "/srv/registry".to_owned(), ..Registry::of(kind) };
+    change(&mut cluster);
+    let plan = Site::of(cluster).create().unwrap();
+    lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    plan
+}
+
+fn extra(name: &str) -> ExtraImage {
+    ExtraImage { name: name.to_owned(), from: None }
+}
+
+fn ops<'p>(plan: &'p Plan, host: &str) -> impl Iterator<Item = &'p Op> {
+    plan.steps.iter().filter(move |step| step.host == host).flat_map(|step| &step.ops)
+}
+
+fn images<'p>(plan: &'p Plan, host: &str) -> Vec<&'p ImageLoaded> {
+    ops(plan, host).filter_map(|op| if let Op::ImageLoaded(image) = op { Some(image) } else { None }).collect()
+}
+
+fn paths(plan: &Plan) -> BTreeSet<&str> {
+    let files = plan.steps.iter().flat_map(|step| &step.ops);
+    files.filter_map(|op| if let Op::File(file) = op { Some(file.path.as_str()) } else { None }).collect()
+}
+
+#[test]
+fn the_registry_gets_every_image_under_names_that_nodes_ask_for_and_is_asked_for_all_of_it() {
+    let plan =
+        with(RegistryKind::Registry, |cluster| cluster.bundle.extra_images = vec![extra("localhost:5000/x/y:1")]);
+    let layout =
+        ops(&plan, "node1").find_map(|op| if let Op::RegistryLayout(layout) = op { Some(layout) } else { None });
+    let layout = layout.unwrap();
+    assert_eq!(layout.data_dir, "/srv/registry");
+    assert!(layout.repositories.contains_key("registry.k8s.io/pause"));
+    assert!(layout.repositories["localhost_5000/x/y"].tags.contains_key("1"));
+    assert!(layout.repositories.keys().all(|name| !name.contains(':')), "distribution refuses a colon in a name");
+    let probe = plan.steps.iter().find_map(|step| step.probe.as_ref().filter(|_| step.id.0 == "node1/registry.serve"));
+    let Probe::RegistryServes { url, repositories, .. } = &probe.unwrap().probe else { panic!("it is not asked") };
+    assert_eq!(url, "https://registry.demo.kubexm.internal:5000");
+    assert_eq!(repositories, &layout.repositories);
+    let hosts = text(&plan, "/etc/containerd/certs.d/localhost:5000/hosts.toml");
+    assert!(hosts.contains("server = \"https://registry.demo.kubexm.internal:5000/v2/localhost_5000\""), "{hosts}");
+    let config = text(&plan, "/etc/kubexm/registry/config.yml");
+    assert!(
+        config.contains("rootdirectory: \"/srv/registry\"\n") && config.contains("addr: 0.0.0.0:5000\n"),
+        "{config}"
+    );
+    assert!(ops(&plan, "node2").all(|op| !matches!(op, Op::RegistryLayout(_))));
+    insta::assert_snapshot!(config);
+}
+
+#[test]
+fn the_depot_stays_for_blobs_beside_every_registry_and_serves_images_only_as_the_embedded_one() {
+    for kind in [RegistryKind::Embedded, RegistryKind::Registry, RegistryKind::None] {
+        let plan = with(kind, |_| {});
+        let config: DepotConfig = serde_json::from_str(text(&plan, DEPOT)).unwrap();
+        assert_eq!(
+            (config.listen.port(), config.images.is_empty()),
+            (5443, kind != RegistryKind::Embedded),
+            "{kind:?}"
+        );
+        let depots =
+            ops(&plan, "node2").find_map(|op| if let Op::Blobs(blobs) = op { blobs.depots.clone() } else { None });
+        assert_eq!(depots.unwrap().urls, ["https://10.77.0.11:5443"], "{kind:?}");
+    }
+}
+
+#[test]
+fn without_a_registry_every_node_imports_all_that_may_run_there_and_asks_nobody() {
+    let plan = with(RegistryKind::None, |cluster| {
+        cluster.bundle.extra_images = vec![extra("docker.io/library/busybox:1"), extra("registry.k8s.io/pause:3.10.1")];
+    });
+    let names = |host: &str| images(&plan, host).into_iter().map(|image| image.reference.clone()).collect::<Vec<_>>();
+    assert!(names("node1").iter().any(|name| name.starts_with("registry.k8s.io/etcd:")));
+    assert!(!names("node2").iter().any(|name| name.starts_with("registry.k8s.io/etcd:")));
+    for host in ["node1", "node2"] {
+        assert_eq!(names(host).iter().filter(|name| *name == "docker.io/library/busybox:1").count(), 1);
+        assert_eq!(
+            names(host).iter().filter(|name| *name == "registry.k8s.io/pause:3.10.1").count(),
+            1,
+            "once is enough"
+        );
+        for image in images(&plan, host) {
+            let ImageSource::Store { blobs } = &image.source else { panic!("{} is pulled", image.reference) };
+            assert!(blobs.contains(&image.digest), "{}", image.reference);
+        }
+    }
+    let mirrors: Vec<&str> = paths(&plan).into_iter().filter(|path| path.ends_with("/hosts.toml")).collect();
+    assert_eq!(mirrors, ["/etc/containerd/certs.d/_default/hosts.toml"]);
+    assert!(text(&plan, mirrors[0]).contains("server = \"https://127.0.0.1:1/"));
+}
+
+#[test]
+fn with_a_registry_images_that_the_user_adds_stay_where_they_are_until_a_pod_wants_them() {
+    for kind in [RegistryKind::Embedded, RegistryKind::Registry] {
+        let plan = with(kind, |cluster| cluster.bundle.extra_images = vec![extra("docker.io/library/busybox:1")]);
+        assert!(
+            images(&plan, "node2")
+                .iter()
+                .all(|image| image.source.is_registry() && !image.reference.contains("busybox"))
+        );
+    }
+}
+
+#[test]
+fn containerd_1_7_gets_the_config_of_its_own_shape_and_is_looked_at_for_it() {
+    let plan = with(RegistryKind::Embedded, |cluster| cluster.runtime.version = Some("1.7.32".to_owned()));
+    let config = text(&plan, "/etc/containerd/config.toml");
+    let probe = plan.steps.iter().find(|step| step.id.0 == "node1/runtime.run").unwrap().probe.clone().unwrap();
+    let Probe::CriReady { config_dump } = probe.probe else { panic!("the runtime is not looked at") };
+    for wanted in &config_dump {
+        assert!(config.contains(wanted.as_str()), "{wanted} is not in\n{config}");
+    }
+    insta::assert_snapshot!(config);
+}
+
+#[test]
+fn a_containerd_of_an_unknown_shape_is_refused_while_planning() {
+    let mut site = Site::new();
+    for artifact in site.manifest.artifacts.iter_mut().filter(|a| a.key.to_string() == "binary/containerd") {
+        artifact.version = "3.0.0".to_owned();
+    }
+    site.cluster.runtime.version = None;
+    let error = site.create().unwrap_err();
+    assert!(matches!(error.exit_code(), ExitCode::NotBuiltYet | ExitCode::BundleIncomplete), "{error}");
+}

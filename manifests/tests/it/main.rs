@@ -1,0 +1,12 @@
+//! The catalogue: complete, refused where it is wrong, and equal to what the real kubeadm says.
+
+mod add;
+mod catalogue;
+mod doubts;
+mod features;
+mod kubeadm_images;
+mod matrix;
+mod new_minor;
+mod os_packages;
+mod support;
+mod zone;

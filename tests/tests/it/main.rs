@@ -1,0 +1,8 @@
+//! Laws over every sample and pipeline, rooted preflight, the list of acts, and which crate may know which. `aarch64` is a program
+//! of its own: it runs what another build made.
+
+mod acts;
+mod arrows;
+mod laws;
+mod preflight_rooted;
+mod samples;
