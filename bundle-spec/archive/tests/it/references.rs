@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::support::{blob, inputs, manifest};
+use crate::support::{self, blob, inputs, manifest};
 use kubexm_archive::{Bundle, Incomplete, Input, Options, check_references, write};
 use kubexm_spec::manifest::{Artifact, Blob};
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest, ExitCode, Platform, Trust};

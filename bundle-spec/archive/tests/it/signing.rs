@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support;
 use kubexm_archive::{ArchiveError, Bundle, Options, Signature, Signing, signature_room, sums, verify};
 use kubexm_spec::{Digest, ExitCode};
 use tempfile::TempDir;

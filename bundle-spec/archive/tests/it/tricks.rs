@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::forge::Forged;
-use crate::support::{blob, noise, small};
+use crate::support::{self, blob, noise, small};
 use kubexm_archive::{ArchiveError, Bundle, verify, verify_quick, verify_stream};
 use kubexm_spec::{Digest, ExitCode};
 

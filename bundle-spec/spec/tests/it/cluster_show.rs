@@ -22,7 +22,7 @@ fn validator() -> &'static jsonschema::Validator {
 #[test]
 fn the_schema_is_a_schema_and_takes_every_sample() {
     jsonschema::draft202012::meta::validate(&schema()).unwrap_or_else(|error| panic!("{error}"));
-    for text in every_field::files() {
+    for text in crate::every_field::files() {
         for document in [as_written(&text), shown(&text).document] {
             let errors: Vec<String> =
                 validator().iter_errors(&document).map(|error| format!("{}: {error}", error.instance_path())).collect();
@@ -104,7 +104,7 @@ fn the_schema_has_every_key_that_the_reader_knows_and_no_other() {
     // what is not in the description is unknown to the reader: one that was read and not described would be refused here
     let described = keys_of(&FILE);
     let mut seen = BTreeSet::new();
-    for text in every_field::files() {
+    for text in crate::every_field::files() {
         keys_in(&shown(&text).document, "", &mut seen);
     }
     let missing: Vec<_> = seen.iter().filter(|key| !described.contains(*key) && !inside_raw(key)).collect();
@@ -189,7 +189,7 @@ fn keys_in(value: &Value, path: &str, into: &mut BTreeSet<String>) {
 
 #[test]
 fn what_is_shown_is_read_as_the_same_cluster() {
-    for text in every_field::files() {
+    for text in crate::every_field::files() {
         let cluster = parse(&text).unwrap_or_else(|problems| panic!("{text}\n{problems}"));
         let shown = shown(&text);
         let again = read(&shown.yaml).unwrap_or_else(|problems| panic!("{}\n{problems}", shown.yaml));
@@ -239,7 +239,7 @@ proptest! {
     /// Any fields of the format together, as long as the reader takes them.
     #[test]
     fn any_cluster_is_shown_and_read_again(picks in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
-        let document = every_field::pick(&picks);
+        let document = crate::every_field::pick(&picks);
         if let Ok(cluster) = parse(&document.to_string()) {
             let shown = shown(&document.to_string());
             prop_assert_eq!(parse(&shown.yaml), Ok(cluster), "{}", shown.yaml);

@@ -232,7 +232,7 @@ async fn the_controller_sends_only_what_the_depots_do_not_have() {
     for (in_depots, end) in [(true, Outcome::Succeeded), (false, Outcome::Failed)] {
         let site = Site::new();
         if in_depots {
-            site.fleet.put_into_depots(Digest::of(common::BLOB));
+            site.fleet.put_into_depots(Digest::of(crate::common::BLOB));
         }
         let (mut run, links) = (site.create(&plan), site.fleet.links());
         let outcome = execute(&plan, &links, &mut run, &site.pki, &NoBundle, &Silent, site.options.clone()).await;

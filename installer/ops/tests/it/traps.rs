@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use crate::common::{Host, archive};
+use crate::common::{self, Host, archive};
 use kubexm_ops::ledger::Outcome;
 use kubexm_ops::system::{HttpsRequest, Kernel, Output, Program, Space, System};
 use kubexm_ops::{ActContext, FaultPoint, Faults, Machine, OpError, dispatch, probe, step};
