@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Three hosts: two control planes and a worker. An install beside a shell script, a create that has nothing to do beside ansible
-# looking at the same things, what the second create sends over SSH, and a controller with fifty hosts.
+# looking at the same things, and what the second create sends over SSH.
 FLEET=(b1 10.77.0.31 b2 10.77.0.32 b3 10.77.0.33)
 FLEET_HOSTS="b1=10.77.0.31 b2=10.77.0.32 b3=10.77.0.33"
 FLEET_ANSIBLE=$LAB/ansible
@@ -92,6 +92,3 @@ for round in $(seq "$RUNS"); do
   cp "$WORK/out.log" "$WORK/fleet-again-$round.jsonl"
   timed "$round" ansible bash -c ansible_looks
 done
-
-say "fifty hosts"
-(cd "$ROOT" && cargo test --quiet -p kubexm-engine --test many_hosts -- --nocapture) > "$WORK/many.log" 2>&1 || { tail -n 20 "$WORK/many.log" >&2; false; }

@@ -21,11 +21,24 @@ in_lab() (
   "$@"
 )
 
-# GNU time knows the peak memory of what it runs; bash's own keyword does not.
+# tools PART...: the Debian packages that they lack, before the first of them runs. GNU time knows the peak memory of what it runs;
+# bash's own keyword does not.
 tools() {
-  local missing=()
-  [ -x /usr/bin/time ] || missing+=(time)
-  command -v zstd > /dev/null || missing+=(zstd)
+  local part pair pairs=(/usr/bin/time:time zstd:zstd python3:python3 musl-gcc:musl-tools) missing=()
+  for part in "$@"; do
+    case $part in
+      archive) pairs+=(jq:jq) ;;
+      fetch) pairs+=(docker-registry:docker-registry skopeo:skopeo curl:curl) ;;
+      fleet) pairs+=(ensurepip:python3-venv nft:nftables) ;;
+      many-hosts) pairs+=(/usr/sbin/sshd:openssh-server ssh-keygen:openssh-client) ;;
+    esac
+  done
+  for pair in "${pairs[@]}"; do
+    case $pair in
+      ensurepip:*) python3 -c 'import ensurepip, venv' 2> /dev/null ;;
+      *) command -v "${pair%%:*}" > /dev/null ;;
+    esac || missing+=("${pair##*:}")
+  done
   [ "${#missing[@]}" = 0 ] || in_lab step apt apt_install "${missing[@]}" >&2
 }
 
@@ -68,6 +81,8 @@ settle() { sync "$@"; }
 finish() {
   local code=$?
   [ -z "${BENCH_KEEP:-}" ] || exit "$code"
+  # These use no host and no network of the lab.
+  [[ $FLIGHT != @(fetch|packages) ]] || { rm -rf "$WORK"; exit "$code"; }
   lab host down --all > /dev/null 2>&1 || true
   in_lab registry_down > /dev/null 2>&1 || true
   lab net down > /dev/null 2>&1 || true

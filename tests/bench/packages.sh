@@ -9,11 +9,9 @@ APT=$SITE/apt
 mkdir -p "$APT"/{state/lists/partial,cache/archives/partial,etc/apt.conf.d,etc/preferences.d,etc/trusted.gpg.d}
 : > "$APT/status"
 STARTED=()
-# Instead of finish: no host and no network of the lab was used.
 leave() {
   local code=$? pid
   for pid in "${STARTED[@]}"; do kill "$pid" 2> /dev/null || true; done
-  [ -n "${BENCH_KEEP:-}" ] || rm -rf "$WORK"
   exit "$code"
 }
 trap leave EXIT

@@ -163,9 +163,17 @@ def many():
     return [{"what": f"{hosts} hosts", "bytes": 1024 * int(kib)} for hosts, kib in re.findall(r"(\d+)(?: hosts)?: (\d+) KiB", line)]
 
 
+def failed():
+    """Parts that could not run."""
+    if not os.path.exists(f"{work}/failed"):
+        return []
+    return open(f"{work}/failed").read().split()
+
+
 document = {
     "schema": "kubexm.io/bench/v1",
     "flight": flight,
+    "failed": failed(),
     "cores": os.cpu_count(),
     "bundleBytes": number("bundle.size"),
     "cachedFilesBytes": number("files.size"),
@@ -237,6 +245,8 @@ def table():
             row("---", "---:")
             for entry in document[key]:
                 row(entry["what"], mib(entry["bytes"]))
+    if document["failed"]:
+        print(f"\nCould not run: {', '.join(document['failed'])}. What they compare is not in these tables.")
 
 
 if form == "json":

@@ -2,12 +2,14 @@
 # Three hosts of one cluster: two control planes and a worker, reached as a user whose sudo asks for a password. They lack what
 # kubelet calls (`--bare`): each install brings it as packages, and each way back takes it away.
 . "$ROOT/tests/e2e/host.sh"
+. "$ROOT/tests/e2e/cluster.sh"
 
 FLEET=(n1 n2 n3)
 FLEET_ADDRESSES=(n1 10.77.0.11 n2 10.77.0.12 n3 10.77.0.13)
-SUDO_PASSWORD=$WORK/sudo-password
+# The same place for all lanes, since cluster.yaml names it.
+SUDO_PASSWORD=$TOP/sudo-password
 FLEET_YAML=$WORK/fleet.yaml
-FLEET_FILE=$WORK/fleet.tar.zst
+FLEET_FILE=$TOP/fleet.tar.zst
 # shellcheck disable=SC2034  # the scenes use it
 SEED=${E2E_SEED:-4}
 
@@ -19,13 +21,23 @@ fleet_up() {
   fleet_hosts "$@"
   states before
 }
+# write_fleet_yaml with_packages|cat
+write_fleet_yaml() { lab cluster-yaml --control-planes 2 --sudo-password "$SUDO_PASSWORD" "${FLEET_ADDRESSES[@]}" | "$1" > "$FLEET_YAML"; }
 fleet_hosts() {
   local base=(--bare) yaml=with_packages
   [ "${1:-}" != whole ] || base=() yaml=cat
-  (umask 077; echo "correct horse 'battery' \$staple" > "$SUDO_PASSWORD")
-  lab cluster-yaml --control-planes 2 --sudo-password "$SUDO_PASSWORD" "${FLEET_ADDRESSES[@]}" | "$yaml" > "$FLEET_YAML"
+  # Whole at any moment: the other lane may read it.
+  (umask 077; echo "correct horse 'battery' \$staple" > "$WORK/sudo-password" && mv "$WORK/sudo-password" "$SUDO_PASSWORD")
+  write_fleet_yaml "$yaml"
   lab host up "${FLEET_ADDRESSES[@]}" "${base[@]}" --sudo-password "$SUDO_PASSWORD"
 }
+
+# fleet_bundle: carries what these hosts lack; built by whoever needs it first
+fleet_bundle() (
+  flock 8
+  [ -s "$FLEET_FILE" ] ||
+    "$BUNDLE" build -f "$FLEET_YAML" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$FLEET_FILE"
+) 8>> "$TOP/fleet.lock"
 
 # on_fleet CMD...: with each host's name as the last word, all at once
 on_fleet() {
@@ -95,9 +107,10 @@ static_pods() {
 
 fleet_trees() { on_fleet one_tree "$1"; }
 one_tree() { tree "$2" > "$WORK/tree-$1-$2"; }
+# same_trees BEFORE NOW: of each host, files BEFORE-HOST and NOW-HOST
 same_trees() {
   local host rc=0
-  for host in "${FLEET[@]}"; do same "$WORK/tree-$1-$host" "$WORK/tree-$2-$host" || rc=1; done
+  for host in "${FLEET[@]}"; do same "$1-$host" "$2-$host" || rc=1; done
   return "$rc"
 }
 
@@ -107,8 +120,11 @@ fleet_changes_nothing() {
   fleet_create --json > "$WORK/again.jsonl" || { tail -n 3 "$WORK/again.jsonl"; return 1; }
   fleet_trees still-after
   python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/again.jsonl"
-  same_trees still-before still-after
+  same_trees "$WORK/tree-still-before" "$WORK/tree-still-after"
 }
+
+# fleet_created: notes the run that made the cluster, for whoever starts from it
+fleet_created() { basename "$(last_run)" > "$WORK/$HOME_NAME/created"; }
 
 # the folder of the last run
 last_run() { find "$WORK/$HOME_NAME/clusters/lab/runs" -mindepth 1 -maxdepth 1 -type d | sort | tail -n 1; }

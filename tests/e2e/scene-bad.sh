@@ -1,4 +1,7 @@
 # shellcheck shell=bash
+# tier: always
+# seconds: 60
+# needs: lab
 # What a tired operator gets wrong, each with its own exit code and nothing lost.
 say "bad input"
 HOME_NAME=home-bad

@@ -1,4 +1,7 @@
 # shellcheck shell=bash
+# tier: always
+# seconds: 60
+# needs: lab stock-tools
 # A bundle from cluster.yaml, on the connected side.
 say "build"
 lab cluster-yaml n1 10.77.0.11 > "$WORK/cluster.yaml"
@@ -35,3 +38,4 @@ check "a delta on the bundle leaves out every blob" bash -c "
   '$BUNDLE' build -f '$WORK/cluster.yaml' --zone '$LAB_ZONE' --catalogue '$LAB_OVERLAY' --cache '$WORK/cache' --base '$FILE' -o '$WORK/delta.tar.zst' &&
   [ \$(stat -c %s '$WORK/delta.tar.zst') -lt 200000 ] && '$BUNDLE' merge '$FILE' '$WORK/delta.tar.zst' -o '$WORK/merged.tar.zst' && cmp '$FILE' '$WORK/merged.tar.zst'"
 rm -f "$WORK/merged.tar.zst"
+[ ! -s "$FILE" ] || reached build

@@ -1,12 +1,15 @@
 # shellcheck shell=bash
+# tier: always
+# seconds: 330
+# needs: lab packages
+# makes: fleet
 # Two control planes and a worker, as `operator`, whose sudo wants a password.
 . "$ROOT/tests/e2e/fleet.sh"
 . "$ROOT/tests/e2e/across.sh"
 say "a fleet: two control planes and a worker"
 HOME_NAME=home-fleet
 fleet_up
-check "a bundle carries what its hosts lack" \
-  "$BUNDLE" build -f "$FLEET_YAML" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$FLEET_FILE"
+check "a bundle carries what its hosts lack" fleet_bundle
 [ "$HELD" = 1 ] || return 0
 sed "s,$SUDO_PASSWORD,$WORK/wrong-password," "$FLEET_YAML" > "$WORK/wrong-password.yaml"
 echo "not it" > "$WORK/wrong-password"
@@ -14,6 +17,7 @@ check "a sudo password that is wrong is named, and no host is touched" \
   says 52 "sudo" fleet create -f "$WORK/wrong-password.yaml" -y --accept-new-host-keys
 check "three hosts become a cluster" fleet_create
 [ "$HELD" = 1 ] || return 0
+fleet_created
 check "every node of the fleet is Ready" fleet_becomes_ready 60
 check "every pod of the fleet runs" within 90 all_running n1
 check "two hosts were worked on at the same time" journal overlap
@@ -21,6 +25,7 @@ check "control planes were made one at a time" journal one-at-a-time
 journal seconds || true
 check "every static pod of the fleet is known" fleet_objects fleet
 fleet_trees fleet
+reached fleet "$WORK/objects-fleet" "$WORK"/tree-fleet-*
 packages_there() { lab host root "$1" dpkg-query -W socat conntrack ethtool; }
 check "what each host lacked came as packages" on_fleet packages_there
 follow_first() {
@@ -35,8 +40,12 @@ check "pods reach pods of other hosts, and a service by its name" across_hosts
 check "the comparison of hosts sees a cluster, in every kind" sees_a_cluster
 check "a second create changes nothing on any host" fleet_changes_nothing
 check "the sudo password is nowhere on the controller or a host" no_password
+stopped_and_kept() { lab host stop --all && keep_cluster fleet; }
+check "all hosts are powered off at once, and their disks kept" stopped_and_kept
 REBOOTED=$(date -u +%FT%TZ)
-check "all hosts are rebooted at once" lab host reboot --all
+check "all hosts boot at once" lab host up "${FLEET_ADDRESSES[@]}"
 check "the fleet is Ready again, untouched" fleet_becomes_ready
 check "every pod runs again" within 180 all_running_since n1 "$REBOOTED"
 check "a create after the reboot changes nothing on any host" fleet_changes_nothing
+lab host down --all
+HOME_NAME=home

@@ -1,4 +1,7 @@
 # shellcheck shell=bash
+# tier: always
+# seconds: 40
+# needs: lab
 # One way between two hosts is closed, in one direction only: preflight finds it before anything is changed.
 . "$ROOT/tests/e2e/fleet.sh"
 say "a firewall between two hosts"

@@ -1,4 +1,7 @@
 # shellcheck shell=bash
+# tier: always
+# seconds: 100
+# needs: lab
 # An isolated VLAN: no default route at all.
 . "$ROOT/tests/e2e/host.sh"
 say "install on a host without a default route"

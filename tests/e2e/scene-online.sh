@@ -1,4 +1,7 @@
 # shellcheck shell=bash
+# tier: always
+# seconds: 170
+# needs: lab
 # A host with a default route (which leads nowhere): install, look, install again.
 . "$ROOT/tests/e2e/host.sh"
 say "install on a host with a default route"
@@ -12,6 +15,7 @@ check "every pod runs" all_running n1
 check "no packet and no name left for the outside" no_way_out
 objects n1 > "$WORK/objects-online" || true
 tree n1 > "$WORK/tree-online"
+reached online "$WORK"/{objects,tree}-online
 check "a second create changes nothing" changes_nothing
 sed 's,network: {plugin: flannel},network: {plugin: flannel\, podCidr: 10.244.64.0/18},' "$WORK/cluster.yaml" > "$WORK/other-network.yaml"
 check "a running cluster is not half changed by another pod network" \

@@ -1,4 +1,7 @@
 # shellcheck shell=bash
+# tier: long
+# seconds: 300
+# needs: lab packages
 # Hosts that lack what kubelet calls (`--bare`): the bundle brings it, as packages of the distribution, and takes it back. What a host
 # has of its own is looked at first: newer, older, of a family that must be one version, in conflict.
 . "$ROOT/tests/e2e/fleet.sh"

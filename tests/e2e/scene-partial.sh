@@ -1,4 +1,7 @@
 # shellcheck shell=bash
+# tier: long
+# seconds: 300
+# needs: lab
 # The worker's disk is full: the cluster comes up without it, and takes it in later.
 . "$ROOT/tests/e2e/fleet.sh"
 say "one worker with a full disk"

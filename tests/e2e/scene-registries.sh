@@ -1,4 +1,7 @@
 # shellcheck shell=bash
+# tier: long
+# seconds: 330
+# needs: lab
 # The registries beside the embedded one, and the containerd line before 2, on two clusters that are installed side by side:
 # `plain` is two hosts with the distribution registry and containerd 1.7, behind a load balancer of the site's; `bare` is one host
 # without any registry, and with an image of the user's.

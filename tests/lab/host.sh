@@ -9,12 +9,15 @@ lab_host() {
   case $verb in
     up) host_up "$@" ;;
     down) host_down "$@" ;;
+    stop) host_stop "$@" ;;
+    save) host_save "$@" ;;
+    restore) host_restore "$@" ;;
     reboot) host_reboot "$@" ;;
     ssh) host_ssh "$@" ;;
     root) host_root "$@" ;;
     list) host_list ;;
     disk) host_disk "$@" ;;
-    *) die "usage: lab host up|down|reboot|ssh|root|list|disk ..." ;;
+    *) die "usage: lab host up|down|stop|save|restore|reboot|ssh|root|list|disk ..." ;;
   esac
 }
 
@@ -52,6 +55,73 @@ host_up() {
   done
   for pid in "${pids[@]}"; do wait "$pid" || rc=1; done
   return "$rc"
+}
+
+# host_dirs NAME|--all
+host_dirs() {
+  [ -n "${1:-}" ] || die "which host? NAME or --all"
+  if [ "$1" = --all ]; then find "$NETRUN/hosts" -mindepth 1 -maxdepth 1 -type d 2> /dev/null | sort; else host_dir "$1"; fi
+}
+
+# host_stop NAME|--all: powered off in order, all at once, and kept; `host up` boots them again with their names, addresses and disks
+host_stop() {
+  local dirs dir pid
+  local -A pids
+  mapfile -t dirs < <(host_dirs "${1:-}")
+  for dir in "${dirs[@]}"; do
+    alive "$dir/pid" host-run || continue
+    pids[$dir]=$(cat "$dir/pid")
+    kill -TERM "${pids[$dir]}"
+  done
+  for dir in "${!pids[@]}"; do
+    pid=${pids[$dir]}
+    until_true 90 gone "$pid" || die "host $(basename "$dir") did not power off in 90 s; see $dir/log"
+    cgroup_sweep "$LAB_PREFIX-$(basename "$dir")"
+  done
+}
+
+# Snapshots are shared by all namespaces: a host has the same name and address in each.
+host_snapshot() {
+  [[ ${1:-} =~ ^[a-z][a-z0-9-]*$ ]] || die "a snapshot's name is lower case letters, digits and dashes, not '${1:-}'"
+  echo "$RUN/snapshots/$1"
+}
+
+# host_copy FROM TO: disk and address of one host; the disk is there when it is whole
+host_copy() {
+  mkdir -p "$2"
+  cp "$1/address" "$2/"
+  cp -a --reflink=auto "$1/root" "$2/root.tmp"
+  mv "$2/root.tmp" "$2/root"
+}
+
+# host_save SNAPSHOT: the disks of all hosts, which are stopped. One of the same name is replaced.
+host_save() {
+  local to dirs dir pids=() pid rc=0
+  to=$(host_snapshot "${1:-}")
+  mapfile -t dirs < <(host_dirs --all)
+  [ "${#dirs[@]}" != 0 ] || die "there is no host in $LAB_NET"
+  for dir in "${dirs[@]}"; do ! alive "$dir/pid" host-run || die "host $(basename "$dir") is up: lab host stop --all"; done
+  rm -rf --one-file-system "$to" "$to.tmp"
+  for dir in "${dirs[@]}"; do host_copy "$dir" "$to.tmp/$(basename "$dir")" & pids+=($!); done
+  for pid in "${pids[@]}"; do wait "$pid" || rc=1; done
+  [ "$rc" = 0 ] || die "the disks were not all copied"
+  mv "$to.tmp" "$to"
+}
+
+# host_restore SNAPSHOT: its hosts are booted from copies of its disks
+host_restore() {
+  local from dir name words=() pids=() pid rc=0
+  from=$(host_snapshot "${1:-}")
+  [ -d "$from" ] || die "there is no snapshot $1"
+  for dir in "$from"/*/; do
+    name=$(basename "$dir")
+    [ ! -d "$(host_dir "$name")" ] || die "host $name is there already: lab host down $name"
+    words+=("$name" "$(cat "$dir/address")")
+    host_copy "$dir" "$(host_dir "$name")" & pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || rc=1; done
+  [ "$rc" = 0 ] || die "the disks were not all copied"
+  host_up "${words[@]}"
 }
 
 # host_up_one NAME IP: with host_up's gateway, base and password

@@ -1,4 +1,4 @@
-//! Laws over every sample and pipeline, rooted preflight, the list of acts, and which crate may know which. `aarch64` is a program
+//! Laws over every sample and pipeline, rooted preflight, the list of acts, which crate may know which, and what scripts decide. `aarch64` is a program
 //! of its own: it runs what another build made.
 
 mod acts;
@@ -6,3 +6,4 @@ mod arrows;
 mod laws;
 mod preflight_rooted;
 mod samples;
+mod scripts;
