@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use kubexm_engine::sim;
 use kubexm_manifests::Catalogue;
 use kubexm_plan::facts::{InstalledPackages, Stamp};
-use kubexm_plan::{CheckedPlan, Facts, Plan, lint};
+use kubexm_plan::{CheckedPlan, Facts, Pipeline, Plan, lint};
 use kubexm_recipes::{PlanCx, RecipeError};
 use kubexm_spec::{Cluster, Digest, Family, cluster};
 
@@ -26,7 +26,7 @@ pub struct Sample {
     spec: &'static str,
     /// Changes the facts of a usual host.
     facts: fn(&mut Facts),
-    /// Hosts that `join` adds to the cluster of the others.
+    /// Hosts that `add-node` adds to the cluster of the others.
     pub added: &'static [&'static str],
 }
 
@@ -128,6 +128,14 @@ fn bare(facts: &mut Facts) {
 }
 
 impl Sample {
+    /// Whether a pipeline has anything to do in it.
+    pub fn is_for(&self, pipeline: Pipeline) -> bool {
+        match pipeline {
+            Pipeline::Create | Pipeline::Reset => true,
+            Pipeline::AddNode => !self.added.is_empty(),
+        }
+    }
+
     /// cluster.yaml.
     pub fn yaml(&self) -> String {
         let hosts = self.hosts.iter().zip(11_u8..);
@@ -157,7 +165,7 @@ impl Sample {
     }
 
     /// What they look like when all but [`Sample::added`] are a cluster.
-    pub fn facts_before_join(&self) -> BTreeMap<String, Facts> {
+    pub fn facts_before_add_node(&self) -> BTreeMap<String, Facts> {
         let mut all = self.facts();
         let cluster = self.cluster();
         let nodes = &cluster.role_groups;
@@ -173,8 +181,8 @@ impl Sample {
         all
     }
 
-    /// The sample without the hosts that `join` adds: what it adds them to.
-    pub fn cluster_before_join(&self) -> Cluster {
+    /// The sample without the hosts that `add-node` adds: what it adds them to.
+    pub fn cluster_before_add_node(&self) -> Cluster {
         let mut cluster = self.cluster();
         let stays = |name: &String| !self.added.contains(&name.as_str());
         cluster.hosts.retain(|host| stays(&host.name));
@@ -196,14 +204,14 @@ impl Sample {
     }
 
     /// The bundle and the plan that adds [`Sample::added`] to the cluster of the others.
-    pub fn plan_join(&self) -> (SyntheticBundle, CheckedPlan) {
-        let add = |cx: &PlanCx<'_>| kubexm_recipes::join(cx, &kubexm_recipes::absent(cx)?);
-        self.plan_of(&self.cluster(), &self.facts_before_join(), add)
+    pub fn plan_add_node(&self) -> (SyntheticBundle, CheckedPlan) {
+        let add = |cx: &PlanCx<'_>| kubexm_recipes::add_node(cx, &kubexm_recipes::absent(cx)?);
+        self.plan_of(&self.cluster(), &self.facts_before_add_node(), add)
     }
 
-    /// The bundle and the plan of the cluster that [`Sample::plan_join`] adds to.
-    pub fn plan_before_join(&self) -> (SyntheticBundle, CheckedPlan) {
-        self.plan_of(&self.cluster_before_join(), &self.facts(), kubexm_recipes::create)
+    /// The bundle and the plan of the cluster that [`Sample::plan_add_node`] adds to.
+    pub fn plan_before_add_node(&self) -> (SyntheticBundle, CheckedPlan) {
+        self.plan_of(&self.cluster_before_add_node(), &self.facts(), kubexm_recipes::create)
     }
 
     fn plan_of(

@@ -7,7 +7,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kubexm_plan::{CheckedPlan, Plan, SCHEMA, StepId, Texts, lint};
+use kubexm_plan::schema::{OLDEST_SCHEMA, ReadError, SCHEMA};
+use kubexm_plan::{CheckedPlan, Plan, StepId, Texts, lint};
 use kubexm_spec::Digest;
 use time::OffsetDateTime;
 
@@ -88,7 +89,8 @@ impl Run {
         let dir = runs.join(id.as_str());
         let making = runs.join(format!(".{id}.new"));
         make_dir(&making.join("texts"))?;
-        write_whole(&making.join("plan.json"), &json("the plan", plan)?, 0o600)?;
+        let written = plan.to_bytes().map_err(|source| EngineError::Serialise { what: "the plan", source })?;
+        write_whole(&making.join("plan.json"), &written, 0o600)?;
         for (digest, text) in &plan.texts {
             write_whole(&making.join("texts").join(digest.hex()), text.as_bytes(), 0o600)?;
         }
@@ -224,17 +226,16 @@ fn read_plan(dir: &Path, id: &RunId) -> Result<Plan, EngineError> {
     };
     let damaged = |e: serde_json::Error| EngineError::RunDamaged { path: path.clone(), reason: e.to_string() };
     let value: serde_json::Value = serde_json::from_slice(&bytes).map_err(damaged)?;
-    let schema = value.get("schema").and_then(serde_json::Value::as_u64);
-    if schema != Some(u64::from(SCHEMA)) {
-        return Err(EngineError::PlanMismatch {
+    let mut plan = Plan::from_json(value).map_err(|error| match error {
+        ReadError::Schema { found } => EngineError::PlanMismatch {
             run: id.to_string(),
             what: "plan schema",
-            planned: schema.map_or_else(|| "none".to_owned(), |s| s.to_string()),
-            given: SCHEMA.to_string(),
-            hint: "go on with the version of kubexm-install that made the plan",
-        });
-    }
-    let mut plan: Plan = serde_json::from_value(value).map_err(damaged)?;
+            planned: found,
+            given: format!("{OLDEST_SCHEMA} to {SCHEMA}"),
+            hint: "use the version of kubexm-install that made the plan",
+        },
+        ReadError::Damaged(error) => damaged(error),
+    })?;
     plan.texts = read_texts(&dir.join("texts"))?;
     Ok(plan)
 }
@@ -291,10 +292,4 @@ fn listing(dir: &Path) -> Vec<String> {
 
 fn digest(plan: &Plan) -> Result<Digest, EngineError> {
     plan.digest().map_err(|source| EngineError::Serialise { what: "the plan", source })
-}
-
-fn json(what: &'static str, value: &impl serde::Serialize) -> Result<Vec<u8>, EngineError> {
-    let mut bytes = serde_json::to_vec_pretty(value).map_err(|source| EngineError::Serialise { what, source })?;
-    bytes.push(b'\n');
-    Ok(bytes)
 }

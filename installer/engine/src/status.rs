@@ -1,14 +1,14 @@
 //! Where a run stands, as data: a pure fold of plan and journal, for `status`, `--json` and the report.
 
-use kubexm_plan::{Op, Plan, Step, Undo};
+use kubexm_plan::{Op, Pipeline, Plan, Step, Undo};
 use kubexm_spec::names;
 use serde::Serialize;
 
 use crate::journal::UndoEnd;
 use crate::replay::{Replay, RunState, StepState, UndoStory};
 
-/// The schema of [`Status`] as JSON.
-pub const SCHEMA: &str = "kubexm.io/run-status/v1";
+/// The schema of [`Status`] as JSON. Before v2 the pipeline `add-node` was called `join`.
+pub const SCHEMA: &str = "kubexm.io/run-status/v2";
 
 /// A run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -18,8 +18,8 @@ pub struct Status {
     pub schema: &'static str,
     /// Run id.
     pub run: String,
-    /// `create`.
-    pub pipeline: String,
+    /// Which pipeline.
+    pub pipeline: Pipeline,
     /// `metadata.name`.
     pub cluster: String,
     /// Where it stands. `running` is also what a crash leaves behind.
@@ -153,7 +153,7 @@ pub fn of(run: &str, plan: &Plan, replay: &Replay) -> Status {
     Status {
         schema: SCHEMA,
         run: run.to_owned(),
-        pipeline: plan.pipeline.clone(),
+        pipeline: plan.pipeline,
         cluster: plan.cluster_name.clone(),
         state,
         started: replay.started.clone(),

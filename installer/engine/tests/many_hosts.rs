@@ -38,7 +38,7 @@ fn serves_as_agent() {
 fn plan() -> Plan {
     let mut plan = Plan {
         schema: SCHEMA,
-        pipeline: "create".into(),
+        pipeline: kubexm_plan::Pipeline::Create,
         cluster_name: "test".into(),
         cluster: Digest::of("cluster"),
         bundle: Some(Digest::of("bundle")),

@@ -9,9 +9,11 @@ pub mod ledger;
 pub mod lint;
 pub mod mesh;
 pub mod op;
+pub mod pipeline;
 mod reads;
 mod render;
 pub mod reset;
+pub mod schema;
 pub mod step;
 pub mod touch;
 pub mod undo;
@@ -26,22 +28,21 @@ pub use facts::Facts;
 pub use found::{Found, ProbeAnswer, Survey};
 pub use lint::{CheckedPlan, Problem, Severity};
 pub use op::{Act, Op, Probe};
+pub use pipeline::{Invariant, Pipeline};
 pub use reset::{Leaves, Reset};
+pub use schema::SCHEMA;
 pub use step::{OVER_NETWORK, Step, StepBuilder, StepId};
 pub use undo::Undo;
 pub use wave::Wave;
-
-/// Version of the plan's own shape. `resume` refuses another.
-pub const SCHEMA: u32 = 2;
 
 /// Everything a run will do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Plan {
-    /// Always [`SCHEMA`] when written.
+    /// [`SCHEMA`] of what is made now; a plan that was read keeps its own.
     pub schema: u32,
-    /// `create`, `join`, `reset`.
-    pub pipeline: String,
+    /// Which pipeline made it.
+    pub pipeline: Pipeline,
     /// `metadata.name`.
     pub cluster_name: String,
     /// Digest over the bytes of the cluster.yaml that was planned.
@@ -152,6 +153,6 @@ impl Plan {
 
     /// Digest over the canonical JSON of the plan; texts are covered, since ops name them by digest.
     pub fn digest(&self) -> Result<Digest, serde_json::Error> {
-        Ok(Digest::of(serde_json::to_vec(&serde_json::to_value(self)?)?))
+        Ok(Digest::of(serde_json::to_vec(&self.to_json()?)?))
     }
 }

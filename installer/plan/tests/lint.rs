@@ -9,7 +9,7 @@ use kubexm_spec::{Digest, Family};
 fn good() -> Plan {
     let mut plan = Plan {
         schema: kubexm_plan::SCHEMA,
-        pipeline: "create".to_owned(),
+        pipeline: kubexm_plan::Pipeline::Create,
         cluster_name: "demo".to_owned(),
         cluster: Digest::of("cluster"),
         bundle: Some(Digest::of("bundle")),

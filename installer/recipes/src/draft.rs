@@ -1,7 +1,9 @@
 //! A plan while it is being written: modules put texts and slots into it and give back steps.
 
+use std::collections::BTreeSet;
+
 use kubexm_plan::op::{Content, File};
-use kubexm_plan::{Plan, SlotName, SlotProvider, Step, StepId};
+use kubexm_plan::{Pipeline, Plan, SlotName, SlotProvider, Step, StepId};
 use minijinja::Value;
 
 use crate::context::{Node, PlanCx};
@@ -18,6 +20,16 @@ pub struct Draft<'a> {
     /// What it is written from.
     pub cx: &'a PlanCx<'a>,
     plan: Plan,
+    of_all: BTreeSet<StepId>,
+}
+
+/// A plan, and which of its steps are about all hosts.
+#[derive(Debug)]
+pub struct Drafted {
+    /// The plan.
+    pub plan: Plan,
+    /// Steps that know every host of the cluster, wherever they run: another host makes others of them.
+    pub of_all: BTreeSet<StepId>,
 }
 
 /// Steps in the order they were added: each runs after the one before it. Chains fork and meet.
@@ -29,10 +41,10 @@ pub struct Chain {
 
 impl<'a> Draft<'a> {
     /// An empty plan of a pipeline over these nodes.
-    pub fn new(cx: &'a PlanCx<'a>, pipeline: &str, nodes: &[Node<'_>]) -> Self {
+    pub fn new(cx: &'a PlanCx<'a>, pipeline: Pipeline, nodes: &[Node<'_>]) -> Self {
         let plan = Plan {
             schema: kubexm_plan::SCHEMA,
-            pipeline: pipeline.to_owned(),
+            pipeline,
             cluster_name: cx.cluster.name.clone(),
             cluster: cx.cluster_digest,
             bundle: Some(cx.manifest_digest),
@@ -43,7 +55,7 @@ impl<'a> Draft<'a> {
             texts: Default::default(),
             steps: Vec::new(),
         };
-        Self { cx, plan }
+        Self { cx, plan, of_all: BTreeSet::new() }
     }
 
     /// A file with this text.
@@ -84,9 +96,15 @@ impl<'a> Draft<'a> {
         chain.tail
     }
 
+    /// Marks a step as one that is about all hosts.
+    pub fn of_all(&mut self, step: Step) -> Step {
+        self.of_all.insert(step.id.clone());
+        step
+    }
+
     /// The finished plan.
-    pub fn finish(self) -> Plan {
-        self.plan
+    pub fn finish(self) -> Drafted {
+        Drafted { plan: self.plan, of_all: self.of_all }
     }
 }
 

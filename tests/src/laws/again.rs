@@ -3,10 +3,11 @@
 use kubexm_engine::Outcome;
 use kubexm_engine::events::Recorder;
 use kubexm_engine::journal::Record;
+use kubexm_plan::Pipeline;
 use kubexm_spec::event::{EventKind, StepOutcome};
 
 use super::Fleet;
-use super::case::{Case, Pipeline};
+use super::case::Case;
 use super::compare::same;
 use super::run::{Carried, How, said};
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use kubexm_engine::Outcome;
 use kubexm_engine::events::Silent;
 use kubexm_engine::journal::Record;
-use kubexm_engine::sim::{Invariant, Snapshot};
+use kubexm_engine::sim::Snapshot;
 use kubexm_plan::lint::{self, Order};
-use kubexm_plan::{CheckedPlan, Facts, Plan, Undo, ledger};
+use kubexm_plan::{CheckedPlan, Facts, Pipeline, Plan, Undo, ledger};
 use kubexm_recipes::{ResetCx, ResetHost};
 
 use super::compare::{differences, refuse};
@@ -19,33 +19,6 @@ use crate::samples::Sample;
 /// What stands for the cluster where a host is named.
 pub(super) const CLUSTER: &str = "(cluster)";
 const AGENT: &str = "/usr/local/bin/kubexm-install";
-
-/// A pipeline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Pipeline {
-    /// A cluster is made.
-    Create,
-    /// Hosts are added to it.
-    Join,
-    /// It is taken away.
-    Reset,
-}
-
-impl Pipeline {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Create, Self::Join, Self::Reset];
-
-    /// What must hold at every point of it, and at rest.
-    pub fn invariants(self) -> &'static [Invariant] {
-        match self {
-            Self::Create | Self::Join => {
-                &[Invariant::Quorum, Invariant::ControlPlaneName, Invariant::UnitFiles, Invariant::LoadedConfig]
-            }
-            // The cluster goes away: its members of etcd and its API servers are stopped one after another.
-            Self::Reset => &[Invariant::UnitFiles, Invariant::LoadedConfig],
-        }
-    }
-}
 
 /// A pipeline of a sample on one kind of fleet.
 pub struct Case<F> {
@@ -73,13 +46,13 @@ impl<F: Fleet> Case<F> {
     pub async fn of(sample: &Sample, pipeline: Pipeline) -> Result<Self, String> {
         let (bundle, plan) = match pipeline {
             Pipeline::Create | Pipeline::Reset => sample.plan_create(),
-            Pipeline::Join => sample.plan_before_join(),
+            Pipeline::AddNode => sample.plan_before_add_node(),
         };
         let (_, whole) = sample.plan_create();
         let pki = Arc::new(scratch());
         let setting = Setting { name: "create".to_owned(), plan, bundle: Arc::new(bundle), pki };
         let fresh = F::fresh(sample, &whole);
-        let name = format!("{pipeline:?} of {}", sample.name).to_lowercase();
+        let name = format!("{pipeline} of {}", sample.name);
         let before = fresh.snapshot();
         if pipeline == Pipeline::Create {
             return Ok(Self { name, pipeline, setting, start: fresh, fresh: before });
@@ -91,14 +64,16 @@ impl<F: Fleet> Case<F> {
         }
         fresh.live();
         let start = fresh.fork();
+        let name_of_run = pipeline.name().to_owned();
         let setting = match pipeline {
-            Pipeline::Join => {
-                let (bundle, plan) = sample.plan_join();
-                Setting { name: "join".to_owned(), plan, bundle: Arc::new(bundle), ..setting }
+            Pipeline::Create => setting,
+            Pipeline::AddNode => {
+                let (bundle, plan) = sample.plan_add_node();
+                Setting { name: name_of_run, plan, bundle: Arc::new(bundle), ..setting }
             }
-            _ => {
+            Pipeline::Reset => {
                 let plan = reset_plan(sample, &start).await?;
-                Setting { name: "reset".to_owned(), plan, ..setting }
+                Setting { name: name_of_run, plan, ..setting }
             }
         };
         Ok(Self { name, pipeline, setting, start, fresh: before })
@@ -229,7 +204,7 @@ impl<F: Fleet> Case<F> {
     pub(super) async fn planned_again(&self, fleet: &F) -> Result<Setting, String> {
         let plan = match self.pipeline {
             Pipeline::Reset => reset_again(self.plan(), fleet).await?,
-            _ => self.setting.plan.clone(),
+            Pipeline::Create | Pipeline::AddNode => self.setting.plan.clone(),
         };
         Ok(Setting { plan, ..self.setting.clone() })
     }

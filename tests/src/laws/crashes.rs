@@ -7,9 +7,9 @@ use kubexm_engine::events::Silent;
 use kubexm_engine::execute::Hook;
 use kubexm_engine::journal::Record;
 use kubexm_engine::{Drill, EngineError, Outcome};
-use kubexm_plan::Undo;
+use kubexm_plan::{Pipeline, Undo};
 
-use super::case::{Case, Pipeline};
+use super::case::Case;
 use super::failures::{both, word};
 use super::run::{Camera, Carried, How, StopAt, said};
 use super::{Fleet, Points};

@@ -12,7 +12,7 @@ mod rooted;
 mod run;
 mod simulated;
 
-pub use case::{Case, Pipeline};
+pub use case::Case;
 pub use fleet::Fleet;
 pub use rooted::Rooted;
 pub use simulated::Simulated;

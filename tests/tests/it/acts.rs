@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::{Act, Op, Plan, Reset, Step, Undo};
-use kubexm_tests::laws::{Case, Pipeline, Simulated};
+use kubexm_plan::{Act, Op, Pipeline, Plan, Reset, Step, Undo};
+use kubexm_tests::laws::{Case, Simulated};
 use kubexm_tests::samples::{FLEETS, SAMPLES};
 
 const DOCUMENT: &str = include_str!("../../../docs/acts.md");
@@ -86,7 +86,7 @@ impl List {
 
     fn render(&self) -> String {
         let of = |pipelines: &BTreeSet<Pipeline>| {
-            let names: Vec<String> = pipelines.iter().map(|pipeline| format!("{pipeline:?}").to_lowercase()).collect();
+            let names: Vec<String> = pipelines.iter().map(ToString::to_string).collect();
             names.join(", ")
         };
         let mut text = String::from("acts\n");
@@ -109,17 +109,8 @@ impl List {
 async fn list() -> List {
     let mut list = List::default();
     for sample in SAMPLES.iter().chain(&FLEETS) {
-        for pipeline in Pipeline::ALL {
-            if pipeline != Pipeline::Join || !sample.added.is_empty() {
-                match pipeline {
-                    Pipeline::Create => list.add(pipeline, sample.plan_create().1.plan()),
-                    Pipeline::Join => list.add(pipeline, sample.plan_join().1.plan()),
-                    // From the ledgers of hosts on which the cluster was made.
-                    Pipeline::Reset => {
-                        list.add(pipeline, Case::<Simulated>::of(sample, pipeline).await.expect("a case").plan());
-                    }
-                }
-            }
+        for pipeline in Pipeline::ALL.iter().copied().filter(|pipeline| sample.is_for(*pipeline)) {
+            list.add(pipeline, Case::<Simulated>::of(sample, pipeline).await.expect("a case").plan());
         }
     }
     list

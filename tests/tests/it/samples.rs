@@ -17,7 +17,7 @@ fn every_sample_can_be_created() {
 fn to_every_fleet_hosts_can_be_added_by_steps_of_its_own_create() {
     for sample in FLEETS {
         let ((_, before), (_, join), (_, create)) =
-            (sample.plan_before_join(), sample.plan_join(), sample.plan_create());
+            (sample.plan_before_add_node(), sample.plan_add_node(), sample.plan_create());
         for step in &join.plan().steps {
             assert!(create.plan().step(&step.id).is_some_and(|s| s.ops == step.ops), "{}: {}", sample.name, step.id);
         }

@@ -30,7 +30,7 @@ use crate::support::{interrupt, start};
 pub struct Args {
     /// What to plan
     #[arg(value_enum)]
-    pipeline: Pipeline,
+    pipeline: Planned,
     #[command(flatten)]
     bundle: BundleArgs,
     #[command(flatten)]
@@ -46,9 +46,9 @@ pub struct Args {
     pub json: bool,
 }
 
-/// The pipelines that can be planned.
+/// The pipelines that a bundle is planned with: `reset` has no bundle and asks on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Pipeline {
+enum Planned {
     /// Make a cluster
     Create,
     /// Add the hosts of cluster.yaml that are not in the cluster yet
@@ -69,8 +69,8 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             interrupt::check(&cancel)?;
             let seen = planning::look(&opened, &fleet, events).await?;
             match args.pipeline {
-                Pipeline::Create => planning::create(&opened, seen, &home, events),
-                Pipeline::AddNode => planning::add_nodes(&opened, seen, &[], &home, events),
+                Planned::Create => planning::create(&opened, seen, &home, events),
+                Planned::AddNode => planning::add_nodes(&opened, seen, &[], &home, events),
             }
         };
         let planned = planned.await;

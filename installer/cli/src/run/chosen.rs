@@ -3,6 +3,7 @@
 use kubexm_engine::replay::RunState;
 use kubexm_engine::run::read_status;
 use kubexm_engine::{RunId, Status};
+use kubexm_plan::Pipeline;
 use kubexm_spec::ExitCode;
 use kubexm_terminal::Failure;
 
@@ -60,7 +61,7 @@ pub fn to_take_back(cluster: &ClusterHome, named: Option<&str>, reset: bool) -> 
 
 /// A reset needs no bundle, and has its own verb.
 fn of_pipeline(run: &Status, reset: bool) -> Result<(), Failure> {
-    let hint = match (run.pipeline == "reset", reset) {
+    let hint = match (run.pipeline == Pipeline::Reset, reset) {
         (true, false) => {
             "is a reset: `kubexm-install reset` goes on with it, `kubexm-install reset --take-back` takes it back"
         }

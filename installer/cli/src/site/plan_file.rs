@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use kubexm_plan::schema::ReadError;
 use kubexm_plan::{CheckedPlan, Plan, Texts};
 use kubexm_spec::{Digest, ExitCode};
 use kubexm_terminal::Failure;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::opened::Opened;
 use super::planning;
@@ -16,15 +18,15 @@ const SCHEMA: &str = "kubexm.io/plan/v1";
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PlanFile {
+struct PlanFile<P> {
     schema: String,
-    plan: Plan,
+    plan: P,
     texts: Texts,
 }
 
 /// The plan as one JSON document.
 pub fn to_json(plan: &Plan) -> Result<Vec<u8>, Failure> {
-    let file = PlanFile { schema: SCHEMA.to_owned(), plan: plan.clone(), texts: plan.texts.clone() };
+    let file = PlanFile { schema: SCHEMA.to_owned(), plan, texts: plan.texts.clone() };
     let mut bytes = serde_json::to_vec_pretty(&file)
         .map_err(|error| Failure::new(ExitCode::Internal, format!("the plan cannot be written as JSON: {error}")))?;
     bytes.push(b'\n');
@@ -40,16 +42,19 @@ pub fn write(path: &Path, plan: &Plan) -> Result<(), Failure> {
 pub fn read(path: &Path, opened: &Opened) -> Result<CheckedPlan, Failure> {
     let bytes = std::fs::read(path).map_err(|error| failures::disk("read", path, &error))?;
     let refused = |text: String| Failure::new(ExitCode::PlanMismatch, format!("{}: {text}", path.display()));
-    let value: serde_json::Value = serde_json::from_slice(&bytes)
+    let value: Value = serde_json::from_slice(&bytes)
         .map_err(|error| refused(format!("this is no plan: {error}; make one with `kubexm-install plan create -o`")))?;
-    let schemas = (value.get("schema"), value.pointer("/plan/schema"));
-    if schemas != (Some(&SCHEMA.into()), Some(&kubexm_plan::SCHEMA.into())) {
+    if value.get("schema") != Some(&SCHEMA.into()) {
         return Err(refused(
             "its schema is another; run it with the version of kubexm-install that made it".to_owned(),
         ));
     }
-    let PlanFile { mut plan, texts, .. } =
-        serde_json::from_value(value).map_err(|error| refused(format!("it is damaged: {error}; make it anew")))?;
+    let damaged = |error: serde_json::Error| refused(format!("it is damaged: {error}; make it anew"));
+    let PlanFile { plan, texts, .. } = serde_json::from_value::<PlanFile<Value>>(value).map_err(damaged)?;
+    let mut plan = Plan::from_json(plan).map_err(|error| match error {
+        ReadError::Damaged(error) => damaged(error),
+        ReadError::Schema { .. } => refused(format!("{error}; run it with the version of kubexm-install that made it")),
+    })?;
     if let Some((digest, _)) = texts.iter().find(|(digest, text)| Digest::of(text) != **digest) {
         return Err(refused(format!("its text {digest} was changed; make the plan anew instead")));
     }

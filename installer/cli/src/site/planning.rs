@@ -79,7 +79,7 @@ pub fn add_nodes(
         [] => kubexm_recipes::absent(&cx).map_err(failures::recipe)?,
         named => named.to_vec(),
     };
-    checked(kubexm_recipes::join(&cx, &new).map_err(failures::recipe)?, events)
+    checked(kubexm_recipes::add_node(&cx, &new).map_err(failures::recipe)?, events)
 }
 
 impl Seen {

@@ -169,7 +169,7 @@ mod tests {
         let host = |name: &str| PlanHost { name: name.to_owned(), roles: vec!["worker".to_owned()], expendable: false };
         Plan {
             schema: kubexm_plan::SCHEMA,
-            pipeline: "create".to_owned(),
+            pipeline: kubexm_plan::Pipeline::Create,
             cluster_name: "demo".to_owned(),
             cluster: Digest::of("cluster.yaml"),
             bundle: None,

@@ -47,7 +47,7 @@ fn a_run_is_seen_by_status_and_report_and_resumed_only_with_its_own_bundle() {
     site.install(&["report", id.as_str()]).assert().success().stdout(contains("# create of cluster demo"));
     let output = site.install(&["report", "--json"]).output().unwrap();
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(document["schema"], "kubexm.io/run-status/v1");
+    assert_eq!(document["schema"], "kubexm.io/run-status/v2");
 
     let bundle = site.bundle(closed_port());
     let resumed = site.install(&["resume", "--bundle", bundle.to_str().unwrap()]).assert().code(61);

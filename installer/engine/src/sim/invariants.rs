@@ -2,22 +2,10 @@
 
 use std::collections::BTreeMap;
 
+pub use kubexm_plan::Invariant;
+
 use super::rules::{ADMIN_CONF, PODS};
 use super::world::World;
-
-/// A hand-written invariant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Invariant {
-    /// At every point more than half of etcd's members run.
-    Quorum,
-    /// At every point the control plane's name leads every node to at least one control plane that runs, or to a balancer
-    /// that is none of the fleet's hosts.
-    ControlPlaneName,
-    /// At every point a unit that runs has its file, and the programs that it was started from.
-    UnitFiles,
-    /// At rest a unit runs with the config that is there.
-    LoadedConfig,
-}
 
 impl World {
     /// Keeps what is broken right now.

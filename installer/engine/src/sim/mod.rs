@@ -405,7 +405,7 @@ mod tests {
         let host = || "cp".to_owned();
         let plan = Plan {
             schema: kubexm_plan::SCHEMA,
-            pipeline: "create".to_owned(),
+            pipeline: kubexm_plan::Pipeline::Create,
             cluster_name: "demo".to_owned(),
             cluster: Digest::of("cluster.yaml"),
             bundle: None,

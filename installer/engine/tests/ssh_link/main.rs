@@ -47,7 +47,7 @@ const CHANGE: Change<'_> = Change { run: "run-1", sequence: 1, before: &[] };
 fn plan_with_a_file() -> (Plan, Step) {
     let mut plan = Plan {
         schema: SCHEMA,
-        pipeline: "create".into(),
+        pipeline: kubexm_plan::Pipeline::Create,
         cluster_name: "test".into(),
         cluster: Digest::of("cluster"),
         bundle: Some(Digest::of("bundle")),

@@ -2,36 +2,30 @@
 
 use std::collections::BTreeSet;
 
-use kubexm_plan::{Probe, Step, StepId, Undo};
+use kubexm_plan::{Probe, Step, Undo};
 use kubexm_spec::{ClusterImage, Kind};
 
 use crate::context::{Node, PlanCx};
-use crate::draft::Chain;
+use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::flannel;
+use crate::phases::{ControlPlane, Joined, Site};
 
-/// Name of the step that looks at the system's pods, after the host's.
-pub const PODS: &str = "check.pods";
-
-/// Looked at from the first control plane; changes nothing. `network` are the steps that brought the pod network,
-/// `joined` those that brought further nodes. What is a worker only is looked at in a domain of its own: the others wait
-/// for the end of that, not for its success.
-pub fn steps(
-    cx: &PlanCx<'_>,
-    first: &Node<'_>,
-    nodes: &[Node<'_>],
-    network: &[StepId],
-    joined: &[StepId],
-) -> Result<Chain, RecipeError> {
-    let mut chain = Chain::after(network.iter().cloned());
+/// Run from the first control plane; changes nothing. What is a worker only is a failure domain of its own: the others wait for the
+/// end of its check, not for its success.
+pub fn run<'a>(
+    draft: &mut Draft<'a>,
+    site: &Site<'a>,
+    cluster: &ControlPlane,
+    joined: &Joined<'a>,
+) -> Result<(), RecipeError> {
+    let (first, members) = (&site.first, site.members());
+    let mut chain = Chain::after(cluster.network.iter().cloned());
     let mut settled = Vec::new();
     let mut sure = chain.fork();
-    for node in nodes {
+    for node in &members {
         let mut ready = chain.fork();
-        let register = StepId(format!("{}/join.register-{}", first.name(), node.name()));
-        if joined.contains(&register) {
-            ready.wait(&[register]);
-        }
+        ready.wait(joined.registered(node).map(std::slice::from_ref).unwrap_or_default());
         let step = ready_step(first, node);
         if node.expendable() {
             settled.push(step.id.clone());
@@ -43,14 +37,15 @@ pub fn steps(
         }
     }
     chain.meet(sure);
-    let mut pods = pods(cx, first);
+    let mut pods = pods(draft.cx, first);
     pods.settled = settled;
-    chain.then([pods]);
+    chain.then([draft.of_all(pods)]);
     // The pod that is asked from runs where the check runs, and is made with the admin's rights: on control planes. It has
     // one name in the cluster, so one check waits for the other.
-    let asked = nodes.iter().filter(|n| n.control_plane).map(|node| pod_network(cx, node));
+    let asked = members.iter().filter(|n| n.control_plane).map(|node| pod_network(draft.cx, node));
     chain.then(asked.collect::<Result<Vec<_>, _>>()?);
-    Ok(chain)
+    draft.add(chain);
+    Ok(())
 }
 
 fn ready_step(first: &Node<'_>, node: &Node<'_>) -> Step {
@@ -70,7 +65,7 @@ fn pods(cx: &PlanCx<'_>, first: &Node<'_>) -> Step {
         namespaces: vec!["kube-system".to_owned(), flannel::NAMESPACE.to_owned()],
         images: images.into_iter().collect(),
     };
-    Step::on(first.name(), PODS, "Wait until system pods run, with images of the bundle only")
+    Step::on(first.name(), "check.pods", "Wait until system pods run, with images of the bundle only")
         .probe(probe, 300)
         .timeout_s(320)
         .undo(Undo::Nothing)

@@ -57,8 +57,6 @@ pub fn resolv_conf(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step
     ))
 }
 
-/// Name of the step, after the host's.
-pub const COREFILE: &str = "dns.corefile";
 /// As many servers as a resolv.conf can name (resolv.conf(5), MAXNS).
 const MAX_SERVERS: usize = 3;
 
@@ -91,11 +89,10 @@ pub fn corefile(
         "data": {"Corefile": corefile},
     });
     let text = draft.text(yaml::documents("CoreDNS config", &[object])?);
-    Ok(Some(
-        Step::on(first.name(), COREFILE, "Configure CoreDNS for nodes without a resolver")
-            .ensure(KubeObject { name: "coredns".to_owned(), text })
-            .retries(3)
-            .undo(Undo::WithParent { step: init.clone() })
-            .build(),
-    ))
+    let step = Step::on(first.name(), "dns.corefile", "Configure CoreDNS for nodes without a resolver")
+        .ensure(KubeObject { name: "coredns".to_owned(), text })
+        .retries(3)
+        .undo(Undo::WithParent { step: init.clone() })
+        .build();
+    Ok(Some(draft.of_all(step)))
 }

@@ -8,6 +8,7 @@ use kubexm_spec::cluster::{Firewall, Selinux};
 use kubexm_spec::names;
 
 use crate::context::{Node, PlanCx};
+use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::endpoint;
 use crate::paths;
@@ -42,12 +43,11 @@ const REMEMBERED: [&str; 15] = [
 /// Firewalls that `system.firewall: off` stops; nftables.service only loads rules and is left alone.
 pub const FIREWALLS: [&str; 2] = ["firewalld", "ufw"];
 
-/// Name of the step for /etc/hosts, after the host's: the one that every host needs when another is added.
-pub const HOSTS: &str = "os.hosts";
-
 /// Everything that must hold of the operating system.
-pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
-    let mut steps = vec![stamp(cx, node), hostname(node), hosts(cx, node)?];
+pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
+    let cx = draft.cx;
+    let hosts = draft.of_all(hosts(cx, node)?);
+    let mut steps = vec![stamp(cx, node), hostname(node), hosts];
     steps.extend(resolver(cx, node));
     steps.extend(selinux(cx, node));
     steps.extend(firewall(cx, node));
@@ -83,7 +83,7 @@ fn hosts(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     }
     lines.extend(endpoint::lines(cx, node, &nodes)?);
     lines.extend(cx.cluster.extra.hosts.iter().map(|e| format!("{} {}", e.address, e.domain)));
-    Ok(Step::on(node.name(), HOSTS, "Name the cluster's hosts in /etc/hosts")
+    Ok(Step::on(node.name(), "os.hosts", "Name the cluster's hosts in /etc/hosts")
         .ensure(HostsBlock { lines, own_name: node.name().to_owned() })
         .undo(Undo::RestoreBefore)
         .build())

@@ -18,10 +18,6 @@ use crate::error::RecipeError;
 use crate::packages::{NodePackages, Part, family};
 use crate::paths;
 
-/// Name of the step on a host that the others take the time from, after the host's: it knows all of them, so that it changes when
-/// another is added.
-pub const SERVER: &str = "time.server";
-const CLIENT: &str = "time.client";
 /// A server that did not answer the first burst is asked again after 64 s (`minpoll 6`).
 const WITHIN_S: u64 = 90;
 
@@ -138,8 +134,8 @@ pub fn step(
     let file = draft.template(config, "chrony.conf", values)?;
     let unit = Unit { name: unit.to_owned(), enabled: true, running: Some(true), loaded: vec![config.to_owned()] };
     let (name, title) = match node.serves_time {
-        true => (SERVER, "Serve the time to the cluster's hosts".to_owned()),
-        false => (CLIENT, format!("Take the time from {}", servers.join(", "))),
+        true => ("time.server", "Serve the time to the cluster's hosts".to_owned()),
+        false => ("time.client", format!("Take the time from {}", servers.join(", "))),
     };
     let step = Step::on(node.name(), name, &title).ensure(file).ensure(unit);
     // A server's own clock is good enough for the others.
@@ -147,7 +143,9 @@ pub fn step(
         true => step,
         false => step.probe(Probe::ClockFollows { servers }, WITHIN_S).timeout_s(WITHIN_S + 60),
     };
-    Ok(Some(step.undo(Undo::RestoreBefore).build()))
+    let step = step.undo(Undo::RestoreBefore).build();
+    // It lets every other host in.
+    Ok(Some(if node.serves_time { draft.of_all(step) } else { step }))
 }
 
 /// How far from a true clock a server's own is: 10 for the first of them, one more for each further one, so that they follow the first

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use kubexm_plan::facts::Facts;
 use kubexm_plan::ledger::Record;
 use kubexm_plan::op::Unit;
-use kubexm_plan::{Plan, PlanHost, Reset, Step, StepId, Undo};
+use kubexm_plan::{Pipeline, Plan, PlanHost, Reset, Step, StepId, Undo};
 use kubexm_spec::Digest;
 
 use crate::error::RecipeError;
@@ -91,7 +91,7 @@ pub fn reset(cx: &ResetCx<'_>) -> Result<Plan, RecipeError> {
     }
     Ok(Plan {
         schema: kubexm_plan::SCHEMA,
-        pipeline: "reset".to_owned(),
+        pipeline: Pipeline::Reset,
         cluster_name: cx.cluster.to_owned(),
         cluster: cx.cluster_digest,
         bundle: None,

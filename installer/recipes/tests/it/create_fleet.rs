@@ -7,7 +7,7 @@ use crate::common::{Site, fleet_text, text};
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::op::{Act, Op};
 use kubexm_plan::{Plan, Step, StepId, Undo};
-use kubexm_recipes::{RecipeError, join, sample};
+use kubexm_recipes::{RecipeError, add_node, sample};
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::LoadBalancerMode;
 
@@ -222,7 +222,7 @@ fn what_join_does_is_a_part_of_what_create_does() {
     let mut site = Site::of(sample::fleet(2, 2));
     site.join_all_but("node4");
     let create = plan(&site);
-    let added = checked(join(&site.cx(), &["node4".to_owned()]).unwrap());
+    let added = checked(add_node(&site.cx(), &["node4".to_owned()]).unwrap());
     for step in &added.steps {
         let same = create.step(&step.id).unwrap_or_else(|| panic!("{} is no step of create", step.id));
         assert_eq!((&same.ops, &same.probe, &same.domain), (&step.ops, &step.probe, &step.domain), "{}", step.id);
@@ -245,7 +245,7 @@ fn what_join_does_is_a_part_of_what_create_does() {
 fn a_control_plane_can_be_added_and_brings_its_slots() {
     let mut site = Site::of(sample::fleet(3, 1));
     site.join_all_but("node3");
-    let added = checked(join(&site.cx(), &["node3".to_owned()]).unwrap());
+    let added = checked(add_node(&site.cx(), &["node3".to_owned()]).unwrap());
     assert!(added.slots.keys().any(|slot| slot.0 == "certificate-key"));
     assert!(before(&added, "node1/join.register-node3", "node1/check.pods"));
 }
@@ -262,12 +262,12 @@ fn the_hosts_to_add_are_those_that_are_not_in_the_cluster() {
 #[test]
 fn join_refuses_what_it_cannot_add() {
     let mut site = Site::of(sample::fleet(1, 1));
-    let none = join(&site.cx(), &["node2".to_owned()]).unwrap_err();
+    let none = add_node(&site.cx(), &["node2".to_owned()]).unwrap_err();
     assert_eq!(none.exit_code(), ExitCode::Preflight);
     assert!(none.to_string().contains("kubexm-install create"), "{none}");
     site.join_all_but("node2");
     for host in ["node1", "node9"] {
-        let error = join(&site.cx(), &[host.to_owned()]).unwrap_err();
+        let error = add_node(&site.cx(), &[host.to_owned()]).unwrap_err();
         assert!(matches!(&error, RecipeError::CannotJoin { host: named, .. } if named == host), "{error}");
     }
 }

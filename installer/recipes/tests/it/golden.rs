@@ -70,10 +70,10 @@ fn two_control_planes_and_a_worker() {
 fn a_worker_that_is_added_to_a_cluster() {
     let mut site = Site::of(sample::fleet(1, 2));
     site.join_all_but("node3");
-    let plan = kubexm_recipes::join(&site.cx(), &["node3".to_owned()]).unwrap();
+    let plan = kubexm_recipes::add_node(&site.cx(), &["node3".to_owned()]).unwrap();
     let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
     assert_eq!(warnings, Vec::new());
-    golden("join", || assert_snapshot!("plan", plan.render()));
+    golden("add-node", || assert_snapshot!("plan", plan.render()));
 }
 
 #[test]

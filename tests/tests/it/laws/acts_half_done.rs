@@ -1,6 +1,7 @@
 //! Laws 1 and 2 inside an Act, with the real ops: kubeadm is killed half-way.
 
-use kubexm_tests::laws::{Case, Pipeline, Rooted};
+use kubexm_plan::Pipeline;
+use kubexm_tests::laws::{Case, Rooted};
 use kubexm_tests::samples::{FLEETS, SAMPLES, Sample};
 
 /// `file` makes the double kill kubeadm once on the host.
@@ -25,5 +26,5 @@ async fn a_kill_inside_kubeadm_init_is_cleared_forward_and_back() {
 #[tokio::test]
 async fn a_kill_inside_kubeadm_join_is_cleared_forward_and_back() {
     killed(&FLEETS[0], Pipeline::Create, "node2", "kill-kubeadm-join").await;
-    killed(&FLEETS[0], Pipeline::Join, "node3", "kill-kubeadm-join").await;
+    killed(&FLEETS[0], Pipeline::AddNode, "node3", "kill-kubeadm-join").await;
 }

@@ -22,7 +22,7 @@ pub fn plan(workers: &[&str]) -> Plan {
     let (token, hash) = (SlotName("token".to_owned()), SlotName("hash".to_owned()));
     let mut plan = Plan {
         schema: SCHEMA,
-        pipeline: "create".to_owned(),
+        pipeline: kubexm_plan::Pipeline::Create,
         cluster_name: "demo".to_owned(),
         cluster: Digest::of(CLUSTER),
         bundle: Some(Digest::of(BUNDLE)),

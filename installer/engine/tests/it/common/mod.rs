@@ -28,7 +28,7 @@ pub const BUNDLE: &[u8] = b"manifest.json";
 pub fn plan() -> CheckedPlan {
     let mut plan = Plan {
         schema: SCHEMA,
-        pipeline: "create".to_owned(),
+        pipeline: kubexm_plan::Pipeline::Create,
         cluster_name: "demo".to_owned(),
         cluster: Digest::of(CLUSTER),
         bundle: Some(Digest::of(BUNDLE)),

@@ -1,12 +1,13 @@
-//! `join`: hosts that are added to a cluster. It is `create` without the steps that are not about them.
+//! `add-node`: hosts that are added to a cluster. It is `create` without the steps that are not about them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::{Op, Plan, SlotProvider, Step, StepId, Undo};
+use kubexm_plan::{Op, Pipeline, Plan, SlotProvider, Step, StepId, Undo};
 
 use crate::context::{Node, PlanCx};
+use crate::draft::Drafted;
 use crate::error::RecipeError;
-use crate::modules::{check, dns, os, time};
+use crate::modules::time;
 use crate::pipelines::create;
 
 /// Hosts of cluster.yaml that are not in the cluster yet, in its order.
@@ -23,7 +24,7 @@ fn is_joined(cx: &PlanCx<'_>, host: &str) -> bool {
 
 /// The plan that adds `new` to a cluster: all that `create` does on them and for them, the names of all hosts on every
 /// host, and the look at the whole afterwards.
-pub fn join(cx: &PlanCx<'_>, new: &[String]) -> Result<Plan, RecipeError> {
+pub fn add_node(cx: &PlanCx<'_>, new: &[String]) -> Result<Plan, RecipeError> {
     let first = cx.cluster.first_control_plane().ok_or(RecipeError::NoHosts { what: "control plane" })?;
     if !is_joined(cx, &first.name) {
         return Err(RecipeError::NoClusterYet { first: first.name.clone() });
@@ -49,12 +50,8 @@ pub fn join(cx: &PlanCx<'_>, new: &[String]) -> Result<Plan, RecipeError> {
         let why = "spec.system.ntpServers names it, and it has no chrony yet, which a join brings to new hosts only; run `create` first";
         return Err(RecipeError::Packages { host: node.name().to_owned(), why: why.to_owned() });
     }
-    let everywhere = [os::HOSTS, time::SERVER, dns::COREFILE, check::PODS];
-    let wanted = |step: &Step| {
-        let name = step.id.0.split_once('/').map_or("", |(_, name)| name);
-        everywhere.contains(&name) || new.iter().any(|host| step.domain() == host)
-    };
-    Ok(only(create::plan(cx, "join")?, wanted))
+    let Drafted { plan, of_all } = create::whole(cx, Pipeline::AddNode)?;
+    Ok(only(plan, |step| of_all.contains(&step.id) || new.iter().any(|host| step.domain() == host)))
 }
 
 /// The steps that are wanted, in the same order to each other, and nothing that they do not read.

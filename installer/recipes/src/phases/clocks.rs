@@ -1,0 +1,27 @@
+//! Clocks, beside the preparation of the hosts and before kubeadm; those that others take the time from first.
+
+use super::{Prepared, Site};
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::modules::time;
+
+/// Sets the clocks of all hosts: a host is prepared when its clock is right, too.
+pub fn set_clocks<'a>(draft: &mut Draft<'a>, site: &Site<'a>, prepared: &mut Prepared<'a>) -> Result<(), RecipeError> {
+    let mut hosts = std::mem::take(&mut prepared.packaged);
+    hosts.sort_by_key(|host| !host.node.serves_time);
+    let mut serving = Vec::new();
+    for host in hosts {
+        let Some(step) = time::step(draft, &host.node, &site.nodes, host.coming.as_ref())? else { continue };
+        let mut chain = host.chain;
+        if !host.node.serves_time {
+            chain.wait(&serving);
+        }
+        chain.then([step]);
+        let set = draft.add(chain);
+        prepared.extend(&host.node, set.clone());
+        if host.node.serves_time {
+            serving.extend(set);
+        }
+    }
+    Ok(())
+}

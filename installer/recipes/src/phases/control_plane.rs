@@ -1,0 +1,37 @@
+//! The first control plane, and the pod network on it.
+
+use kubexm_plan::StepId;
+
+use super::{Prepared, Site};
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::modules::{control_plane, dns, flannel, kubeconfig};
+
+/// A control plane that hosts can join.
+#[derive(Debug)]
+pub struct ControlPlane {
+    /// The step after which the API server answers.
+    pub init: StepId,
+    /// The steps that brought the pod network.
+    pub network: Vec<StepId>,
+}
+
+/// Starts the first control plane, and applies the pod network.
+pub fn start<'a>(draft: &mut Draft<'a>, site: &Site<'a>, prepared: &Prepared<'a>) -> Result<ControlPlane, RecipeError> {
+    let first = &site.first;
+    let step = control_plane::init(draft.cx, first)?;
+    let init = step.id.clone();
+    let mut chain = prepared.chain(first);
+    chain.then([step]);
+    chain.together(
+        // Before the pod network, so before DNS starts
+        [kubeconfig::step(first)].into_iter().chain(control_plane::register(first, &init)).chain(dns::corefile(
+            draft,
+            first,
+            &site.nodes,
+            &init,
+        )?),
+    );
+    chain.then([flannel::step(draft, first, &init)?]);
+    Ok(ControlPlane { init, network: draft.add(chain) })
+}

@@ -1,0 +1,139 @@
+//! Hosts until they lack nothing but kubeadm: host → store → packages → runtime → kubelet. All hosts side by side; on one host
+//! what takes long (the runtime with its images, the programs) goes side by side too.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::StepId;
+
+use super::Site;
+use crate::context::Node;
+use crate::draft::{Chain, Draft};
+use crate::error::RecipeError;
+use crate::modules::{
+    containerd, control_plane, depot, dns, images, join, kubernetes, os, packages, registry, route, time, trust,
+};
+use crate::packages::NodePackages;
+
+/// Hosts that are prepared.
+#[derive(Debug, Default)]
+pub struct Prepared<'a> {
+    /// By host: the steps that have to hold before kubeadm runs there.
+    ready: BTreeMap<&'a str, Vec<StepId>>,
+    /// For the clocks, in the order of the plan.
+    pub(super) packaged: Vec<Packaged<'a>>,
+}
+
+/// A host from where its packages are installed.
+#[derive(Debug)]
+pub(super) struct Packaged<'a> {
+    pub node: Node<'a>,
+    /// What the bundle brings to it.
+    pub coming: Option<NodePackages<'a>>,
+    /// Begins when they are installed.
+    pub chain: Chain,
+}
+
+impl<'a> Prepared<'a> {
+    /// A chain on a host that begins when the host is prepared.
+    pub fn chain(&self, node: &Node<'_>) -> Chain {
+        Chain::after(self.ready.get(node.name()).into_iter().flatten().cloned())
+    }
+
+    /// These steps have to hold as well.
+    pub(super) fn extend(&mut self, node: &Node<'a>, steps: Vec<StepId>) {
+        self.ready.entry(&node.host.name).or_default().extend(steps);
+    }
+}
+
+/// Prepares every host.
+pub fn prepare<'a>(draft: &mut Draft<'a>, site: &Site<'a>) -> Result<Prepared<'a>, RecipeError> {
+    let mut prepared = Prepared::default();
+    // The step after which the registry serves, once its host was prepared.
+    let mut serves = Vec::new();
+    for node in site.in_order() {
+        let coming = packages::of_node(draft.cx, node)?;
+        let host = Host { site, node, coming: coming.as_ref() };
+        let mut chain = Chain::default();
+        chain.then(os::steps(draft, node)?);
+        let registry = host.store(draft, &mut chain, &mut serves)?;
+        let packaged = host.packages(draft, &mut chain);
+        if node.in_cluster() {
+            chain.then(route::step(draft, node)?);
+            let (mut runtime, mut kubelet) = (chain.fork(), chain.fork());
+            host.runtime(draft, &mut runtime, registry, &serves)?;
+            host.kubelet(draft, &mut kubelet)?;
+            chain.meet(runtime);
+            chain.meet(kubelet);
+            // Tools that nothing here calls: they are unpacked while kubeadm waits.
+            let mut tools = chain.fork();
+            tools.together(kubernetes::tools(draft, node)?);
+            chain.aside(tools);
+        } else {
+            chain.meet(registry);
+        }
+        prepared.extend(node, draft.add(chain));
+        prepared.packaged.push(Packaged { node: *node, coming, chain: packaged });
+    }
+    Ok(prepared)
+}
+
+/// A host while its chain is written.
+struct Host<'s, 'a> {
+    site: &'s Site<'a>,
+    node: &'s Node<'a>,
+    coming: Option<&'s NodePackages<'a>>,
+}
+
+impl Host<'_, '_> {
+    /// Where everything comes from. Gives the chain of what the registry's host serves.
+    fn store(&self, draft: &mut Draft<'_>, chain: &mut Chain, serves: &mut Vec<StepId>) -> Result<Chain, RecipeError> {
+        let depots = trust::depots(draft.cx, self.node)?;
+        if depots.is_some() {
+            chain.then([trust::ca(draft, self.node)]);
+            chain.wait(serves);
+        }
+        chain.then([trust::taking_from(depots, depot::store(draft, self.node, self.coming))]);
+        let mut registry = chain.fork();
+        if self.node.registry {
+            registry.then([depot::serve(draft, self.node)?]);
+            registry.then(registry::steps(draft, self.node)?);
+            *serves = registry.tail().to_vec();
+        }
+        Ok(registry)
+    }
+
+    /// What the rest calls; nobody who takes from the registry waits for it. Gives a chain that begins when it is installed.
+    fn packages(&self, draft: &mut Draft<'_>, chain: &mut Chain) -> Chain {
+        chain.then(time::before(draft.cx.cluster, self.node, self.coming));
+        if let Some(coming) = self.coming {
+            chain.then(packages::steps(draft, self.node, coming));
+        }
+        chain.fork()
+    }
+
+    /// What runs containers, and the images that it needs before a registry can be asked.
+    fn runtime(
+        &self,
+        draft: &mut Draft<'_>,
+        chain: &mut Chain,
+        registry: Chain,
+        serves: &[StepId],
+    ) -> Result<(), RecipeError> {
+        chain.then(containerd::steps(draft, self.node)?);
+        chain.meet(registry);
+        chain.wait(serves);
+        chain.together(images::steps(draft.cx, self.node)?);
+        Ok(())
+    }
+
+    fn kubelet(&self, draft: &mut Draft<'_>, chain: &mut Chain) -> Result<(), RecipeError> {
+        chain.then(kubernetes::steps(draft, self.node)?);
+        chain.then(dns::resolv_conf(draft, self.node)?);
+        if self.site.is_first(self.node) {
+            chain.then([control_plane::configure(draft, self.node)?]);
+        } else {
+            chain.then(join::patch(draft, &self.site.first, self.node)?);
+        }
+        Ok(())
+    }
+}

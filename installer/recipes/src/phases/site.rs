@@ -1,0 +1,48 @@
+//! The hosts of a cluster by what they do in it.
+
+use crate::context::{Node, PlanCx};
+use crate::error::RecipeError;
+
+/// The hosts of a cluster.
+#[derive(Debug)]
+pub struct Site<'a> {
+    /// All of them, in the order of cluster.yaml.
+    pub nodes: Vec<Node<'a>>,
+    /// The control plane that `kubeadm init` runs on.
+    pub first: Node<'a>,
+    /// The other control planes, in the order of their role group.
+    pub others: Vec<Node<'a>>,
+}
+
+impl<'a> Site<'a> {
+    /// Of the cluster that is planned.
+    pub fn of(cx: &PlanCx<'a>) -> Result<Self, RecipeError> {
+        let nodes = cx.nodes()?;
+        let mut others = cx.control_planes(&nodes)?;
+        let first = others.remove(0);
+        Ok(Self { nodes, first, others })
+    }
+
+    /// Workers that are no control planes.
+    pub fn workers(&self) -> impl Iterator<Item = &Node<'a>> {
+        self.nodes.iter().filter(|node| node.worker && !node.control_plane)
+    }
+
+    /// Hosts that become nodes of the cluster; one that only serves the registry does not.
+    pub fn members(&self) -> Vec<Node<'a>> {
+        self.nodes.iter().filter(|node| node.in_cluster()).copied().collect()
+    }
+
+    /// The registry's host first, since all take from it; then the first control plane, which the joins wait for; then as cluster.yaml
+    /// has them.
+    pub fn in_order(&self) -> Vec<&Node<'a>> {
+        let mut order: Vec<&Node<'a>> = self.nodes.iter().collect();
+        order.sort_by_key(|node| (!node.registry, node.name() != self.first.name()));
+        order
+    }
+
+    /// Whether this is the host of `kubeadm init`.
+    pub fn is_first(&self, node: &Node<'_>) -> bool {
+        node.name() == self.first.name()
+    }
+}
