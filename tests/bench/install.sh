@@ -8,7 +8,7 @@ fresh_host() {
   rm -rf "${WORK:?}/home" "$WORK/known_hosts"
 }
 create() {
-  lab in-net env KUBEXM_HOME="$WORK/home" "$INSTALL" create --bundle "$FILE" -y --json --accept-new-host-keys --known-hosts "$WORK/known_hosts"
+  lab in-net env KUBEXM_HOME="$WORK/home" "$INSTALL" create --bundle "$FILE" --allow-unsigned -y --json --accept-new-host-keys --known-hosts "$WORK/known_hosts"
 }
 by_hand() {
   lab in-net env HOSTS="$HOST=$ADDRESS" KEY="$LAB/id" FILES="$LAB/origin" REGISTRY=10.77.0.1:5000 WORK="$WORK" \

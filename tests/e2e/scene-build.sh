@@ -28,6 +28,7 @@ rm -rf "$WORK/layout"
 
 # The same bundle in parts, as scenes further on install it.
 check "a key pair is made" "$BUNDLE" keygen -o "$WORK/release"
+check "the bundle is signed beside it, and stays as it is" "$BUNDLE" sign --key "$WORK/release.key" --detached -o "$WORK/lab.sig" "$FILE"
 mkdir "$WORK/stick"
 check "the same bundle is built in volumes" build --split 100M -o "$WORK/stick/lab.tar.zst"
 check "a volume is signed in place" "$BUNDLE" sign --key "$WORK/release.key" "$WORK/stick/lab.tar.zst.001"

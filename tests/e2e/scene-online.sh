@@ -8,8 +8,9 @@ say "install on a host with a default route"
 lab host up n1 10.77.0.11
 lab watch start n1
 check "the watch counts what it must (positive control)" lab watch control n1
-check "an unknown host key is refused" exits 51 install --bundle "$FILE" -y
-check "a cluster comes up from the bundle" install --bundle "$FILE" -y --accept-new-host-keys
+check "an unknown host key is refused" exits 51 install --bundle "$FILE" --key "$WORK/release.pub" --signature "$WORK/lab.sig" -y
+check "a cluster comes up from the bundle that a trusted key has signed" says 0 "signed by release (key " \
+  install --bundle "$FILE" --key "$WORK/release.pub" --signature "$WORK/lab.sig" -y --accept-new-host-keys
 check "the node is Ready" ready n1
 check "every pod runs" all_running n1
 check "no packet and no name left for the outside" no_way_out

@@ -53,9 +53,9 @@ pub fn new_password(file: Option<&Path>) -> Result<Option<Password>, SigningErro
     }
 }
 
-/// Every public key (`*.pub`) of a folder, by name; none when there is no such folder. One that cannot be read is an
-/// error: to leave it out would be to trust fewer keys than the operator put there, without a word.
-pub fn public_keys_in(folder: &Path) -> Result<Vec<PublicKey>, SigningError> {
+/// Every public key (`*.pub`) of a folder with its file, by name; none when there is no such folder. One that cannot be
+/// read is an error: to leave it out would be to trust fewer keys than the operator put there, without a word.
+pub fn public_keys_in(folder: &Path) -> Result<Vec<(PathBuf, PublicKey)>, SigningError> {
     let failed = |source| SigningError::Io { action: "list", path: folder.to_owned(), source };
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -69,7 +69,7 @@ pub fn public_keys_in(folder: &Path) -> Result<Vec<PublicKey>, SigningError> {
         }
     }
     paths.sort();
-    paths.iter().map(|path| public_key(path)).collect()
+    paths.into_iter().map(|path| public_key(&path).map(|key| (path, key))).collect()
 }
 
 /// The signatures of a file of their own (`NAME.sig`).

@@ -40,6 +40,8 @@ pub enum ExitCode {
     BundleUntrusted = 34,
     /// It is no bundle at all.
     NotABundle = 35,
+    /// Nobody who is trusted has signed the bundle, nobody has agreed to its own cluster.yaml, and there is no terminal to ask at.
+    UnsignedCluster = 36,
     /// An origin does not answer, or answers too slowly or too little.
     OriginDown = 40,
     /// What an origin sent has another digest or size, or is another kind of thing.
@@ -80,7 +82,7 @@ pub enum ExitCode {
 
 impl ExitCode {
     /// Every code, in order.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::Ok,
         Self::Differs,
         Self::Usage,
@@ -99,6 +101,7 @@ impl ExitCode {
         Self::BundleIncomplete,
         Self::BundleUntrusted,
         Self::NotABundle,
+        Self::UnsignedCluster,
         Self::OriginDown,
         Self::OriginMismatch,
         Self::OriginMissing,
@@ -145,6 +148,7 @@ impl ExitCode {
             Self::BundleIncomplete => "something needed is not in the bundle",
             Self::BundleUntrusted => "signature missing or not trusted",
             Self::NotABundle => "this is no bundle",
+            Self::UnsignedCluster => "an unsigned bundle's own cluster.yaml needs -f or --allow-unsigned",
             Self::OriginDown => "an origin does not answer, or cuts off",
             Self::OriginMismatch => "an origin sent something else than was asked for",
             Self::OriginMissing => "an origin has no such thing",

@@ -133,6 +133,12 @@ fn install(page: &Page<'_>, text: &mut String, heading: &mut dyn FnMut(&str) -> 
         "It reads every byte of the bundle, and says which host lacks what.\n\
          Another cluster.yaml than the one in the bundle: -f cluster.yaml\n\n",
     );
+    if !page.bundle_signed {
+        text.push_str(
+            "This bundle is NOT SIGNED: before anything else it asks whether the\n\
+             hosts and secrets that its own cluster.yaml names may be used.\n\n",
+        );
+    }
     text.push_str(&heading("Install"));
     text.push_str(&format!("    kubexm-install create --bundle {bundle}{key}{base}\n\n"));
     text.push_str(
@@ -212,6 +218,8 @@ mod tests {
         let long = |line: &&str| line.len() > 72 && !line.contains("--bundle") && !line.contains("Manifest");
         assert!(text.is_ascii() && text.lines().find(long).is_none(), "{text}");
         page.bundle_signed = false;
-        assert!(!super::text(&page).contains("release.pub"));
+        assert!(!text.contains("NOT SIGNED"), "{text}");
+        let text = super::text(&page);
+        assert!(!text.contains("release.pub") && text.contains("This bundle is NOT SIGNED"), "{text}");
     }
 }

@@ -33,8 +33,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shown = Shown(display);
     let opened = Opened::open(&args.change.bundle, &home, &shown)?;
     opened.check_closed_world()?;
+    let access = args.change.access(&opened, &home, display)?;
     opened.verify(&home, &shown)?;
     let again = args.change.again();
-    Begin { verb: "add-node", opened: &opened, home: &home, again, consent, display }
+    Begin { verb: "add-node", opened: &opened, access: &access, home: &home, again, consent, display }
         .run(|seen, events| planning::add_nodes(&opened, seen, &args.nodes, &home, events))
 }

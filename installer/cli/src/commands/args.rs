@@ -6,10 +6,14 @@ use kubexm_engine::execute as engine;
 use kubexm_engine::options::Drill;
 use kubexm_plan::{Plan, StepId};
 use kubexm_spec::ExitCode;
-use kubexm_terminal::Failure;
+use kubexm_terminal::{Display, Failure};
 
 use crate::run::again::Again;
+use crate::site::access::Access;
+use crate::site::opened::Opened;
 use crate::site::trust::TrustArgs;
+use crate::support::events::Shown;
+use crate::support::home::Home;
 
 /// The bundle, and whose cluster.yaml.
 #[derive(Clone, Debug, clap::Args)]
@@ -57,6 +61,11 @@ pub struct ChangeArgs {
 }
 
 impl ChangeArgs {
+    /// Permission to connect to the hosts of the cluster, asked for where a bundle that nobody vouches for names them.
+    pub fn access(&self, opened: &Opened, home: &Home, display: &Display) -> Result<Access, Failure> {
+        Access::obtain(&opened.cluster, &self.bundle.trust, &self.hosts, home, display, &Shown(display))
+    }
+
     /// How the command is called again for its run.
     pub fn again(&self) -> Again<'_> {
         Again { bundle: &self.bundle, hosts: &self.hosts, failure: &self.failure }

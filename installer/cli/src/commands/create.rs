@@ -16,7 +16,7 @@ use crate::support::home::Home;
 /// nothing that holds already.
 ///
 /// Examples:
-///   kubexm-install create --bundle site.tar.zst
+///   kubexm-install create --bundle site.tar.zst --key release.pub   # only if it is signed by this key
 ///   kubexm-install create --bundle site.tar.zst -f cluster.yaml --accept-new-host-keys -y
 ///   kubexm-install create --bundle site.tar.zst -y --json | jq -c 'select(.type == "step-ended")'
 #[derive(Debug, clap::Args)]
@@ -32,8 +32,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shown = Shown(display);
     let opened = Opened::open(&args.change.bundle, &home, &shown)?;
     opened.check_closed_world()?;
+    let access = args.change.access(&opened, &home, display)?;
     opened.verify(&home, &shown)?;
     let again = args.change.again();
-    Begin { verb: "create", opened: &opened, home: &home, again, consent, display }
+    Begin { verb: "create", opened: &opened, access: &access, home: &home, again, consent, display }
         .run(|seen, events| planning::create(&opened, seen, &home, events))
 }

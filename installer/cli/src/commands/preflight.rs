@@ -6,6 +6,7 @@ use kubexm_terminal::{Display, Failure, Mode};
 use tokio_util::sync::CancellationToken;
 
 use super::args::{BundleArgs, HostArgs};
+use crate::site::access::Access;
 use crate::site::fleet::Fleet;
 use crate::site::opened::Opened;
 use crate::site::planning;
@@ -40,10 +41,11 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     let opened = Opened::open(&args.bundle, &home, events)?;
     opened.check_closed_world()?;
+    let access = Access::obtain(&opened.cluster, &args.bundle.trust, &args.hosts, &home, display, events)?;
     let holder = start::holder("preflight", &opened.cluster.name);
     let cancel = CancellationToken::new();
     let work = async {
-        let fleet = Fleet::connect(&opened, &home, &args.hosts, &holder, events).await?;
+        let fleet = Fleet::connect((&opened, &access), &home, &args.hosts, &holder, events).await?;
         let examined = planning::examine(&opened, &fleet, events).await;
         fleet.withdraw(events).await;
         interrupt::check(&cancel)?;

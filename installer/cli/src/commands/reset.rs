@@ -17,6 +17,7 @@ use super::args::{HostArgs, OnFailure, Unreachable};
 use crate::run::again::on_cluster;
 use crate::run::consent::Consent;
 use crate::run::{chosen, told};
+use crate::site::access::Access;
 use crate::site::blobs::NoBlobs;
 use crate::site::fleet::Fleet;
 use crate::site::named::{NameArgs, Named};
@@ -75,13 +76,14 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let home = Home::from_environment()?;
     let shown = Shown(display);
     let named = Named::read(&args.cluster, &home, &shown)?;
-    let cluster = home.cluster(&named.cluster.name);
+    let access = Access::obtain(named.cluster(), &args.cluster.trust, &args.hosts, &home, display, &shown)?;
+    let cluster = home.cluster(&named.cluster().name);
     let holder = start::holder("reset", &cluster.name);
     let _lock = ClusterLock::take(&cluster.folder, &cluster.name, &holder).map_err(failures::engine)?;
     let site = Site { args, named, home: cluster, cancel: CancellationToken::new(), display };
     let work = async {
         let (mut fleet, missing) =
-            Fleet::reach(&site.named.cluster, site.named.opened.as_ref(), &home, &args.hosts, &holder, &shown).await;
+            Fleet::reach(&access, site.named.opened(), &home, &args.hosts, &holder, &shown).await;
         if let Some(failure) = site.refusal(&missing) {
             fleet.withdraw(&shown).await;
             return Err(failure);
@@ -127,7 +129,8 @@ impl Site<'_> {
             }
             planning::show(plan.plan(), self.display);
             self.say_what_goes(&plan, missing, &shown);
-            consent.have("Take the cluster away and delete its data?", self.display).await?;
+            let provenance = self.named.provenance();
+            consent.have("Take the cluster away and delete its data?", provenance, self.display).await?;
             interrupt::check(&self.cancel)?;
             let run = Run::create(&self.home.runs(), RunId::new(), &plan).map_err(failures::engine)?;
             Ok((plan, clean, Some(run)))
@@ -144,7 +147,8 @@ impl Site<'_> {
         interrupt::check(&self.cancel)?;
         let facts = fleet.facts(events).await?;
         let ledgers = fleet.ledgers().await?;
-        let (cluster, registry) = (&self.named.cluster, self.named.cluster.registry_host().map(|host| &host.name));
+        let cluster = self.named.cluster();
+        let registry = cluster.registry_host().map(|host| &host.name);
         let hosts: Vec<ResetHost<'_>> = cluster
             .hosts
             .iter()
@@ -164,7 +168,7 @@ impl Site<'_> {
             events::note(events, format!("{host}: nothing of ours is there, and nothing is done"));
         }
         events::phase(events, "plan");
-        let cx = ResetCx { cluster: &cluster.name, cluster_digest: self.named.digest, hosts };
+        let cx = ResetCx { cluster: &cluster.name, cluster_digest: cluster.digest(), hosts };
         let plan = kubexm_recipes::reset(&cx).map_err(failures::recipe)?;
         // Its warnings say of each host that deleting cannot be taken back: the question does.
         let (plan, _) = lint::check(plan).map_err(planning::refused)?;
@@ -180,7 +184,7 @@ impl Site<'_> {
             format!(
                 "Deleted at the end, for good: cluster {}, its etcd and all that containers wrote, on {}. Kept: volumes on \
                  other disks and NFS exports, which are unmounted and not touched.",
-                self.named.cluster.name,
+                self.named.cluster().name,
                 hosts.join(", ")
             ),
         );
@@ -222,7 +226,7 @@ impl Site<'_> {
 
     /// The end of a reset that went well, on the hosts that were reached.
     fn end(&self, missing: &BTreeMap<String, LinkError>, what: String, data: serde_json::Value) -> Result<(), Failure> {
-        let summary = format!("cluster {} is gone: {what}", self.named.cluster.name);
+        let summary = format!("cluster {} is gone: {what}", self.named.cluster().name);
         if missing.is_empty() {
             self.display.emit(EventKind::Result {
                 ok: true,
@@ -247,7 +251,8 @@ impl Site<'_> {
         let named = Some(named).filter(|name| !name.is_empty());
         let id = chosen::to_take_back(&self.home, named, true)?;
         let (mut run, plan) = Run::load(&self.home.runs(), &id, self.named.belongs()).map_err(failures::engine)?;
-        consent.have("Take the reset back, so that the cluster runs again?", self.display).await?;
+        let provenance = self.named.provenance();
+        consent.have("Take the reset back, so that the cluster runs again?", provenance, self.display).await?;
         fleet.keep(&shown).await;
         let options = self.options(&run);
         let outcome = take_back(&plan, &fleet.links(), &mut run, &shown, options).await.map_err(failures::engine)?;

@@ -1,6 +1,6 @@
 //! `kubexm-install resume`.
 
-use kubexm_engine::{ClusterLock, Run};
+use kubexm_engine::ClusterLock;
 use kubexm_terminal::{Display, Failure};
 use tokio_util::sync::CancellationToken;
 
@@ -8,6 +8,7 @@ use super::args::{BundleArgs, FailureArgs, HostArgs};
 use crate::run::again::Again;
 use crate::run::carry_out::Site;
 use crate::run::chosen;
+use crate::site::access::Access;
 use crate::site::fleet::Fleet;
 use crate::site::opened::Opened;
 use crate::support::events::Shown;
@@ -46,12 +47,12 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let id = chosen::to_resume(&cluster, args.run.as_deref())?;
     let holder = start::holder("resume", &cluster.name);
     let _lock = ClusterLock::take(&cluster.folder, &cluster.name, &holder).map_err(failures::engine)?;
-    let (run, plan) = Run::load(&cluster.runs(), &id, opened.belongs()).map_err(failures::engine)?;
+    let (run, plan, access) = Access::of_run(&opened, &home, &cluster.runs(), &id)?;
     args.failure.check(plan.plan())?;
     opened.verify(&home, &shown)?;
     let cancel = CancellationToken::new();
     let work = async {
-        let but = (&opened, plan.plan(), args.failure.max_failed_workers);
+        let but = (&opened, &access, plan.plan(), args.failure.max_failed_workers);
         let fleet = Fleet::connect_but(but, &home, &args.hosts, &holder, &shown).await?;
         fleet.keep(&shown).await;
         let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };

@@ -1,6 +1,6 @@
 //! `kubexm-install rollback`.
 
-use kubexm_engine::{ClusterLock, Run};
+use kubexm_engine::ClusterLock;
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure};
 use tokio_util::sync::CancellationToken;
@@ -10,6 +10,7 @@ use crate::run::again::Again;
 use crate::run::carry_out::Site;
 use crate::run::chosen;
 use crate::run::consent::Consent;
+use crate::site::access::Access;
 use crate::site::fleet::Fleet;
 use crate::site::opened::Opened;
 use crate::support::events::{self, Shown};
@@ -56,7 +57,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let id = chosen::to_take_back(&cluster, args.run.as_deref(), false)?;
     let holder = start::holder("rollback", &cluster.name);
     let _lock = ClusterLock::take(&cluster.folder, &cluster.name, &holder).map_err(failures::engine)?;
-    let (run, plan) = Run::load(&cluster.runs(), &id, opened.belongs()).map_err(failures::engine)?;
+    let (run, plan, access) = Access::of_run(&opened, &home, &cluster.runs(), &id)?;
     let cancel = CancellationToken::new();
     let failure = FailureArgs::default();
     let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &failure };
@@ -72,10 +73,15 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
                 hosts.join(", ")
             ),
         );
-        consent.have("Take it all back? What the cluster holds is lost.", display).await?;
+        let provenance = Some(&opened.provenance);
+        consent.have("Take it all back? What the cluster holds is lost.", provenance, display).await?;
         let fleet = match args.unreachable {
-            Unreachable::Refuse => Fleet::connect(&opened, &home, &args.hosts, &holder, &shown).await.map_err(hint)?,
-            Unreachable::Skip => Fleet::connect_without_gone(&opened, &home, &args.hosts, &holder, &shown).await?,
+            Unreachable::Refuse => {
+                Fleet::connect((&opened, &access), &home, &args.hosts, &holder, &shown).await.map_err(hint)?
+            }
+            Unreachable::Skip => {
+                Fleet::connect_without_gone((&opened, &access), &home, &args.hosts, &holder, &shown).await?
+            }
         };
         fleet.keep(&shown).await;
         let site = Site { opened: &opened, fleet: &fleet, home: &cluster, again, cancel: &cancel, display };

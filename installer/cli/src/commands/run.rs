@@ -35,8 +35,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shown = Shown(display);
     let opened = Opened::open(&args.change.bundle, &home, &shown)?;
     opened.check_closed_world()?;
+    let access = args.change.access(&opened, &home, display)?;
     let plan = plan_file::read(&args.plan, &opened)?;
     opened.verify(&home, &shown)?;
     let again = args.change.again();
-    Begin { verb: "run", opened: &opened, home: &home, again, consent, display }.run(|_, _| Ok(plan))
+    Begin { verb: "run", opened: &opened, access: &access, home: &home, again, consent, display }.run(|_, _| Ok(plan))
 }

@@ -64,6 +64,10 @@ pub fn on_cluster(verb: &str, cluster: &NameArgs, hosts: &HostArgs) -> String {
     cluster.bases.iter().for_each(|base| option("--base", base));
     hosts.known_hosts.iter().for_each(|known_hosts| option("--known-hosts", known_hosts));
     words.extend(trust_words(&cluster.trust));
+    // What goes on with a run needs no such word: the run was agreed to.
+    if cluster.trust.allow_unsigned {
+        words.push("--allow-unsigned".to_owned());
+    }
     words.join(" ")
 }
 
@@ -119,6 +123,7 @@ mod tests {
             keys: vec!["/keys/a.pub".into()],
             signatures: vec!["/media/x.sig".into()],
             require_signature: true,
+            allow_unsigned: false,
         };
         let bundle = Some("/media/x.tar.zst".into());
         let cluster = NameArgs { file: None, bundle, bases: vec!["/media/old.tar.zst".into()], trust };
@@ -135,6 +140,7 @@ mod tests {
             keys: vec!["/keys/a.pub".into(), "/keys/b.pub".into()],
             signatures: vec!["/media/x.sig".into()],
             require_signature: true,
+            allow_unsigned: false,
         };
         let bundle = BundleArgs { bundle: vec![PathBuf::from("/media/x.tar.zst")], bases: vec![], file: None, trust };
         let hosts = HostArgs { accept_new_host_keys: false, known_hosts: None };

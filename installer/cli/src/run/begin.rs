@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::again::Again;
 use super::carry_out::Site;
 use super::consent::Consent;
+use crate::site::access::Access;
 use crate::site::fleet::Fleet;
 use crate::site::opened::Opened;
 use crate::site::planning::{self, Seen};
@@ -21,6 +22,8 @@ pub struct Begin<'a> {
     pub verb: &'static str,
     /// Bundle and cluster, verified.
     pub opened: &'a Opened,
+    /// To connect to its hosts.
+    pub access: &'a Access,
     /// Folders of this machine.
     pub home: &'a Home,
     /// How the program was called.
@@ -41,7 +44,7 @@ impl Begin<'_> {
         let _lock = ClusterLock::take(&cluster.folder, &cluster.name, &holder).map_err(failures::engine)?;
         let cancel = CancellationToken::new();
         let work = async {
-            let fleet = Fleet::connect(opened, self.home, self.again.hosts, &holder, &shown).await?;
+            let fleet = Fleet::connect((opened, self.access), self.home, self.again.hosts, &holder, &shown).await?;
             let decided = async {
                 interrupt::check(&cancel)?;
                 let seen = planning::look(opened, &fleet, &shown).await?;
@@ -49,7 +52,7 @@ impl Begin<'_> {
                 self.again.failure.check(plan.plan())?;
                 interrupt::check(&cancel)?;
                 planning::show(plan.plan(), display);
-                self.consent.have("Go on?", display).await?;
+                self.consent.have("Go on?", Some(&opened.provenance), display).await?;
                 interrupt::check(&cancel)?;
                 Run::create(&cluster.runs(), RunId::new(), &plan).map(|run| (run, plan)).map_err(failures::engine)
             };

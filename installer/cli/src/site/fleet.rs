@@ -1,27 +1,25 @@
 //! The hosts of a cluster, connected, each with its agent.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use kubexm_engine::link::ssh::{
-    AGENT_PATH, AgentBinary, AgentSource, Hop, KeySource, Login, SshLink, SshOptions, SshTarget,
-};
+use kubexm_engine::link::ssh::{AGENT_PATH, AgentBinary, AgentSource, SshLink, SshOptions};
 use kubexm_engine::link::{Gone, Link, LinkError};
 use kubexm_engine::{EventSink, Links};
 use kubexm_plan::ledger::Record;
 use kubexm_plan::{Facts, Plan};
-use kubexm_spec::cluster::{Host, SecretSource};
-use kubexm_spec::{Arch, ArtifactKey, Cluster};
+use kubexm_spec::{Arch, ArtifactKey};
 use kubexm_terminal::Failure;
 
+use super::access::Access;
 use super::blobs::BundleBlobs;
 use super::opened::Opened;
 use crate::commands::args::HostArgs;
 use crate::support::home::Home;
-use crate::support::secrets::{self, Terminal};
+use crate::support::secrets::Terminal;
 use crate::support::{events, failures};
 
 /// For each stage of connecting.
@@ -46,13 +44,13 @@ pub struct Fleet {
 impl Fleet {
     /// Connects to every host at once; what is wrong with any of them is told together, and nothing stays behind.
     pub async fn connect(
-        opened: &Opened,
+        (opened, access): (&Opened, &Access),
         home: &Home,
         args: &HostArgs,
         holder: &str,
         events: &dyn EventSink,
     ) -> Result<Self, Failure> {
-        let reached = Self::reach(&opened.cluster, Some(opened), home, args, holder, events).await;
+        let reached = Self::reach(access, Some(opened), home, args, holder, events).await;
         let nobody = |errors: &BTreeMap<String, LinkError>, _: &Self| Err(failures::links(errors.values()));
         Self::without(reached, |_| false, nobody, events).await
     }
@@ -60,13 +58,13 @@ impl Fleet {
     /// The same for a run that goes on: without those that cannot be reached now, when the plan can do without each of them and
     /// they are no more than the operator allows. It leaves them out as it would if they went away later.
     pub async fn connect_but(
-        (opened, plan, most): (&Opened, &Plan, usize),
+        (opened, access, plan, most): (&Opened, &Access, &Plan, usize),
         home: &Home,
         args: &HostArgs,
         holder: &str,
         events: &dyn EventSink,
     ) -> Result<Self, Failure> {
-        let reached = Self::reach(&opened.cluster, Some(opened), home, args, holder, events).await;
+        let reached = Self::reach(access, Some(opened), home, args, holder, events).await;
         let expendable = |name: &str| plan.hosts.iter().any(|host| host.name == name && host.expendable);
         let judge = |errors: &BTreeMap<String, LinkError>, fleet: &Self| {
             let without = fleet.gone.len();
@@ -85,13 +83,13 @@ impl Fleet {
     /// The same for a rollback that may leave hosts as they are: without those that cannot be reached now. A host that answers
     /// and refuses us is no such host.
     pub async fn connect_without_gone(
-        opened: &Opened,
+        (opened, access): (&Opened, &Access),
         home: &Home,
         args: &HostArgs,
         holder: &str,
         events: &dyn EventSink,
     ) -> Result<Self, Failure> {
-        let reached = Self::reach(&opened.cluster, Some(opened), home, args, holder, events).await;
+        let reached = Self::reach(access, Some(opened), home, args, holder, events).await;
         let judge = |errors: &BTreeMap<String, LinkError>, fleet: &Self| {
             let all_gone = fleet.gone.len() == errors.len();
             if all_gone && !fleet.links.is_empty() {
@@ -129,10 +127,10 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Connects to every host at once, and says why the others were not reached. Without a bundle the hosts must have
-    /// this machine's architecture.
+    /// Connects to every host that is granted, at once, and says why the others were not reached. Without a bundle the hosts
+    /// must have this machine's architecture.
     pub async fn reach(
-        cluster: &Cluster,
+        access: &Access,
         opened: Option<&Opened>,
         home: &Home,
         args: &HostArgs,
@@ -150,16 +148,15 @@ impl Fleet {
             shared: Arc::default(),
         };
         let agent = agent_programs(opened);
-        let connecting = cluster.hosts.iter().map(|host| {
+        let connecting = access.targets(home).map(|(host, target)| {
             let (options, agent) = (options.clone(), agent.clone());
-            async move { SshLink::connect(target(host, home)?, options, agent).await }
+            async move { (host.to_owned(), async { SshLink::connect(target?, options, agent).await }.await) }
         });
-        let connected = join_all(connecting).await;
         let (mut links, mut errors) = (BTreeMap::new(), BTreeMap::new());
-        for (host, link) in cluster.hosts.iter().zip(connected) {
+        for (host, link) in join_all(connecting).await {
             match link {
-                Ok(link) => drop(links.insert(host.name.clone(), Arc::new(link))),
-                Err(error) => drop(errors.insert(host.name.clone(), error)),
+                Ok(link) => drop(links.insert(host, Arc::new(link))),
+                Err(error) => drop(errors.insert(host, error)),
             }
         }
         (Self { links, gone: BTreeMap::new() }, errors)
@@ -300,54 +297,4 @@ fn agent_programs(opened: Option<&Opened>) -> AgentBinary {
         sources.insert(arch, AgentSource::File(PathBuf::from("/proc/self/exe")));
     }
     AgentBinary { sources, path: AGENT_PATH.to_owned() }
-}
-
-fn target(host: &Host, home: &Home) -> Result<SshTarget, LinkError> {
-    let denied = |reason: String| LinkError::Denied {
-        host: host.name.clone(),
-        address: format!("{}:{}", host.address, host.port),
-        reason,
-    };
-    let secret = |key: &str, source: &Option<SecretSource>| {
-        let read = source.as_ref().map(|source| secrets::read(source, home)).transpose();
-        read.map_err(|reason| denied(format!("{key}: {reason}")))
-    };
-    let password = secret("passwordFrom", &host.password)?;
-    let login = Login {
-        user: host.user.clone(),
-        keys: keys(host.private_key_path.as_deref(), host.agent, password.is_some(), home),
-        password,
-    };
-    if login.keys.is_empty() && login.password.is_none() {
-        return Err(denied(
-            "no key to log in with: name one with `privateKeyPath` in cluster.yaml, or make ~/.ssh/id_ed25519; or use \
-             `agent: true` or `passwordFrom`"
-                .to_owned(),
-        ));
-    }
-    let via = host.via.iter().map(|jump| {
-        let password = secret("via: passwordFrom", &jump.password)?;
-        let own = jump.private_key_path.as_deref().or(host.private_key_path.as_deref());
-        let keys = keys(own, jump.agent || host.agent, password.is_some(), home);
-        let login = Login { user: jump.user.clone(), keys, password };
-        Ok(Hop { address: jump.address.clone(), port: jump.port, login })
-    });
-    Ok(SshTarget {
-        name: host.name.clone(),
-        address: host.address.clone(),
-        port: host.port,
-        login,
-        sudo_password: secret("sudoPasswordFrom", &host.sudo_password)?,
-        via: via.collect::<Result<_, LinkError>>()?,
-    })
-}
-
-/// The key that is named comes first, then those of the ssh-agent. Where nothing is named, they come before the user's own
-/// key, whose passphrase is then not asked; where a password is given, nothing else is tried.
-fn keys(named: Option<&Path>, agent: bool, password: bool, home: &Home) -> Vec<KeySource> {
-    let unnamed = named.is_none() && !password;
-    let mut keys: Vec<KeySource> = named.map(|path| KeySource::File(home.expand(path))).into_iter().collect();
-    keys.extend(home.ssh_agent().filter(|_| agent || unnamed).map(KeySource::Agent));
-    keys.extend(home.default_key().filter(|_| unnamed && !agent).map(KeySource::File));
-    keys
 }

@@ -1,10 +1,12 @@
 //! From a bundle and a cluster.yaml to a plan that was checked: each stage takes what the one before it gives.
 //!
 //! ```text
-//! Opened::open ─verify─check_closed_world→ Fleet::connect ─facts→ preflight ─→ planning ─→ CheckedPlan
+//! Opened::open ─check_closed_world→ Access ─verify→ Fleet::connect ─facts→ preflight ─→ planning ─→ CheckedPlan
 //! ```
 
+pub mod access;
 pub mod blobs;
+pub mod cluster_file;
 pub mod findings;
 pub mod fleet;
 pub mod mesh;

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use kubexm_engine::{Belongs, EventSink};
-use kubexm_spec::{Cluster, Digest, ExitCode};
+use kubexm_spec::ExitCode;
 use kubexm_terminal::Failure;
 
-use super::opened::{self, Opened};
-use super::trust::TrustArgs;
+use super::cluster_file::ClusterFile;
+use super::opened::Opened;
+use super::trust::{Provenance, TrustArgs};
 use crate::commands::args::BundleArgs;
 use crate::support::home::Home;
 
@@ -29,13 +30,11 @@ pub struct NameArgs {
 
 /// The cluster.
 #[derive(Debug)]
-pub struct Named {
-    /// Its hosts above all.
-    pub cluster: Cluster,
-    /// Of the bytes of its cluster.yaml.
-    pub digest: Digest,
-    /// When there is a bundle: agents of other architectures come from it.
-    pub opened: Option<Opened>,
+pub enum Named {
+    /// By the operator's own file.
+    Alone(ClusterFile),
+    /// By a bundle, with its own cluster.yaml or the operator's: agents of other architectures come from it.
+    Bundled(Box<Opened>),
 }
 
 impl Named {
@@ -45,18 +44,37 @@ impl Named {
             let (bundle, bases) = (vec![bundle.clone()], args.bases.clone());
             let (file, trust) = (args.file.clone(), args.trust.clone());
             let opened = Opened::open(&BundleArgs { bundle, bases, file, trust }, home, events)?;
-            return Ok(Self { cluster: opened.cluster.clone(), digest: opened.cluster_digest, opened: Some(opened) });
+            return Ok(Self::Bundled(Box::new(opened)));
         }
         let Some(file) = &args.file else {
             return Err(Failure::new(ExitCode::Usage, "name the cluster with -f cluster.yaml or --bundle FILE"));
         };
-        let text = opened::read_file(file)?;
-        let digest = Digest::of(&text);
-        Ok(Self { cluster: opened::parse(&file.display().to_string(), text)?, digest, opened: None })
+        ClusterFile::of_operator(file).map(Self::Alone)
+    }
+
+    /// Its hosts above all.
+    pub const fn cluster(&self) -> &ClusterFile {
+        match self {
+            Self::Alone(cluster) => cluster,
+            Self::Bundled(opened) => &opened.cluster,
+        }
+    }
+
+    /// The bundle, where there is one.
+    pub fn opened(&self) -> Option<&Opened> {
+        match self {
+            Self::Alone(_) => None,
+            Self::Bundled(opened) => Some(opened),
+        }
+    }
+
+    /// Who vouches for the bundle, where there is one.
+    pub fn provenance(&self) -> Option<&Provenance> {
+        self.opened().map(|opened| &opened.provenance)
     }
 
     /// What a run of a pipeline without a bundle must belong to.
     pub const fn belongs(&self) -> Belongs {
-        Belongs { cluster: self.digest, bundle: None }
+        Belongs { cluster: self.cluster().digest(), bundle: None }
     }
 }

@@ -1,7 +1,6 @@
 //! A bundle that was opened, with the cluster it is to become.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use kubexm_archive::{Bundle, DOCUMENT_LIMIT, Incomplete};
 use kubexm_engine::events::event;
@@ -11,10 +10,11 @@ use kubexm_plan::Facts;
 use kubexm_recipes::packages::CarriedPackages;
 use kubexm_recipes::{PlanCx, RecipeError, built, bundle, config};
 use kubexm_spec::event::EventKind;
-use kubexm_spec::{Cluster, Digest, ExitCode, cluster};
 use kubexm_terminal::Failure;
 
+use super::cluster_file::ClusterFile;
 use super::packages;
+use super::trust::Provenance;
 use super::verified::Verified;
 use crate::commands::args::BundleArgs;
 use crate::support::home::Home;
@@ -25,10 +25,10 @@ use crate::support::{events, failures};
 pub struct Opened {
     /// Structure holds; blobs are checked where they are used.
     pub bundle: Bundle,
+    /// Who vouches for it.
+    pub provenance: Provenance,
     /// The bundle's own cluster.yaml, or the one given with `-f`.
-    pub cluster: Cluster,
-    /// Of the bytes of that cluster.yaml.
-    pub cluster_digest: Digest,
+    pub cluster: ClusterFile,
     /// The bundle's own.
     pub catalogue: Catalogue,
     /// What its lock says of packages, before any of them is read.
@@ -36,12 +36,12 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens the bundle, checks whom it is from before anything else in it is believed, and reads what it says.
+    /// Opens the bundle, checks whom it is from before anything else in it is trusted, and reads what it says.
     pub fn open(args: &BundleArgs, home: &Home, events: &dyn EventSink) -> Result<Self, Failure> {
         events::phase(events, "bundle");
         let bundle = Bundle::open_all(&args.bundle).map_err(failures::archive)?;
-        let trust = args.trust.judge(&bundle, home)?;
-        events::note(events, format!("{}: {}; {trust}", bundle.manifest().name, about(&bundle)));
+        let provenance = args.trust.judge(&bundle, home)?;
+        events::note(events, format!("{}: {}; {}", bundle.manifest().name, about(&bundle), provenance.trust()));
         // What lacks is told now, before anything is changed. The manifest of the delta, which is what is signed, has the
         // digests of what the bases give.
         let bases =
@@ -49,17 +49,12 @@ impl Opened {
         let bundle = bundle.on_bases(bases).map_err(failures::archive)?;
         let catalogue = bundle.read("catalogue.json", DOCUMENT_LIMIT).map_err(failures::archive)?;
         let catalogue = Catalogue::from_json(&catalogue).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-        let (name, text) = match &args.file {
-            Some(path) => (path.display().to_string(), read_file(path)?),
-            None => (
-                format!("cluster.yaml of {}", bundle.path().display()),
-                bundle.read("cluster.yaml", DOCUMENT_LIMIT).map_err(failures::archive)?,
-            ),
+        let cluster = match &args.file {
+            Some(path) => ClusterFile::of_operator(path)?,
+            None => ClusterFile::of_bundle(&bundle, &provenance)?,
         };
-        let cluster_digest = Digest::of(&text);
-        let cluster = parse(&name, text)?;
         let packages = packages::of_lock(&bundle)?;
-        Ok(Self { bundle, cluster, cluster_digest, catalogue, packages })
+        Ok(Self { bundle, provenance, cluster, catalogue, packages })
     }
 
     /// Reads every byte of the bundle and follows every reference, unless this very file was read before.
@@ -101,7 +96,7 @@ impl Opened {
     pub fn plan_cx<'a>(&'a self, facts: &'a BTreeMap<String, Facts>, packages: &'a CarriedPackages) -> PlanCx<'a> {
         PlanCx {
             cluster: &self.cluster,
-            cluster_digest: self.cluster_digest,
+            cluster_digest: self.cluster.digest(),
             manifest: self.bundle.manifest(),
             manifest_digest: self.bundle.manifest_digest(),
             catalogue: &self.catalogue,
@@ -112,7 +107,7 @@ impl Opened {
 
     /// What a plan of this cluster and bundle must belong to.
     pub fn belongs(&self) -> Belongs {
-        Belongs { cluster: self.cluster_digest, bundle: Some(self.bundle.manifest_digest()) }
+        Belongs { cluster: self.cluster.digest(), bundle: Some(self.bundle.manifest_digest()) }
     }
 }
 
@@ -141,18 +136,4 @@ fn about(bundle: &Bundle) -> String {
         Some(summary) => format!("Kubernetes {}, {}, {}", summary.kubernetes, summary.runtime, summary.network),
         None => "extras only".to_owned(),
     }
-}
-
-/// The cluster of a text.
-pub fn parse(name: &str, text: Vec<u8>) -> Result<Cluster, Failure> {
-    let text = String::from_utf8(text)
-        .map_err(|_| Failure::new(ExitCode::Config, format!("{name} is no text in UTF-8; save it as such")))?;
-    cluster::parse(&text)
-        .map_err(|problems| Failure::new(problems.exit_code(), format!("{name} has problems:\n{problems}")))
-}
-
-/// The bytes of a cluster.yaml.
-pub fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path)
-        .map_err(|error| Failure::new(ExitCode::Config, format!("cannot read {}: {error}", path.display())))
 }

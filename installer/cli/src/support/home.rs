@@ -46,6 +46,12 @@ impl Home {
         Ok(Self { root, user, ssh_agent: read("SSH_AUTH_SOCK") })
     }
 
+    /// A folder of a test, of a user without keys.
+    #[cfg(test)]
+    pub fn at(root: &Path) -> Self {
+        Self { root: root.to_owned(), user: None, ssh_agent: None }
+    }
+
     /// The folder of a cluster.
     pub fn cluster(&self, name: &str) -> ClusterHome {
         ClusterHome { folder: self.root.join("clusters").join(name), name: name.to_owned() }

@@ -137,7 +137,7 @@ fn a_plan_of_another_bundle_is_refused() {
     });
     let plan = site.path("plan.json");
     fs::write(&plan, nothing.to_string()).unwrap();
-    let args = ["run", plan.to_str().unwrap(), "-y", "--bundle", bundle.to_str().unwrap()];
+    let args = ["run", plan.to_str().unwrap(), "-y", "--allow-unsigned", "--bundle", bundle.to_str().unwrap()];
     site.install(&args).assert().code(61).stderr(contains("another bundle"));
     fs::write(&plan, "{}").unwrap();
     site.install(&args).assert().code(61);
@@ -164,14 +164,18 @@ fn volumes_in_two_folders_are_one_bundle_and_a_missing_one_is_named() {
     fs::rename(last, &moved).unwrap();
     let [one, two] = sticks.each_ref().map(|stick| stick.to_str().unwrap());
     // As far as the host, whose key is nowhere.
-    site.install(&["create", "-y", "--bundle", one, "--bundle", two]).assert().code(51);
+    site.install(&["create", "-y", "--allow-unsigned", "--bundle", one, "--bundle", two]).assert().code(51);
     site.install(&["create", "-y", "--bundle", one]).assert().code(33).stderr(contains("missing"));
     let mut bytes = fs::read(&moved).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&moved, bytes).unwrap();
-    let said =
-        site.install(&["create", "-y", "--bundle", one, "--bundle", two]).assert().failure().get_output().clone();
+    let said = site
+        .install(&["create", "-y", "--allow-unsigned", "--bundle", one, "--bundle", two])
+        .assert()
+        .failure()
+        .get_output()
+        .clone();
     assert!(String::from_utf8_lossy(&said.stderr).contains(moved.to_str().unwrap()), "{said:?}");
 }
 
@@ -197,7 +201,7 @@ fn a_delta_wants_its_base_before_any_host_is_touched_and_installs_with_it() {
     let delta = path.to_str().unwrap();
     site.create(&path).assert().code(33).stderr(contains("--base").and(contains("blobs/sha256/")));
     assert_untouched(&listener);
-    site.install(&["create", "-y", "--bundle", delta, "--base", base]).assert().code(51);
+    site.install(&["create", "-y", "--allow-unsigned", "--bundle", delta, "--base", base]).assert().code(51);
 
     let list = site.path("inventory.json");
     site.install(&["inventory", base, "-o", list.to_str().unwrap()]).assert().success();

@@ -85,8 +85,7 @@ fn a_run_that_a_later_one_stands_on_is_not_taken_back_before_it() {
     let site = Site::new();
     let runs = site.path("home/clusters/demo/runs");
     for id in ["20260101T000000Z-0001", "20260101T000000Z-0002"] {
-        let run = Run::create(&runs, RunId::named(id), &plan()).unwrap();
-        Journal::open(&run.dir().join("journal.jsonl")).unwrap().0.append(&started(&run)).unwrap();
+        start(&Run::create(&runs, RunId::named(id), &plan()).unwrap());
     }
     let bundle = site.bundle(closed_port());
     let back = |run: &str| site.install(&["rollback", run, "-y", "--bundle", bundle.to_str().unwrap()]).assert();
@@ -113,6 +112,11 @@ fn a_run_that_ended_well_is_taken_back_only_when_it_is_named() {
     };
     back(&[]).code(2).stderr(contains("ended well").and(contains(format!("name it: {}", id.as_str()))));
     back(&[id.as_str()]).code(61).stderr(contains("belongs to another"));
+}
+
+/// Writes down that a run has begun.
+pub fn start(run: &Run) {
+    Journal::open(&run.dir().join("journal.jsonl")).unwrap().0.append(&started(run)).unwrap();
 }
 
 fn started(run: &Run) -> Entry {

@@ -9,3 +9,4 @@ mod hosts;
 mod site;
 mod support;
 mod trust;
+mod unsigned;

@@ -44,9 +44,9 @@ impl Site {
         path
     }
 
-    /// The same bundle, and arguments that say yes.
+    /// The same bundle, and arguments that say yes, also to its own cluster.yaml.
     pub fn create(&self, bundle: &Path) -> Command {
-        self.install(&["create", "-y", "--bundle", bundle.to_str().unwrap()])
+        self.install(&["create", "-y", "--allow-unsigned", "--bundle", bundle.to_str().unwrap()])
     }
 }
 

@@ -13,13 +13,13 @@ use predicates::str::contains;
 use crate::site::{Site, closed_port, cluster_yaml};
 
 /// A key of somebody, its public half in `NAME.pub`.
-fn key(site: &Site, name: &str) -> PrivateKey {
+pub fn key(site: &Site, name: &str) -> PrivateKey {
     let key = PrivateKey::generate(Algorithm::EcdsaP256).unwrap();
     files::write_pair(&site.path(name), &key, None).unwrap();
     key
 }
 
-fn sign(bundle: &Path, key: &PrivateKey) {
+pub fn sign(bundle: &Path, key: &PrivateKey) {
     let open = Signing::open(bundle).unwrap();
     let signature = key.sign(open.bundle().manifest_json());
     open.replace(&[signature], &|_, _| {}).unwrap();
@@ -43,7 +43,9 @@ fn with_a_key_only_a_bundle_signed_by_it_is_taken_and_no_host_is_touched_before(
     sign(&bundle, &theirs);
     let foreign = with_key(&site, &bundle, "ours").assert().code(34);
     foreign.stderr(untrusted.and(contains(theirs.public().id().as_str())).and(contains(ours.public().id().as_str())));
-    site.create(&bundle).arg("--require-signature").assert().code(34).stderr(contains("there is no key to check with"));
+    let required =
+        site.install(&["create", "-y", "--require-signature", "--bundle", bundle.to_str().unwrap()]).assert();
+    required.code(34).stderr(contains("there is no key to check with"));
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_err(), "somebody connected to the host");
 

@@ -16,6 +16,9 @@ use kubexm_spec::{Arch, Cluster, Digest, Family};
 use tempfile::TempDir;
 
 use super::*;
+use crate::site::cluster_file::ClusterFile;
+use crate::site::trust::TrustArgs;
+use crate::support::home::Home;
 
 mod served;
 
@@ -100,7 +103,11 @@ impl Site {
         let bundle = Bundle::open(&path).unwrap();
         let packages = of_lock(&bundle).unwrap();
         let facts = sample::all_facts(&cluster);
-        let opened = Opened { bundle, cluster, cluster_digest: Digest::of("cluster.yaml"), catalogue, packages };
+        let home = Home::at(folder.path());
+        let provenance =
+            TrustArgs::default().judge(&bundle, &home).unwrap_or_else(|failure| panic!("{}", failure.text));
+        let cluster = ClusterFile::of_test(cluster, Digest::of("cluster.yaml"));
+        let opened = Opened { bundle, provenance, cluster, catalogue, packages };
         Self { folder, opened, facts }
     }
 
