@@ -42,7 +42,7 @@ lab() { "$ROOT/scripts/lab" "$@"; }
 
 # Snapshots of clusters have the name of the whole run's network in front; lanes add theirs to LAB_NET.
 CLUSTERS_OF=$LAB_NET
-clusters_forget() { rm -rf "$LAB/run/snapshots/$CLUSTERS_OF"-*; }
+clusters_forget() { rm -rf --one-file-system "$LAB/run/snapshots/$CLUSTERS_OF"-*; }
 
 # The installer as its user calls it: from inside the network that has no way out. What takes longer than LIMIT seconds hangs:
 # it is ended, with 124.

@@ -34,7 +34,7 @@ check "it is as before" joiner_as_before
 # The network of n3 is away for longer than the others take.
 without_n3() {
   local rc=0
-  lab net cut n3 75 &
+  lab net cut n3 120 &
   says 71 "n3 is left as before the rollback" fleet rollback "$created" -f "$FLEET_YAML" -y --unreachable skip || rc=1
   wait "$!"
   return "$rc"
