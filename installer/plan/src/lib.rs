@@ -12,6 +12,7 @@ pub mod op;
 mod reads;
 mod render;
 pub mod reset;
+pub mod state_folders;
 pub mod step;
 pub mod touch;
 pub mod undo;

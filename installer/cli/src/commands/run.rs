@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use kubexm_plan::Op;
 use kubexm_terminal::{Display, Failure};
 
 use super::args::ChangeArgs;
@@ -36,6 +37,8 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let opened = Opened::open(&args.change.bundle, &home, &shown)?;
     opened.check_closed_world()?;
     let plan = plan_file::read(&args.plan, &opened)?;
+    let aside = plan.plan().steps.iter().flat_map(|step| &step.ops).any(|op| matches!(op, Op::MoveAside(_)));
+    let opened = opened.setting_aside(aside);
     opened.verify(&home, &shown)?;
     let again = args.change.again();
     Begin { verb: "run", opened: &opened, home: &home, again, consent, display }.run(|_, _| Ok(plan))

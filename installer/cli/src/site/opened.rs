@@ -33,6 +33,8 @@ pub struct Opened {
     pub catalogue: Catalogue,
     /// What its lock says of packages, before any of them is read.
     pub packages: CarriedPackages,
+    /// Whether what lies in state folders of the hosts is moved aside.
+    pub set_aside: bool,
 }
 
 impl Opened {
@@ -59,7 +61,7 @@ impl Opened {
         let cluster_digest = Digest::of(&text);
         let cluster = parse(&name, text)?;
         let packages = packages::of_lock(&bundle)?;
-        Ok(Self { bundle, cluster, cluster_digest, catalogue, packages })
+        Ok(Self { bundle, cluster, cluster_digest, catalogue, packages, set_aside: false })
     }
 
     /// Reads every byte of the bundle and follows every reference, unless this very file was read before.
@@ -97,6 +99,12 @@ impl Opened {
         Err(Failure::new(code, texts.join("\n")))
     }
 
+    /// The same with what lies in state folders moved aside, or refused.
+    #[must_use]
+    pub fn setting_aside(self, set_aside: bool) -> Self {
+        Self { set_aside, ..self }
+    }
+
     /// What planning starts from.
     pub fn plan_cx<'a>(&'a self, facts: &'a BTreeMap<String, Facts>, packages: &'a CarriedPackages) -> PlanCx<'a> {
         PlanCx {
@@ -106,6 +114,7 @@ impl Opened {
             manifest_digest: self.bundle.manifest_digest(),
             catalogue: &self.catalogue,
             facts,
+            set_aside: self.set_aside,
             packages,
         }
     }

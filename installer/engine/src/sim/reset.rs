@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::{Found, Reset, Wave};
+use kubexm_plan::state_folders::OF_CONTAINERD;
+use kubexm_plan::{Found, Op, Reset, Wave};
 use serde_json::{Value, json};
 
 use super::rules::{AGENT, CONTAINERD, KUBELET_UNIT, NETWORK, PODS};
@@ -11,7 +12,6 @@ use super::world::World;
 
 /// Marks a key whose thing was renamed aside.
 const ASIDE: &str = "aside:";
-const OF_CONTAINERD: [&str; 2] = ["/var/lib/containerd", "/run/containerd"];
 
 impl World {
     pub(super) fn observe_reset(&self, host: &str, reset: &Reset) -> Result<Found, String> {
@@ -130,7 +130,12 @@ impl World {
             Reset::Reverted { ops, .. } => {
                 let states: Vec<Found> = serde_json::from_value(before["states"].clone()).map_err(|e| e.to_string())?;
                 for (op, found) in ops.iter().zip(&states).rev() {
-                    self.restore(host, op, found, wave)?;
+                    match op {
+                        // Out of the way of the cluster again.
+                        Op::MoveAside(aside) if wave == Wave::Data => self.converge_aside(host, aside)?,
+                        Op::MoveAside(_) => {}
+                        op => self.restore(host, op, found, wave)?,
+                    }
                 }
                 Ok(())
             }
@@ -170,6 +175,12 @@ pub(super) fn held(state: &BTreeMap<String, String>, folder: &str) -> BTreeSet<S
         held.insert(if value.starts_with("dir ") { format!("{rest}/") } else { rest.to_owned() });
     }
     held
+}
+
+/// Whether a key's thing came into a folder after this was held in it.
+pub(super) fn came_into(key: &str, folder: &str, held: &BTreeSet<String>) -> bool {
+    below(key, folder)
+        .is_some_and(|rest| !rest.is_empty() && !held.contains(rest) && !held.contains(&format!("{rest}/")))
 }
 
 /// Whether a key's thing is set aside: one that was there before us is not.

@@ -100,7 +100,14 @@ impl Site {
         let bundle = Bundle::open(&path).unwrap();
         let packages = of_lock(&bundle).unwrap();
         let facts = sample::all_facts(&cluster);
-        let opened = Opened { bundle, cluster, cluster_digest: Digest::of("cluster.yaml"), catalogue, packages };
+        let opened = Opened {
+            bundle,
+            cluster,
+            cluster_digest: Digest::of("cluster.yaml"),
+            catalogue,
+            packages,
+            set_aside: false,
+        };
         Self { folder, opened, facts }
     }
 

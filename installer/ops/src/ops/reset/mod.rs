@@ -11,7 +11,7 @@ use kubexm_plan::reset::Reset;
 use serde::{Deserialize, Serialize};
 
 use crate::ops::packages;
-use crate::teardown::{network, pods};
+use crate::teardown::{foreign, network, pods};
 use crate::{Converge, Machine, OpError, Wave, systemd, transient};
 
 /// What was found.
@@ -100,6 +100,8 @@ impl Converge for Reset {
             Self::PodsStopped => stop(machine),
             Self::NetworkCleared => network::clear(machine),
             Self::SetAside { paths, spared } => {
+                // Of all folders, before anything of one is unmounted.
+                paths.iter().try_for_each(|path| foreign::refuse(machine, path))?;
                 paths.iter().try_for_each(|path| set_aside::set_aside(machine, path, spared))
             }
             Self::Reverted { ops, before } => reverted::revert(machine, ops, before),

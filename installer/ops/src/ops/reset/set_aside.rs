@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use kubexm_plan::reset::ASIDE;
 use serde::{Deserialize, Serialize};
 
-use crate::place::LOST_AND_FOUND;
 use crate::teardown::mounts;
-use crate::{Machine, OpError, fsio};
+use crate::{Machine, OpError, folder, fsio};
 
 /// A folder as it was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,7 +124,8 @@ fn stays(machine: &Machine, path: &str, spared: &Spared) -> Result<bool, OpError
     Ok(spared.contains_key(path) || machine.path(path).is_symlink() || mounts::is_point(machine, path)?)
 }
 
-/// What goes of a folder that stays; a file system's own `lost+found` is not ours.
+/// What goes of a folder that stays; a file system's own `lost+found`, and what was moved
+/// aside before the cluster was made, are not ours.
 fn content(machine: &Machine, path: &str, spared: &Spared) -> Result<Vec<PathBuf>, OpError> {
     let folder = machine.path(path);
     if folder.symlink_metadata().is_ok() && !folder.is_dir() {
@@ -135,7 +135,7 @@ fn content(machine: &Machine, path: &str, spared: &Spared) -> Result<Vec<PathBuf
     let own = |path: &PathBuf, names: &[String]| {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let is_aside = name.strip_prefix(ASIDE).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        !is_aside && name != LOST_AND_FOUND && !names.contains(&name)
+        !is_aside && !folder::always_stays(&name) && !names.contains(&name)
     };
     let names = spared.get(path).map(Vec::as_slice).unwrap_or_default();
     Ok(mounts::entries(&folder)?.into_iter().filter(|path| own(path, names)).collect())
