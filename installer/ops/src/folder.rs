@@ -109,7 +109,7 @@ pub(crate) struct Content {
     pub first: Vec<String>,
 }
 
-/// Counts files up to `most`. Folders alone hold no data; one that cannot be read counts as a file.
+/// Counts files up to `most`. Folders and empty hidden files hold no data; one that cannot be read counts as a file.
 pub(crate) fn content(machine: &Machine, path: &str, most: u64) -> Content {
     let real = machine.path(path);
     let mut content = Content::default();
@@ -143,6 +143,8 @@ fn count(folder: &Path, before: &str, device: u64, most: u64, content: &mut Cont
         let path = format!("{before}{name}");
         match fs::symlink_metadata(&entry) {
             _ if always_stays(&name) => {}
+            // A package's placeholder (`.keep`).
+            Ok(found) if found.is_file() && found.len() == 0 && name.starts_with('.') => {}
             Ok(found) if found.is_dir() && found.dev() == device => {
                 count(&entry, &format!("{path}/"), device, most, content);
             }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
@@ -13,7 +13,7 @@ use common::{Host, same};
 use kubexm_ops::{OpError, Wave, dispatch, facts, step};
 use kubexm_plan::op::{Act, MoveAside, StateDir};
 use kubexm_plan::state_folders::{ETCD, KUBELET};
-use kubexm_plan::{Found, Op, Step, Undo};
+use kubexm_plan::{Found, Op, Reset, Step, Undo};
 
 const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 
@@ -370,4 +370,27 @@ fn facts_name_what_is_in_state_folders_until_the_host_is_ours() {
     assert_eq!(found[0].first[..2], ["blobs/00000", "blobs/00001"]);
     host.put("/var/lib/kubexm/stamp.json", "{\"cluster\":\"demo\",\"run\":\"r\"}");
     assert_eq!(folders(), []);
+}
+
+#[test]
+fn a_reset_that_goes_on_after_the_files_are_back_leaves_them_alone() {
+    let host = Host::fresh();
+    snapshot_in(&host, ETCD);
+    let (op, before) = (aside(&[ETCD]), exact(&host, ETCD));
+    let found = look(&host, &op);
+    dispatch::converge(&op, &host.machine).expect("moved");
+    host.put("/var/lib/etcd/member/snap/db", "the cluster's");
+    let paths = vec![ETCD.to_owned()];
+    let (spared, moved) = (BTreeMap::new(), BTreeSet::from([ETCD.to_owned()]));
+    let set = Op::from(Reset::SetAside { paths: paths.clone(), spared, moved });
+    assert!(!look(&host, &set).satisfied);
+    dispatch::converge(&set, &host.machine).expect("set aside");
+    back(&host, &op, &found).expect("back");
+    assert_eq!(exact(&host, ETCD), before);
+    assert!(look(&host, &set).satisfied, "what is there now is not the cluster's");
+    dispatch::converge(&set, &host.machine).expect("nothing to do");
+    let forgotten = Op::from(Reset::Forgotten { paths, parents: Vec::new() });
+    dispatch::converge(&forgotten, &host.machine).expect("deleted");
+    assert_eq!(exact(&host, ETCD), before);
+    assert!(!there(&host, "/var/lib/.kubexm-reset-etcd"));
 }

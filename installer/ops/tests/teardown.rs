@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::Host;
 use kubexm_ops::teardown::{mounts, network, pods};
@@ -195,7 +195,7 @@ fn what_was_in_a_folder_before_us_outlives_a_reset_and_what_came_into_it_since_d
     let paths = vec![folder.clone(), manifests.clone()];
     let names = vec!["audit-policy.yaml".to_owned(), "manifests".to_owned()];
     let spared = BTreeMap::from([(folder, names), (manifests, Vec::new())]);
-    let aside = Op::from(Reset::SetAside { paths: paths.clone(), spared });
+    let aside = Op::from(Reset::SetAside { paths: paths.clone(), spared, moved: BTreeSet::new() });
     let found = dispatch::observe(&aside, &host.machine).expect("a look");
     assert!(!found.satisfied);
     for _ in 0..2 {
@@ -218,7 +218,7 @@ fn what_was_in_a_folder_before_us_outlives_a_reset_and_what_came_into_it_since_d
 }
 
 #[test]
-fn of_a_folder_with_more_than_can_be_counted_nothing_is_known_to_be_ours() {
+fn of_a_folder_with_more_than_can_be_listed_deep_what_is_right_in_it_is_and_of_a_huge_one_nothing_is_known() {
     let host = Host::fresh();
     let held =
         || dispatch::observe(&StateDir::at("/var/lib/x").into(), &host.machine).expect("a look").state["held"].clone();
@@ -227,6 +227,8 @@ fn of_a_folder_with_more_than_can_be_counted_nothing_is_known_to_be_ours() {
     (0..100).for_each(|number| host.put(&format!("/var/lib/x/deeper/{number}"), ""));
     assert_eq!(held(), json!(["deep", "deeper"]), "both stay whole");
     (0..300).for_each(|number| host.put(&format!("/var/lib/x/{number}"), ""));
+    assert_eq!(held().as_array().map(Vec::len), Some(302));
+    (0..66_000).for_each(|number| host.put(&format!("/var/lib/x/{number}"), ""));
     assert_eq!(held(), json!(null));
 }
 

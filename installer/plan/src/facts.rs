@@ -212,7 +212,8 @@ pub struct Leftover {
     pub ours: bool,
 }
 
-/// A state folder that is not empty. Empty folders in it and a file system's `lost+found` do not count.
+/// A state folder that is not empty. Empty folders in it, empty hidden files (packages' placeholders) and a
+/// file system's `lost+found` do not count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StateFolder {

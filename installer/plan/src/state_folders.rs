@@ -37,6 +37,11 @@ pub fn all() -> Vec<&'static str> {
     roots
 }
 
+/// Whether a path is a folder, or lies in it.
+pub fn holds(folder: &str, path: &str) -> bool {
+    path == folder || is_below(path, folder)
+}
+
 /// Whether a path lies in a folder.
 pub fn is_below(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))

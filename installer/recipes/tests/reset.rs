@@ -1,7 +1,7 @@
 //! A reset must take what the ledgers say is ours, in an order that works, and nothing of anybody else.
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::facts::{ForeignMount, Stamp};
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
@@ -238,7 +238,7 @@ fn of_a_folder_of_a_service_all_goes_when_it_was_not_there_before_and_else_what_
     }))
     .expect("names by folder");
     let aside = op(|reset| matches!(reset, Reset::SetAside { .. }));
-    assert_eq!(aside, Reset::SetAside { paths: paths.clone(), spared });
+    assert_eq!(aside, Reset::SetAside { paths: paths.clone(), spared, moved: BTreeSet::new() });
     assert!(
         aside.to_string().ends_with("stays: /etc/kubernetes/audit-policy.yaml /etc/kubernetes/pki/etcd/site.crt"),
         "{aside}"
@@ -381,6 +381,11 @@ fn mounts_that_would_go_with_the_clusters_folders_are_named_on_all_hosts_before_
 fn what_was_moved_aside_is_brought_back_last_when_the_clusters_folders_are_gone() {
     let aside = Op::MoveAside(op::MoveAside { paths: vec!["/var/lib/etcd".to_owned()] });
     let mut ledger = vec![record("create", "os.set-aside", &[(aside.clone(), "occupied")], Outcome::Done)];
+    ledger[0].before[0].state = json!({"folders": [
+        {"path": "/var/lib/etcd", "was": "occupied"},
+        // Somebody emptied it before it was moved.
+        {"path": "/var/lib/cni", "was": "empty"},
+    ]});
     ledger.extend([folders()].into_iter().chain(a_cluster()));
     let plan = one(&ledger);
     let at = |id: &str| plan.steps.iter().position(|step| step.id.0 == id).expect("a step");
@@ -394,4 +399,9 @@ fn what_was_moved_aside_is_brought_back_last_when_the_clusters_folders_are_gone(
         })
         .collect();
     assert_eq!(reverted.last(), Some(&&aside));
+    let moved = plan.steps[at("node1/reset.aside")].ops.iter().find_map(|op| match op {
+        Op::Reset(Reset::SetAside { moved, .. }) => Some(moved.clone()),
+        _ => None,
+    });
+    assert_eq!(moved, Some(BTreeSet::from(["/var/lib/etcd".to_owned()])));
 }

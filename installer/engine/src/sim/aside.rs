@@ -13,18 +13,25 @@ use super::world::World;
 /// Marks a key whose thing was moved.
 const MOVED: &str = "before:";
 
+/// Whether something of a folder was moved and is not back.
+pub(super) fn is_away(state: &BTreeMap<String, String>, path: &String) -> bool {
+    let moved = |key: &String| key.strip_prefix(MOVED).is_some_and(|key| is_below(key, std::slice::from_ref(path)));
+    state.keys().any(moved)
+}
+
 impl World {
     /// The keys that are to be moved; none where that was done, since what lies there then came later.
     pub(super) fn observe_aside(&self, host: &str, aside: &MoveAside) -> Result<Found, String> {
         let here = &self.host(host)?.state;
-        let mut there = BTreeMap::new();
-        for path in aside.paths.iter().map(std::slice::from_ref) {
-            let is_moved = |key: &String| key.strip_prefix(MOVED).is_some_and(|key| is_below(key, path));
-            if !here.keys().any(is_moved) {
-                there.extend(here.iter().filter(|(key, _)| is_below(key, path)));
+        let (mut there, mut folders) = (BTreeMap::new(), Vec::new());
+        for path in &aside.paths {
+            let below = || here.iter().filter(|(key, _)| is_below(key, std::slice::from_ref(path)));
+            if !is_away(here, path) && below().next().is_some() {
+                there.extend(below());
+                folders.push(json!({ "path": path, "was": "occupied" }));
             }
         }
-        Ok(Found { satisfied: there.is_empty(), state: json!({ "host": there, "cluster": {} }) })
+        Ok(Found { satisfied: there.is_empty(), state: json!({ "host": there, "cluster": {}, "folders": folders }) })
     }
 
     pub(super) fn converge_aside(&mut self, host: &str, aside: &MoveAside) -> Result<(), String> {

@@ -18,6 +18,13 @@ use serde::{Deserialize, Serialize};
 use crate::teardown::mounts;
 use crate::{Converge, Machine, OpError, Wave, folder, fsio};
 
+/// The folders, in the op's order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Folders {
+    folders: Vec<Folder>,
+}
+
 /// How one folder was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -42,14 +49,15 @@ pub enum Was {
 }
 
 impl Converge for MoveAside {
-    type State = Vec<Folder>;
+    type State = Folders;
 
-    fn observe(&self, machine: &Machine) -> Result<Vec<Folder>, OpError> {
-        self.paths.iter().map(|path| look(machine, path)).collect()
+    fn observe(&self, machine: &Machine) -> Result<Folders, OpError> {
+        let folders = self.paths.iter().map(|path| look(machine, path)).collect::<Result<_, _>>()?;
+        Ok(Folders { folders })
     }
 
-    fn satisfied(&self, found: &Vec<Folder>, _: &Machine) -> bool {
-        found.iter().all(|folder| folder.was != Was::Occupied)
+    fn satisfied(&self, found: &Folders, _: &Machine) -> bool {
+        found.folders.iter().all(|folder| folder.was != Was::Occupied)
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
@@ -61,8 +69,8 @@ impl Converge for MoveAside {
         Ok(())
     }
 
-    fn restore(&self, machine: &Machine, before: &Vec<Folder>, wave: Wave) -> Result<(), OpError> {
-        let moved = before.iter().rev().filter(|folder| wave == Wave::Data && folder.was == Was::Occupied);
+    fn restore(&self, machine: &Machine, before: &Folders, wave: Wave) -> Result<(), OpError> {
+        let moved = before.folders.iter().rev().filter(|folder| wave == Wave::Data && folder.was == Was::Occupied);
         moved.into_iter().try_for_each(|folder| bring_back(machine, folder))
     }
 }
@@ -70,6 +78,11 @@ impl Converge for MoveAside {
 /// Where [`MoveAside`] puts what is in a folder, when something lies there: a finished move.
 pub(crate) fn moved(machine: &Machine, path: &str) -> Option<String> {
     [beside(path), inside(path)].into_iter().find(|aside| machine.path(aside).symlink_metadata().is_ok())
+}
+
+/// Whether something that was moved is not back yet, be the move finished or not.
+pub(crate) fn is_away(machine: &Machine, path: &str) -> bool {
+    moved(machine, path).is_some() || machine.path(unfinished(path)).exists()
 }
 
 fn look(machine: &Machine, path: &str) -> Result<Folder, OpError> {

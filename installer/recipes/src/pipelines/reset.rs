@@ -139,9 +139,13 @@ fn chain(host: &str, ours: &Ours, after: &[StepId]) -> Vec<Step> {
     if !ours.folders.is_empty() {
         let step = Step::on(host, "reset.aside", "Unmount volumes and set the data aside").timeout_s(600);
         steps.push(
-            step.ensure(Reset::SetAside { paths: ours.folders.clone(), spared: ours.spared.clone() })
-                .undo(Undo::RestoreBefore)
-                .build(),
+            step.ensure(Reset::SetAside {
+                paths: ours.folders.clone(),
+                spared: ours.spared.clone(),
+                moved: ours.moved.clone(),
+            })
+            .undo(Undo::RestoreBefore)
+            .build(),
         );
     }
     if ours.kubernetes {

@@ -67,8 +67,13 @@ pub(super) fn restore(
     paired(ops, states.len())?;
     match wave {
         Wave::Stop => fsio::remove(&mark_path(machine))?,
-        // Parents sort before what is in them.
-        Wave::Data => folders.iter().try_for_each(|(path, access)| access.make(machine, path))?,
+        // Out of the cluster's way again, before anything of it is made; parents sort before what is in them.
+        Wave::Data => {
+            for op in ops.iter().filter(|op| matches!(op, Op::MoveAside(_))) {
+                dispatch::make(op, machine)?;
+            }
+            folders.iter().try_for_each(|(path, access)| access.make(machine, path))?;
+        }
         Wave::Start => {}
     }
     for (op, found) in ops.iter().zip(states).rev() {
@@ -96,7 +101,6 @@ const fn made_again(op: &Op) -> bool {
             | Op::Resolver(_)
             | Op::RegistryLayout(_)
             | Op::Packages(_)
-            | Op::MoveAside(_)
     )
 }
 

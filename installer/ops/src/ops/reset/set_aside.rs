@@ -1,12 +1,14 @@
 //! Folders renamed aside: gone for everybody who looks where they were, and back by another rename.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use kubexm_plan::reset::ASIDE;
+use kubexm_plan::state_folders::holds;
 use serde::{Deserialize, Serialize};
 
+use crate::ops::move_aside;
 use crate::teardown::mounts;
 use crate::{Machine, OpError, folder, fsio};
 
@@ -23,8 +25,10 @@ pub struct Folder {
 
 /// As [`kubexm_plan::Reset::SetAside`] has them.
 type Spared = BTreeMap<String, Vec<String>>;
+type Moved = BTreeSet<String>;
 
-pub(super) fn look(machine: &Machine, path: &str, spared: &Spared) -> Result<Folder, OpError> {
+/// `moved` as [`kubexm_plan::Reset::SetAside`] has it.
+pub(super) fn look(machine: &Machine, path: &str, spared: &Spared, moved: &Moved) -> Result<Folder, OpError> {
     let inside = stays(machine, path, spared)?;
     let asides = asides(machine, path, inside)?.len();
     let occupied = if inside {
@@ -32,11 +36,13 @@ pub(super) fn look(machine: &Machine, path: &str, spared: &Spared) -> Result<Fol
     } else {
         machine.path(path).symlink_metadata().is_ok()
     };
+    let is_theirs = moved.iter().any(|folder| holds(folder, path) && !move_aside::is_away(machine, folder));
+    let occupied = occupied && !is_theirs;
     Ok(Folder { path: path.to_owned(), occupied, asides })
 }
 
-pub(super) fn set_aside(machine: &Machine, path: &str, spared: &Spared) -> Result<(), OpError> {
-    if !look(machine, path, spared)?.occupied {
+pub(super) fn set_aside(machine: &Machine, path: &str, spared: &Spared, moved: &Moved) -> Result<(), OpError> {
+    if !look(machine, path, spared, moved)?.occupied {
         return Ok(());
     }
     mounts::unmount_below(machine, path)?;
