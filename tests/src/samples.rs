@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use kubexm_engine::sim;
 use kubexm_manifests::Catalogue;
-use kubexm_plan::facts::{InstalledPackages, Stamp};
+use kubexm_plan::facts::{InstalledPackages, Stamp, StateFolder};
 use kubexm_plan::{CheckedPlan, Facts, Pipeline, Plan, lint};
 use kubexm_recipes::{PlanCx, RecipeError};
 use kubexm_spec::{Cluster, Digest, Family, cluster};
@@ -28,6 +28,8 @@ pub struct Sample {
     facts: fn(&mut Facts),
     /// Hosts that `add-node` adds to the cluster of the others.
     pub added: &'static [&'static str],
+    /// Files lie in state folders of its hosts, and are moved aside.
+    pub occupied: bool,
 }
 
 const ONE: Sample = Sample {
@@ -37,6 +39,7 @@ const ONE: Sample = Sample {
     spec: "",
     facts: |_| {},
     added: &[],
+    occupied: false,
 };
 
 /// Samples of one host.
@@ -111,6 +114,7 @@ pub const FLEETS: [Sample; 6] = [
         spec: "  bundle: {os: [debian-12]}\n  system: {ntpServers: [node1]}\n",
         facts: bare,
         added: &["node3"],
+        ..ONE
     },
 ];
 
@@ -127,7 +131,20 @@ fn bare(facts: &mut Facts) {
     facts.packages = Some(InstalledPackages { family: Family::Deb, list: packages.map(entry).collect(), broken: None });
 }
 
+/// State folders whose content the hosts of an occupied sample have moved aside.
+pub const MOVED: [&str; 3] = ["/opt/cni", "/var/lib/etcd", "/var/lib/kubelet"];
+
+fn occupied(path: &str) -> StateFolder {
+    StateFolder { path: path.to_owned(), files: 1, first: vec!["theirs".to_owned()], moved: None }
+}
+
 impl Sample {
+    /// The same with files in state folders of its hosts.
+    #[must_use]
+    pub const fn occupied(self) -> Self {
+        Self { occupied: true, ..self }
+    }
+
     /// Whether a pipeline has anything to do in it.
     pub fn is_for(&self, pipeline: Pipeline) -> bool {
         match pipeline {
@@ -159,6 +176,9 @@ impl Sample {
                 let mut facts = sim::facts(name);
                 facts.interfaces[0].addresses = vec![format!("10.0.0.{last}/24")];
                 (self.facts)(&mut facts);
+                if self.occupied {
+                    facts.state_folders = MOVED.map(occupied).to_vec();
+                }
                 ((*name).to_owned(), facts)
             })
             .collect()
@@ -171,6 +191,7 @@ impl Sample {
         let nodes = &cluster.role_groups;
         for (name, facts) in &mut all {
             if !self.added.contains(&name.as_str()) {
+                facts.state_folders.clear();
                 facts.joined = nodes.control_plane.contains(name) || nodes.worker.contains(name);
                 facts.stamp = Some(Stamp { cluster: "demo".to_owned(), run: "run".to_owned() });
                 if !cluster.system.ntp_servers.is_empty() {
@@ -229,6 +250,7 @@ impl Sample {
             manifest_digest: bundle.digest().expect("a digest"),
             catalogue: &catalogue,
             facts,
+            set_aside: self.occupied,
             packages: &bundle.packages,
         };
         let plan = pipeline(&cx).expect("a plan for a sample");

@@ -13,6 +13,7 @@ macro_rules! each {
             Op::File($kind) => $then,
             Op::Dir($kind) => $then,
             Op::StateDir($kind) => $then,
+            Op::MoveAside($kind) => $then,
             Op::Link($kind) => $then,
             Op::Blobs($kind) => $then,
             Op::Binary($kind) => $then,

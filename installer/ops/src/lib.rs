@@ -13,6 +13,7 @@ pub mod error;
 pub mod evidence;
 pub mod facts;
 pub mod fault;
+mod folder;
 mod fsio;
 mod kube;
 pub mod ledger;

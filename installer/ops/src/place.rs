@@ -53,7 +53,8 @@ pub struct Place {
     /// Parents that did not exist, the deepest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// Of a folder that a service fills: what was in it, by [`held`]. None: nobody looked, or there was too much.
+    /// Of a folder that a service fills: what was in it, by [`crate::folder::list`]. None: nobody looked, there was too much, or
+    /// it was filled by a service of ours already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Vec<String>>,
 }
@@ -183,52 +184,4 @@ fn clear(real: &Path) -> Result<(), OpError> {
         Ok(_) => fsio::remove(real),
         Err(_) => Ok(()),
     }
-}
-
-/// More than these are not counted one by one.
-const MOST_HELD: usize = 256;
-/// A file system's own, in its root.
-pub(crate) const LOST_AND_FOUND: &str = "lost+found";
-
-/// What lies in a folder, relative to it, in this order: a folder before what is in it, its name with a `/` at the end.
-/// A link or what is mounted below counts as one thing. Of a folder with more than 256 things only those right in it,
-/// without a `/`; none of one with more than that, of what is no folder, and of what cannot be read.
-pub(crate) fn held(machine: &Machine, path: &str) -> Option<Vec<String>> {
-    let folder = machine.path(path);
-    let device = fs::metadata(&folder).ok().filter(fs::Metadata::is_dir)?.dev();
-    [true, false].into_iter().find_map(|deep| {
-        let mut found = Vec::new();
-        list(&folder, "", deep.then_some(device), &mut found).map(|()| found)
-    })
-}
-
-fn list(folder: &Path, before: &str, device: Option<u64>, found: &mut Vec<String>) -> Option<()> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder).ok()? {
-        // A name that JSON cannot hold would not be known again.
-        let name = entry.ok()?.file_name().into_string().ok()?;
-        if name != LOST_AND_FOUND {
-            names.push(name);
-        }
-        if found.len() + names.len() > MOST_HELD {
-            return None;
-        }
-    }
-    names.sort();
-    for name in names {
-        let below = folder.join(&name);
-        let look = fs::symlink_metadata(&below).ok()?;
-        let path = format!("{before}{name}");
-        if found.len() == MOST_HELD {
-            return None;
-        }
-        if look.is_dir() && Some(look.dev()) == device {
-            let path = format!("{path}/");
-            found.push(path.clone());
-            list(&below, &path, device, found)?;
-        } else {
-            found.push(path);
-        }
-    }
-    Some(())
 }

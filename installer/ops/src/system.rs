@@ -22,6 +22,8 @@ pub struct Program {
     pub pieces: Vec<Piece>,
     /// Added to the fixed environment.
     pub env: Vec<(String, String)>,
+    /// Folders that an act sees empty, and cannot change: of a program that is run as [`System::run_act`] alone.
+    pub hidden: Vec<String>,
     /// After this its whole process group is killed.
     pub timeout: Duration,
 }
@@ -35,6 +37,7 @@ impl Program {
             stdin: None,
             pieces: Vec::new(),
             env: Vec::new(),
+            hidden: Vec::new(),
             timeout: Duration::from_secs(60),
         }
     }
@@ -66,6 +69,12 @@ impl Program {
     /// One more environment variable.
     pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
         self.env.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Folders that it sees empty.
+    pub fn hiding(mut self, folders: impl IntoIterator<Item = &'static str>) -> Self {
+        self.hidden.extend(folders.into_iter().map(str::to_owned));
         self
     }
 

@@ -119,6 +119,10 @@ fn start(system: &impl System, machine: &Machine, act: &ActContext, program: &Pr
         .arg(format!("--property=RuntimeMaxSec={}", program.timeout.as_secs()))
         .arg(format!("--property=StandardOutput=file:{}", log.display()))
         .args(["--property=StandardError=inherit", "--property=StandardInput=null"]);
+    // A file system of its own over each, in the unit's mounts alone (systemd 238). One that is not there hides nothing.
+    for folder in program.hidden.iter().filter(|folder| machine.path(folder).is_dir()) {
+        run = run.arg(format!("--property=TemporaryFileSystem={folder}"));
+    }
     for (name, value) in environment().into_iter().map(|(n, v)| (n, v.to_owned())) {
         run = run.arg(format!("--setenv={name}={value}"));
     }

@@ -80,6 +80,12 @@ pub struct Facts {
     pub listeners: Vec<Listener>,
     /// What a Kubernetes, container runtime or etcd left or runs here.
     pub leftovers: Vec<Leftover>,
+    /// State folders ([`crate::state_folders`]) with something in them; none are looked at on a host with our stamp.
+    #[serde(default)]
+    pub state_folders: Vec<StateFolder>,
+    /// Mounts below state folders that are nobody's we know, or in use by a process of the host.
+    #[serde(default)]
+    pub foreign_mounts: Vec<ForeignMount>,
     /// Cluster and pipeline of our stamp, when we have been here.
     pub stamp: Option<Stamp>,
     /// Digest of the config that a `kubeadm init` of ours was given, once that init has ended well.
@@ -204,6 +210,51 @@ pub struct Leftover {
     pub what: String,
     /// Whether the ledger says we made it.
     pub ours: bool,
+}
+
+/// A state folder that is not empty. Empty folders in it, empty hidden files (packages' placeholders) and a
+/// file system's `lost+found` do not count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StateFolder {
+    /// Absolute.
+    pub path: String,
+    /// Files in it, at any depth; counted up to [`StateFolder::MOST`].
+    pub files: u64,
+    /// The first few of them, relative to it.
+    pub first: Vec<String>,
+    /// Where an earlier [`crate::op::MoveAside`] put what was in it, when that is still there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<String>,
+}
+
+impl StateFolder {
+    /// More files than these are not counted.
+    pub const MOST: u64 = 10_000;
+}
+
+/// A mount that stops a reset, and a create.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForeignMount {
+    /// The state folder that it lies in.
+    pub folder: String,
+    /// Where it is mounted.
+    pub point: String,
+    /// `tmpfs`, `nfs4`.
+    pub filesystem: String,
+    /// Device or export.
+    pub source: String,
+    /// A process of the host that uses a mount of a pod's; none of a mount that is no pod's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_by: Option<String>,
+}
+
+impl std::fmt::Display for ForeignMount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({} of {})", self.point, self.filesystem, self.source)?;
+        self.used_by.iter().try_for_each(|user| write!(f, ", in use by {user}"))
+    }
 }
 
 /// `/var/lib/kubexm/stamp.json`: whose node this is.

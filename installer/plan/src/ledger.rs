@@ -1,5 +1,7 @@
 //! A record of a node's ledger: enough to take back what was done there, without the controller that did it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Found, Op, StepId, Undo};
@@ -44,4 +46,13 @@ pub enum Outcome {
     },
     /// The state before came back, in all three waves.
     Restored,
+}
+
+/// Whether a step with such an op was begun here and has not been rolled back.
+pub fn stands<'a>(records: impl Iterator<Item = &'a Record> + Clone, is_it: impl Fn(&Op) -> bool) -> bool {
+    let last: BTreeMap<(&str, &StepId), &Outcome> =
+        records.clone().map(|record| ((record.run.as_str(), &record.step), &record.outcome)).collect();
+    records
+        .filter(|record| last.get(&(record.run.as_str(), &record.step)) != Some(&&Outcome::Restored))
+        .any(|record| record.ops.iter().any(&is_it))
 }

@@ -14,6 +14,7 @@ mod reads;
 mod render;
 pub mod reset;
 pub mod schema;
+pub mod state_folders;
 pub mod step;
 pub mod touch;
 pub mod undo;

@@ -55,6 +55,7 @@ impl std::fmt::Display for Op {
             Self::File(file) => write!(f, "file {} {:04o} from {}", file.path, file.mode, content(&file.content)),
             Self::Dir(dir) => write!(f, "directory {} {:04o}", dir.path, dir.mode),
             Self::StateDir(dir) => write!(f, "what a service puts into {}", dir.path),
+            Self::MoveAside(aside) => write!(f, "what was in {} is moved aside", aside.paths.join(" ")),
             Self::Link(link) => write!(f, "link {} to {}", link.path, link.target),
             Self::Blobs(blobs) => {
                 write!(f, "{} blobs in the store, {} bytes", blobs.blobs.len(), blobs.blobs.values().sum::<u64>())

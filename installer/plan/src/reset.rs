@@ -2,7 +2,7 @@
 //!
 //! Everything but [`Reset::Forgotten`] can be taken back, and the cluster runs again: data is renamed aside, not deleted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_spec::Family;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,10 @@ pub enum Reset {
         /// Those of them that were there before us: they stay, and of what is in them the named entries stay as well.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         spared: BTreeMap<String, Vec<String>>,
+        /// Folders whose earlier content [`crate::op::MoveAside`] moved. Once that is back, nothing in them is the cluster's
+        /// any more: a reset that goes on after that leaves them alone.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        moved: BTreeSet<String>,
     },
     /// No link, rule, set or namespace of a cluster is left in the host's network.
     NetworkCleared,
@@ -96,7 +100,7 @@ impl std::fmt::Display for Reset {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::PodsStopped => f.write_str("no process of a pod, no init or join that still runs"),
-            Self::SetAside { paths, spared } => {
+            Self::SetAside { paths, spared, .. } => {
                 write!(f, "set aside {}", paths.join(" "))?;
                 let mut stays = spared.iter().flat_map(stays).filter(|path| !spared.contains_key(path)).peekable();
                 if stays.peek().is_some() {

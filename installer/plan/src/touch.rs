@@ -8,6 +8,7 @@ impl Op {
     pub fn touches(&self) -> Vec<String> {
         match self {
             Self::File(file) => vec![file.path.clone()],
+            Self::MoveAside(aside) => aside.paths.iter().map(|path| format!("what was in {path}")).collect(),
             Self::Link(link) => vec![link.path.clone()],
             Self::Binary(binary) => vec![binary.path.clone()],
             Self::Unpacked(unpacked) => {

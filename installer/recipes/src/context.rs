@@ -31,6 +31,8 @@ pub struct PlanCx<'a> {
     pub catalogue: &'a kubexm_manifests::Catalogue,
     /// By host name.
     pub facts: &'a BTreeMap<String, Facts>,
+    /// What is in state folders of the hosts is moved aside (`--set-aside`); otherwise preflight refuses it.
+    pub set_aside: bool,
     /// What the bundle carries of the hosts' distributions.
     pub packages: &'a CarriedPackages,
 }

@@ -56,6 +56,15 @@ pub enum RecipeError {
         /// Why, and what can be done.
         reason: String,
     },
+    /// A reset would clear folders with mounts in them that are no pod's, or in use.
+    #[error(
+        "mounted where the cluster is taken away from:\n{}\nnothing was stopped or changed, and all of it is left with its data; unmount it, or end what uses it (`fuser -vm` names it), then run again",
+        lines(.mounts)
+    )]
+    Mounted {
+        /// Every one of every host: `node1: /var/lib/kubelet/pods (tmpfs of tmpfs)`.
+        mounts: Vec<String>,
+    },
     /// A host was not looked at.
     #[error(
         "nothing is known of {host}: its facts were not gathered; run `kubexm-install preflight` and mend what it says"
@@ -173,7 +182,7 @@ fn count(number: usize) -> String {
     }
 }
 
-fn lines(all: &[NotBuilt]) -> String {
+fn lines(all: &[impl ToString]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
@@ -193,6 +202,7 @@ impl RecipeError {
             Self::NoFacts { .. }
             | Self::Packages { .. }
             | Self::UnknownArch { .. }
+            | Self::Mounted { .. }
             | Self::NoClusterYet { .. }
             | Self::OtherCluster { .. }
             | Self::NewerLedger { .. } => ExitCode::Preflight,

@@ -1,5 +1,7 @@
 //! Names and paths on a node that recipes write. Nothing else in this crate spells a path of a node.
 
+pub use kubexm_plan::state_folders::{FLANNEL_CONF, OF_CNI, OF_CONTAINERD, OF_KUBERNETES};
+
 /// The node's content store, which the depot serves from.
 pub const STORE: &str = "/var/lib/kubexm/store";
 /// One folder for each repository of packages.
@@ -36,10 +38,6 @@ pub const CONTAINERD_CONFIG: &str = "/etc/containerd/config.toml";
 pub const CERTS_D: &str = "/etc/containerd/certs.d";
 /// containerd's socket, as Kubernetes names it.
 pub const CRI_SOCKET: &str = "unix:///run/containerd/containerd.sock";
-/// What is of CNI. Where it was there before, what flannel's pods put into it.
-pub const OF_CNI: [&str; 4] = ["/opt/cni", "/opt/cni/bin/flannel", "/etc/cni", FLANNEL_CONF];
-/// What flannel's pods tell the runtime.
-pub const FLANNEL_CONF: &str = "/etc/cni/net.d/10-flannel.conflist";
 /// CNI plugins.
 pub const CNI_BIN: &str = "/opt/cni/bin";
 /// CNI network configs.
@@ -54,19 +52,6 @@ pub const KUBEADM_CONFIG: &str = "/etc/kubexm/kubeadm.yaml";
 pub const KUBEADM_PATCHES: &str = "/etc/kubexm/patches";
 /// Over the KubeletConfiguration that the cluster keeps (`target+patchtype.extension`, kubeadm's "Customizing components").
 pub const KUBELET_PATCH: &str = "/etc/kubexm/patches/kubeletconfiguration+merge.yaml";
-/// Folders that containerd makes and fills (`root`, `state`, and the plugin `opt`).
-pub const OF_CONTAINERD: [&str; 3] = ["/opt/containerd", "/run/containerd", "/var/lib/containerd"];
-/// Folders that kubeadm, kubelet and the cluster's own pods make and fill.
-pub const OF_KUBERNETES: [&str; 8] = [
-    "/etc/kubernetes",
-    "/run/flannel",
-    "/usr/libexec/kubernetes",
-    "/var/lib/cni",
-    "/var/lib/etcd",
-    "/var/lib/kubelet",
-    "/var/log/containers",
-    "/var/log/pods",
-];
 /// chrony's configuration, as Debian has it.
 pub const CHRONY_DEB: &str = "/etc/chrony/chrony.conf";
 /// chrony's configuration, as Red Hat has it.

@@ -44,6 +44,7 @@ pub(super) struct End<F> {
 impl<F: Fleet> Case<F> {
     /// The hosts of a sample just before a pipeline, and its plan.
     pub async fn of(sample: &Sample, pipeline: Pipeline) -> Result<Self, String> {
+        let sample = &sample.occupied();
         let (bundle, plan) = match pipeline {
             Pipeline::Create | Pipeline::Reset => sample.plan_create(),
             Pipeline::AddNode => sample.plan_before_add_node(),

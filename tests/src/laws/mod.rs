@@ -7,6 +7,7 @@ mod compare;
 mod crashes;
 mod failures;
 mod fleet;
+mod foreign;
 mod left_out;
 mod rooted;
 mod run;

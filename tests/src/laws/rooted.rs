@@ -1,6 +1,8 @@
 //! Machines rooted in directories, with the real ops and the double of a system behind them, in one cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,12 +10,12 @@ use kubexm_engine::sim::{Invariant, Snapshot};
 use kubexm_engine::{Links, LocalLink};
 use kubexm_ops::double::{RootedSystem, furnish};
 use kubexm_ops::{FaultPoint, Faults, Machine};
-use kubexm_plan::CheckedPlan;
+use kubexm_plan::{CheckedPlan, state_folders};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::case::CLUSTER;
-use super::{Fleet, scratch};
+use super::{Fleet, foreign, scratch};
 use crate::samples::Sample;
 use crate::tree;
 
@@ -87,6 +89,12 @@ impl Fleet for Rooted {
             for folder in ["/opt", "/var/log"] {
                 std::fs::create_dir_all(machine.path(folder)).expect("a folder");
             }
+            for path in foreign::files(plan.plan()) {
+                let real = machine.path(&path);
+                std::fs::create_dir_all(real.parent().expect("a parent")).expect("folders");
+                std::fs::write(&real, &path).expect("a file");
+                std::fs::set_permissions(&real, Permissions::from_mode(0o640)).expect("a mode");
+            }
             let interfaces = serde_json::json!([{
                 "name": "eth0", "addresses": [format!("10.0.0.{address}/24")], "mac": format!("02:00:00:00:00:{address}"), "mtu": 1500,
             }]);
@@ -128,6 +136,12 @@ impl Fleet for Rooted {
             state.retain(|key, value| !LEFT_OUT.contains(&key.as_str()) && !key.starts_with(PLACED) && value != "{}");
             let units: BTreeMap<String, Value> = serde_json::from_str(&units).unwrap_or_default();
             let running = units.iter().filter(|(_, unit)| unit["active"] == true).map(|(name, _)| name.as_str());
+            // Below /run nothing else is compared: a reboot forgets it.
+            for folder in state_folders::all().into_iter().filter(|folder| folder.starts_with("/run/")) {
+                let theirs =
+                    std::fs::read_to_string(self.root(host).join(folder.trim_start_matches('/')).join("theirs"));
+                state.insert(format!("{folder}/theirs"), theirs.unwrap_or_default());
+            }
             state.insert("(units that run)".to_owned(), running.collect::<Vec<_>>().join(" "));
             (host.clone(), state)
         };

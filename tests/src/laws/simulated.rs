@@ -6,7 +6,7 @@ use kubexm_engine::Links;
 use kubexm_engine::sim::{Failure, Invariant, SimFleet, Snapshot};
 use kubexm_plan::CheckedPlan;
 
-use super::Fleet;
+use super::{Fleet, foreign};
 use crate::samples::Sample;
 
 /// The fleet of a sample.
@@ -14,8 +14,14 @@ use crate::samples::Sample;
 pub struct Simulated(pub SimFleet);
 
 impl Fleet for Simulated {
-    fn fresh(sample: &Sample, _: &CheckedPlan) -> Self {
-        Self(SimFleet::new(sample.hosts().iter().map(String::as_str)))
+    fn fresh(sample: &Sample, plan: &CheckedPlan) -> Self {
+        let fleet = SimFleet::new(sample.hosts().iter().map(String::as_str));
+        for (host, path) in
+            sample.hosts().iter().flat_map(|host| foreign::files(plan.plan()).into_iter().map(move |path| (host, path)))
+        {
+            fleet.meddle(host, &format!("path:{path}"), "file 0640 theirs");
+        }
+        Self(fleet)
     }
 
     fn fork(&self) -> Self {

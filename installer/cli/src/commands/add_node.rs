@@ -2,7 +2,7 @@
 
 use kubexm_terminal::{Display, Failure};
 
-use super::args::ChangeArgs;
+use super::args::{AsideArgs, ChangeArgs};
 use crate::run::begin::Begin;
 use crate::run::consent::Consent;
 use crate::site::opened::Opened;
@@ -25,13 +25,15 @@ pub struct Args {
     nodes: Vec<String>,
     #[command(flatten)]
     pub change: ChangeArgs,
+    #[command(flatten)]
+    aside: AsideArgs,
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let consent = Consent::from_args(args.change.yes, display)?;
     let home = Home::from_environment()?;
     let shown = Shown(display);
-    let opened = Opened::open(&args.change.bundle, &home, &shown)?;
+    let opened = Opened::open(&args.change.bundle, &home, &shown)?.setting_aside(args.aside.set_aside);
     opened.check_closed_world()?;
     let access = args.change.access(&opened, &home, display)?;
     opened.verify(&home, &shown)?;

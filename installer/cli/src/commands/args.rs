@@ -43,6 +43,15 @@ pub struct HostArgs {
     pub known_hosts: Option<PathBuf>,
 }
 
+/// What becomes of what lies in folders that the cluster makes and fills.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct AsideArgs {
+    /// Move what is in folders that the cluster fills (/var/lib/etcd, /var/lib/kubelet …) out of the way, in place of
+    /// refusing it; rollback and reset bring it back
+    #[arg(long)]
+    pub set_aside: bool,
+}
+
 /// What a verb takes that begins a run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ChangeArgs {

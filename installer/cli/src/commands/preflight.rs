@@ -5,7 +5,7 @@ use kubexm_engine::events::Silent;
 use kubexm_terminal::{Display, Failure, Mode};
 use tokio_util::sync::CancellationToken;
 
-use super::args::{BundleArgs, HostArgs};
+use super::args::{AsideArgs, BundleArgs, HostArgs};
 use crate::site::access::Access;
 use crate::site::fleet::Fleet;
 use crate::site::opened::Opened;
@@ -30,6 +30,8 @@ pub struct Args {
     bundle: BundleArgs,
     #[command(flatten)]
     hosts: HostArgs,
+    #[command(flatten)]
+    aside: AsideArgs,
     /// One JSON document
     #[arg(long)]
     pub json: bool,
@@ -39,7 +41,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shown = Shown(display);
     let events: &dyn EventSink = if display.mode() == Mode::Json { &Silent } else { &shown };
     let home = Home::from_environment()?;
-    let opened = Opened::open(&args.bundle, &home, events)?;
+    let opened = Opened::open(&args.bundle, &home, events)?.setting_aside(args.aside.set_aside);
     opened.check_closed_world()?;
     let access = Access::obtain(&opened.cluster, &args.bundle.trust, &args.hosts, &home, display, events)?;
     let holder = start::holder("preflight", &opened.cluster.name);

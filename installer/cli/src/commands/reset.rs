@@ -29,8 +29,9 @@ use crate::support::{failures, interrupt, start};
 /// Take a cluster away: every host as it was before `create`
 ///
 /// Works from what the hosts wrote down themselves, so any machine that reaches them can do it. Until the last steps,
-/// which delete, everything can be taken back and the cluster runs again. Volumes on other disks, NFS exports and all that
-/// is mounted stay; a mount that is in use stops the reset. Packages that came with the cluster go, on Debian with their
+/// which delete, everything can be taken back and the cluster runs again. What create moved aside (--set-aside) comes back.
+/// Pods' volumes are unmounted and keep their data. Any other mount below the cluster's folders, or one that is in use, is
+/// named before anything is stopped (exit 53), and left as it is. Packages that came with the cluster go, on Debian with their
 /// configuration and data; which ones is said of each host before anything is done.
 ///
 /// Examples:

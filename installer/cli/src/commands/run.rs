@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use kubexm_plan::Op;
 use kubexm_terminal::{Display, Failure};
 
 use super::args::ChangeArgs;
@@ -37,6 +38,8 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     opened.check_closed_world()?;
     let access = args.change.access(&opened, &home, display)?;
     let plan = plan_file::read(&args.plan, &opened)?;
+    let aside = plan.plan().steps.iter().flat_map(|step| &step.ops).any(|op| matches!(op, Op::MoveAside(_)));
+    let opened = opened.setting_aside(aside);
     opened.verify(&home, &shown)?;
     let again = args.change.again();
     Begin { verb: "run", opened: &opened, access: &access, home: &home, again, consent, display }.run(|_, _| Ok(plan))

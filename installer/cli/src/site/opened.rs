@@ -33,6 +33,8 @@ pub struct Opened {
     pub catalogue: Catalogue,
     /// What its lock says of packages, before any of them is read.
     pub packages: CarriedPackages,
+    /// Whether what lies in state folders of the hosts is moved aside.
+    pub set_aside: bool,
 }
 
 impl Opened {
@@ -54,7 +56,7 @@ impl Opened {
             None => ClusterFile::of_bundle(&bundle, &provenance)?,
         };
         let packages = packages::of_lock(&bundle)?;
-        Ok(Self { bundle, provenance, cluster, catalogue, packages })
+        Ok(Self { bundle, provenance, cluster, catalogue, packages, set_aside: false })
     }
 
     /// Reads every byte of the bundle and follows every reference, unless this very file was read before.
@@ -92,6 +94,12 @@ impl Opened {
         Err(Failure::new(code, texts.join("\n")))
     }
 
+    /// The same with what lies in state folders moved aside, or refused.
+    #[must_use]
+    pub fn setting_aside(self, set_aside: bool) -> Self {
+        Self { set_aside, ..self }
+    }
+
     /// What planning starts from.
     pub fn plan_cx<'a>(&'a self, facts: &'a BTreeMap<String, Facts>, packages: &'a CarriedPackages) -> PlanCx<'a> {
         PlanCx {
@@ -101,6 +109,7 @@ impl Opened {
             manifest_digest: self.bundle.manifest_digest(),
             catalogue: &self.catalogue,
             facts,
+            set_aside: self.set_aside,
             packages,
         }
     }

@@ -138,6 +138,7 @@ pub fn plan() -> kubexm_plan::CheckedPlan {
         manifest_digest: Digest::of("manifest.json"),
         catalogue: &catalogue,
         facts: &facts,
+        set_aside: false,
         packages: &NO_PACKAGES,
     });
     lint::check(plan.unwrap()).unwrap().0

@@ -4,6 +4,7 @@
 //! path, a step that builds on what another writes and does not wait for it, a unit started without its files, a file
 //! taken away from a running unit, a state that shows a secret), and keeps what was broken of the fleet at any point.
 
+mod aside;
 mod faults;
 mod invariants;
 mod nodes;
@@ -384,6 +385,8 @@ pub fn facts(host: &str) -> Facts {
         round_trip_ms: 1,
         listeners: Vec::new(),
         leftovers: Vec::new(),
+        state_folders: Vec::new(),
+        foreign_mounts: Vec::new(),
         stamp: None,
         kubeadm_config: None,
         joined: false,

@@ -1,9 +1,10 @@
 //! What each op wants of a simulated host, as keys and values; looking compares them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kubexm_plan::op::{Content, Unit};
-use kubexm_plan::{Act, Op, Plan};
+use kubexm_plan::{Act, Op, Plan, ledger};
 use kubexm_spec::Digest;
 
 use super::reset::{held, is_below};
@@ -18,8 +19,10 @@ pub(super) struct Want {
 
 impl World {
     pub(super) fn observe(&self, host: &str, op: &Op, plan: &Plan, slots: &SlotValues) -> Result<Found, String> {
-        if let Op::Reset(reset) = op {
-            return self.observe_reset(host, reset);
+        match op {
+            Op::Reset(reset) => return self.observe_reset(host, reset),
+            Op::MoveAside(aside) => return self.observe_aside(host, aside),
+            _ => {}
         }
         let want = self.want(host, op, plan, slots)?;
         let here = &self.host(host)?.state;
@@ -45,7 +48,9 @@ impl World {
         if let Op::StateDir(dir) = op {
             let there = here.keys().any(|key| is_below(key, std::slice::from_ref(&dir.path)));
             state["entry"] = serde_json::json!({ "is": if there { "directory" } else { "absent" } });
-            if there {
+            // What a service of ours has filled already is not listed: nothing of it goes.
+            let is_it = |op: &Op| matches!(op, Op::StateDir(other) if other == dir);
+            if there && !ledger::stands(self.host(host)?.ledger.iter().map(Arc::as_ref), is_it) {
                 state["held"] = serde_json::json!(held(here, &dir.path));
             }
         }
@@ -113,7 +118,7 @@ impl World {
             Op::Act(Act::NodeDelete { .. }) => {}
             Op::Act(Act::KubeadmReset { .. }) => here.push(("kubernetes".to_owned(), "reset".to_owned())),
             // Looked at and carried out by keys that are known only when it is.
-            Op::Reset(_) => {}
+            Op::Reset(_) | Op::MoveAside(_) => {}
         }
         Ok(Want { host: here.into_iter().collect(), cluster: cluster.into_iter().collect() })
     }

@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::{Found, Reset, Wave};
+use kubexm_plan::state_folders::OF_CONTAINERD;
+use kubexm_plan::{Found, Op, Reset, Wave};
 use serde_json::{Value, json};
 
+use super::aside::is_away;
 use super::rules::{AGENT, CONTAINERD, KUBELET_UNIT, NETWORK, PODS};
 use super::undo::{Keys, keys};
 use super::world::World;
 
 /// Marks a key whose thing was renamed aside.
 const ASIDE: &str = "aside:";
-const OF_CONTAINERD: [&str; 2] = ["/var/lib/containerd", "/run/containerd"];
 
 impl World {
     pub(super) fn observe_reset(&self, host: &str, reset: &Reset) -> Result<Found, String> {
@@ -24,9 +25,9 @@ impl World {
         Ok(match reset {
             Reset::PodsStopped => left(here.state.keys().filter(|key| *key == PODS).collect()),
             Reset::NetworkCleared => left(here.state.keys().filter(|key| *key == NETWORK).collect()),
-            Reset::SetAside { paths, spared } => {
-                left(here.state.keys().filter(|key| goes(key, paths, spared)).collect())
-            }
+            Reset::SetAside { paths, spared, moved } => left(
+                here.state.keys().filter(|key| goes(key, paths, spared) && !is_back(&here.state, key, moved)).collect(),
+            ),
             Reset::Forgotten { .. } => {
                 let mut found = left(here.state.keys().filter(|key| is_forgotten(key)).collect());
                 found.satisfied &= here.ledger.is_empty();
@@ -71,12 +72,15 @@ impl World {
             _ if pods => Err("pods run, which use what is taken away".to_owned()),
             Reset::PodsStopped => self.remove(host, PODS),
             Reset::NetworkCleared => self.remove(host, NETWORK),
-            Reset::SetAside { paths, spared } => {
+            Reset::SetAside { paths, spared, moved } => {
                 if paths.iter().any(|path| OF_CONTAINERD.contains(&path.as_str())) && self.host(host)?.runs(CONTAINERD)
                 {
                     return Err(format!("{CONTAINERD} runs, and its folders are in use"));
                 }
-                for (key, value) in self.matching(host, |key| goes(key, paths, spared))? {
+                let state = self.host(host)?.state.clone();
+                for (key, value) in
+                    self.matching(host, |key| goes(key, paths, spared) && !is_back(&state, key, moved))?
+                {
                     self.remove(host, &key)?;
                     self.restore_key(host, &format!("{ASIDE}{key}"), &value);
                 }
@@ -130,7 +134,12 @@ impl World {
             Reset::Reverted { ops, .. } => {
                 let states: Vec<Found> = serde_json::from_value(before["states"].clone()).map_err(|e| e.to_string())?;
                 for (op, found) in ops.iter().zip(&states).rev() {
-                    self.restore(host, op, found, wave)?;
+                    match op {
+                        // Out of the way of the cluster again.
+                        Op::MoveAside(aside) if wave == Wave::Data => self.converge_aside(host, aside)?,
+                        Op::MoveAside(_) => {}
+                        op => self.restore(host, op, found, wave)?,
+                    }
                 }
                 Ok(())
             }
@@ -172,6 +181,12 @@ pub(super) fn held(state: &BTreeMap<String, String>, folder: &str) -> BTreeSet<S
     held
 }
 
+/// Whether a key's thing came into a folder after this was held in it.
+pub(super) fn came_into(key: &str, folder: &str, held: &BTreeSet<String>) -> bool {
+    below(key, folder)
+        .is_some_and(|rest| !rest.is_empty() && !held.contains(rest) && !held.contains(&format!("{rest}/")))
+}
+
 /// Whether a key's thing is set aside: one that was there before us is not.
 fn goes(key: &str, paths: &[String], spared: &BTreeMap<String, Vec<String>>) -> bool {
     paths.iter().any(|path| match (below(key, path), spared.get(path)) {
@@ -182,6 +197,11 @@ fn goes(key: &str, paths: &[String], spared: &BTreeMap<String, Vec<String>>) -> 
             !name.is_empty() && !names.iter().any(|spared| spared == name)
         }
     })
+}
+
+/// Whether a key's thing was moved before the cluster was made, and is back.
+fn is_back(state: &BTreeMap<String, String>, key: &str, moved: &BTreeSet<String>) -> bool {
+    moved.iter().any(|path| is_below(key, std::slice::from_ref(path)) && !is_away(state, path))
 }
 
 fn is_forgotten(key: &str) -> bool {

@@ -1,11 +1,11 @@
 //! How a simulated host is brought back, and what it refuses on the way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::{Act, Op, Step, Undo, Wave};
 
 use super::Failure;
-use super::reset::is_below;
+use super::reset::{came_into, is_below};
 use super::rules::{CONTAINERD, KUBELET_UNIT};
 use super::world::World;
 use crate::link::Found;
@@ -60,6 +60,9 @@ impl World {
         if let Op::Reset(reset) = op {
             return self.restore_reset(host, reset, &found.state, wave);
         }
+        if let Op::MoveAside(_) = op {
+            return if wave == Wave::Data { self.restore_aside(host, &keys(found, "host")?) } else { Ok(()) };
+        }
         let (here, cluster) = (keys(found, "host")?, keys(found, "cluster")?);
         match (op, wave) {
             (Op::Unit(unit), Wave::Stop) => self.stop_unit(host, &unit.name, &here),
@@ -93,6 +96,14 @@ impl World {
             (Op::StateDir(dir), Wave::Data) if found.state.pointer("/entry/is").is_some_and(|is| is == "absent") => {
                 let below = |key: &&String| is_below(key, std::slice::from_ref(&dir.path));
                 let keys: Vec<String> = self.host(host)?.state.keys().filter(below).cloned().collect();
+                keys.iter().try_for_each(|key| self.remove(host, key))
+            }
+            // Of one that was there what came goes; nothing of one whose content nobody listed.
+            (Op::StateDir(dir), Wave::Data) => {
+                let Some(held) = found.state.get("held") else { return Ok(()) };
+                let held: BTreeSet<String> = serde_json::from_value(held.clone()).map_err(|e| e.to_string())?;
+                let came = |key: &&String| came_into(key, &dir.path, &held);
+                let keys: Vec<String> = self.host(host)?.state.keys().filter(came).cloned().collect();
                 keys.iter().try_for_each(|key| self.remove(host, key))
             }
             (_, Wave::Data) => self.put_back(host, &here),

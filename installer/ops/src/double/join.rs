@@ -41,7 +41,7 @@ pub(super) fn join(system: &RootedSystem, state: &mut State, args: &[&str]) -> R
     if control_plane && value(&config, "certificateKey:") != state.cluster.certificate_key {
         return refuse("error downloading certs: Secret \"kubeadm-certs\" cannot be decrypted".to_owned());
     }
-    if let Some(why) = kubernetes::not_ready(system, state) {
+    if let Some(why) = kubernetes::not_ready(system, state, args) {
         return refuse(why);
     }
     if system.at(kubernetes::CA_FILE).exists() || system.at("/etc/kubernetes/kubelet.conf").exists() {

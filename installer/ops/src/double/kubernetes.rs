@@ -28,12 +28,17 @@ pPS9RA==\n\
 /// Of its public key.
 pub(super) const CA_HASH: &str = "sha256:4357c8f91a776f3105a26a97ab1e87b397cf2e8210b2ca6187e831e695c1a98c";
 
-pub(super) fn kubeadm(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Output, OpError> {
+pub(super) fn kubeadm(
+    system: &RootedSystem,
+    state: &mut State,
+    args: &[&str],
+    hidden: &[String],
+) -> Result<Output, OpError> {
     match args.first().copied() {
         Some("init") if args.get(1..3) == Some(&["phase", "upload-certs"]) => join::upload_certs(system, state, args),
         Some("init") => init(system, state, args),
         Some("join") => join::join(system, state, args),
-        Some("reset") => reset(system, state),
+        Some("reset") => reset(system, state, hidden),
         other => Ok(Output::failed(1, format!("the double of kubeadm does not know {other:?}"))),
     }
 }
@@ -50,7 +55,7 @@ pub(super) fn config(system: &RootedSystem, args: &[&str]) -> Option<String> {
 }
 
 /// What kubeadm's preflight misses of a host.
-pub(super) fn not_ready(system: &RootedSystem, state: &State) -> Option<String> {
+pub(super) fn not_ready(system: &RootedSystem, state: &State, args: &[&str]) -> Option<String> {
     if !state.units.get("containerd.service").is_some_and(|unit| unit.active) {
         return Some("CRI: the container runtime is not running".to_owned());
     }
@@ -62,8 +67,11 @@ pub(super) fn not_ready(system: &RootedSystem, state: &State) -> Option<String> 
             return Some(format!("FileAvailable--etc-kubernetes-manifests-{name}.yaml"));
         }
     }
-    let etcd = system.at("/var/lib/etcd/member").exists();
-    etcd.then(|| "DirAvailable--var-lib-etcd: /var/lib/etcd is not empty".to_owned())
+    let check = "DirAvailable--var-lib-etcd";
+    let ignored = args.iter().filter_map(|arg| arg.strip_prefix("--ignore-preflight-errors="));
+    let ignored = ignored.flat_map(|checks| checks.split(',')).any(|ignored| ignored == check);
+    let etcd = std::fs::read_dir(system.at("/var/lib/etcd")).is_ok_and(|mut entries| entries.next().is_some());
+    (etcd && !ignored).then(|| format!("{check}: /var/lib/etcd is not empty"))
 }
 
 /// Certificates that ask etcd.
@@ -108,7 +116,7 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
     let Some(config) = config(system, args) else {
         return refuse("--config does not name a file".to_owned());
     };
-    if let Some(why) = not_ready(system, state) {
+    if let Some(why) = not_ready(system, state, args) {
         return refuse(why);
     }
     put(system, CA_FILE, CA)?;
@@ -147,8 +155,10 @@ pub(super) fn node_name(config: &str) -> Option<String> {
     Some(name.trim().trim_matches('"').to_owned())
 }
 
-fn reset(system: &RootedSystem, state: &mut State) -> Result<Output, OpError> {
-    for path in ["/etc/kubernetes/manifests", "/etc/kubernetes/pki", "/var/lib/etcd", "/var/lib/kubelet"] {
+fn reset(system: &RootedSystem, state: &mut State, hidden: &[String]) -> Result<Output, OpError> {
+    let hides = |path: &str| hidden.iter().any(|folder| std::path::Path::new(path).starts_with(folder));
+    let folders = ["/etc/kubernetes/manifests", "/etc/kubernetes/pki", "/var/lib/etcd", "/var/lib/kubelet"];
+    for path in folders.into_iter().filter(|path| !hides(path)) {
         let real = system.at(path);
         if real.is_dir() {
             std::fs::remove_dir_all(&real).map_err(OpError::path("remove", &real))?;
@@ -156,8 +166,8 @@ fn reset(system: &RootedSystem, state: &mut State) -> Result<Output, OpError> {
             std::fs::create_dir_all(&real).map_err(OpError::path("make the folder", &real))?;
         }
     }
-    for name in CONFIGS {
-        crate::fsio::remove(&system.at(&format!("/etc/kubernetes/{name}")))?;
+    for path in CONFIGS.map(|name| format!("/etc/kubernetes/{name}")).iter().filter(|path| !hides(path)) {
+        crate::fsio::remove(&system.at(path))?;
     }
     // Without a cluster to ask, kubeadm leaves the member in the list: it is dead now. The last one takes all along.
     let own = system.address()?;

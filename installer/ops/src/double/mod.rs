@@ -146,7 +146,7 @@ impl System for RootedSystem {
         let before = state.clone();
         let output = match program.name.as_str() {
             "systemctl" => units::systemctl(self, &mut state, &args)?,
-            "kubeadm" => kubernetes::kubeadm(self, &mut state, &args)?,
+            "kubeadm" => kubernetes::kubeadm(self, &mut state, &args, &program.hidden)?,
             "kubectl" => kubernetes::kubectl(self, &mut state, &args, program.stdin.as_deref().unwrap_or_default()),
             "ctr" => images::ctr(self, &mut state, &args, &program.pieces),
             "modprobe" => self.modprobe(&args)?,

@@ -10,6 +10,7 @@ mod network;
 mod os;
 mod packages;
 mod services;
+mod state_folders;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,7 @@ use kubexm_spec::Arch;
 use crate::ops::act::kubeadm_init;
 use crate::ops::{kernel_module, stamp, swap_off, sysctl};
 use crate::system::Program;
+use crate::teardown::foreign;
 use crate::{Machine, OpError, fsio, paths, systemd};
 
 /// Modules whose absence stops us: for the runtime, the bridge's sysctls and kube-proxy's ipvs mode. Others (vxlan,
@@ -105,6 +107,8 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         round_trip_ms: 0,
         listeners: listeners::look(machine, &processes, &ours)?,
         leftovers: leftovers::look(machine, &processes, &ours)?,
+        state_folders: if ours.stamped() { Vec::new() } else { state_folders::look(machine) },
+        foreign_mounts: foreign::look(machine)?,
         stamp,
         kubeadm_config: kubeadm_init::config_of_the_cluster(machine)?,
         joined,

@@ -6,6 +6,7 @@
 //! away: twice is the same as once, and what is not there is no error.
 
 pub mod cgroups;
+pub mod foreign;
 pub mod mounts;
 pub mod network;
 pub mod pods;

@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::foreign;
 use crate::system::Program;
 use crate::{Machine, OpError, fsio};
 
@@ -33,6 +34,12 @@ pub fn is_point(machine: &Machine, path: &str) -> Result<bool, OpError> {
     Ok(all(machine)?.iter().any(|mount| mount.point == path))
 }
 
+/// What is mounted at a folder itself; of several the last, which covers the others.
+pub(crate) fn at(machine: &Machine, path: &str) -> Result<Option<Mount>, OpError> {
+    let path = real(machine, path);
+    Ok(all(machine)?.into_iter().rfind(|mount| mount.point == path))
+}
+
 /// What is mounted strictly below a folder, in the order it was mounted.
 pub fn below(machine: &Machine, path: &str) -> Result<Vec<Mount>, OpError> {
     let path = real(machine, path);
@@ -41,15 +48,10 @@ pub fn below(machine: &Machine, path: &str) -> Result<Vec<Mount>, OpError> {
 }
 
 /// Unmounts everything strictly below a folder, the newest first; never forced and never lazily, so what is in use
-/// stops it. A mount of /etc/fstab is the operator's and stops it too.
+/// stops it. All mounts are examined first: one that is no pod's own, or that a process of the host uses, is named, and
+/// then none is unmounted.
 pub fn unmount_below(machine: &Machine, path: &str) -> Result<(), OpError> {
-    let fstab = fstab_points(machine)?;
-    if let Some(mount) = below(machine, path)?.iter().find(|mount| fstab.contains(&mount.point)) {
-        return Err(OpError::other(format!(
-            "{} is mounted below {path} by /etc/fstab: it is yours and stays as it is; unmount it, then resume",
-            mount.point
-        )));
-    }
+    foreign::refuse(machine, path)?;
     loop {
         let mounted = below(machine, path)?;
         let Some(last) = mounted.last() else { return Ok(()) };
@@ -69,6 +71,20 @@ pub fn unmount_point(machine: &Machine, path: &str) -> Result<(), OpError> {
         Some(mount) => unmount(machine, &mount),
         None => Ok(()),
     }
+}
+
+/// The error of whoever would have to delete what is mounted.
+pub(crate) fn left_alone(mount: &Mount) -> OpError {
+    OpError::other(format!(
+        "{} is mounted ({} of {}) in what is to be removed: it is left with its data; unmount it, then run again",
+        mount.point, mount.filesystem, mount.source
+    ))
+}
+
+/// A real path as the machine names it.
+pub(crate) fn named(machine: &Machine, real: &Path) -> String {
+    let below = real.strip_prefix(machine.root()).unwrap_or(real);
+    format!("/{}", below.to_string_lossy().trim_start_matches('/'))
 }
 
 fn unmount(machine: &Machine, mount: &Mount) -> Result<(), OpError> {
@@ -94,11 +110,7 @@ pub fn remove_tree(machine: &Machine, path: &str) -> Result<(), OpError> {
         return fsio::remove(&real_path);
     }
     if let Some(mount) = below(machine, path)?.first() {
-        return Err(OpError::other(format!(
-            "{} is still mounted ({} of {}) below {path}, which would be deleted: its data is not ours; unmount it, then \
-             run again",
-            mount.point, mount.filesystem, mount.source
-        )));
+        return Err(left_alone(mount));
     }
     let Ok(root) = fs::metadata(&real_path) else { return fsio::remove(&real_path) };
     if !root.is_dir() {
@@ -159,12 +171,12 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, OpError> {
 }
 
 /// As mountinfo spells it: without links. Links of a machine that is only a directory lead out of it.
-fn real(machine: &Machine, path: &str) -> String {
+pub(super) fn real(machine: &Machine, path: &str) -> String {
     let canonical = machine.is_real().then(|| fs::canonicalize(path).ok()).flatten();
     canonical.map_or_else(|| path.trim_end_matches('/').to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
-fn fstab_points(machine: &Machine) -> Result<Vec<String>, OpError> {
+pub(super) fn fstab_points(machine: &Machine) -> Result<Vec<String>, OpError> {
     let text = fsio::read_text(&machine.path("/etc/fstab"))?.unwrap_or_default();
     let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
     Ok(lines.filter_map(|line| line.split_whitespace().nth(1)).map(unescape).collect())

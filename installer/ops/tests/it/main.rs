@@ -13,6 +13,7 @@ mod packages;
 mod programs;
 mod registry_layout;
 mod shared_files;
+mod state_folders;
 mod survey;
 mod teardown;
 mod traps;

@@ -1,7 +1,7 @@
 //! What takes a cluster's traces off a host must take all of them, and nothing of anybody else.
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::Host;
 use kubexm_ops::teardown::{mounts, network, pods};
@@ -55,20 +55,21 @@ fn mounts_below_a_folder_go_newest_first_and_others_stay() {
 #[test]
 fn a_mount_that_is_in_use_stops_the_run_by_its_name() {
     let host = Host::fresh();
-    mounted(&host, &[("/var/lib/kubelet/pods/1/nfs", "nfs4", "10.0.0.9:/export")]);
-    host.put("/run/kubexm-double/busy-mounts.json", "[\"/var/lib/kubelet/pods/1/nfs\"]");
+    mounted(&host, &[("/var/lib/kubelet/pods/1/volumes/nfs", "nfs4", "10.0.0.9:/export")]);
+    host.put("/run/kubexm-double/busy-mounts.json", "[\"/var/lib/kubelet/pods/1/volumes/nfs\"]");
     let error = mounts::unmount_below(&host.machine, "/var/lib/kubelet").expect_err("it is in use").full();
-    assert!(error.contains("/var/lib/kubelet/pods/1/nfs (nfs4 of 10.0.0.9:/export)"), "{error}");
+    assert!(error.contains("/var/lib/kubelet/pods/1/volumes/nfs (nfs4 of 10.0.0.9:/export)"), "{error}");
     assert!(error.contains("target is busy"), "{error}");
 }
 
 #[test]
-fn a_disk_of_the_operators_fstab_is_not_unmounted() {
+fn a_disk_of_the_operators_fstab_is_not_unmounted_wherever_it_is() {
     let host = Host::fresh();
-    mounted(&host, &[("/var/lib/kubelet/pods", "ext4", "/dev/sdb1")]);
-    host.put("/etc/fstab", "/dev/sdb1 /var/lib/kubelet/pods ext4 defaults 0 0\n");
+    let point = "/var/lib/kubelet/pods/1/volumes/x/y";
+    mounted(&host, &[(point, "ext4", "/dev/sdb1")]);
+    host.put("/etc/fstab", format!("/dev/sdb1 {point} ext4 defaults 0 0\n"));
     let error = mounts::unmount_below(&host.machine, "/var/lib/kubelet").expect_err("it is the operator's").full();
-    assert!(error.contains("/etc/fstab"), "{error}");
+    assert!(error.contains("(ext4 of /dev/sdb1)") && error.contains("left with their data"), "{error}");
     assert_eq!(mounts::below(&host.machine, "/var/lib/kubelet").expect("mounts").len(), 1);
 }
 
@@ -192,7 +193,7 @@ fn what_was_in_a_folder_before_us_outlives_a_reset_and_what_came_into_it_since_d
     let paths = vec![folder.clone(), manifests.clone()];
     let names = vec!["audit-policy.yaml".to_owned(), "manifests".to_owned()];
     let spared = BTreeMap::from([(folder, names), (manifests, Vec::new())]);
-    let aside = Op::from(Reset::SetAside { paths: paths.clone(), spared });
+    let aside = Op::from(Reset::SetAside { paths: paths.clone(), spared, moved: BTreeSet::new() });
     let found = dispatch::observe(&aside, &host.machine).expect("a look");
     assert!(!found.satisfied);
     for _ in 0..2 {
@@ -215,7 +216,7 @@ fn what_was_in_a_folder_before_us_outlives_a_reset_and_what_came_into_it_since_d
 }
 
 #[test]
-fn of_a_folder_with_more_than_can_be_counted_nothing_is_known_to_be_ours() {
+fn of_a_folder_with_more_than_can_be_listed_deep_what_is_right_in_it_is_and_of_a_huge_one_nothing_is_known() {
     let host = Host::fresh();
     let held =
         || dispatch::observe(&StateDir::at("/var/lib/x").into(), &host.machine).expect("a look").state["held"].clone();
@@ -224,6 +225,8 @@ fn of_a_folder_with_more_than_can_be_counted_nothing_is_known_to_be_ours() {
     (0..100).for_each(|number| host.put(&format!("/var/lib/x/deeper/{number}"), ""));
     assert_eq!(held(), json!(["deep", "deeper"]), "both stay whole");
     (0..300).for_each(|number| host.put(&format!("/var/lib/x/{number}"), ""));
+    assert_eq!(held().as_array().map(Vec::len), Some(302));
+    (0..66_000).for_each(|number| host.put(&format!("/var/lib/x/{number}"), ""));
     assert_eq!(held(), json!(null));
 }
 

@@ -29,6 +29,8 @@ pub enum Op {
     Dir(Dir),
     /// A directory that a service fills.
     StateDir(StateDir),
+    /// What was in state folders before is moved out of their way.
+    MoveAside(MoveAside),
     /// A symbolic link.
     Link(Link),
     /// Blobs are in the node's content store. The engine sends what is missing; the agent verifies.
@@ -113,14 +115,23 @@ pub struct Dir {
     pub mode: u32,
 }
 
-/// A directory that a service makes and fills, or a file that it writes: converge does nothing, and undo removes it with all
-/// that is in it when it was not there before. It never crosses a mount point: a mount below it stops the undo with its
-/// name.
+/// A directory that a service makes and fills, or a file that it writes: converge does nothing. Undo removes it with all
+/// that is in it when it was not there before; of one that was there it removes what came and nothing else. It never
+/// crosses a mount point: a mount below it stops the undo with its name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StateDir {
     /// Absolute.
     pub path: String,
+}
+
+/// What these folders held before us lies beside them, or inside one that is a mount point or a link
+/// ([`crate::state_folders::MOVED`]). Undo moves it back. A file system's `lost+found` stays where it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MoveAside {
+    /// Absolute; none lies in another.
+    pub paths: Vec<String>,
 }
 
 /// A symbolic link.
@@ -222,6 +233,7 @@ into_op!(
     File,
     Dir,
     StateDir,
+    MoveAside,
     Link,
     Blobs,
     Binary,

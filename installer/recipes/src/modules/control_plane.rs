@@ -1,6 +1,6 @@
 //! The first control plane, by kubeadm with its own etcd, and what a node gets once it is in the cluster.
 
-use kubexm_plan::op::{NodeLabel, NodeUntainted};
+use kubexm_plan::op::{NodeLabel, NodeUntainted, StateDir};
 use kubexm_plan::{Act, Step, StepId, Undo};
 
 use crate::context::{Node, PlanCx};
@@ -21,9 +21,11 @@ pub fn configure(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeE
         .build())
 }
 
-/// `kubeadm init`; the way back is `kubeadm reset`.
+/// `kubeadm init`; rolled back by `kubeadm reset`. Its folders are looked at right before: what lies there then came from
+/// somebody else, however late.
 pub fn init(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     Ok(Step::on(node.name(), "control-plane.init", "Start the control plane with kubeadm")
+        .ensure_all(paths::OF_KUBERNETES.map(StateDir::at))
         .ensure(Act::KubeadmInit {
             config: paths::KUBEADM_CONFIG.to_owned(),
             cri_socket: paths::CRI_SOCKET.to_owned(),

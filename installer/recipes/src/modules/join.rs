@@ -1,6 +1,6 @@
 //! A further node of the cluster: `kubeadm join` on it, and what the first control plane does for it then.
 
-use kubexm_plan::op::{Dir, NodeLabel, NodeUntainted, Op};
+use kubexm_plan::op::{Dir, NodeLabel, NodeUntainted, Op, StateDir};
 use kubexm_plan::{Act, SlotName, SlotProvider, Step, StepId, Undo};
 use serde_json::json;
 
@@ -66,7 +66,7 @@ fn own_resolv_conf(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Resu
     Ok((own != dns::kubelet_resolv_conf(cluster, first)).then_some(own))
 }
 
-/// `kubeadm join`; the way back is `kubeadm reset`, which takes a control plane's etcd member out too.
+/// `kubeadm join`; rolled back by `kubeadm reset`, which takes a control plane's etcd member out too.
 pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let slots = Slots::of(draft, first, node.control_plane);
@@ -75,6 +75,7 @@ pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<
     let title =
         if node.control_plane { "Join as a control plane with kubeadm" } else { "Join as a worker with kubeadm" };
     Ok(Step::on(node.name(), "join.node", title)
+        .ensure_all(paths::OF_KUBERNETES.map(StateDir::at))
         .ensure(Act::KubeadmJoin {
             config,
             slots: slots.names(),

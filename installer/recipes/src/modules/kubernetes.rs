@@ -1,6 +1,6 @@
 //! Kubernetes' programs on a node, tools beside them, and the kubelet's unit.
 
-use kubexm_plan::op::{Dir, StateDir, Unit};
+use kubexm_plan::op::{Dir, Unit};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::Program;
 use minijinja::context;
@@ -66,7 +66,6 @@ fn kubelet(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> 
         .ensure(unit)
         .ensure(Dir { path: format!("{}.d", paths::unit(UNIT)), mode: 0o755 })
         .ensure(dropin)
-        .ensure_all(paths::OF_KUBERNETES.map(StateDir::at))
         .ensure(Unit { name: UNIT.to_owned(), enabled: true, running: None, loaded: Vec::new() })
         .undo(Undo::RestoreBefore)
         .build())

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::op::{Dir, Hostname, HostsBlock, KernelModule, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Unit};
+use kubexm_plan::op::{
+    Dir, Hostname, HostsBlock, KernelModule, MoveAside, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Unit,
+};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::cluster::{Firewall, Selinux};
 use kubexm_spec::names;
@@ -46,8 +48,9 @@ pub const FIREWALLS: [&str; 2] = ["firewalld", "ufw"];
 /// Everything that must hold of the operating system.
 pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
     let cx = draft.cx;
-    let hosts = draft.of_all(hosts(cx, node)?);
-    let mut steps = vec![stamp(cx, node), hostname(node), hosts];
+    let mut steps = vec![stamp(cx, node)];
+    steps.extend(set_aside(cx, node));
+    steps.extend([hostname(node), draft.of_all(hosts(cx, node)?)]);
     steps.extend(resolver(cx, node));
     steps.extend(selinux(cx, node));
     steps.extend(firewall(cx, node));
@@ -66,6 +69,18 @@ fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
         .ensure(Dir { path: paths::OURS.to_owned(), mode: 0o755 })
         .undo(Undo::RestoreBefore)
         .build()
+}
+
+/// Right after the host is ours, before anything fills these folders. Of a host on which nothing lies in them there is no
+/// such step.
+fn set_aside(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
+    let paths: Vec<String> = node.facts.state_folders.iter().map(|folder| folder.path.clone()).collect();
+    if !cx.set_aside || !node.in_cluster() || paths.is_empty() {
+        return None;
+    }
+    let title = format!("Move aside what is in {}", paths.join(", "));
+    let step = Step::on(node.name(), "os.set-aside", &title).ensure(MoveAside { paths });
+    Some(step.undo(Undo::RestoreBefore).build())
 }
 
 fn hostname(node: &Node<'_>) -> Step {

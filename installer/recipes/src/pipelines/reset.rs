@@ -7,7 +7,7 @@ mod found;
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::facts::Facts;
+use kubexm_plan::facts::{Facts, ForeignMount};
 use kubexm_plan::ledger::Record;
 use kubexm_plan::op::Unit;
 use kubexm_plan::{Pipeline, Plan, PlanHost, Reset, Step, StepId, Undo};
@@ -65,12 +65,19 @@ enum Turn {
 /// The plan that takes a cluster away.
 pub fn reset(cx: &ResetCx<'_>) -> Result<Plan, RecipeError> {
     let mut turns: BTreeMap<Turn, Vec<(&ResetHost<'_>, Ours)>> = BTreeMap::new();
+    let mut mounts = Vec::new();
     let first = cx.hosts.iter().find(|host| host.control_plane).map(|host| host.name);
     for host in &cx.hosts {
         let ours = found::ours(cx.cluster, host)?;
+        let in_the_way = |mount: &&ForeignMount| ours.folders.contains(&mount.folder);
+        let here = host.facts.foreign_mounts.iter().filter(in_the_way);
+        mounts.extend(here.map(|mount| format!("{}: {mount}", host.name)));
         if !host.is_clean() {
             turns.entry(turn(host, first)).or_default().push((host, ours));
         }
+    }
+    if !mounts.is_empty() {
+        return Err(RecipeError::Mounted { mounts });
     }
     let mut steps: Vec<Step> = Vec::new();
     let mut last: Vec<StepId> = Vec::new();
@@ -132,9 +139,13 @@ fn chain(host: &str, ours: &Ours, after: &[StepId]) -> Vec<Step> {
     if !ours.folders.is_empty() {
         let step = Step::on(host, "reset.aside", "Unmount volumes and set the data aside").timeout_s(600);
         steps.push(
-            step.ensure(Reset::SetAside { paths: ours.folders.clone(), spared: ours.spared.clone() })
-                .undo(Undo::RestoreBefore)
-                .build(),
+            step.ensure(Reset::SetAside {
+                paths: ours.folders.clone(),
+                spared: ours.spared.clone(),
+                moved: ours.moved.clone(),
+            })
+            .undo(Undo::RestoreBefore)
+            .build(),
         );
     }
     if ours.kubernetes {

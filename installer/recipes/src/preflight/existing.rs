@@ -1,5 +1,10 @@
-//! Nothing of another Kubernetes, container runtime or etcd is there.
+//! Nothing of another Kubernetes, container runtime or etcd is there, and nothing of anybody's where ours would be.
 
+use kubexm_plan::facts::StateFolder;
+use kubexm_plan::state_folders::is_below;
+use kubexm_spec::counted;
+
+use super::site::Seen;
 use super::{Report, Site};
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
@@ -21,7 +26,12 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 format!("use another host, or {reset}"),
             );
         }
-        for leftover in seen.facts.leftovers.iter().filter(|l| !l.ours && !seen.ours) {
+        folders(site, seen, report);
+        // What lies in a folder that is moved aside goes with it.
+        let moves = |what: &str| {
+            site.cx.set_aside && seen.facts.state_folders.iter().any(|folder| is_below(what, &folder.path))
+        };
+        for leftover in seen.facts.leftovers.iter().filter(|l| !l.ours && !seen.ours && !moves(&l.what)) {
             let away = reset.as_deref().unwrap_or(
                 "take it away if nobody needs it (`kubeadm reset`, the packages, their folders): ours would stand in its place",
             );
@@ -33,4 +43,47 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             );
         }
     }
+}
+
+/// A host that only serves the registry has none of these folders made.
+fn folders(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
+    if seen.ours || !seen.in_cluster {
+        return;
+    }
+    // What only a cluster leaves is a finding of its own, which names it.
+    let named = |folder: &StateFolder| {
+        let mut leftovers = seen.facts.leftovers.iter().filter(|leftover| !leftover.ours);
+        leftovers.any(|leftover| is_below(&leftover.what, &folder.path))
+    };
+    for folder in &seen.facts.state_folders {
+        if let Some(moved) = &folder.moved {
+            report.fail(
+                seen.name(),
+                format!("{moved}, which an earlier --set-aside made and nothing brought back"),
+                "no trace of an earlier cluster",
+                format!("move it back to {} by hand, or elsewhere", folder.path),
+            );
+        } else if !site.cx.set_aside && !named(folder) {
+            report.fail(
+                seen.name(),
+                in_words(folder),
+                format!("{} to be empty: the cluster makes and fills it", folder.path),
+                "move that elsewhere, or give --set-aside, which moves it out of the way and which rollback and reset undo",
+            );
+        }
+    }
+    for mount in &seen.facts.foreign_mounts {
+        report.fail(
+            seen.name(),
+            format!("{mount} mounted below {}", mount.folder),
+            format!("{} to be empty: the cluster makes and fills it", mount.folder),
+            format!("unmount it; a disk for {0} is mounted at {0} itself", mount.folder),
+        );
+    }
+}
+
+fn in_words(folder: &StateFolder) -> String {
+    let more = if folder.files > folder.first.len() as u64 { ", \u{2026}" } else { "" };
+    let least = if folder.files >= StateFolder::MOST { "at least " } else { "" };
+    format!("{least}{} in {} ({}{more})", counted(folder.files, "file"), folder.path, folder.first.join(", "))
 }

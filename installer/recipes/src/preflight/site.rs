@@ -30,6 +30,8 @@ pub(super) struct Seen<'a> {
     pub(super) ip: Option<IpAddr>,
     pub(super) platform: Option<Platform>,
     pub(super) control_plane: bool,
+    /// It becomes a node; otherwise it only serves the registry.
+    pub(super) in_cluster: bool,
     pub(super) registry: bool,
     /// Our stamp of this very cluster is on it: what a former run made is not in the way.
     pub(super) ours: bool,
@@ -53,6 +55,9 @@ fn seen<'a>(cx: &PlanCx<'a>, host: &'a Host, facts: &'a Facts) -> Seen<'a> {
         ip: host.node_ip(),
         platform: facts.arch.map(|arch| Platform { arch }),
         control_plane: cx.cluster.role_groups.control_plane.contains(&host.name),
+        in_cluster: [&cx.cluster.role_groups.control_plane, &cx.cluster.role_groups.worker]
+            .iter()
+            .any(|group| group.contains(&host.name)),
         registry: cx.cluster.registry_host().is_some_and(|r| r.name == host.name),
         ours: facts.stamp.as_ref().is_some_and(|stamp| stamp.cluster == cx.cluster.name),
         packages: packages::of_host(cx, &host.name, facts),

@@ -4,7 +4,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::common::{Site, text};
-use kubexm_plan::op::{Act, Op};
+use kubexm_plan::facts::StateFolder;
+use kubexm_plan::op::{Act, MoveAside, Op};
 use kubexm_plan::{Plan, Undo, lint};
 use kubexm_recipes::{RecipeError, sample};
 use kubexm_spec::cluster::{Firewall, Selinux};
@@ -271,4 +272,34 @@ fn crictls_config_is_yaml_with_the_socket_once_quoted() {
     let socket = "unix:///run/containerd/containerd.sock";
     let wanted = format!("runtime-endpoint: \"{socket}\"\nimage-endpoint: \"{socket}\"\ntimeout: 10\n");
     assert_eq!(text(&plan(|_| ()), "/etc/crictl.yaml"), wanted);
+}
+
+#[test]
+fn files_in_state_folders_are_moved_aside_right_after_the_stamp_and_only_when_that_was_asked_for() {
+    let occupied = |set_aside: bool| {
+        plan(|site| {
+            site.set_aside = set_aside;
+            let path = "/var/lib/etcd".to_owned();
+            site.facts().state_folders =
+                vec![StateFolder { path, files: 1, first: vec!["snapshot.db".to_owned()], moved: None }];
+        })
+    };
+    let moving = occupied(true);
+    assert_eq!(ids(&moving)[..2], ["node1/os.stamp", "node1/os.set-aside"]);
+    let step = &moving.steps[1];
+    assert!(step.title.contains("/var/lib/etcd"), "{}", step.title);
+    assert_eq!(step.ops, [Op::MoveAside(MoveAside { paths: vec!["/var/lib/etcd".to_owned()] })]);
+    assert_eq!(step.undo, Undo::RestoreBefore);
+    let without = |plan: &Plan| ids(plan).iter().any(|id| id.ends_with("set-aside"));
+    assert!(!without(&occupied(false)) && !without(&plan(|site| site.set_aside = true)));
+}
+
+#[test]
+fn folders_of_kubernetes_are_looked_at_by_the_step_that_fills_them() {
+    for step in &plan(|_| {}).steps {
+        let folders =
+            step.ops.iter().filter(|op| matches!(op, Op::StateDir(dir) if dir.path == "/var/lib/etcd")).count();
+        let fills = step.ops.iter().any(|op| matches!(op, Op::Act(Act::KubeadmInit { .. } | Act::KubeadmJoin { .. })));
+        assert_eq!(folders == 1, fills, "{}", step.id);
+    }
 }

@@ -1,9 +1,9 @@
 //! A reset must take what the ledgers say is ours, in an order that works, and nothing of anybody else.
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::facts::Stamp;
+use kubexm_plan::facts::{ForeignMount, Stamp};
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{self, Content, File, Packages, StateDir, Unit, WantedPackage};
 use kubexm_plan::{Act, Facts, Found, Op, Plan, Reset, StepId, Undo, lint};
@@ -238,7 +238,7 @@ fn of_a_folder_of_a_service_all_goes_when_it_was_not_there_before_and_else_what_
     }))
     .expect("names by folder");
     let aside = op(|reset| matches!(reset, Reset::SetAside { .. }));
-    assert_eq!(aside, Reset::SetAside { paths: paths.clone(), spared });
+    assert_eq!(aside, Reset::SetAside { paths: paths.clone(), spared, moved: BTreeSet::new() });
     assert!(
         aside.to_string().ends_with("stays: /etc/kubernetes/audit-policy.yaml /etc/kubernetes/pki/etcd/site.crt"),
         "{aside}"
@@ -343,4 +343,65 @@ fn a_file_of_a_package_that_goes_is_set_aside_and_not_brought_back_beside_it() {
     let plan = one(&[before, written]);
     assert_eq!(reverted(&plan), [(dir.to_owned(), "mine".to_owned())]);
     assert!(plan.render().contains("set aside /etc/chrony/chrony.conf\n"), "{}", plan.render());
+}
+
+#[test]
+fn mounts_that_would_go_with_the_clusters_folders_are_named_on_all_hosts_before_anything_is_planned() {
+    let mount = |folder: &str, point: &str, used_by: Option<&str>| ForeignMount {
+        folder: folder.to_owned(),
+        point: point.to_owned(),
+        filesystem: "tmpfs".to_owned(),
+        source: "tmpfs".to_owned(),
+        used_by: used_by.map(str::to_owned),
+    };
+    let mut facts = ["node1", "node2"].map(|name| facts(name, Some("demo")));
+    facts[0].foreign_mounts = vec![mount("/var/lib/kubelet", "/var/lib/kubelet/pods", None)];
+    facts[1].foreign_mounts = vec![
+        mount("/var/lib/kubelet", "/var/lib/kubelet/pods/1/volumes/a/b", Some("bash (pid 7)")),
+        // Nothing of ours is in there.
+        mount("/opt/cni", "/opt/cni/mine", None),
+    ];
+    let ledger = [folders()].into_iter().chain(a_cluster()).collect::<Vec<_>>();
+    let hosts = vec![host("node1", "cwr", &facts[0], &ledger), host("node2", "w", &facts[1], &ledger)];
+    let error = planned(hosts).expect_err("mounts");
+    assert_eq!(error.exit_code(), ExitCode::Preflight);
+    let text = error.to_string();
+    for wanted in [
+        "node1: /var/lib/kubelet/pods (tmpfs of tmpfs)",
+        "node2: /var/lib/kubelet/pods/1/volumes/a/b (tmpfs of tmpfs), in use by bash (pid 7)",
+        "nothing was stopped",
+        "left with its data",
+    ] {
+        assert!(text.contains(wanted), "{text}");
+    }
+    assert!(!text.contains("/opt/cni"), "{text}");
+}
+
+#[test]
+fn what_was_moved_aside_is_brought_back_last_when_the_clusters_folders_are_gone() {
+    let aside = Op::MoveAside(op::MoveAside { paths: vec!["/var/lib/etcd".to_owned()] });
+    let mut ledger = vec![record("create", "os.set-aside", &[(aside.clone(), "occupied")], Outcome::Done)];
+    ledger[0].before[0].state = json!({"folders": [
+        {"path": "/var/lib/etcd", "was": "occupied"},
+        // Somebody emptied it before it was moved.
+        {"path": "/var/lib/cni", "was": "empty"},
+    ]});
+    ledger.extend([folders()].into_iter().chain(a_cluster()));
+    let plan = one(&ledger);
+    let at = |id: &str| plan.steps.iter().position(|step| step.id.0 == id).expect("a step");
+    assert!(at("node1/reset.aside") < at("node1/reset.revert"));
+    let reverted: Vec<&Op> = plan.steps[at("node1/reset.revert")]
+        .ops
+        .iter()
+        .flat_map(|op| match op {
+            Op::Reset(Reset::Reverted { ops, .. }) => ops.iter().collect(),
+            _ => Vec::new(),
+        })
+        .collect();
+    assert_eq!(reverted.last(), Some(&&aside));
+    let moved = plan.steps[at("node1/reset.aside")].ops.iter().find_map(|op| match op {
+        Op::Reset(Reset::SetAside { moved, .. }) => Some(moved.clone()),
+        _ => None,
+    });
+    assert_eq!(moved, Some(BTreeSet::from(["/var/lib/etcd".to_owned()])));
 }

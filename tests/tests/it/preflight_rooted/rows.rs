@@ -154,6 +154,20 @@ pub const ROWS: &[Row] = rows! {
         => "/etc/kubernetes/manifests/kube-apiserver.yaml", "without Kubernetes", "kubeadm reset";
     "existing" Fail NODE2, "another pod network", |s| s.node2().put("/etc/cni/net.d/10-calico.conflist", "x")
         => "/etc/cni/net.d/10-calico.conflist", "without Kubernetes", "kubeadm reset";
+    "existing" Fail NODE1, "a snapshot of somebody's in etcd's folder", |s| s.node1().put("/var/lib/etcd/snapshot-2025.db", "x")
+        => "1 file in /var/lib/etcd (snapshot-2025.db)", "/var/lib/etcd to be empty", "--set-aside";
+    "existing" Fail NODE2, "somebody's files in kubelet's folder", |s| {
+            (0..300).for_each(|number| s.node2().put(&format!("/var/lib/kubelet/mine/{number:03}"), ""));
+        }
+        => "300 files in /var/lib/kubelet (mine/000, mine/001, mine/002, mine/003, \u{2026})", "to be empty", "rollback and reset undo";
+    "existing" Fail NODE2, "addresses of another pod network", |s| s.node2().put("/var/lib/cni/networks/x/10.0.0.2", "")
+        => "1 file in /var/lib/cni (networks/x/10.0.0.2)", "to be empty", "move that elsewhere";
+    "existing" Fail NODE2, "a disk below kubelet's folder", |s| {
+            mounts(s.node2(), "26 25 8:2 / /var/lib/kubelet/pods rw - tmpfs tmpfs rw\n");
+        }
+        => "/var/lib/kubelet/pods (tmpfs of tmpfs)", "/var/lib/kubelet to be empty", "unmount it";
+    "existing" Fail NODE1, "what was set aside and never came back", |s| s.node1().put("/var/lib/.kubexm-before-etcd/x", "")
+        => "/var/lib/.kubexm-before-etcd", "no trace", "move it back to /var/lib/etcd";
     "existing" Fail NODE1, "an etcd that runs", |s| s.node1().process(512, "etcd", &[])
         => "etcd running (pid 512)", "etcd of its own", "take it away";
     "existing" Fail NODE2, "docker with containers", |s| {
@@ -266,6 +280,21 @@ pub const ROWS: &[Row] = rows! {
 
 /// What an anxious check would stop at, and must not.
 pub const FINE: &[(&str, Edit)] = &[
+    ("a disk of etcd's own with nothing but what its file system has", |s| {
+        mounts(s.node1(), "26 25 8:2 / /var/lib/etcd rw,noatime - ext4 /dev/sdb1 rw\n");
+        s.node1().put("/var/lib/etcd/lost+found/x", "of the file system");
+    }),
+    ("folders of the cluster that are there and empty", |s| {
+        for folder in ["/opt/cni/bin", "/var/lib/kubelet", "/etc/kubernetes/manifests"] {
+            s.node2().put(&format!("{folder}/x"), "");
+            s.node2().remove(&format!("{folder}/x"));
+        }
+    }),
+    ("files that are moved aside, with what an older cluster left among them", |s| {
+        s.set_aside = true;
+        s.node1().put("/var/lib/etcd/snapshot-2025.db", "x");
+        s.node1().put("/etc/kubernetes/admin.conf", "x");
+    }),
     ("Debian's own line for its name", |s| s.node1().put("/etc/hosts", "127.0.0.1 localhost\n127.0.1.1 node1\n")),
     ("a minor release of Debian", |s| s.node1().put("/etc/os-release", "ID=debian\nVERSION_ID=\"13\"\n")),
     ("what a 4 GB machine reports", |s| s.node1().put("/proc/meminfo", "MemTotal:  3880000 kB\n")),

@@ -121,6 +121,8 @@ pub struct Scene {
     pub clocks: BTreeMap<&'static str, (i64, u64)>,
     /// Not in the bundle.
     pub lost: Vec<ArtifactKey>,
+    /// `--set-aside` was given.
+    pub set_aside: bool,
 }
 
 impl Scene {
@@ -129,7 +131,7 @@ impl Scene {
         cluster.hosts.push(sample::host("node2", 12));
         cluster.role_groups.worker.push("node2".to_owned());
         let hosts = [("node1", 11), ("node2", 12)].map(|(name, last)| (name.to_owned(), Host::good(name, last)));
-        Self { cluster, hosts: BTreeMap::from(hosts), clocks: BTreeMap::new(), lost: Vec::new() }
+        Self { cluster, hosts: BTreeMap::from(hosts), clocks: BTreeMap::new(), lost: Vec::new(), set_aside: false }
     }
 
     /// The control plane.
@@ -181,6 +183,7 @@ impl Scene {
             manifest_digest: Digest::of("manifest.json"),
             catalogue: &catalogue,
             facts: &facts,
+            set_aside: self.set_aside,
             packages: &packages,
         })
     }

@@ -107,7 +107,7 @@ impl Site {
         let provenance =
             TrustArgs::default().judge(&bundle, &home).unwrap_or_else(|failure| panic!("{}", failure.text));
         let cluster = ClusterFile::of_test(cluster, Digest::of("cluster.yaml"));
-        let opened = Opened { bundle, provenance, cluster, catalogue, packages };
+        let opened = Opened { bundle, provenance, cluster, catalogue, packages, set_aside: false };
         Self { folder, opened, facts }
     }
 

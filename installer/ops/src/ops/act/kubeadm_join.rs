@@ -106,8 +106,9 @@ impl Join<'_> {
         let text = self.filled(machine)?;
         let _config = SecretFile::write(machine, CONFIG, text.as_bytes())?;
         let mut join = Program::new("kubeadm").args(["join", "--config", CONFIG]).within(LIMIT_S);
-        if !self.ignore.is_empty() {
-            join = join.arg(format!("--ignore-preflight-errors={}", self.ignore.join(",")));
+        let ignore = super::ignored(machine, self.ignore);
+        if !ignore.is_empty() {
+            join = join.arg(format!("--ignore-preflight-errors={}", ignore.join(",")));
         }
         machine.run_act(&join).map(drop).map_err(|error| self.without_secrets(machine, error))
     }

@@ -1,15 +1,17 @@
 //! `kubeadm reset --force`: the way back of init and join, and what clears a half-done one.
 //!
 //! In this order: out of etcd's member list while that can still be asked, kubelet stopped, volumes unmounted (kubeadm
-//! goes on when one does not let go), `kubeadm reset`, then everything that it leaves to the operator.
+//! goes on when one does not let go), `kubeadm reset`, which removes the containers, then everything that came with the
+//! init or join. What was there before stays, by what its [`mark`] says.
 
-use std::fs;
+use kubexm_plan::state_folders;
 
 use super::members::{self, Rest};
 use super::{Progress, kubeadm_init, kubeadm_join, mark};
+use crate::place::{Entry, Place};
 use crate::system::{ActContext, Program};
-use crate::teardown::{cgroups, mounts, network, pods};
-use crate::{Machine, OpError, fsio, systemd, transient};
+use crate::teardown::{cgroups, foreign, mounts, network, pods};
+use crate::{Machine, OpError, folder, fsio, systemd, transient};
 
 const LIMIT_S: u64 = 300;
 const CONFIGS: [&str; 6] = [
@@ -20,21 +22,12 @@ const CONFIGS: [&str; 6] = [
     "controller-manager.conf",
     "scheduler.conf",
 ];
-/// Folders whose content kubeadm, kubelet and the CNI plugins made. kubeadm leaves the last three to the operator.
-const FOLDERS: [&str; 7] = [
-    "/etc/kubernetes/manifests",
-    "/etc/kubernetes/pki",
-    "/etc/kubernetes/tmp",
-    "/var/lib/etcd",
-    "/var/lib/kubelet",
-    "/var/lib/cni",
-    "/run/flannel",
-];
+/// Folders that `kubeadm reset` is shown empty: it would delete all that is in them, whoever put it there. What came since
+/// the init or join was begun we remove ourselves.
+const HIDDEN: [&str; 4] = ["/etc/kubernetes", "/var/lib/cni", state_folders::ETCD, state_folders::KUBELET];
 /// Where containerd mounts what containers see as their root and their shared memory.
 const TASKS: [&str; 2] =
     ["/run/containerd/io.containerd.runtime.v2.task/k8s.io", "/run/containerd/io.containerd.grpc.v1.cri"];
-const VOLUMES: &str = "/var/lib/kubelet";
-const CNI_CONFIGS: &str = "/etc/cni/net.d";
 const KUBELET: &str = "kubelet.service";
 /// No such file: kubeadm would wait a minute for an API server that lost its etcd, to take a member out that is out.
 const NO_CLUSTER: &str = "/run/kubexm/no-kubeconfig";
@@ -73,19 +66,23 @@ pub(super) fn clear(machine: &Machine, socket: &str, rest: Rest) -> Result<(), O
         Some(act) => machine.with_act(ActContext { run: act.run.clone(), step: format!("{}.reset", act.step) }),
         None => machine.clone(),
     };
+    // Both before anything is stopped.
+    let before = mark::before(machine)?;
+    state_folders::all().into_iter().try_for_each(|folder| foreign::refuse(machine, folder))?;
     members::leave(machine, rest)?;
     let kubelet = systemd::show(machine, KUBELET)?;
     if kubelet.active() || kubelet.running() {
         systemd::stop(machine, KUBELET)?;
     }
-    mounts::unmount_below(machine, VOLUMES)?;
+    mounts::unmount_below(machine, state_folders::KUBELET)?;
     clearing.run_act(&reset(socket))?;
-    remove_leftovers(machine)
+    remove_leftovers(machine, &before)
 }
 
 fn reset(socket: &str) -> Program {
     Program::new("kubeadm")
         .args(["reset", "--force", "--cri-socket", socket, "--kubeconfig", NO_CLUSTER])
+        .hiding(HIDDEN)
         .within(LIMIT_S)
 }
 
@@ -104,25 +101,29 @@ pub(super) fn traces(machine: &Machine) -> Result<Vec<String>, OpError> {
     Ok(found)
 }
 
-fn remove_leftovers(machine: &Machine) -> Result<(), OpError> {
+fn remove_leftovers(machine: &Machine, before: &[Place]) -> Result<(), OpError> {
     // Whatever kubeadm left running: it only warns when the runtime does not answer.
     pods::stop_all(machine)?;
     TASKS.iter().try_for_each(|folder| mounts::unmount_below(machine, folder))?;
-    for name in CONFIGS {
-        fsio::remove(&machine.path(format!("/etc/kubernetes/{name}")))?;
-    }
     fsio::remove(&machine.path(kubeadm_join::CONFIG))?;
-    for folder in FOLDERS {
-        for path in mounts::entries(&machine.path(folder))? {
-            let below = path.strip_prefix(machine.root()).unwrap_or(&path);
-            mounts::remove_tree(machine, &format!("/{}", below.display()))?;
-        }
-    }
-    if let Ok(entries) = fs::read_dir(machine.path(CNI_CONFIGS)) {
-        for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().contains("flannel")) {
-            fsio::remove(&entry.path())?;
-        }
+    for place in before {
+        remove_new(machine, place)?;
     }
     cgroups::remove(machine)?;
     network::clear(machine)
+}
+
+/// What came into a folder since; the folder stays, for the op that remembers whether it was there.
+fn remove_new(machine: &Machine, before: &Place) -> Result<(), OpError> {
+    let held = before.held.as_deref().unwrap_or_default();
+    if before.path == mark::CNI_CONFIGS {
+        // Of the other files here none is written after kubeadm.
+        let name = state_folders::FLANNEL_CONF.rsplit('/').next().unwrap_or_default();
+        let stays = held.iter().any(|held| held == name);
+        return if stays { Ok(()) } else { fsio::remove(&machine.path(state_folders::FLANNEL_CONF)) };
+    }
+    match mounts::at(machine, &before.path)?.filter(|_| before.entry == Entry::Absent) {
+        Some(mount) => Err(mounts::left_alone(&mount)),
+        None => folder::remove_new(machine, &before.path, held),
+    }
 }

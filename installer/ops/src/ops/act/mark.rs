@@ -2,12 +2,17 @@
 //! ended well. Without it a half-done one of ours could not be told from somebody's cluster, which must never be
 //! reset, nor from our own cluster whose API server is away for a moment.
 
+use kubexm_plan::state_folders;
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::fsio::{self, Access};
+use crate::place::{Entry, Place};
 use crate::system::ActContext;
-use crate::{Machine, OpError, paths, transient};
+use crate::{Machine, OpError, folder, paths, transient};
+
+/// Where flannel's configuration comes to lie.
+pub(super) const CNI_CONFIGS: &str = "/etc/cni/net.d";
 
 /// Which act is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +42,10 @@ pub(crate) struct Mark {
     /// The step that began it, until it ended well: its unit may still run when another run comes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) act: Option<ActContext>,
+    /// What was in the folders that a reset clears when the act was begun: a reset leaves that. None: an older version
+    /// began it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) before: Option<Vec<Place>>,
 }
 
 impl Mark {
@@ -58,9 +67,43 @@ pub(crate) fn read(machine: &Machine, of: Of) -> Result<Option<Mark>, OpError> {
 
 pub(super) fn write(machine: &Machine, of: Of, ended_well: bool, config: Option<Digest>) -> Result<(), OpError> {
     let act = machine.act().filter(|_| !ended_well).cloned();
-    let text = serde_json::to_vec(&Mark { ended_well, config, act })
+    // A second try finds what the first one left, or nothing of that: only the first saw the folders as they were.
+    let before = match read(machine, of)?.filter(|older| older.before.is_some() || older.ended_well) {
+        Some(older) => older.before,
+        None => Some(folders(machine)?),
+    };
+    let text = serde_json::to_vec(&Mark { ended_well, config, act, before })
         .map_err(|error| OpError::other(format!("{} cannot be written as JSON: {error}", of.path())))?;
     fsio::write(machine, of.path(), &text, Access::mode(0o600))
+}
+
+/// What is in the folders that a reset clears.
+fn folders(machine: &Machine) -> Result<Vec<Place>, OpError> {
+    let look = |path: &str| {
+        let place = Place { held: folder::list(machine, path), ..Place::look(machine, path)? };
+        match (&place.entry, &place.held) {
+            (Entry::Absent, _) | (_, Some(_)) => Ok(place),
+            _ => Err(OpError::other(format!(
+                "what is in {path} cannot be listed (it is no folder, has too many entries or names that are no UTF-8), and \
+                 what is not listed could not be told from what kubeadm makes; move it away, then run again"
+            ))),
+        }
+    };
+    state_folders::CLEARED.into_iter().chain([CNI_CONFIGS]).map(look).collect()
+}
+
+/// What the first init or join of ours found in the folders that a reset clears.
+pub(super) fn before(machine: &Machine) -> Result<Vec<Place>, OpError> {
+    for of in Of::ALL {
+        if let Some(before) = read(machine, of)?.and_then(|mark| mark.before) {
+            return Ok(before);
+        }
+    }
+    Err(OpError::other(
+        "nothing says what was in kubeadm's folders before its init or join was begun here (an older version of this \
+         program did, or its mark below /var/lib/kubexm/acts was changed): nothing is removed; save what you need of \
+         /etc/kubernetes, /var/lib/etcd and /var/lib/kubelet, `kubeadm reset` the node yourself, then run again",
+    ))
 }
 
 /// Whether an init or a join of ours was ever begun here.

@@ -11,7 +11,7 @@ use crate::{Machine, OpError, fsio, paths};
 pub(super) fn left(machine: &Machine, folders: &[String]) -> Result<Vec<String>, OpError> {
     let mut left = Vec::new();
     for folder in folders {
-        left.extend(set_aside::all(machine, folder)?.iter().map(|aside| outside(machine, aside)));
+        left.extend(set_aside::all(machine, folder)?.iter().map(|aside| mounts::named(machine, aside)));
     }
     let ours = std::iter::once(paths::STATE.to_owned()).chain(programs());
     left.extend(ours.filter(|path| machine.path(path).symlink_metadata().is_ok() && !is_empty_mount(machine, path)));
@@ -21,7 +21,7 @@ pub(super) fn left(machine: &Machine, folders: &[String]) -> Result<Vec<String>,
 pub(super) fn forget(machine: &Machine, folders: &[String], parents: &[String]) -> Result<(), OpError> {
     for folder in folders {
         for aside in set_aside::all(machine, folder)? {
-            mounts::remove_tree(machine, &outside(machine, &aside))?;
+            mounts::remove_tree(machine, &mounts::named(machine, &aside))?;
         }
     }
     for parent in parents {
@@ -38,12 +38,6 @@ pub(super) fn forget(machine: &Machine, folders: &[String], parents: &[String]) 
 /// The agent, and the older one that a newer put aside.
 fn programs() -> impl Iterator<Item = String> {
     ["", ".before"].into_iter().map(|end| format!("/usr/local/bin/{}{end}", names::INSTALLER))
-}
-
-/// A path as the machine names it.
-fn outside(machine: &Machine, real: &std::path::Path) -> String {
-    let below = real.strip_prefix(machine.root()).unwrap_or(real);
-    format!("/{}", below.to_string_lossy().trim_start_matches('/'))
 }
 
 /// A disk of its own for our state stays mounted when it is empty.

@@ -11,7 +11,7 @@ use kubexm_plan::reset::Reset;
 use serde::{Deserialize, Serialize};
 
 use crate::ops::packages;
-use crate::teardown::{network, pods};
+use crate::teardown::{foreign, network, pods};
 use crate::{Converge, Machine, OpError, Wave, systemd, transient};
 
 /// What was found.
@@ -72,9 +72,10 @@ impl Converge for Reset {
                 Traces::left(left)
             }
             Self::NetworkCleared => Traces::left(network::leftovers(machine)?),
-            Self::SetAside { paths, spared } => Traces::Folders {
-                folders: paths.iter().map(|path| set_aside::look(machine, path, spared)).collect::<Result<_, _>>()?,
-            },
+            Self::SetAside { paths, spared, moved } => {
+                let look = |path: &String| set_aside::look(machine, path, spared, moved);
+                Traces::Folders { folders: paths.iter().map(look).collect::<Result<_, _>>()? }
+            }
             Self::Reverted { ops, before } => reverted::observe(machine, ops, before)?,
             Self::Forgotten { paths, .. } => Traces::left(forgotten::left(machine, paths)?),
         })
@@ -99,8 +100,10 @@ impl Converge for Reset {
         match self {
             Self::PodsStopped => stop(machine),
             Self::NetworkCleared => network::clear(machine),
-            Self::SetAside { paths, spared } => {
-                paths.iter().try_for_each(|path| set_aside::set_aside(machine, path, spared))
+            Self::SetAside { paths, spared, moved } => {
+                // Of all folders, before anything of one is unmounted.
+                paths.iter().try_for_each(|path| foreign::refuse(machine, path))?;
+                paths.iter().try_for_each(|path| set_aside::set_aside(machine, path, spared, moved))
             }
             Self::Reverted { ops, before } => reverted::revert(machine, ops, before),
             Self::Forgotten { paths, parents } => forgotten::forget(machine, paths, parents),

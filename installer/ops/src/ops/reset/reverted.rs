@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::Traces;
 use crate::fsio;
+use crate::ops::state_dir;
 use crate::place::{Entry, Place};
 use crate::{Machine, OpError, Wave, dispatch, paths};
 
@@ -40,7 +41,13 @@ pub(super) fn revert(machine: &Machine, ops: &[Op], before: &[Found]) -> Result<
     paired(ops, before.len())?;
     for wave in Wave::ALL {
         for (op, then) in ops.iter().zip(before) {
-            dispatch::restore(op, machine, &then.state, wave)?;
+            match op {
+                // What came into it is set aside already, and was not deleted: only the folder itself comes back.
+                Op::StateDir(_) if wave == Wave::Data => {
+                    places(&then.state).iter().try_for_each(|place| state_dir::restore_access(machine, place))?;
+                }
+                op => dispatch::restore(op, machine, &then.state, wave)?,
+            }
         }
     }
     fsio::write(machine, &format!("{}/{MARK}", paths::STATE), mark_of(ops).as_bytes(), fsio::Access::mode(0o600))
@@ -60,8 +67,13 @@ pub(super) fn restore(
     paired(ops, states.len())?;
     match wave {
         Wave::Stop => fsio::remove(&mark_path(machine))?,
-        // Parents sort before what is in them.
-        Wave::Data => folders.iter().try_for_each(|(path, access)| access.make(machine, path))?,
+        // Out of the cluster's way again, before anything of it is made; parents sort before what is in them.
+        Wave::Data => {
+            for op in ops.iter().filter(|op| matches!(op, Op::MoveAside(_))) {
+                dispatch::make(op, machine)?;
+            }
+            folders.iter().try_for_each(|(path, access)| access.make(machine, path))?;
+        }
         Wave::Start => {}
     }
     for (op, found) in ops.iter().zip(states).rev() {

@@ -1,15 +1,16 @@
 //! Folders renamed aside: gone for everybody who looks where they were, and back by another rename.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use kubexm_plan::reset::ASIDE;
+use kubexm_plan::state_folders::holds;
 use serde::{Deserialize, Serialize};
 
-use crate::place::LOST_AND_FOUND;
+use crate::ops::move_aside;
 use crate::teardown::mounts;
-use crate::{Machine, OpError, fsio};
+use crate::{Machine, OpError, folder, fsio};
 
 /// A folder as it was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,8 +25,10 @@ pub struct Folder {
 
 /// As [`kubexm_plan::Reset::SetAside`] has them.
 type Spared = BTreeMap<String, Vec<String>>;
+type Moved = BTreeSet<String>;
 
-pub(super) fn look(machine: &Machine, path: &str, spared: &Spared) -> Result<Folder, OpError> {
+/// `moved` as [`kubexm_plan::Reset::SetAside`] has it.
+pub(super) fn look(machine: &Machine, path: &str, spared: &Spared, moved: &Moved) -> Result<Folder, OpError> {
     let inside = stays(machine, path, spared)?;
     let asides = asides(machine, path, inside)?.len();
     let occupied = if inside {
@@ -33,11 +36,13 @@ pub(super) fn look(machine: &Machine, path: &str, spared: &Spared) -> Result<Fol
     } else {
         machine.path(path).symlink_metadata().is_ok()
     };
+    let is_theirs = moved.iter().any(|folder| holds(folder, path) && !move_aside::is_away(machine, folder));
+    let occupied = occupied && !is_theirs;
     Ok(Folder { path: path.to_owned(), occupied, asides })
 }
 
-pub(super) fn set_aside(machine: &Machine, path: &str, spared: &Spared) -> Result<(), OpError> {
-    if !look(machine, path, spared)?.occupied {
+pub(super) fn set_aside(machine: &Machine, path: &str, spared: &Spared, moved: &Moved) -> Result<(), OpError> {
+    if !look(machine, path, spared, moved)?.occupied {
         return Ok(());
     }
     mounts::unmount_below(machine, path)?;
@@ -125,7 +130,8 @@ fn stays(machine: &Machine, path: &str, spared: &Spared) -> Result<bool, OpError
     Ok(spared.contains_key(path) || machine.path(path).is_symlink() || mounts::is_point(machine, path)?)
 }
 
-/// What goes of a folder that stays; a file system's own `lost+found` is not ours.
+/// What goes of a folder that stays; a file system's own `lost+found`, and what was moved
+/// aside before the cluster was made, are not ours.
 fn content(machine: &Machine, path: &str, spared: &Spared) -> Result<Vec<PathBuf>, OpError> {
     let folder = machine.path(path);
     if folder.symlink_metadata().is_ok() && !folder.is_dir() {
@@ -135,7 +141,7 @@ fn content(machine: &Machine, path: &str, spared: &Spared) -> Result<Vec<PathBuf
     let own = |path: &PathBuf, names: &[String]| {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let is_aside = name.strip_prefix(ASIDE).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        !is_aside && name != LOST_AND_FOUND && !names.contains(&name)
+        !is_aside && !folder::always_stays(&name) && !names.contains(&name)
     };
     let names = spared.get(path).map(Vec::as_slice).unwrap_or_default();
     Ok(mounts::entries(&folder)?.into_iter().filter(|path| own(path, names)).collect())

@@ -26,6 +26,8 @@ pub(super) struct Ours {
     pub folders: Vec<String>,
     /// Those of them that were there before, with the names in them that stay.
     pub spared: BTreeMap<String, Vec<String>>,
+    /// Folders whose earlier content was moved aside.
+    pub moved: BTreeSet<String>,
     /// Folders that were made for those, the deepest first.
     pub parents: Vec<String>,
     /// Ops to take back, the newest first.
@@ -122,6 +124,12 @@ fn sort_in(op: &Op, found: &Found, ours: &mut Ours) {
             ours.units.insert(0, unit.clone());
         }
         Op::Act(Act::KubeadmInit { .. } | Act::KubeadmJoin { .. }) => ours.kubernetes = true,
+        Op::MoveAside(_) => {
+            let folders = found.state.get("folders").and_then(|all| all.as_array()).into_iter().flatten();
+            let moved = folders.filter(|folder| folder.get("was").is_some_and(|was| was == "occupied"));
+            let paths = moved.filter_map(|folder| folder.get("path").and_then(|path| path.as_str()));
+            ours.moved.extend(paths.map(str::to_owned));
+        }
         // One that was there before is somebody's, with what the service put into it.
         Op::StateDir(dir) if was_absent(found) => {
             ours.folders.push(dir.path.clone());

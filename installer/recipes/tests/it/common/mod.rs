@@ -18,6 +18,7 @@ pub struct Site {
     pub manifest: Manifest,
     pub facts: BTreeMap<String, Facts>,
     pub packages: CarriedPackages,
+    pub set_aside: bool,
 }
 
 impl Site {
@@ -33,7 +34,7 @@ impl Site {
         let catalogue = all.used_by(&require(&cluster, &all).unwrap());
         let facts = sample::all_facts(&cluster);
         let packages = sample::packages(&cluster, &catalogue).unwrap();
-        Self { cluster, catalogue, manifest, facts, packages }
+        Self { cluster, catalogue, manifest, facts, packages, set_aside: false }
     }
 
     pub fn facts(&mut self) -> &mut Facts {
@@ -48,6 +49,7 @@ impl Site {
             manifest_digest: Digest::of("manifest.json"),
             catalogue: &self.catalogue,
             facts: &self.facts,
+            set_aside: self.set_aside,
             packages: &self.packages,
         }
     }

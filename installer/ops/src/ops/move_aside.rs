@@ -1,0 +1,208 @@
+//! What state folders held before us is moved out of the way, and back: by renames on the same file system, so that
+//! content, modes, owners and times stay as they are.
+//!
+//! A folder is renamed beside itself. A mount point cannot be renamed, and an administrator's link must not be: its entries
+//! go into a folder inside, which has another name until it holds all of them, so that a move that was interrupted is
+//! resumed and not taken for a finished one.
+
+use std::fs::{self, File, FileTimes, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
+use std::time::SystemTime;
+
+use kubexm_plan::op::MoveAside;
+use kubexm_plan::state_folders::MOVED;
+use serde::{Deserialize, Serialize};
+
+use crate::teardown::mounts;
+use crate::{Converge, Machine, OpError, Wave, folder, fsio};
+
+/// The folders, in the op's order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Folders {
+    folders: Vec<Folder>,
+}
+
+/// How one folder was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Folder {
+    path: String,
+    was: Was,
+    /// When its entries were last changed; none where it is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    modified: Option<SystemTime>,
+}
+
+/// What was in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Was {
+    /// No file.
+    Empty,
+    /// Something that has to move, or the rest of it.
+    Occupied,
+    /// It was moved already: what is in the folder came since.
+    Moved,
+}
+
+impl Converge for MoveAside {
+    type State = Folders;
+
+    fn observe(&self, machine: &Machine) -> Result<Folders, OpError> {
+        let folders = self.paths.iter().map(|path| look(machine, path)).collect::<Result<_, _>>()?;
+        Ok(Folders { folders })
+    }
+
+    fn satisfied(&self, found: &Folders, _: &Machine) -> bool {
+        found.folders.iter().all(|folder| folder.was != Was::Occupied)
+    }
+
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        for path in &self.paths {
+            if look(machine, path)?.was == Was::Occupied {
+                move_away(machine, path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn restore(&self, machine: &Machine, before: &Folders, wave: Wave) -> Result<(), OpError> {
+        let moved = before.folders.iter().rev().filter(|folder| wave == Wave::Data && folder.was == Was::Occupied);
+        moved.into_iter().try_for_each(|folder| bring_back(machine, folder))
+    }
+}
+
+/// Where [`MoveAside`] puts what is in a folder, when something lies there: a finished move.
+pub(crate) fn moved(machine: &Machine, path: &str) -> Option<String> {
+    [beside(path), inside(path)].into_iter().find(|aside| machine.path(aside).symlink_metadata().is_ok())
+}
+
+/// Whether something that was moved is not back yet, be the move finished or not.
+pub(crate) fn is_away(machine: &Machine, path: &str) -> bool {
+    moved(machine, path).is_some() || machine.path(unfinished(path)).exists()
+}
+
+fn look(machine: &Machine, path: &str) -> Result<Folder, OpError> {
+    let was = if moved(machine, path).is_some() {
+        Was::Moved
+    } else if machine.path(unfinished(path)).exists() || folder::content(machine, path, 1).files > 0 {
+        Was::Occupied
+    } else {
+        Was::Empty
+    };
+    let modified = fs::metadata(machine.path(path)).and_then(|found| found.modified()).ok();
+    let modified = modified.filter(|modified| *modified >= SystemTime::UNIX_EPOCH);
+    Ok(Folder { path: path.to_owned(), was, modified })
+}
+
+fn beside(path: &str) -> String {
+    let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+    format!("{parent}/{MOVED}-{name}")
+}
+
+fn inside(path: &str) -> String {
+    format!("{path}/{MOVED}")
+}
+
+fn unfinished(path: &str) -> String {
+    format!("{path}/{MOVED}.unfinished")
+}
+
+fn move_away(machine: &Machine, path: &str) -> Result<(), OpError> {
+    if let Some(mount) = mounts::below(machine, path)?.first() {
+        return Err(OpError::other(format!(
+            "{} ({} of {}) is mounted below {path}, which must be empty: it is left as it is; unmount it, then run again",
+            mount.point, mount.filesystem, mount.source
+        )));
+    }
+    let real = machine.path(path);
+    if !real.is_symlink() && !mounts::is_point(machine, path)? {
+        return rename(&real, &machine.path(beside(path)));
+    }
+    let (unfinished, finished) = (machine.path(unfinished(path)), machine.path(inside(path)));
+    match fs::create_dir(&unfinished) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(OpError::path("make the folder", &unfinished)(error));
+        }
+        _ => {}
+    }
+    fs::set_permissions(&unfinished, Permissions::from_mode(0o700))
+        .map_err(OpError::path("set the mode of", &unfinished))?;
+    for entry in mounts::entries(&real)? {
+        match entry.file_name() {
+            Some(name) if !folder::always_stays(&name.to_string_lossy()) => rename(&entry, &unfinished.join(name))?,
+            _ => {}
+        }
+    }
+    rename(&unfinished, &finished)
+}
+
+fn bring_back(machine: &Machine, before: &Folder) -> Result<(), OpError> {
+    let real = machine.path(&before.path);
+    let aside = machine.path(beside(&before.path));
+    if aside.symlink_metadata().is_ok() {
+        return put_back(&aside, &real);
+    }
+    for aside in [inside(&before.path), unfinished(&before.path)].map(|aside| machine.path(aside)) {
+        if !aside.is_dir() {
+            continue;
+        }
+        for entry in mounts::entries(&aside)? {
+            if let Some(name) = entry.file_name() {
+                put_back(&entry, &real.join(name))?;
+            }
+        }
+        fs::remove_dir(&aside).map_err(OpError::path("remove", &aside))?;
+        fsio::sync_folder(&real)?;
+    }
+    match before.modified {
+        Some(modified) if real.is_dir() => set_modified(&real, modified),
+        _ => Ok(()),
+    }
+}
+
+/// Renames back. What lies there by now is never replaced: folders are merged, and for anything else both are kept and named.
+fn put_back(from: &Path, to: &Path) -> Result<(), OpError> {
+    let Ok(there) = fs::symlink_metadata(to) else { return rename(from, to) };
+    let here = fs::symlink_metadata(from).map_err(OpError::path("look at", from))?;
+    if !(there.is_dir() && here.is_dir()) {
+        return Err(OpError::other(format!(
+            "{} was moved to {} before the cluster was made, and something else is there now: nothing was replaced; move \
+             one of them away, then run again",
+            to.display(),
+            from.display()
+        )));
+    }
+    // rename(2) replaces an empty folder.
+    match fs::rename(from, to) {
+        Ok(()) => return sync(from, to),
+        Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists) => {}
+        Err(error) => return Err(OpError::path("move back", from)(error)),
+    }
+    for entry in mounts::entries(from)? {
+        if let Some(name) = entry.file_name() {
+            put_back(&entry, &to.join(name))?;
+        }
+    }
+    chown(to, Some(here.uid()), Some(here.gid())).map_err(OpError::path("give away", to))?;
+    fs::set_permissions(to, here.permissions()).map_err(OpError::path("set the mode of", to))?;
+    here.modified().map_err(OpError::path("look at", to)).and_then(|modified| set_modified(to, modified))?;
+    fs::remove_dir(from).map_err(OpError::path("remove", from))
+}
+
+fn set_modified(path: &Path, modified: SystemTime) -> Result<(), OpError> {
+    let set = File::open(path).and_then(|folder| folder.set_times(FileTimes::new().set_modified(modified)));
+    set.map_err(OpError::path("set the time of", path))
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), OpError> {
+    fs::rename(from, to).map_err(OpError::path("move aside or back", from))?;
+    sync(from, to)
+}
+
+fn sync(from: &Path, to: &Path) -> Result<(), OpError> {
+    [from, to].iter().filter_map(|path| path.parent()).try_for_each(fsio::sync_folder)
+}

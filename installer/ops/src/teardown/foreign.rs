@@ -1,0 +1,110 @@
+//! Mounts below state folders that stop a teardown, found before anything is stopped or unmounted.
+//!
+//! Pods' own mounts are unmounted, and kubelet mounts them again when it starts again: a teardown that is rolled back
+//! loses none. Nobody mounts another one again, and its data would go with the folder: it is named and left alone, as is
+//! one of a pod that a process of the host uses, which could not be unmounted.
+
+use std::fs;
+use std::path::Path;
+
+use kubexm_plan::facts::ForeignMount;
+use kubexm_plan::state_folders;
+
+use super::mounts::{self, Mount};
+use crate::{Machine, OpError};
+
+/// Programs that end before anything is unmounted.
+const ENDED: [&str; 3] = ["kubelet", "containerd", "containerd-shim"];
+
+/// All of them, below every state folder.
+pub fn look(machine: &Machine) -> Result<Vec<ForeignMount>, OpError> {
+    let mut found = Vec::new();
+    for folder in state_folders::all() {
+        found.extend(below(machine, folder)?);
+    }
+    Ok(found)
+}
+
+/// Refuses a folder with such a mount below it.
+pub fn refuse(machine: &Machine, folder: &str) -> Result<(), OpError> {
+    let found = below(machine, folder)?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<String> = found.iter().map(ToString::to_string).collect();
+    Err(OpError::other(format!(
+        "mounted below {folder}: {}; nothing was unmounted, and all are left with their data; unmount them, or end what \
+         uses them (`fuser -vm` names it), then run again",
+        all.join("; ")
+    )))
+}
+
+fn below(machine: &Machine, folder: &str) -> Result<Vec<ForeignMount>, OpError> {
+    let mounted = mounts::below(machine, folder)?;
+    if mounted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let fstab = mounts::fstab_points(machine)?;
+    let uses = uses(machine);
+    let foreign = |mount: Mount| {
+        let of_a_pod = !fstab.contains(&mount.point) && is_of_a_pod(machine, &mount.point);
+        let user = uses.iter().find(|(_, path)| Path::new(path).starts_with(&mount.point));
+        let used_by = user.filter(|_| of_a_pod).map(|(process, _)| process.clone());
+        (!of_a_pod || used_by.is_some()).then(|| ForeignMount {
+            folder: folder.to_owned(),
+            point: mount.point,
+            filesystem: mount.filesystem,
+            source: mount.source,
+            used_by,
+        })
+    };
+    Ok(mounted.into_iter().filter_map(foreign).collect())
+}
+
+/// Where kubelet mounts volumes (kubelet's `pods/<uid>/volumes/<plugin>/<name>`, volume-subpaths, block devices; below
+/// `plugins/` what several pods share), and containerd roots and shared memory of containers.
+fn is_of_a_pod(machine: &Machine, point: &str) -> bool {
+    let inside = |folder: &str| {
+        let rest = Path::new(point).strip_prefix(mounts::real(machine, folder)).ok()?;
+        Some(rest.iter().map(|part| part.to_string_lossy().into_owned()).collect::<Vec<_>>())
+    };
+    let of_kubelet = inside(state_folders::KUBELET).is_some_and(|parts| {
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        match parts.as_slice() {
+            ["pods", _, kind, _, ..] => ["volumes", "volume-subpaths", "volumeDevices"].contains(kind),
+            ["plugins", _, _, ..] => true,
+            _ => false,
+        }
+    });
+    let of_containerd = |folder| {
+        inside(folder)
+            .is_some_and(|parts| parts.len() > 1 && (parts[0].starts_with("io.containerd.") || parts[0] == "tmpmounts"))
+    };
+    of_kubelet || state_folders::OF_CONTAINERD.into_iter().any(of_containerd)
+}
+
+/// Paths that processes of the host hold open, each with who does: `bash (pid 512)`. Those of containers see mounts of
+/// their own, and end with their pods.
+fn uses(machine: &Machine) -> Vec<(String, String)> {
+    let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
+    let proc = machine.path("/proc");
+    let own = namespace(&proc.join("self"));
+    let mut uses = Vec::new();
+    for process in mounts::entries(&proc).unwrap_or_default() {
+        let pid = process.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if !pid.bytes().all(|byte| byte.is_ascii_digit()) || namespace(&process) != own {
+            continue;
+        }
+        let name = fs::read_to_string(process.join("comm")).unwrap_or_default().trim().to_owned();
+        // comm is cut off after 15 bytes.
+        if ENDED.iter().any(|ended| name == *ended || (*ended == "containerd-shim" && name.starts_with(ended))) {
+            continue;
+        }
+        let open = mounts::entries(&process.join("fd")).unwrap_or_default();
+        let links = ["cwd", "root", "exe"].into_iter().map(|link| process.join(link)).chain(open);
+        for path in links.filter_map(|link| fs::read_link(link).ok()).filter(|path| path.is_absolute()) {
+            uses.push((format!("{name} (pid {pid})"), path.to_string_lossy().into_owned()));
+        }
+    }
+    uses
+}
