@@ -67,6 +67,12 @@ impl ClusterFile {
         Self { cluster, digest, origin: Origin::Operator }
     }
 
+    /// For a test to change what it put together.
+    #[cfg(test)]
+    pub const fn cluster_mut(&mut self) -> &mut Cluster {
+        &mut self.cluster
+    }
+
     /// Of its bytes.
     pub const fn digest(&self) -> Digest {
         self.digest

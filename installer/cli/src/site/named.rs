@@ -32,7 +32,7 @@ pub struct NameArgs {
 #[derive(Debug)]
 pub enum Named {
     /// By the operator's own file.
-    Alone(ClusterFile),
+    Alone(Box<ClusterFile>),
     /// By a bundle, with its own cluster.yaml or the operator's: agents of other architectures come from it.
     Bundled(Box<Opened>),
 }
@@ -49,11 +49,11 @@ impl Named {
         let Some(file) = &args.file else {
             return Err(Failure::new(ExitCode::Usage, "name the cluster with -f cluster.yaml or --bundle FILE"));
         };
-        ClusterFile::of_operator(file).map(Self::Alone)
+        Ok(Self::Alone(Box::new(ClusterFile::of_operator(file)?)))
     }
 
     /// Its hosts above all.
-    pub const fn cluster(&self) -> &ClusterFile {
+    pub fn cluster(&self) -> &ClusterFile {
         match self {
             Self::Alone(cluster) => cluster,
             Self::Bundled(opened) => &opened.cluster,
@@ -74,7 +74,7 @@ impl Named {
     }
 
     /// What a run of a pipeline without a bundle must belong to.
-    pub const fn belongs(&self) -> Belongs {
+    pub fn belongs(&self) -> Belongs {
         Belongs { cluster: self.cluster().digest(), bundle: None }
     }
 }

@@ -23,13 +23,13 @@ impl Depot {
     /// The registry host is this machine; the port is a free one, which everything that is served has in it.
     fn of(site: &mut Site) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        site.opened.cluster.hosts[0].address = "127.0.0.1".to_owned();
+        site.opened.cluster.cluster_mut().hosts[0].address = "127.0.0.1".to_owned();
         let interfaces = &mut site.facts.get_mut("node1").unwrap().interfaces;
         interfaces[0].addresses.push("127.0.0.1/8".to_owned());
         // Another test may take the port in between.
         for _ in 0..5 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            site.opened.cluster.registry.port = port;
+            site.opened.cluster.cluster_mut().registry.port = port;
             let (config, signed) = carry_out(site);
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build().unwrap();
             let path = site.folder.path().join("depot/config.json");
