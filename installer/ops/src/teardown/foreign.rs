@@ -4,6 +4,7 @@
 //! loses none. Nobody mounts another one again, and its data would go with the folder: it is named and left alone, as is
 //! one of a pod that a process of the host uses, which could not be unmounted.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::path::Path;
 
@@ -18,16 +19,16 @@ const ENDED: [&str; 3] = ["kubelet", "containerd", "containerd-shim"];
 
 /// All of them, below every state folder.
 pub fn look(machine: &Machine) -> Result<Vec<ForeignMount>, OpError> {
-    let mut found = Vec::new();
+    let (mut found, uses) = (Vec::new(), Uses::new());
     for folder in state_folders::all() {
-        found.extend(below(machine, folder)?);
+        found.extend(below(machine, folder, &uses)?);
     }
     Ok(found)
 }
 
 /// Refuses a folder with such a mount below it.
 pub fn refuse(machine: &Machine, folder: &str) -> Result<(), OpError> {
-    let found = below(machine, folder)?;
+    let found = below(machine, folder, &Uses::new())?;
     if found.is_empty() {
         return Ok(());
     }
@@ -39,13 +40,17 @@ pub fn refuse(machine: &Machine, folder: &str) -> Result<(), OpError> {
     )))
 }
 
-fn below(machine: &Machine, folder: &str) -> Result<Vec<ForeignMount>, OpError> {
+/// Paths that processes of the host hold open, each with who does: `bash (pid 512)`. Looked for once, where anything is
+/// mounted.
+type Uses = OnceCell<Vec<(String, String)>>;
+
+fn below(machine: &Machine, folder: &str, uses: &Uses) -> Result<Vec<ForeignMount>, OpError> {
     let mounted = mounts::below(machine, folder)?;
     if mounted.is_empty() {
         return Ok(Vec::new());
     }
     let fstab = mounts::fstab_points(machine)?;
-    let uses = uses(machine);
+    let uses = uses.get_or_init(|| look_at_processes(machine));
     let foreign = |mount: Mount| {
         let of_a_pod = !fstab.contains(&mount.point) && is_of_a_pod(machine, &mount.point);
         let user = uses.iter().find(|(_, path)| Path::new(path).starts_with(&mount.point));
@@ -83,9 +88,8 @@ fn is_of_a_pod(machine: &Machine, point: &str) -> bool {
     of_kubelet || state_folders::OF_CONTAINERD.into_iter().any(of_containerd)
 }
 
-/// Paths that processes of the host hold open, each with who does: `bash (pid 512)`. Those of containers see mounts of
-/// their own, and end with their pods.
-fn uses(machine: &Machine) -> Vec<(String, String)> {
+/// Those of containers see mounts of their own, and end with their pods.
+fn look_at_processes(machine: &Machine) -> Vec<(String, String)> {
     let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
     let proc = machine.path("/proc");
     let own = namespace(&proc.join("self"));
