@@ -79,14 +79,14 @@ macro_rules! every_pipeline {
     ($($name:ident: $pipeline:ident,)*) => {
         $(mod $name {
             mod simulated {
-                use crate::table::{Law, row};
-                use crate::hold;
+                use super::super::table::{Law, row};
+                use super::super::hold;
                 use kubexm_plan::Pipeline;
                 every_law!(Simulated, simulated, Pipeline::$pipeline);
             }
             mod rooted {
-                use crate::table::{Law, row};
-                use crate::hold;
+                use super::super::table::{Law, row};
+                use super::super::hold;
                 use kubexm_plan::Pipeline;
                 every_law!(Rooted, rooted, Pipeline::$pipeline);
             }
