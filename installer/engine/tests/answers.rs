@@ -15,17 +15,28 @@ use kubexm_plan::op::Depots;
 use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepId, Wave, ledger, mesh};
 use kubexm_spec::{Digest, ExitCode};
 
-/// Says of these steps that they hold, whatever it is asked; all else is as its host has it.
+/// How a hostile agent answers; all else is as its host has it.
+enum Hostile {
+    /// Says of these steps that they hold, whatever it is asked.
+    Vouches(Vec<StepId>),
+    /// Writes to the terminal of whoever reads.
+    Shouts,
+}
+
+const SHOUT: &str = "cannot\u{1b}[2J\u{202e}\rgood";
+
 struct Liar {
     link: Arc<dyn Link>,
-    says: Vec<StepId>,
+    how: Hostile,
 }
 
 #[async_trait]
 impl Link for Liar {
     async fn survey(&self, plan: &Plan, steps: &[&Step], slots: &SlotValues) -> Result<Survey, LinkError> {
         let mut survey = self.link.survey(plan, steps, slots).await?;
-        survey.holding.extend(self.says.iter().cloned());
+        if let Hostile::Vouches(steps) = &self.how {
+            survey.holding.extend(steps.iter().cloned());
+        }
         Ok(survey)
     }
 
@@ -44,6 +55,9 @@ impl Link for Liar {
         slots: &SlotValues,
         change: Change<'_>,
     ) -> Result<(), LinkError> {
+        if matches!(self.how, Hostile::Shouts) {
+            return Err(LinkError::Op { host: "cp".to_owned(), text: SHOUT.to_owned() });
+        }
         self.link.converge(plan, step, slots, change).await
     }
 
@@ -90,11 +104,17 @@ impl Link for Liar {
     }
 
     async fn evidence(&self) -> Result<Vec<(String, String)>, LinkError> {
-        self.link.evidence().await
+        match self.how {
+            Hostile::Vouches(_) => self.link.evidence().await,
+            Hostile::Shouts => Ok(vec![(SHOUT.to_owned(), SHOUT.to_owned())]),
+        }
     }
 
     async fn step_log(&self, run: &str, step: &Step) -> Result<String, LinkError> {
-        self.link.step_log(run, step).await
+        match self.how {
+            Hostile::Vouches(_) => self.link.step_log(run, step).await,
+            Hostile::Shouts => Ok(SHOUT.to_owned()),
+        }
     }
 }
 
@@ -102,7 +122,8 @@ impl Link for Liar {
 async fn with_liar(says: &[&str]) -> (Site, Result<kubexm_engine::Outcome, kubexm_engine::EngineError>) {
     let (site, plan) = (Site::with(["cp", "w1"]), checked(plan(&["w1"])));
     let mut links: BTreeMap<_, _> = site.fleet.links();
-    let liar = Liar { link: links["w1"].clone(), says: says.iter().map(|id| StepId((*id).to_owned())).collect() };
+    let steps = says.iter().map(|id| StepId((*id).to_owned())).collect();
+    let liar = Liar { link: links["w1"].clone(), how: Hostile::Vouches(steps) };
     links.insert("w1".to_owned(), Arc::new(liar));
     let mut run = site.create(&plan);
     let outcome = execute(&plan, &links, &mut run, &site.pki, &OneBlob, &Silent, site.options.clone()).await;
@@ -125,4 +146,25 @@ async fn a_worker_that_lies_about_itself_alone_changes_no_other_host() {
     let (_, outcome) = with_liar(&["w1/os.runtime"]).await;
     // Its own steps are looked at in their turn once anything was changed.
     assert!(outcome.is_ok(), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn what_a_host_says_reaches_the_report_as_text_only() {
+    let (site, plan) = (Site::with(["cp", "w1"]), checked(plan(&["w1"])));
+    let mut links: BTreeMap<_, _> = site.fleet.links();
+    let link = links["cp"].clone();
+    links.insert("cp".to_owned(), Arc::new(Liar { link, how: Hostile::Shouts }));
+    let mut run = site.create(&plan);
+    let outcome = execute(&plan, &links, &mut run, &site.pki, &OneBlob, &Silent, site.options.clone()).await;
+    assert_eq!(outcome.expect("a run"), kubexm_engine::Outcome::Failed);
+    let report = site.report();
+    assert!(report.contains("cannot\u{fffd}[2J"), "{report}");
+    let mut files = vec![report];
+    for folder in ["evidence/cp", "logs/cp"] {
+        for entry in std::fs::read_dir(run.dir().join(folder)).expect(folder) {
+            files.push(std::fs::read_to_string(entry.expect("an entry").path()).expect("a text"));
+        }
+    }
+    assert!(files.len() > 2);
+    assert!(files.iter().all(|text| !text.contains(['\u{1b}', '\u{202e}', '\r'])), "{files:?}");
 }
