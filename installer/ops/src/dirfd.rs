@@ -72,7 +72,7 @@ impl DirFd {
         if made {
             // Whoever may write to this folder may have put another one there meanwhile: one with something in it is not
             // the one that was made, and is not given away.
-            let empty = child.names().map_err(OpError::path("list", &child.path))?.is_empty();
+            let empty = child.names()?.is_empty();
             let ours = child.stat()?.st_uid == rustix::process::geteuid().as_raw();
             if !(empty && ours) {
                 return Err(OpError::other(format!(
@@ -152,16 +152,43 @@ impl DirFd {
         Some(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
-    fn names(&self) -> io::Result<Vec<OsString>> {
-        let mut names = Vec::new();
-        for entry in rustix::fs::Dir::read_from(&self.fd)? {
-            let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if name != b"." && name != b".." {
-                names.push(OsStr::from_bytes(name).to_owned());
+    /// Names of what is in it, sorted.
+    pub(crate) fn names(&self) -> Result<Vec<OsString>, OpError> {
+        let list = || -> io::Result<Vec<OsString>> {
+            let mut names = Vec::new();
+            for entry in rustix::fs::Dir::read_from(&self.fd)? {
+                let entry = entry?;
+                let name = entry.file_name().to_bytes();
+                if name != b"." && name != b".." {
+                    names.push(OsStr::from_bytes(name).to_owned());
+                }
             }
+            names.sort();
+            Ok(names)
+        };
+        list().map_err(OpError::path("list", &self.path))
+    }
+
+    /// A folder in this one; none when it is something else, a link among them, or gone.
+    pub(crate) fn inner(&self, name: &OsStr) -> Result<Option<Self>, OpError> {
+        let path = self.path.join(name);
+        match open_folder(&self.fd, name) {
+            Ok(fd) => Ok(Some(Self { fd, path })),
+            // A link gives one of the first two, by the kernel's version.
+            Err(error)
+                if [rustix::io::Errno::NOTDIR, rustix::io::Errno::LOOP, rustix::io::Errno::NOENT]
+                    .iter()
+                    .any(|errno| error.raw_os_error() == Some(errno.raw_os_error())) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(OpError::path("open the folder", path)(error)),
         }
-        Ok(names)
+    }
+
+    /// Which file system it lies on.
+    pub(crate) fn device(&self) -> Result<u64, OpError> {
+        Ok(self.stat()?.st_dev)
     }
 
     /// Makes something under a name of its own; tries again when the name is taken.

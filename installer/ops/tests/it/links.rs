@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::Host;
 use kubexm_ops::{Converge, Wave, dispatch};
-use kubexm_plan::op::{Dir, Kubeconfig, Op};
+use kubexm_plan::op::{Dir, Kubeconfig, Op, StateDir};
 
 const USER: u32 = 54_321;
 const ADMIN: &str = "apiVersion: v1\nkind: Config\n";
@@ -132,18 +132,12 @@ fn a_folder_below_one_of_a_user_is_not_made_through_a_link() {
     assert_eq!(victim(&host), before);
 }
 
-/// The exchange of a folder for a link, as fast as it goes, by the user's own uid.
-#[test]
-fn a_user_who_exchanges_folder_and_link_all_the_time_gains_nothing() {
-    let host = host();
-    let home = host.machine.path("/home/alice");
+/// Exchanges a folder for a link to root's folder, as fast as it goes, by the user's own uid, while something is done.
+fn while_exchanged(host: &Host, folder: &Path, act: impl FnOnce()) {
     // The user must come into the folder of the test.
     fs::set_permissions(host.machine.root(), fs::Permissions::from_mode(0o755)).expect("a mode");
-    let (kube, aside) = (home.join(".kube"), home.join("aside"));
-    let target = host.machine.path("/etc/victim");
-    let before = victim(&host);
+    let (aside, target) = (host.machine.path("/home/alice/aside"), host.machine.path("/etc/victim"));
     let end = AtomicBool::new(false);
-    let mut written = 0;
     std::thread::scope(|scope| {
         scope.spawn(|| {
             if rustix::process::geteuid().is_root() {
@@ -154,17 +148,45 @@ fn a_user_who_exchanges_folder_and_link_all_the_time_gains_nothing() {
                 rustix::thread::set_thread_res_uid(user, user, user).expect("a user");
             }
             while !end.load(Ordering::Relaxed) {
-                let _ = fs::rename(&kube, &aside);
-                let _ = symlink(&target, &kube);
-                let _ = fs::remove_file(&kube);
-                let _ = fs::rename(&aside, &kube);
+                let _ = fs::create_dir_all(folder);
+                let _ = fs::write(folder.join("config"), "hers");
+                let _ = fs::rename(folder, &aside);
+                let _ = symlink(&target, folder);
+                let _ = fs::remove_file(folder);
+                let _ = fs::rename(&aside, folder);
                 let _ = fs::remove_dir_all(&aside);
             }
         });
-        for _ in 0..400 {
-            written += usize::from(dispatch::converge(&op(), &host.machine).is_ok());
-        }
+        act();
         end.store(true, Ordering::Relaxed);
     });
-    assert_eq!(victim(&host), before, "written {written} times");
+}
+
+#[test]
+fn a_user_who_exchanges_folder_and_link_all_the_time_gets_nothing_written_or_given_away() {
+    let host = host();
+    let before = victim(&host);
+    while_exchanged(&host, &host.machine.path("/home/alice/.kube"), || {
+        for _ in 0..400 {
+            // Refused, or written to her own folder.
+            let _ = dispatch::converge(&op(), &host.machine);
+        }
+    });
+    assert_eq!(victim(&host), before);
+}
+
+#[test]
+fn a_user_who_exchanges_folder_and_link_all_the_time_gets_nothing_deleted() {
+    let host = host();
+    let state = StateDir { path: "/home/alice/state".into() };
+    let absent = state.observe(&host.machine).expect("a look");
+    let inner = host.machine.path("/home/alice/state/inner");
+    let before = victim(&host);
+    while_exchanged(&host, &inner, || {
+        for _ in 0..400 {
+            // Removed, or refused because it is filled again.
+            let _ = state.restore(&host.machine, &absent, Wave::Data);
+            assert_eq!(victim(&host), before);
+        }
+    });
 }
