@@ -127,7 +127,9 @@ fn move_away(machine: &Machine, path: &str) -> Result<(), OpError> {
     DirFd::make(&unfinished)?.set_access(0o700, None)?;
     for entry in mounts::entries(&real)? {
         match entry.file_name() {
-            Some(name) if !folder::always_stays(&name.to_string_lossy()) => fsio::rename(&entry, &unfinished.join(name))?,
+            Some(name) if !folder::always_stays(&name.to_string_lossy()) => {
+                fsio::rename(&entry, &unfinished.join(name))?
+            }
             _ => {}
         }
     }

@@ -1,19 +1,18 @@
 //! A hostile agent answers for other hosts: nothing of it is used, and nothing is changed.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use common::fleet::plan;
-use common::{OneBlob, Site, checked};
 use kubexm_engine::events::Silent;
 use kubexm_engine::execute;
 use kubexm_engine::link::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, SlotValues, Survey};
 use kubexm_plan::op::Depots;
 use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepId, Wave, ledger, mesh};
 use kubexm_spec::{Digest, ExitCode};
+
+use crate::common::fleet::plan;
+use crate::common::{OneBlob, Site, checked};
 
 /// How a hostile agent answers; all else is as its host has it.
 enum Hostile {
