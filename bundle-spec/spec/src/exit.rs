@@ -66,6 +66,8 @@ pub enum ExitCode {
     Preflight = 53,
     /// Another run holds the host.
     HostLocked = 54,
+    /// A host answered something that is not accepted from a host.
+    HostUntrusted = 55,
     /// The plan does not pass its lint.
     PlanLint = 60,
     /// The plan belongs to another bundle, cluster or schema.
@@ -114,6 +116,7 @@ impl ExitCode {
         Self::HostNoSudo,
         Self::Preflight,
         Self::HostLocked,
+        Self::HostUntrusted,
         Self::PlanLint,
         Self::PlanMismatch,
         Self::RunFailed,
@@ -161,6 +164,7 @@ impl ExitCode {
             Self::HostNoSudo => "the user cannot become root on a host",
             Self::Preflight => "preflight found what must be mended first",
             Self::HostLocked => "another run holds a host",
+            Self::HostUntrusted => "a host answered something that is not accepted from a host",
             Self::PlanLint => "the plan does not pass its lint",
             Self::PlanMismatch => "the plan belongs to another bundle, cluster or schema",
             Self::RunFailed => "a step failed; see the report",

@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use kubexm_spec::ExitCode;
 use kubexm_spec::event::{Event, EventKind, Next, SCHEMA, StepOutcome};
+use kubexm_spec::{ExitCode, printable};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -150,7 +150,7 @@ impl Display {
     /// An answer of the program, on standard output.
     pub fn answer(&self, text: &str) {
         self.clear();
-        self.give(format!("{}\n", text::harmless(text.trim_end())).as_bytes());
+        self.give(format!("{}\n", printable(text.trim_end())).as_bytes());
     }
 
     /// Bytes as they are, on standard output; whether somebody still reads. What cannot be written is told at the end of
@@ -221,7 +221,7 @@ impl Display {
             if !fits {
                 let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
                 bar.set_style(style(unit, total.is_some()));
-                bar.set_message(what.clone());
+                bar.set_message(printable(&what).into_owned());
                 // What is there already says nothing of how fast the rest will come.
                 bar.set_position(done);
                 bar.reset_eta();
@@ -255,7 +255,7 @@ impl Display {
                 bar
             }
         };
-        bar.set_message(message);
+        bar.set_message(printable(&message).into_owned());
         state.bar = Some((String::new(), bar));
     }
 }
@@ -263,7 +263,7 @@ impl Display {
 /// A line for people, above the bar when there is one.
 fn say(state: &State, line: &str) {
     let write = || {
-        let _ = writeln!(std::io::stderr().lock(), "{}", text::harmless(line));
+        let _ = writeln!(std::io::stderr().lock(), "{}", printable(line));
     };
     match &state.bar {
         Some((_, bar)) => bar.suspend(write),

@@ -1,13 +1,4 @@
-//! Sizes, times and foreign names for people.
-
-use std::borrow::Cow;
-
-/// A text that changes nothing on a terminal but what it says: names come from bundles, and a bundle from anybody.
-/// Control characters other than line ends and tabs become U+FFFD.
-pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
-    let harmful = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-    if text.contains(harmful) { Cow::Owned(text.replace(harmful, "\u{fffd}")) } else { Cow::Borrowed(text) }
-}
+//! Sizes and times for people.
 
 /// Bytes in binary units with one decimal: `1.5 GiB`.
 pub fn bytes(count: u64) -> String {
@@ -26,15 +17,6 @@ pub fn seconds(milliseconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    #[test]
-    fn a_name_cannot_write_to_the_terminal_what_is_no_text() {
-        assert_eq!(super::harmless("a\tb\nc é"), "a\tb\nc é");
-        assert_eq!(
-            super::harmless("kube\u{1b}]0;x\u{7}\radm\u{9b}2J"),
-            "kube\u{fffd}]0;x\u{fffd}\u{fffd}adm\u{fffd}2J"
-        );
-    }
-
     #[test]
     fn times_are_short_and_never_round_up_to_a_lie() {
         assert_eq!(super::seconds(460), "0.4 s");

@@ -119,7 +119,8 @@ impl Partial {
     }
 
     /// Makes a blob of it. The bytes are on disk before the name is. The name is not waited for: one that is lost with the
-    /// power is fetched again, and waiting takes as long as fetching a small file does.
+    /// power is fetched again, and waiting takes as long as fetching a small file does. Who says that the blob is safe calls
+    /// [`Store::sync_names`] first.
     pub fn commit(mut self) -> Result<(Digest, u64), TransportError> {
         let digest = self.digest();
         let target = self.store.path(&digest);

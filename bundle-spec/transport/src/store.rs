@@ -147,6 +147,11 @@ impl Store {
         Ok((found, size))
     }
 
+    /// Brings the names of all blobs to the disk. A blob whose name is not there after a power cut is lost.
+    pub fn sync_names(&self) -> Result<(), TransportError> {
+        sync_dir(&self.blobs())
+    }
+
     /// Hashes a blob again. True when it is here and whole; a damaged one is removed, so that it is fetched anew.
     pub fn verify(&self, digest: &Digest) -> Result<bool, TransportError> {
         let path = self.path(digest);

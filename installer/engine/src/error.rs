@@ -198,6 +198,7 @@ impl LinkError {
             Self::Locked { .. } => ExitCode::HostLocked,
             Self::Op { .. } => ExitCode::RunFailed,
             Self::Protocol { .. } => ExitCode::Internal,
+            Self::Untrusted { .. } => ExitCode::HostUntrusted,
             Self::Source { .. } => ExitCode::BundleDamaged,
         }
     }

@@ -96,7 +96,7 @@ async fn forward(mut carrier: Carrier<'_, '_>) -> Result<Outcome, EngineError> {
     let attempt = carrier.attempt;
     attempt.emit(EventKind::Phase { name: "run".to_owned() });
     begin(attempt)?;
-    carrier.seen = Seen::look(attempt, &carrier.slots).await;
+    carrier.seen = Seen::look(attempt, &carrier.slots).await?;
     let carrier = &carrier;
     let mut schedule = Schedule::of(attempt.plan, attempt.options.max_failed_hosts)?;
     let first = carrier.run_steps(&mut schedule).await?;

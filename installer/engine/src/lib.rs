@@ -16,6 +16,7 @@ pub mod events;
 pub mod execute;
 mod files;
 pub mod journal;
+pub mod kubeconfig;
 pub mod link;
 pub mod local;
 pub mod lock;

@@ -1,4 +1,8 @@
 //! The lock of a cluster's folder on the controller: one run at a time.
+//!
+//! Who only asks whether a run goes on must not take the lock that a run is about to take, not even for a moment. So a run
+//! holds two files: `lock`, which decides and is never waited for, and `lock.held`, which says so and which others look at.
+//! A run waits for the second one: whoever looks at it lets go at once.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -10,17 +14,25 @@ use crate::files::make_dir;
 
 /// Held while it lives; the kernel lets go when the process dies, however it dies.
 #[derive(Debug)]
-pub struct ClusterLock(#[expect(dead_code, reason = "the open file is the lock")] File);
+pub struct ClusterLock {
+    // Let go before the lock itself: who then gets the lock finds it free.
+    #[expect(dead_code, reason = "the open file is the lock")]
+    held: File,
+    #[expect(dead_code, reason = "the open file is the lock")]
+    lock: File,
+}
+
+const LOCK: &str = "lock";
+const HELD: &str = "lock.held";
 
 impl ClusterLock {
     /// Who has the lock of `folder` right now; none when nobody has. Changes nothing.
     pub fn holder(folder: &Path) -> Option<String> {
-        let mut file = File::open(folder.join("lock")).ok()?;
-        match file.try_lock() {
+        let held = File::open(folder.join(HELD)).ok()?;
+        match held.try_lock_shared() {
             Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
                 // Who it is is a help for people; that somebody has it is known.
-                let _ = file.read_to_string(&mut holder);
+                let holder = std::fs::read_to_string(folder.join(LOCK)).unwrap_or_default();
                 Some(if holder.is_empty() { "unknown".to_owned() } else { holder })
             }
             Ok(()) | Err(TryLockError::Error(_)) => None,
@@ -30,16 +42,13 @@ impl ClusterLock {
     /// Takes the lock of `folder` (`clusters/<name>`), or says who has it. `holder` is told to the next one who asks.
     pub fn take(folder: &Path, cluster: &str, holder: &str) -> Result<Self, EngineError> {
         make_dir(folder)?;
-        let path = folder.join("lock");
+        let path = folder.join(LOCK);
         let failed = || EngineError::file("lock", &path);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(failed())?;
+        let open = |name: &str| {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false).mode(0o600).open(folder.join(name))
+        };
+        let mut file = open(LOCK).map_err(failed())?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -55,6 +64,40 @@ impl ClusterLock {
             .and_then(|()| file.seek(SeekFrom::Start(0)))
             .and_then(|_| write!(file, "{holder}, process {}", std::process::id()))
             .map_err(failed())?;
-        Ok(Self(file))
+        let held = open(HELD).and_then(|held| held.lock().map(|()| held)).map_err(failed())?;
+        Ok(Self { held, lock: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn who_only_looks_never_keeps_a_run_from_its_lock_and_sees_the_one_that_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(ClusterLock::holder(folder.path()), None);
+        drop(ClusterLock::take(folder.path(), "demo", "run 0").unwrap());
+        let end = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !end.load(Ordering::Relaxed) {
+                        ClusterLock::holder(folder.path());
+                    }
+                });
+            }
+            let taken = (0..2000).map(|_| ClusterLock::take(folder.path(), "demo", "run 1").map(drop));
+            let refused = taken.filter_map(Result::err).count();
+            end.store(true, Ordering::Relaxed);
+            assert_eq!(refused, 0);
+        });
+        let lock = ClusterLock::take(folder.path(), "demo", "run 2").unwrap();
+        assert!(ClusterLock::holder(folder.path()).is_some_and(|holder| holder.starts_with("run 2, process ")));
+        ClusterLock::take(folder.path(), "demo", "run 3").unwrap_err();
+        drop(lock);
+        assert_eq!(ClusterLock::holder(folder.path()), None);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use kubexm_spec::printable;
+
 use crate::Status;
 use crate::replay::{RunState, StepState};
 use crate::status::StepStatus;
@@ -15,7 +17,7 @@ pub fn render(status: &Status, evidence: &[String]) -> String {
     failures(&mut text, status, evidence);
     steps(&mut text, status);
     changes(&mut text, status);
-    text
+    printable(&text).into_owned()
 }
 
 // Writing to a string cannot fail; the results of `writeln!` say nothing.

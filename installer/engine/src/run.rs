@@ -1,7 +1,8 @@
-//! The run folder: `runs/<id>/{plan.json, texts/<hex>, journal.jsonl, logs/, evidence/, report.md}`.
+//! The run folder: `runs/<id>/{sequence, plan.json, texts/<hex>, journal.jsonl, logs/, evidence/, report.md}`.
 //!
 //! It is made whole under another name and renamed, so a run is there with its plan or not at all. plan.json and
-//! texts are never written again.
+//! texts are never written again. `sequence` is the run's number in its cluster, from 1: the clock may be set back, and
+//! names say only when the clock thought a run was made.
 
 use std::fmt;
 use std::fs;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use kubexm_plan::schema::{OLDEST_SCHEMA, ReadError, SCHEMA};
 use kubexm_plan::{CheckedPlan, Plan, StepId, Texts, lint};
-use kubexm_spec::Digest;
+use kubexm_spec::{Digest, printable};
 use time::OffsetDateTime;
 
 use crate::files::{make_dir, plain_name, sync_dir, write_whole};
@@ -17,7 +18,10 @@ use crate::journal::{Entry, Journal, Record};
 use crate::replay::Replay;
 use crate::{EngineError, Status, report, status};
 
-/// Name of a run: UTC time and four hex digits, so that names sort by time.
+/// File with the run's number.
+const SEQUENCE: &str = "sequence";
+
+/// Name of a run: UTC time and four hex digits. Which run came later is said by [`list`], not by names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(String);
 
@@ -86,9 +90,12 @@ impl Run {
     pub fn create(runs: &Path, id: RunId, plan: &CheckedPlan) -> Result<Self, EngineError> {
         let plan = plan.plan();
         make_dir(runs)?;
+        // Nobody else makes one: the caller holds the cluster's lock.
+        let last = list(runs)?.iter().map(|id| sequence(runs, id)).max().unwrap_or_default();
         let dir = runs.join(id.as_str());
         let making = runs.join(format!(".{id}.new"));
         make_dir(&making.join("texts"))?;
+        write_whole(&making.join(SEQUENCE), format!("{}\n", last.saturating_add(1)).as_bytes(), 0o600)?;
         let written = plan.to_bytes().map_err(|source| EngineError::Serialise { what: "the plan", source })?;
         write_whole(&making.join("plan.json"), &written, 0o600)?;
         for (digest, text) in &plan.texts {
@@ -176,7 +183,7 @@ impl Run {
     pub(crate) fn keep_text(&self, folder: &str, host: &str, name: &str, text: &str) -> Result<(), EngineError> {
         let dir = self.dir.join(folder).join(plain_name(host));
         make_dir(&dir)?;
-        write_whole(&dir.join(plain_name(name)), text.as_bytes(), 0o600)
+        write_whole(&dir.join(plain_name(name)), printable(text).as_bytes(), 0o600)
     }
 }
 
@@ -194,7 +201,14 @@ pub fn read_report(runs: &Path, id: &RunId) -> Result<String, EngineError> {
     Ok(report::render(&read_status(runs, id)?, &listing(&runs.join(id.as_str()).join("evidence"))))
 }
 
-/// The runs below a folder, oldest first. A folder that does not exist has none.
+/// A run's number; 0 for one that was made before runs had numbers, or has lost it.
+fn sequence(runs: &Path, id: &RunId) -> u64 {
+    let text = fs::read_to_string(runs.join(id.as_str()).join(SEQUENCE)).unwrap_or_default();
+    text.trim().parse().unwrap_or_default()
+}
+
+/// The runs below a folder, in the order they were made, whatever the clock said: those without a number first, by name. A
+/// folder that does not exist has none.
 pub fn list(runs: &Path) -> Result<Vec<RunId>, EngineError> {
     let entries = match fs::read_dir(runs) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -214,7 +228,7 @@ pub fn list(runs: &Path) -> Result<Vec<RunId>, EngineError> {
             ids.push(RunId(name.to_owned()));
         }
     }
-    ids.sort();
+    ids.sort_by_cached_key(|id| (sequence(runs, id), id.clone()));
     Ok(ids)
 }
 

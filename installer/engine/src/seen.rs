@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::attempt::Attempt;
 use crate::files::write_whole;
-use crate::link::SlotValues;
+use crate::link::{LinkError, SlotValues, answers};
 use crate::slots::{Given, Slots};
 
 /// How long what was seen is believed.
@@ -61,10 +61,11 @@ impl Seen {
         }
     }
 
-    /// Looks at all hosts. A host that does not answer has nothing that holds: its steps will tell.
-    pub(crate) async fn look(attempt: &Attempt<'_>, slots: &Slots<'_>) -> Self {
+    /// Looks at all hosts. A host that does not answer has nothing that holds: its steps will tell. One that answers for
+    /// other hosts is an error.
+    pub(crate) async fn look(attempt: &Attempt<'_>, slots: &Slots<'_>) -> Result<Self, LinkError> {
         let at = Instant::now();
-        let surveys = surveys(attempt, Some(slots)).await;
+        let surveys = surveys(attempt, Some(slots)).await?;
         let mut holding: BTreeSet<StepId> = surveys.values().flat_map(|survey| survey.holding.clone()).collect();
         // Where anything will be done, pods are asked from: the check need not come after it.
         let all_hold = attempt.plan.steps.iter().all(|step| holding.contains(&step.id));
@@ -75,7 +76,7 @@ impl Seen {
                 holding.remove(&step.id);
             }
         }
-        Self { holding, at, remembered, ..Self::nothing() }
+        Ok(Self { holding, at, remembered, ..Self::nothing() })
     }
 
     /// Whether a step was seen to hold, and nothing was changed since.
@@ -113,7 +114,7 @@ impl Seen {
         if !self.checked_last() {
             return;
         }
-        let surveys = surveys(attempt, None).await;
+        let Ok(surveys) = surveys(attempt, None).await else { return };
         if surveys.len() < attempt.links.len() {
             return;
         }
@@ -136,7 +137,7 @@ impl Drop for Changing<'_> {
 }
 
 /// What every host answers that answers; without slots no step is asked about, and only what it has been through.
-async fn surveys(attempt: &Attempt<'_>, slots: Option<&Slots<'_>>) -> BTreeMap<String, Survey> {
+async fn surveys(attempt: &Attempt<'_>, slots: Option<&Slots<'_>>) -> Result<BTreeMap<String, Survey>, LinkError> {
     let looks = attempt.links.iter().map(|(host, link)| async move {
         let mut steps = Vec::new();
         let mut given = Given::default();
@@ -151,9 +152,13 @@ async fn surveys(attempt: &Attempt<'_>, slots: Option<&Slots<'_>>) -> BTreeMap<S
         }
         let values: &SlotValues = &given.values;
         let survey = tokio::time::timeout(LIMIT, link.survey(attempt.plan, &steps, values)).await;
-        Some((host.clone(), survey.ok()?.ok()?))
+        match survey {
+            Ok(Ok(survey)) => Ok(Some((host.clone(), answers::surveyed(host, &steps, survey)?))),
+            Ok(Err(error @ LinkError::Untrusted { .. })) => Err(error),
+            Ok(Err(_)) | Err(_) => Ok(None),
+        }
     });
-    join_all(looks).await.into_iter().flatten().collect()
+    join_all(looks).await.into_iter().filter_map(Result::transpose).collect()
 }
 
 /// Whether the network was checked from inside a pod, and nothing has happened to any host since.

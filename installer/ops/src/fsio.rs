@@ -1,13 +1,14 @@
 //! Files as this crate reads and writes them: whole or not at all, and on the disk before we say so.
 
-use std::fs::{self, File, Permissions};
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
+use crate::dirfd::DirFd;
 use crate::place::Entry;
 use crate::{Machine, OpError};
 
@@ -97,24 +98,21 @@ pub(crate) fn place(
     fill: impl FnOnce(&mut File) -> std::io::Result<()>,
 ) -> Result<(), OpError> {
     let target = machine.path(path);
-    let folder = make_parent(&target)?;
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".kubexm-")
-        .permissions(Permissions::from_mode(0o600))
-        .tempfile_in(&folder)
-        .map_err(OpError::path("make a temporary file in", &folder))?;
-    fill(temporary.as_file_mut()).map_err(OpError::path("write", &target))?;
-    if let Some((user, group)) = access.owner {
-        chown(temporary.path(), Some(user), Some(group)).map_err(OpError::path("give away", &target))?;
-    }
-    temporary
-        .as_file()
-        .set_permissions(Permissions::from_mode(access.mode))
-        .map_err(OpError::path("set the mode of", &target))?;
-    temporary.as_file().sync_all().map_err(OpError::path("sync", &target))?;
-    temporary.persist(&target).map_err(|error| OpError::path("replace", &target)(error.error))?;
-    sync_folder(&folder)?;
+    let (folder, name) = DirFd::made_for(&target)?;
+    place_in(&folder, name, access, fill)?;
     relabel(machine, path)
+}
+
+/// As [`place`], in a folder that is open, and without the label.
+pub(crate) fn place_in(
+    folder: &DirFd,
+    name: &OsStr,
+    access: Access,
+    fill: impl FnOnce(&mut File) -> std::io::Result<()>,
+) -> Result<(), OpError> {
+    let mut temporary = folder.temporary()?;
+    fill(&mut temporary.file).map_err(OpError::path("write", folder.path().join(name)))?;
+    temporary.put(name, access.mode, access.owner)
 }
 
 /// Makes the folder that holds a path (0755) and returns it.
@@ -126,25 +124,67 @@ pub(crate) fn make_parent(path: &Path) -> Result<std::path::PathBuf, OpError> {
 
 /// Makes a folder and its parents, 0755 whatever the umask of a hardened host: services of other users read there.
 pub(crate) fn make_folders(folder: &Path) -> Result<(), OpError> {
-    let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
-    fs::create_dir_all(folder).map_err(OpError::path("make the folder", folder))?;
-    missing.into_iter().try_for_each(|made| {
-        fs::set_permissions(made, Permissions::from_mode(0o755)).map_err(OpError::path("set the mode of", made))
-    })
+    DirFd::make(folder).map(drop)
 }
 
 /// Makes what happened to a folder's entries last.
 pub(crate) fn sync_folder(folder: &Path) -> Result<(), OpError> {
-    File::open(folder).and_then(|handle| handle.sync_all()).map_err(OpError::path("sync", folder))
+    DirFd::open(folder)?.sync()
 }
 
 /// Removes a file or link; none there is fine.
 pub(crate) fn remove(path: &Path) -> Result<(), OpError> {
-    match fs::remove_file(path) {
-        Ok(()) => path.parent().map_or(Ok(()), sync_folder),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(()),
+    let Some((folder, name)) = there(DirFd::of(path))? else { return Ok(()) };
+    match folder.unlink(name) {
+        Ok(()) => folder.sync(),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(OpError::path("remove", path)(error)),
     }
+}
+
+/// Removes an empty folder. None there is fine; false when something is in it.
+pub(crate) fn remove_folder(path: &Path) -> Result<bool, OpError> {
+    let Some((folder, name)) = there(DirFd::of(path))? else { return Ok(true) };
+    match folder.remove_folder(name) {
+        Ok(()) => folder.sync().map(|()| true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(false),
+        Err(error) => Err(OpError::path("remove", path)(error)),
+    }
+}
+
+/// Makes a folder that only root enters, in one that is there.
+pub(crate) fn make_private_folder(path: &Path) -> Result<(), OpError> {
+    let (folder, name) = DirFd::of(path)?;
+    folder.make_private(name).map_err(OpError::path("make the folder", path))
+}
+
+/// Renames, within one file system, and brings it to the disk.
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), OpError> {
+    let ((source, old), (target, new)) = (DirFd::of(from)?, DirFd::of(to)?);
+    source.rename(old, &target, new).map_err(OpError::path("rename", from))?;
+    source.sync()?;
+    target.sync()
+}
+
+/// None when what was to be opened is not there.
+fn there<T>(opened: Result<T, OpError>) -> Result<Option<T>, OpError> {
+    match opened {
+        Err(OpError::Path { source, .. })
+            if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+        {
+            Ok(None)
+        }
+        other => other.map(Some),
+    }
+}
+
+/// Opens a file for reading; a link is not followed, and a pipe in its place does not block.
+pub(crate) fn open_plain(path: &Path) -> std::io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::Error::other("it is not a regular file any more")) }
 }
 
 /// Gives a placed file the label that the policy wants: a rename keeps the label of the temporary file, and a

@@ -3,7 +3,7 @@
 //! With it a node can be brought back from another controller after the first one is lost. Folder 0700, files 0600,
 //! every record and every content fsynced before the change it belongs to.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -40,7 +40,9 @@ impl Ledger {
         if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
             return Ok(None);
         }
-        let digest = fsio::digest(path)?;
+        // One file throughout, whatever is put there meanwhile.
+        let mut source = fsio::open_plain(path).map_err(OpError::path("open", path))?;
+        let digest = fsio::digest_of(&mut source).map_err(OpError::path("read", path))?;
         let kept = self.content_path(&digest);
         if kept.is_file() {
             return Ok(Some(digest));
@@ -50,7 +52,7 @@ impl Ledger {
             .prefix(".new-")
             .tempfile_in(&folder)
             .map_err(OpError::path("make a temporary file in", &folder))?;
-        let mut source = File::open(path).map_err(OpError::path("open", path))?;
+        source.rewind().map_err(OpError::path("read", path))?;
         std::io::copy(&mut source, temporary.as_file_mut()).map_err(OpError::path("keep a copy of", path))?;
         temporary.as_file().sync_all().map_err(OpError::path("sync", &kept))?;
         // Somebody may write to it while we copy: then the copy must not pass for what was observed.

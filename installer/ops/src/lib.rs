@@ -7,6 +7,7 @@
 mod archived;
 mod at_work;
 pub mod converge;
+mod dirfd;
 pub mod dispatch;
 pub mod double;
 pub mod error;

@@ -96,16 +96,18 @@ impl Noted {
     }
 
     /// The digest of a file: as noted, when that may be believed, else read and noted.
-    pub(crate) fn digest(&self, path: &Path, believe: bool) -> Result<Digest, OpError> {
-        let mut file = File::open(path).map_err(OpError::path("open", path))?;
+    /// With the metadata of the very file that was read.
+    pub(crate) fn digest(&self, path: &Path, believe: bool) -> Result<(Digest, Metadata), OpError> {
+        let mut file = fsio::open_plain(path).map_err(OpError::path("open", path))?;
         let look = |file: &File| file.metadata().map_err(OpError::path("look at", path));
-        let before = Identity::of(&look(&file)?);
+        let found = look(&file)?;
+        let before = Identity::of(&found);
         let now = now();
         if before.size >= LARGE && believe {
             let notes = self.notes();
             let note = notes.as_ref().and_then(|notes| notes.by_path.get(path));
             if let Some(note) = note.filter(|note| note.file == before && is_fresh(note, now)) {
-                return Ok(note.digest);
+                return Ok((note.digest, found));
             }
         }
         let digest = fsio::digest_of(&mut file).map_err(OpError::path("read", path))?;
@@ -115,7 +117,7 @@ impl Noted {
             notes.unsaved = true;
             notes.by_path.insert(path.to_owned(), Note { file: before, digest, read_ms: millis(now) });
         }
-        Ok(digest)
+        Ok((digest, found))
     }
 
     /// Brings new notes to the disk. One that is lost costs a reading.
@@ -188,7 +190,7 @@ mod tests {
 
     /// What a survey of another run would take the file for.
     fn believed(folder: &Path, path: &Path) -> Digest {
-        Noted::below(folder).digest(path, true).unwrap()
+        Noted::below(folder).digest(path, true).unwrap().0
     }
 
     /// Makes the note say something else of the file, so that a belief in it is seen.
@@ -215,7 +217,7 @@ mod tests {
         assert_eq!((is.len(), is.mtime(), is.mtime_nsec()), (was.len(), was.mtime(), was.mtime_nsec()));
         let mut bytes = large(1);
         bytes[0] = 2;
-        assert_eq!(noted.digest(&path, true).unwrap(), Digest::of(&bytes));
+        assert_eq!(noted.digest(&path, true).unwrap().0, Digest::of(&bytes));
         assert_eq!(believed(folder.path(), &path), Digest::of(&bytes));
     }
 
@@ -229,12 +231,12 @@ mod tests {
         let forged = Digest::of("forged");
         forge(folder.path(), forged);
         assert_eq!(believed(folder.path(), &path), forged, "it was read again");
-        assert_eq!(Noted::below(folder.path()).digest(&path, false).unwrap(), Digest::of(large(1)));
+        assert_eq!(Noted::below(folder.path()).digest(&path, false).unwrap().0, Digest::of(large(1)));
         let old = Noted::below(folder.path());
         for note in old.notes().as_mut().unwrap().by_path.values_mut() {
             note.read_ms -= millis(BELIEVED);
         }
-        assert_eq!(old.digest(&path, true).unwrap(), Digest::of(large(1)), "a note of yesterday was believed");
+        assert_eq!(old.digest(&path, true).unwrap().0, Digest::of(large(1)), "a note of yesterday was believed");
         // The same content under another inode.
         let copy = folder.path().join("copy");
         fs::copy(&path, &copy).unwrap();

@@ -1,13 +1,14 @@
 //! What lies at a path, how it is remembered, and how it comes back: the state of every op that writes files.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
+use crate::dirfd::DirFd;
 use crate::fsio::{self, Access};
 use crate::{Machine, OpError};
 
@@ -72,12 +73,10 @@ impl Entry {
         };
         let mode = found.mode() & 0o7777;
         if found.is_file() {
-            Ok(Self::File {
-                digest: machine.noted().digest(&real, machine.moment().is_some())?,
-                mode,
-                uid: found.uid(),
-                gid: found.gid(),
-            })
+            // Owner and content are of one and the same file, whatever is put there meanwhile: a restore gives the
+            // content to the owner.
+            let (digest, found) = machine.noted().digest(&real, machine.moment().is_some())?;
+            Ok(Self::File { digest, mode: found.mode() & 0o7777, uid: found.uid(), gid: found.gid() })
         } else if found.is_dir() {
             Ok(Self::Directory { mode })
         } else if found.is_symlink() {
@@ -141,10 +140,8 @@ impl Place {
                 Entry::Directory { mode } => {
                     if !real.is_dir() {
                         fsio::remove(&real)?;
-                        fsio::make_folders(&real)?;
                     }
-                    fs::set_permissions(&real, Permissions::from_mode(*mode))
-                        .map_err(OpError::path("set the mode of", &real))?;
+                    DirFd::make(&real)?.set_access(*mode, None)?;
                 }
                 Entry::Link { target } => put_link(machine, &self.path, target)?,
                 Entry::Special => {
@@ -154,7 +151,7 @@ impl Place {
         }
         for folder in &self.missing {
             // Something else may live there by now; then the folder stays.
-            if fs::remove_dir(machine.path(folder)).is_err() {
+            if !fsio::remove_folder(&machine.path(folder)).unwrap_or(false) {
                 break;
             }
         }
@@ -165,22 +162,14 @@ impl Place {
 /// Puts a symbolic link into place by rename.
 pub(crate) fn put_link(machine: &Machine, path: &str, target: &str) -> Result<(), OpError> {
     let real = machine.path(path);
-    let folder = fsio::make_parent(&real)?;
-    let temporary = folder.join(format!(".kubexm-link-{}", std::process::id()));
-    fsio::remove(&temporary)?;
-    symlink(target, &temporary).map_err(OpError::path("make the link", &real))?;
-    fs::rename(&temporary, &real).map_err(OpError::path("replace", &real))?;
-    fsio::sync_folder(&folder)
+    let (folder, name) = DirFd::made_for(&real)?;
+    folder.put_link(target, name)
 }
 
 fn clear(real: &Path) -> Result<(), OpError> {
     match fs::symlink_metadata(real) {
         // Only an empty one: what others put below it is not ours to delete.
-        Ok(found) if found.is_dir() => match fs::remove_dir(real) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(()),
-            Err(error) => Err(OpError::path("remove", real)(error)),
-        },
+        Ok(found) if found.is_dir() => fsio::remove_folder(real).map(drop),
         Ok(_) => fsio::remove(real),
         Err(_) => Ok(()),
     }

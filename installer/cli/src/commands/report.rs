@@ -50,14 +50,16 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
 fn find(clusters: &[ClusterHome], named: Option<&str>) -> Result<(ClusterHome, RunId), Failure> {
     let mut found: Option<(ClusterHome, RunId)> = None;
     for cluster in clusters {
-        for id in cluster.run_ids()? {
-            let better = match named {
-                Some(name) => id.as_str() == name,
-                None => found.as_ref().is_none_or(|(_, latest)| id > *latest),
-            };
-            if better {
-                found = Some((cluster.clone(), id));
-            }
+        let mut runs = cluster.run_ids()?.into_iter();
+        let candidate = match named {
+            Some(name) => runs.find(|id| id.as_str() == name),
+            None => runs.next_back(),
+        };
+        // Of several clusters only the names of their runs say which was later.
+        if let Some(id) = candidate
+            && (named.is_some() || found.as_ref().is_none_or(|(_, latest)| id > *latest))
+        {
+            found = Some((cluster.clone(), id));
         }
     }
     found.ok_or_else(|| {

@@ -33,7 +33,7 @@ pub fn to_take_back(cluster: &ClusterHome, named: Option<&str>, reset: bool) -> 
     match run.state {
         RunState::RolledBack => {
             // Never chosen by itself: who says `rollback` twice would lose the cluster.
-            let before = cluster.run_ids()?.into_iter().rev().find(|before| *before < id);
+            let before = cluster.run_ids()?.into_iter().rev().skip_while(|later| *later != id).nth(1);
             let hint = before
                 .map_or_else(String::new, |before| format!("; to take back the one before it, name it: {before}"));
             return Err(refused(&format!("was taken back already{hint}")));
@@ -47,7 +47,7 @@ pub fn to_take_back(cluster: &ClusterHome, named: Option<&str>, reset: bool) -> 
         }
         _ => {}
     }
-    for later in cluster.run_ids()?.into_iter().filter(|later| *later > id) {
+    for later in cluster.run_ids()?.into_iter().skip_while(|earlier| *earlier != id).skip(1) {
         let later = status(cluster, &later)?;
         if left_something(&later) {
             return Err(refused(&format!(

@@ -127,5 +127,8 @@ fn end_of(path: &Path) -> std::io::Result<String> {
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
     let mut bytes = Vec::new();
     file.take(TAIL).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    // Half a line does not say what it is: the name of the secret may be what was cut off.
+    let cut = if length > TAIL { text.find('\n').map_or(text.len(), |end| end + 1) } else { 0 };
+    Ok(text[cut..].to_owned())
 }

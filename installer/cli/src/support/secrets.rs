@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use dialoguer::console::Term;
 use kubexm_engine::link::ssh::{Answered, Nobody, Password, Prompt, Question};
 use kubexm_spec::cluster::SecretSource;
+use kubexm_spec::printable;
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
@@ -57,7 +58,8 @@ impl Prompt for Terminal {
             let said =
                 if question.instructions.is_empty() { String::new() } else { format!(" {}", question.instructions) };
             term.clear_line()?;
-            term.write_str(&format!("{} asks:{said}\n{} ", question.who, question.text))?;
+            // A server's own words: they must not look like ours.
+            term.write_str(&printable(&format!("{} asks:{said}\n{} ", question.who, question.text)))?;
             if question.echo { term.read_line() } else { term.read_secure_line() }
         };
         match tokio::task::spawn_blocking(ask).await {

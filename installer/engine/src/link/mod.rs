@@ -1,6 +1,7 @@
 //! A link carries typed requests to the machine where ops run, and nothing else: no shell text.
 
 pub mod agent;
+pub(crate) mod answers;
 mod gone;
 pub mod known_hosts;
 pub mod ssh;
@@ -162,6 +163,14 @@ pub enum LinkError {
         /// Host name.
         host: String,
         /// What was seen.
+        reason: String,
+    },
+    /// The host answered something that is not accepted from a host: it is damaged or hostile.
+    #[error("{host}: {reason}; nothing of the answer was used. Find out who changed that host before you go on")]
+    Untrusted {
+        /// Host name.
+        host: String,
+        /// What was answered.
         reason: String,
     },
     /// A blob could not be read on this side.

@@ -65,6 +65,23 @@ fn runs_are_listed_by_age_and_one_whose_making_was_cut_off_is_not() {
 }
 
 #[test]
+fn the_last_run_is_the_one_that_was_made_last_whatever_the_clock_said() {
+    let site = Site::new();
+    let ids = ["20300101T000000Z-0001", "20200101T000000Z-0002", "20250101T000000Z-0003"].map(RunId::named);
+    for id in &ids {
+        drop(Run::create(&site.runs(), id.clone(), &plan()).expect("a run"));
+    }
+    assert_eq!(run::list(&site.runs()).expect("three"), ids);
+    // Runs of programs that kept no number come first, by name.
+    std::fs::remove_file(site.runs().join(ids[2].as_str()).join("sequence")).expect("removed");
+    std::fs::remove_file(site.runs().join(ids[0].as_str()).join("sequence")).expect("removed");
+    assert_eq!(run::list(&site.runs()).expect("three"), [&ids[2], &ids[0], &ids[1]].map(Clone::clone));
+    let next = RunId::named("20190101T000000Z-0004");
+    drop(Run::create(&site.runs(), next.clone(), &plan()).expect("a run"));
+    assert_eq!(run::list(&site.runs()).expect("four").last(), Some(&next));
+}
+
+#[test]
 fn the_lock_of_a_cluster_names_its_holder_and_goes_with_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let lock = ClusterLock::take(folder.path(), "demo", "run one").expect("free");

@@ -2,6 +2,7 @@
 //! the process's and which sshd starts as the agent; `many_hosts`, which measures peak memory and counts the hosts of one process.
 
 mod agent;
+mod answers;
 mod common;
 mod domains;
 mod execute;
@@ -9,6 +10,7 @@ mod fetch;
 mod folder;
 mod gone;
 mod journal;
+mod kubeconfig;
 mod packages;
 mod slots;
 mod undo;

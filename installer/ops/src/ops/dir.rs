@@ -1,10 +1,8 @@
 //! A directory.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
-
 use kubexm_plan::op::Dir;
 
+use crate::dirfd::DirFd;
 use crate::place::{Entry, Place};
 use crate::{Converge, Machine, OpError, Wave, fsio};
 
@@ -36,10 +34,9 @@ impl Converge for Dir {
                 )));
             }
         }
-        fsio::make_folders(&real)?;
-        fs::set_permissions(&real, Permissions::from_mode(self.mode))
-            .map_err(OpError::path("set the mode of", &real))?;
-        fsio::sync_folder(&real)?;
+        let folder = DirFd::make(&real)?;
+        folder.set_access(self.mode, None)?;
+        folder.sync()?;
         fsio::relabel(machine, &self.path)
     }
 

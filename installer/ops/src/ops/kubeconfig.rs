@@ -1,10 +1,12 @@
 //! admin.conf for a user of the node.
 
-use std::os::unix::fs::{DirBuilderExt, chown};
+use std::ffi::OsStr;
+use std::io::Write as _;
 
 use kubexm_plan::op::Kubeconfig;
 use serde::{Deserialize, Serialize};
 
+use crate::dirfd::DirFd;
 use crate::fsio::{self, Access};
 use crate::place::{Entry, Place};
 use crate::system::Program;
@@ -52,28 +54,13 @@ impl Converge for Kubeconfig {
         let bytes = fsio::read(&machine.path(paths::ADMIN_CONF))?.ok_or_else(|| {
             OpError::other(format!("{} is not there: `kubeadm init` has not run on this node", paths::ADMIN_CONF))
         })?;
-        let folder = format!("{}/.kube", user.home);
-        match Entry::look(machine, &folder)? {
-            Entry::Absent => {
-                let real = machine.path(&folder);
-                std::fs::DirBuilder::new()
-                    .mode(0o700)
-                    .create(&real)
-                    .map_err(OpError::path("make the folder", &real))?;
-                chown(&real, Some(user.uid), Some(user.gid)).map_err(OpError::path("give away", &real))?;
-            }
-            Entry::Directory { .. } => {}
-            // We write as root: a link could lead us anywhere.
-            Entry::File { .. } | Entry::Link { .. } | Entry::Special => {
-                return Err(OpError::other(format!(
-                    "{folder} is not a directory of {}'s own; move it away",
-                    self.user
-                )));
-            }
-        }
-        let path = path(&user);
+        let (path, owner) = (path(&user), (user.uid, user.gid));
         Place::replaceable(machine, &path)?;
-        fsio::write(machine, &path, &bytes, Access { mode: 0o600, owner: Some((user.uid, user.gid)) })
+        // The folders are the user's: they may be exchanged while we write as root.
+        let folder = DirFd::open(&machine.path(&user.home))?.child(".kube", 0o700, owner)?;
+        let access = Access { mode: 0o600, owner: Some(owner) };
+        fsio::place_in(&folder, OsStr::new("config"), access, |file| file.write_all(&bytes))?;
+        fsio::relabel(machine, &path)
     }
 
     fn restore(&self, machine: &Machine, before: &Copied, wave: Wave) -> Result<(), OpError> {

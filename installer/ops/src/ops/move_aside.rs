@@ -5,9 +5,9 @@
 //! go into a folder inside, which has another name until it holds all of them, so that a move that was interrupted is
 //! resumed and not taken for a finished one.
 
-use std::fs::{self, File, FileTimes, Permissions};
+use std::fs::{self, File, FileTimes};
 use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -15,6 +15,7 @@ use kubexm_plan::op::MoveAside;
 use kubexm_plan::state_folders::MOVED;
 use serde::{Deserialize, Serialize};
 
+use crate::dirfd::DirFd;
 use crate::teardown::mounts;
 use crate::{Converge, Machine, OpError, Wave, folder, fsio};
 
@@ -120,24 +121,19 @@ fn move_away(machine: &Machine, path: &str) -> Result<(), OpError> {
     }
     let real = machine.path(path);
     if !real.is_symlink() && !mounts::is_point(machine, path)? {
-        return rename(&real, &machine.path(beside(path)));
+        return fsio::rename(&real, &machine.path(beside(path)));
     }
     let (unfinished, finished) = (machine.path(unfinished(path)), machine.path(inside(path)));
-    match fs::create_dir(&unfinished) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            return Err(OpError::path("make the folder", &unfinished)(error));
-        }
-        _ => {}
-    }
-    fs::set_permissions(&unfinished, Permissions::from_mode(0o700))
-        .map_err(OpError::path("set the mode of", &unfinished))?;
+    DirFd::make(&unfinished)?.set_access(0o700, None)?;
     for entry in mounts::entries(&real)? {
         match entry.file_name() {
-            Some(name) if !folder::always_stays(&name.to_string_lossy()) => rename(&entry, &unfinished.join(name))?,
+            Some(name) if !folder::always_stays(&name.to_string_lossy()) => {
+                fsio::rename(&entry, &unfinished.join(name))?
+            }
             _ => {}
         }
     }
-    rename(&unfinished, &finished)
+    fsio::rename(&unfinished, &finished)
 }
 
 fn bring_back(machine: &Machine, before: &Folder) -> Result<(), OpError> {
@@ -166,7 +162,7 @@ fn bring_back(machine: &Machine, before: &Folder) -> Result<(), OpError> {
 
 /// Renames back. What lies there by now is never replaced: folders are merged, and for anything else both are kept and named.
 fn put_back(from: &Path, to: &Path) -> Result<(), OpError> {
-    let Ok(there) = fs::symlink_metadata(to) else { return rename(from, to) };
+    let Ok(there) = fs::symlink_metadata(to) else { return fsio::rename(from, to) };
     let here = fs::symlink_metadata(from).map_err(OpError::path("look at", from))?;
     if !(there.is_dir() && here.is_dir()) {
         return Err(OpError::other(format!(
@@ -177,18 +173,18 @@ fn put_back(from: &Path, to: &Path) -> Result<(), OpError> {
         )));
     }
     // rename(2) replaces an empty folder.
-    match fs::rename(from, to) {
-        Ok(()) => return sync(from, to),
-        Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists) => {}
-        Err(error) => return Err(OpError::path("move back", from)(error)),
+    match fsio::rename(from, to) {
+        Err(OpError::Path { source, .. })
+            if matches!(source.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists) => {}
+        renamed => return renamed,
     }
     for entry in mounts::entries(from)? {
         if let Some(name) = entry.file_name() {
             put_back(&entry, &to.join(name))?;
         }
     }
-    chown(to, Some(here.uid()), Some(here.gid())).map_err(OpError::path("give away", to))?;
-    fs::set_permissions(to, here.permissions()).map_err(OpError::path("set the mode of", to))?;
+    // The folder around it may be a service's, who may put a link there.
+    DirFd::open(to)?.set_access(here.mode() & 0o7777, Some((here.uid(), here.gid())))?;
     here.modified().map_err(OpError::path("look at", to)).and_then(|modified| set_modified(to, modified))?;
     fs::remove_dir(from).map_err(OpError::path("remove", from))
 }
@@ -196,13 +192,4 @@ fn put_back(from: &Path, to: &Path) -> Result<(), OpError> {
 fn set_modified(path: &Path, modified: SystemTime) -> Result<(), OpError> {
     let set = File::open(path).and_then(|folder| folder.set_times(FileTimes::new().set_modified(modified)));
     set.map_err(OpError::path("set the time of", path))
-}
-
-fn rename(from: &Path, to: &Path) -> Result<(), OpError> {
-    fs::rename(from, to).map_err(OpError::path("move aside or back", from))?;
-    sync(from, to)
-}
-
-fn sync(from: &Path, to: &Path) -> Result<(), OpError> {
-    [from, to].iter().filter_map(|path| path.parent()).try_for_each(fsio::sync_folder)
 }

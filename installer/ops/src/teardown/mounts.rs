@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::foreign;
+use crate::dirfd::DirFd;
 use crate::system::Program;
 use crate::{Machine, OpError, fsio};
 
@@ -116,35 +117,34 @@ pub fn remove_tree(machine: &Machine, path: &str) -> Result<(), OpError> {
     if !root.is_dir() {
         return fsio::remove(&real_path);
     }
-    empty(&real_path, root.dev())?;
-    if found.is_symlink() || is_point(machine, path)? {
+    empty(&DirFd::open(&real_path)?, root.dev())?;
+    if found.is_symlink() || is_point(machine, path)? || fsio::remove_folder(&real_path)? {
         return Ok(());
     }
-    fs::remove_dir(&real_path).map_err(OpError::path("remove", &real_path))?;
-    real_path.parent().map_or(Ok(()), fsio::sync_folder)
+    Err(OpError::other(format!(
+        "{} is filled again while it is being removed: end what writes there, then run again",
+        real_path.display()
+    )))
 }
 
 /// Deletes what is in a folder, on this one device. What goes by itself meanwhile (sockets of a daemon that ends) is gone.
-fn empty(folder: &Path, device: u64) -> Result<(), OpError> {
-    for path in entries(folder)? {
-        let found = match fs::symlink_metadata(&path) {
-            Ok(found) => found,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(OpError::path("look at", &path)(error)),
-        };
-        if !found.is_dir() {
-            gone(fs::remove_file(&path)).map_err(OpError::path("remove", &path))?;
+/// What another user puts in a folder's place meanwhile is not gone into.
+fn empty(folder: &DirFd, device: u64) -> Result<(), OpError> {
+    for name in folder.names()? {
+        let path = folder.path().join(&name);
+        let Some(inner) = folder.inner(&name)? else {
+            gone(folder.unlink(&name)).map_err(OpError::path("remove", &path))?;
             continue;
-        }
-        if found.dev() != device {
+        };
+        if inner.device()? != device {
             return Err(OpError::other(format!(
                 "{} lies on another file system than {}: its data is not ours to delete; unmount it, then run again",
                 path.display(),
-                folder.display()
+                folder.path().display()
             )));
         }
-        empty(&path, device)?;
-        gone(fs::remove_dir(&path)).map_err(OpError::path("remove", &path))?;
+        empty(&inner, device)?;
+        gone(folder.remove_folder(&name)).map_err(OpError::path("remove", &path))?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ mod https;
 mod join;
 mod kube_object;
 mod ledger;
+mod links;
 mod packages;
 mod programs;
 mod registry_layout;

@@ -81,6 +81,7 @@ pub fn fetch(
     // A blocking task (a sync of a large file) may still run; what it does is whole or not there.
     runtime.shutdown_timeout(Duration::from_secs(5));
     done?;
+    store.sync_names().map_err(|error| chain(&error))?;
     let mut missing = Vec::new();
     for (digest, size) in blobs {
         if !store.holds(digest, *size).map_err(|error| chain(&error))? {

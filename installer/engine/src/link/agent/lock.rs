@@ -105,6 +105,26 @@ impl HostLock {
     }
 }
 
+/// Says that an agent is there, for as long as it lives. Shared with other agents.
+#[derive(Debug)]
+pub struct Presence(#[expect(dead_code, reason = "the open file is the lock")] File);
+
+impl Presence {
+    /// None where the file cannot be made (a read-only /run): then only the lock of a run keeps the program there. Waits for
+    /// one that takes the program away: it is done at once.
+    pub fn take(path: &Path) -> Option<Self> {
+        let taken = (|| {
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            let mut options = OpenOptions::new();
+            let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+            file.lock_shared().map(|()| Self(file))
+        })();
+        taken.inspect_err(|error| tracing::debug!(%error, "other controllers do not see that this agent is there")).ok()
+    }
+}
+
 fn read_note(file: &mut File) -> Note {
     let mut text = Vec::new();
     let read = file.rewind().and_then(|()| file.take(4096).read_to_end(&mut text));

@@ -24,10 +24,10 @@ use kubexm_spec::Arch;
 
 use super::wire::{Answer, Ask, Frame, PROTOCOL, Request, Response, Secret, WireError, frame};
 use super::{Change, Fetched};
-use lock::{HostLock, Patience};
+use lock::{HostLock, Patience, Presence};
 pub use store::serve_store;
 use under_way::{Place, UnderWay};
-pub use work::{LOCK_PATH, Work};
+pub use work::{LOCK_PATH, PRESENT_PATH, Work};
 
 /// A controller that is there pings every few seconds. When nothing came for this long it is gone, even if the
 /// connection still seems to stand: sshd notices a lost network only after hours.
@@ -64,6 +64,8 @@ pub fn serve(
         work,
     });
     let frames = read_frames(stdin)?;
+    // Before the first answer: from then on a controller counts on the program.
+    let _present = Presence::take(&agent.work.present_path());
     let mut running: Vec<JoinHandle<()>> = Vec::new();
     let mut bye = None;
     let ended = loop {

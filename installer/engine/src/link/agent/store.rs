@@ -5,12 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kubexm_spec::Digest;
 use kubexm_transport::Store;
 use kubexm_transport::partial::Partial;
 
+use super::lock::Presence;
 use super::{AgentError, Out, Work, chain, clock_ms, hello, next_frame, not_here, read_frames};
 use crate::link::wire::{Answer, Ask, Frame, Request, WireError, frame};
 
@@ -41,6 +43,7 @@ pub fn serve_store(
 ) -> Result<(), AgentError> {
     let work = &work;
     let out = Out::new(stdout)?;
+    let _present = Presence::take(&work.present_path());
     let frames = read_frames(stdin)?;
     let mut partials = Partials::new();
     let mut coming: Option<Put> = None;
@@ -69,7 +72,7 @@ pub fn serve_store(
             }
         }
         if let Some(put) = coming.take_if(|put| put.remaining == 0) {
-            put.finish(&out);
+            put.finish(&out, work);
         }
     }
     Ok(())
@@ -91,20 +94,25 @@ impl Put {
         Ok(())
     }
 
-    fn finish(self, out: &Out) {
+    fn finish(self, out: &Out, work: &impl Work) {
         let Some(partial) = self.partial else { return };
         let found = partial.digest();
         let right = found == self.digest;
-        let done = if right { partial.commit().map(drop) } else { partial.discard() };
-        out.answer(
-            self.id,
-            match done {
-                Err(error) => Answer::Failed { text: chain(&error) },
-                Ok(()) if right => Answer::Stored,
-                Ok(()) => Answer::Corrupt { found },
-            },
-        );
+        let answer = if right {
+            stored(&work.store_path(), partial).map(|Stored| Answer::Stored)
+        } else {
+            partial.discard().map(|()| Answer::Corrupt { found }).map_err(|error| chain(&error))
+        };
+        out.answer(self.id, answer.unwrap_or_else(|text| Answer::Failed { text }));
     }
+}
+
+/// A blob whose bytes and name are on the disk.
+struct Stored;
+
+fn stored(store: &Path, partial: Partial) -> Result<Stored, String> {
+    let named = || partial.commit().and_then(|_| Store::open(store)?.sync_names());
+    named().map(|()| Stored).map_err(|error| chain(&error))
 }
 
 fn begin(work: &impl Work, partials: &mut Partials, digest: Digest, offset: u64) -> Result<Partial, String> {
@@ -166,4 +174,46 @@ fn open_partials(work: &impl Work, blobs: &BTreeMap<Digest, u64>, partials: &mut
 /// What is missing, for a channel that puts nothing.
 pub(super) fn missing(work: &impl Work, blobs: &BTreeMap<Digest, u64>) -> Result<Answer, String> {
     Ok(open_partials(work, blobs, &mut Partials::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    use super::*;
+
+    #[test]
+    fn a_blob_whose_name_did_not_come_to_the_disk_is_not_answered_as_stored() {
+        const USER: u32 = 54_321;
+        let folder = tempfile::tempdir().unwrap();
+        let (root, is_root) = (folder.path(), rustix::process::geteuid().is_root());
+        if is_root {
+            chown(root, Some(USER), Some(USER)).unwrap();
+        }
+        let put = || {
+            let store = Store::open(root.join("store")).unwrap();
+            let mut partial = store.try_partial(&Digest::of("blob").hex()).unwrap().unwrap();
+            partial.write(b"blob", None).unwrap();
+            stored(&root.join("store"), partial)
+        };
+        let blobs = root.join("store/blobs/sha256");
+        std::thread::scope(|scope| {
+            let tested = scope.spawn(|| {
+                if is_root {
+                    // Root may read every folder. Of this thread alone.
+                    let user = rustix::process::Uid::from_raw(USER);
+                    rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+                }
+                assert!(put().is_ok());
+                fs::remove_file(blobs.join(Digest::of("blob").hex())).unwrap();
+                // Names may be put there, and the folder cannot be opened to be synced.
+                fs::set_permissions(&blobs, Permissions::from_mode(0o300)).unwrap();
+                let failed = put().err().unwrap_or_default();
+                fs::set_permissions(&blobs, Permissions::from_mode(0o700)).unwrap();
+                assert!(failed.contains("sync the folder"), "{failed:?}");
+            });
+            tested.join().unwrap();
+        });
+    }
 }

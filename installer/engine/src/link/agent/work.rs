@@ -11,6 +11,10 @@ use crate::link::{Change, SlotValues};
 /// Held by the agent that works on this node.
 pub const LOCK_PATH: &str = "/run/kubexm/lock";
 
+/// Shared by every agent from its first message on, whether it works or waits for its controller's operator. Who takes
+/// the program away takes it alone, and so not from under another one.
+pub const PRESENT_PATH: &str = "/run/kubexm/agents.lock";
+
 /// The node's side of a link. An error is one text: what, where, how to mend it; it travels to the controller.
 pub trait Work: Send + Sync + 'static {
     /// Looks at the host; changes nothing.
@@ -37,6 +41,11 @@ pub trait Work: Send + Sync + 'static {
     fn step_log(&self, run: &str, step: &Step) -> Result<String, String>;
     /// The file whose flock means that a run holds the host.
     fn lock_path(&self) -> PathBuf;
+    /// The file whose shared flock means that an agent is there ([`PRESENT_PATH`]).
+    fn present_path(&self) -> PathBuf {
+        let name = PRESENT_PATH.rsplit('/').next().unwrap_or(PRESENT_PATH);
+        self.lock_path().with_file_name(name)
+    }
     /// The folder of the node's content store.
     fn store_path(&self) -> PathBuf;
 }

@@ -18,7 +18,7 @@ use super::SshTarget;
 use super::connection::{Connection, denied, unreachable};
 use super::session::{MARK, Output, said};
 use super::shared::Shared;
-use crate::link::agent::LOCK_PATH;
+use crate::link::agent::{LOCK_PATH, PRESENT_PATH};
 use crate::link::{BlobSource, LinkError};
 
 /// Where the agent is put on a node.
@@ -125,7 +125,7 @@ pub async fn prepare(
          [ \"${{d%% *}}\" = {hex} ] || {{ echo \"arrived as $d\" >&2; exit 9; }}; \
          exec < /dev/null; \
          mkdir -p -m 755 {folder} && install -m 755 \"$t\" \"$n\" && \
-         {{ [ ! -e {path} ] || cp -pf {path} {path}.before; }} && \
+         {{ [ ! -e {path} ] || {{ rm -f {path}.before && cp -p {path} {path}.before; }}; }} && \
          {{ sync \"$n\" 2> /dev/null || sync; }} && mv -f \"$n\" {path}",
         hex = wanted.hex(),
         folder = quote(agent.path.rsplit_once('/').map_or("/", |(folder, _)| folder)),
@@ -148,21 +148,32 @@ pub async fn remove(
     let path = quote(&agent.path);
     let script = match installed {
         Installed::Present => return Ok(()),
-        Installed::New => removal(&path, STAMP, LOCK_PATH),
-        Installed::Replaced => format!("mv -f {path}.before {path}"),
+        Installed::New => removal(&format!("rm -f {path}"), STAMP, [PRESENT_PATH, LOCK_PATH]),
+        Installed::Replaced => putting_back(&path, [PRESENT_PATH, LOCK_PATH]),
     };
     run(connection, target, &script, "the agent's program cannot be taken away").await
 }
 
-/// Removes the program (one word of the shell), unless this is a cluster's node or an agent at work holds the lock. Ours
-/// was told to end and may take a moment. Without util-linux's `flock` the stamp alone decides.
-fn removal(path: &str, stamp: &str, lock: &str) -> String {
-    format!(
-        "if [ -e {lock} ] && command -v flock > /dev/null; then exec 9< {lock}; flock -w 5 9 || exit 0; fi; \
-         [ ! -e {stamp} ] || exit 0; rm -f {path}",
-        stamp = quote(stamp),
-        lock = quote(lock),
-    )
+/// Removes the program, unless this is a cluster's node or another controller's agent is there, at work or waiting for
+/// its operator. Ours was told to end and may take a moment. Without util-linux's `flock` the stamp alone decides.
+fn removal(remove: &str, stamp: &str, locks: [&str; 2]) -> String {
+    format!("{}[ ! -e {stamp} ] || exit 0; {remove}", alone(locks), stamp = quote(stamp))
+}
+
+/// Puts back the program that was there before ours, unless another controller's agent was started from ours.
+fn putting_back(path: &str, locks: [&str; 2]) -> String {
+    format!("{}mv -f {path}.before {path}", alone(locks))
+}
+
+/// Goes on only when nobody else has any of these locks, and holds them until the script ends.
+fn alone(locks: [&str; 2]) -> String {
+    let lock = |(number, lock): (usize, &str)| {
+        let (lock, file) = (quote(lock), number + 8);
+        format!(
+            "if [ -e {lock} ] && command -v flock > /dev/null; then exec {file}< {lock}; flock -w 5 {file} || exit 0; fi; "
+        )
+    };
+    locks.into_iter().enumerate().map(lock).collect()
 }
 
 /// The script that drops the program that was there before ours, for a session of its own.
@@ -192,8 +203,9 @@ struct Seen {
 
 async fn look(connection: &Connection, target: &SshTarget, agent: &AgentBinary) -> Result<Seen, LinkError> {
     let script = format!(
-        "echo; echo {MARK}; uname -m; {}; echo \"digest ${{d%% *}}\"",
+        "echo; echo {MARK}; uname -m; {}; {}; echo \"digest ${{d%% *}}\"",
         if agent.path == AGENT_PATH { digest_once(&quote(&agent.path), NOTE) } else { digest_of(&quote(&agent.path)) },
+        unless_anothers(&quote(&agent.path)),
     );
     let output = as_root(connection, target, &script, tokio::io::empty()).await?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -219,6 +231,11 @@ async fn look(connection: &Connection, target: &SshTarget, agent: &AgentBinary) 
 /// Sets `$d` to what `sha256sum` says of the program (one word of the shell).
 fn digest_of(path: &str) -> String {
     format!("d=$(sha256sum 2> /dev/null < {path})")
+}
+
+/// Forgets `$d` when somebody else may write to the program: it may become another one before root starts it.
+fn unless_anothers(path: &str) -> String {
+    format!("[ -n \"$(find -H {path} -prune -user \"$(id -u)\" ! -perm -020 ! -perm -002 2> /dev/null)\" ] || d=")
 }
 
 /// The same, and notes it where only root can: a program of which nothing has changed since, not even its ctime, is not
@@ -310,11 +327,13 @@ mod tests {
     #[test]
     fn a_refusal_takes_the_program_away_unless_another_controller_is_at_work_or_has_made_a_cluster_with_it() {
         let folder = tempfile::tempdir().unwrap();
-        let [program, stamp, lock] = ["agent's", "stamp.json", "lock"].map(|name| folder.path().join(name));
+        let [program, stamp, lock, present] =
+            ["agent's", "stamp.json", "lock", "agents.lock"].map(|name| folder.path().join(name));
         let text = |path: &std::path::Path| path.display().to_string();
         let stays_after_removal = || {
             std::fs::write(&program, "program").unwrap();
-            let script = removal(&quote(&text(&program)), &text(&stamp), &text(&lock));
+            let remove = format!("rm -f {}", quote(&text(&program)));
+            let script = removal(&remove, &text(&stamp), [&text(&present), &text(&lock)]);
             assert!(std::process::Command::new("sh").args(["-c", &script]).status().unwrap().success());
             program.exists()
         };
@@ -324,6 +343,10 @@ mod tests {
         held.lock().unwrap();
         assert!(stays_after_removal(), "an agent works with it");
         held.unlock().unwrap();
+        let other = crate::link::agent::lock::Presence::take(&present).unwrap();
+        assert!(stays_after_removal(), "another operator is being asked, and has said nothing yet");
+        drop(other);
+        assert!(!stays_after_removal(), "the other operator said no, too");
         std::fs::write(&stamp, "{}").unwrap();
         assert!(stays_after_removal(), "the node of a cluster lost its agent");
     }
@@ -355,6 +378,27 @@ mod tests {
         assert_eq!(digest(), Digest::of("pr0gram").hex());
         noted("torn");
         assert_eq!(digest(), Digest::of("pr0gram").hex());
+    }
+
+    #[test]
+    fn a_program_that_others_may_write_to_is_put_there_anew() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("agent's");
+        std::fs::write(&program, "program").unwrap();
+        let path = quote(&program.display().to_string());
+        let counts = |mode: u32| {
+            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(mode)).unwrap();
+            let script = format!("{}; {}; echo \"${{d%% *}}\"", digest_of(&path), unless_anothers(&path));
+            let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+            String::from_utf8(output.stdout).unwrap().trim() == Digest::of("program").hex()
+        };
+        assert!(counts(0o755));
+        assert!(!counts(0o775) && !counts(0o757));
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&program, Some(54_321), None).unwrap();
+            assert!(!counts(0o755), "its owner may write to it");
+        }
     }
 
     proptest::proptest! {

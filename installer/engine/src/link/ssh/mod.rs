@@ -23,12 +23,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use kubexm_ops::paths::ADMIN_CONF;
 use kubexm_plan::op::Depots;
 use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, SlotProvider, Step, Survey, Wave, ledger, mesh};
-use kubexm_spec::Digest;
+use kubexm_spec::{Cluster, Digest};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use zeroize::Zeroizing;
 
+use super::answers;
 use super::wire::{Answer, Ask, Secrets};
 use super::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, SlotValues};
 use channel::{AgentChannel, ChannelError};
@@ -36,6 +39,8 @@ use connection::{Connection, NoSession, unreachable};
 use deliver::Interrupted;
 use start::open_agent;
 use texts::texts_of;
+
+use crate::kubeconfig::AdminKubeconfig;
 
 pub use channel::AgentHello;
 pub use install::{AGENT_PATH, AgentBinary, AgentSource, Installed};
@@ -137,12 +142,16 @@ impl SshLink {
         install::forget_previous((connection, session), &self.target, &self.agent).await
     }
 
-    /// kubeadm's admin.conf of a control plane, for the operator's own kubeconfig. A secret: never logged or shown.
-    pub async fn admin_kubeconfig(&self) -> Result<Vec<u8>, LinkError> {
-        match self.ask(&Ask::AdminKubeconfig, LOOK).await? {
-            Answer::AdminKubeconfig { file } => Ok(file.0),
-            _ => Err(self.misfit()),
-        }
+    /// The credentials of a control plane's admin.conf, for the operator's own kubeconfig.
+    pub async fn admin_kubeconfig(&self, cluster: &Cluster, address: &str) -> Result<AdminKubeconfig, LinkError> {
+        let Answer::AdminKubeconfig { file } = self.ask(&Ask::AdminKubeconfig, LOOK).await? else {
+            return Err(self.misfit());
+        };
+        let file = Zeroizing::new(file.0);
+        AdminKubeconfig::read(&file, cluster, address).map_err(|error| LinkError::Untrusted {
+            host: self.target.name.clone(),
+            reason: format!("{ADMIN_CONF} is not accepted: {error}"),
+        })
     }
 
     /// Lets the agent finish what it does and ends it; the host is free afterwards. The link connects again when used.
@@ -309,10 +318,11 @@ impl Link for SshLink {
 
     async fn survey(&self, plan: &Plan, steps: &[&Step], slots: &SlotValues) -> Result<Survey, LinkError> {
         let texts = steps.iter().flat_map(|step| texts_of(plan, step)).collect();
+        let asked = steps;
         let steps = steps.iter().copied().cloned().collect();
         let ask = Ask::Survey { steps, texts, slots: Secrets::new(slots) };
         match self.ask(&ask, LOOK).await? {
-            Answer::Surveyed { survey } => Ok(survey),
+            Answer::Surveyed { survey } => answers::surveyed(&self.target.name, asked, survey),
             _ => Err(self.misfit()),
         }
     }
@@ -355,7 +365,7 @@ impl Link for SshLink {
 
     async fn provide(&self, provider: &SlotProvider) -> Result<Vec<u8>, LinkError> {
         match self.ask(&Ask::Provide { provider: provider.clone() }, PROVIDE).await? {
-            Answer::Provided { value } => Ok(value.0),
+            Answer::Provided { value } => answers::provided(&self.target.name, provider, value.0),
             _ => Err(self.misfit()),
         }
     }
@@ -385,7 +395,7 @@ impl Link for SshLink {
 
     async fn dial(&self, dials: &[mesh::Dial]) -> Result<Vec<mesh::Dialed>, LinkError> {
         match self.ask(&Ask::Dial { dials: dials.to_vec() }, LOOK).await? {
-            Answer::Dialed { dialed } => Ok(dialed),
+            Answer::Dialed { dialed } => answers::dialed(&self.target.name, dials, dialed),
             _ => Err(self.misfit()),
         }
     }

@@ -4,8 +4,8 @@
 //! module in use, a folder that others put files in), and would be taken back in every run.
 
 use std::collections::BTreeMap;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 use kubexm_plan::touch::same;
 use kubexm_plan::{Found, Op};
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Traces;
+use crate::dirfd::DirFd;
 use crate::fsio;
 use crate::ops::state_dir;
 use crate::place::{Entry, Place};
@@ -119,9 +120,7 @@ impl Access {
         if real.symlink_metadata().is_ok() {
             return Ok(());
         }
-        fsio::make_folders(&real)?;
-        chown(&real, Some(self.uid), Some(self.gid)).map_err(OpError::path("give away", &real))?;
-        fs::set_permissions(&real, Permissions::from_mode(self.mode)).map_err(OpError::path("set the mode of", &real))
+        DirFd::make(&real)?.set_access(self.mode, Some((self.uid, self.gid)))
     }
 }
 

@@ -50,18 +50,18 @@ pub(super) fn set_aside(machine: &Machine, path: &str, spared: &Spared, moved: &
     let inside = stays(machine, path, spared)?;
     let aside = aside(machine, path, asides(machine, path, inside)?.len(), inside)?;
     if !inside {
-        return rename(&real, &aside);
+        return fsio::rename(&real, &aside);
     }
     let content = content(machine, path, spared)?;
-    fs::create_dir(&aside).map_err(OpError::path("make the folder", &aside))?;
+    fsio::make_private_folder(&aside)?;
     content.iter().try_for_each(|entry| match entry.file_name() {
-        Some(name) => rename(entry, &aside.join(name)),
+        Some(name) => fsio::rename(entry, &aside.join(name)),
         None => Ok(()),
     })
 }
 
 /// Renames back what was set aside since the folder was looked at. What came into the folder meanwhile gives way.
-pub(super) fn bring_back(machine: &Machine, before: &Folder, spared: &Spared) -> Result<(), OpError> {
+pub(super) fn bring_back(machine: &Machine, before: &DirFd, spared: &Spared) -> Result<(), OpError> {
     if !before.occupied {
         return Ok(());
     }
@@ -77,7 +77,7 @@ fn put_back(aside: &Path, real: &Path) -> Result<(), OpError> {
     let (there, here) = (fs::symlink_metadata(real), fs::symlink_metadata(aside));
     let is_folder = |found: &std::io::Result<fs::Metadata>| found.as_ref().is_ok_and(fs::Metadata::is_dir);
     if there.is_err() {
-        return rename(aside, real);
+        return fsio::rename(aside, real);
     }
     if !(is_folder(&here) && real.is_dir()) {
         if is_folder(&there) {
@@ -87,14 +87,14 @@ fn put_back(aside: &Path, real: &Path) -> Result<(), OpError> {
                 aside.display()
             )));
         }
-        return rename(aside, real);
+        return fsio::rename(aside, real);
     }
     for entry in mounts::entries(aside)? {
         if let Some(name) = entry.file_name() {
             put_back(&entry, &real.join(name))?;
         }
     }
-    fs::remove_dir(aside).map_err(OpError::path("remove", aside))
+    fsio::remove_folder(aside).map(drop)
 }
 
 /// The folders with all that was set aside of a path, beside it and in it.
@@ -145,9 +145,4 @@ fn content(machine: &Machine, path: &str, spared: &Spared) -> Result<Vec<PathBuf
     };
     let names = spared.get(path).map(Vec::as_slice).unwrap_or_default();
     Ok(mounts::entries(&folder)?.into_iter().filter(|path| own(path, names)).collect())
-}
-
-fn rename(from: &Path, to: &Path) -> Result<(), OpError> {
-    fs::rename(from, to).map_err(OpError::path("rename aside or back", from))?;
-    [from, to].iter().filter_map(|path| path.parent()).try_for_each(fsio::sync_folder)
 }

@@ -1,0 +1,130 @@
+//! What a host may answer: something about itself, and only what it was asked. An agent may lie; what it says of its own
+//! host harms that host alone, and what it says of others is refused here.
+
+use std::collections::BTreeSet;
+
+use kubexm_plan::{SlotProvider, Step, StepId, Survey, mesh};
+
+use super::LinkError;
+
+/// A survey names only steps that the host was asked about.
+pub(crate) fn surveyed(host: &str, asked: &[&Step], survey: Survey) -> Result<Survey, LinkError> {
+    let known: BTreeSet<&StepId> = asked.iter().filter(|step| step.host == host).map(|step| &step.id).collect();
+    match survey.holding.iter().find(|id| !known.contains(id)) {
+        None => Ok(survey),
+        Some(other) => {
+            Err(untrusted(host, format!("it answered for the step {}, which it was not asked about", shown(&other.0))))
+        }
+    }
+}
+
+/// One answer for each dial, in the order they were asked.
+pub(super) fn dialed(
+    host: &str,
+    asked: &[mesh::Dial],
+    dialed: Vec<mesh::Dialed>,
+) -> Result<Vec<mesh::Dialed>, LinkError> {
+    if dialed.len() == asked.len() && dialed.iter().zip(asked).all(|(answer, asked)| answer.dial == *asked) {
+        return Ok(dialed);
+    }
+    Err(untrusted(host, "it answered for other connections than it was asked to try".to_owned()))
+}
+
+/// A value that goes into kubeadm's configuration on other hosts has the form that kubeadm gives it, and so cannot add
+/// anything to that configuration.
+pub(super) fn provided(host: &str, provider: &SlotProvider, value: Vec<u8>) -> Result<Vec<u8>, LinkError> {
+    let hex = |text: &[u8]| text.len() == 64 && text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let word = |text: &[u8]| text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'z'));
+    let (what, good) = match provider {
+        SlotProvider::JoinToken { .. } => {
+            let parts: Vec<&[u8]> = value.split(|byte| *byte == b'.').collect();
+            let good = matches!(parts.as_slice(), [id, secret] if id.len() == 6 && secret.len() == 16 && word(id) && word(secret));
+            ("bootstrap token", good)
+        }
+        SlotProvider::CaCertHash { .. } => ("hash of the CA's key", value.strip_prefix(b"sha256:").is_some_and(hex)),
+        SlotProvider::CertificateKey { .. } => ("certificate key", hex(&value)),
+        SlotProvider::RegistryCa | SlotProvider::RegistryCert { .. } | SlotProvider::RegistryKey { .. } => {
+            ("value: the controller makes it", false)
+        }
+    };
+    if good { Ok(value) } else { Err(untrusted(host, format!("what it made is no {what}"))) }
+}
+
+fn untrusted(host: &str, reason: String) -> LinkError {
+    LinkError::Untrusted { host: host.to_owned(), reason }
+}
+
+/// A host's words in a message.
+fn shown(text: &str) -> String {
+    text.escape_default().take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use kubexm_plan::Undo;
+
+    use super::*;
+
+    fn step(host: &str, name: &str) -> Step {
+        Step::on(host, name, "Do").undo(Undo::Nothing).build()
+    }
+
+    fn survey(ids: &[&str]) -> Survey {
+        Survey { holding: ids.iter().map(|id| StepId((*id).to_owned())).collect(), past: String::new() }
+    }
+
+    #[test]
+    fn a_host_answers_for_its_own_steps_that_it_was_asked_about_and_for_no_others() {
+        let (own, other) = (step("a", "os.swap"), step("b", "os.swap"));
+        let asked = [&own, &other];
+        assert!(surveyed("a", &asked, survey(&[])).is_ok());
+        assert!(surveyed("a", &asked, survey(&["a/os.swap"])).is_ok());
+        for lie in ["b/os.swap", "a/os.hosts", "", "a/\u{1b}[2J"] {
+            let error = surveyed("a", &asked, survey(&["a/os.swap", lie])).expect_err(lie).to_string();
+            assert!(error.starts_with("a: ") && !error.contains('\u{1b}'), "{error}");
+        }
+        assert!(surveyed("a", &[], survey(&["a/os.swap"])).is_err(), "it was asked about nothing");
+    }
+
+    #[test]
+    fn a_host_answers_for_each_connection_that_it_was_asked_to_try() {
+        let port = mesh::Port { protocol: mesh::Protocol::Tcp, number: 6443 };
+        let dial = |to: &str| mesh::Dial { to: to.to_owned(), address: IpAddr::from([10, 0, 0, 1]), port };
+        let answer = |to: &str| mesh::Dialed { dial: dial(to), blocked: None };
+        let asked = [dial("b"), dial("c")];
+        assert!(dialed("a", &asked, vec![answer("b"), answer("c")]).is_ok());
+        for lie in
+            [vec![], vec![answer("b")], vec![answer("b"), answer("d")], vec![answer("b"), answer("c"), answer("c")]]
+        {
+            assert!(dialed("a", &asked, lie).is_err());
+        }
+    }
+
+    #[test]
+    fn a_value_that_goes_to_other_hosts_can_add_nothing_to_their_configuration() {
+        let host = || "cp".to_owned();
+        let (token, hash, key) = (
+            SlotProvider::JoinToken { host: host() },
+            SlotProvider::CaCertHash { host: host() },
+            SlotProvider::CertificateKey { host: host() },
+        );
+        let digest = "0123456789abcdef".repeat(4);
+        let good = [
+            (&token, "abcdef.0123456789abcdef".to_owned()),
+            (&hash, format!("sha256:{digest}")),
+            (&key, digest.clone()),
+        ];
+        for (provider, value) in &good {
+            assert_eq!(provided("cp", provider, value.clone().into_bytes()).unwrap(), value.as_bytes());
+            for lie in
+                [String::new(), format!("{value}\nx: y"), format!("{value} "), value.to_uppercase(), "é".repeat(32)]
+            {
+                let error = provided("cp", provider, lie.clone().into_bytes()).expect_err(&lie).to_string();
+                assert!(lie.is_empty() || !error.contains(&lie), "a secret is shown: {error}");
+            }
+        }
+        assert!(provided("cp", &SlotProvider::RegistryCa, b"x".to_vec()).is_err());
+    }
+}
