@@ -14,10 +14,13 @@ use kubexm_terminal::{Display, Failure};
 use super::input;
 use super::zone::choice;
 
+/// What the file is called when nobody calls it otherwise.
+const CLUSTER_YAML: &str = "cluster.yaml";
+
 /// cluster.yaml, the zone and the catalogue.
 #[derive(Clone, Debug, clap::Args)]
 pub struct What {
-    /// cluster.yaml; without it, the defaults for --kubernetes
+    /// cluster.yaml, - for standard input; without it, the defaults for --kubernetes
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Kubernetes version for a bundle from defaults (v1.34.4, or v1.34 for its newest known patch)
@@ -70,6 +73,7 @@ impl What {
         let catalogue = input::catalogue(&self.catalogue)?;
         let choice::Choice { zone, mut warnings, mut notes, .. } =
             choice::choose(self.zone.as_deref(), Some(&cluster))?;
+        warnings.extend(self.unused_cluster_yaml());
         warnings.extend(built::check(&cluster).iter().map(|row| format!("kubexm-install refuses this cluster: {row}")));
         let requirements = require(&cluster, &catalogue).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
         self.something(&requirements)?;
@@ -79,6 +83,17 @@ impl What {
             if doubt.is_grave() { &mut warnings } else { &mut notes }.push(format!("unverified: {doubt}"));
         }
         Ok(Needed { cluster_yaml, cluster, catalogue, zone, warnings, notes, doubts, requirements })
+    }
+
+    /// Who has a cluster.yaml here and does not name it may believe that it is read.
+    fn unused_cluster_yaml(&self) -> Option<String> {
+        let here = self.file.is_none() && Path::new(CLUSTER_YAML).is_file();
+        here.then(|| match &self.kubernetes {
+            None => format!(
+                "{CLUSTER_YAML} in this folder is not read; give it with -f {CLUSTER_YAML}. This is for a cluster of defaults"
+            ),
+            Some(version) => format!("{CLUSTER_YAML} in this folder is not read: --kubernetes {version} is for a cluster of defaults"),
+        })
     }
 
     /// A bundle of nothing is a slip: an empty `spec.bundle`, a list that a failed command wrote.
