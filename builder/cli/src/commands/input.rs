@@ -21,6 +21,10 @@ pub fn cluster(file: Option<&Path>, kubernetes: Option<&str>) -> Result<(String,
     let mut cluster = cluster::parse(&text).map_err(|problems| problems_of(file, &problems))?;
     if let Some(folder) = file.and_then(Path::parent) {
         place(&mut cluster.bundle, folder)?;
+        let scripts = cluster.system.pre_install.iter_mut().chain(&mut cluster.system.post_install);
+        for material in scripts.flat_map(|script| &mut script.materials) {
+            *material = home::resolve(material, folder)?;
+        }
         for addon in cluster.addons.iter_mut().chain(&mut cluster.bundle.extra_charts) {
             place_addon(addon, folder)?;
         }
