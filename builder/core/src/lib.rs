@@ -9,6 +9,7 @@ pub mod build;
 pub mod charts;
 pub mod complete;
 pub mod copy;
+pub mod credentials;
 pub mod diff;
 pub mod disk;
 pub mod drift;

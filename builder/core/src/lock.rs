@@ -99,13 +99,26 @@ pub fn check_local(resolution: &Resolution, origins: &Origins) -> Result<(), Bui
 /// The same for one item; what is not on this machine passes.
 pub(crate) fn check_local_item(needed: &Requirement, origins: &Origins) -> Result<(), BuildError> {
     match &needed.source {
+        Source::Installer => origins.installers.path(needed.platform.unwrap_or(Platform::LINUX_AMD64)).map(drop),
+        _ => check_path(needed),
+    }
+}
+
+/// Files and folders of the operator that are needed, which a dry run looks for too.
+pub fn check_paths(resolution: &Resolution) -> Result<(), BuildError> {
+    let failures: Vec<BuildError> =
+        resolution.items.iter().filter_map(|resolved| check_path(&resolved.requirement).err()).collect();
+    if failures.is_empty() { Ok(()) } else { Err(BuildError::from_many(failures)) }
+}
+
+fn check_path(needed: &Requirement) -> Result<(), BuildError> {
+    match &needed.source {
         Source::LocalFile { path } => local::check(path),
         Source::LocalImage { layout, .. } => image::check_local(&needed.key.to_string(), layout),
-        Source::Installer => origins.installers.path(needed.platform.unwrap_or(Platform::LINUX_AMD64)).map(drop),
         Source::Chart { chart: ChartSource::Path { path } } | Source::LocalYaml { path } => {
             chart::check_local(&needed.key, path)
         }
-        Source::File { .. } | Source::Image { .. } | Source::Chart { .. } => Ok(()),
+        Source::File { .. } | Source::Image { .. } | Source::Chart { .. } | Source::Installer => Ok(()),
     }
 }
 

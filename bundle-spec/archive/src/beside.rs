@@ -6,6 +6,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use kubexm_files::{Access, Kind};
+
 use crate::source::io_error;
 use crate::volume_header::{LEN, MAGIC, MAX, VolumeHeader};
 use crate::volumes::{split_name, volume_name};
@@ -38,25 +40,23 @@ pub fn taken_by<'f>(target: &Path, files: &'f [PathBuf]) -> Option<&'f PathBuf> 
     files.iter().find(|file| identity(file).is_some_and(|file| taken.contains(&file)))
 }
 
-/// What a bundle that is written as `target`, in volumes where that is wanted, would take the place of, where it is no bundle
-/// and no volume, going by its first bytes. A damaged one is one, and an empty file is nobody's.
-pub fn foreign_at(target: &Path, volumes: bool) -> Result<Option<PathBuf>, ArchiveError> {
+/// A bundle or a volume of one, as an output.
+pub const BUNDLE: Kind = Kind { name: "a bundle", recognise: Some(is_bundle), access: Access::Umask };
+
+/// Refuses what a bundle that is written as `target`, in volumes where that is wanted, may not replace.
+pub fn check_target(target: &Path, volumes: bool, force: bool) -> Result<(), ArchiveError> {
     if !volumes {
-        return Ok((target.exists() && !is_bundle(target)).then(|| target.to_owned()));
+        return Ok(kubexm_files::check(target, &BUNDLE, force)?);
     }
-    let foreign = |path: &PathBuf| {
-        // A volume would replace the link itself.
-        !fs::symlink_metadata(path).is_ok_and(|there| there.is_file()) || !is_bundle(path)
-    };
-    Ok(volumes_of(target)?.into_values().find(foreign))
+    kubexm_files::check_folder(target)?;
+    volumes_of(target)?.into_values().try_for_each(|volume| Ok(kubexm_files::check(&volume, &BUNDLE, force)?))
 }
 
-/// Whether a file begins as a bundle or a volume does (SPEC.md, Frames: the first is manifest.json's), or has nothing in it.
-fn is_bundle(path: &Path) -> bool {
-    let mut start = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(FIRST).read_to_end(&mut start));
+/// Whether a file begins as a bundle or a volume does (SPEC.md, Frames: the first is manifest.json's). A damaged one is one.
+fn is_bundle(file: &mut dyn Read) -> bool {
+    let start = kubexm_files::head(file, FIRST);
     let manifest = || frame::begins_raw(start.get(..5).unwrap_or_default()) && start.ends_with(MANIFEST);
-    read.is_ok() && (start.is_empty() || start.starts_with(&MAGIC) || manifest())
+    start.starts_with(&MAGIC) || manifest()
 }
 
 /// `NAME.sums` of a bundle that would be written in volumes, where it is not ours to replace.

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use kubexm_files::OutputError;
 use kubexm_spec::ExitCode;
 
 /// Why a bundle could not be written, opened or read.
@@ -68,6 +69,16 @@ pub enum ArchiveError {
         /// The volume, or the bundle's name without a number.
         path: PathBuf,
         /// Which are missing, doubled, cut or foreign, and what to do.
+        problem: String,
+    },
+    /// A volume of a split bundle is not there, or ends too early.
+    #[error("{}: {problem}", path.display())]
+    VolumeMissing {
+        /// The volume that is cut, or the bundle's name without a number.
+        path: PathBuf,
+        /// The volumes that are missing or cut; of those behind the last one that is there, only the first.
+        missing: Vec<PathBuf>,
+        /// What is wrong, and what to do.
         problem: String,
     },
     /// A delta was given without the bundle that has the rest, or with another.
@@ -181,6 +192,9 @@ pub enum ArchiveError {
     /// More signatures than a bundle holds.
     #[error(transparent)]
     RoomFull(#[from] crate::signature_room::RoomFull),
+    /// What stands under the name may not be replaced, or the name could not be given.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// Somebody else writes the same file now.
     #[error("another build writes {} now; wait for it, or choose another name", target.display())]
     Locked {
@@ -217,7 +231,7 @@ impl ArchiveError {
             Self::InputUnreadable { source, .. } => Self::inside(source).map_or(ExitCode::Disk, Self::exit_code),
             Self::Io { .. } | Self::InputMismatch { .. } => ExitCode::Disk,
             Self::NotABundle { .. } => ExitCode::NotABundle,
-            Self::Truncated { .. } => ExitCode::BundleTruncated,
+            Self::Truncated { .. } | Self::VolumeMissing { .. } => ExitCode::BundleTruncated,
             Self::Newer { .. } | Self::OtherEncoder { .. } => ExitCode::BundleNewer,
             Self::NotBuiltYet { .. } => ExitCode::NotBuiltYet,
             Self::Damaged { .. } | Self::TooLarge { .. } => ExitCode::BundleDamaged,
@@ -229,6 +243,15 @@ impl ArchiveError {
             Self::RoomFull(_) => ExitCode::Usage,
             Self::NotWritable { .. } => ExitCode::Disk,
             Self::SplitTooSmall { .. } => ExitCode::Usage,
+            Self::Output(error) => error.exit_code(),
+        }
+    }
+
+    /// The volumes that have to be brought, or copied again.
+    pub fn missing_volumes(&self) -> &[PathBuf] {
+        match self {
+            Self::VolumeMissing { missing, .. } => missing,
+            _ => &[],
         }
     }
 

@@ -46,7 +46,7 @@ mod volumes;
 mod walk;
 mod write;
 
-pub use beside::{foreign_at, foreign_sums, taken_by};
+pub use beside::{BUNDLE, check_target, foreign_sums, taken_by};
 pub use damage::{Damage, DamageReport, Verified};
 pub use documents::{DOCUMENT_LIMIT, Documents, UnreadDocument, read_document};
 pub use encoding::{Encoding, MAGIC_BYTES, encoding_for};

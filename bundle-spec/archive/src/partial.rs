@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use kubexm_files::check_regular;
+
 use crate::ArchiveError;
 use crate::source::io_error;
 
@@ -70,6 +72,8 @@ pub(crate) struct Partial {
     file: File,
     path: PathBuf,
     target: PathBuf,
+    /// Whether a file stood there when this one was created.
+    replaces: bool,
     whole: bool,
 }
 
@@ -78,10 +82,11 @@ impl Partial {
     pub(crate) fn create(target: &Path) -> Result<Self, ArchiveError> {
         let path = partial_path(target)
             .ok_or_else(|| ArchiveError::Unwritable { problem: format!("{} names no file", target.display()) })?;
+        let replaces = check_regular(target)?.is_some();
         let opened = open_locked(&path).map_err(|(action, source)| io_error(action, &path)(source))?;
         let file = opened.ok_or_else(|| ArchiveError::Locked { target: target.to_owned() })?;
         file.set_len(0).map_err(io_error("empty", &path))?;
-        Ok(Self { file, path, target: target.to_owned(), whole: false })
+        Ok(Self { file, path, target: target.to_owned(), replaces, whole: false })
     }
 
     /// Where it is, for error messages.
@@ -99,13 +104,13 @@ impl Partial {
         self.file.sync_all().map_err(io_error("write out", &self.path))
     }
 
-    /// Brings it to the disk, under its final name.
+    /// Brings it to the disk, under its final name, unless something has appeared there since it was created.
     pub(crate) fn commit(mut self) -> Result<(), ArchiveError> {
         self.sync()?;
-        fs::rename(&self.path, &self.target).map_err(io_error("rename", &self.path))?;
+        check_regular(&self.target)?;
+        kubexm_files::rename(&self.path, &self.target, self.replaces)?;
         self.whole = true;
-        let parent = self.target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(parent).and_then(|dir| dir.sync_all()).map_err(io_error("write out", parent))
+        Ok(())
     }
 }
 

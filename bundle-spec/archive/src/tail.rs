@@ -92,7 +92,9 @@ fn misplaced(origin: &Origin, table_at: u64) -> ArchiveError {
 fn lone_volume(origin: &Origin) -> ArchiveError {
     let problem =
         "it is one volume of a split bundle, and the others are not beside it; give them all, or their folder";
-    ArchiveError::Volumes { path: origin.name.clone(), problem: problem.to_owned() }
+    let missing = volumes::split_name(&origin.name).map(|(name, _)| volumes::volume_name(&name, 1));
+    let missing = missing.into_iter().collect();
+    ArchiveError::VolumeMissing { path: origin.name.clone(), missing, problem: problem.to_owned() }
 }
 
 /// What a file without a seek table is.
@@ -113,17 +115,21 @@ fn no_tail(origin: &Origin) -> ArchiveError {
     match walk::walk(&*origin.source) {
         Ok(Walk::EndsBetweenFrames) if header.is_ok() => {
             let last = origin.source.files().pop().unwrap_or_else(|| origin.name.clone());
-            let next = volumes::split_name(&last).map_or_else(
-                || "the volumes behind it".to_owned(),
-                |(name, number)| {
-                    format!("{} or what comes behind it", volumes::volume_name(&name, number + 1).display())
-                },
+            let next = volumes::split_name(&last).map(|(name, number)| volumes::volume_name(&name, number + 1));
+            let named = next.as_ref().map_or_else(
+                || "the volumes after it are missing".to_owned(),
+                |next| format!("{} is missing, and perhaps others after it", next.display()),
             );
-            ArchiveError::Volumes { path: last, problem: format!("it is not the last volume, and {next} is missing") }
+            let problem = format!("it is not the last volume: {named}");
+            ArchiveError::VolumeMissing { path: last, missing: next.into_iter().collect(), problem }
         }
         Ok(Walk::Truncated | Walk::EndsBetweenFrames) => {
             let (path, at) = origin.at(size);
-            ArchiveError::Truncated { path, at }
+            if volumes::split_name(&path).is_none() {
+                return ArchiveError::Truncated { path, at };
+            }
+            let problem = format!("the volume is cut at byte {at}; copy this one volume again");
+            ArchiveError::VolumeMissing { missing: vec![path.clone()], path, problem }
         }
         Ok(Walk::Damaged(offset)) => {
             let part = if offset + seek_table::FOOTER as u64 >= size { "seek table" } else { "frames" };

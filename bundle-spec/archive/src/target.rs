@@ -1,10 +1,12 @@
 //! Where frames go: one file, or volumes that are cut between frames.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::num::NonZeroU64;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use kubexm_files::is_stdout;
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 use rustix::fs::Advice;
@@ -19,6 +21,9 @@ use crate::{ArchiveError, beside, seek_table, sums};
 
 /// Bytes that the disk is given at a time.
 const PIECE: u64 = 8 << 20;
+
+/// Standard output in messages.
+const STDOUT: &str = "standard output";
 
 /// A bundle that is being written. Nothing has a final name before [`Target::finish`].
 pub(crate) struct Target<'t> {
@@ -35,7 +40,7 @@ pub(crate) struct Target<'t> {
 }
 
 struct Volume {
-    partial: Partial,
+    sink: Sink,
     len: u64,
     /// How far the kernel was asked to begin to write.
     begun: u64,
@@ -43,7 +48,7 @@ struct Volume {
 }
 
 impl<'t> Target<'t> {
-    /// Creates and locks the first file. `fits`: the smallest split that is certain to do, in bytes.
+    /// Creates and locks the first file; `-` is standard output. `fits`: the smallest split that is certain to do, in bytes.
     pub(crate) fn create(
         path: &'t Path,
         bundle_id: Digest,
@@ -54,7 +59,10 @@ impl<'t> Target<'t> {
             beside::may_write_sums(path)?;
         }
         let first = if split.is_some() { volume_name(path, 1) } else { path.to_owned() };
-        let current = Volume::create(&first)?;
+        let current = match split {
+            None if is_stdout(path) => Volume::stdout()?,
+            _ => Volume::create(&first)?,
+        };
         let (whole, places) = (Vec::new(), Vec::new());
         let mut target = Self { path, bundle_id, split, fits, current, whole, places, offset: 0 };
         if split.is_some() {
@@ -114,21 +122,26 @@ impl<'t> Target<'t> {
     fn commit(self) -> Result<Vec<PathBuf>, ArchiveError> {
         let Self { path, split, current, mut whole, .. } = self;
         if split.is_none() {
-            current.partial.commit()?;
-            return beside::tidy_after_one(path).map(|()| vec![path.to_owned()]);
+            return match current.sink {
+                Sink::Stdout(_) => Ok(vec![path.to_owned()]),
+                Sink::File(partial) => {
+                    partial.commit()?;
+                    beside::tidy_after_one(path).map(|()| vec![path.to_owned()])
+                }
+            };
         }
         // Somebody may have put one there in the meantime.
         beside::may_write_sums(path)?;
         whole.push(current);
         for volume in &whole {
-            volume.partial.sync()?;
+            volume.sink.sync()?;
         }
         let (mut files, mut lines) = (Vec::new(), Vec::new());
         for (volume, number) in whole.into_iter().zip(1..) {
             let file = volume_name(path, number);
             let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
             lines.push((volume.hasher.finish(), name));
-            volume.partial.commit()?;
+            volume.sink.commit()?;
             files.push(file);
         }
         remove_stale(path, files.len() as u32)?;
@@ -138,13 +151,60 @@ impl<'t> Target<'t> {
     }
 }
 
+/// Where the bytes of a volume go.
+enum Sink {
+    File(Partial),
+    /// Nothing can be taken back that was written.
+    Stdout(File),
+}
+
+impl Sink {
+    fn file(&self) -> &File {
+        match self {
+            Self::File(partial) => partial.file(),
+            Self::Stdout(file) => file,
+        }
+    }
+
+    /// For messages.
+    fn path(&self) -> &Path {
+        match self {
+            Self::File(partial) => partial.path(),
+            Self::Stdout(_) => Path::new(STDOUT),
+        }
+    }
+
+    fn sync(&self) -> Result<(), ArchiveError> {
+        match self {
+            Self::File(partial) => partial.sync(),
+            Self::Stdout(_) => Ok(()),
+        }
+    }
+
+    fn commit(self) -> Result<(), ArchiveError> {
+        match self {
+            Self::File(partial) => partial.commit(),
+            Self::Stdout(_) => Ok(()),
+        }
+    }
+}
+
 impl Volume {
     fn create(path: &Path) -> Result<Self, ArchiveError> {
-        Ok(Self { partial: Partial::create(path)?, len: 0, begun: 0, hasher: Hasher::default() })
+        Ok(Self::to(Sink::File(Partial::create(path)?)))
+    }
+
+    fn stdout() -> Result<Self, ArchiveError> {
+        let own = std::io::stdout().as_fd().try_clone_to_owned().map_err(io_error("open", Path::new(STDOUT)))?;
+        Ok(Self::to(Sink::Stdout(own.into())))
+    }
+
+    fn to(sink: Sink) -> Self {
+        Self { sink, len: 0, begun: 0, hasher: Hasher::default() }
     }
 
     fn put(&mut self, bytes: &[u8], summed: bool) -> Result<(), ArchiveError> {
-        self.partial.file().write_all(bytes).map_err(io_error("write", self.partial.path()))?;
+        self.sink.file().write_all(bytes).map_err(io_error("write", self.sink.path()))?;
         self.len += bytes.len() as u64;
         self.begin_to_write();
         if summed {
@@ -156,11 +216,12 @@ impl Volume {
     /// Has the kernel bring to the disk what there is so far, while more is made: left to itself it begins with the fsync at
     /// the end, and everybody waits for all of it.
     fn begin_to_write(&mut self) {
+        let Sink::File(partial) = &self.sink else { return };
         let whole = self.len / PIECE * PIECE;
         if let Some(len) = NonZeroU64::new(whole - self.begun) {
             // Pages that are not needed any more are written first, and not dropped before that. An advice: whoever does not
             // take it writes at the end.
-            let _ = rustix::fs::fadvise(self.partial.file(), self.begun, Some(len), Advice::DontNeed);
+            let _ = rustix::fs::fadvise(partial.file(), self.begun, Some(len), Advice::DontNeed);
             self.begun = whole;
         }
     }

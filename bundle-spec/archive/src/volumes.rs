@@ -170,9 +170,15 @@ fn joined(paths: &[PathBuf]) -> Result<Origin, ArchiveError> {
     }
     let name = paths.first().map_or_else(PathBuf::new, |p| split_name(p).map_or_else(|| p.clone(), |(name, _)| name));
     let last = volumes.keys().next_back().copied().unwrap_or_default();
-    let missing: Vec<_> = (1..last).filter(|number| !volumes.contains_key(number)).map(|n| format!("{n:03}")).collect();
+    let absent = (1..last).filter(|number| !volumes.contains_key(number));
+    let missing: Vec<PathBuf> = absent.map(|number| volume_name(&name, number)).collect();
     if !missing.is_empty() {
-        return Err(wrong(&name, format!("of its volumes {} cannot be found; bring them too", missing.join(", "))));
+        let names: Vec<_> = missing.iter().map(|path| path.display().to_string()).collect();
+        let problem = format!(
+            "volumes are missing: {}; copy them to the same folder, or name their folder too",
+            names.join(", ")
+        );
+        return Err(ArchiveError::VolumeMissing { path: name, missing, problem });
     }
     let mut parts: Vec<Part> = Vec::with_capacity(volumes.len());
     let mut end = 0;
@@ -180,7 +186,8 @@ fn joined(paths: &[PathBuf]) -> Result<Origin, ArchiveError> {
         if start != end {
             let (cut, there) = parts.last().map_or((path.as_path(), 0), |part| (part.path.as_path(), part.len));
             let wanted = start.saturating_sub(end - there.min(end));
-            return Err(wrong(cut, format!("it has {there} bytes where {wanted} belong; copy this one volume again")));
+            let problem = format!("the volume is cut: it has {there} of {wanted} bytes; copy this one volume again");
+            return Err(ArchiveError::VolumeMissing { path: cut.to_owned(), missing: vec![cut.to_owned()], problem });
         }
         let file = source::open(&path).map_err(io_error("open", &path))?;
         end = end.saturating_add(len);

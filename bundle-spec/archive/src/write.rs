@@ -99,7 +99,7 @@ pub struct Written {
     pub files: Vec<PathBuf>,
 }
 
-/// Writes a whole bundle under the name `target` (volumes: `target.001` …), or nothing under that name.
+/// Writes a whole bundle under the name `target` (volumes: `target.001` …), or nothing under that name. `-` is standard output.
 ///
 /// `inputs` are the manifest's members in its order. Each is hashed again while it is written; one that is not what the
 /// manifest says fails the whole, by name. `progress` gets bytes done and in all, of the inputs with their tar headers.

@@ -60,6 +60,9 @@ pub enum SigningError {
         /// The file.
         path: PathBuf,
     },
+    /// The file of a key cannot be written.
+    #[error(transparent)]
+    Output(#[from] kubexm_files::OutputError),
     /// The environment has no such variable.
     #[error("the environment has no variable {name}")]
     NoVariable {
@@ -112,13 +115,14 @@ impl SigningError {
         match self {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => ExitCode::Config,
             Self::Io { .. } | Self::NoRandomness { .. } => ExitCode::Disk,
+            Self::Exists { .. } => ExitCode::Usage,
+            Self::Output(error) => error.exit_code(),
             Self::ForeignResult { .. } | Self::NoSignatures { .. } => ExitCode::BundleUntrusted,
             Self::NoKey { .. }
             | Self::OtherKind { .. }
             | Self::PasswordNeeded { .. }
             | Self::WrongPassword { .. }
             | Self::EmptyPassword { .. }
-            | Self::Exists { .. }
             | Self::NoVariable { .. }
             | Self::Signer { .. } => ExitCode::Config,
         }

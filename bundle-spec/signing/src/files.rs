@@ -1,11 +1,11 @@
 //! Files of keys and signatures on this machine: read within a limit; keys are written once and never over another.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{Signature, signature_room};
+use kubexm_files::{Access, Kind, OutputError};
 use zeroize::Zeroizing;
 
 use crate::{Password, PrivateKey, PublicKey, SigningError};
@@ -90,8 +90,8 @@ pub fn write_pair(
         return Err(SigningError::Exists { path: path.clone() });
     }
     let text = key.to_pem(password)?;
-    write_new(&private, 0o600, text.as_bytes())?;
-    if let Err(error) = write_new(&public, 0o644, key.public().to_pem().as_bytes()) {
+    write_new(&private, Access::Private, text.as_bytes())?;
+    if let Err(error) = write_new(&public, Access::Umask, key.public().to_pem().as_bytes()) {
         // A private key without its public half is of no use, and would stand in the way of the next try.
         let _ = std::fs::remove_file(&private);
         return Err(error);
@@ -105,25 +105,12 @@ fn with_suffix(name: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// `O_EXCL`: what appeared in the meantime is not overwritten, and no link is followed.
-fn write_new(path: &Path, mode: u32, content: &[u8]) -> Result<(), SigningError> {
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).mode(mode).open(path).map_err(|source| {
-            match source.kind() {
-                io::ErrorKind::AlreadyExists => SigningError::Exists { path: path.to_owned() },
-                _ => SigningError::Io { action: "create", path: path.to_owned(), source },
-            }
-        })?;
-    let written = file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| sync_folder(path));
-    written.map_err(|source| {
-        let _ = std::fs::remove_file(path);
-        SigningError::Io { action: "write", path: path.to_owned(), source }
+fn write_new(path: &Path, access: Access, content: &[u8]) -> Result<(), SigningError> {
+    let kind = Kind { name: "a key", recognise: None, access };
+    kubexm_files::write(path, &kind, false, content).map_err(|error| match error {
+        OutputError::Exists { path } => SigningError::Exists { path },
+        error => SigningError::Output(error),
     })
-}
-
-fn sync_folder(path: &Path) -> io::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(parent)?.sync_all()
 }
 
 fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, SigningError> {

@@ -10,21 +10,31 @@ use std::process::Command;
 /// Every crate and the crates of ours it may name. An arrow that is not here fails the build.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("kubexm-spec", &[]),
-    ("kubexm-archive", &["kubexm-spec"]),
+    ("kubexm-files", &["kubexm-spec"]),
+    ("kubexm-archive", &["kubexm-spec", "kubexm-files"]),
     ("kubexm-fuzz", &["kubexm-spec", "kubexm-archive", "kubexm-signing", "kubexm-packages", "kubexm-builder"]),
-    ("kubexm-signing", &["kubexm-spec", "kubexm-archive"]),
+    ("kubexm-signing", &["kubexm-spec", "kubexm-files", "kubexm-archive"]),
     ("kubexm-transport", &["kubexm-spec", "kubexm-archive"]),
     ("kubexm-terminal", &["kubexm-spec"]),
     ("kubexm-packages", &["kubexm-spec"]),
     ("kubexm-manifests", &["kubexm-spec"]),
     (
         "kubexm-builder",
-        &["kubexm-spec", "kubexm-archive", "kubexm-signing", "kubexm-transport", "kubexm-packages", "kubexm-manifests"],
+        &[
+            "kubexm-spec",
+            "kubexm-files",
+            "kubexm-archive",
+            "kubexm-signing",
+            "kubexm-transport",
+            "kubexm-packages",
+            "kubexm-manifests",
+        ],
     ),
     (
         "kubexm-bundle",
         &[
             "kubexm-spec",
+            "kubexm-files",
             "kubexm-archive",
             "kubexm-signing",
             "kubexm-transport",
@@ -43,6 +53,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "kubexm-install",
         &[
             "kubexm-spec",
+            "kubexm-files",
             "kubexm-archive",
             "kubexm-signing",
             "kubexm-terminal",

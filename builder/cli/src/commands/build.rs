@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use kubexm_archive::{Bundle, Options};
 use kubexm_builder::build::{Request, build};
+use kubexm_files::is_stdout;
 use kubexm_manifests::Requirements;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Cluster, ExitCode, Lock, counted_of, names};
@@ -36,10 +37,10 @@ use super::{input, lockfile, network, size, written};
 pub struct Args {
     #[command(flatten)]
     what: What,
-    /// The bundle's file [default: NAME-VERSION-ARCHES.tar.zst]
+    /// The bundle's file; - is standard output [default: NAME-VERSION-ARCHES.tar.zst]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace a file that is there and is no bundle
+    /// Replace an existing file that is not a bundle
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -86,15 +87,13 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
     needed.tell(display);
     let Needed { cluster_yaml, cluster, catalogue, zone, requirements, doubts, .. } = needed;
     let target = args.output.clone().unwrap_or_else(|| default_name(&cluster, &requirements));
-    written::writable_as(&target, args.split)?;
-    // What is read is told first: no --force helps there.
+    // What is read is reported first: no --force helps there.
     written::apart(&target, &inputs(&args))?;
-    let foreign = kubexm_archive::foreign_at(&target, args.split.is_some());
-    let foreign = foreign.map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    let named = target;
-    // Volumes have names of their own, and a link among those is nobody's.
-    let target = if args.split.is_some() { named.clone() } else { written::through(&named)? };
-    written::replaceable(foreign.as_deref(), "bundle", args.force)?;
+    written::check_bundle(&target, args.split, args.force, args.json)?;
+    if is_stdout(&target) && args.hand_over.is_some() {
+        let text = "--hand-over reads the bundle that was written; name a file with -o";
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
     let key = args.key.open()?;
     if key.is_some() && args.hand_over.is_none() {
         let text = "a key signs what --hand-over makes; give that, or sign the bundle with `kubexm-bundle sign`";
@@ -142,7 +141,7 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         exit_code: ExitCode::Ok.code(),
         summary: format!(
             "{} ({}, {volumes}{}, manifest {})",
-            named.display(),
+            target.display(),
             bytes(built.written.size),
             counted_of(&built.lock.items, "artifact"),
             built.written.manifest,

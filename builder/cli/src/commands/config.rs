@@ -25,7 +25,7 @@ use super::input;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// cluster.yaml; without it, the defaults for --kubernetes
+    /// cluster.yaml, - for standard input; without it, the defaults for --kubernetes
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     file: Option<PathBuf>,
     /// Kubernetes version for the defaults (v1.34.4, or v1.34 for its newest known patch)

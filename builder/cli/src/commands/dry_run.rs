@@ -34,6 +34,7 @@ pub fn run(needed: &Needed, how: &How<'_>, display: &Display) -> Result<(), Fail
             .map_err(|e| lockfile::failure(&e))?,
         None => resolve(&needed.requirements, &needed.zone),
     };
+    kubexm_builder::lock::check_paths(&resolution).map_err(|e| lockfile::failure(&e))?;
     let parts = parts(&resolution, how)?;
     let charts = ChartImages::known(needed, how.locked, how.fetching.cache.as_deref());
     let list = List { resolution: &resolution, parts: &parts, locked: how.locked, charts };

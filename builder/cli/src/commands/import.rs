@@ -1,16 +1,15 @@
 //! `kubexm-bundle import`.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use kubexm_builder::extract::save;
 use kubexm_builder::import::{Assumed, ImportError, Imported, kubekey, live};
+use kubexm_files::InputError;
 use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
-use super::written;
+use super::{kinds, written};
 
 /// The most bytes that are read: the pods of a cluster of some thousand nodes.
 const LIMIT: u64 = 256 << 20;
@@ -37,7 +36,7 @@ pub struct Args {
     /// It is the output of `kubectl get pods -A -o json`
     #[arg(long)]
     live: bool,
-    /// Write cluster.yaml there instead of printing it; a file that is there is not replaced without --force
+    /// Write cluster.yaml there instead of printing it; an existing file is replaced with --force only
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace the output when it is there
@@ -49,7 +48,8 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let bytes = read(&args.file)?;
+    let unreadable = |e: InputError| Failure::from_error(e.exit_code(), &e);
+    let bytes = kubexm_files::read(&args.file, LIMIT).map_err(unreadable)?;
     let name = args.file.display();
     let wrong = |e: ImportError| {
         let code = match e {
@@ -58,44 +58,20 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         };
         Failure::new(code, format!("{name}: {e}"))
     };
-    let imported = if args.live {
-        live(&bytes)
-    } else {
-        let text =
-            String::from_utf8(bytes).map_err(|e| Failure::new(ExitCode::Config, format!("{name} is no text: {e}")))?;
-        kubekey(&text)
-    }
-    .map_err(wrong)?;
+    let imported =
+        if args.live { live(&bytes) } else { kubekey(&kubexm_files::text_of(&args.file, bytes).map_err(unreadable)?) }
+            .map_err(wrong)?;
     if let Some(output) = &args.output {
-        put(output, &imported, args)?;
+        put(output, &imported, args, display)?;
     }
     show(&imported, args, display);
     Ok(())
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let unreadable = |e: std::io::Error| Failure::new(ExitCode::Config, format!("cannot read {}: {e}", path.display()));
-    let mut bytes = Vec::new();
-    let from: Box<dyn Read> = match path == Path::new("-") {
-        true => Box::new(std::io::stdin().lock()),
-        false => Box::new(std::fs::File::open(path).map_err(unreadable)?),
-    };
-    from.take(LIMIT + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > LIMIT {
-        return Err(Failure::new(ExitCode::Config, format!("{} has more than {LIMIT} bytes", path.display())));
-    }
-    Ok(bytes)
-}
-
-fn put(output: &Path, imported: &Imported, args: &Args) -> Result<(), Failure> {
-    written::writable(output)?;
+fn put(output: &Path, imported: &Imported, args: &Args, display: &Display) -> Result<(), Failure> {
+    written::alone(output, args.json)?;
     written::apart(output, std::slice::from_ref(&args.file))?;
-    if std::fs::symlink_metadata(output).is_ok() && !args.force {
-        let text = format!("{} is there: give --force, or name another with -o", output.display());
-        return Err(Failure::new(ExitCode::Usage, text));
-    }
-    save(&written::through(output)?, imported.cluster_yaml.as_bytes())
-        .map_err(|e| Failure::from_error(e.exit_code(), &e))
+    written::put(output, &kinds::CLUSTER, args.force, imported.cluster_yaml.as_bytes(), display)
 }
 
 fn show(imported: &Imported, args: &Args, display: &Display) {

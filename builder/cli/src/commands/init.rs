@@ -2,12 +2,10 @@
 
 use std::path::PathBuf;
 
-use kubexm_builder::extract::save;
-use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{Profile, Word};
 use kubexm_terminal::{Display, Failure};
 
-use super::written;
+use super::{kinds, written};
 
 /// Print a commented cluster.yaml to start from
 ///
@@ -24,7 +22,7 @@ pub struct Args {
     /// Kind of site
     #[arg(long, value_name = "PROFILE", default_value = "minimal", value_parser = profile)]
     profile: Profile,
-    /// Write it there instead of printing it; a file that is there is not replaced without --force
+    /// Write it there instead of printing it; an existing file is replaced with --force only
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace the output when it is there
@@ -42,10 +40,5 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         display.answer(text);
         return Ok(());
     };
-    written::writable(output)?;
-    if std::fs::symlink_metadata(output).is_ok() && !args.force {
-        let text = format!("{} is there: give --force, or name another with -o", output.display());
-        return Err(Failure::new(ExitCode::Usage, text));
-    }
-    save(&written::through(output)?, text.as_bytes()).map_err(|e| Failure::from_error(e.exit_code(), &e))
+    written::put(output, &kinds::CLUSTER, args.force, text.as_bytes(), display)
 }

@@ -3,12 +3,14 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use kubexm_archive::Bundle;
+use kubexm_archive::{ArchiveError, Bundle};
 use kubexm_builder::base::Base;
+use kubexm_files::TEXT_LIMIT;
 use kubexm_manifests::{Catalogue, Zone};
 use kubexm_spec::inventory::LIMIT;
 use kubexm_spec::{Cluster, ExitCode, cluster, names};
 use kubexm_terminal::Failure;
+use serde_json::json;
 
 use super::network;
 use crate::home;
@@ -19,6 +21,10 @@ pub fn cluster(file: Option<&Path>, kubernetes: Option<&str>) -> Result<(String,
     let mut cluster = cluster::parse(&text).map_err(|problems| problems_of(file, &problems))?;
     if let Some(folder) = file.and_then(Path::parent) {
         place(&mut cluster.bundle, folder)?;
+        let scripts = cluster.system.pre_install.iter_mut().chain(&mut cluster.system.post_install);
+        for material in scripts.flat_map(|script| &mut script.materials) {
+            *material = home::resolve(material, folder)?;
+        }
         for addon in cluster.addons.iter_mut().chain(&mut cluster.bundle.extra_charts) {
             place_addon(addon, folder)?;
         }
@@ -39,7 +45,11 @@ fn cluster_text(file: Option<&Path>, kubernetes: Option<&str>) -> Result<String,
 }
 
 fn problems_of(file: Option<&Path>, problems: &cluster::Problems) -> Failure {
-    let name = file.map_or_else(|| "--kubernetes".to_owned(), |path| path.display().to_string());
+    let name = match file {
+        None => "--kubernetes".to_owned(),
+        Some(path) if path == Path::new("-") => "standard input".to_owned(),
+        Some(path) => path.display().to_string(),
+    };
     Failure::new(problems.exit_code(), format!("{name} has problems:\n{problems}"))
 }
 
@@ -92,14 +102,23 @@ pub fn bundle(path: &Path) -> Result<Bundle, Failure> {
     if let Some(address) = network::is_address(path) {
         return network::open(address);
     }
-    Bundle::open(path).map_err(|e| named(path, Failure::from_error(e.exit_code(), &e)))
+    Bundle::open(path).map_err(|e| named(path, unopened(&e)))
+}
+
+/// With the volumes that are missing, for machines.
+fn unopened(error: &ArchiveError) -> Failure {
+    let failure = Failure::from_error(error.exit_code(), error);
+    match error.missing_volumes() {
+        [] => failure,
+        missing => failure.with_data(json!({ "missing": missing })),
+    }
 }
 
 /// Opens a bundle that may lie in several volumes, and puts a delta on its bases.
 pub fn bundle_on(paths: &[PathBuf], bases: &[PathBuf]) -> Result<Bundle, Failure> {
     let opened = match paths {
         [one] => bundle(one)?,
-        [first, ..] => Bundle::open_all(paths).map_err(|e| named(first, Failure::from_error(e.exit_code(), &e)))?,
+        [first, ..] => Bundle::open_all(paths).map_err(|e| named(first, unopened(&e)))?,
         [] => return Err(Failure::new(ExitCode::Usage, "no bundle is named")),
     };
     if bases.is_empty() {
@@ -152,7 +171,12 @@ pub fn catalogue(overlays: &[PathBuf]) -> Result<Catalogue, Failure> {
     })
 }
 
-/// The text of a file of the user.
+/// The text of a file of the user; `-` is standard input.
 pub fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|e| unreadable(path, &e))
+    kubexm_files::read_text(path, TEXT_LIMIT).map_err(|e| Failure::from_error(e.exit_code(), &e))
+}
+
+/// The bytes of a file of the user that people do not write: a key, a certificate.
+pub fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+    kubexm_files::read(path, TEXT_LIMIT).map_err(|e| Failure::from_error(e.exit_code(), &e))
 }

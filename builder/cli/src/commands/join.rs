@@ -22,9 +22,12 @@ pub struct Args {
     /// The bundle: a file, volumes, folders with volumes, an address
     #[arg(required = true, value_name = "BUNDLE")]
     bundles: Vec<PathBuf>,
-    /// The file to write, or the name of the volumes without their number
+    /// The file to write, or the name of the volumes without their number; - is standard output
     #[arg(short = 'o', long, value_name = "FILE")]
     output: PathBuf,
+    /// Replace an existing file that is not a bundle
+    #[arg(long)]
+    force: bool,
     /// Volumes of at most this size; K, M, G are powers of 1024
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     split: Option<u64>,
@@ -35,7 +38,7 @@ pub struct Args {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let bundle = input::bundle_on(&args.bundles, &[])?;
-    written::free(&args.output, args.split, &bundle)?;
+    written::free(&args.output, args.split, (args.force, args.json), &bundle)?;
     let progress = |done, total| {
         display.emit(EventKind::Progress { what: "join".into(), done, total: Some(total), unit: "bytes".into() });
     };

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use kubexm_builder::lock::Sizes;
 use kubexm_builder::resolve::resolve;
+use kubexm_files::is_stdout;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{ExitCode, Lock, counted_of};
 use kubexm_terminal::{Display, Failure, bytes};
@@ -12,7 +13,7 @@ use serde_json::json;
 
 use super::fetching::Fetching;
 use super::what::What;
-use super::{lockfile, locking, written};
+use super::{kinds, lockfile, locking, written};
 
 /// Write down every artifact by digest, so that a build is the same for everybody
 ///
@@ -40,10 +41,10 @@ use super::{lockfile, locking, written};
 pub struct Args {
     #[command(flatten)]
     what: What,
-    /// The lock's file [default: cluster.lock.json beside cluster.yaml, by its name]
+    /// The lock's file, - is standard output [default: cluster.lock.json beside cluster.yaml, by its name]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace a file that is there and is no lock
+    /// Replace an existing file that is not a lock
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -56,10 +57,10 @@ pub struct Args {
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let needed = args.what.read()?;
     let target = args.output.clone().unwrap_or_else(|| lockfile::default_path(args.what.file.as_deref()));
-    written::writable(&target)?;
-    written::through(&target)?;
+    let to_stdout = is_stdout(&target);
+    written::alone(&target, args.json)?;
     written::apart(&target, &args.what.files())?;
-    written::replaceable(lockfile::foreign(&target).as_deref(), "lock", args.force)?;
+    written::check(&target, &kinds::LOCK, args.force)?;
     needed.tell(display);
     let resolution = resolve(&needed.requirements, &needed.zone);
     let locked = locking::locked(
@@ -70,8 +71,8 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         display,
         |lock| lock,
     )?;
-    lockfile::write(&target, &locked)?;
-    if !args.json {
+    lockfile::write(&target, &locked, args.force, display)?;
+    if !args.json && !to_stdout {
         locked.items.iter().for_each(|item| display.answer(&lockfile::line(item)));
     }
     let total: u64 = locked.blobs().values().sum();

@@ -7,20 +7,19 @@ use std::path::{Path, PathBuf};
 use kubexm_archive::check_values;
 use kubexm_builder::BuildError;
 use kubexm_builder::diff::Changed;
-use kubexm_builder::extract::save;
 use kubexm_spec::lock::LockItem;
 use kubexm_spec::{Digest, ExitCode, Lock};
-use kubexm_terminal::{Failure, bytes};
+use kubexm_terminal::{Display, Failure, bytes};
 use serde_json::{Value, json};
 
-use super::written;
+use super::{kinds, written};
 
 /// The most bytes that a lock may have: a hundred times what any real one has.
 const LIMIT: u64 = 64 << 20;
 
-/// Beside cluster.yaml, under its name: `cluster.lock.json`.
+/// Beside cluster.yaml, under its name: `cluster.lock.json`. Of standard input, in this folder.
 pub fn default_path(cluster: Option<&Path>) -> PathBuf {
-    cluster.unwrap_or(Path::new("cluster.yaml")).with_extension("lock.json")
+    cluster.filter(|path| *path != Path::new("-")).unwrap_or(Path::new("cluster.yaml")).with_extension("lock.json")
 }
 
 /// Reads one, strictly.
@@ -39,21 +38,6 @@ pub fn read(path: &Path) -> Result<Lock, Failure> {
         return Err(wrong(format!("it has more than the {LIMIT} bytes of a lock")));
     }
     parse(path, &text)
-}
-
-/// Bytes of a text in which a lock says that it is one; in ours it is the first line.
-const HEAD: u64 = 4096;
-
-/// A file that is there and is no lock: none of any version, nor one that is cut off or has the marks of a merge in it. An
-/// empty file is nobody's.
-pub fn foreign(path: &Path) -> Option<PathBuf> {
-    let mut head = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
-    let text = String::from_utf8_lossy(&head);
-    // As JSON or YAML has it: a text that only speaks of locks has no such field.
-    let says = |(at, _): (usize, &str)| text[..at].trim_end_matches(['"', ' ', ':']).ends_with("schema");
-    let ours = read.is_ok() && (head.is_empty() || text.match_indices("kubexm.io/lock/").any(says));
-    (path.exists() && !ours).then(|| path.to_owned())
 }
 
 /// A lock, where a text says that it is one.
@@ -86,12 +70,11 @@ pub fn at_hand(named: Option<&Path>, cluster: Option<&Path>) -> Result<Option<Lo
     }
 }
 
-/// Writes one: whole, or not at all; behind a symbolic link, where its path is one.
-pub fn write(path: &Path, lock: &Lock) -> Result<(), Failure> {
-    let path = &written::through(path)?;
+/// Writes one: complete, or not at all.
+pub fn write(path: &Path, lock: &Lock, force: bool, display: &Display) -> Result<(), Failure> {
     let text =
         lock.to_text().map_err(|e| Failure::new(ExitCode::Internal, format!("cannot write a lock as text: {e}")))?;
-    save(path, text.as_bytes()).map_err(|e| Failure::from_error(e.exit_code(), &e))
+    written::put(path, &kinds::LOCK, force, text.as_bytes(), display)
 }
 
 /// One item: what, how much, and why its digest is believed.

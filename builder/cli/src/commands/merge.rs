@@ -2,15 +2,18 @@
 
 use std::path::PathBuf;
 
+use kubexm_archive::{ArchiveError, Bundle};
 use kubexm_spec::event::EventKind;
+use kubexm_spec::{Digest, ExitCode};
 use kubexm_terminal::{Display, Failure};
 
 use super::{input, written};
 
 /// Make the full bundle of a delta and the bundle it was built on
 ///
-/// The result is byte for byte what a build in full by the same program at the same level writes, and its signature is the
-/// delta's, since both carry the same manifest. A delta need not be merged to be used: `kubexm-install --base` takes both.
+/// The bundles may be named in any order: a delta says itself that it is one, and which bundle it was built on. The result is
+/// byte for byte what a build in full by the same program at the same level writes, and its signature is the delta's, since
+/// both carry the same manifest. A delta need not be merged to be used: `kubexm-install --base` takes both.
 ///
 /// Examples:
 ///   kubexm-bundle merge january.tar.zst february-delta.tar.zst -o february.tar.zst
@@ -18,14 +21,15 @@ use super::{input, written};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The bundle that the first delta was built on
-    base: PathBuf,
-    /// The delta; several in a row, each on the one before it
-    #[arg(required = true, value_name = "DELTA")]
-    deltas: Vec<PathBuf>,
-    /// The file to write
+    /// The deltas, and the bundle that the first of them was built on
+    #[arg(required = true, num_args = 2.., value_name = "BUNDLE")]
+    bundles: Vec<PathBuf>,
+    /// The file to write; - is standard output
     #[arg(short = 'o', long, value_name = "FILE")]
     output: PathBuf,
+    /// Replace an existing file that is not a bundle
+    #[arg(long)]
+    force: bool,
     /// Threads that compress [default: all cores]
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -35,18 +39,58 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let failure = |e: kubexm_archive::ArchiveError| Failure::from_error(e.exit_code(), &e);
-    let mut whole = input::bundle(&args.base)?;
-    for delta in &args.deltas {
-        // What a delta leaves out may lie in any of those before it.
-        whole = input::bundle(delta)?.on_bases(vec![whole]).map_err(failure)?;
-    }
-    written::free(&args.output, None, &whole)?;
+    let bundles = args.bundles.iter().map(|path| input::bundle(path)).collect::<Result<Vec<_>, _>>()?;
+    let whole = newest_on_the_others(bundles)?;
+    written::free(&args.output, None, (args.force, args.json), &whole)?;
     let progress = |done, total| {
         display.emit(EventKind::Progress { what: "merge".into(), done, total: Some(total), unit: "bytes".into() });
     };
     let threads = args.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), usize::from);
-    let done = kubexm_archive::merge(&whole, &args.output, threads, &progress).map_err(failure)?;
+    let done = kubexm_archive::merge(&whole, &args.output, threads, &progress)
+        .map_err(|e| Failure::from_error(e.exit_code(), &e))?;
     display.emit(written::result(&done));
     Ok(())
+}
+
+/// The delta that no other was built on, with all others as its bases.
+fn newest_on_the_others(mut bundles: Vec<Bundle>) -> Result<Bundle, Failure> {
+    let is_base = |at: usize, digest: Digest| {
+        let others = bundles.iter().enumerate().filter(|(other, _)| *other != at);
+        others.filter_map(|(_, bundle)| bundle.layout().base).any(|base| base == digest)
+    };
+    let newest = |(at, bundle): (usize, &Bundle)| {
+        (bundle.layout().is_delta() && !is_base(at, bundle.manifest_digest())).then_some(at)
+    };
+    let found: Vec<usize> = bundles.iter().enumerate().filter_map(newest).collect();
+    let name = |at: &usize| bundles.get(*at).map(|bundle| bundle.path().display().to_string()).unwrap_or_default();
+    let at = match found.as_slice() {
+        [one] => *one,
+        [] => {
+            let names: Vec<_> = (0..bundles.len()).map(|at| name(&at)).collect();
+            let text = format!("none of these bundles is a delta, there is nothing to merge: {}", names.join(", "));
+            return Err(Failure::new(ExitCode::Usage, text));
+        }
+        many => {
+            let names: Vec<_> = many.iter().map(name).collect();
+            let text = format!(
+                "{} do not say which of them is the newest: none was built on another; merge one after the other",
+                names.join(" and ")
+            );
+            return Err(Failure::new(ExitCode::Usage, text));
+        }
+    };
+    let delta = bundles.swap_remove(at);
+    delta.on_bases(bundles).map_err(|error| match error {
+        ArchiveError::BaseLacks { ref path, ref bases, count, ref first } => {
+            let bases: Vec<_> = bases.iter().map(|base| base.display().to_string()).collect();
+            let text = format!(
+                "{} is a delta and leaves out {count} blobs that {} does not have; name the bundle it was built on too:\n- {}",
+                path.display(),
+                bases.join(" or "),
+                first.join("\n- ")
+            );
+            Failure::new(error.exit_code(), text)
+        }
+        error => Failure::from_error(error.exit_code(), &error),
+    })
 }

@@ -19,6 +19,7 @@ mod input;
 mod inspect;
 mod join;
 mod keygen;
+mod kinds;
 mod list;
 mod lock;
 mod lockfile;

@@ -8,7 +8,7 @@ use kubexm_builder::provenance::{Built, provenance};
 use kubexm_spec::{Digest, ExitCode};
 use kubexm_terminal::{Display, Failure};
 
-use super::{input, network, sbom};
+use super::{input, kinds, network, sbom};
 
 /// Print what a bundle was built from, as an in-toto statement (v1) with SLSA provenance (v1)
 ///
@@ -30,13 +30,17 @@ pub struct Args {
     /// Name the file (or each volume) by its digest as well; a signature put in later changes it
     #[arg(long)]
     files: bool,
-    /// File to write to; replaced when it is there [default: standard output]
+    /// File to write to [default: -, standard output]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace an existing file that is not provenance of kubexm-bundle
+    #[arg(long, requires = "output")]
+    force: bool,
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let bundle = input::bundle(&args.bundle)?;
+    let to = sbom::Output { file: args.output.as_deref(), kind: &kinds::PROVENANCE, force: args.force };
+    let bundle = to.checked(input::bundle(&args.bundle)?)?;
     let catalogue = sbom::catalogue(&bundle)?;
     let files = if args.files { files(&args.bundle, &bundle)? } else { Vec::new() };
     let built = Built {
@@ -45,7 +49,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         encoder: (&bundle.layout().encoder, bundle.layout().level),
         files,
     };
-    sbom::give(&provenance(&built), &bundle, args.output.as_deref(), display)
+    to.give(&provenance(&built), display)
 }
 
 /// Names without folders of the bundle's files, or of the one on a server, and their digests.

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::fetching::runtime;
 use super::push::{address, candidate, registry};
-use super::written::writable;
+use super::written::check_bundle;
 use crate::home;
 
 /// Fetch a bundle from an OCI registry: the same file that was pushed, byte for byte, with its signatures
@@ -31,9 +31,12 @@ pub struct Args {
     /// Where from
     #[arg(value_name = "oci://HOST/REPO[:TAG|@DIGEST]")]
     address: String,
-    /// The file to write; replaced when it is there
+    /// The file to write; - is standard output
     #[arg(short = 'o', long, value_name = "FILE")]
     output: PathBuf,
+    /// Replace an existing file that is not a bundle
+    #[arg(long)]
+    force: bool,
     /// Folder of the cache [default: $KUBEXM_HOME/cache]
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
@@ -50,7 +53,7 @@ pub struct Args {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let address = address(&args.address)?;
-    writable(&args.output)?;
+    check_bundle(&args.output, None, args.force, args.json)?;
     let cache = match &args.cache {
         Some(cache) => cache.clone(),
         None => home::kubexm_home()?.join("cache"),

@@ -1,16 +1,17 @@
 //! `kubexm-bundle sbom`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kubexm_archive::Bundle;
+use kubexm_builder::complete;
 use kubexm_builder::sbom::{self, Subject};
-use kubexm_builder::{complete, extract};
+use kubexm_files::Kind;
 use kubexm_manifests::Catalogue;
 use kubexm_spec::names;
 use kubexm_terminal::{Display, Failure};
 use serde_json::Value;
 
-use super::{input, written};
+use super::{input, kinds, written};
 
 /// Print a bill of materials: every artifact with version, licence where upstream's is known, digest and origin
 ///
@@ -29,9 +30,12 @@ pub struct Args {
     /// The format
     #[arg(long, value_enum)]
     format: Format,
-    /// File to write to; replaced when it is there [default: standard output]
+    /// File to write to [default: -, standard output]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace an existing file that is not a bill of materials of kubexm-bundle
+    #[arg(long, requires = "output")]
+    force: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -43,14 +47,19 @@ enum Format {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let bundle = input::bundle(&args.bundle)?;
+    let kind = match args.format {
+        Format::Cyclonedx => &kinds::CYCLONEDX,
+        Format::Spdx => &kinds::SPDX,
+    };
+    let to = Output { file: args.output.as_deref(), kind, force: args.force };
+    let bundle = to.checked(input::bundle(&args.bundle)?)?;
     let catalogue = catalogue(&bundle)?;
     let subject = subject(&bundle, &catalogue);
     let document = match args.format {
         Format::Cyclonedx => sbom::cyclonedx(&subject),
         Format::Spdx => sbom::spdx(&subject),
     };
-    give(&document, &bundle, args.output.as_deref(), display)
+    to.give(&document, display)
 }
 
 /// The catalogue that the bundle carries.
@@ -69,23 +78,35 @@ pub fn subject<'a>(bundle: &'a Bundle, catalogue: &'a Catalogue) -> Subject<'a> 
     }
 }
 
-/// A document about a bundle, for a file other than its own, or for standard output.
-pub fn give(
-    document: &Value,
-    bundle: &Bundle,
-    output: Option<&std::path::Path>,
-    display: &Display,
-) -> Result<(), Failure> {
-    let text = format!("{document:#}\n");
-    match output {
-        Some(path) => {
-            written::writable(path)?;
+/// Where a document about a bundle goes: a file other than the bundle's own, or standard output.
+pub struct Output<'a> {
+    /// None: standard output.
+    pub file: Option<&'a Path>,
+    /// Of the document.
+    pub kind: &'a Kind,
+    /// Replace another file.
+    pub force: bool,
+}
+
+impl Output<'_> {
+    /// The bundle, when the document may be written beside it.
+    pub fn checked(&self, bundle: Bundle) -> Result<Bundle, Failure> {
+        if let Some(path) = self.file {
             written::apart(path, &bundle.files())?;
-            extract::save(path, text.as_bytes()).map_err(|e| Failure::from_error(e.exit_code(), &e))
+            written::check(path, self.kind, self.force)?;
         }
-        None => {
-            display.answer(&text);
-            Ok(())
+        Ok(bundle)
+    }
+
+    /// Writes the document.
+    pub fn give(&self, document: &Value, display: &Display) -> Result<(), Failure> {
+        let text = format!("{document:#}\n");
+        match self.file {
+            Some(path) => written::put(path, self.kind, self.force, text.as_bytes(), display),
+            None => {
+                display.answer(&text);
+                Ok(())
+            }
         }
     }
 }

@@ -4,16 +4,17 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kubexm_archive::{ArchiveError, Signature, Signing, detached_path_of, write_detached};
+use kubexm_archive::{ArchiveError, Signature, Signing, detached_path_of, signature_room, write_detached};
+use kubexm_files::is_stdout;
 use kubexm_signing::{files, with_added};
 use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
-use super::input;
 use super::signing_key::{Key, KeyArgs};
 use super::trust::failure;
+use super::{input, kinds, written};
 
 /// Sign a bundle: its manifest.json, which has the digest of every byte in it
 ///
@@ -46,9 +47,12 @@ pub struct Args {
     /// Write the signature into a file of its own, and leave the bundle as it is
     #[arg(long)]
     detached: bool,
-    /// The file for --detached [default: NAME.sig beside the bundle]
+    /// The file for --detached, - is standard output [default: NAME.sig beside the bundle]
     #[arg(short = 'o', long, value_name = "FILE", requires = "detached")]
     output: Option<PathBuf>,
+    /// Replace an existing file that holds no signatures
+    #[arg(long, requires = "detached")]
+    force: bool,
     /// One JSON document
     #[arg(long)]
     pub json: bool,
@@ -67,7 +71,7 @@ struct Done {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let done = if args.detached { beside(args)? } else { in_place(args, display)? };
+    let done = if args.detached { beside(args, display)? } else { in_place(args, display)? };
     if display.mode() == Mode::Json {
         let document = json!({
             "schema": "kubexm.io/sign/v1",
@@ -79,6 +83,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             "sums": done.sums,
         });
         display.answer(&document.to_string());
+        return Ok(());
+    }
+    if args.detached && is_stdout(&done.file) {
         return Ok(());
     }
     let Signature { key_id, alg, .. } = &done.signature;
@@ -128,17 +135,32 @@ fn in_place(args: &Args, display: &Display) -> Result<Done, Failure> {
     Ok(Done { signature, count: all.len(), file: signed.file, sums: signed.sums })
 }
 
-fn beside(args: &Args) -> Result<Done, Failure> {
+fn beside(args: &Args, display: &Display) -> Result<Done, Failure> {
     let key = key(args)?;
     let bundle = input::bundle(&args.bundle)?;
     let file = args.output.clone().unwrap_or_else(|| detached_path_of(bundle.path()));
-    let old = match file.symlink_metadata() {
-        Ok(_) => files::signatures(&file).map_err(failure)?,
-        Err(_) => Vec::new(),
+    written::alone(&file, args.json)?;
+    written::apart(&file, &bundle.files())?;
+    written::check(&file, &kinds::SIGNATURES, args.force)?;
+    let there = !is_stdout(&file) && file.metadata().is_ok_and(|there| there.len() > 0);
+    // What is replaced with --force may be anything.
+    let old = match there.then(|| files::signatures(&file).map_err(failure)) {
+        Some(Err(failure)) if !args.force => return Err(failure),
+        old => old.and_then(Result::ok).unwrap_or_default(),
     };
     let signature = signature(&key, bundle.manifest_json())?;
     let all = with_added(old, signature.clone());
-    write_detached(&file, &all).map_err(archive)?;
+    if is_stdout(&file) {
+        written::put(
+            &file,
+            &kinds::SIGNATURES,
+            args.force,
+            &[signature_room::to_json(&all), b"\n".to_vec()].concat(),
+            display,
+        )?;
+    } else {
+        write_detached(&file, &all).map_err(archive)?;
+    }
     Ok(Done { signature, count: all.len(), file, sums: None })
 }
 

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::fetching::Fetching;
 use super::what::{Needed, What};
-use super::{lockfile, locking};
+use super::{kinds, lockfile, locking, written};
 
 /// Lock anew: everything, or just the items that are named
 ///
@@ -54,12 +54,15 @@ pub struct Args {
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let path = args.lock.clone().unwrap_or_else(|| lockfile::default_path(args.what.file.as_deref()));
     let old = lockfile::read(&path)?;
+    if !args.dry_run {
+        written::check(&path, &kinds::LOCK, false)?;
+    }
     let needed = args.what.read()?;
     needed.tell(display);
     let new = renewed(args, &needed, &old, display)?;
     let changed = changes(&old, &new);
     if new != old && !args.dry_run {
-        lockfile::write(&path, &new)?;
+        lockfile::write(&path, &new, false, display)?;
     }
     if !args.json {
         changed.iter().for_each(|changed| display.answer(&lockfile::changed_line(changed)));

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use kubexm_builder::images_list;
+use kubexm_builder::{credentials, images_list};
 use kubexm_manifests::requirements::PackageNeed;
 use kubexm_manifests::{Catalogue, Doubt, Requirements, Zone, doubts, require};
-use kubexm_spec::cluster::ExtraImage;
+use kubexm_spec::cluster::{ExtraFile, ExtraImage};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{ArtifactKey, Cluster, ExitCode, built};
 use kubexm_terminal::{Display, Failure};
@@ -14,10 +14,13 @@ use kubexm_terminal::{Display, Failure};
 use super::input;
 use super::zone::choice;
 
+/// What the file is called when nobody calls it otherwise.
+const CLUSTER_YAML: &str = "cluster.yaml";
+
 /// cluster.yaml, the zone and the catalogue.
 #[derive(Clone, Debug, clap::Args)]
 pub struct What {
-    /// cluster.yaml; without it, the defaults for --kubernetes
+    /// cluster.yaml, - for standard input; without it, the defaults for --kubernetes
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Kubernetes version for a bundle from defaults (v1.34.4, or v1.34 for its newest known patch)
@@ -32,6 +35,9 @@ pub struct What {
     /// List of images beyond those of cluster.yaml, one a line with # comments; may be given several times
     #[arg(long, value_name = "FILE")]
     pub images_from: Vec<PathBuf>,
+    /// Bundle this file of extraFiles although it holds a credential; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub allow_secret: Vec<PathBuf>,
 }
 
 /// What is needed, read and computed; nothing was fetched.
@@ -67,9 +73,11 @@ impl What {
     pub fn read(&self) -> Result<Needed, Failure> {
         let (cluster_yaml, mut cluster) = input::cluster(self.file.as_deref(), self.kubernetes.as_deref())?;
         self.add_images(&mut cluster)?;
+        self.check_credentials(&cluster)?;
         let catalogue = input::catalogue(&self.catalogue)?;
         let choice::Choice { zone, mut warnings, mut notes, .. } =
             choice::choose(self.zone.as_deref(), Some(&cluster))?;
+        warnings.extend(self.unused_cluster_yaml());
         warnings.extend(built::check(&cluster).iter().map(|row| format!("kubexm-install refuses this cluster: {row}")));
         let requirements = require(&cluster, &catalogue).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
         self.something(&requirements)?;
@@ -79,6 +87,42 @@ impl What {
             if doubt.is_grave() { &mut warnings } else { &mut notes }.push(format!("unverified: {doubt}"));
         }
         Ok(Needed { cluster_yaml, cluster, catalogue, zone, warnings, notes, doubts, requirements })
+    }
+
+    /// Files of this machine that would give a credential to everyone who has the bundle.
+    fn check_credentials(&self, cluster: &Cluster) -> Result<(), Failure> {
+        let extra = cluster.bundle.extra_files.iter().filter_map(|file| match file {
+            ExtraFile::Path { path } => Some(path),
+            ExtraFile::Url { .. } => None,
+        });
+        let scripts = cluster.system.pre_install.iter().chain(&cluster.system.post_install);
+        let materials = scripts.flat_map(|script| &script.materials);
+        let allowed = |path: &Path| {
+            self.allow_secret.iter().any(|allowed| allowed == path || path.file_name() == Some(allowed.as_os_str()))
+        };
+        let files = extra.chain(materials).map(PathBuf::as_path).filter(|path| !allowed(path));
+        let found = credentials::search(files);
+        if found.is_empty() {
+            return Ok(());
+        }
+        let lines = found.iter().map(|found| format!("\n- {} holds {}", found.path.display(), found.what));
+        let text = format!(
+            "credentials would be readable by everyone who has the bundle; leave these files out, or allow each with \
+             --allow-secret FILE:{}",
+            lines.collect::<String>()
+        );
+        Err(Failure::new(ExitCode::InlineSecret, text))
+    }
+
+    /// Who has a cluster.yaml here and does not name it may believe that it is read.
+    fn unused_cluster_yaml(&self) -> Option<String> {
+        let here = self.file.is_none() && Path::new(CLUSTER_YAML).is_file();
+        here.then(|| match &self.kubernetes {
+            None => format!(
+                "{CLUSTER_YAML} in this folder is not read; give it with -f {CLUSTER_YAML}. This is for a cluster of defaults"
+            ),
+            Some(version) => format!("{CLUSTER_YAML} in this folder is not read: --kubernetes {version} is for a cluster of defaults"),
+        })
     }
 
     /// A bundle of nothing is a slip: an empty `spec.bundle`, a list that a failed command wrote.

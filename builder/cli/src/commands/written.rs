@@ -1,65 +1,62 @@
-//! What verbs that write a bundle share: a look at the place before, and the last event after.
+//! What verbs that write files share: a look at the place before, and the last event after.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{Bundle, Written};
+use kubexm_files::{Kind, OutputError, is_stdout};
 use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
-use kubexm_terminal::{Failure, bytes};
+use kubexm_terminal::{Display, Failure, bytes};
 use serde_json::json;
 
-/// What is wrong with the place of a bundle is told before anything is fetched or read.
-pub fn writable(target: &Path) -> Result<(), Failure> {
-    let refused = |problem: &str| {
-        Err(Failure::new(
-            ExitCode::Usage,
-            format!("{} cannot be written: {problem}; name another with -o", target.display()),
-        ))
-    };
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match target {
-        _ if target.is_dir() => refused("it is a folder"),
-        // Also behind a link: /dev/stdout. A rename would put a file in its place.
-        _ if target.exists() && !target.is_file() => refused("it is a device or a pipe"),
-        _ if target.file_name().is_none() => refused("it names no file"),
-        _ if !folder.is_dir() => refused("its folder does not exist"),
-        _ => Ok(()),
+/// An output that cannot be written.
+pub fn failure(error: OutputError) -> Failure {
+    Failure::from_error(error.exit_code(), &error)
+}
+
+/// What is wrong with the place of an output is reported before anything is fetched or read.
+pub fn check(output: &Path, kind: &Kind, force: bool) -> Result<(), Failure> {
+    match is_stdout(output) {
+        true => Ok(()),
+        false => kubexm_files::check(output, kind, force).map_err(failure),
     }
 }
 
-/// The file that is written: where there is a symbolic link, the one behind it, so that the link stays. So do `tar -f`, `curl -o`
-/// and every shell's `>`: who keeps a `latest.tar.zst`, or a lock in another folder, wants what it leads to renewed. It is
-/// renewed as a whole all the same, beside the file itself. What takes the link's place, as a bare rename would, leaves the
-/// other file old, and nobody sees that.
-pub fn through(target: &Path) -> Result<PathBuf, Failure> {
-    if !std::fs::symlink_metadata(target).is_ok_and(|meta| meta.is_symlink()) {
-        return Ok(target.to_owned());
+/// Writes a document to a file, or to standard output when that is what `output` names.
+pub fn put(output: &Path, kind: &Kind, force: bool, content: &[u8], display: &Display) -> Result<(), Failure> {
+    if is_stdout(output) {
+        // What cannot be written is reported at the end of the program.
+        display.give(content);
+        return Ok(());
     }
-    std::fs::canonicalize(target).map_err(|e| {
-        let text =
-            format!("{} is a link to what cannot be had ({e}); remove it, or name another file", target.display());
-        Failure::new(ExitCode::Usage, text)
-    })
+    kubexm_files::write(output, kind, force, content).map_err(failure)
 }
 
-/// A file that is there and is not `ours` is replaced with --force only, as `init` and `import` have it of every file; one that
-/// is, without a word: it is made to be made again.
-pub fn replaceable(there: Option<&Path>, ours: &str, force: bool) -> Result<(), Failure> {
-    match there.filter(|_| !force) {
-        None => Ok(()),
-        Some(path) => {
-            let text = format!(
-                "{} is there, and is no {ours}: give --force to replace it, or name another with -o",
-                path.display()
-            );
-            Err(Failure::new(ExitCode::Usage, text))
-        }
+/// With `-` for the output, standard output has no room for anything else.
+pub fn alone(output: &Path, json: bool) -> Result<(), Failure> {
+    match json && is_stdout(output) {
+        true => Err(Failure::new(ExitCode::Usage, "-o - and --json both write to standard output; choose one of them")),
+        false => Ok(()),
     }
 }
 
-/// As [`writable`] for volumes where `split`: their sums may not be in the way of a file of somebody else.
-pub fn writable_as(target: &Path, split: Option<u64>) -> Result<(), Failure> {
-    writable(target)?;
+/// [`check`] for a bundle, in volumes where `split`. Their sums may not be in the way of a file of somebody else.
+pub fn check_bundle(target: &Path, split: Option<u64>, force: bool, json: bool) -> Result<(), Failure> {
+    if is_stdout(target) {
+        alone(target, json)?;
+        let problem = match split {
+            Some(_) => {
+                "volumes are several files, and standard output is one; leave out --split, or name a file with -o"
+            }
+            None if std::io::stdout().is_terminal() => {
+                "a bundle is not written to a terminal; redirect standard output, or name a file with -o"
+            }
+            None => return Ok(()),
+        };
+        return Err(Failure::new(ExitCode::Usage, problem));
+    }
+    kubexm_archive::check_target(target, split.is_some(), force).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
     if split.is_none() {
         return Ok(());
     }
@@ -92,8 +89,8 @@ pub fn apart(target: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
 }
 
 /// All of that, for a verb that reads a bundle and writes one.
-pub fn free(target: &Path, split: Option<u64>, read: &Bundle) -> Result<(), Failure> {
-    writable_as(target, split)?;
+pub fn free(target: &Path, split: Option<u64>, (force, json): (bool, bool), read: &Bundle) -> Result<(), Failure> {
+    check_bundle(target, split, force, json)?;
     let mut inputs = read.files();
     let mut bases: Vec<&Bundle> = read.bases().iter().collect();
     while let Some(base) = bases.pop() {

@@ -22,7 +22,7 @@ fn each_profile_of_init_can_be_built_and_is_never_written_over_a_file() {
     }
     site.write("mine.yaml", "mine");
     let refused = site.run(&["init", "-o", "mine.yaml"]).must(ExitCode::Usage).err;
-    says(&refused, &["mine.yaml is there", "--force"]);
+    says(&refused, &["mine.yaml already exists", "--force"]);
     assert_eq!(std::fs::read_to_string(site.path("mine.yaml")).unwrap(), "mine");
     site.run(&["init", "-o", "mine.yaml", "--force"]).must(ExitCode::Ok);
     assert_ne!(std::fs::read_to_string(site.path("mine.yaml")).unwrap(), "mine");

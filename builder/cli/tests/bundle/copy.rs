@@ -235,7 +235,7 @@ fn what_cannot_be_copied_or_copied_to_is_told_with_the_way_out() {
     says(&copy(&site, &site.path("volumes")).must(ExitCode::Usage).out, &["lies in the target itself"]);
     let stick = stick(&site);
     std::fs::remove_file(site.path("volumes/site.tar.zst.002")).unwrap();
-    copy(&site, &stick).must(ExitCode::BundleIncomplete);
+    copy(&site, &stick).must(ExitCode::BundleTruncated);
     assert_eq!(names(&stick), Vec::<String>::new());
 }
 

@@ -59,16 +59,19 @@ fn what_is_there_stays_unless_force_is_said_and_then_nothing_else_is_written() {
     extract(&site, &[&both[..], &["--force"]].concat(), ExitCode::Ok);
     assert_eq!(std::fs::read_to_string(site.path("here/a.txt")).unwrap(), "text ".repeat(2000));
     assert_eq!(names(&site.path("here")), ["a.txt", "big.bin"]);
-    // A link is replaced, not followed.
+    // A link is neither replaced nor followed.
     site.write("other/mine", "mine");
     std::fs::create_dir(site.path("links")).unwrap();
     std::os::unix::fs::symlink(site.path("other/mine"), site.path("links/a.txt")).unwrap();
-    extract(&site, &["file/a.txt", "-C", "links"], ExitCode::Usage);
-    extract(&site, &["file/a.txt", "-C", "links", "--force"], ExitCode::Ok);
+    for more in [&[][..], &["--force"]] {
+        let (_, text) = extract(&site, &[&["file/a.txt", "-C", "links"], more].concat(), ExitCode::Usage);
+        says(&text, &["links/a.txt is a symbolic link to "]);
+    }
+    assert!(std::fs::symlink_metadata(site.path("links/a.txt")).unwrap().is_symlink());
     assert_eq!(std::fs::read_to_string(site.path("other/mine")).unwrap(), "mine");
     site.write("pause.tar", "mine");
     let archive = ["local.test/team/one:2", "--oci-archive", "pause.tar"];
-    says(&extract(&site, &archive, ExitCode::Usage).1, &["pause.tar is there already"]);
+    says(&extract(&site, &archive, ExitCode::Usage).1, &["pause.tar already exists", "--force"]);
     assert_eq!(std::fs::read_to_string(site.path("pause.tar")).unwrap(), "mine");
 }
 

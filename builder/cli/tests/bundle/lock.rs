@@ -385,30 +385,29 @@ fn a_trust_or_a_source_that_was_written_into_a_lock_by_hand_is_drift_and_named()
 }
 
 #[test]
-fn a_lock_or_a_cluster_yaml_behind_a_link_is_written_there_and_the_link_stays() {
+fn a_lock_behind_a_link_is_not_written_and_the_files_name_is_given() {
     let site = Site::new();
     site.write("notes.txt", "read me\n");
     site.extras("extraFiles: [{path: notes.txt}]");
     site.write("elsewhere/real.json", "");
     std::os::unix::fs::symlink("elsewhere/real.json", site.path("cluster.lock.json")).unwrap();
-    let stays = |name: &str| std::fs::symlink_metadata(site.path(name)).unwrap().is_symlink();
-    site.run(&["lock", "-f", "cluster.yaml"]).must(ExitCode::Ok);
-    assert!(stays("cluster.lock.json"));
-    Lock::parse(&std::fs::read(site.path("elsewhere/real.json")).unwrap()).unwrap();
+    for args in [&["lock", "-f", "cluster.yaml"][..], &["lock", "-f", "cluster.yaml", "--force"]] {
+        let text = site.run(args).must(ExitCode::Usage).err;
+        says(&text, &["cluster.lock.json is a symbolic link to elsewhere/real.json", "name the file itself"]);
+    }
+    site.run(&["lock", "-f", "cluster.yaml", "-o", "elsewhere/real.json"]).must(ExitCode::Ok);
+    let locked = std::fs::read(site.path("elsewhere/real.json")).unwrap();
+    Lock::parse(&locked).unwrap();
+    // It is read behind the link, and update would write it.
     site.write("notes.txt", "read me again\n");
-    site.run(&["update", "-f", "cluster.yaml"]).must(ExitCode::Ok);
-    assert!(stays("cluster.lock.json"));
+    let text = site.run(&["update", "-f", "cluster.yaml"]).must(ExitCode::Usage).err;
+    says(&text, &["cluster.lock.json is a symbolic link"]);
+    site.run(&["update", "-f", "cluster.yaml", "--dry-run"]).must(ExitCode::Ok);
+    assert_eq!(std::fs::read(site.path("elsewhere/real.json")).unwrap(), locked);
+    site.run(&["update", "-f", "cluster.yaml", "--lock", "elsewhere/real.json"]).must(ExitCode::Ok);
+    assert_ne!(std::fs::read(site.path("elsewhere/real.json")).unwrap(), locked);
+    assert!(std::fs::symlink_metadata(site.path("cluster.lock.json")).unwrap().is_symlink());
     site.built(&["--locked"]);
-    site.write("elsewhere/own.yaml", "mine");
-    std::os::unix::fs::symlink("elsewhere/own.yaml", site.path("new.yaml")).unwrap();
-    site.run(&["init", "-o", "new.yaml"]).must(ExitCode::Usage);
-    site.run(&["init", "-o", "new.yaml", "--force"]).must(ExitCode::Ok);
-    assert!(stays("new.yaml"));
-    assert_ne!(std::fs::read_to_string(site.path("elsewhere/own.yaml")).unwrap(), "mine");
-    // What leads nowhere is not written through.
-    std::os::unix::fs::symlink("nowhere/at-all.json", site.path("dangling.json")).unwrap();
-    let text = site.run(&["lock", "-f", "cluster.yaml", "-o", "dangling.json"]).must(ExitCode::Usage).err;
-    says(&text, &["dangling.json", "is a link to what cannot be had"]);
 }
 
 #[test]
@@ -418,12 +417,12 @@ fn what_is_no_file_and_what_is_read_are_not_replaced() {
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let zone = std::fs::read(stock.site.path("zone.yaml")).unwrap();
     let lock = ["lock", "-f", "cluster.yaml", "--zone", "zone.yaml", "-o"];
-    for (output, problem) in [("pipe", "it is a device or a pipe"), ("zone.yaml", "one of the files that are read")] {
+    for (output, problem) in [("pipe", "is a named pipe"), ("zone.yaml", "one of the files that are read")] {
         let text = stock.site.run(&[&lock[..], &[output]].concat()).must(ExitCode::Usage).err;
-        says(&text, &[output, problem, "name another with -o"]);
+        says(&text, &[output, problem, "with -o"]);
     }
     let build = ["build", "-f", "cluster.yaml", "--zone", "zone.yaml", "-o", "pipe"];
-    says(&stock.site.run(&build).must(ExitCode::Usage).err, &["it is a device or a pipe"]);
+    says(&stock.site.run(&build).must(ExitCode::Usage).err, &["is a named pipe"]);
     assert!(!pipe.is_file(), "a file stands where the pipe was");
     assert_eq!(std::fs::read(stock.site.path("zone.yaml")).unwrap(), zone);
 }

@@ -29,6 +29,7 @@ mod lock;
 mod lock_sizes;
 mod lock_zones;
 mod materials;
+mod named;
 mod os_profiles;
 mod overlap;
 mod packages;

@@ -167,6 +167,12 @@ fn a_delta_carries_what_changed_and_merges_to_the_full_bundle() {
             "{base}: other bytes than a build in full"
         );
     }
+    // In any order, since a delta says that it is one.
+    site.run(&["merge", "delta.tar.zst", "old.tar.zst", "-o", "turned.tar.zst"]).must(ExitCode::Ok);
+    assert!(read(&site, "turned.tar.zst") == read(&site, "out.tar.zst"), "the old bundle was written");
+    let refused = site.run(&["merge", "out.tar.zst", "old.tar.zst", "-o", "none.tar.zst"]).must(ExitCode::Usage).err;
+    says(&refused, &["none of these bundles is a delta", "out.tar.zst, old.tar.zst"]);
+    assert!(!site.path("none.tar.zst").exists());
     let mut bad = read(&site, "old.tar.zst");
     bad[400_000] ^= 1;
     site.write("bad.tar.zst", bad);
@@ -182,7 +188,8 @@ fn a_delta_carries_what_changed_and_merges_to_the_full_bundle() {
     site.run(&["build", "-f", "cluster.yaml", "-o", "other.tar.zst"]).must(ExitCode::Ok);
     let ended =
         site.run(&["merge", "other.tar.zst", "delta.tar.zst", "-o", "wrong.tar.zst"]).must(ExitCode::BundleIncomplete);
-    says(&ended.err, &["blobs/sha256/", "other.tar.zst"]);
+    says(&ended.err, &["blobs/sha256/", "other.tar.zst", "name the bundle it was built on too"]);
+    assert!(!ended.err.contains("--base"), "merge has no such option: {}", ended.err);
     assert!(!site.path("wrong.tar.zst").exists());
     for text in ["{}", "{\"schema\":\"kubexm.io/inventory/v9\"}", "["] {
         site.write("no-base.json", text);
@@ -271,4 +278,48 @@ fn a_document_about_a_bundle_never_replaces_the_bundle() {
         site.run(verb).must(ExitCode::Usage);
         assert!(read(&site, "out.tar.zst") == before, "{verb:?}");
     }
+}
+
+#[test]
+fn deltas_are_merged_in_the_order_in_which_they_were_built_however_they_are_named() {
+    let site = site("one");
+    let build = |name: &str, more: &[&str]| {
+        site.run(&[&["build", "-f", "cluster.yaml", "-o", name], more].concat()).must(ExitCode::Ok);
+    };
+    build("january.tar.zst", &[]);
+    site.write("c.txt", "two");
+    build("february.tar.zst", &[]);
+    build("february-delta.tar.zst", &["--base", "january.tar.zst"]);
+    build("other-delta.tar.zst", &["--base", "january.tar.zst", "--level", "2"]);
+    site.write("c.txt", "three");
+    build("march.tar.zst", &[]);
+    build("march-delta.tar.zst", &["--base", "february.tar.zst"]);
+    let bundles = ["january.tar.zst", "february-delta.tar.zst", "march-delta.tar.zst"];
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
+        let named = order.map(|at| bundles[at]);
+        site.run(&[&["merge", "-o", "merged.tar.zst"], &named[..]].concat()).must(ExitCode::Ok);
+        assert!(read(&site, "merged.tar.zst") == read(&site, "march.tar.zst"), "{named:?}");
+    }
+    let branches = ["merge", "january.tar.zst", "february-delta.tar.zst", "other-delta.tar.zst", "-o", "x.tar.zst"];
+    says(&site.run(&branches).must(ExitCode::Usage).err, &["february-delta.tar.zst and other-delta.tar.zst", "newest"]);
+}
+
+#[test]
+fn a_missing_or_cut_volume_is_named_for_people_and_machines() {
+    let site = site("one");
+    site.run(&["build", "-f", "cluster.yaml", "--split", "500K", "-o", "parts.tar.zst"]).must(ExitCode::Ok);
+    let second = read(&site, "parts.tar.zst.002");
+    let missing = || {
+        let document = site.run(&["verify", "--json", "parts.tar.zst.001"]).must(ExitCode::BundleTruncated).document();
+        assert_eq!(document["complete"]["ok"], false);
+        let missing = document["complete"]["missing"].as_array().unwrap().clone();
+        assert_eq!(missing.len(), 1, "{document}");
+        missing[0].as_str().unwrap().to_owned()
+    };
+    site.write("parts.tar.zst.002", &second[..second.len() - 1]);
+    assert!(missing().ends_with("parts.tar.zst.002"));
+    std::fs::remove_file(site.path("parts.tar.zst.002")).unwrap();
+    assert!(missing().ends_with("parts.tar.zst.002"));
+    let said = site.run(&["verify", "parts.tar.zst.001"]).must(ExitCode::BundleTruncated).err;
+    says(&said, &["it is not the last volume", "parts.tar.zst.002 is missing"]);
 }

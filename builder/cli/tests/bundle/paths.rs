@@ -78,7 +78,7 @@ fn a_place_that_cannot_be_written_is_told_before_anything_is_fetched() {
     let site = Site::new();
     let server = crate::server::Server::files(vec![("a", b"a".to_vec())]);
     site.extras(&format!("extraFiles:\n{}", crate::site::wanted(&server.url("a"), b"a")));
-    for (target, why) in [("missing/out.tar.zst", "its folder does not exist"), ("home", "it is a folder")] {
+    for (target, why) in [("missing/out.tar.zst", "does not exist"), ("home", "is a folder")] {
         let ended = site.run(&["build", "-f", "cluster.yaml", "-o", target]).must(ExitCode::Usage);
         says(&ended.err, &[target, why]);
     }

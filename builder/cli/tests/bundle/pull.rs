@@ -303,9 +303,11 @@ fn a_file_that_is_there_stays_where_the_artifact_would_make_another_than_its_lay
         descriptor["annotations"] = manifest["layers"][1]["annotations"].clone();
         manifest["layers"][1] = descriptor;
     });
-    site.write("back.tar.zst", "mine");
+    // An earlier bundle, cut off.
+    let mine = &std::fs::read(site.path("out.tar.zst")).unwrap()[..100];
+    site.write("back.tar.zst", mine);
     says(&refused(&registry, &site, ExitCode::OriginMismatch), &["layout.json"]);
-    assert_eq!(std::fs::read(site.path("back.tar.zst")).unwrap(), b"mine");
+    assert_eq!(std::fs::read(site.path("back.tar.zst")).unwrap(), mine);
     let fetched = std::fs::read_dir(site.path("c/blobs/sha256")).unwrap().count();
     assert!(fetched <= 2, "{fetched} blobs were fetched for a file that cannot be");
 }
@@ -313,13 +315,21 @@ fn a_file_that_is_there_stays_where_the_artifact_would_make_another_than_its_lay
 #[test]
 fn a_tag_or_digest_that_is_not_there_is_missing_and_a_file_in_the_way_stays_as_it_is() {
     let (registry, site) = pushed();
-    site.write("back.tar.zst", "mine");
+    let mine = &std::fs::read(site.path("out.tar.zst")).unwrap()[..100];
+    site.write("back.tar.zst", mine);
     let absent = format!("{}@{}", registry.oci("a"), Digest::of("no such artifact"));
     for from in [registry.oci("a:v2"), registry.oci("nothing"), absent] {
         let ended = site.run(&["pull", &from, "-o", "back.tar.zst", "--plain-http"]).must(ExitCode::OriginMissing);
         says(&ended.err, &["there is no such tag or digest", &registry.address]);
     }
-    assert_eq!(std::fs::read(site.path("back.tar.zst")).unwrap(), b"mine");
+    assert_eq!(std::fs::read(site.path("back.tar.zst")).unwrap(), mine);
+    let pull = ["pull", &registry.oci("a:v1"), "-o", "notes.txt", "--plain-http"];
+    site.write("notes.txt", "mine");
+    let refused = site.run(&pull).must(ExitCode::Usage).err;
+    says(&refused, &["notes.txt exists and is not a bundle", "--force"]);
+    assert_eq!(std::fs::read(site.path("notes.txt")).unwrap(), b"mine");
+    site.run(&[&pull[..], &["--force"]].concat()).must(ExitCode::Ok);
+    assert_eq!(digest(&site.path("notes.txt")), digest(&site.path("out.tar.zst")));
     let nowhere = site.run(&["pull", &registry.oci("a:v1"), "-o", "no/such/folder/b.tar.zst", "--plain-http"]);
-    says(&nowhere.must(ExitCode::Usage).err, &["folder does not exist"]);
+    says(&nowhere.must(ExitCode::Usage).err, &["the folder no/such/folder does not exist"]);
 }

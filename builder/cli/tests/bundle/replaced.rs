@@ -40,7 +40,7 @@ fn a_file_that_is_no_lock_is_replaced_by_one_with_force_only_and_is_told_before_
         let named = lock(&site, "cluster.lock.json", &[], ExitCode::Usage);
         let by_itself = site.run(&["lock", "-f", "cluster.yaml"]).must(ExitCode::Usage).err;
         for said in [named, by_itself] {
-            says(&said, &["cluster.lock.json is there, and is no lock", "--force", "-o"]);
+            says(&said, &["cluster.lock.json exists and is not a lock", "--force", "-o"]);
         }
         assert_eq!(text(&site, "cluster.lock.json"), foreign);
     }
@@ -80,12 +80,12 @@ fn a_file_that_is_no_bundle_is_replaced_by_one_with_force_only_and_is_told_befor
     for foreign in ["other.tar.zst", "notes.txt"] {
         let before = std::fs::read(site.path(foreign)).unwrap();
         let said = build(&site, foreign, &[], ExitCode::Usage);
-        says(&said, &[&format!("{foreign} is there, and is no bundle"), "--force", "-o"]);
+        says(&said, &[&format!("{foreign} exists and is not a bundle"), "--force", "-o"]);
         assert_eq!(std::fs::read(site.path(foreign)).unwrap(), before);
     }
     site.write("volumes.tar.zst.002", "mine\n");
     let said = build(&site, "volumes.tar.zst", &["--split", "64K"], ExitCode::Usage);
-    says(&said, &["volumes.tar.zst.002 is there, and is no bundle"]);
+    says(&said, &["volumes.tar.zst.002 exists and is not a bundle"]);
     assert_eq!((text(&site, "volumes.tar.zst.002").as_str(), server.requests().len()), ("mine\n", 0));
     build(&site, "other.tar.zst", &["--force"], ExitCode::Ok);
     let whole = std::fs::read(site.path("other.tar.zst")).unwrap();
@@ -101,31 +101,27 @@ fn a_file_that_is_no_bundle_is_replaced_by_one_with_force_only_and_is_told_befor
 }
 
 #[test]
-fn a_bundle_behind_a_link_is_written_there_and_the_link_stays() {
-    let (site, _server) = site();
+fn a_bundle_behind_a_link_is_refused_and_the_link_stays() {
+    let (site, server) = site();
     site.write("elsewhere/real.tar.zst", "");
-    symlink("elsewhere/real.tar.zst", site.path("latest.tar.zst")).unwrap();
-    for _ in 0..2 {
-        build(&site, "latest.tar.zst", &[], ExitCode::Ok);
-        assert!(is_link(&site.path("latest.tar.zst")));
-    }
-    site.run(&["verify", "elsewhere/real.tar.zst"]).must(ExitCode::Ok);
-    assert_eq!(crate::site::names(&site.path("elsewhere")), ["real.tar.zst"]);
-
     site.write("elsewhere/own.txt", "mine\n");
-    symlink("elsewhere/own.txt", site.path("foreign.tar.zst")).unwrap();
-    says(&build(&site, "foreign.tar.zst", &[], ExitCode::Usage), &["foreign.tar.zst is there, and is no bundle"]);
-    symlink("nowhere.tar.zst", site.path("dangling.tar.zst")).unwrap();
-    says(
-        &build(&site, "dangling.tar.zst", &[], ExitCode::Usage),
-        &["dangling.tar.zst is a link to what cannot be had"],
-    );
-    assert!(is_link(&site.path("dangling.tar.zst")) && text(&site, "elsewhere/own.txt") == "mine\n");
-    // A volume takes the place of a file of its name, not of what a link leads to.
+    for (link, target) in [
+        ("latest.tar.zst", "elsewhere/real.tar.zst"),
+        ("foreign.tar.zst", "elsewhere/own.txt"),
+        ("dangling.tar.zst", "nowhere.tar.zst"),
+    ] {
+        symlink(target, site.path(link)).unwrap();
+        for more in [&[][..], &["--force"]] {
+            let said = build(&site, link, more, ExitCode::Usage);
+            says(&said, &[&format!("{link} is a symbolic link to {target}"), "name the file itself with -o"]);
+        }
+        assert!(is_link(&site.path(link)));
+    }
     symlink("elsewhere/own.txt", site.path("volumes.tar.zst.001")).unwrap();
-    let said = build(&site, "volumes.tar.zst", &["--split", "64K"], ExitCode::Usage);
-    says(&said, &["volumes.tar.zst.001 is there, and is no bundle"]);
+    let said = build(&site, "volumes.tar.zst", &["--split", "64K", "--force"], ExitCode::Usage);
+    says(&said, &["volumes.tar.zst.001 is a symbolic link to elsewhere/own.txt"]);
     assert!(is_link(&site.path("volumes.tar.zst.001")));
+    assert_eq!((text(&site, "elsewhere/own.txt").as_str(), server.requests().len()), ("mine\n", 0));
     // What is read is never replaced, whatever is said.
     symlink("cluster.yaml", site.path("input.tar.zst")).unwrap();
     let said = build(&site, "input.tar.zst", &["--force"], ExitCode::Usage);
@@ -133,22 +129,103 @@ fn a_bundle_behind_a_link_is_written_there_and_the_link_stays() {
 }
 
 #[test]
-fn what_is_imported_goes_behind_a_link_too_and_never_in_the_place_of_one() {
-    let site = Site::new();
+fn no_verb_replaces_what_is_no_regular_file_or_somebody_elses() {
+    let (site, _server) = site();
     site.write(
         "from.yaml",
         "apiVersion: kubekey.kubesphere.io/v1alpha2\nkind: Manifest\nspec: {images: [docker.io/library/busybox:1]}\n",
     );
-    site.write("elsewhere/own.yaml", "mine\n");
-    symlink("elsewhere/own.yaml", site.path("cluster.yaml")).unwrap();
-    symlink("nowhere.yaml", site.path("dangling.yaml")).unwrap();
-    let import = |output: &str, more: &[&str], code: ExitCode| {
-        site.run(&[&["import", "from.yaml", "-o", output], more].concat()).must(code).err
-    };
-    says(&import("cluster.yaml", &[], ExitCode::Usage), &["cluster.yaml is there", "--force"]);
-    says(&import("dangling.yaml", &[], ExitCode::Usage), &["dangling.yaml is there", "--force"]);
-    says(&import("dangling.yaml", &["--force"], ExitCode::Usage), &["dangling.yaml is a link to what cannot be had"]);
-    import("cluster.yaml", &["--force"], ExitCode::Ok);
-    assert!(is_link(&site.path("cluster.yaml")) && is_link(&site.path("dangling.yaml")));
-    says(&text(&site, "elsewhere/own.yaml"), &["docker.io/library/busybox:1"]);
+    site.run(&["build", "-f", "cluster.yaml", "-o", "out.tar.zst"]).must(ExitCode::Ok);
+    site.run(&["build", "-f", "cluster.yaml", "--base", "out.tar.zst", "-o", "delta.tar.zst"]).must(ExitCode::Ok);
+    site.run(&["keygen", "-o", "release"]).must(ExitCode::Ok);
+    let verbs: [&[&str]; 9] = [
+        &["build", "-f", "cluster.yaml"],
+        &["join", "out.tar.zst"],
+        &["merge", "out.tar.zst", "delta.tar.zst"],
+        &["lock", "-f", "cluster.yaml"],
+        &["init"],
+        &["import", "from.yaml"],
+        &["sbom", "out.tar.zst", "--format", "spdx"],
+        &["provenance", "out.tar.zst"],
+        &["sign", "--key", "release.key", "--detached", "out.tar.zst"],
+    ];
+    std::fs::create_dir(site.path("odd")).unwrap();
+    let odd = |name: &str| site.path("odd").join(name);
+    let made = std::process::Command::new("mkfifo").arg(odd("pipe")).status().unwrap();
+    assert!(made.success());
+    let _socket = std::os::unix::net::UnixListener::bind(odd("socket")).unwrap();
+    std::fs::create_dir(odd("folder")).unwrap();
+    symlink("../out.tar.zst", odd("link")).unwrap();
+    site.write("odd/mine.txt", "mine\n");
+    let kind = |name: &str| std::fs::symlink_metadata(odd(name)).unwrap().file_type();
+    let before: Vec<_> = ["pipe", "socket", "folder", "link"].map(kind).to_vec();
+    for verb in verbs {
+        for (name, problem) in [
+            ("odd/pipe", "is a named pipe"),
+            ("odd/socket", "is a socket"),
+            ("odd/folder", "is a folder"),
+            ("odd/link", "symbolic link to ../out.tar.zst"),
+            ("/dev/null", "/dev/null is a device"),
+        ] {
+            // What a link leads to may be what is read, and that is reported first.
+            let problem = if name == "odd/link" && verb.contains(&"out.tar.zst") { "out.tar.zst" } else { problem };
+            for more in [&[][..], &["--force"]] {
+                let said = site.run(&[verb, &["-o", name], more].concat()).must(ExitCode::Usage).err;
+                says(&said, &[problem]);
+            }
+        }
+        let said = site.run(&[verb, &["-o", "odd/mine.txt"]].concat()).must(ExitCode::Usage).err;
+        says(&said, &["odd/mine.txt", "exists", "--force", "-o"]);
+        assert_eq!(text(&site, "odd/mine.txt"), "mine\n");
+        site.run(&[verb, &["-o", "odd/mine.txt", "--force"]].concat()).must(ExitCode::Ok);
+        assert_ne!(text(&site, "odd/mine.txt"), "mine\n", "{verb:?}");
+        // Its own output is renewed without a word, but for what people edit.
+        let again = if matches!(verb[0], "init" | "import") { ExitCode::Usage } else { ExitCode::Ok };
+        site.run(&[verb, &["-o", "odd/mine.txt"]].concat()).must(again);
+        site.write("odd/mine.txt", "mine\n");
+    }
+    assert_eq!(["pipe", "socket", "folder", "link"].map(kind).to_vec(), before);
+    assert!(std::os::unix::fs::FileTypeExt::is_char_device(&std::fs::metadata("/dev/null").unwrap().file_type()));
+    assert_eq!(crate::site::names(&site.path("odd")), ["folder", "link", "mine.txt", "pipe", "socket"]);
+}
+
+#[test]
+fn a_dash_is_standard_output_and_gets_the_very_bytes_of_the_file() {
+    let (site, _server) = site();
+    site.write(
+        "from.yaml",
+        "apiVersion: kubekey.kubesphere.io/v1alpha2\nkind: Manifest\nspec: {images: [docker.io/library/busybox:1]}\n",
+    );
+    site.run(&["build", "-f", "cluster.yaml", "-o", "out.tar.zst"]).must(ExitCode::Ok);
+    site.run(&["build", "-f", "cluster.yaml", "--base", "out.tar.zst", "-o", "delta.tar.zst"]).must(ExitCode::Ok);
+    site.run(&["keygen", "--algorithm", "ed25519", "-o", "release"]).must(ExitCode::Ok);
+    let verbs: [&[&str]; 9] = [
+        &["build", "-f", "cluster.yaml"],
+        &["join", "out.tar.zst"],
+        &["merge", "out.tar.zst", "delta.tar.zst"],
+        &["lock", "-f", "cluster.yaml"],
+        &["init"],
+        &["import", "from.yaml"],
+        &["sbom", "out.tar.zst", "--format", "cyclonedx"],
+        &["provenance", "out.tar.zst"],
+        &["sign", "--key", "release.key", "--detached", "out.tar.zst"],
+    ];
+    for verb in verbs {
+        site.run(&[verb, &["-o", "made", "--force"]].concat()).must(ExitCode::Ok);
+        let output = site.program().args(verb).args(["-o", "-"]).output().unwrap();
+        assert!(output.status.success(), "{verb:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.stdout == std::fs::read(site.path("made")).unwrap(), "{verb:?}");
+    }
+    assert!(!site.path("-").exists());
+    for (verb, more) in [
+        (&["lock", "-f", "cluster.yaml"][..], &["--json"][..]),
+        (&["build", "-f", "cluster.yaml"], &["--json"]),
+        (&["join", "out.tar.zst"], &["--split", "64K"]),
+        (&["build", "-f", "cluster.yaml"], &["--hand-over", "folder"]),
+    ] {
+        let said = site.run(&[verb, &["-o", "-"], more].concat()).must(ExitCode::Usage);
+        says(&(said.out + &said.err), &[more[0]]);
+    }
+    let said = site.run(&["build", "-f", "cluster.yaml", "-o", "/dev/stdout"]).must(ExitCode::Usage).err;
+    says(&said, &["/dev/stdout is ", "or - for standard output"]);
 }

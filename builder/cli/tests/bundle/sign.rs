@@ -194,15 +194,15 @@ fn a_private_key_is_its_owners_alone_and_nothing_is_overwritten() {
     let mode = |name: &str| site.path(name).metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode("pair.key"), 0o600);
     let private = std::fs::read(site.path("pair.key")).unwrap();
-    says(&site.run(&["keygen", "-o", "pair"]).must(ExitCode::Config).err, &["pair.key", "exists already"]);
+    says(&site.run(&["keygen", "-o", "pair"]).must(ExitCode::Usage).err, &["pair.key", "exists already"]);
     assert_eq!(std::fs::read(site.path("pair.key")).unwrap(), private);
     site.write("half.pub", "mine");
-    says(&site.run(&["keygen", "-o", "half"]).must(ExitCode::Config).err, &["half.pub", "exists already"]);
+    says(&site.run(&["keygen", "-o", "half"]).must(ExitCode::Usage).err, &["half.pub", "exists already"]);
     assert!(!site.path("half.key").exists(), "half a pair was left");
     std::os::unix::fs::symlink("/nowhere/at/all", site.path("link.key")).unwrap();
-    says(&site.run(&["keygen", "-o", "link"]).must(ExitCode::Config).err, &["link.key"]);
-    let absent = site.run(&["keygen", "-o", "absent/pair"]).must(ExitCode::Config).err;
-    says(&absent, &["absent/pair.key", "No such file"]);
+    says(&site.run(&["keygen", "-o", "link"]).must(ExitCode::Usage).err, &["link.key"]);
+    let absent = site.run(&["keygen", "-o", "absent/pair"]).must(ExitCode::Usage).err;
+    says(&absent, &["absent/pair.key", "does not exist"]);
 }
 
 #[test]

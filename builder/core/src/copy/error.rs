@@ -11,6 +11,9 @@ use crate::disk::mend;
 /// Why a bundle was not copied.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
+    /// What is there may not be replaced.
+    #[error(transparent)]
+    Output(#[from] kubexm_files::OutputError),
     /// The operating system refused something.
     #[error("cannot {action} {}{}", path.display(), mend(source, FULL))]
     Io {
@@ -164,6 +167,7 @@ impl CopyError {
             Self::Name { .. } | Self::SourceDamaged { .. } => ExitCode::BundleDamaged,
             Self::Locked { .. } => ExitCode::HostLocked,
             Self::Archive(error) => error.exit_code(),
+            Self::Output(error) => error.exit_code(),
         }
     }
 }

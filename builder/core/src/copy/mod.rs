@@ -100,6 +100,7 @@ pub fn copy(bundle: &Bundle, target: &Path, force: bool, report: Report<'_>) -> 
     let mut found = Vec::with_capacity(items.len());
     let compared = Bar::new(report, "compare", items.iter().map(|item| item.size).sum());
     for item in &items {
+        kubexm_files::check_regular(&target.join(&item.name))?;
         let (there, how) = file::look(item, &target.join(&item.name), &|bytes| compared.at(bytes))?;
         compared.past(item.size);
         how.into_iter().for_each(&mut weaker);

@@ -1,23 +1,20 @@
 //! A layout as one tar file: what skopeo calls `oci-archive`.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use kubexm_archive::Bundle;
+use kubexm_files::Writer;
 
-use super::write::{apart, commit, open, temporary};
+use super::write::{EXTRACTED, apart, open};
 use super::{Content, ExtractError, Plan, io_error};
 
 /// Writes the files of a plan into one tar file, verified while they are written. Returns its size in bytes.
 pub fn oci_archive(bundle: &Bundle, plan: &Plan, target: &Path, force: bool) -> Result<u64, ExtractError> {
     apart(bundle, std::iter::once(target.to_owned()))?;
-    if !force && std::fs::symlink_metadata(target).is_ok() {
-        return Err(ExtractError::Exists { path: target.to_owned(), others: 0 });
-    }
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut temporary = temporary(target, folder)?;
-    let mut tar = tar::Builder::new(io::BufWriter::new(temporary.as_file_mut()));
+    kubexm_files::check(target, &EXTRACTED, force)?;
+    let mut writer = Writer::create(target, &EXTRACTED, force)?;
+    let mut tar = tar::Builder::new(io::BufWriter::new(writer.file_mut()));
     for (path, output) in plan {
         let size = match &output.content {
             Content::Made(bytes) => bytes.len() as u64,
@@ -34,8 +31,7 @@ pub fn oci_archive(bundle: &Bundle, plan: &Plan, target: &Path, force: bool) -> 
     }
     let buffered = tar.into_inner().map_err(io_error("write", target))?;
     buffered.into_inner().map_err(|e| io_error("write", target)(e.into_error()))?;
-    let size = temporary.as_file().metadata().map_err(io_error("examine", target))?.len();
-    commit(temporary, target, force)?;
-    File::open(folder).and_then(|open| open.sync_all()).map_err(io_error("write out", folder))?;
+    let size = writer.file_mut().metadata().map_err(io_error("examine", target))?.len();
+    writer.commit()?;
     Ok(size)
 }

@@ -13,7 +13,7 @@ use kubexm_spec::ExitCode;
 pub use archive::oci_archive;
 pub use find::{Item, find, find_all};
 pub use plan::{Content, Output, Plan, members, separate, single_layout};
-pub use write::{Extracted, save, write};
+pub use write::{Extracted, write};
 
 /// Why something could not be taken out.
 #[derive(Debug, thiserror::Error)]
@@ -112,6 +112,9 @@ pub enum ExtractError {
         /// The member.
         name: String,
     },
+    /// What is there may not be replaced, or the file could not be written.
+    #[error(transparent)]
+    Output(#[from] kubexm_files::OutputError),
     /// Reading the bundle failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -147,6 +150,7 @@ impl ExtractError {
             | Self::NotAFolder { .. } => ExitCode::Usage,
             Self::UnsafeName { .. } | Self::Document { .. } => ExitCode::BundleDamaged,
             Self::Io { .. } => ExitCode::Disk,
+            Self::Output(error) => error.exit_code(),
             Self::Archive(error) => error.exit_code(),
         }
     }

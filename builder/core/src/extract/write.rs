@@ -7,10 +7,14 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::Bundle;
+use kubexm_files::{Access, Kind, Writer, check_regular};
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
 use super::{Content, ExtractError, Output, Plan, io_error};
+
+/// A file of a bundle: one that is there may be the operator's own.
+pub(super) const EXTRACTED: Kind = Kind { name: "a file of the bundle", recognise: None, access: Access::Umask };
 
 /// How many bytes are read at once.
 const PIECE: usize = 1 << 20;
@@ -39,15 +43,13 @@ pub fn write(
 ) -> Result<Vec<Extracted>, ExtractError> {
     apart(bundle, plan.keys().map(|path| folder.join(path)))?;
     fs::create_dir_all(folder).map_err(io_error("create", folder))?;
-    if !force {
-        nothing_there(plan, folder)?;
-    }
+    replaceable(plan, folder, force)?;
     let mut folders = BTreeSet::from([folder.to_owned()]);
     let mut written = Vec::new();
     let (last, first): (Vec<_>, Vec<_>) = plan.iter().partition(|(path, _)| path.ends_with("index.json"));
     for (path, output) in first.into_iter().chain(last) {
-        let into = parents(folder, path, &mut folders)?;
-        written.push(one(bundle, output, &into, &folder.join(path), force, progress)?);
+        parents(folder, path, &mut folders)?;
+        written.push(one(bundle, output, &folder.join(path), force, progress)?);
     }
     for folder in folders {
         File::open(&folder).and_then(|open| open.sync_all()).map_err(io_error("write out", &folder))?;
@@ -73,16 +75,22 @@ fn sources(bundle: &Bundle) -> Vec<PathBuf> {
     bundle.bases().iter().flat_map(sources).chain(bundle.files()).collect()
 }
 
-fn nothing_there(plan: &Plan, folder: &Path) -> Result<(), ExtractError> {
-    let mut there = plan.keys().map(|path| folder.join(path)).filter(|path| fs::symlink_metadata(path).is_ok());
-    match there.next() {
-        Some(path) => Err(ExtractError::Exists { path, others: there.count() }),
+/// Only regular files are replaced, and those with `force` only.
+fn replaceable(plan: &Plan, folder: &Path, force: bool) -> Result<(), ExtractError> {
+    let mut there = Vec::new();
+    for path in plan.keys().map(|path| folder.join(path)) {
+        if check_regular(&path)?.is_some() {
+            there.push(path);
+        }
+    }
+    match there.first().filter(|_| !force) {
+        Some(path) => Err(ExtractError::Exists { path: path.clone(), others: there.len() - 1 }),
         None => Ok(()),
     }
 }
 
 /// Makes the folders between, none of which may be a link: what is behind one may lie anywhere.
-fn parents(folder: &Path, path: &Path, made: &mut BTreeSet<PathBuf>) -> Result<PathBuf, ExtractError> {
+fn parents(folder: &Path, path: &Path, made: &mut BTreeSet<PathBuf>) -> Result<(), ExtractError> {
     let mut at = folder.to_owned();
     for part in path.parent().into_iter().flat_map(Path::components) {
         at.push(part);
@@ -97,18 +105,17 @@ fn parents(folder: &Path, path: &Path, made: &mut BTreeSet<PathBuf>) -> Result<P
             return Err(ExtractError::NotAFolder { path: at });
         }
     }
-    Ok(at)
+    Ok(())
 }
 
 fn one(
     bundle: &Bundle,
     output: &Output,
-    into: &Path,
     target: &Path,
     force: bool,
     progress: &dyn Fn(u64),
 ) -> Result<Extracted, ExtractError> {
-    let mut temporary = temporary(target, into)?;
+    let mut writer = Writer::create(target, &EXTRACTED, force)?;
     let mut hashed = Hashed { hasher: Hasher::default(), size: 0, start: [0; 4] };
     let mut content = open(bundle, &output.content)?;
     let mut piece = vec![0; PIECE];
@@ -116,26 +123,18 @@ fn one(
         let len = content.read(&mut piece).map_err(io_error("read what goes to", target))?;
         let Some(piece) = piece.get(..len).filter(|piece| !piece.is_empty()) else { break };
         hashed.take(piece);
-        temporary.write_all(piece).map_err(io_error("write", target))?;
+        writer.write_all(piece).map_err(io_error("write", target))?;
         progress(len as u64);
     }
     if output.program && hashed.start == *b"\x7fELF" {
-        let mode = temporary.as_file().metadata().map_err(io_error("examine", target))?.permissions().mode();
+        let file = writer.file_mut();
+        let mode = file.metadata().map_err(io_error("examine", target))?.permissions().mode();
         // Whoever may read it may run it.
         let mode = Permissions::from_mode(mode | (mode & 0o444) >> 2);
-        temporary.as_file().set_permissions(mode).map_err(io_error("make executable", target))?;
+        file.set_permissions(mode).map_err(io_error("make executable", target))?;
     }
-    commit(temporary, target, force)?;
+    writer.commit()?;
     Ok(Extracted { path: target.to_owned(), size: hashed.size, sha256: hashed.hasher.finish() })
-}
-
-/// Writes a document of ours; one that is there under the name is replaced when the new one is whole.
-pub fn save(target: &Path, bytes: &[u8]) -> Result<(), ExtractError> {
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut temporary = temporary(target, folder)?;
-    temporary.write_all(bytes).map_err(io_error("write", target))?;
-    commit(temporary, target, true)?;
-    File::open(folder).and_then(|open| open.sync_all()).map_err(io_error("write out", folder))
 }
 
 /// The bytes of a file; those of a member are verified by its reader.
@@ -144,34 +143,6 @@ pub(super) fn open<'a>(bundle: &Bundle, content: &'a Content) -> Result<Box<dyn 
         Content::Member(name) => Box::new(bundle.member(name)?),
         Content::Made(bytes) => Box::new(bytes.as_slice()),
     })
-}
-
-/// A file without the final name beside it; it goes when it is dropped.
-pub(super) fn temporary(target: &Path, into: &Path) -> Result<tempfile::NamedTempFile, ExtractError> {
-    let name = target.file_name().unwrap_or_default();
-    let mut prefix = std::ffi::OsString::from(".");
-    // So that the longest names have room for what is added.
-    prefix.push(std::ffi::OsStr::new(&name.to_string_lossy().chars().take(64).collect::<String>()));
-    prefix.push(".");
-    tempfile::Builder::new()
-        .prefix(&prefix)
-        .suffix(".partial")
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(into)
-        .map_err(io_error("create a file in", into))
-}
-
-/// Brings it to the disk, under its final name.
-pub(super) fn commit(temporary: tempfile::NamedTempFile, target: &Path, force: bool) -> Result<(), ExtractError> {
-    temporary.as_file().sync_all().map_err(io_error("write out", target))?;
-    let named = if force { temporary.persist(target) } else { temporary.persist_noclobber(target) };
-    match named {
-        Ok(_) => Ok(()),
-        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(ExtractError::Exists { path: target.to_owned(), others: 0 })
-        }
-        Err(e) => Err(io_error("name", target)(e.error)),
-    }
 }
 
 /// What has passed.

@@ -84,6 +84,9 @@ enum What {
 /// Why a folder cannot become a repository.
 #[derive(Debug, thiserror::Error)]
 pub enum FlatError {
+    /// What is there may not be replaced.
+    #[error(transparent)]
+    Output(#[from] kubexm_files::OutputError),
     /// Something of this machine failed.
     #[error("cannot {what} {}: {source}", .path.display())]
     Io {
@@ -134,6 +137,7 @@ impl FlatError {
             Self::Package { .. } => ExitCode::OriginMismatch,
             Self::Trust { source, .. } => source.exit_code(),
             Self::Sign(error) => error.exit_code(),
+            Self::Output(error) => error.exit_code(),
         }
     }
 }
@@ -293,6 +297,7 @@ fn place(target: &Path, fill: impl FnOnce(&mut File) -> std::io::Result<()>) -> 
     use std::os::unix::fs::PermissionsExt as _;
     let folder = target.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(io("create", folder))?;
+    kubexm_files::check_regular(target)?;
     let mut temporary =
         tempfile::Builder::new().prefix(".kubexm.").tempfile_in(folder).map_err(io("write into", folder))?;
     let written = fill(temporary.as_file_mut())

@@ -12,6 +12,9 @@ use crate::disk::mend;
 /// Why there is no hand-over folder.
 #[derive(Debug, thiserror::Error)]
 pub enum HandOverError {
+    /// What is there may not be replaced.
+    #[error(transparent)]
+    Output(#[from] kubexm_files::OutputError),
     /// The operating system refused something.
     #[error("cannot {action} {}{}", path.display(), mend(source, FULL))]
     Io {
@@ -102,6 +105,7 @@ impl HandOverError {
             Self::NoInstaller { .. } => ExitCode::Config,
             Self::Damaged(report) => report.exit_code(),
             Self::Archive(error) => error.exit_code(),
+            Self::Output(error) => error.exit_code(),
             Self::Installer(error) => error.exit_code(),
             Self::Sign { code, .. } => *code,
         }

@@ -89,6 +89,7 @@ impl Folder {
     /// Writes a file whole: temporary, fsync, name. Its digest.
     pub(super) fn put(&self, name: &str, mode: u32, mut content: impl Read) -> Result<Digest, HandOverError> {
         let target = self.work.join(name);
+        kubexm_files::check_regular(&target)?;
         let mut temporary = tempfile::Builder::new()
             .prefix(&format!(".{name}."))
             .suffix(".partial")

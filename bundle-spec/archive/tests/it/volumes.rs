@@ -180,8 +180,10 @@ fn volumes_that_are_missing_doubled_cut_or_foreign_are_named() {
         fs::rename(gone, &aside).unwrap();
         let (code, text) = exit_of(Bundle::open(dir.path()));
         let number = gone.extension().unwrap().to_str().unwrap();
-        assert_eq!(code, ExitCode::BundleIncomplete, "{text}");
+        assert_eq!(code, ExitCode::BundleTruncated, "{text}");
         assert!(text.contains(number), "{number}: {text}");
+        let missing = Bundle::open(dir.path()).unwrap_err().missing_volumes().to_vec();
+        assert_eq!(missing, [gone.clone()], "{text}");
         fs::rename(&aside, gone).unwrap();
     }
     let other = tempfile::tempdir().unwrap();
@@ -195,15 +197,16 @@ fn volumes_that_are_missing_doubled_cut_or_foreign_are_named() {
     assert_eq!(code, ExitCode::BundleIncomplete);
     assert!(text.contains("another bundle"), "{text}");
     let (code, text) = exit_of(Bundle::open_all(&[files[0].clone(), files[0].clone(), files[2].clone()]));
-    assert_eq!(code, ExitCode::BundleIncomplete);
+    assert_eq!(code, ExitCode::BundleTruncated);
     assert!(text.contains("002"), "{text}");
 
     let cut = fs::File::options().write(true).open(&files[1]).unwrap();
     let len = cut.metadata().unwrap().len();
     cut.set_len(len - 1).unwrap();
     let (code, text) = exit_of(Bundle::open(dir.path()));
-    assert_eq!(code, ExitCode::BundleIncomplete);
+    assert_eq!(code, ExitCode::BundleTruncated);
     assert!(text.contains(".002") && text.contains("copy this one"), "{text}");
+    assert_eq!(Bundle::open(dir.path()).unwrap_err().missing_volumes(), [files[1].clone()]);
 }
 
 #[test]

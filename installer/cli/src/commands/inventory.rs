@@ -8,7 +8,7 @@ use kubexm_spec::inventory::Inventory;
 use kubexm_spec::manifest::Member;
 use kubexm_terminal::{Display, Failure};
 
-use crate::support::{failures, files};
+use crate::support::{failures, output};
 
 /// Write down which blobs are on this side already, for a smaller bundle next time
 ///
@@ -25,9 +25,12 @@ pub struct Args {
     /// Bundles that are kept here: files, or folders with volumes
     #[arg(required = true, value_name = "BUNDLE")]
     bundles: Vec<PathBuf>,
-    /// The file to write [default: standard output]
+    /// The file to write [default: -, standard output]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace an existing file that is not an inventory
+    #[arg(long, requires = "output")]
+    force: bool,
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
@@ -35,6 +38,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let progress = |done, total| {
         display.emit(EventKind::Progress { what: "verify".into(), done, total: Some(total), unit: "bytes".into() });
     };
+    if let Some(path) = &args.output {
+        output::check(path, &output::INVENTORY, args.force)?;
+    }
     let mut blobs = Vec::new();
     for path in &args.bundles {
         let bundle = Bundle::open(path).map_err(failures::archive)?;
@@ -48,7 +54,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     }
     let text = Inventory::of_blobs(blobs).to_json();
     match &args.output {
-        Some(path) => files::write_private(path, text.as_bytes()),
+        Some(path) => output::put(path, &output::INVENTORY, args.force, text.as_bytes(), display),
         None => {
             display.answer(text.trim_end());
             Ok(())

@@ -15,7 +15,7 @@ use crate::site::opened::Opened;
 use crate::site::{plan_file, planning, summary};
 use crate::support::events::{Shown, note};
 use crate::support::home::Home;
-use crate::support::{interrupt, start};
+use crate::support::{interrupt, output, start};
 
 /// Write down every step that would be taken, and take none
 ///
@@ -38,9 +38,12 @@ pub struct Args {
     hosts: HostArgs,
     #[command(flatten)]
     aside: AsideArgs,
-    /// File for the plan [default: standard output]
+    /// File for the plan [default: -, standard output]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace an existing file that is not a plan
+    #[arg(long, requires = "output")]
+    force: bool,
     /// As text for people; without -o it is the default on a terminal
     #[arg(long)]
     text: bool,
@@ -61,6 +64,9 @@ enum Planned {
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shown = Shown(display);
     let events: &dyn EventSink = if display.mode() == Mode::Json { &Silent } else { &shown };
+    if let Some(path) = &args.output {
+        output::check(path, &output::PLAN, args.force)?;
+    }
     let home = Home::from_environment()?;
     let opened = Opened::open(&args.bundle, &home, events)?.setting_aside(args.aside.set_aside);
     opened.check_closed_world()?;
@@ -88,12 +94,14 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
 fn give(args: &Args, plan: &CheckedPlan, display: &Display, events: &dyn EventSink) -> Result<(), Failure> {
     let plan = plan.plan();
     match &args.output {
-        Some(path) if args.text => crate::support::files::write_private(path, summary::long(plan).as_bytes())?,
-        Some(path) => plan_file::write(path, plan)?,
+        Some(path) => {
+            let content = if args.text { summary::long(plan).into_bytes() } else { plan_file::to_json(plan)? };
+            output::put(path, &output::PLAN, args.force, &content, display)?;
+        }
         None if args.text || display.mode() == Mode::Terminal => display.answer(&summary::long(plan)),
         None => display.answer(&String::from_utf8_lossy(&plan_file::to_json(plan)?)),
     }
-    if let Some(path) = &args.output {
+    if let Some(path) = args.output.as_ref().filter(|path| !kubexm_files::is_stdout(path)) {
         note(events, format!("{} steps in {}", plan.steps.len(), path.display()));
     }
     Ok(())

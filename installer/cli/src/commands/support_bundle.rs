@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::support::collection::Collection;
 use crate::support::home::{ClusterHome, Home};
+use crate::support::output;
 
 /// Pack what is needed to find out what went wrong, without secrets, to be handed to somebody else
 ///
@@ -23,9 +24,12 @@ use crate::support::home::{ClusterHome, Home};
 pub struct Args {
     /// Which cluster (metadata.name) [default: the only one there is]
     cluster: Option<String>,
-    /// File to write [default: kubexm-support-CLUSTER.tar.gz]
+    /// File to write, - is standard output [default: kubexm-support-CLUSTER.tar.gz]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace an existing file that is not a support bundle
+    #[arg(long)]
+    force: bool,
     /// How many runs, counted from the newest
     #[arg(long, default_value_t = 5, value_name = "N")]
     runs: usize,
@@ -39,7 +43,15 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let cluster = choose(&home, args.cluster.as_deref())?;
     let default = || PathBuf::from(format!("kubexm-support-{}.tar.gz", cluster.name));
     let output = args.output.clone().unwrap_or_else(default);
-    let packed = Collection::of(&cluster, args.runs)?.write(&output)?;
+    if args.json && kubexm_files::is_stdout(&output) {
+        let text = "-o - and --json both write to standard output; choose one of them";
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
+    output::check(&output, &output::SUPPORT_BUNDLE, args.force)?;
+    let packed = Collection::of(&cluster, args.runs)?.write(&output, args.force)?;
+    if kubexm_files::is_stdout(&output) {
+        return Ok(());
+    }
     if display.mode() == Mode::Json {
         let document = json!({
             "schema": "kubexm.io/support-bundle/v1",

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{Bundle, DOCUMENT_LIMIT};
-use kubexm_spec::{Cluster, Digest, ExitCode, cluster};
+use kubexm_spec::{Cluster, Digest, cluster};
 use kubexm_terminal::Failure;
 
 use super::trust::Provenance;
@@ -37,8 +37,8 @@ pub struct ClusterFile {
 impl ClusterFile {
     /// The file that the operator gave.
     pub fn of_operator(path: &Path) -> Result<Self, Failure> {
-        let text = std::fs::read(path)
-            .map_err(|error| Failure::new(ExitCode::Config, format!("cannot read {}: {error}", path.display())))?;
+        let text = kubexm_files::read(path, kubexm_files::TEXT_LIMIT)
+            .map_err(|error| Failure::from_error(error.exit_code(), &error))?;
         Self::parsed(&path.display().to_string(), text, Origin::Operator)
     }
 
@@ -54,8 +54,8 @@ impl ClusterFile {
 
     fn parsed(name: &str, text: Vec<u8>, origin: Origin) -> Result<Self, Failure> {
         let digest = Digest::of(&text);
-        let text = String::from_utf8(text)
-            .map_err(|_| Failure::new(ExitCode::Config, format!("{name} is no text in UTF-8; save it as such")))?;
+        let text = kubexm_files::text_of(Path::new(name), text)
+            .map_err(|error| Failure::from_error(error.exit_code(), &error))?;
         let cluster = cluster::parse(&text)
             .map_err(|problems| Failure::new(problems.exit_code(), format!("{name} has problems:\n{problems}")))?;
         Ok(Self { cluster, digest, origin })

@@ -11,7 +11,10 @@ use serde_json::Value;
 
 use super::opened::Opened;
 use super::planning;
-use crate::support::{failures, files};
+use crate::support::failures;
+
+/// The most bytes of a plan: far more than one of a thousand hosts has.
+const LIMIT: u64 = 1 << 30;
 
 /// The schema of the file. Another one is refused.
 const SCHEMA: &str = "kubexm.io/plan/v1";
@@ -33,14 +36,12 @@ pub fn to_json(plan: &Plan) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Writes the plan.
-pub fn write(path: &Path, plan: &Plan) -> Result<(), Failure> {
-    files::write_private(path, &to_json(plan)?)
-}
-
 /// Reads a plan and holds it against the bundle and cluster it is to be run with.
 pub fn read(path: &Path, opened: &Opened) -> Result<CheckedPlan, Failure> {
-    let bytes = std::fs::read(path).map_err(|error| failures::disk("read", path, &error))?;
+    let bytes = kubexm_files::read(path, LIMIT).map_err(|error| match error {
+        kubexm_files::InputError::Io { source, .. } => failures::disk("read", path, &source),
+        error => Failure::from_error(error.exit_code(), &error),
+    })?;
     let refused = |text: String| Failure::new(ExitCode::PlanMismatch, format!("{}: {text}", path.display()));
     let value: Value = serde_json::from_slice(&bytes)
         .map_err(|error| refused(format!("this is no plan: {error}; make one with `kubexm-install plan create -o`")))?;

@@ -12,8 +12,8 @@ use kubexm_engine::RunId;
 use kubexm_engine::run;
 use kubexm_terminal::Failure;
 
-use super::files;
 use super::home::ClusterHome;
+use super::output;
 use super::redact::Known;
 
 /// Bytes of a file's end that are packed; a log that is longer has its reasons there.
@@ -57,13 +57,13 @@ impl Collection {
         Ok(Self { cluster: cluster.clone(), runs, known })
     }
 
-    /// Writes the archive (tar, gzip), which appears whole or not at all.
-    pub fn write(&self, output: &Path) -> Result<Packed, Failure> {
-        let files = files::write_with(output, |file| self.pack(file))?;
+    /// Writes the archive (tar, gzip), which appears complete or not at all. `-` is standard output.
+    pub fn write(&self, path: &Path, force: bool) -> Result<Packed, Failure> {
+        let files = output::write_with(path, &output::SUPPORT_BUNDLE, force, |to| self.pack(to))?;
         Ok(Packed { runs: self.runs.iter().map(ToString::to_string).collect(), files })
     }
 
-    fn pack(&self, file: &mut fs::File) -> std::io::Result<usize> {
+    fn pack(&self, file: &mut dyn Write) -> std::io::Result<usize> {
         let mut archive = tar::Builder::new(GzEncoder::new(file, Compression::default()));
         let mut files = 0;
         let mut add = |name: &str, text: &str| {

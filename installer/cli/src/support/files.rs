@@ -9,13 +9,9 @@ use kubexm_terminal::Failure;
 
 use super::failures;
 
-/// Writes a file: temporary file beside it (mode 0600), fsync, rename, fsync of the folder.
+/// Writes a file of our own folders: temporary file beside it (mode 0600), fsync, rename, fsync of the folder. What an operator
+/// names with `-o` goes through [`super::output`].
 pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    write_with(path, |file| file.write_all(bytes))
-}
-
-/// The same for a file that is written piece by piece.
-pub fn write_with<T>(path: &Path, content: impl FnOnce(&mut File) -> std::io::Result<T>) -> Result<T, Failure> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -23,11 +19,10 @@ pub fn write_with<T>(path: &Path, content: impl FnOnce(&mut File) -> std::io::Re
     let write = || {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let mut file = tempfile::Builder::new().prefix(".kubexm-").tempfile_in(folder)?;
-        let written = content(file.as_file_mut())?;
+        file.write_all(bytes)?;
         file.as_file().sync_all()?;
         file.persist(path).map_err(|failed| failed.error)?;
-        File::open(folder)?.sync_all()?;
-        Ok(written)
+        File::open(folder)?.sync_all()
     };
     write().map_err(|error: std::io::Error| failures::disk("write", path, &error))
 }

@@ -6,6 +6,7 @@ pub mod failures;
 pub mod files;
 pub mod home;
 pub mod interrupt;
+pub mod output;
 pub mod redact;
 pub mod secrets;
 pub mod start;

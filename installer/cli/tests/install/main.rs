@@ -6,6 +6,7 @@ mod bundle;
 mod help;
 mod home;
 mod hosts;
+mod output;
 mod site;
 mod support;
 mod trust;

@@ -1,15 +1,16 @@
 //! `kubexm-bundle packages key`, and reading what it wrote.
 
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use kubexm_files::{Access, Kind};
 use kubexm_packages::trust::SiteKey;
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 use zeroize::Zeroizing;
+
+use crate::commands::input;
 
 /// The variable that holds the password of a key.
 const PASSWORD_ENV: &str = "KUBEXM_KEY_PASSWORD";
@@ -78,9 +79,7 @@ impl SignArgs {
 }
 
 fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    let failed =
-        |error: std::io::Error| Failure::new(ExitCode::Config, format!("cannot read {}: {error}", path.display()));
-    fs::read(path).map(Zeroizing::new).map_err(failed)
+    input::bytes(path).map(Zeroizing::new)
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
@@ -97,8 +96,8 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     }
     let failed = |error: kubexm_packages::trust::SignError| Failure::new(error.exit_code(), error.to_string());
     let key = SiteKey::generate(&args.owner, args.bits).map_err(failed)?;
-    write(&args.file, key.secret().map_err(failed)?.as_bytes(), 0o600)?;
-    write(&public, key.public().map_err(failed)?.as_bytes(), 0o644).inspect_err(|_| {
+    write(&args.file, key.secret().map_err(failed)?.as_bytes(), Access::Private)?;
+    write(&public, key.public().map_err(failed)?.as_bytes(), Access::Umask).inspect_err(|_| {
         // A pair or nothing. What the second failure says is enough.
         let _ = fs::remove_file(&args.file);
     })?;
@@ -118,9 +117,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write(path: &Path, content: &[u8], mode: u32) -> Result<(), Failure> {
-    let failed =
-        |error: std::io::Error| Failure::new(ExitCode::Disk, format!("cannot write {}: {error}", path.display()));
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path).map_err(failed)?;
-    file.write_all(content).and_then(|()| file.sync_all()).map_err(failed)
+fn write(path: &Path, content: &[u8], access: Access) -> Result<(), Failure> {
+    let kind = Kind { name: "a key", recognise: None, access };
+    kubexm_files::write(path, &kind, false, content).map_err(|e| Failure::from_error(e.exit_code(), &e))
 }

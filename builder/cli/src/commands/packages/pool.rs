@@ -16,6 +16,7 @@ use kubexm_terminal::Failure;
 use kubexm_transport::{HttpClient, HttpOptions};
 
 use crate::commands::fetching::{self, store, transport};
+use crate::commands::input;
 use crate::commands::network;
 use crate::commands::zone::choice;
 
@@ -108,7 +109,7 @@ impl From {
         let keyring = self.key.as_deref().map(|file| {
             // As gpg exports it, armored or not.
             let wrong = |error: String| Failure::new(ExitCode::Config, format!("{}: {error}", file.display()));
-            let bytes = std::fs::read(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+            let bytes = input::bytes(file)?;
             Keyring::read(&bytes).map_err(|error| wrong(error.to_string()))
         });
         let baseline =
@@ -135,13 +136,16 @@ impl From {
     }
 }
 
+/// The most bytes of a list of installed packages: a hundred times what a large host has.
+const INSTALLED_LIMIT: u64 = 256 << 20;
+
 /// What a host has installed, by what it said.
 fn installed(file: &Path, profile: &Profile, arch: Arch) -> Result<Baseline, Failure> {
     let wrong = |problem: String| {
         let query = format!("`kubexm-bundle packages query --os {}` prints what to run on the host", profile.name);
         Failure::new(ExitCode::Config, format!("{}: {problem}; {query}", file.display()))
     };
-    let text = std::fs::read(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let text = kubexm_files::read(file, INSTALLED_LIMIT).map_err(|error| wrong(error.to_string()))?;
     let baseline: Baseline = match profile.family {
         Family::Deb => {
             status::read(text.as_slice(), profile.family.arch(arch)).map_err(|e| wrong(e.to_string()))?.into()

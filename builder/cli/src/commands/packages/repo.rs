@@ -12,6 +12,7 @@ use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
 use super::key::SignArgs;
+use crate::commands::input;
 
 /// Make a folder of .deb or .rpm files a signed repository
 ///
@@ -117,7 +118,7 @@ fn vendor(name: &str, now: i64) -> Result<(Option<Family>, Option<Vendor>), Fail
 /// The keys of a file, of which one must have signed each package.
 fn signers(file: &Path, now: i64) -> Result<Vendor, Failure> {
     let wrong = |error: String| Failure::new(ExitCode::Config, format!("{}: {error}", file.display()));
-    let bytes = std::fs::read(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let bytes = input::bytes(file)?;
     let keys = Keyring::read(&bytes).map_err(|error| wrong(error.to_string()))?;
     // rpm imports no other.
     let armored = String::from_utf8(bytes).ok().filter(|text| text.contains("-----BEGIN PGP PUBLIC KEY BLOCK-----"));

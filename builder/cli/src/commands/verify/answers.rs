@@ -184,13 +184,15 @@ impl Answers<'_> {
 }
 
 /// The document of what cannot be opened, with the keys of one that can. `bytes.ok` is false where the bytes were seen and
-/// are to blame, and null where a path, a server or a base is; `problem` says what then.
+/// are to blame, and null where a path, a server or a base is; `problem` says what then. Volumes that are missing or cut are
+/// in `complete.missing`.
 pub fn unopened(name: &Path, quick: bool, failure: &Failure) -> Value {
     let blamed = matches!(
         failure.code,
         ExitCode::BundleDamaged | ExitCode::BundleTruncated | ExitCode::BundleNewer | ExitCode::NotABundle
     );
     let (ok, damage) = if blamed { (Value::Bool(false), vec![&failure.text]) } else { (Value::Null, Vec::new()) };
+    let missing = failure.data.as_ref().and_then(|data| data.get("missing")).cloned();
     json!({
         "schema": SCHEMA,
         "file": name,
@@ -200,7 +202,9 @@ pub fn unopened(name: &Path, quick: bool, failure: &Failure) -> Value {
         "bundleId": null,
         "bytes": { "ok": ok, "damage": damage, "places": [] },
         "signature": null,
-        "complete": { "ok": null, "checked": false, "missing": [] },
+        "complete": {
+            "ok": missing.as_ref().map(|_| false), "checked": false, "missing": missing.unwrap_or_else(|| json!([])),
+        },
         "delta": null,
         "problem": (!blamed).then_some(&failure.text),
         "exitCode": failure.code.code(),

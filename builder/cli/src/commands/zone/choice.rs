@@ -99,7 +99,8 @@ fn read(name: &str) -> Result<Zone, Failure> {
 
 /// Told when the zone is read, not in the middle of a build: whether it is a PEM file of certificates (RFC 7468).
 fn holds_certificate(path: &Path) -> Result<(), String> {
-    let text = std::fs::read(path).map_err(|e| format!("it cannot be read: {e}"))?;
+    let text =
+        kubexm_files::read(path, kubexm_files::TEXT_LIMIT).map_err(|e| Failure::from_error(e.exit_code(), &e).text)?;
     let label = b"-----BEGIN CERTIFICATE-----";
     match text.windows(label.len()).any(|window| window == label) {
         true => Ok(()),

@@ -1,0 +1,83 @@
+//! Files that an operator names: what is read of them, and which never get into a bundle.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use kubexm_spec::ExitCode;
+
+use crate::site::{Site, says};
+
+const KEY: &str =
+    "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg\n-----END PRIVATE KEY-----\n";
+
+#[test]
+fn a_credential_is_bundled_only_when_its_file_is_allowed_by_name() {
+    let site = Site::new();
+    site.write("site.key", KEY);
+    site.write("admin.conf", "kind: Config\nusers:\n- user:\n    client-key-data: MIGHAgEAMBMGByqGSM49\n");
+    site.write("notes.txt", "no secret\n");
+    site.extras("extraFiles: [{path: site.key}, {path: admin.conf}, {path: notes.txt}]");
+    let verbs: [&[&str]; 3] = [&["build", "-o", "out.tar.zst"], &["build", "--dry-run"], &["lock"]];
+    for verb in verbs {
+        let run = |more: &[&str]| site.run(&[verb, &["-f", "cluster.yaml"], more].concat());
+        let said = run(&[]).must(ExitCode::InlineSecret).err;
+        says(&said, &["site.key holds a private key", "admin.conf holds a kubeconfig", "--allow-secret"]);
+        assert!(!said.contains("notes.txt") && !said.contains("MIGH"), "{said}");
+        let said = run(&["--allow-secret", "site.key"]).must(ExitCode::InlineSecret).err;
+        assert!(!said.contains("site.key holds"), "{said}");
+        run(&["--allow-secret", "site.key", "--allow-secret", "admin.conf"]).must(ExitCode::Ok);
+    }
+}
+
+#[test]
+fn a_missing_file_is_reported_by_a_dry_run_too() {
+    let site = Site::new();
+    site.extras("extraFiles: [{path: absent.bin}]");
+    for verb in [&["build", "-o", "out.tar.zst"][..], &["build", "--dry-run"]] {
+        let ended = site.run(&[verb, &["-f", "cluster.yaml"]].concat());
+        assert_ne!(ended.code, 0);
+        says(&ended.err, &["absent.bin"]);
+    }
+}
+
+#[test]
+fn a_cluster_yaml_that_is_not_read_is_mentioned() {
+    let site = Site::new();
+    site.write("notes.txt", "a\n");
+    site.extras("extraFiles: [{path: notes.txt}]");
+    let said = site.run(&["build", "--dry-run"]).must(ExitCode::Ok).err;
+    says(&said, &["warning: cluster.yaml in this folder is not read; give it with -f cluster.yaml"]);
+    let said = site.run(&["build", "--dry-run", "--kubernetes", "v1.34.4"]).must(ExitCode::Ok).err;
+    says(&said, &["cluster.yaml in this folder is not read: --kubernetes v1.34.4"]);
+    assert!(!site.run(&["build", "--dry-run", "-f", "cluster.yaml"]).must(ExitCode::Ok).err.contains("is not read"));
+}
+
+#[test]
+fn a_dash_is_standard_input_and_a_text_is_utf_8_and_has_an_end() {
+    let site = Site::new();
+    site.write("notes.txt", "a\n");
+    site.extras("extraFiles: [{path: notes.txt}]");
+    let given = |args: &[&str], input: &[u8]| {
+        let mut program = site.program();
+        program.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = program.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let cluster = std::fs::read(site.path("cluster.yaml")).unwrap();
+    for args in
+        [&["build", "-o", "out.tar.zst"][..], &["lock"], &["config"], &["build", "--dry-run"], &["zone", "show"]]
+    {
+        let (code, said) = given(&[args, &["-f", "-"]].concat(), &cluster);
+        assert_eq!(code, Some(0), "{args:?}: {said}");
+    }
+    assert!(site.path("cluster.lock.json").exists() && !site.path("-.lock.json").exists());
+    let utf16: Vec<u8> = "a: b".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let (code, said) = given(&["config", "-f", "-"], &[&[0xff, 0xfe][..], &utf16].concat());
+    assert_eq!(code, Some(20));
+    says(&said, &["standard input is not UTF-8 but UTF-16; save it as UTF-8"]);
+    site.write("gbk.yaml", b"# \xb9\xdc\xc0\xed\n");
+    says(&site.run(&["config", "-f", "gbk.yaml"]).must(ExitCode::Config).err, &["gbk.yaml is not UTF-8 in line 1"]);
+    says(&site.run(&["config", "-f", "/dev/zero"]).must(ExitCode::Config).err, &["/dev/zero has more than"]);
+}
