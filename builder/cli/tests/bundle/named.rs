@@ -1,8 +1,5 @@
 //! Files that an operator names: what is read of them, and which never get into a bundle.
 
-use std::io::Write;
-use std::process::Stdio;
-
 use kubexm_spec::ExitCode;
 
 use crate::site::{Site, says};
@@ -58,11 +55,7 @@ fn a_dash_is_standard_input_and_a_text_is_utf_8_and_has_an_end() {
     site.write("notes.txt", "a\n");
     site.extras("extraFiles: [{path: notes.txt}]");
     let given = |args: &[&str], input: &[u8]| {
-        let mut program = site.program();
-        program.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = program.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input).unwrap();
-        let output = child.wait_with_output().unwrap();
+        let output = site.program().args(args).write_stdin(input).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let cluster = std::fs::read(site.path("cluster.yaml")).unwrap();

@@ -107,6 +107,7 @@ mod tests {
             catalogue: &catalogue,
             facts: &facts,
             packages: &NO_PACKAGES,
+            set_aside: false,
         });
         let plan = plan.unwrap();
         assert!(is_plan(&mut plan_file::to_json(&plan).unwrap().as_slice()));

@@ -61,7 +61,7 @@ pub(super) fn set_aside(machine: &Machine, path: &str, spared: &Spared, moved: &
 }
 
 /// Renames back what was set aside since the folder was looked at. What came into the folder meanwhile gives way.
-pub(super) fn bring_back(machine: &Machine, before: &DirFd, spared: &Spared) -> Result<(), OpError> {
+pub(super) fn bring_back(machine: &Machine, before: &Folder, spared: &Spared) -> Result<(), OpError> {
     if !before.occupied {
         return Ok(());
     }
