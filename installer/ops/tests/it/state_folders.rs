@@ -225,7 +225,7 @@ fn what_is_mounted_in_a_folder_since_is_left_with_its_data() {
 #[test]
 fn a_later_run_that_is_rolled_back_removes_nothing_that_the_cluster_wrote_meanwhile() {
     let host = Host::fresh();
-    let ops = vec![Op::from(StateDir::at(ETCD))];
+    let ops = [Op::from(StateDir::at(ETCD))];
     let step = Step::on("node1", "init", "Init").ensure_all([StateDir::at(ETCD)]).undo(Undo::RestoreBefore).build();
     fs::create_dir_all(host.machine.path(ETCD)).expect("a folder");
     let before = step::observe(&step, &host.machine).expect("a look");
