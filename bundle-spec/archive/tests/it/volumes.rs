@@ -183,7 +183,7 @@ fn volumes_that_are_missing_doubled_cut_or_foreign_are_named() {
         assert_eq!(code, ExitCode::BundleTruncated, "{text}");
         assert!(text.contains(number), "{number}: {text}");
         let missing = Bundle::open(dir.path()).unwrap_err().missing_volumes().to_vec();
-        assert_eq!(missing, std::slice::from_ref(&gone), "{text}");
+        assert_eq!(missing, std::slice::from_ref(gone), "{text}");
         fs::rename(&aside, gone).unwrap();
     }
     let other = tempfile::tempdir().unwrap();
