@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kubexm_plan::state_folders::MOVED;
 
 use crate::teardown::mounts;
-use crate::{Machine, OpError};
+use crate::{Machine, OpError, fsio};
 
 /// Folders are listed with all that is in them up to this many entries.
 const MOST_DEEP: usize = 256;
@@ -82,7 +82,11 @@ pub(crate) fn remove_new(machine: &Machine, path: &str, held: &[String]) -> Resu
             return Err(mounts::left_alone(mount));
         }
     }
-    came.iter().try_for_each(|entry| mounts::remove_tree(machine, &mounts::named(machine, entry)))
+    came.iter().try_for_each(|entry| match entry.is_symlink() {
+        // What it leads to did not come with it.
+        true => fsio::remove(entry),
+        false => mounts::remove_tree(machine, &mounts::named(machine, entry)),
+    })
 }
 
 fn find_new(folder: &Path, before: &str, held: &[String], came: &mut Vec<PathBuf>) -> Result<(), OpError> {

@@ -5,7 +5,7 @@ use kubexm_plan::{Op, ledger};
 
 use crate::place::{Entry, Place};
 use crate::teardown::mounts;
-use crate::{Converge, Machine, OpError, Wave, folder};
+use crate::{Converge, Machine, OpError, Wave, folder, fsio};
 
 impl Converge for StateDir {
     type State = Place;
@@ -37,7 +37,13 @@ impl Converge for StateDir {
                 if let Some(mount) = mounts::at(machine, &self.path)? {
                     return Err(mounts::left_alone(&mount));
                 }
-                mounts::remove_tree(machine, &self.path)?;
+                let real = machine.path(&self.path);
+                // A link came since, and what it leads to is somebody's.
+                if real.is_symlink() {
+                    fsio::remove(&real)?
+                } else {
+                    mounts::remove_tree(machine, &self.path)?
+                }
                 before.restore(machine)
             }
             (Entry::Directory { .. } | Entry::Link { .. }, Some(held)) => {

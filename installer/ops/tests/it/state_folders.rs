@@ -392,3 +392,39 @@ fn a_reset_that_goes_on_after_the_files_are_back_leaves_them_alone() {
     assert_eq!(exact(&host, ETCD), before);
     assert!(!there(&host, "/var/lib/.kubexm-reset-etcd"));
 }
+
+#[test]
+fn a_link_that_came_goes_and_what_it_leads_to_stays() {
+    for existed in [false, true] {
+        let host = Host::fresh();
+        host.put("/srv/data/file", "theirs");
+        if existed {
+            fs::create_dir_all(host.machine.path(KUBELET)).expect("a folder");
+        }
+        let before = host.tree();
+        let op = Op::from(StateDir::at(KUBELET));
+        let found = look(&host, &op);
+        let link = if existed { "/var/lib/kubelet/link" } else { KUBELET };
+        symlink(host.machine.path("/srv/data"), host.machine.path(link)).expect("a link");
+        back(&host, &op, &found).expect("back");
+        same(&before, &host.tree(), "a link");
+    }
+}
+
+#[test]
+fn what_lies_behind_an_administrators_link_is_moved_and_emptied_there() {
+    let host = Host::fresh();
+    fs::create_dir_all(host.machine.path("/data/kubelet")).expect("a folder");
+    symlink(host.machine.path("/data/kubelet"), host.machine.path(KUBELET)).expect("a link");
+    snapshot_in(&host, "/data/kubelet");
+    let (op, state, before) = (aside(&[KUBELET]), Op::from(StateDir::at(KUBELET)), exact(&host, "/data/kubelet"));
+    let found = look(&host, &op);
+    dispatch::converge(&op, &host.machine).expect("moved");
+    assert_eq!(host.read("/data/kubelet/.kubexm-before/mine/snapshot-2025.db"), "theirs");
+    let empty = look(&host, &state);
+    host.put("/var/lib/kubelet/config.yaml", "the cluster's");
+    back(&host, &state, &empty).expect("back");
+    back(&host, &op, &found).expect("back");
+    assert_eq!(exact(&host, "/data/kubelet"), before);
+    assert!(host.machine.path(KUBELET).is_symlink());
+}
