@@ -11,5 +11,5 @@ mod text;
 
 pub use display::{Display, Mode};
 pub use failure::{Failure, finish};
-pub use help::exit_code_table;
+pub use help::{exit_code_table, reflowed};
 pub use text::{bytes, seconds};

@@ -20,6 +20,8 @@ use super::input;
 /// umoci read. Without --platform an image stays what its tag names upstream, with every platform
 /// that the bundle carries; with it, the manifest for that platform stands for the image.
 ///
+/// A new folder appears when everything is in it; run again after an interruption, it goes on.
+///
 /// Examples:
 ///   kubexm-bundle extract site.tar.zst binary/kubeadm -C bin
 ///   kubexm-bundle extract site.tar.zst image/pause -C images
@@ -66,7 +68,15 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let bundle = input::bundle_on(std::slice::from_ref(&args.bundle), &args.bases)?;
     let (document, summary) = take_out(args, &bundle, display).map_err(|e| {
         let e = e.of_delta(&bundle);
-        Failure::from_error(e.exit_code(), &e)
+        let mut failure = Failure::from_error(e.exit_code(), &e);
+        let begun = kubexm_archive::partial_path(&args.directory).filter(|folder| folder.is_dir());
+        let is_ours = !matches!(e, ExtractError::InTheWay { .. } | ExtractError::Locked { .. });
+        if let Some(folder) = begun.filter(|_| is_ours && !args.directory.exists()) {
+            let text =
+                format!("\nwhat is complete is in {}: run it again to go on, or remove that folder", folder.display());
+            failure.text.push_str(&text);
+        }
+        failure
     })?;
     match display.mode() {
         Mode::Json => display.answer(&document.to_string()),

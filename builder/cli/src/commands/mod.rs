@@ -42,7 +42,9 @@ mod what;
 mod written;
 mod zone;
 
-use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure};
 
@@ -89,6 +91,45 @@ pub enum Verb {
 }
 
 pub use network::without_secrets;
+
+/// Verbs that read or write a bundle, which may be at an address.
+const OF_BUNDLES: [&str; 15] = [
+    "build",
+    "cat",
+    "copy",
+    "diff",
+    "extract",
+    "hand-over",
+    "inspect",
+    "join",
+    "list",
+    "merge",
+    "provenance",
+    "pull",
+    "push",
+    "sbom",
+    "verify",
+];
+
+impl Cli {
+    /// From the command line; help and errors of it end the program, as clap does.
+    pub fn read(arguments: Vec<OsString>) -> Self {
+        let matches = command().get_matches_from(arguments);
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// The command line, with options of addresses in the help of those verbs only that have to do with them.
+fn command() -> clap::Command {
+    let mut command = kubexm_terminal::reflowed(Cli::command());
+    // Gives every verb the options that are the same for all.
+    command.build();
+    OF_BUNDLES.into_iter().fold(command, |command, verb| {
+        command.mut_subcommand(verb, |verb| {
+            verb.mut_arg("plain_http", |arg| arg.hide(false)).mut_arg("ca_file", |arg| arg.hide(false))
+        })
+    })
+}
 
 impl Verb {
     /// Whether a machine reads.

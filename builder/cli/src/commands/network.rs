@@ -15,10 +15,10 @@ use kubexm_transport::{Credentials, FileCandidate, HttpFile, HttpOptions, Regist
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Network {
     /// Allow http:// for the bundle's web server or registry; without it only https is spoken
-    #[arg(long, global = true, help_heading = "A bundle at an address")]
+    #[arg(long, global = true, hide = true, help_heading = "A bundle at an address")]
     plain_http: bool,
     /// CA certificates (PEM) to trust for it besides the usual ones
-    #[arg(long, global = true, value_name = "FILE", help_heading = "A bundle at an address")]
+    #[arg(long, global = true, hide = true, value_name = "FILE", help_heading = "A bundle at an address")]
     ca_file: Option<PathBuf>,
 }
 

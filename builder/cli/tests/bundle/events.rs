@@ -113,3 +113,26 @@ fn the_help_holds_the_table_of_exit_codes() {
     Site::new().run(&["build", "--jobs", "0"]).must(ExitCode::Usage);
     Site::new().run(&["build", "--no-such"]).must(ExitCode::Usage);
 }
+
+#[test]
+fn help_wraps_its_paragraphs_once_and_has_options_of_addresses_where_they_matter() {
+    let site = Site::new();
+    let help = |verb: &str| site.run(&[verb, "--help"]).must(ExitCode::Ok).out;
+    for verb in ["verify", "pull", "build", "sbom"] {
+        says(&help(verb), &["--plain-http", "--ca-file"]);
+    }
+    for verb in ["init", "lock", "schema", "keygen", "cache"] {
+        assert!(!help(verb).contains("--plain-http"), "{verb}");
+    }
+    // Without a terminal lines are 100 columns wide at most; those of a paragraph that was wrapped before are far shorter
+    // in its middle.
+    let verify = help("verify");
+    let lines: Vec<&str> = verify.lines().collect();
+    let start = lines.iter().position(|line| line.starts_with("Three questions")).unwrap();
+    let paragraph: Vec<&&str> = lines[start..].iter().take_while(|line| !line.is_empty()).collect();
+    let inner = &paragraph[..paragraph.len() - 1];
+    assert!(inner.iter().all(|line| line.len() > 80), "{paragraph:#?}");
+    says(&verify, &["\n  kubexm-bundle verify --key release.pub site.tar.zst\n"]);
+    // Hidden is not gone.
+    site.run(&["schema", "--plain-http"]).must(ExitCode::Usage);
+}

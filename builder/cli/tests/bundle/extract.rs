@@ -105,12 +105,47 @@ fn damage_leaves_no_file_under_the_items_name() {
     let listed = site.run(&["list", "--members", "--json", "out.tar.zst"]).document();
     let is_big = |row: &&Value| row["size"] == 9 << 20;
     let row = listed["members"].as_array().unwrap().iter().find(is_big).unwrap().clone();
+    let good = bytes.clone();
     // In the second of its frames, so that the first was written already.
     bytes[(row["offset"].as_u64().unwrap() + row["stored"].as_u64().unwrap()) as usize - 1000] ^= 1;
     site.write("out.tar.zst", bytes);
-    let (_, text) = extract(&site, &["file/a.txt", "file/big.bin", "-C", "here"], ExitCode::BundleDamaged);
+    std::fs::create_dir(site.path("there")).unwrap();
+    let (_, text) = extract(&site, &["file/a.txt", "file/big.bin", "-C", "there"], ExitCode::BundleDamaged);
     says(&text, &["damaged", "blobs/sha256/"]);
-    assert_eq!(names(&site.path("here")), ["a.txt"], "what is whole stays, no partial file does");
+    assert_eq!(names(&site.path("there")), ["a.txt"], "what is whole stays, no partial file does");
+
+    // A new folder has no name before everything is in it, and is gone on with.
+    let both = ["file/a.txt", "file/big.bin", "-C", "new/here"];
+    let (_, text) = extract(&site, &both, ExitCode::BundleDamaged);
+    says(&text, &["new/.here.partial", "run it again"]);
+    assert_eq!(names(&site.path("new")), [".here.partial"]);
+    assert_eq!(names(&site.path("new/.here.partial")), [".kubexm-extract", "a.txt"]);
+    let inode = |path: &str| std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(site.path(path)).unwrap());
+    let first = inode("new/.here.partial/a.txt");
+    // What a killed run leaves, and what another selection had.
+    site.write("new/.here.partial/.big.bin.x.partial", "half");
+    site.write("new/.here.partial/other/b.txt", "old");
+    site.write("out.tar.zst", &good);
+    extract(&site, &both, ExitCode::Ok);
+    assert_eq!(
+        (names(&site.path("new")), names(&site.path("new/here"))),
+        (vec!["here".to_owned()], vec!["a.txt".to_owned(), "big.bin".to_owned()])
+    );
+    assert_eq!(inode("new/here/a.txt"), first, "it was written again");
+    // Of the right length and with other bytes.
+    site.write("new/.again.partial/.kubexm-extract", "");
+    site.write("new/.again.partial/a.txt", "TEXT ".repeat(2000));
+    extract(&site, &["file/a.txt", "-C", "new/again"], ExitCode::Ok);
+    assert_eq!(std::fs::read_to_string(site.path("new/again/a.txt")).unwrap(), "text ".repeat(2000));
+    // Nobody's but the operator's own.
+    site.write("new/.mine.partial/a.txt", "mine");
+    let (_, text) = extract(&site, &["file/a.txt", "-C", "new/mine"], ExitCode::Usage);
+    says(&text, &["new/.mine.partial was not begun by an extract"]);
+    assert_eq!(std::fs::read_to_string(site.path("new/.mine.partial/a.txt")).unwrap(), "mine");
+
+    let mut bytes = good;
+    bytes[(row["offset"].as_u64().unwrap() + row["stored"].as_u64().unwrap()) as usize - 1000] ^= 1;
+    site.write("out.tar.zst", bytes);
     extract(&site, &["file/big.bin", "--oci-archive", "big.tar"], ExitCode::BundleDamaged);
     assert!(names(&site.path("")).iter().all(|name| !name.contains("big.tar")), "{:?}", names(&site.path("")));
 }

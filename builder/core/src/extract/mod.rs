@@ -3,6 +3,7 @@
 mod archive;
 mod find;
 mod plan;
+mod work;
 mod write;
 
 use std::path::PathBuf;
@@ -86,6 +87,18 @@ pub enum ExtractError {
         /// Which.
         path: PathBuf,
     },
+    /// What stands where the folder is to be filled is another's.
+    #[error("{} was not begun by an extract; move it away, or choose another folder", path.display())]
+    InTheWay {
+        /// The folder that is filled.
+        path: PathBuf,
+    },
+    /// Another program fills the same folder now.
+    #[error("another program writes {} now; wait for it, or choose another folder", path.display())]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The bundle holds an OCI document that cannot be read.
     #[error("{member} of the bundle is no OCI document: {reason}")]
     Document {
@@ -147,7 +160,9 @@ impl ExtractError {
             | Self::Clash { .. }
             | Self::Exists { .. }
             | Self::Input { .. }
+            | Self::InTheWay { .. }
             | Self::NotAFolder { .. } => ExitCode::Usage,
+            Self::Locked { .. } => ExitCode::HostLocked,
             Self::UnsafeName { .. } | Self::Document { .. } => ExitCode::BundleDamaged,
             Self::Io { .. } => ExitCode::Disk,
             Self::Output(error) => error.exit_code(),

@@ -11,6 +11,7 @@ use kubexm_files::{Access, Kind, Writer, check_regular};
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
+use super::work::Work;
 use super::{Content, ExtractError, Output, Plan, io_error};
 
 /// A file of a bundle: one that is there may be the operator's own.
@@ -32,8 +33,8 @@ pub struct Extracted {
 
 /// Writes everything below `folder`, or refuses before anything is written when something is there and `force` is not.
 ///
-/// Files come under their names one by one, `index.json` of a layout last: what is cut off leaves whole files only.
-/// `progress` gets bytes of content that were written since it was called last.
+/// A new folder gets its name when everything is in it; run again after an interruption, what is complete is used. Into one that
+/// is there, files come one by one, `index.json` of a layout last: what is cut off leaves complete files only. `progress` gets bytes of content that were written since it was called last.
 pub fn write(
     bundle: &Bundle,
     plan: &Plan,
@@ -42,19 +43,46 @@ pub fn write(
     progress: &dyn Fn(u64),
 ) -> Result<Vec<Extracted>, ExtractError> {
     apart(bundle, plan.keys().map(|path| folder.join(path)))?;
-    fs::create_dir_all(folder).map_err(io_error("create", folder))?;
-    replaceable(plan, folder, force)?;
-    let mut folders = BTreeSet::from([folder.to_owned()]);
+    let work = Work::begin(folder, plan)?;
+    if !work.is_new() {
+        replaceable(plan, folder, force)?;
+    }
+    let mut folders = BTreeSet::from([work.path().to_owned()]);
     let mut written = Vec::new();
     let (last, first): (Vec<_>, Vec<_>) = plan.iter().partition(|(path, _)| path.ends_with("index.json"));
     for (path, output) in first.into_iter().chain(last) {
-        parents(folder, path, &mut folders)?;
-        written.push(one(bundle, output, &folder.join(path), force, progress)?);
+        parents(work.path(), path, &mut folders)?;
+        let target = work.path().join(path);
+        let there = if work.is_new() { complete(bundle, output, &target)? } else { None };
+        let file = match there {
+            Some(file) => {
+                progress(file.size);
+                file
+            }
+            None => one(bundle, output, &target, force || work.is_new(), progress)?,
+        };
+        written.push(Extracted { path: folder.join(path), ..file });
     }
     for folder in folders {
         File::open(&folder).and_then(|open| open.sync_all()).map_err(io_error("write out", &folder))?;
     }
+    work.finish()?;
     Ok(written)
+}
+
+/// A file that an interrupted run has left, where it has the very bytes.
+fn complete(bundle: &Bundle, output: &Output, target: &Path) -> Result<Option<Extracted>, ExtractError> {
+    let Some(there) = check_regular(target)? else { return Ok(None) };
+    let (size, sha256) = match &output.content {
+        Content::Made(bytes) => (bytes.len() as u64, Digest::of(bytes)),
+        Content::Member(name) => match bundle.manifest().members.iter().find(|member| member.name == *name) {
+            Some(member) => (member.size, member.sha256),
+            // Of the bundle's own head, which is small.
+            None => return Ok(None),
+        },
+    };
+    let same = there.len() == size && crate::disk::digest(target).map_err(io_error("read", target))? == sha256;
+    Ok(same.then(|| Extracted { path: target.to_owned(), size, sha256 }))
 }
 
 /// None of the targets is a file that the bundle is read from, under whatever name.

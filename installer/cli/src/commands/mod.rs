@@ -72,7 +72,7 @@ enum Verb {
 impl Cli {
     /// From the command line; help and errors of it end the program, as clap does.
     pub fn read() -> Self {
-        let matches = Self::command().get_matches();
+        let matches = kubexm_terminal::reflowed(Self::command()).get_matches();
         let read = Self::from_arg_matches(&matches).and_then(|mut cli| {
             // clap takes nested arguments for absent ones when nothing beside them is given.
             if cli.verb.is_none() {
