@@ -10,7 +10,7 @@ use kubexm_spec::{Digest, ExitCode, Platform, counted_of};
 use kubexm_transport::TransportError;
 
 use crate::charts::ChartError;
-use crate::drift::{self, Difference};
+use crate::difference::{Difference, only_places};
 use crate::harbor::HarborError;
 use crate::origins::packages::PackagesError;
 
@@ -237,7 +237,7 @@ const NAMED: usize = 3;
 
 /// What to do about differences.
 fn mend(differences: &[Difference]) -> String {
-    if drift::only_places(differences) {
+    if only_places(differences) {
         return "no digest is different: `kubexm-bundle update --sources` writes the places of this zone into the lock, and changes \
                 no digest; or give the zone that the lock was made in with --zone FILE"
             .to_owned();

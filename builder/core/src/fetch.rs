@@ -11,7 +11,7 @@ use kubexm_transport::{FileCandidate, ImageCandidate, TransportError};
 
 use crate::arrivals::Arrivals;
 use crate::base::Base;
-use crate::drift::{Difference, changed};
+use crate::difference::{Difference, changed};
 use crate::origins::{Origins, file, image};
 use crate::packages::Held;
 use crate::progress::Total;

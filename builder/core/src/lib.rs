@@ -11,6 +11,7 @@ pub mod complete;
 pub mod copy;
 pub mod credentials;
 pub mod diff;
+mod difference;
 pub mod disk;
 pub mod drift;
 mod error;
@@ -28,6 +29,7 @@ pub mod oci;
 pub mod origins;
 pub mod pack;
 pub mod packages;
+mod places;
 pub mod probe;
 mod progress;
 pub mod provenance;
@@ -37,6 +39,7 @@ pub mod sizes;
 mod told;
 pub mod update;
 
+pub use difference::{Difference, What};
 pub use error::BuildError;
 pub use resolve::Resolution;
 

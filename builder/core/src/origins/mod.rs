@@ -9,6 +9,8 @@ pub mod packages;
 
 use kubexm_transport::{HttpClient, Lease, OciRegistry, Store};
 
+use crate::BuildError;
+
 /// What the origins need: clients and the content-addressed cache.
 pub struct Origins {
     /// HTTP files.
@@ -25,4 +27,15 @@ pub struct Origins {
     pub installers: installer::Installers,
     /// The helm that charts are rendered with; the catalogue's when none.
     pub helm: Option<std::path::PathBuf>,
+}
+
+impl Origins {
+    /// Copying into the store is disk work and stays off the async threads.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Store) -> Result<T, BuildError> + Send + 'static,
+    ) -> Result<T, BuildError> {
+        let store = self.store.clone();
+        tokio::task::spawn_blocking(move || work(&store)).await.map_err(|e| BuildError::Worker(e.to_string()))?
+    }
 }

@@ -8,7 +8,7 @@ use kubexm_spec::lock::{Content, LockItem};
 use kubexm_spec::{ArtifactKey, Digest, Family, Lock, Trust};
 use kubexm_transport::Store;
 
-use super::locked;
+use super::address;
 use crate::BuildError;
 use crate::origins::packages::{File, Options, PackagesError, Vendor, check};
 
@@ -31,8 +31,8 @@ impl Held {
             };
             // Of a lock that was not made by this program; drift has told it.
             let Ok(profile) = Profiles::embedded().get(os) else { continue };
-            let address = locked::own_address(item, os, platform, file_name);
-            let repository = address.as_deref().and_then(|address| locked::repository(profile, platform, address));
+            let address = address::own_address(item, os, platform, file_name);
+            let repository = address.as_deref().and_then(|address| address::repository(profile, platform, address));
             let vendor = match repository {
                 // Else nobody would be asked who signed it.
                 None if item.trust == Trust::Gpg => {

@@ -62,7 +62,10 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             display.emit(EventKind::Progress { what, done, total, unit: "bytes".into() });
         }
     };
-    let opened = args.trust.read().and_then(|given| Ok((given, Subject::open(args, threads, &progress)?)));
+    let opened = args
+        .trust
+        .read()
+        .and_then(|given| Ok((given, Subject::open(&args.bundles, &args.bases, args.quick, threads, &progress)?)));
     let (given, subject) = match opened {
         Ok(opened) => opened,
         // What cannot even be opened gets the same document as what can, so that a script reads one form.

@@ -9,6 +9,7 @@ mod error;
 mod remembered;
 pub mod rpm;
 mod rpm_index;
+mod rpm_repository;
 
 pub use check::{File, Vendor, check};
 pub use error::PackagesError;
