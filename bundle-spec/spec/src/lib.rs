@@ -26,7 +26,7 @@ pub use artifact::{ArtifactKey, ClusterImage, Kind, Program, Trust};
 pub use cluster::Cluster;
 pub use count::{counted, counted_of};
 pub use digest::Digest;
-pub use exit::ExitCode;
+pub use exit::{ExitCode, ExitError};
 pub use family::Family;
 pub use lock::{Lock, PackageRole};
 pub use manifest::Manifest;

@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::io::Write;
 
-use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
+use kubexm_spec::{ExitCode, ExitError};
 
 use crate::Display;
 
@@ -51,6 +51,12 @@ impl Failure {
     pub fn with_data(mut self, data: serde_json::Value) -> Self {
         self.data = Some(data);
         self
+    }
+}
+
+impl<E: ExitError> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { data: error.details(), ..Self::from_error(error.exit_code(), &error) }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kubexm_spec::{Digest, ExitCode};
+use kubexm_spec::{Digest, ExitCode, ExitError};
 
 /// A transfer that did not come to its end. `origin` is always an address without credentials.
 #[derive(Debug, thiserror::Error)]
@@ -236,6 +236,12 @@ fn list(tried: &[TransportError]) -> String {
         return " no origin is configured for it".to_owned();
     }
     tried.iter().map(|error| format!("\n  - {error}")).collect()
+}
+
+impl ExitError for TransportError {
+    fn exit_code(&self) -> ExitCode {
+        self.exit_code()
+    }
 }
 
 impl TransportError {
