@@ -6,7 +6,7 @@ use kubexm_archive::ArchiveError;
 use kubexm_manifests::{CatalogueError, RequireError};
 use kubexm_packages::solve::Unsolvable;
 use kubexm_spec::rendering::OtherThanRendered;
-use kubexm_spec::{Digest, ExitCode, Platform, counted_of};
+use kubexm_spec::{Digest, ExitCode, ExitError, Platform, counted_of};
 use kubexm_transport::TransportError;
 
 use crate::charts::ChartError;
@@ -219,6 +219,19 @@ impl BuildError {
     /// One error of several, or the only one.
     pub fn from_many(mut errors: Vec<Self>) -> Self {
         if errors.len() == 1 { errors.remove(0) } else { Self::Several(errors) }
+    }
+}
+
+impl ExitError for BuildError {
+    fn exit_code(&self) -> ExitCode {
+        self.exit_code()
+    }
+
+    fn details(&self) -> Option<serde_json::Value> {
+        match self {
+            Self::Drift(differences) => Some(serde_json::json!({ "differences": differences })),
+            _ => None,
+        }
     }
 }
 

@@ -54,7 +54,7 @@ pub async fn fetch(
 ) -> Result<(), BuildError> {
     let wanted = plan(lock, resolution, &|digest| !base.is_some_and(|base| base.has(digest)));
     let total: u64 = wanted.iter().map(|blob| blob.size).sum();
-    let held = &Held::of(lock)?;
+    let held = &Held::of(lock, origins.now())?;
     let (mut missing, mut differences) = (Vec::new(), Vec::new());
     let mut absent = 0;
     for blob in wanted {

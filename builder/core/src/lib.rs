@@ -1,12 +1,13 @@
 //! The builder's stages, each taking the type that the one before it made:
 //! `Requirements` → [`Resolution`] → `Lock` → [`pack::Packing`] → a bundle; blobs are fetched and packed side by side.
 //!
-//! Nothing here prints, asks or reads the environment: the program gives paths and takes reports.
+//! Nothing here prints, asks or reads the environment: [`session`] is where a program begins.
 
 pub mod arrivals;
 pub mod base;
 pub mod build;
 pub mod charts;
+mod clock;
 pub mod complete;
 pub mod copy;
 pub mod credentials;
@@ -35,6 +36,7 @@ mod progress;
 pub mod provenance;
 pub mod resolve;
 pub mod sbom;
+pub mod session;
 pub mod sizes;
 mod told;
 pub mod update;

@@ -72,7 +72,7 @@ async fn locked(need: &PackageNeed, zone: &Zone, origins: &Origins) -> Result<Lo
     let failed = |source| BuildError::Packages { of: of(&need.os, need.platform), source: Box::new(source) };
     let distribution = Distribution::of_need(need, zone)?;
     let roots: Vec<Root> = need.names().into_iter().map(Root::named).collect();
-    let options = Options::of_today();
+    let options = Options::at(origins.now());
     let Solved { loaded, closure, left_out } =
         distribution.solve(&roots, &origins.http, &origins.store, &options).await.map_err(failed)?;
     let closure =

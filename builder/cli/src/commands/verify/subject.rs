@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{Bundle, DamageReport, Documents, Layout, Signature, Streamed, Verified};
+use kubexm_builder::session::Session;
 use kubexm_spec::{Digest, ExitCode};
 use kubexm_terminal::Failure;
 
-use crate::commands::input;
 
 /// A bundle, however it comes.
 pub enum Subject {
@@ -21,6 +21,7 @@ type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 impl Subject {
     pub fn open(
+        session: &Session,
         bundles: &[PathBuf],
         bases: &[PathBuf],
         quick: bool,
@@ -30,7 +31,7 @@ impl Subject {
         if bundles.iter().any(|path| path == Path::new("-")) {
             return Self::pass(bundles, bases, quick, threads, progress);
         }
-        let bundle = input::bundle_on(bundles, bases)?;
+        let bundle = session.bundle_on(bundles, bases)?;
         Ok(Self::Seekable(Box::new(bundle)))
     }
 
