@@ -6,7 +6,7 @@ use kubexm_archive::ArchiveError;
 use kubexm_manifests::{CatalogueError, RequireError};
 use kubexm_packages::solve::Unsolvable;
 use kubexm_spec::rendering::OtherThanRendered;
-use kubexm_spec::{Digest, ExitCode, ExitError, Platform, counted_of};
+use kubexm_spec::{Digest, ExitCode, ExitError, Platform, counted_of, error_chain};
 use kubexm_transport::TransportError;
 
 use crate::charts::ChartError;
@@ -26,7 +26,7 @@ pub enum BuildError {
         source: Box<TransportError>,
     },
     /// Several artifacts failed; all are told.
-    #[error("{} failed:{}", counted_of(.0, "artifact"), .0.iter().map(|e| format!("\n- {}", chain(e))).collect::<String>())]
+    #[error("{} failed:{}", counted_of(.0, "artifact"), .0.iter().map(|e| format!("\n- {}", error_chain(e))).collect::<String>())]
     Several(Vec<BuildError>),
     /// The cluster asks for what the catalogue does not have.
     #[error(transparent)]
@@ -273,20 +273,4 @@ fn items(differences: &[Difference]) -> String {
         }
     }
     if keys.len() > NAMED { String::new() } else { keys.iter().map(|key| format!(" {key}")).collect() }
-}
-
-/// An error with its causes: what a list of several shows of each.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        // Wrappers that show their cause themselves are not to say it twice.
-        if !text.ends_with(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
-        }
-        cause = inner.source();
-    }
-    text
 }

@@ -16,7 +16,7 @@ use crate::origins::{Origins, file, image};
 use crate::packages::Held;
 use crate::progress::Total;
 use crate::resolve::{Candidates, ChartCandidates, Resolution};
-use crate::{BuildError, Report, told};
+use crate::{BuildError, Report, remote_size};
 
 /// One blob that is wanted, and where it may come from.
 struct Wanted<'a> {
@@ -125,7 +125,7 @@ impl Wanted<'_> {
     async fn as_it_is(&self, error: TransportError, origins: &Origins) -> Result<u64, TransportError> {
         match self.from {
             From::File { candidates, refuse_html, told: true } => {
-                told::as_it_is(self.digest, error, candidates, refuse_html, origins).await
+                remote_size::as_it_is(self.digest, error, candidates, refuse_html, origins).await
             }
             _ => Err(error),
         }

@@ -38,7 +38,7 @@ pub mod resolve;
 pub mod sbom;
 pub mod session;
 pub mod sizes;
-mod told;
+mod remote_size;
 pub mod update;
 
 pub use difference::{Difference, What};

@@ -11,7 +11,7 @@ use kubexm_spec::{Digest, Lock, Platform, Trust};
 
 use crate::origins::{Origins, chart, file, image, local};
 use crate::resolve::{Candidates, Resolution, Resolved};
-use crate::{BuildError, Report, told};
+use crate::{BuildError, Report, remote_size};
 
 /// Where the size of a file is from that the catalogue gives a digest of and no size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ pub(crate) async fn lock_item(resolved: &Resolved, origins: &Origins, sizes: Siz
             Candidates::File { file: candidates, checksum },
         ) => {
             let size = match (*size, sizes) {
-                (None, Sizes::Told) => told::size(sha256.as_ref(), candidates, origins).await,
+                (None, Sizes::Told) => remote_size::size(sha256.as_ref(), candidates, origins).await,
                 (size, _) => size,
             };
             let wanted = file::Wanted {

@@ -10,7 +10,7 @@
 //!
 //! Recoded members are named by the format and refused here.
 
-mod beside;
+mod sidecar;
 mod damage;
 mod documents;
 mod encoding;
@@ -20,7 +20,7 @@ mod frame;
 pub mod fuzzing;
 mod input;
 mod join;
-mod lane;
+mod member_hasher;
 mod layout;
 mod member_reader;
 pub mod members;
@@ -32,7 +32,7 @@ mod read;
 mod references;
 mod seek_table;
 mod sign;
-pub mod signature_room;
+pub mod signature_slot;
 mod source;
 mod stream;
 pub mod sums;
@@ -47,7 +47,7 @@ mod volumes;
 mod walk;
 mod write;
 
-pub use beside::{BUNDLE, check_target, foreign_sums, taken_by};
+pub use sidecar::{BUNDLE, check_target, foreign_sums, taken_by};
 pub use damage::{Damage, DamageReport, Verified};
 pub use documents::{DOCUMENT_LIMIT, Documents, UnreadDocument, read_document};
 pub use encoding::{Encoding, MAGIC_BYTES, encoding_for};
@@ -62,7 +62,7 @@ pub use partial::{open_locked, partial_path};
 pub use read::Bundle;
 pub use references::{Incomplete, Missing, check_references};
 pub use sign::{Signed, Signing, detached_path_of, write_detached};
-pub use signature_room::{SIGNATURE_ROOM, Signature};
+pub use signature_slot::{SIGNATURE_ROOM, Signature};
 pub use source::ReadAt;
 pub use stream::{Streamed, verify_stream};
 pub use values::{TooManyValues, check_values};

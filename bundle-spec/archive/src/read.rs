@@ -11,7 +11,7 @@ use crate::frame::Place;
 use crate::layout::Layout;
 use crate::members::{self, StoredAt};
 use crate::open::{Head, Room};
-use crate::signature_room::Signature;
+use crate::signature_slot::Signature;
 use crate::source::{Origin, ReadAt};
 use crate::tail::Tail;
 use crate::trailer::Trailer;

@@ -9,7 +9,7 @@ use crate::input::Input;
 use crate::layout::{Layout, StoredMember};
 use crate::members::{self, StoredAt};
 use crate::target::Target;
-use crate::{ArchiveError, Encoding, Signature, frame, pipeline, seek_table, signature_room, trailer, volume_header};
+use crate::{ArchiveError, Encoding, Signature, frame, pipeline, seek_table, signature_slot, trailer, volume_header};
 
 /// How to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub fn write_contents(
     let Contents { inputs, signatures, .. } = contents;
     let manifest_digest = Digest::of(&manifest_json);
     let bundle_id = bundle_id(&manifest_json, &layout_json);
-    let room = signature_room::encode(signatures)
+    let room = signature_slot::encode(signatures)
         .map_err(|problem| ArchiveError::Unwritable { problem: problem.to_string() })?;
 
     let head = [

@@ -9,7 +9,7 @@ use rustls_pki_types::pem::PemObject;
 use zeroize::Zeroizing;
 
 use crate::TransportError;
-use crate::error::chain;
+use kubexm_spec::error_chain;
 use crate::pem::certificates;
 
 /// Two files in PEM. They are read when a connection needs them; what stands in them goes into no text and no error.
@@ -49,7 +49,7 @@ impl Identity {
             _ => "PRIVATE KEY",
         };
         section(&mut pem, label, key.secret_der());
-        reqwest::Identity::from_pem(pem.as_bytes()).map_err(|error| wrong(&chain(&error)))
+        reqwest::Identity::from_pem(pem.as_bytes()).map_err(|error| wrong(&error_chain(&error)))
     }
 }
 

@@ -11,7 +11,7 @@
 mod address;
 mod attempt;
 mod candidate;
-pub mod care;
+pub mod gc;
 pub mod checksum;
 mod clients;
 mod conditional;
@@ -20,7 +20,7 @@ pub mod http;
 mod identity;
 pub mod layout;
 mod lease;
-mod meaning;
+mod classify_error;
 mod medium;
 pub mod oci;
 mod options;

@@ -4,11 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::header::{self, HeaderMap};
 
-use crate::error::chain;
+use kubexm_spec::error_chain;
 
 /// What `reqwest` says, with its causes. It puts the whole address into its text, query and all; the origin is named by us.
 pub(crate) fn text_of(error: &reqwest::Error) -> String {
-    chain(&WithoutUrl(error))
+    error_chain(&WithoutUrl(error))
 }
 
 #[derive(Debug)]

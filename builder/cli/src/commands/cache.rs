@@ -7,7 +7,7 @@ use kubexm_builder::session::Session;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Digest, ExitCode, counted, counted_of};
 use kubexm_terminal::{Display, Failure, Mode, bytes};
-use kubexm_transport::care::Limits;
+use kubexm_transport::gc::Limits;
 use serde_json::json;
 
 use super::size;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kubexm_archive::{ArchiveError, Signature, Signing, detached_path_of, signature_room, write_detached};
+use kubexm_archive::{ArchiveError, Signature, Signing, detached_path_of, signature_slot, write_detached};
 use kubexm_builder::session::Session;
 use kubexm_files::is_stdout;
 use kubexm_signing::{files, with_added};
@@ -156,7 +156,7 @@ fn beside(args: &Args, session: &Session, display: &Display) -> Result<Done, Fai
             &file,
             &kinds::SIGNATURES,
             args.force,
-            &[signature_room::to_json(&all), b"\n".to_vec()].concat(),
+            &[signature_slot::to_json(&all), b"\n".to_vec()].concat(),
             display,
         )?;
     } else {

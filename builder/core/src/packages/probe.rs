@@ -113,5 +113,5 @@ impl Asked {
 }
 
 fn hole(error: &PackagesError) -> Hole {
-    Hole { reason: crate::error::chain(error), code: error.exit_code(), may_pass: error.may_pass() }
+    Hole { reason: kubexm_spec::error_chain(error), code: error.exit_code(), may_pass: error.may_pass() }
 }

@@ -8,11 +8,10 @@ use kubexm_files::InputError;
 use kubexm_manifests::os::UnknownOs;
 use kubexm_manifests::{CatalogueError, RequireError, Zone};
 use kubexm_spec::yaml::Problems;
-use kubexm_spec::{Arch, ExitCode, ExitError, names};
+use kubexm_spec::{Arch, ExitCode, ExitError, error_chain, names};
 use kubexm_transport::TransportError;
 
 use crate::BuildError;
-use crate::error::chain;
 use crate::credentials::Found;
 use crate::images_list::BadLine;
 use crate::origins::packages::PackagesError;
@@ -260,6 +259,6 @@ fn lines(bad: &[BadLine]) -> String {
 
 /// Messages of archives name the file in most cases, and are not to name it twice.
 fn with_name(path: &std::path::Path, error: &ArchiveError) -> String {
-    let (name, text) = (path.display().to_string(), chain(error));
+    let (name, text) = (path.display().to_string(), error_chain(error));
     if text.contains(&name) { text } else { format!("{name}: {text}") }
 }

@@ -66,7 +66,7 @@ impl Session {
         warnings.extend(idle_rules(&zone, &requirements));
         let doubts = doubts(&requirements, &catalogue);
         for doubt in &doubts {
-            if doubt.is_grave() { &mut warnings } else { &mut notes }.push(format!("unverified: {doubt}"));
+            if doubt.is_severe() { &mut warnings } else { &mut notes }.push(format!("unverified: {doubt}"));
         }
         Ok(Needed { cluster_yaml, cluster, catalogue, zone, warnings, notes, doubts, requirements })
     }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test dies of what it did not expect")]
 
 mod attached;
-mod care;
+mod gc;
 mod checksums;
 mod concurrent;
 mod conditional;
