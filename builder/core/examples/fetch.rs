@@ -27,8 +27,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let store = Store::open(cache)?;
     let registry = OciRegistry::new(http.clone(), Credentials::anonymous()).with_store(store.clone());
     let lease = Some(store.lease()?);
-    let origins =
-        Origins { http, registry, store, lease, referrers: true, installers: Installers::default(), helm: None, clock: Arc::new(SystemClock) };
+    let origins = Origins {
+        http,
+        registry,
+        store,
+        lease,
+        referrers: true,
+        installers: Installers::default(),
+        helm: None,
+        clock: Arc::new(SystemClock),
+    };
     let jobs = HttpOptions::default().parallel;
     tokio::runtime::Runtime::new()?.block_on(async {
         let lock = lock::lock(&resolution, &origins, lock::Sizes::Fetched, jobs, &|_| {}).await?;

@@ -34,11 +34,11 @@ mod places;
 pub mod probe;
 mod progress;
 pub mod provenance;
+mod remote_size;
 pub mod resolve;
 pub mod sbom;
 pub mod session;
 pub mod sizes;
-mod remote_size;
 pub mod update;
 
 pub use difference::{Difference, What};

@@ -8,11 +8,11 @@ use reqwest::redirect;
 use rustls_pki_types::CertificateDer;
 
 use crate::address::host_of;
-use kubexm_spec::error_chain;
 use crate::pem::certificates;
 use crate::proxy::Proxies;
 use crate::schedule::Schedule;
 use crate::{HttpOptions, Identity, TransportError};
+use kubexm_spec::error_chain;
 
 /// Redirects that are followed.
 const REDIRECTS: usize = 10;
@@ -76,7 +76,8 @@ impl Clients {
         if let Some(reach) = clients.get(trusts) {
             return Ok(reach.clone());
         }
-        let failed = |e: reqwest::Error| TransportError::Setting { what: "HTTP client".into(), problem: error_chain(&e) };
+        let failed =
+            |e: reqwest::Error| TransportError::Setting { what: "HTTP client".into(), problem: error_chain(&e) };
         let mut roots = Vec::new();
         for der in self.roots(trusts.ca_file.as_deref())? {
             roots.push(reqwest::Certificate::from_der(&der).map_err(failed)?);

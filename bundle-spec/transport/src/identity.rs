@@ -9,8 +9,8 @@ use rustls_pki_types::pem::PemObject;
 use zeroize::Zeroizing;
 
 use crate::TransportError;
-use kubexm_spec::error_chain;
 use crate::pem::certificates;
+use kubexm_spec::error_chain;
 
 /// Two files in PEM. They are read when a connection needs them; what stands in them goes into no text and no error.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -11,16 +11,16 @@
 mod address;
 mod attempt;
 mod candidate;
-pub mod gc;
 pub mod checksum;
+mod classify_error;
 mod clients;
 mod conditional;
 mod error;
+pub mod gc;
 pub mod http;
 mod identity;
 pub mod layout;
 mod lease;
-mod classify_error;
 mod medium;
 pub mod oci;
 mod options;

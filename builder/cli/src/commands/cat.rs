@@ -10,7 +10,6 @@ use kubexm_builder::session::Session;
 use kubexm_spec::{ExitCode, Platform};
 use kubexm_terminal::{Display, Failure};
 
-
 /// How many bytes are read at once.
 const PIECE: usize = 1 << 20;
 

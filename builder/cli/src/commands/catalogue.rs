@@ -8,7 +8,6 @@ use kubexm_spec::{ExitCode, counted};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
-
 /// Look at the catalogue: versions, digests and origins of everything
 ///
 /// An overlay (--catalogue of other verbs) adds to it: versions, digests, addresses, and Kubernetes minors that came after

@@ -8,7 +8,6 @@ use kubexm_builder::session::{Needed, Session};
 use kubexm_spec::{ArtifactKey, Lock};
 use serde_json::{Value, json};
 
-
 /// By chart or YAML add-on; none where only rendering could tell.
 pub struct ChartImages(Vec<(ArtifactKey, Option<Vec<String>>)>);
 

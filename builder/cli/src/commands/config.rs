@@ -11,7 +11,6 @@ use kubexm_spec::{Program, built};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
-
 /// Show the whole cluster: every field, every default called one
 ///
 /// The answer is a cluster.yaml that says the same: keys that are not set stand in it as comments, with what they are for and

@@ -7,7 +7,6 @@ use kubexm_builder::session::Session;
 use kubexm_terminal::{Display, Failure, Mode, bytes};
 use serde_json::json;
 
-
 /// Copy a bundle to a stick or a disk, and read it back from there
 ///
 /// The bundle's file or volumes are copied, with NAME.sums, everything that it lists and the signatures beside it. Each file is

@@ -11,7 +11,6 @@ use kubexm_spec::event::EventKind;
 use kubexm_terminal::{Display, Failure, Mode, bytes};
 use serde_json::json;
 
-
 /// Take artifacts or members out of a bundle, verified while they are written
 ///
 /// ITEM is an artifact key (binary/kubeadm, image/pause), an image's reference, a digest (sha256:…)

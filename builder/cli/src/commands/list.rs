@@ -11,7 +11,6 @@ use kubexm_spec::manifest::Artifact;
 use kubexm_terminal::{Display, Failure, Mode, bytes};
 use serde_json::{Value, json};
 
-
 /// List the artifacts of a bundle, one a line, or its members and where they lie
 ///
 /// Reads only the bundle's head and tail.

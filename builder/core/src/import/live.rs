@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::error::ImportError;
 use super::fit::fit;
-use super::left::{Imported, Left};
+use super::imported::Imported;
+use super::left::Left;
 use super::yaml::{Map, cluster};
 
 /// Where a pod names containers, and where it says what became of them.

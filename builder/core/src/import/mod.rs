@@ -7,6 +7,7 @@ mod defaults;
 mod error;
 mod fields;
 mod fit;
+mod imported;
 mod left;
 mod live;
 mod manifest;
@@ -23,7 +24,8 @@ use kubexm_spec::yaml::{Data, Node, Problems};
 pub use self::defaults::Assumed;
 use self::error::MOST;
 pub use self::error::{ImportError, KUBEKEY};
-pub use self::left::{Imported, Left};
+pub use self::imported::Imported;
+pub use self::left::Left;
 pub use self::live::live;
 use self::source::Source;
 

@@ -10,7 +10,7 @@ use kubexm_transport::Store;
 
 use super::address;
 use crate::BuildError;
-use crate::origins::packages::{File, Options, PackagesError, Vendor, check};
+use crate::origins::packages::{File, PackagesError, Vendor, check};
 
 /// Which package each blob of a lock is, and who must have signed it.
 #[derive(Debug, Default)]

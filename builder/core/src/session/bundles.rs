@@ -22,8 +22,9 @@ impl Session {
     pub fn bundle_on(&self, paths: &[PathBuf], bases: &[PathBuf]) -> Result<Bundle, SessionError> {
         let opened = match paths {
             [one] => self.bundle(one)?,
-            [first, ..] => Bundle::open_all(paths)
-                .map_err(|source| SessionError::Bundle { path: first.clone(), source })?,
+            [first, ..] => {
+                Bundle::open_all(paths).map_err(|source| SessionError::Bundle { path: first.clone(), source })?
+            }
             [] => return Err(SessionError::NoBundle),
         };
         if bases.is_empty() {

@@ -8,8 +8,10 @@
 //! Selection ─Session::needed→ Needed ─Session::origins→ Origins ─lock→ Lock ─build→ Built
 //! ```
 //!
-//! Nothing here reads arguments or the environment, writes to a terminal, or ends the process.
+//! Nothing here reads arguments or the environment, writes to a terminal, or ends the process. The caller installs rustls' provider
+//! (`rustls::crypto::ring::default_provider().install_default()`) and brings the runtime.
 
+mod address;
 mod build;
 mod bundles;
 mod cluster;
@@ -30,6 +32,7 @@ use kubexm_transport::{Credentials, HttpFile};
 
 use crate::clock;
 pub use crate::clock::{Clock, SystemClock};
+pub use address::{Network, is_address};
 pub use build::Building;
 pub use distribution::{Answered, Query};
 pub use environment::Environment;
@@ -37,7 +40,6 @@ pub use error::SessionError;
 pub use fetching::Fetching;
 pub use lock::Locking;
 pub use needed::{Needed, Selection};
-pub use network::{Network, is_address};
 pub use zone::Choice;
 
 /// Takes every event of a session, from any thread; it must be quick.

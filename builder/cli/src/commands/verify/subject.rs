@@ -7,7 +7,6 @@ use kubexm_builder::session::Session;
 use kubexm_spec::{Digest, ExitCode};
 use kubexm_terminal::Failure;
 
-
 /// A bundle, however it comes.
 pub enum Subject {
     /// Files, or an address.

@@ -8,7 +8,6 @@ use kubexm_manifests::zone::Rule;
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
-
 /// Show which zone holds, who named it, and its rules in the order in which they are tried
 ///
 /// Examples:
