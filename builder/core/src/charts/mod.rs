@@ -10,7 +10,7 @@
 
 pub mod archive;
 pub mod documents;
-mod error;
+pub(crate) mod error;
 pub mod extract;
 pub mod helm;
 mod ignore;

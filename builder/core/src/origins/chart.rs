@@ -16,7 +16,8 @@ use super::Origins;
 use crate::BuildError;
 use crate::charts::archive::{self, Chart};
 use crate::charts::documents::STREAM_LIMIT;
-use crate::charts::{ChartError, index};
+use crate::charts::error::ChartError;
+use crate::charts::index;
 use crate::places::{files, images};
 use crate::resolve::{Candidates, ChartCandidates};
 

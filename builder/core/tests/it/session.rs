@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use crate::packages::server::Server;
 use kubexm_archive::{Bundle, Options, verify};
 use kubexm_builder::session::{
     Building, Clock, Environment, Fetching, Network, Selection, Session, SessionError, lockfile,
@@ -13,7 +14,6 @@ use kubexm_builder::session::{
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Digest, ExitCode, Lock};
 use kubexm_transport::Credentials;
-use crate::packages::server::Server;
 
 /// A day on which everything happens.
 struct Day;
