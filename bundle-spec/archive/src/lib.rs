@@ -10,7 +10,6 @@
 //!
 //! Recoded members are named by the format and refused here.
 
-mod sidecar;
 mod damage;
 mod documents;
 mod encoding;
@@ -20,8 +19,8 @@ mod frame;
 pub mod fuzzing;
 mod input;
 mod join;
-mod member_hasher;
 mod layout;
+mod member_hasher;
 mod member_reader;
 pub mod members;
 mod merge;
@@ -31,6 +30,7 @@ mod pipeline;
 mod read;
 mod references;
 mod seek_table;
+mod sidecar;
 mod sign;
 pub mod signature_slot;
 mod source;
@@ -47,7 +47,6 @@ mod volumes;
 mod walk;
 mod write;
 
-pub use sidecar::{BUNDLE, check_target, foreign_sums, taken_by};
 pub use damage::{Damage, DamageReport, Verified};
 pub use documents::{DOCUMENT_LIMIT, Documents, UnreadDocument, read_document};
 pub use encoding::{Encoding, MAGIC_BYTES, encoding_for};
@@ -61,6 +60,7 @@ pub use merge::merge;
 pub use partial::{open_locked, partial_path};
 pub use read::Bundle;
 pub use references::{Incomplete, Missing, check_references};
+pub use sidecar::{BUNDLE, check_target, foreign_sums, taken_by};
 pub use sign::{Signed, Signing, detached_path_of, write_detached};
 pub use signature_slot::{SIGNATURE_ROOM, Signature};
 pub use source::ReadAt;

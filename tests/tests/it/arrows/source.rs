@@ -89,7 +89,7 @@ impl Source {
     pub fn defining(&self, from: usize, path: &[String]) -> Option<usize> {
         self.resolve(from, path, 0).and_then(|place| match place {
             Place::Item(module) => Some(module),
-            Place::Module(_) => None,
+            Place::Module => None,
         })
     }
 
@@ -104,7 +104,7 @@ impl Source {
     }
 
     fn below(&self, module: usize, path: &[String], depth: usize) -> Option<Place> {
-        let Some((name, rest)) = path.split_first() else { return Some(Place::Module(module)) };
+        let Some((name, rest)) = path.split_first() else { return Some(Place::Module) };
         if name == "super" {
             return self.below(self.modules[module].parent?, rest, depth);
         }
@@ -130,7 +130,7 @@ impl Source {
 
 enum Place {
     Item(usize),
-    Module(usize),
+    Module,
 }
 
 /// Gathers imports and used paths of one module.
