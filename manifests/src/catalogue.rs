@@ -55,15 +55,6 @@ pub struct ImagePin {
 }
 
 impl Catalogue {
-    /// The catalogue this program was built with.
-    #[expect(
-        clippy::expect_used,
-        reason = "the data is compiled in, and a test reads it: no input of a run reaches this"
-    )]
-    pub fn embedded() -> Self {
-        crate::embedded::load().expect("the embedded catalogue is well-formed")
-    }
-
     /// The component of a program.
     pub fn component(&self, program: Program) -> Option<&Component> {
         self.components.get(program.name())

@@ -39,8 +39,19 @@ struct Defaults {
     kubernetes: String,
 }
 
+impl Catalogue {
+    /// The catalogue this program was built with.
+    #[expect(
+        clippy::expect_used,
+        reason = "the data is compiled in, and a test reads it: no input of a run reaches this"
+    )]
+    pub fn embedded() -> Self {
+        load().expect("the embedded catalogue is well-formed")
+    }
+}
+
 /// Reads the data; a process does it once.
-pub(crate) fn load() -> Result<Catalogue, CatalogueError> {
+fn load() -> Result<Catalogue, CatalogueError> {
     static READ: OnceLock<Catalogue> = OnceLock::new();
     if let Some(catalogue) = READ.get() {
         return Ok(catalogue.clone());

@@ -1,5 +1,6 @@
 //! Ctrl-C and SIGTERM: the program ends at once, and says so as it says every end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kubexm_spec::ExitCode;
@@ -14,12 +15,13 @@ const TEXT: &str =
     "interrupted: nothing half done is under a final name, and what was fetched is kept for the next call";
 
 /// Watches from a thread of its own. No work is waited for: what is fetched or written goes on from a kill at any moment.
-pub fn watch(display: &'static Display) -> std::io::Result<()> {
+pub fn watch(display: &Arc<Display>) -> std::io::Result<()> {
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
     let entered = runtime.enter();
     let mut interrupts = listen(SignalKind::interrupt())?;
     let mut terminations = listen(SignalKind::terminate())?;
     drop(entered);
+    let display = Arc::clone(display);
     let watching = move || {
         runtime.block_on(async {
             tokio::select! {
@@ -27,7 +29,7 @@ pub fn watch(display: &'static Display) -> std::io::Result<()> {
                 () = next(&mut terminations) => {}
             }
             // More signals change nothing: `timeout` sends two at once.
-            let telling = tokio::task::spawn_blocking(|| display.interrupt(ExitCode::Declined, TEXT));
+            let telling = tokio::task::spawn_blocking(move || display.interrupt(ExitCode::Declined, TEXT));
             match tokio::time::timeout(PATIENCE, telling).await {
                 // The program has told its end already: it is over.
                 Ok(Ok(false)) => {}

@@ -2,10 +2,12 @@
 #![expect(clippy::print_stderr, reason = "a tool of the bench")]
 
 use std::error::Error;
+use std::sync::Arc;
 
 use kubexm_builder::arrivals::Arrivals;
 use kubexm_builder::origins::Origins;
 use kubexm_builder::origins::installer::Installers;
+use kubexm_builder::session::SystemClock;
 use kubexm_builder::{fetch, lock, resolve};
 use kubexm_manifests::{Catalogue, Zone, require};
 use kubexm_transport::{Credentials, HttpClient, HttpOptions, OciRegistry, Store};
@@ -25,8 +27,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let store = Store::open(cache)?;
     let registry = OciRegistry::new(http.clone(), Credentials::anonymous()).with_store(store.clone());
     let lease = Some(store.lease()?);
-    let origins =
-        Origins { http, registry, store, lease, referrers: true, installers: Installers::default(), helm: None };
+    let origins = Origins {
+        http,
+        registry,
+        store,
+        lease,
+        referrers: true,
+        installers: Installers::default(),
+        helm: None,
+        clock: Arc::new(SystemClock),
+    };
     let jobs = HttpOptions::default().parallel;
     tokio::runtime::Runtime::new()?.block_on(async {
         let lock = lock::lock(&resolution, &origins, lock::Sizes::Fetched, jobs, &|_| {}).await?;

@@ -2,66 +2,15 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fmt;
 
 use kubexm_manifests::requirements::{ChartSource, Source};
 use kubexm_manifests::{Requirement, Requirements};
 use kubexm_spec::lock::{Content, LockItem};
 use kubexm_spec::{ArtifactKey, Digest, Lock, Platform, Reference, Trust};
-use serde::Serialize;
 
-use crate::packages;
+use crate::difference::{Difference, NEEDED, SOURCES, What, changed, of};
+use crate::{packages, places};
 
-use crate::resolve;
-
-/// One thing that is not as it was locked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Difference {
-    /// Which artifact; none when it is about the lock as a whole.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<ArtifactKey>,
-    /// For which platform.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub platform: Option<Platform>,
-    /// What is different.
-    #[serde(flatten)]
-    pub what: What,
-}
-
-/// What is different.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "difference", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum What {
-    /// It is needed, and the lock has none of it.
-    NotLocked {
-        /// The version that is needed.
-        needed: String,
-    },
-    /// The lock has it, and nothing needs it.
-    NotNeeded {
-        /// The version in the lock.
-        locked: String,
-    },
-    /// One thing about it, in the lock and as it is needed or was found now.
-    Changed {
-        /// `version`, `name`, `digest`, `size` …
-        field: &'static str,
-        /// As locked.
-        locked: String,
-        /// As it is now.
-        now: String,
-        /// Who says so now.
-        by: Cow<'static, str>,
-    },
-}
-
-/// Who says what is needed.
-pub(crate) const NEEDED: &str = "cluster.yaml and catalogue need";
-/// Where an item may be had.
-const SOURCES: &str = "sources";
-/// Of a lock as a whole.
-const ZONE: &str = "zone";
 /// Who says why a digest may be believed.
 const GIVEN: &str = "cluster.yaml and catalogue give";
 
@@ -165,21 +114,9 @@ pub fn sources(item: &LockItem, given: &[String], by: impl Into<Cow<'static, str
         item.sources.iter().map(String::as_str).filter(|source| !given.iter().any(|given| given == source)).collect();
     let lost = item.sources.is_empty() && !given.is_empty();
     // As people may see them: a query may be a key.
-    let shown = |all: &[&str]| -> String { all.iter().map(|one| resolve::shown(one)).collect::<Vec<_>>().join(" ") };
+    let shown = |all: &[&str]| -> String { all.iter().map(|one| places::shown(one)).collect::<Vec<_>>().join(" ") };
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
     (lost || !strange.is_empty()).then(|| changed(item, SOURCES, shown(&strange), shown(&given), by))
-}
-
-/// That the zone of a lock is nobody's here.
-pub fn unknown_zone(locked: &str, here: &str) -> Difference {
-    let by = "whose file is not here; this is zone".into();
-    let what = What::Changed { field: ZONE, locked: locked.to_owned(), now: here.to_owned(), by };
-    Difference { key: None, platform: None, what }
-}
-
-/// Whether only the places differ: what is locked stays what it is.
-pub fn only_places(differences: &[Difference]) -> bool {
-    differences.iter().all(|one| matches!(one.what, What::Changed { field: SOURCES | ZONE, .. }))
 }
 
 /// What renderings name and the lock has no image of, and images of charts that none of them names.
@@ -207,45 +144,6 @@ pub fn of_renderings(lock: &Lock) -> Vec<Difference> {
         all.push(of(&item.key, item.platform, What::NotNeeded { locked: item.version.clone() }));
     }
     all
-}
-
-/// A difference that was found while an item was brought here.
-pub(crate) fn changed(
-    item: &LockItem,
-    field: &'static str,
-    locked: impl Into<String>,
-    now: impl Into<String>,
-    by: impl Into<Cow<'static, str>>,
-) -> Difference {
-    of(&item.key, item.platform, What::Changed { field, locked: locked.into(), now: now.into(), by: by.into() })
-}
-
-pub(crate) fn of(key: &ArtifactKey, platform: Option<Platform>, what: What) -> Difference {
-    Difference { key: Some(key.clone()), platform, what }
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(key) = &self.key {
-            write!(f, "{key}")?;
-            if let Some(platform) = self.platform {
-                write!(f, " {platform}")?;
-            }
-            f.write_str(": ")?;
-        }
-        let shown = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
-        match &self.what {
-            What::NotLocked { needed } if needed.is_empty() => f.write_str("needed, and not in the lock"),
-            What::NotLocked { needed } => write!(f, "{needed} is needed, and not in the lock"),
-            What::NotNeeded { locked } if locked.is_empty() => f.write_str("in the lock, and nothing needs it"),
-            What::NotNeeded { locked } => write!(f, "{locked} is in the lock, and nothing needs it"),
-            // What stands between two names, and is said by nobody.
-            What::Changed { field: ZONE, locked, now, by } => write!(f, "zone: the lock has {locked}, {by} {now}"),
-            What::Changed { field, locked, now, by } => {
-                write!(f, "{field}: the lock has {}, {by} {}", shown(locked), shown(now))
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use kubexm_archive::ArchiveError;
 use kubexm_manifests::{CatalogueError, RequireError};
 use kubexm_packages::solve::Unsolvable;
 use kubexm_spec::rendering::OtherThanRendered;
-use kubexm_spec::{Digest, ExitCode, Platform, counted_of};
+use kubexm_spec::{Digest, ExitCode, ExitError, Platform, counted_of, error_chain};
 use kubexm_transport::TransportError;
 
 use crate::charts::ChartError;
-use crate::drift::{self, Difference};
+use crate::difference::{Difference, only_places};
 use crate::harbor::HarborError;
 use crate::origins::packages::PackagesError;
 
@@ -26,7 +26,7 @@ pub enum BuildError {
         source: Box<TransportError>,
     },
     /// Several artifacts failed; all are told.
-    #[error("{} failed:{}", counted_of(.0, "artifact"), .0.iter().map(|e| format!("\n- {}", chain(e))).collect::<String>())]
+    #[error("{} failed:{}", counted_of(.0, "artifact"), .0.iter().map(|e| format!("\n- {}", error_chain(e))).collect::<String>())]
     Several(Vec<BuildError>),
     /// The cluster asks for what the catalogue does not have.
     #[error(transparent)]
@@ -222,6 +222,19 @@ impl BuildError {
     }
 }
 
+impl ExitError for BuildError {
+    fn exit_code(&self) -> ExitCode {
+        self.exit_code()
+    }
+
+    fn details(&self) -> Option<serde_json::Value> {
+        match self {
+            Self::Drift(differences) => Some(serde_json::json!({ "differences": differences })),
+            _ => None,
+        }
+    }
+}
+
 /// Why a package is believed for where it is from.
 pub(crate) fn believed(family: kubexm_spec::Family) -> &'static str {
     match family {
@@ -237,7 +250,7 @@ const NAMED: usize = 3;
 
 /// What to do about differences.
 fn mend(differences: &[Difference]) -> String {
-    if drift::only_places(differences) {
+    if only_places(differences) {
         return "no digest is different: `kubexm-bundle update --sources` writes the places of this zone into the lock, and changes \
                 no digest; or give the zone that the lock was made in with --zone FILE"
             .to_owned();
@@ -260,20 +273,4 @@ fn items(differences: &[Difference]) -> String {
         }
     }
     if keys.len() > NAMED { String::new() } else { keys.iter().map(|key| format!(" {key}")).collect() }
-}
-
-/// An error with its causes: what a list of several shows of each.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        // Wrappers that show their cause themselves are not to say it twice.
-        if !text.ends_with(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
-        }
-        cause = inner.source();
-    }
-    text
 }

@@ -3,36 +3,23 @@
 
 mod alternatives;
 mod packages;
+mod question;
 
 use std::collections::BTreeSet;
 
 pub use self::packages::Root;
+pub use self::question::Question;
 
 use kubexm_manifests::{Catalogue, FeatureSet, Requirement, Requirements, in_no_cluster, require, version};
 use kubexm_spec::depot::split_reference;
 use kubexm_spec::yaml::nearest;
-use kubexm_spec::{Arch, ArtifactKey, Cluster, Lock, Program, Reference};
+use kubexm_spec::{Arch, ArtifactKey, Cluster, Program, Reference};
 
 use crate::packages::roots;
 use crate::update::{reference, stands_for};
 
 /// How many near names are told.
 const NEAR: usize = 4;
-
-/// What is asked about.
-#[derive(Clone, Copy)]
-pub struct Question<'a> {
-    /// Its paths do not matter.
-    pub cluster: &'a Cluster,
-    /// With overlays.
-    pub catalogue: &'a Catalogue,
-    /// Of this cluster.
-    pub requirements: &'a Requirements,
-    /// The images of each chart and YAML add-on, where a rendering is known ([`crate::charts::known`]).
-    pub charts: &'a [(ArtifactKey, Option<Vec<String>>)],
-    /// Where there is one: packages that others need are known by it only.
-    pub lock: Option<&'a Lock>,
-}
 
 /// What a word of a person stands for in a cluster.
 #[derive(Clone, Debug)]

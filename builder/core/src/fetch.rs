@@ -11,12 +11,12 @@ use kubexm_transport::{FileCandidate, ImageCandidate, TransportError};
 
 use crate::arrivals::Arrivals;
 use crate::base::Base;
-use crate::drift::{Difference, changed};
+use crate::difference::{Difference, changed};
 use crate::origins::{Origins, file, image};
 use crate::packages::Held;
 use crate::progress::Total;
 use crate::resolve::{Candidates, ChartCandidates, Resolution};
-use crate::{BuildError, Report, told};
+use crate::{BuildError, Report, remote_size};
 
 /// One blob that is wanted, and where it may come from.
 struct Wanted<'a> {
@@ -54,7 +54,7 @@ pub async fn fetch(
 ) -> Result<(), BuildError> {
     let wanted = plan(lock, resolution, &|digest| !base.is_some_and(|base| base.has(digest)));
     let total: u64 = wanted.iter().map(|blob| blob.size).sum();
-    let held = &Held::of(lock)?;
+    let held = &Held::of(lock, origins.now())?;
     let (mut missing, mut differences) = (Vec::new(), Vec::new());
     let mut absent = 0;
     for blob in wanted {
@@ -125,7 +125,7 @@ impl Wanted<'_> {
     async fn as_it_is(&self, error: TransportError, origins: &Origins) -> Result<u64, TransportError> {
         match self.from {
             From::File { candidates, refuse_html, told: true } => {
-                told::as_it_is(self.digest, error, candidates, refuse_html, origins).await
+                remote_size::as_it_is(self.digest, error, candidates, refuse_html, origins).await
             }
             _ => Err(error),
         }

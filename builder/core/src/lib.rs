@@ -1,16 +1,18 @@
 //! The builder's stages, each taking the type that the one before it made:
 //! `Requirements` → [`Resolution`] → `Lock` → [`pack::Packing`] → a bundle; blobs are fetched and packed side by side.
 //!
-//! Nothing here prints, asks or reads the environment: the program gives paths and takes reports.
+//! Nothing here prints, asks or reads the environment: [`session`] is where a program begins.
 
 pub mod arrivals;
 pub mod base;
 pub mod build;
 pub mod charts;
+mod clock;
 pub mod complete;
 pub mod copy;
 pub mod credentials;
 pub mod diff;
+mod difference;
 pub mod disk;
 pub mod drift;
 mod error;
@@ -28,15 +30,18 @@ pub mod oci;
 pub mod origins;
 pub mod pack;
 pub mod packages;
+mod places;
 pub mod probe;
 mod progress;
 pub mod provenance;
+mod remote_size;
 pub mod resolve;
 pub mod sbom;
+pub mod session;
 pub mod sizes;
-mod told;
 pub mod update;
 
+pub use difference::{Difference, What};
 pub use error::BuildError;
 pub use resolve::Resolution;
 

@@ -11,7 +11,7 @@ use kubexm_spec::{Digest, Lock, Platform, Trust};
 
 use crate::origins::{Origins, chart, file, image, local};
 use crate::resolve::{Candidates, Resolution, Resolved};
-use crate::{BuildError, Report, told};
+use crate::{BuildError, Report, remote_size};
 
 /// Where the size of a file is from that the catalogue gives a digest of and no size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ pub(crate) async fn lock_item(resolved: &Resolved, origins: &Origins, sizes: Siz
             Candidates::File { file: candidates, checksum },
         ) => {
             let size = match (*size, sizes) {
-                (None, Sizes::Told) => told::size(sha256.as_ref(), candidates, origins).await,
+                (None, Sizes::Told) => remote_size::size(sha256.as_ref(), candidates, origins).await,
                 (size, _) => size,
             };
             let wanted = file::Wanted {
@@ -168,12 +168,13 @@ pub(crate) async fn lock_item(resolved: &Resolved, origins: &Origins, sizes: Siz
             Content::File { file_name, digest: locked.digest, size: locked.size }
         }
         (Source::LocalFile { path }, _) => {
-            let (digest, size) = blocking(origins, {
-                let path = path.clone();
-                let item = item.clone();
-                move |store| local::take(&item, &path, store)
-            })
-            .await?;
+            let (digest, size) = origins
+                .blocking({
+                    let path = path.clone();
+                    let item = item.clone();
+                    move |store| local::take(&item, &path, store)
+                })
+                .await?;
             let file_name = requirement.key.name().into_owned();
             Content::File { file_name, digest, size }
         }
@@ -183,11 +184,12 @@ pub(crate) async fn lock_item(resolved: &Resolved, origins: &Origins, sizes: Siz
         (Source::Installer, _) => {
             let platform = requirement.platform.unwrap_or(Platform::LINUX_AMD64);
             let path = origins.installers.path(platform)?.to_owned();
-            let (digest, size) = blocking(origins, {
-                let item = item.clone();
-                move |store| local::take(&item, &path, store)
-            })
-            .await?;
+            let (digest, size) = origins
+                .blocking({
+                    let item = item.clone();
+                    move |store| local::take(&item, &path, store)
+                })
+                .await?;
             Content::File { file_name: kubexm_spec::names::INSTALLER.to_owned(), digest, size }
         }
         _ => return Err(BuildError::Worker(format!("{item} was resolved to candidates of another kind"))),
@@ -200,13 +202,4 @@ pub(crate) async fn lock_item(resolved: &Resolved, origins: &Origins, sizes: Siz
         sources: resolved.addresses(),
         content,
     })
-}
-
-/// Copying into the store is disk work and stays off the async threads.
-pub(crate) async fn blocking<T: Send + 'static>(
-    origins: &Origins,
-    work: impl FnOnce(&kubexm_transport::Store) -> Result<T, BuildError> + Send + 'static,
-) -> Result<T, BuildError> {
-    let store = origins.store.clone();
-    tokio::task::spawn_blocking(move || work(&store)).await.map_err(|e| BuildError::Worker(e.to_string()))?
 }

@@ -7,7 +7,8 @@ use kubexm_manifests::{Catalogue, Requirement, Requirements, Zone};
 use kubexm_spec::lock::{Content, Descriptor, LockItem, Referrer};
 use kubexm_spec::{ArtifactKey, Digest, Lock};
 
-use crate::drift::{self, Difference, changed, drift, of_renderings};
+use crate::difference::{Difference, changed, unknown_zone};
+use crate::drift::{self, drift, of_renderings};
 use crate::origins::{Origins, image};
 use crate::resolve::{Candidates, Resolution, Resolved, candidates};
 use crate::{BuildError, charts, lock, packages};
@@ -43,7 +44,7 @@ pub fn resolve(
         items.push(Resolved { requirement, candidates });
     }
     if !strange.is_empty() && !places.is_known {
-        differences.push(drift::unknown_zone(&locked.zone, &zone.name));
+        differences.push(unknown_zone(&locked.zone, &zone.name));
     }
     differences.extend(strange);
     if !differences.is_empty() {

@@ -199,7 +199,7 @@ fn hole(error: &TransportError) -> Hole {
 }
 
 fn hole_of_build(error: &BuildError) -> Hole {
-    Hole { reason: crate::error::chain(error), code: error.exit_code(), may_pass: false }
+    Hole { reason: kubexm_spec::error_chain(error), code: error.exit_code(), may_pass: false }
 }
 
 fn shown(candidate: &FileCandidate) -> String {

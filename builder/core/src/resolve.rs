@@ -3,9 +3,10 @@
 use kubexm_manifests::requirements::{ChartSource, Source, chart_index};
 use kubexm_manifests::{Requirement, Requirements, Zone};
 use kubexm_spec::ArtifactKey;
-use kubexm_transport::{FileCandidate, Identity, ImageCandidate};
+use kubexm_transport::{FileCandidate, ImageCandidate};
 
 use crate::packages::places_of;
+use crate::places::{files, images, shown};
 
 /// Every requirement with its candidates, in the order of the requirements.
 #[derive(Clone, Debug)]
@@ -90,14 +91,6 @@ impl Candidates {
     }
 }
 
-/// An address without a query; the name of an image as it is.
-pub(crate) fn shown(address: &str) -> String {
-    match address.starts_with("http") && address.contains("://") {
-        true => kubexm_transport::http::shown(address),
-        false => address.to_owned(),
-    }
-}
-
 impl Resolved {
     /// The addresses in order, as a lock has them: those of the candidates; the origin, where all of them are folders of this
     /// machine. A package's own address is always there: nothing else knows it.
@@ -170,30 +163,6 @@ fn chart_candidates(chart: &ChartSource, zone: &Zone) -> Candidates {
         }
         ChartSource::Path { .. } => Candidates::Local,
     }
-}
-
-pub(crate) fn files(zone: &Zone, url: &str) -> Vec<FileCandidate> {
-    zone.files(url)
-        .into_iter()
-        .map(|c| FileCandidate {
-            plain_http_allowed: c.plain_http,
-            url: c.url,
-            ca_file: c.ca_file,
-            identity: c.identity.map(|(certificate, key)| Identity { certificate, key }),
-            folder: c.folder,
-        })
-        .collect()
-}
-
-pub(crate) fn images(zone: &Zone, reference: &str) -> Vec<ImageCandidate> {
-    zone.images(reference)
-        .into_iter()
-        .map(|c| {
-            let (name, _) = kubexm_spec::depot::split_reference(&c.reference);
-            let repository = name.strip_prefix(&c.registry).unwrap_or(name).trim_start_matches('/').to_owned();
-            ImageCandidate { registry: c.registry, repository, plain_http: c.plain_http, ca_file: c.ca_file }
-        })
-        .collect()
 }
 
 #[cfg(test)]

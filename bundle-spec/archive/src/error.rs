@@ -191,7 +191,7 @@ pub enum ArchiveError {
     },
     /// More signatures than a bundle holds.
     #[error(transparent)]
-    RoomFull(#[from] crate::signature_room::RoomFull),
+    RoomFull(#[from] crate::signature_slot::RoomFull),
     /// What stands under the name may not be replaced, or the name could not be given.
     #[error(transparent)]
     Output(#[from] OutputError),

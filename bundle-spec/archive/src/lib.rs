@@ -10,7 +10,6 @@
 //!
 //! Recoded members are named by the format and refused here.
 
-mod beside;
 mod damage;
 mod documents;
 mod encoding;
@@ -18,9 +17,10 @@ mod error;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
+mod input;
 mod join;
-mod lane;
 mod layout;
+mod member_hasher;
 mod member_reader;
 pub mod members;
 mod merge;
@@ -30,8 +30,9 @@ mod pipeline;
 mod read;
 mod references;
 mod seek_table;
+mod sidecar;
 mod sign;
-pub mod signature_room;
+pub mod signature_slot;
 mod source;
 mod stream;
 pub mod sums;
@@ -46,11 +47,11 @@ mod volumes;
 mod walk;
 mod write;
 
-pub use beside::{BUNDLE, check_target, foreign_sums, taken_by};
 pub use damage::{Damage, DamageReport, Verified};
 pub use documents::{DOCUMENT_LIMIT, Documents, UnreadDocument, read_document};
 pub use encoding::{Encoding, MAGIC_BYTES, encoding_for};
 pub use error::ArchiveError;
+pub use input::{Input, Open};
 pub use join::join;
 pub use layout::{Layout, StoredMember};
 pub use member_reader::MemberReader;
@@ -59,10 +60,11 @@ pub use merge::merge;
 pub use partial::{open_locked, partial_path};
 pub use read::Bundle;
 pub use references::{Incomplete, Missing, check_references};
+pub use sidecar::{BUNDLE, check_target, foreign_sums, taken_by};
 pub use sign::{Signed, Signing, detached_path_of, write_detached};
-pub use signature_room::{SIGNATURE_ROOM, Signature};
+pub use signature_slot::{SIGNATURE_ROOM, Signature};
 pub use source::ReadAt;
 pub use stream::{Streamed, verify_stream};
 pub use values::{TooManyValues, check_values};
 pub use verify::{verify, verify_quick};
-pub use write::{Contents, Delta, Input, Open, Options, Written, bundle_id_of, write, write_contents};
+pub use write::{Contents, Delta, Options, Written, bundle_id_of, write, write_contents};

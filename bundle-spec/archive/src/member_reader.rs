@@ -6,7 +6,7 @@ use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
 use crate::frame::{self, Decoded, Decoder};
-use crate::members::StoredAt;
+use crate::members::{self, StoredAt};
 use crate::source::io_error;
 use crate::{ArchiveError, Bundle, tar_header};
 
@@ -27,8 +27,40 @@ pub struct MemberReader {
     hasher: Option<Hasher>,
 }
 
+impl Bundle {
+    /// Reads a member from its start. The last read fails when the content does not have the manifest's digest.
+    pub fn member(&self, name: &str) -> Result<MemberReader, ArchiveError> {
+        let (bundle, member) = self.wanted(name)?;
+        MemberReader::new(bundle.clone(), member.clone(), 0)
+    }
+
+    /// The whole content of a member of at most `limit` bytes, verified.
+    pub fn read(&self, name: &str, limit: u64) -> Result<Vec<u8>, ArchiveError> {
+        let size = self.wanted(name)?.1.size;
+        if size > limit {
+            return Err(ArchiveError::TooLarge { path: self.path().to_owned(), name: name.to_owned(), size, limit });
+        }
+        self.member(name)?.into_bytes()
+    }
+
+    /// Reads a blob from a byte on; only the frames from there on are read. From 0 the content's digest is verified at
+    /// the end. From elsewhere each frame is held against the trailer, which is not signed: that finds damage, not forgery;
+    /// [`crate::verify`] first where the file is not trusted.
+    pub fn blob(&self, digest: &Digest, offset: u64) -> Result<MemberReader, ArchiveError> {
+        let (bundle, member) = self.wanted(&members::blob_name(digest))?;
+        MemberReader::new(bundle.clone(), member.clone(), offset)
+    }
+
+    /// Reads a member from a byte on, to stop anywhere: each frame is held against the trailer before any of it is given.
+    /// The trailer is not signed: that finds damage, not forgery; [`crate::verify`] first where the file is not trusted.
+    pub fn part(&self, name: &str, offset: u64) -> Result<MemberReader, ArchiveError> {
+        let (bundle, member) = self.wanted(name)?;
+        MemberReader::of_part(bundle.clone(), member.clone(), offset)
+    }
+}
+
 impl MemberReader {
-    pub(crate) fn new(bundle: Bundle, member: StoredAt, offset: u64) -> Result<Self, ArchiveError> {
+    fn new(bundle: Bundle, member: StoredAt, offset: u64) -> Result<Self, ArchiveError> {
         if offset > member.size {
             return Err(ArchiveError::BeyondEnd { name: member.name, size: member.size, offset });
         }
@@ -38,7 +70,7 @@ impl MemberReader {
     }
 
     /// For a part of the content: each frame is held against the trailer, wherever the part begins and ends.
-    pub(crate) fn of_part(bundle: Bundle, member: StoredAt, offset: u64) -> Result<Self, ArchiveError> {
+    fn of_part(bundle: Bundle, member: StoredAt, offset: u64) -> Result<Self, ArchiveError> {
         Ok(Self { hasher: None, ..Self::new(bundle, member, offset)? })
     }
 
@@ -48,7 +80,7 @@ impl MemberReader {
     }
 
     /// All that is still to come, in memory. The caller has held the size against a limit.
-    pub(crate) fn into_bytes(mut self) -> Result<Vec<u8>, ArchiveError> {
+    fn into_bytes(mut self) -> Result<Vec<u8>, ArchiveError> {
         let mut content = Vec::new();
         loop {
             let piece = self.piece()?;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
 
-use crate::write::{Contents, Delta, Input, Options, Written, write_contents};
+use crate::input::Input;
+use crate::write::{Contents, Delta, Options, Written, write_contents};
 use crate::{ArchiveError, Bundle, Encoding, Layout};
 
 /// Writes the full bundle of a delta that was put on its bases ([`Bundle::on_bases`]): byte for byte what a build in full

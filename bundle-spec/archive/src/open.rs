@@ -9,7 +9,7 @@ use crate::documents::{DOCUMENT_LIMIT, read_document};
 use crate::frame::{self, Decoder, Place};
 use crate::layout::Layout;
 use crate::members::{self, StoredAt};
-use crate::signature_room::{self, SIGNATURE_ROOM, Signature};
+use crate::signature_slot::{self, SIGNATURE_ROOM, Signature};
 use crate::source::{Origin, io_error};
 use crate::trailer::Trailer;
 use crate::{ArchiveError, Encoding, tar_header, trailer};
@@ -130,7 +130,7 @@ impl Opening<'_> {
     fn signatures(&mut self, first: usize) -> Result<(StoredAt, Vec<Signature>, Option<String>), ArchiveError> {
         let read = self.document(members::SIGNATURE, first).and_then(|(stored, room)| {
             let signatures =
-                signature_room::decode(&room).map_err(|problem| self.damaged(members::SIGNATURE, &problem))?;
+                signature_slot::decode(&room).map_err(|problem| self.damaged(members::SIGNATURE, &problem))?;
             Ok((stored, signatures, None))
         });
         match (read, self.room) {

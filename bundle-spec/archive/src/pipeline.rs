@@ -13,8 +13,8 @@ use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
 use crate::frame::{self, Encoder};
+use crate::input::Input;
 use crate::members::{self, StoredAt};
-use crate::write::Input;
 use crate::{ArchiveError, Encoding, tar_header};
 
 /// The two buffers of one frame under way: at most 16 MiB.

@@ -9,10 +9,9 @@ use kubexm_spec::{Digest, Manifest};
 
 use crate::frame::Place;
 use crate::layout::Layout;
-use crate::member_reader::MemberReader;
 use crate::members::{self, StoredAt};
 use crate::open::{Head, Room};
-use crate::signature_room::Signature;
+use crate::signature_slot::Signature;
 use crate::source::{Origin, ReadAt};
 use crate::tail::Tail;
 use crate::trailer::Trailer;
@@ -193,37 +192,7 @@ impl Bundle {
         self.0.frames.get(member.first_frame).map_or(0, |frame| frame.offset)
     }
 
-    /// Reads a member from its start. The last read fails when the content does not have the manifest's digest.
-    pub fn member(&self, name: &str) -> Result<MemberReader, ArchiveError> {
-        let (bundle, member) = self.wanted(name)?;
-        MemberReader::new(bundle.clone(), member.clone(), 0)
-    }
-
-    /// The whole content of a member of at most `limit` bytes, verified.
-    pub fn read(&self, name: &str, limit: u64) -> Result<Vec<u8>, ArchiveError> {
-        let size = self.wanted(name)?.1.size;
-        if size > limit {
-            return Err(ArchiveError::TooLarge { path: self.path().to_owned(), name: name.to_owned(), size, limit });
-        }
-        self.member(name)?.into_bytes()
-    }
-
-    /// Reads a blob from a byte on; only the frames from there on are read. From 0 the content's digest is verified at
-    /// the end. From elsewhere each frame is held against the trailer, which is not signed: that finds damage, not forgery;
-    /// [`crate::verify`] first where the file is not trusted.
-    pub fn blob(&self, digest: &Digest, offset: u64) -> Result<MemberReader, ArchiveError> {
-        let (bundle, member) = self.wanted(&members::blob_name(digest))?;
-        MemberReader::new(bundle.clone(), member.clone(), offset)
-    }
-
-    /// Reads a member from a byte on, to stop anywhere: each frame is held against the trailer before any of it is given.
-    /// The trailer is not signed: that finds damage, not forgery; [`crate::verify`] first where the file is not trusted.
-    pub fn part(&self, name: &str, offset: u64) -> Result<MemberReader, ArchiveError> {
-        let (bundle, member) = self.wanted(name)?;
-        MemberReader::of_part(bundle.clone(), member.clone(), offset)
-    }
-
-    fn wanted(&self, name: &str) -> Result<(&Self, &StoredAt), ArchiveError> {
+    pub(crate) fn wanted(&self, name: &str) -> Result<(&Self, &StoredAt), ArchiveError> {
         let missing = || ArchiveError::NoSuchMember { path: self.path().to_owned(), name: name.to_owned() };
         self.holder(name).ok_or_else(missing)
     }

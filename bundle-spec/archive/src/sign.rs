@@ -13,7 +13,7 @@ use kubexm_spec::Digest;
 
 use crate::frame::Encoder;
 use crate::partial::Partial;
-use crate::signature_room::{self, SIGNATURE_ROOM};
+use crate::signature_slot::{self, SIGNATURE_ROOM};
 use crate::source::io_error;
 use crate::{ArchiveError, Bundle, Encoding, Signature, members, sums, tar_header};
 
@@ -112,7 +112,7 @@ impl Signing {
 
     fn frame(&self, signatures: &[Signature]) -> Result<Vec<u8>, ArchiveError> {
         let mut stream = tar_header::encode(members::SIGNATURE, SIGNATURE_ROOM as u64).to_vec();
-        stream.extend(signature_room::encode(signatures)?);
+        stream.extend(signature_slot::encode(signatures)?);
         let mut frame = Vec::new();
         Encoder::new(1)
             .and_then(|mut encoder| encoder.encode(Encoding::Raw, &stream, &mut frame))
@@ -194,7 +194,7 @@ pub fn detached_path_of(bundle: &Path) -> PathBuf {
 /// Writes signatures into a file of their own, whole or not at all.
 pub fn write_detached(path: &Path, signatures: &[Signature]) -> Result<(), ArchiveError> {
     let partial = Partial::create(path)?;
-    let mut json = signature_room::to_json(signatures);
+    let mut json = signature_slot::to_json(signatures);
     json.push(b'\n');
     partial.file().write_all(&json).map_err(io_error("write", partial.path()))?;
     partial.commit()

@@ -17,7 +17,7 @@ use crate::source::{self, io_error};
 use crate::trailer::{self, Trailer};
 use crate::volume_header::{self, VolumeHeader};
 use crate::volumes::volume_name;
-use crate::{ArchiveError, beside, seek_table, sums};
+use crate::{ArchiveError, seek_table, sidecar, sums};
 
 /// Bytes that the disk is given at a time.
 const PIECE: u64 = 8 << 20;
@@ -56,7 +56,7 @@ impl<'t> Target<'t> {
         fits: u64,
     ) -> Result<Self, ArchiveError> {
         if split.is_some() {
-            beside::may_write_sums(path)?;
+            sidecar::may_write_sums(path)?;
         }
         let first = if split.is_some() { volume_name(path, 1) } else { path.to_owned() };
         let current = match split {
@@ -126,12 +126,12 @@ impl<'t> Target<'t> {
                 Sink::Stdout(_) => Ok(vec![path.to_owned()]),
                 Sink::File(partial) => {
                     partial.commit()?;
-                    beside::tidy_after_one(path).map(|()| vec![path.to_owned()])
+                    sidecar::tidy_after_one(path).map(|()| vec![path.to_owned()])
                 }
             };
         }
         // Somebody may have put one there in the meantime.
-        beside::may_write_sums(path)?;
+        sidecar::may_write_sums(path)?;
         whole.push(current);
         for volume in &whole {
             volume.sink.sync()?;
@@ -145,7 +145,7 @@ impl<'t> Target<'t> {
             files.push(file);
         }
         remove_stale(path, files.len() as u32)?;
-        beside::remove_partials(path, files.len() as u32)?;
+        sidecar::remove_partials(path, files.len() as u32)?;
         sums::write(&sums::path_of(path), &lines)?;
         Ok(files)
     }

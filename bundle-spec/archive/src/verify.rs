@@ -15,11 +15,11 @@ use std::thread;
 use kubexm_spec::Digest;
 
 use crate::frame::{self, Decoded, Decoder, Place};
-use crate::lane::{Content, Lane, Ready};
+use crate::member_hasher::{Content, Lane, Ready};
 use crate::members::{self, StoredAt};
 use crate::open::Head;
 use crate::read::{Inner, seek_table_of};
-use crate::{Bundle, Damage, DamageReport, Encoding, Verified, signature_room, tar_header};
+use crate::{Bundle, Damage, DamageReport, Encoding, Verified, signature_slot, tar_header};
 
 /// Frames in memory for each thread: at most 16 MiB each.
 const FRAMES_PER_THREAD: usize = 3;
@@ -370,7 +370,7 @@ impl<'a> Check<'a> {
             None => {
                 let stream = last.pieces().collect::<Vec<_>>().concat();
                 let room = stream.get(tar_header::BLOCK as usize..).unwrap_or_default();
-                if let Err(problem) = signature_room::decode(room) {
+                if let Err(problem) = signature_slot::decode(room) {
                     self.report(&member.name, first, stored, problem);
                 }
             }

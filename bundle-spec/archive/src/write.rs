@@ -1,45 +1,15 @@
 //! Writing a bundle.
 
 use std::collections::HashSet;
-use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use kubexm_spec::{Digest, Manifest};
 
+use crate::input::Input;
 use crate::layout::{Layout, StoredMember};
 use crate::members::{self, StoredAt};
 use crate::target::Target;
-use crate::{ArchiveError, Encoding, Signature, frame, pipeline, seek_table, signature_room, trailer, volume_header};
-
-/// Opens the content of a member; called once, on another thread.
-pub type Open<'a> = Box<dyn Fn() -> io::Result<Box<dyn Read + Send>> + Send + Sync + 'a>;
-
-/// One member to be written.
-pub struct Input<'a> {
-    /// As in the manifest.
-    pub name: String,
-    /// In bytes, as in the manifest.
-    pub size: u64,
-    /// As in the manifest.
-    pub sha256: Digest,
-    /// How to store it: [`crate::encoding_for`] chooses.
-    pub encoding: Encoding,
-    /// Gives its content.
-    pub open: Open<'a>,
-}
-
-impl Input<'_> {
-    /// A member whose content is in memory.
-    pub fn bytes(name: impl Into<String>, content: Vec<u8>) -> Self {
-        let (size, sha256, encoding) = (content.len() as u64, Digest::of(&content), crate::encoding_for(&content));
-        let open: Open<'_> = Box::new(move || Ok(Box::new(Cursor::new(content.clone())) as Box<dyn Read + Send>));
-        Self { name: name.into(), size, sha256, encoding, open }
-    }
-
-    fn raw(self) -> Self {
-        Self { encoding: Encoding::Raw, ..self }
-    }
-}
+use crate::{ArchiveError, Encoding, Signature, frame, pipeline, seek_table, signature_slot, trailer, volume_header};
 
 /// How to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +95,7 @@ pub fn write_contents(
     let Contents { inputs, signatures, .. } = contents;
     let manifest_digest = Digest::of(&manifest_json);
     let bundle_id = bundle_id(&manifest_json, &layout_json);
-    let room = signature_room::encode(signatures)
+    let room = signature_slot::encode(signatures)
         .map_err(|problem| ArchiveError::Unwritable { problem: problem.to_string() })?;
 
     let head = [

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use kubexm_spec::ExitCode;
+use kubexm_spec::{ExitCode, ExitError};
 
 /// Why an output was not written. What stood at its path stays as it was.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +70,12 @@ pub enum OutputError {
 
 fn stdout(hint: bool) -> &'static str {
     if hint { ", or - for standard output" } else { "" }
+}
+
+impl ExitError for OutputError {
+    fn exit_code(&self) -> ExitCode {
+        self.exit_code()
+    }
 }
 
 impl OutputError {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use kubexm_spec::ExitCode;
+use kubexm_spec::{ExitCode, ExitError};
 
 use crate::existing::is_stdout as is_dash;
 
@@ -38,6 +38,12 @@ pub enum InputError {
         /// What it is, as far as that can be known.
         found: String,
     },
+}
+
+impl ExitError for InputError {
+    fn exit_code(&self) -> ExitCode {
+        self.exit_code()
+    }
 }
 
 impl InputError {

@@ -5,6 +5,7 @@
 
 pub mod compression;
 pub mod deb;
+pub mod family;
 mod location;
 pub mod model;
 mod name;

@@ -1,20 +1,11 @@
 //! The words that both families share.
 //!
-//! Names and versions stay texts as the repository writes them; they are compared by the rules of their [`Family`] ([`compare`]).
+//! Names and versions stay texts as the repository writes them; they are compared by the rules of their family ([`crate::family::compare`]).
 
 use std::cmp::Ordering;
 use std::fmt;
 
-use kubexm_spec::{Digest, Family};
-
-/// The order of two versions by the rules of their family: `[epoch:]version[-revision]` (deb-version(7)) or
-/// `[epoch:]version[-release]` (rpm's `rpmvercmp`).
-pub fn compare(family: Family, one: &str, other: &str) -> Ordering {
-    match family {
-        Family::Deb => crate::deb::version::compare(one, other),
-        Family::Rpm => crate::rpm::version::compare(one, other),
-    }
-}
+use kubexm_spec::Digest;
 
 /// Which repository of a [`crate::solve::Pool`] a package is from: its place in the pool's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -208,33 +199,6 @@ pub struct RelationError {
     pub text: String,
     /// What is wrong with it.
     pub why: String,
-}
-
-impl Package {
-    /// What it needs and what it cannot stand.
-    pub fn relations(&self) -> Result<Relations, RelationError> {
-        match &self.relations {
-            Deferred::Ready(relations) => Ok((**relations).clone()),
-            Deferred::Rpm(lines) => crate::rpm::dependency::relations(lines),
-            Deferred::Deb { pre_depends, depends, conflicts, breaks } => {
-                let mut requires = crate::deb::relation::parse(pre_depends)?;
-                requires.extend(crate::deb::relation::parse(depends)?);
-                let mut against = crate::deb::relation::parse(conflicts)?;
-                against.extend(crate::deb::relation::parse(breaks)?);
-                against.iter_mut().for_each(any_is_every);
-                Ok(Relations { requires, conflicts: against, obsoletes: Vec::new() })
-            }
-        }
-    }
-}
-
-/// What cannot be stood does not ask of the other that it is `Multi-Arch: allowed` (dpkg's `deparchsatisfied`).
-fn any_is_every(against: &mut Requirement) {
-    match against {
-        Requirement::One(one) if one.arch == ArchWanted::Any => one.arch = ArchWanted::Every,
-        Requirement::Any(all) => all.iter_mut().for_each(any_is_every),
-        _ => {}
-    }
 }
 
 /// `conntrack 1:1.4.7-1+b2 amd64`.

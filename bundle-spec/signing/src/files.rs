@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use kubexm_archive::{Signature, signature_room};
+use kubexm_archive::{Signature, signature_slot};
 use kubexm_files::{Access, Kind, OutputError};
 use zeroize::Zeroizing;
 
@@ -75,7 +75,7 @@ pub fn public_keys_in(folder: &Path) -> Result<Vec<(PathBuf, PublicKey)>, Signin
 /// The signatures of a file of their own (`NAME.sig`).
 pub fn signatures(path: &Path) -> Result<Vec<Signature>, SigningError> {
     let json = read_at_most(path, SIGNATURES_LIMIT)?;
-    signature_room::from_json(json.trim_ascii_end())
+    signature_slot::from_json(json.trim_ascii_end())
         .map_err(|problem| SigningError::NoSignatures { path: path.to_owned(), problem })
 }
 

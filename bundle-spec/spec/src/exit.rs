@@ -180,3 +180,14 @@ impl ExitCode {
         self.max(other)
     }
 }
+
+/// An error that a program ends with: which exit code that is, and what machines may want of it besides its text.
+pub trait ExitError: std::error::Error {
+    /// The exit code.
+    fn exit_code(&self) -> ExitCode;
+
+    /// For machines (`--json`); nothing beyond the text, most often.
+    fn details(&self) -> Option<serde_json::Value> {
+        None
+    }
+}

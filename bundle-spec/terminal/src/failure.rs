@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::io::Write;
 
-use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
+use kubexm_spec::{ExitCode, ExitError, error_chain};
 
 use crate::Display;
 
@@ -32,18 +32,7 @@ impl Failure {
 
     /// From an error and its causes, outermost first.
     pub fn from_error(code: ExitCode, error: &dyn Error) -> Self {
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(inner) = cause {
-            let inner_text = inner.to_string();
-            // Transparent wrappers repeat their cause, others say it within a sentence of their own.
-            if !text.contains(&inner_text) {
-                text.push_str(": ");
-                text.push_str(&inner_text);
-            }
-            cause = inner.source();
-        }
-        Self::new(code, text)
+        Self::new(code, error_chain(error))
     }
 
     /// With details for machines.
@@ -51,6 +40,12 @@ impl Failure {
     pub fn with_data(mut self, data: serde_json::Value) -> Self {
         self.data = Some(data);
         self
+    }
+}
+
+impl<E: ExitError> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { data: error.details(), ..Self::from_error(error.exit_code(), &error) }
     }
 }
 

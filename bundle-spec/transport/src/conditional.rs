@@ -4,11 +4,11 @@ use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 
-use crate::clients::HttpOptions;
+use crate::attempt::Attempt;
 use crate::http::read_body;
 use crate::retries::retried;
-use crate::source::{Attempt, Source};
-use crate::{FileCandidate, HttpClient, TransportError, medium};
+use crate::source::Source;
+use crate::{FileCandidate, HttpClient, HttpOptions, TransportError, medium};
 
 /// What an address said of a file, to ask it later whether it is still that one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

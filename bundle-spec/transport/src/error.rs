@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kubexm_spec::{Digest, ExitCode};
+use kubexm_spec::{Digest, ExitCode, ExitError};
 
 /// A transfer that did not come to its end. `origin` is always an address without credentials.
 #[derive(Debug, thiserror::Error)]
@@ -238,6 +238,12 @@ fn list(tried: &[TransportError]) -> String {
     tried.iter().map(|error| format!("\n  - {error}")).collect()
 }
 
+impl ExitError for TransportError {
+    fn exit_code(&self) -> ExitCode {
+        self.exit_code()
+    }
+}
+
 impl TransportError {
     /// The exit code of a program that ends with this error; of several, the most severe.
     pub fn exit_code(&self) -> ExitCode {
@@ -303,19 +309,4 @@ impl TransportError {
             _ => Self::Disk { doing, path: path.to_owned(), source },
         }
     }
-}
-
-/// An error with all its causes in one line; `reqwest` says little without them.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }

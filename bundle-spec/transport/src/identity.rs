@@ -9,8 +9,8 @@ use rustls_pki_types::pem::PemObject;
 use zeroize::Zeroizing;
 
 use crate::TransportError;
-use crate::clients::certificates;
-use crate::error::chain;
+use crate::pem::certificates;
+use kubexm_spec::error_chain;
 
 /// Two files in PEM. They are read when a connection needs them; what stands in them goes into no text and no error.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -49,7 +49,7 @@ impl Identity {
             _ => "PRIVATE KEY",
         };
         section(&mut pem, label, key.secret_der());
-        reqwest::Identity::from_pem(pem.as_bytes()).map_err(|error| wrong(&chain(&error)))
+        reqwest::Identity::from_pem(pem.as_bytes()).map_err(|error| wrong(&error_chain(&error)))
     }
 }
 

@@ -8,21 +8,27 @@
 //! kin, the operator's choice): it uses them, and we name them where they refuse. A program that fetches over https installs
 //! rustls' provider first: `rustls::crypto::ring::default_provider().install_default()`.
 
-pub mod care;
+mod address;
+mod attempt;
+mod candidate;
 pub mod checksum;
+mod classify_error;
 mod clients;
 mod conditional;
 mod error;
+pub mod gc;
 pub mod http;
 mod identity;
 pub mod layout;
 mod lease;
-mod meaning;
 mod medium;
 pub mod oci;
+mod options;
 pub mod partial;
+mod pem;
 mod proxy;
 pub mod range;
+mod response;
 mod retries;
 mod schedule;
 mod sniff;
@@ -31,15 +37,16 @@ pub mod store;
 mod transfer;
 mod watch;
 
-pub use clients::HttpOptions;
+pub use candidate::{Fetched, FileCandidate, Head, Want};
 pub use conditional::{Answer, Validators};
 pub use error::TransportError;
-pub use http::{Fetched, FileCandidate, Head, HttpClient, Want};
+pub use http::HttpClient;
 pub use identity::Identity;
 pub use layout::Layout;
 pub use lease::Lease;
 pub use medium::SCHEME as LOCAL_SCHEME;
 pub use oci::{Credentials, ImageCandidate, OciRegistry, RegistriesConf, Registry, Repository, ResolvedImage};
+pub use options::HttpOptions;
 pub use range::HttpFile;
 pub use sniff::by_content_type as page_by_content_type;
 pub use store::Store;

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use reqwest::Url;
 
-use crate::http::{Fetched, Head, Want, shown};
-use crate::{FileCandidate, Progress, Store, TransportError};
+use crate::address::shown;
+use crate::{Fetched, FileCandidate, Head, Progress, Store, TransportError, Want};
 
 /// What an address of a file of this machine begins with (RFC 8089).
 pub const SCHEME: &str = "file://";

@@ -32,6 +32,19 @@ pub struct Partial {
     finished: bool,
 }
 
+impl Store {
+    /// The unfinished file of a key (a blob's hex digest, or any name of letters, digits, `-` and `.`), once no one else
+    /// writes it. Waits for that; whoever waited looks for the blob first.
+    pub fn partial(&self, key: &str) -> Result<Partial, TransportError> {
+        Partial::lock(self, key)
+    }
+
+    /// Like [`Store::partial`], but none when someone else writes it now.
+    pub fn try_partial(&self, key: &str) -> Result<Option<Partial>, TransportError> {
+        Partial::try_lock(self, key)
+    }
+}
+
 impl Partial {
     pub(crate) fn lock(store: &Store, key: &str) -> Result<Self, TransportError> {
         loop {

@@ -9,7 +9,7 @@ use reqwest::{StatusCode, Url};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::source::host_of;
+use crate::address::host_of;
 
 /// Variables in the order in which `reqwest` looks at them; the first that is set counts, empty or not.
 const HTTP: [&str; 2] = ["HTTP_PROXY", "http_proxy"];

@@ -15,10 +15,11 @@ use reqwest::header::{self, HeaderName};
 use reqwest::{Response, StatusCode, Url};
 use tokio::runtime::Runtime;
 
-use crate::clients::{Clients, HttpOptions, Reach};
+use crate::attempt::Attempt;
+use crate::clients::{Clients, Reach};
 use crate::retries::{Retries, retried};
-use crate::source::{Attempt, Source, next_chunk};
-use crate::{FileCandidate, TransportError};
+use crate::source::{Source, next_chunk};
+use crate::{FileCandidate, HttpOptions, TransportError};
 
 /// Bytes that are fetched at least: a read of a few bytes is seldom the last one there.
 const WINDOW: u64 = 128 << 10;

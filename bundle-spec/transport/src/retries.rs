@@ -8,11 +8,10 @@ use backon::BackoffBuilder;
 use kubexm_spec::event::Next;
 use tokio::time::Instant;
 
-use crate::TransportError;
-use crate::clients::HttpOptions;
+use crate::attempt::{Attempt, Why};
 use crate::schedule::{Chance, Host};
-use crate::source::{Attempt, Why};
 use crate::watch::{Seen, Watch};
+use crate::{HttpOptions, TransportError};
 
 /// Tries of who asks for more time than is given: one, and one after the longest wait.
 const TOLD_TRIES: usize = 2;

@@ -13,8 +13,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::TransportError;
-use crate::clients::HttpOptions;
+use crate::{HttpOptions, TransportError};
 
 /// What the budget of bytes is counted in.
 const UNIT: u64 = 64 << 10;

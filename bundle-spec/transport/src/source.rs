@@ -12,38 +12,14 @@ use reqwest::header::{self, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode, Url};
 use tokio::time::Instant;
 
-use crate::TransportError;
-use crate::clients::{HttpOptions, Reach};
-use crate::http::shown;
-use crate::meaning::{retry_after, text_of};
+use crate::address::{host_of, shown};
+use crate::attempt::{Attempt, Why};
+use crate::clients::Reach;
+use crate::response::{retry_after, text_of};
 use crate::retries::Retries;
 use crate::schedule::{Chance, Host};
 use crate::watch::{Seen, seconds};
-
-/// How one try failed.
-pub(crate) enum Attempt {
-    /// Another try may help.
-    Again { error: TransportError, why: Why },
-    /// The answer is final.
-    Fatal(TransportError),
-}
-
-/// Why a try failed that others may follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// The connection broke, or the answer was that it cannot be done now.
-    Failed,
-    /// Nothing came for as long as is waited.
-    Silent,
-    /// It said when to come back (`Retry-After`).
-    Told(Duration),
-}
-
-impl From<TransportError> for Attempt {
-    fn from(error: TransportError) -> Self {
-        Self::Fatal(error)
-    }
-}
+use crate::{HttpOptions, TransportError};
 
 /// Gives the `Authorization` header of a request.
 #[async_trait]
@@ -270,11 +246,6 @@ impl<'a> Source<'a> {
             _ => host.answered(),
         }
     }
-}
-
-/// Host and port of an address.
-pub(crate) fn host_of(url: &Url) -> String {
-    format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or(0))
 }
 
 /// The next bytes of a body; an error when none come for the stall time or the connection breaks.

@@ -24,7 +24,6 @@ use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
 use crate::TransportError;
-use crate::partial::Partial;
 
 /// How old an abandoned copy must be before a later program removes it.
 const SWEEP_AGE: Duration = Duration::from_secs(24 * 3600);
@@ -169,17 +168,6 @@ impl Store {
         fs::remove_file(&path).map_err(|e| TransportError::disk("remove", &path, None, e))?;
         sync_dir(&self.blobs())?;
         Ok(false)
-    }
-
-    /// The unfinished file of a key (a blob's hex digest, or any name of letters, digits, `-` and `.`), once no one else
-    /// writes it. Waits for that; whoever waited looks for the blob first.
-    pub fn partial(&self, key: &str) -> Result<Partial, TransportError> {
-        Partial::lock(self, key)
-    }
-
-    /// Like [`Store::partial`], but none when someone else writes it now.
-    pub fn try_partial(&self, key: &str) -> Result<Option<Partial>, TransportError> {
-        Partial::try_lock(self, key)
     }
 
     /// Notes a small fact under a key, replacing what was noted before. What may change (what a tag points at, a published

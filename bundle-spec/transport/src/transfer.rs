@@ -6,12 +6,12 @@ use bytes::Bytes;
 use kubexm_spec::Digest;
 use reqwest::{Method, Response, StatusCode, header};
 
-use crate::clients::{Clients, HttpOptions};
-use crate::http::{Fetched, Want};
+use crate::attempt::Attempt;
+use crate::clients::Clients;
 use crate::partial::{Came, Partial};
 use crate::sniff;
-use crate::source::{Attempt, Source, next_chunk};
-use crate::{Progress, Store, TransportError};
+use crate::source::{Source, next_chunk};
+use crate::{Fetched, HttpOptions, Progress, Store, TransportError, Want};
 
 /// Bytes gathered before they are hashed and written; also what a kill can lose of a transfer.
 const GATHER: usize = 16 << 10;

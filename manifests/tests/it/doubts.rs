@@ -24,7 +24,7 @@ fn a_patch_whose_constants_were_read_leaves_no_doubt_and_one_whose_were_not_name
     assert_eq!(of_version("1.34.4"), []);
     let all = of_version("1.34.11");
     let [doubt] = all.as_slice() else { panic!("{all:?}") };
-    assert_eq!((doubt.kind, doubt.is_grave()), (DoubtKind::Constants, true));
+    assert_eq!((doubt.kind, doubt.is_severe()), (DoubtKind::Constants, true));
     assert_eq!(keys(doubt), ["binary/etcd", "image/coredns", "image/etcd", "image/pause"]);
     let text = doubt.to_string();
     for part in ["Kubernetes 1.34.11: ", "patches from 11", "pause 3.10.1", "kubeadm config images list` of v1.34.11"] {
@@ -56,7 +56,7 @@ fn image_lists_that_nobody_held_against_upstream_are_told_of_those_features_that
     let all = of(&cluster, &Catalogue::embedded());
     let about: Vec<&str> = all.iter().map(|doubt| doubt.about.as_str()).collect();
     assert_eq!(about, ["cilium 1.18.5", "harbor 2.10.2"]);
-    assert!(all.iter().all(|doubt| doubt.kind == DoubtKind::FeatureImages && !doubt.is_grave()));
+    assert!(all.iter().all(|doubt| doubt.kind == DoubtKind::FeatureImages && !doubt.is_severe()));
     assert_eq!(all[0].keys.len(), 7);
     assert_eq!(keys(&all[1]), ["binary/harbor"]);
 }
@@ -85,7 +85,7 @@ fn a_patch_of_a_runtime_or_any_other_program_that_the_catalogue_does_not_know_is
         (cluster.runtime.kind, cluster.runtime.version) = (kind, Some(version.to_owned()));
         let all = of(&cluster, &catalogue);
         let [doubt] = all.as_slice() else { panic!("{all:?}") };
-        assert_eq!((doubt.kind, doubt.is_grave()), (DoubtKind::UnknownPatch, true));
+        assert_eq!((doubt.kind, doubt.is_severe()), (DoubtKind::UnknownPatch, true));
         assert_eq!(keys(doubt), [format!("binary/{program}")]);
         let text = doubt.to_string();
         let about = format!(

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kubexm_archive::{Bundle, Options};
-use kubexm_builder::build::{Request, build};
+use kubexm_builder::session::{Building, Session, is_address};
 use kubexm_files::is_stdout;
 use kubexm_manifests::Requirements;
 use kubexm_spec::event::EventKind;
@@ -15,8 +15,8 @@ use super::dry_run::{self, How};
 use super::fetching::{self, Fetching};
 use super::hand_over;
 use super::signing_key::KeyArgs;
-use super::what::{Needed, What};
-use super::{input, lockfile, network, size, written};
+use super::what::What;
+use super::{lockfile, size, written};
 
 /// Resolve, lock, fetch and pack everything a cluster needs into one file
 ///
@@ -77,18 +77,17 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
-    let needed = args.what.read()?;
+pub fn run(args: Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let needed = args.what.read(session)?;
     let locked = args.locked()?;
     if args.dry_run {
         let how = How { ask: args.sizes, locked: locked.as_ref(), fetching: &args.fetching };
-        return dry_run::run(&needed, &how, display);
+        return dry_run::run(&needed, &how, session, display);
     }
-    needed.tell(display);
-    let Needed { cluster_yaml, cluster, catalogue, zone, requirements, doubts, .. } = needed;
-    let target = args.output.clone().unwrap_or_else(|| default_name(&cluster, &requirements));
+    session.advise(&needed.warnings, &needed.notes);
+    let target = args.output.clone().unwrap_or_else(|| default_name(&needed.cluster, &needed.requirements));
     // What is read is reported first: no --force helps there.
-    written::apart(&target, &inputs(&args))?;
+    written::apart(&target, &inputs(&args, session))?;
     written::check_bundle(&target, args.split, args.force, args.json)?;
     if is_stdout(&target) && args.hand_over.is_some() {
         let text = "--hand-over reads the bundle that was written; name a file with -o";
@@ -99,8 +98,8 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         let text = "a key signs what --hand-over makes; give that, or sign the bundle with `kubexm-bundle sign`";
         return Err(Failure::new(ExitCode::Usage, text));
     }
-    let base = args.base.as_deref().map(input::base).transpose()?;
-    let origins = args.fetching.origins()?;
+    let base = args.base.as_deref().map(|base| session.base(base)).transpose()?;
+    let origins = session.origins(&args.fetching.options())?;
     let hand_over = args.hand_over.as_deref().map(|folder| hand_over::What {
         folder,
         name: None,
@@ -111,11 +110,7 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
     if let Some(what) = &hand_over {
         hand_over::check_ahead(&target, what)?;
     }
-    let request = Request {
-        cluster: &cluster,
-        cluster_yaml: &cluster_yaml,
-        catalogue: &catalogue,
-        zone: &zone,
+    let building = Building {
         locked: locked.as_ref(),
         target: &target,
         jobs: args.fetching.jobs.into(),
@@ -124,11 +119,10 @@ pub fn run(args: Args, display: &Display) -> Result<(), Failure> {
         tool: concat!("kubexm-bundle ", env!("CARGO_PKG_VERSION")),
     };
     let runtime = fetching::runtime()?;
-    let built =
-        build(&request, &origins, runtime.handle(), &|kind| display.emit(kind)).map_err(|e| lockfile::failure(&e))?;
+    let built = session.build(&needed, &origins, &building, runtime.handle())?;
     let mut data = written::data(&built.written);
     data["artifacts"] = built.lock.items.len().into();
-    data["unverified"] = json!(doubts);
+    data["unverified"] = json!(needed.doubts);
     let volumes = match built.written.files.len() {
         1 => String::new(),
         count => format!("{count} volumes, "),
@@ -156,7 +150,7 @@ impl Args {
         if !self.locked {
             return Ok(None);
         }
-        lockfile::read(&self.lock_path()).map(Some)
+        Ok(Some(lockfile::read(&self.lock_path())?))
     }
 
     fn lock_path(&self) -> PathBuf {
@@ -165,13 +159,13 @@ impl Args {
 }
 
 /// Files on this machine that are read: a base above all, whose default name may be that of what is built.
-fn inputs(args: &Args) -> Vec<PathBuf> {
-    let mut files = args.what.files();
+fn inputs(args: &Args, session: &Session) -> Vec<PathBuf> {
+    let mut files = args.what.files(session);
     files.extend(args.fetching.installer.iter().cloned());
     if args.locked {
         files.push(args.lock_path());
     }
-    if let Some(base) = args.base.as_ref().filter(|base| network::is_address(base).is_none()) {
+    if let Some(base) = args.base.as_ref().filter(|base| is_address(base).is_none()) {
         files.push(base.clone());
         // What is no bundle is a text, and read as that; what cannot be read is told then.
         files.extend(Bundle::open(base).map(|base| base.files()).unwrap_or_default());

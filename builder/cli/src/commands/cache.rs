@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kubexm_builder::session::Session;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Digest, ExitCode, counted, counted_of};
 use kubexm_terminal::{Display, Failure, Mode, bytes};
-use kubexm_transport::care::Limits;
+use kubexm_transport::gc::Limits;
 use serde_json::json;
 
-use super::fetching::{store, transport};
 use super::size;
 
 const DAY: u64 = 86_400;
@@ -89,17 +89,17 @@ impl Args {
     }
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
     match &args.what {
-        What::Gc(args) => gc(args, display),
-        What::Verify(args) => verify(args, display),
+        What::Gc(args) => gc(args, session, display),
+        What::Verify(args) => verify(args, session, display),
     }
 }
 
-fn gc(args: &Gc, display: &Display) -> Result<(), Failure> {
+fn gc(args: &Gc, session: &Session, display: &Display) -> Result<(), Failure> {
     let age = args.max_age.or(args.max_size.is_none().then_some(Duration::from_secs(30 * DAY)));
     let limits = Limits { age, size: args.max_size, dry_run: args.dry_run };
-    let done = store(args.cache.as_deref())?.collect(&limits).map_err(transport)?;
+    let done = session.store(args.cache.as_deref())?.collect(&limits)?;
     let removed: u64 = done.removed.iter().map(|(_, size)| size).sum();
     if display.mode() == Mode::Json {
         let blobs: Vec<_> =
@@ -127,7 +127,7 @@ fn gc(args: &Gc, display: &Display) -> Result<(), Failure> {
     Ok(())
 }
 
-fn verify(args: &Verify, display: &Display) -> Result<(), Failure> {
+fn verify(args: &Verify, session: &Session, display: &Display) -> Result<(), Failure> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let progress = |done, total| {
         // The answer is one document.
@@ -136,7 +136,7 @@ fn verify(args: &Verify, display: &Display) -> Result<(), Failure> {
             display.emit(EventKind::Progress { what, done, total: Some(total), unit });
         }
     };
-    let checked = store(args.cache.as_deref())?.check(threads, &progress).map_err(transport)?;
+    let checked = session.store(args.cache.as_deref())?.check(threads, &progress)?;
     let whole = checked.damaged.is_empty();
     if display.mode() == Mode::Json {
         let document = json!({

@@ -6,10 +6,9 @@ use std::str::FromStr;
 
 use kubexm_archive::{ArchiveError, MemberReader, members};
 use kubexm_builder::extract::{ExtractError, Item, find};
+use kubexm_builder::session::Session;
 use kubexm_spec::{ExitCode, Platform};
 use kubexm_terminal::{Display, Failure};
-
-use super::input;
 
 /// How many bytes are read at once.
 const PIECE: usize = 1 << 20;
@@ -70,8 +69,8 @@ impl FromStr for Range {
     }
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let bundle = input::bundle_on(std::slice::from_ref(&args.bundle), &args.bases)?;
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let bundle = session.bundle_on(std::slice::from_ref(&args.bundle), &args.bases)?;
     let failed = |e: &ExtractError| Failure::from_error(e.exit_code(), e);
     // A digest is that of a blob, whatever artifact it belongs to.
     let name = match (args.item.parse(), find(bundle.manifest(), &args.item, args.platform)) {

@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
+use kubexm_builder::session::Session;
 use kubexm_manifests::{check, unverified};
 use kubexm_spec::{ExitCode, counted};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
-
-use super::input;
 
 /// Look at the catalogue: versions, digests and origins of everything
 ///
@@ -66,9 +65,9 @@ impl Args {
     }
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
     let What::Check(args) = &args.what;
-    let catalogue = input::catalogue(&args.overlays)?;
+    let catalogue = session.catalogue(&args.overlays)?;
     let (gaps, unverified) = (check(&catalogue), unverified(&catalogue));
     if display.mode() == Mode::Json {
         let document = json!({

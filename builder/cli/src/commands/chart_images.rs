@@ -4,22 +4,17 @@
 use std::path::Path;
 
 use kubexm_builder::charts;
+use kubexm_builder::session::{Needed, Session};
 use kubexm_spec::{ArtifactKey, Lock};
-use kubexm_transport::Store;
 use serde_json::{Value, json};
-
-use super::fetching;
-use super::what::Needed;
 
 /// By chart or YAML add-on; none where only rendering could tell.
 pub struct ChartImages(Vec<(ArtifactKey, Option<Vec<String>>)>);
 
 impl ChartImages {
     /// Looks them up; writes nothing, and nothing goes over the network.
-    pub fn known(needed: &Needed, locked: Option<&Lock>, cache: Option<&Path>) -> Self {
-        // A cache that is not there is not made.
-        let cache = fetching::cache_folder(cache).ok().filter(|folder| folder.is_dir());
-        let store = cache.and_then(|folder| Store::open(folder).ok());
+    pub fn known(session: &Session, needed: &Needed, locked: Option<&Lock>, cache: Option<&Path>) -> Self {
+        let store = session.store_at_hand(cache);
         Self(charts::known(&needed.cluster, &needed.requirements, locked, store.as_ref()))
     }
 

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use kubexm_builder::session::Session;
 use kubexm_manifests::{Catalogue, require};
 use kubexm_spec::cluster::{self, Read, RuntimeKind};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Program, built};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
-
-use super::input;
 
 /// Show the whole cluster: every field, every default called one
 ///
@@ -39,9 +38,9 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let read = input::cluster_as_written(args.file.as_deref(), args.kubernetes.as_deref())?;
-    let catalogue = input::catalogue(&args.catalogue)?;
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let read = session.cluster_as_written(args.file.as_deref(), args.kubernetes.as_deref())?;
+    let catalogue = session.catalogue(&args.catalogue)?;
     // That the catalogue refuses the cluster is build's to end with: here it would hide what was asked for.
     let (chosen, warning) = match chosen(&read, &catalogue) {
         Ok(chosen) => (chosen, None),

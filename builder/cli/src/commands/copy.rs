@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use kubexm_builder::copy::{Done, ReadBack, copy};
+use kubexm_builder::session::Session;
 use kubexm_terminal::{Display, Failure, Mode, bytes};
 use serde_json::json;
-
-use super::input;
 
 /// Copy a bundle to a stick or a disk, and read it back from there
 ///
@@ -36,8 +35,8 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let bundle = input::bundle(&args.bundle)?;
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let bundle = session.bundle(&args.bundle)?;
     let people = display.mode() != Mode::Json;
     let report = |kind| {
         if people {

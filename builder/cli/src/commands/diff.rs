@@ -8,12 +8,13 @@ use kubexm_archive::members::BLOBS;
 use kubexm_archive::{Bundle, DOCUMENT_LIMIT, UnreadDocument, read_document};
 use kubexm_builder::diff::{Change, Changed, Diff, diff};
 use kubexm_builder::pack::outline;
+use kubexm_builder::session::Session;
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{Digest, ExitCode, Manifest, counted, counted_of};
 use kubexm_terminal::{Display, Failure, Mode, bytes};
 use serde_json::{Value, json};
 
-use super::{input, lockfile};
+use super::lockfile;
 
 /// Show what is different between two bundles or locks: artifacts, bytes, and what a delta would carry
 ///
@@ -53,8 +54,8 @@ struct Side {
     lock: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let (mut old, mut new) = (side(&args.old)?, side(&args.new)?);
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let (mut old, mut new) = (side(&args.old, session)?, side(&args.new, session)?);
     let locks = old.lock || new.lock;
     if locks {
         // Only what both can have is compared.
@@ -72,7 +73,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
 }
 
 /// A manifest begins with a brace, and nothing else that is asked for does.
-fn side(path: &Path) -> Result<Side, Failure> {
+fn side(path: &Path, session: &Session) -> Result<Side, Failure> {
     let unreadable = |e: std::io::Error| Failure::new(ExitCode::Disk, format!("cannot read {}: {e}", path.display()));
     if path.is_file() {
         let mut file = File::open(path).map_err(unreadable)?;
@@ -87,7 +88,7 @@ fn side(path: &Path) -> Result<Side, Failure> {
             return bare(path, &json);
         }
     }
-    let bundle = input::bundle(path)?;
+    let bundle = session.bundle(path)?;
     Ok(Side {
         manifest: bundle.manifest().clone(),
         digest: bundle.manifest_digest(),

@@ -5,17 +5,15 @@ use std::collections::BTreeMap;
 use kubexm_builder::locked;
 use kubexm_builder::origins::installer::Installers;
 use kubexm_builder::resolve::{Resolution, resolve};
+use kubexm_builder::session::{Needed, Session};
 use kubexm_builder::sizes::{self, Parts};
 use kubexm_manifests::requirements::PackageNeed;
 use kubexm_spec::{Lock, Platform, counted};
 use kubexm_terminal::{Display, Failure, Mode, bytes};
-use kubexm_transport::Store;
 use serde_json::{Value, json};
 
 use super::chart_images::ChartImages;
 use super::fetching::{self, Fetching};
-use super::lockfile;
-use super::what::Needed;
 
 /// How the list is made.
 pub struct How<'a> {
@@ -28,36 +26,34 @@ pub struct How<'a> {
 }
 
 /// Shows the list. Without `ask`, nothing goes over the network.
-pub fn run(needed: &Needed, how: &How<'_>, display: &Display) -> Result<(), Failure> {
+pub fn run(needed: &Needed, how: &How<'_>, session: &Session, display: &Display) -> Result<(), Failure> {
     let resolution = match how.locked {
-        Some(lock) => locked::resolve(&needed.requirements, lock, &needed.catalogue, &needed.zone)
-            .map_err(|e| lockfile::failure(&e))?,
+        Some(lock) => locked::resolve(&needed.requirements, lock, &needed.catalogue, &needed.zone)?,
         None => resolve(&needed.requirements, &needed.zone),
     };
-    kubexm_builder::lock::check_paths(&resolution).map_err(|e| lockfile::failure(&e))?;
-    let parts = parts(&resolution, how)?;
-    let charts = ChartImages::known(needed, how.locked, how.fetching.cache.as_deref());
+    kubexm_builder::lock::check_paths(&resolution)?;
+    let parts = parts(&resolution, how, session)?;
+    let charts = ChartImages::known(session, needed, how.locked, how.fetching.cache.as_deref());
     let list = List { resolution: &resolution, parts: &parts, locked: how.locked, charts };
     match display.mode() {
         Mode::Json => display.answer(&list.document(needed).to_string()),
         _ => {
-            needed.tell(display);
+            session.advise(&needed.warnings, &needed.notes);
             list.show(needed, display, how.ask);
         }
     }
     Ok(())
 }
 
-fn parts(resolution: &Resolution, how: &How<'_>) -> Result<Vec<Option<Parts>>, Failure> {
+fn parts(resolution: &Resolution, how: &How<'_>, session: &Session) -> Result<Vec<Option<Parts>>, Failure> {
     // A cache that is not there is not made: a dry run writes nothing.
-    let cache = fetching::cache_folder(how.fetching.cache.as_deref()).ok().filter(|folder| folder.is_dir());
-    let store = cache.and_then(|folder| Store::open(folder).ok());
-    let installers = how.fetching.installers().unwrap_or_else(|_| Installers::default());
+    let store = session.store_at_hand(how.fetching.cache.as_deref());
+    let installers = session.installers(&how.fetching.installer).unwrap_or_else(|_| Installers::default());
     let known = sizes::known(resolution, how.locked, store.as_ref(), &installers);
     if !how.ask || known.iter().all(Option::is_some) {
         return Ok(known);
     }
-    let origins = how.fetching.quick_origins()?;
+    let origins = session.quick_origins(&how.fetching.options())?;
     let jobs = how.fetching.jobs.into();
     Ok(fetching::runtime()?.block_on(sizes::asked(resolution, known, &origins, jobs)))
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use kubexm_builder::explain::{Explained, Question, Root, explain, twice};
 use kubexm_builder::resolve::{Candidates, candidates};
+use kubexm_builder::session::{Needed, Session};
 use kubexm_manifests::{ChartSource, Requirement, Source};
 use kubexm_spec::{Lock, PackageRole, Trust};
 use kubexm_terminal::{Display, Failure, Mode};
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use super::chart_images::ChartImages;
 use super::lockfile;
 use super::update::unknown;
-use super::what::{Needed, What};
+use super::what::What;
 
 /// Say why something is in a bundle, from where, and why its digest is believed; or what would bring it in
 ///
@@ -57,10 +58,10 @@ impl Known {
     }
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let needed = args.what.read()?;
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let needed = args.what.read(session)?;
     let lock: Option<Lock> = lockfile::at_hand(args.lock.as_deref(), args.what.file.as_deref())?;
-    let charts = ChartImages::known(&needed, lock.as_ref(), None);
+    let charts = ChartImages::known(session, &needed, lock.as_ref(), None);
     let known = Known { needed, charts, lock };
     let found = explain(&args.item, &known.question());
     if let Explained::Unknown { near, unrendered } = &found {
@@ -78,7 +79,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         display.answer(&document(args, &known, &found).to_string());
         return Ok(());
     }
-    known.needed.tell(display);
+    session.advise(&known.needed.warnings, &known.needed.notes);
     lines(&args.item, &known, &found).iter().for_each(|line| display.answer(line));
     Ok(())
 }

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 
 use kubexm_archive::Bundle;
 use kubexm_builder::extract::{self, Content, ExtractError, Extracted, Item, Plan};
+use kubexm_builder::session::Session;
 use kubexm_spec::Platform;
 use kubexm_spec::event::EventKind;
 use kubexm_terminal::{Display, Failure, Mode, bytes};
 use serde_json::json;
-
-use super::input;
 
 /// Take artifacts or members out of a bundle, verified while they are written
 ///
@@ -64,8 +63,8 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let bundle = input::bundle_on(std::slice::from_ref(&args.bundle), &args.bases)?;
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let bundle = session.bundle_on(std::slice::from_ref(&args.bundle), &args.bases)?;
     let (document, summary) = take_out(args, &bundle, display).map_err(|e| {
         let e = e.of_delta(&bundle);
         let mut failure = Failure::from_error(e.exit_code(), &e);

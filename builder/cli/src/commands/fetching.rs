@@ -1,16 +1,12 @@
 //! How things are fetched: the cache, how many at once, and where `kubexm-install` lies.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
-use kubexm_builder::origins::Origins;
-use kubexm_builder::origins::installer::Installers;
+use kubexm_builder::session;
 use kubexm_spec::ExitCode;
 use kubexm_terminal::Failure;
-use kubexm_transport::{HttpClient, HttpOptions, OciRegistry, Store, TransportError};
 
-use super::{network, size};
-use crate::home;
+use super::size;
 
 /// For every verb that asks origins.
 #[derive(Clone, Debug, clap::Args)]
@@ -42,67 +38,19 @@ pub struct Fetching {
 }
 
 impl Fetching {
-    /// Clients, cache and installers.
-    pub fn origins(&self) -> Result<Origins, Failure> {
-        self.origins_with(network::options(true))
-    }
-
-    /// Clients for questions rather than transfers: who does not answer soon is passed over.
-    pub fn quick_origins(&self) -> Result<Origins, Failure> {
-        self.origins_with(HttpOptions {
-            connect_timeout: Duration::from_secs(5),
-            answer_timeout: Duration::from_secs(10),
-            stall_timeout: Duration::from_secs(10),
-            retries: 1,
-            backoff_max: Duration::from_secs(2),
-            ..network::options(false)
-        })
-    }
-
-    /// Where `kubexm-install` of each platform lies.
-    pub fn installers(&self) -> Result<Installers, Failure> {
-        let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
-        Installers::look(&self.installer, beside.as_deref()).map_err(|e| Failure::from_error(e.exit_code(), &e))
-    }
-
-    fn origins_with(&self, options: HttpOptions) -> Result<Origins, Failure> {
-        let store = store(self.cache.as_deref())?;
-        let jobs = usize::from(self.jobs);
-        let options = HttpOptions {
-            parallel: jobs,
-            parallel_per_host: options.parallel_per_host.min(jobs),
+    /// The same, for the library.
+    pub fn options(&self) -> session::Fetching {
+        session::Fetching {
+            cache: self.cache.clone(),
+            jobs: self.jobs.into(),
             limit_rate: self.limit_rate,
             offline: self.offline,
-            ..options
-        };
-        let http = HttpClient::new(options).map_err(transport)?;
-        let registries = network::registries(self.registries_conf.as_deref())?;
-        let registry = OciRegistry::new(http.clone(), network::credentials())
-            .with_registries(registries)
-            .with_store(store.clone());
-        let lease = store.lease().map_err(transport)?;
-        let installers = self.installers()?;
-        let referrers = !self.no_referrers;
-        Ok(Origins { http, registry, store, referrers, lease: Some(lease), installers, helm: self.helm.clone() })
+            referrers: !self.no_referrers,
+            registries_conf: self.registries_conf.clone(),
+            installers: self.installer.clone(),
+            helm: self.helm.clone(),
+        }
     }
-}
-
-/// The cache: in this folder, or in the usual one.
-pub fn store(folder: Option<&Path>) -> Result<Store, Failure> {
-    Store::open(cache_folder(folder)?).map_err(transport)
-}
-
-/// Where the cache is.
-pub fn cache_folder(folder: Option<&Path>) -> Result<PathBuf, Failure> {
-    match folder {
-        Some(folder) => Ok(folder.to_owned()),
-        None => Ok(home::kubexm_home()?.join("cache")),
-    }
-}
-
-/// How a program ends that cannot go on for this.
-pub fn transport(error: TransportError) -> Failure {
-    Failure::from_error(error.exit_code(), &error)
 }
 
 /// Threads for what goes over the network.

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use kubexm_archive::{Bundle, Options};
 use kubexm_builder::hand_over::{self as core, HandOver, HandedOver, hand_over};
+use kubexm_builder::session::Session;
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::{Value, json};
 
 use super::signing_key::{Key, KeyArgs};
-use super::{input, size};
+use super::size;
 
 /// Make a folder to be carried by hand: bundle, installers, sums, signature, one page of instructions
 ///
@@ -48,9 +49,9 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
     let key = args.key.open()?;
-    let bundle = input::bundle(&args.bundle)?;
+    let bundle = session.bundle(&args.bundle)?;
     let what = What {
         folder: &args.folder,
         name: args.name.as_deref(),

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kubexm_archive::{Bundle, Signature};
+use kubexm_builder::session::Session;
 use kubexm_spec::ExitCode;
 use kubexm_spec::manifest::Artifact;
 use kubexm_terminal::{Display, Failure, Mode, bytes};
 use serde_json::json;
 
-use super::{input, trust};
+use super::trust;
 
 /// Show what is inside a bundle: artifacts, versions, sizes, digests, where they came from and why they are trusted
 ///
@@ -56,8 +57,8 @@ enum Form {
     Base64,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let bundle = input::bundle(&args.bundle)?;
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let bundle = session.bundle(&args.bundle)?;
     if args.manifest {
         display.give(bundle.manifest_json());
         return Ok(());

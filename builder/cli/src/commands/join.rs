@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use kubexm_builder::session::Session;
 use kubexm_spec::event::EventKind;
 use kubexm_terminal::{Display, Failure};
 
-use super::{input, size, written};
+use super::{size, written};
 
 /// Make one file of a bundle's volumes, or volumes of one file
 ///
@@ -36,8 +37,8 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let bundle = input::bundle_on(&args.bundles, &[])?;
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let bundle = session.bundle_on(&args.bundles, &[])?;
     written::free(&args.output, args.split, (args.force, args.json), &bundle)?;
     let progress = |done, total| {
         display.emit(EventKind::Progress { what: "join".into(), done, total: Some(total), unit: "bytes".into() });

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use kubexm_archive::signature_room;
+use kubexm_archive::signature_slot;
 use kubexm_builder::provenance::BUILDER;
 use kubexm_files::{Access, Kind, head};
 use kubexm_spec::names;
@@ -61,7 +61,7 @@ fn is_provenance(file: &mut dyn Read) -> bool {
 
 fn is_signatures(file: &mut dyn Read) -> bool {
     let mut text = Vec::new();
-    file.read_to_end(&mut text).is_ok() && signature_room::from_json(text.trim_ascii_end()).is_ok()
+    file.read_to_end(&mut text).is_ok() && signature_slot::from_json(text.trim_ascii_end()).is_ok()
 }
 
 fn json(file: &mut dyn Read) -> Value {

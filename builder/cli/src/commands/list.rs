@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use kubexm_archive::{Bundle, Encoding, members};
+use kubexm_builder::session::Session;
 use kubexm_spec::Platform;
 use kubexm_spec::manifest::Artifact;
 use kubexm_terminal::{Display, Failure, Mode, bytes};
 use serde_json::{Value, json};
-
-use super::input;
 
 /// List the artifacts of a bundle, one a line, or its members and where they lie
 ///
@@ -47,8 +46,8 @@ impl Args {
     }
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let bundle = input::bundle(&args.bundle)?;
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let bundle = session.bundle(&args.bundle)?;
     let artifacts: Vec<&Artifact> =
         bundle.manifest().artifacts.iter().filter(|artifact| args.wants(artifact)).collect();
     let all = args.kind.is_empty() && args.platform.is_none();

@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use kubexm_builder::lock::Sizes;
-use kubexm_builder::resolve::resolve;
+use kubexm_builder::session::Session;
 use kubexm_files::is_stdout;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{ExitCode, Lock, counted_of};
 use kubexm_terminal::{Display, Failure, bytes};
 use serde_json::json;
 
-use super::fetching::Fetching;
+use super::fetching::{self, Fetching};
 use super::what::What;
-use super::{kinds, lockfile, locking, written};
+use super::{kinds, lockfile, written};
 
 /// Write down every artifact by digest, so that a build is the same for everybody
 ///
@@ -54,23 +53,17 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let needed = args.what.read()?;
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let needed = args.what.read(session)?;
     let target = args.output.clone().unwrap_or_else(|| lockfile::default_path(args.what.file.as_deref()));
     let to_stdout = is_stdout(&target);
     written::alone(&target, args.json)?;
-    written::apart(&target, &args.what.files())?;
+    written::apart(&target, &args.what.files(session))?;
     written::check(&target, &kinds::LOCK, args.force)?;
-    needed.tell(display);
-    let resolution = resolve(&needed.requirements, &needed.zone);
-    let locked = locking::locked(
-        &needed,
-        (&resolution, Sizes::Told),
-        &needed.requirements.packages,
-        &args.fetching,
-        display,
-        |lock| lock,
-    )?;
+    session.advise(&needed.warnings, &needed.notes);
+    let fetching = args.fetching.options();
+    let origins = session.origins(&fetching)?;
+    let locked = fetching::runtime()?.block_on(session.lock(&needed, &origins, fetching.jobs))?;
     lockfile::write(&target, &locked, args.force, display)?;
     if !args.json && !to_stdout {
         locked.items.iter().for_each(|item| display.answer(&lockfile::line(item)));

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use kubexm_archive::{ArchiveError, Bundle};
+use kubexm_builder::session::Session;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Digest, ExitCode};
 use kubexm_terminal::{Display, Failure};
 
-use super::{input, written};
+use super::written;
 
 /// Make the full bundle of a delta and the bundle it was built on
 ///
@@ -38,8 +39,8 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let bundles = args.bundles.iter().map(|path| input::bundle(path)).collect::<Result<Vec<_>, _>>()?;
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let bundles = args.bundles.iter().map(|path| session.bundle(path)).collect::<Result<Vec<_>, _>>()?;
     let whole = newest_on_the_others(bundles)?;
     written::free(&args.output, None, (args.force, args.json), &whole)?;
     let progress = |done, total| {

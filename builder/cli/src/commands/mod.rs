@@ -15,7 +15,6 @@ mod fetching;
 mod hand_over;
 mod import;
 mod init;
-mod input;
 mod inspect;
 mod join;
 mod keygen;
@@ -23,7 +22,6 @@ mod kinds;
 mod list;
 mod lock;
 mod lockfile;
-mod locking;
 mod merge;
 mod network;
 mod packages;
@@ -42,11 +40,16 @@ mod what;
 mod written;
 mod zone;
 
+use std::collections::HashMap;
 use std::ffi::OsString;
+use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use kubexm_builder::session::{self, Session, SystemClock};
 use kubexm_spec::ExitCode;
-use kubexm_terminal::{Display, Failure};
+use kubexm_terminal::{Display, Failure, Mode};
+
+use crate::environment::{credentials, environment};
 
 /// Builds, verifies and shows the one file that carries a Kubernetes cluster into a network without internet.
 #[derive(Debug, Parser)]
@@ -163,41 +166,49 @@ impl Verb {
     }
 }
 
-/// Runs the verb.
-pub fn run(cli: Cli, display: &'static Display) -> Result<(), Failure> {
+/// Runs the verb. `whole` has the addresses of the arguments as they were written.
+pub fn run(cli: Cli, whole: HashMap<String, String>, display: &Arc<Display>) -> Result<(), Failure> {
     if cli.network.is_said() && matches!(cli.verb, Verb::Init(_) | Verb::Config(_) | Verb::Schema(_)) {
         return Err(Failure::new(ExitCode::Usage, "--plain-http and --ca-file are about a bundle at an address"));
     }
-    cli.network.keep();
-    network::tell(display);
-    network::explained(match cli.verb {
+    let network::Network { plain_http, ca_file } = cli.network;
+    let network = session::Network { plain_http, ca_file, whole, quiet: display.mode() == Mode::Json };
+    let shown = Arc::clone(display);
+    let events = Arc::new(move |event| shown.emit(event));
+    let session = Session::new(environment(), network, Arc::new(credentials()), Arc::new(SystemClock), events);
+    let result = dispatch(cli.verb, &session, display);
+    network::explained(result, &session)
+}
+
+fn dispatch(verb: Verb, session: &Session, display: &Display) -> Result<(), Failure> {
+    match verb {
         Verb::Init(args) => init::run(&args, display),
-        Verb::Config(args) => config::run(&args, display),
+        Verb::Config(args) => config::run(&args, session, display),
         Verb::Schema(args) => schema::run(&args, display),
-        Verb::Build(args) => build::run(*args, display),
-        Verb::Lock(args) => lock::run(&args, display),
-        Verb::Update(args) => update::run(&args, display),
-        Verb::Explain(args) => explain::run(&args, display),
-        Verb::Zone(args) => zone::run(&args, display),
+        Verb::Build(args) => build::run(*args, session, display),
+        Verb::Lock(args) => lock::run(&args, session, display),
+        Verb::Update(args) => update::run(&args, session, display),
+        Verb::Explain(args) => explain::run(&args, session, display),
+        Verb::Zone(args) => zone::run(&args, session, display),
         Verb::Import(args) => import::run(&args, display),
-        Verb::Packages(args) => packages::run(&args, display),
-        Verb::Cache(args) => cache::run(&args, display),
-        Verb::Catalogue(args) => catalogue::run(&args, display),
-        Verb::Verify(args) => verify::run(&args, display),
+        Verb::Packages(args) => packages::run(&args, session, display),
+        Verb::Cache(args) => cache::run(&args, session, display),
+        Verb::Catalogue(args) => catalogue::run(&args, session, display),
+        Verb::Verify(args) => verify::run(&args, session, display),
         Verb::Keygen(args) => keygen::run(&args, display),
-        Verb::Sign(args) => sign::run(&args, display),
-        Verb::Inspect(args) => inspect::run(&args, display),
-        Verb::List(args) => list::run(&args, display),
-        Verb::Diff(args) => diff::run(&args, display),
-        Verb::Extract(args) => extract::run(&args, display),
-        Verb::Cat(args) => cat::run(&args, display),
-        Verb::Copy(args) => copy::run(&args, display),
-        Verb::HandOver(args) => hand_over::run(&args, display),
-        Verb::Sbom(args) => sbom::run(&args, display),
-        Verb::Provenance(args) => provenance::run(&args, display),
-        Verb::Join(args) => join::run(&args, display),
-        Verb::Merge(args) => merge::run(&args, display),
-        Verb::Push(args) => push::run(&args, display),
-        Verb::Pull(args) => pull::run(&args, display),
-    })
+        Verb::Sign(args) => sign::run(&args, session, display),
+        Verb::Inspect(args) => inspect::run(&args, session, display),
+        Verb::List(args) => list::run(&args, session, display),
+        Verb::Diff(args) => diff::run(&args, session, display),
+        Verb::Extract(args) => extract::run(&args, session, display),
+        Verb::Cat(args) => cat::run(&args, session, display),
+        Verb::Copy(args) => copy::run(&args, session, display),
+        Verb::HandOver(args) => hand_over::run(&args, session, display),
+        Verb::Sbom(args) => sbom::run(&args, session, display),
+        Verb::Provenance(args) => provenance::run(&args, session, display),
+        Verb::Join(args) => join::run(&args, session, display),
+        Verb::Merge(args) => merge::run(&args, session, display),
+        Verb::Push(args) => push::run(&args, session, display),
+        Verb::Pull(args) => pull::run(&args, session, display),
+    }
 }

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use kubexm_archive::Bundle;
 use kubexm_builder::disk;
 use kubexm_builder::provenance::{Built, provenance};
+use kubexm_builder::session::{Session, is_address};
 use kubexm_spec::{Digest, ExitCode};
 use kubexm_terminal::{Display, Failure};
 
-use super::{input, kinds, network, sbom};
+use super::{kinds, sbom};
 
 /// Print what a bundle was built from, as an in-toto statement (v1) with SLSA provenance (v1)
 ///
@@ -38,11 +39,11 @@ pub struct Args {
     force: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
     let to = sbom::Output { file: args.output.as_deref(), kind: &kinds::PROVENANCE, force: args.force };
-    let bundle = to.checked(input::bundle(&args.bundle)?)?;
+    let bundle = to.checked(session.bundle(&args.bundle)?)?;
     let catalogue = sbom::catalogue(&bundle)?;
-    let files = if args.files { files(&args.bundle, &bundle)? } else { Vec::new() };
+    let files = if args.files { files(&args.bundle, &bundle, session)? } else { Vec::new() };
     let built = Built {
         subject: sbom::subject(&bundle, &catalogue),
         bundle_id: bundle.bundle_id(),
@@ -53,9 +54,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
 }
 
 /// Names without folders of the bundle's files, or of the one on a server, and their digests.
-fn files(path: &Path, bundle: &Bundle) -> Result<Vec<(String, Digest)>, Failure> {
-    match network::is_address(path) {
-        Some(address) => Ok(network::digest(address)?.into_iter().collect()),
+fn files(path: &Path, bundle: &Bundle, session: &Session) -> Result<Vec<(String, Digest)>, Failure> {
+    match is_address(path) {
+        Some(address) => Ok(session.digest_at(address)?.into_iter().collect()),
         None => bundle.files().iter().map(|path| named(path)).collect(),
     }
 }

@@ -4,16 +4,15 @@ use std::path::PathBuf;
 
 use kubexm_archive::Options;
 use kubexm_builder::oci::{Pull, pull};
+use kubexm_builder::session::Session;
 use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
 use kubexm_terminal::{Display, Failure, bytes};
-use kubexm_transport::Store;
 use serde_json::json;
 
 use super::fetching::runtime;
 use super::push::{address, candidate, registry};
 use super::written::check_bundle;
-use crate::home;
 
 /// Fetch a bundle from an OCI registry: the same file that was pushed, byte for byte, with its signatures
 ///
@@ -51,18 +50,14 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
     let address = address(&args.address)?;
     check_bundle(&args.output, None, args.force, args.json)?;
-    let cache = match &args.cache {
-        Some(cache) => cache.clone(),
-        None => home::kubexm_home()?.join("cache"),
-    };
-    let store = Store::open(cache).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    let registry = registry(args.jobs)?;
+    let store = session.store(args.cache.as_deref())?;
+    let registry = registry(session, args.jobs)?;
     let request = Pull {
         registry: &registry,
-        from: &candidate(&address),
+        from: &candidate(session, &address),
         wanted: &address.wanted,
         store: &store,
         target: &args.output,

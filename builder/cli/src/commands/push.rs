@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use kubexm_archive::Bundle;
 use kubexm_builder::oci::{Address, Push, Pushed, push};
+use kubexm_builder::session::Session;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{ExitCode, counted};
 use kubexm_terminal::{Display, Failure, bytes};
@@ -11,7 +12,7 @@ use kubexm_transport::{HttpClient, HttpOptions, ImageCandidate, OciRegistry};
 use serde_json::json;
 
 use super::fetching::runtime;
-use super::{input, network, sbom};
+use super::sbom;
 
 /// Put a bundle into an OCI registry, as one artifact
 ///
@@ -46,11 +47,11 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
     let address = address(&args.address)?;
-    let bundle = input::bundle(&args.bundle)?;
+    let bundle = session.bundle(&args.bundle)?;
     let sbom = if args.no_sbom { None } else { bill(&bundle)? };
-    let pushed = runtime()?.block_on(send(args, &address, &bundle, sbom, display))?;
+    let pushed = runtime()?.block_on(send(args, &address, &bundle, sbom, (session, display)))?;
     display.emit(EventKind::Result {
         ok: true,
         exit_code: ExitCode::Ok.code(),
@@ -87,10 +88,10 @@ async fn send(
     address: &Address,
     bundle: &Bundle,
     sbom: Option<Vec<u8>>,
-    display: &Display,
+    (session, display): (&Session, &Display),
 ) -> Result<Pushed, Failure> {
-    let registry = registry(args.jobs)?;
-    let to = registry.repository(&candidate(address), &args.mount_from).await;
+    let registry = registry(session, args.jobs)?;
+    let to = registry.repository(&candidate(session, address), &args.mount_from).await;
     let to = to.map_err(|e| Failure::from_error(e.exit_code(), &e))?;
     let request = Push { bundle, to: &to, wanted: &address.wanted, sbom, jobs: args.jobs.into() };
     push(&request, &|kind| display.emit(kind)).await.map_err(|e| Failure::from_error(e.exit_code(), &e))
@@ -117,18 +118,18 @@ pub fn address(text: &str) -> Result<Address, Failure> {
 }
 
 /// The repository of an address, with what was said about the network.
-pub fn candidate(address: &Address) -> ImageCandidate {
+pub fn candidate(session: &Session, address: &Address) -> ImageCandidate {
     ImageCandidate {
-        plain_http: network::plain_http(),
-        ca_file: network::ca_file(),
+        plain_http: session.network().plain_http,
+        ca_file: session.network().ca_file.clone(),
         ..ImageCandidate::new(&address.host, &address.repository)
     }
 }
 
 /// Clients that send or fetch so many blobs at once.
-pub fn registry(jobs: u16) -> Result<OciRegistry, Failure> {
+pub fn registry(session: &Session, jobs: u16) -> Result<OciRegistry, Failure> {
     let jobs = usize::from(jobs);
-    let options = HttpOptions { parallel: jobs, parallel_per_host: jobs, ..network::options(true) };
+    let options = HttpOptions { parallel: jobs, parallel_per_host: jobs, ..session.http_options(true) };
     let http = HttpClient::new(options).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    Ok(OciRegistry::new(http, network::credentials()))
+    Ok(OciRegistry::new(http, session.credentials()))
 }

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use kubexm_archive::Bundle;
 use kubexm_builder::complete;
 use kubexm_builder::sbom::{self, Subject};
+use kubexm_builder::session::Session;
 use kubexm_files::Kind;
 use kubexm_manifests::Catalogue;
 use kubexm_spec::names;
 use kubexm_terminal::{Display, Failure};
 use serde_json::Value;
 
-use super::{input, kinds, written};
+use super::{kinds, written};
 
 /// Print a bill of materials: every artifact with version, licence where upstream's is known, digest and origin
 ///
@@ -46,13 +47,13 @@ enum Format {
     Spdx,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
     let kind = match args.format {
         Format::Cyclonedx => &kinds::CYCLONEDX,
         Format::Spdx => &kinds::SPDX,
     };
     let to = Output { file: args.output.as_deref(), kind, force: args.force };
-    let bundle = to.checked(input::bundle(&args.bundle)?)?;
+    let bundle = to.checked(session.bundle(&args.bundle)?)?;
     let catalogue = catalogue(&bundle)?;
     let subject = subject(&bundle, &catalogue);
     let document = match args.format {

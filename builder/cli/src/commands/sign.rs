@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kubexm_archive::{ArchiveError, Signature, Signing, detached_path_of, signature_room, write_detached};
+use kubexm_archive::{ArchiveError, Signature, Signing, detached_path_of, signature_slot, write_detached};
+use kubexm_builder::session::Session;
 use kubexm_files::is_stdout;
 use kubexm_signing::{files, with_added};
 use kubexm_spec::ExitCode;
@@ -14,7 +15,7 @@ use serde_json::json;
 
 use super::signing_key::{Key, KeyArgs};
 use super::trust::failure;
-use super::{input, kinds, written};
+use super::{kinds, written};
 
 /// Sign a bundle: its manifest.json, which has the digest of every byte in it
 ///
@@ -70,8 +71,8 @@ struct Done {
     sums: Option<PathBuf>,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let done = if args.detached { beside(args, display)? } else { in_place(args, display)? };
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let done = if args.detached { beside(args, session, display)? } else { in_place(args, display)? };
     if display.mode() == Mode::Json {
         let document = json!({
             "schema": "kubexm.io/sign/v1",
@@ -135,9 +136,9 @@ fn in_place(args: &Args, display: &Display) -> Result<Done, Failure> {
     Ok(Done { signature, count: all.len(), file: signed.file, sums: signed.sums })
 }
 
-fn beside(args: &Args, display: &Display) -> Result<Done, Failure> {
+fn beside(args: &Args, session: &Session, display: &Display) -> Result<Done, Failure> {
     let key = key(args)?;
-    let bundle = input::bundle(&args.bundle)?;
+    let bundle = session.bundle(&args.bundle)?;
     let file = args.output.clone().unwrap_or_else(|| detached_path_of(bundle.path()));
     written::alone(&file, args.json)?;
     written::apart(&file, &bundle.files())?;
@@ -155,7 +156,7 @@ fn beside(args: &Args, display: &Display) -> Result<Done, Failure> {
             &file,
             &kinds::SIGNATURES,
             args.force,
-            &[signature_room::to_json(&all), b"\n".to_vec()].concat(),
+            &[signature_slot::to_json(&all), b"\n".to_vec()].concat(),
             display,
         )?;
     } else {

@@ -6,15 +6,16 @@ use kubexm_builder::drift::drift;
 use kubexm_builder::lock::Sizes;
 use kubexm_builder::locked::with_places;
 use kubexm_builder::resolve::resolve;
+use kubexm_builder::session::{Locking, Needed, Session};
 use kubexm_builder::update::{changes, chosen, merged, only};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{ArtifactKey, ExitCode, Lock, counted_of};
 use kubexm_terminal::{Display, Failure};
 use serde_json::json;
 
-use super::fetching::Fetching;
-use super::what::{Needed, What};
-use super::{kinds, lockfile, locking, written};
+use super::fetching::{self, Fetching};
+use super::what::What;
+use super::{kinds, lockfile, written};
 
 /// Lock anew: everything, or just the items that are named
 ///
@@ -51,15 +52,15 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
     let path = args.lock.clone().unwrap_or_else(|| lockfile::default_path(args.what.file.as_deref()));
     let old = lockfile::read(&path)?;
     if !args.dry_run {
         written::check(&path, &kinds::LOCK, false)?;
     }
-    let needed = args.what.read()?;
-    needed.tell(display);
-    let new = renewed(args, &needed, &old, display)?;
+    let needed = args.what.read(session)?;
+    session.advise(&needed.warnings, &needed.notes);
+    let new = renewed(args, &needed, &old, session)?;
     let changed = changes(&old, &new);
     if new != old && !args.dry_run {
         lockfile::write(&path, &new, false, display)?;
@@ -94,7 +95,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     Ok(())
 }
 
-fn renewed(args: &Args, needed: &Needed, old: &Lock, display: &Display) -> Result<Lock, Failure> {
+fn renewed(args: &Args, needed: &Needed, old: &Lock, session: &Session) -> Result<Lock, Failure> {
     if args.sources {
         return Ok(with_places(&needed.requirements, old, &needed.catalogue, &needed.zone));
     }
@@ -128,7 +129,10 @@ fn renewed(args: &Args, needed: &Needed, old: &Lock, display: &Display) -> Resul
     };
     // Whoever names an item wants it right: a size is not asked for again that may have been a lie.
     let sizes = if keys.is_some() { Sizes::Fetched } else { Sizes::Told };
-    locking::locked(needed, (&resolution, sizes), &needs, &args.fetching, display, whole)
+    let fetching = args.fetching.options();
+    let origins = session.origins(&fetching)?;
+    let locking = Locking { resolution: &resolution, packages: &needs, sizes, jobs: fetching.jobs };
+    Ok(fetching::runtime()?.block_on(session.lock_part(needed, &origins, &locking, whole))?)
 }
 
 /// Whether packages of an operating system are among what is named.

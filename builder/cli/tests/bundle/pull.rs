@@ -1,6 +1,6 @@
 //! `pull` of what is stopped, missing, or was put into the registry by somebody else.
 
-use kubexm_archive::{Signature, members, signature_room};
+use kubexm_archive::{Signature, members, signature_slot};
 use kubexm_builder::oci::referrer::{LOOKS, Referrer, SIGNATURE_TYPE, Subject};
 use kubexm_spec::{Digest, ExitCode};
 use kubexm_transport::oci::Repository;
@@ -192,7 +192,7 @@ fn a_signature_that_is_none_is_left_out_with_a_warning() {
 /// A referrer with one signature by a key of that number, and its layer.
 fn signed(subject: Subject, key: usize) -> (Vec<u8>, Vec<u8>) {
     let signature = Signature { key_id: format!("{key:032x}"), alg: "ed25519".to_owned(), sig: "AAAA".to_owned() };
-    let referrer = Referrer::signature(signature_room::encode(&[signature]).unwrap());
+    let referrer = Referrer::signature(signature_slot::encode(&[signature]).unwrap());
     (referrer.to_json(subject), referrer.content)
 }
 

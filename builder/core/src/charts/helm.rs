@@ -18,7 +18,7 @@ use super::documents::STREAM_LIMIT;
 use super::error::ChartError;
 use super::sandbox::{Limits, Sandbox};
 use crate::origins::{Origins, file};
-use crate::{BuildError, resolve};
+use crate::{BuildError, places};
 
 /// Longer than any chart takes that does not loop.
 const TIME: Duration = Duration::from_secs(120);
@@ -137,8 +137,8 @@ async fn from_catalogue(
         size: pin.and_then(|pin| pin.size),
         checksum_url: checksum_url.as_deref(),
     };
-    let candidates = resolve::files(zone, &url);
-    let checksums = checksum_url.as_deref().map(|url| resolve::files(zone, url)).unwrap_or_default();
+    let candidates = places::files(zone, &url);
+    let checksums = checksum_url.as_deref().map(|url| places::files(zone, url)).unwrap_or_default();
     let locked = file::lock(&wanted, &candidates, &checksums, origins).await?;
     let want = Want { digest: Some(locked.digest), size: Some(locked.size), refuse_html: true };
     let fetched = origins.http.fetch(&candidates, &want, &origins.store, &|_, _| {}).await;

@@ -10,7 +10,7 @@
 
 pub mod archive;
 pub mod documents;
-mod error;
+pub(crate) mod error;
 pub mod extract;
 pub mod helm;
 mod ignore;
@@ -310,7 +310,7 @@ async fn bring(work: &Work<'_>, release: &Release, origins: &Origins) -> Result<
     match &item.content {
         Content::File { digest, .. } if *digest != release.source => {
             let (locked, now) = (release.source.to_string(), digest.to_string());
-            Err(BuildError::Drift(vec![crate::drift::changed(&item, "digest", locked, now, "there is")]))
+            Err(BuildError::Drift(vec![crate::difference::changed(&item, "digest", locked, now, "there is")]))
         }
         _ => Ok(()),
     }

@@ -10,22 +10,11 @@ use kubexm_spec::digest::Hasher;
 
 use super::CopyError;
 use super::error::io_error;
-use super::items::Item;
+use super::items::{Item, There};
 use super::medium::{FromMedium, PIECE, ReadBack};
 
 /// How much is written before it is brought to the medium: progress then tells of the medium and not of memory.
 const SYNC: u64 = 32 << 20;
-
-/// What lies under a file's name in the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum There {
-    /// Nothing.
-    Absent,
-    /// The very bytes.
-    Right(Digest),
-    /// Something else.
-    Wrong,
-}
 
 /// What was read of a source, so that it can be held against what the medium gives back.
 #[derive(Default)]

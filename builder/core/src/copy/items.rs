@@ -10,7 +10,6 @@ use kubexm_spec::Digest;
 
 use super::CopyError;
 use super::error::io_error;
-use super::file::There;
 
 /// One file to be copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,4 +120,15 @@ fn is_volume(path: &Path) -> bool {
     let mut start = [0; 4];
     let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
     read.is_ok() && (start == 0x184D_2A5C_u32.to_le_bytes() || start == 0xFD2F_B528_u32.to_le_bytes())
+}
+
+/// What lies under a file's name in the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum There {
+    /// Nothing.
+    Absent,
+    /// The very bytes.
+    Right(Digest),
+    /// Something else.
+    Wrong,
 }

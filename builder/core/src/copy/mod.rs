@@ -26,8 +26,8 @@ pub use medium::ReadBack;
 
 use crate::{Report, disk};
 use error::io_error;
-use file::{Doing, There};
-use items::Item;
+use file::Doing;
+use items::{Item, There};
 
 /// What was done with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use kubexm_manifests::{Requirement, Requirements};
 use kubexm_spec::lock::{LockItem, PackageRoot};
 use kubexm_spec::{ArtifactKey, Lock, Platform};
 
-use super::Question;
+use super::question::Question;
 use crate::packages;
 use crate::update::stands_for;
 

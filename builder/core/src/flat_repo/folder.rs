@@ -12,7 +12,8 @@ use kubexm_packages::trust::{Keyring, Policy, TrustError, signed_rpm};
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
-use super::{FlatError, Listed, Options, What, io};
+use super::error::{FlatError, io};
+use super::model::{Listed, Options, What};
 
 /// Names of a folder's package files, sorted. What is below it is not looked at.
 pub(super) fn package_files(folder: &Path) -> Result<Vec<String>, FlatError> {

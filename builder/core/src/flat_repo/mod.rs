@@ -3,17 +3,22 @@
 //!
 //! folder of packages ─read→ what each says of itself ─publish→ metadata ─sign→ files, the one that is signed last
 
+mod error;
 mod folder;
+mod model;
 
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use kubexm_packages::deb::publish;
-use kubexm_packages::rpm::file::Rpm;
-use kubexm_packages::trust::{Keyring, Policy, SignError, SiteKey, TrustError};
-use kubexm_spec::{Digest, ExitCode, Family};
+use kubexm_packages::trust::Keyring;
+use kubexm_spec::Family;
 
+pub use self::error::FlatError;
+use self::error::io;
+use self::model::What;
+pub use self::model::{Listed, Options, Vendor};
 use folder::{hash, no_twins, package_files, read};
 
 /// The public key beside the metadata, ASCII-armored (rpm, apt 1.4 and later) and binary (every apt).
@@ -22,30 +27,6 @@ pub const PUBLIC_KEY: &str = "kubexm.asc";
 pub const PUBLIC_KEY_BINARY: &str = "kubexm.gpg";
 /// The vendor's public keys, where its packages' signatures were asked for: dnf checks them again.
 pub const VENDOR_KEYS: &str = "vendor.asc";
-
-/// What is asked of a repository.
-pub struct Options<'a> {
-    /// Signs the metadata.
-    pub key: &'a SiteKey,
-    /// What the metadata is dated, in seconds of Unix time.
-    pub date: i64,
-    /// The family that the packages must be of; any when none.
-    pub family: Option<Family>,
-    /// Whose signatures each .rpm must carry; none: whoever they are of, and what dnf would not believe is told.
-    pub vendor: Option<Vendor>,
-    /// Today, in seconds of Unix time: keys may have expired.
-    pub now: i64,
-}
-
-/// Who signs packages.
-pub struct Vendor {
-    /// The public keys.
-    pub keys: Keyring,
-    /// The same, ASCII-armored.
-    pub armored: String,
-    /// What is asked of signatures.
-    pub policy: Policy,
-}
 
 /// What was written.
 #[derive(Debug)]
@@ -56,95 +37,6 @@ pub struct Published {
     pub packages: Vec<Listed>,
     /// Below the folder, in the order in which they were written.
     pub written: Vec<String>,
-}
-
-/// A package file of the folder.
-#[derive(Debug)]
-pub struct Listed {
-    /// Its name in the folder.
-    pub file: String,
-    /// In bytes.
-    pub size: u64,
-    /// Of the file.
-    pub digest: Digest,
-    /// Fingerprint of the key that signed it: the vendor's, where that was asked, or our own.
-    pub signer: Option<String>,
-    /// Why dnf would refuse it with its checks on: it carries no signature of a key that stands beside the metadata.
-    pub doubt: Option<String>,
-    what: What,
-}
-
-#[derive(Debug)]
-enum What {
-    /// The control paragraph.
-    Deb(String),
-    Rpm(Box<Rpm>),
-}
-
-/// Why a folder cannot become a repository.
-#[derive(Debug, thiserror::Error)]
-pub enum FlatError {
-    /// What is there may not be replaced.
-    #[error(transparent)]
-    Output(#[from] kubexm_files::OutputError),
-    /// Something of this machine failed.
-    #[error("cannot {what} {}: {source}", .path.display())]
-    Io {
-        /// `read`, `write`.
-        what: &'static str,
-        /// What.
-        path: PathBuf,
-        /// The system's word.
-        source: std::io::Error,
-    },
-    /// There is nothing to list.
-    #[error("{} holds no .deb and no .rpm; put packages into it, or name the folder that has them with --from", .0.display())]
-    Empty(PathBuf),
-    /// Both families.
-    #[error("{} holds .deb and .rpm files; a repository has packages of one family: use a folder for each", .0.display())]
-    Mixed(PathBuf),
-    /// Not the family that was asked for.
-    #[error("{} holds packages of another family than the operating system that was named", .0.display())]
-    WrongFamily(PathBuf),
-    /// A package that is none.
-    #[error("{file} {why}; it was not made a repository of")]
-    Package {
-        /// Its name.
-        file: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// A package that the vendor did not sign.
-    #[error("{file}: {source}")]
-    Trust {
-        /// Its name.
-        file: String,
-        /// Why it is not believed.
-        source: TrustError,
-    },
-    /// The metadata cannot be signed.
-    #[error(transparent)]
-    Sign(#[from] SignError),
-}
-
-impl FlatError {
-    /// The exit code of a program that ends with it.
-    pub fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Io { what: "read", source, .. } if source.kind() == std::io::ErrorKind::NotFound => ExitCode::Usage,
-            Self::Io { .. } => ExitCode::Disk,
-            Self::Empty(_) | Self::Mixed(_) | Self::WrongFamily(_) => ExitCode::Usage,
-            Self::Package { .. } => ExitCode::OriginMismatch,
-            Self::Trust { source, .. } => source.exit_code(),
-            Self::Sign(error) => error.exit_code(),
-            Self::Output(error) => error.exit_code(),
-        }
-    }
-}
-
-fn io(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> FlatError {
-    let path = path.to_owned();
-    move |source| FlatError::Io { what, path, source }
 }
 
 /// Makes a folder of packages a repository, or brings its metadata up to what the folder holds now. Package files stay as they are.

@@ -7,11 +7,10 @@ mod kubernetes;
 mod network;
 mod registry;
 
-use std::collections::BTreeSet;
-
 use super::defaults::{self, Assumed};
+use super::fields::{known, name, same};
 use super::source::Place;
-use super::yaml::{Map, Yaml, cluster as named};
+use super::yaml::{Map, cluster as named};
 use etcd::etcd;
 use hosts::{hosts, roles, system};
 use kubernetes::kubernetes;
@@ -87,22 +86,6 @@ pub fn cluster(root: &Place<'_>) -> (Map, Vec<Assumed>) {
     (named(&name, spec), assumed)
 }
 
-/// `metadata.name`, as a DNS-1123 label.
-pub fn name(root: &Place<'_>, other: &str) -> String {
-    let Some(at) = root.at(&["metadata", "name"]) else { return other.to_owned() };
-    let Some(text) = at.text() else { return other.to_owned() };
-    let label: String =
-        text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).take(63).collect();
-    let label = match label.trim_matches('-') {
-        "" => other.to_owned(),
-        label => label.to_owned(),
-    };
-    if label != text {
-        at.leave(format!("a cluster's name is a label (a-z, 0-9 and -): it is called {label}"));
-    }
-    label
-}
-
 /// What the hosts need, where a host says that it is another one than those that bundles are for by themselves.
 fn platforms(spec: &Place<'_>) -> Vec<&'static str> {
     let hosts = spec.get("hosts").map(|at| at.items()).unwrap_or_default();
@@ -115,80 +98,6 @@ fn platforms(spec: &Place<'_>) -> Vec<&'static str> {
         _ if count == hosts.len() => vec!["linux/arm64"],
         _ => vec!["linux/amd64", "linux/arm64"],
     }
-}
-
-/// What every file has, and what says nothing.
-pub fn known(root: &Place<'_>) {
-    for name in ["apiVersion", "kind"] {
-        root.get(name).inspect(Place::taken);
-    }
-    root.get("status").inspect(Place::taken);
-    root.at(&["metadata", "creationTimestamp"]).inspect(Place::taken);
-}
-
-/// A field of ours from one of theirs; it is remembered which.
-fn carry(from: &Place<'_>, old: &str, to: &mut Map, new: &str, read: impl Fn(&Place<'_>) -> Option<Yaml>) {
-    let Some(at) = from.get(old) else { return };
-    if let Some(value) = read(&at) {
-        to.set(new, value);
-        to.came_from(new, at.origin());
-    }
-}
-
-/// Fields that mean the same, as texts.
-fn same(from: &Place<'_>, to: &mut Map, names: &[(&str, &str)]) {
-    names.iter().for_each(|(old, new)| carry(from, old, to, new, |at| at.text().map(Yaml::from)));
-}
-
-/// Fields that mean the same, as numbers.
-fn numbers(from: &Place<'_>, to: &mut Map, names: &[(&str, &str)]) {
-    names.iter().for_each(|(old, new)| carry(from, old, to, new, |at| at.number().map(Yaml::from)));
-}
-
-/// Fields that mean the same, as lists of texts.
-fn lists(from: &Place<'_>, to: &mut Map, names: &[(&str, &str)]) {
-    names.iter().for_each(|(old, new)| carry(from, old, to, new, |at| Some(at.texts().into())));
-}
-
-/// Something that is off by itself and is not done here.
-fn never(from: &Place<'_>, path: &[&str], reason: &str) {
-    if let Some(at) = from.at(path)
-        && at.is_true()
-    {
-        at.leave(reason);
-    }
-}
-
-fn one_or_more(text: &str) -> Yaml {
-    let all: Vec<&str> = text.split(',').map(str::trim).filter(|text| !text.is_empty()).collect();
-    match all.as_slice() {
-        [one] => (*one).into(),
-        _ => all.into(),
-    }
-}
-
-/// Names of environment variables that secrets are had from: each name of the file has its own.
-#[derive(Default)]
-struct Variables(BTreeSet<String>);
-
-impl Variables {
-    /// A name that shells take.
-    fn of(&mut self, prefix: &str, name: &str) -> String {
-        let name: String =
-            name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
-        let first = format!("{prefix}_{name}");
-        let further = (2..).map(|number| format!("{first}_{number}"));
-        let free = std::iter::once(first.clone()).chain(further).find(|name| !self.0.contains(name));
-        let free = free.unwrap_or(first);
-        self.0.insert(free.clone());
-        free
-    }
-}
-
-fn env(variable: &str) -> Map {
-    let mut from = Map::default();
-    from.set("env", variable);
-    from
 }
 
 fn runtime(spec: &Place<'_>) -> Map {

@@ -6,8 +6,10 @@ use std::collections::BTreeSet;
 use kubexm_spec::cluster;
 use kubexm_spec::yaml::Problem;
 
+use super::error::ImportError;
+use super::left::{Left, left_of};
+use super::secrets;
 use super::yaml::{Map, Origin, Yaml, text};
-use super::{ImportError, Left, left_of, secrets};
 
 /// Each round takes out what the one before brought to light: a value, the block that needs it, the list that is in.
 const ROUNDS: usize = 24;

@@ -6,9 +6,11 @@ use kubexm_spec::Digest;
 use kubexm_spec::cluster::full_reference;
 use serde_json::Value;
 
+use super::error::ImportError;
 use super::fit::fit;
+use super::imported::Imported;
+use super::left::Left;
 use super::yaml::{Map, cluster};
-use super::{ImportError, Imported, Left};
 
 /// Where a pod names containers, and where it says what became of them.
 const LISTS: [(&str, &str); 3] = [

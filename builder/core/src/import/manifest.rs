@@ -2,7 +2,7 @@
 
 use kubexm_spec::cluster::full_reference;
 
-use super::cluster::{known, name};
+use super::fields::{known, name};
 use super::source::Place;
 use super::yaml::{Map, Yaml, cluster as named};
 

@@ -4,7 +4,11 @@
 
 mod cluster;
 mod defaults;
+mod error;
+mod fields;
 mod fit;
+mod imported;
+mod left;
 mod live;
 mod manifest;
 mod scalar;
@@ -15,92 +19,15 @@ mod source;
 mod tests;
 mod yaml;
 
-use std::fmt;
-
 use kubexm_spec::yaml::{Data, Node, Problems};
 
 pub use self::defaults::Assumed;
+use self::error::MOST;
+pub use self::error::{ImportError, KUBEKEY};
+pub use self::imported::Imported;
+pub use self::left::Left;
 pub use self::live::live;
 use self::source::Source;
-use self::yaml::Origin;
-
-/// The `apiVersion` of the files that are read.
-pub const KUBEKEY: &str = "kubekey.kubesphere.io/v1alpha2";
-
-/// The most values of a document: twice those of a file for a thousand hosts.
-const MOST: usize = 20_000;
-
-/// What a file became.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Imported {
-    /// `Cluster`, `Manifest` or `PodList`.
-    pub kind: String,
-    /// A cluster.yaml that our own reader takes.
-    pub cluster_yaml: String,
-    /// What it does not say that the file said, or not as it was said, in the order of lines.
-    pub left: Vec<Left>,
-    /// What the file leaves to KubeKey, where KubeKey's default is another one than ours.
-    pub assumed: Vec<Assumed>,
-}
-
-/// Something that was not carried over, or not as it was.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Left {
-    /// Counted from 1; 0 where the input has no lines.
-    pub line: usize,
-    /// `spec.hosts[0].password`.
-    pub path: String,
-    /// Why, and what to do about it.
-    pub reason: String,
-}
-
-impl fmt::Display for Left {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, path, reason } = self;
-        match (line, path.as_str()) {
-            (0, path) => write!(f, "{path}: {reason}"),
-            (line, "") => write!(f, "line {line}: {reason}"),
-            (line, path) => write!(f, "line {line}: {path}: {reason}"),
-        }
-    }
-}
-
-/// The same, of the place in the file that it came from.
-fn left_of(left: &Left, origin: &Origin) -> Left {
-    Left { line: origin.line, path: origin.path.clone(), reason: left.reason.clone() }
-}
-
-/// Why a file cannot be imported.
-#[derive(Debug, thiserror::Error)]
-pub enum ImportError {
-    /// It is no YAML.
-    #[error("it cannot be read:\n{0}")]
-    Yaml(Problems),
-    /// It is no JSON of pods.
-    #[error("it is no list of pods, as `kubectl get pods -A -o json` prints it: {0}")]
-    Pods(String),
-    /// No file of KubeKey's has so much in it.
-    #[error("it has more than {MOST} values, aliases counted as what they stand for")]
-    Large,
-    /// Another version.
-    #[error("it is of {found}, and {KUBEKEY} is read: write it anew with the kk of that version")]
-    Version {
-        /// Its `apiVersion`.
-        found: String,
-    },
-    /// Something else.
-    #[error("it holds no Cluster and no Manifest of {KUBEKEY}{}", .found.as_ref().map(|found| format!(", but {found}")).unwrap_or_default())]
-    Other {
-        /// Its `apiVersion` and `kind`.
-        found: Option<String>,
-    },
-    /// It says what no cluster.yaml can say, and would be another cluster without it.
-    #[error("what it says makes no cluster.yaml; mend this in it first:{}", .0.iter().map(|left| format!("\n{left}")).collect::<String>())]
-    Refused(Vec<Left>),
-    /// A data structure of ours could not be written as text.
-    #[error("cannot write cluster.yaml as text: {0}")]
-    Encode(String),
-}
 
 /// Imports a KubeKey file: its first Cluster or Manifest; other documents are told.
 pub fn kubekey(text: &str) -> Result<Imported, ImportError> {

@@ -1,7 +1,7 @@
 //! What lets somebody in, and does not travel: cluster.yaml is in every bundle.
 
+use super::left::{Left, left_of};
 use super::yaml::{Field, Map, Yaml};
-use super::{Left, left_of};
 
 /// What is said of a value that is left out for its name.
 pub const LEFT_OUT: &str = "it looks like a secret, and no secret stands in cluster.yaml, which travels in the bundle";

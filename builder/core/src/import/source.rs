@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 use kubexm_spec::yaml::{Data, Node};
 
+use super::left::Left;
 use super::yaml::{Map, Origin, Yaml};
-use super::{Left, scalar, secrets};
+use super::{scalar, secrets};
 
 /// The default word on a field that nothing of ours stands for.
 const NO_FIELD: &str = "cluster.yaml has no field for it";

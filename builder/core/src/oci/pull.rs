@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{ArchiveError, Contents, Delta, Input, Layout, Options, SIGNATURE_ROOM, Signature, Written};
-use kubexm_archive::{DOCUMENT_LIMIT, bundle_id_of, members, read_document, signature_room, write_contents};
+use kubexm_archive::{DOCUMENT_LIMIT, bundle_id_of, members, read_document, signature_slot, write_contents};
 use kubexm_spec::digest::Hasher;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::lock::Descriptor;
@@ -192,7 +192,7 @@ fn together(rooms: Vec<Vec<Signature>>) -> Vec<Signature> {
             continue;
         }
         all.push(signature);
-        if signature_room::encode(&all).is_err() {
+        if signature_slot::encode(&all).is_err() {
             all.pop();
         }
     }
@@ -214,7 +214,7 @@ async fn room(
         return Err(broken(format!("it has {} bytes, not {SIGNATURE_ROOM}", layer.size)));
     }
     fetch(pull, std::slice::from_ref(&layer), None, &|_| {}).await?;
-    signature_room::decode(&pull.store.read(&layer.digest, layer.size)?).map_err(broken)
+    signature_slot::decode(&pull.store.read(&layer.digest, layer.size)?).map_err(broken)
 }
 
 /// What the file is made of, with the encodings of its layout.json.

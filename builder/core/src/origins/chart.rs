@@ -13,11 +13,13 @@ use kubexm_transport::{FileCandidate, ImageCandidate, Store, TransportError, Wan
 use serde::Deserialize;
 
 use super::Origins;
+use crate::BuildError;
 use crate::charts::archive::{self, Chart};
 use crate::charts::documents::STREAM_LIMIT;
-use crate::charts::{ChartError, index};
-use crate::resolve::{Candidates, ChartCandidates, files, images};
-use crate::{BuildError, lock};
+use crate::charts::error::ChartError;
+use crate::charts::index;
+use crate::places::{files, images};
+use crate::resolve::{Candidates, ChartCandidates};
 
 /// The layer that is the archive (helm.sh/docs/topics/registries, HIP-0006).
 const CHART_LAYER: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
@@ -97,12 +99,15 @@ pub fn check_local(key: &ArtifactKey, path: &Path) -> Result<(), BuildError> {
 /// YAML of this machine: a file as it is; of a folder every `.yaml`, `.yml` and `.json` in the order of names, as one stream.
 pub async fn lock_yaml(key: &ArtifactKey, path: &Path, origins: &Origins) -> Result<Locked, BuildError> {
     let (name, path) = (key.to_string(), path.to_owned());
-    let (digest, size) = lock::blocking(origins, move |store| {
-        let local = |source| BuildError::Local { path: path.clone(), source };
-        let text = if path.is_dir() { joined(&path).map_err(local)? } else { bounded(&path).map_err(local)? };
-        store.insert(text.as_slice(), None).map_err(|source| BuildError::Fetch { item: name, source: Box::new(source) })
-    })
-    .await?;
+    let (digest, size) = origins
+        .blocking(move |store| {
+            let local = |source| BuildError::Local { path: path.clone(), source };
+            let text = if path.is_dir() { joined(&path).map_err(local)? } else { bounded(&path).map_err(local)? };
+            store
+                .insert(text.as_slice(), None)
+                .map_err(|source| BuildError::Fetch { item: name, source: Box::new(source) })
+        })
+        .await?;
     Ok(Locked { digest, size, trust: Trust::User })
 }
 
@@ -323,29 +328,31 @@ async fn fetch_layer(
 /// A file is taken as it is; a folder is packed.
 async fn of_path(key: &ArtifactKey, path: &Path, origins: &Origins) -> Result<Locked, BuildError> {
     let (key, path) = (key.clone(), path.to_owned());
-    let (digest, size) = lock::blocking(origins, move |store| {
-        let wrong = |problem| not_a_chart(&key, &path.display().to_string(), problem, true);
-        let put = |bytes: &mut dyn Read| store.insert(bytes, None).map_err(|source| failed(&key, source));
-        if path.is_dir() {
-            let (bytes, _) = archive::pack(&path).map_err(wrong)?;
-            return put(&mut bytes.as_slice());
-        }
-        let open = || File::open(&path).map_err(|source| BuildError::Local { path: path.clone(), source });
-        archive::check(open()?.take(ARCHIVE_LIMIT)).map_err(wrong)?;
-        put(&mut open()?)
-    })
-    .await?;
+    let (digest, size) = origins
+        .blocking(move |store| {
+            let wrong = |problem| not_a_chart(&key, &path.display().to_string(), problem, true);
+            let put = |bytes: &mut dyn Read| store.insert(bytes, None).map_err(|source| failed(&key, source));
+            if path.is_dir() {
+                let (bytes, _) = archive::pack(&path).map_err(wrong)?;
+                return put(&mut bytes.as_slice());
+            }
+            let open = || File::open(&path).map_err(|source| BuildError::Local { path: path.clone(), source });
+            archive::check(open()?.take(ARCHIVE_LIMIT)).map_err(wrong)?;
+            put(&mut open()?)
+        })
+        .await?;
     Ok(Locked { digest, size, trust: Trust::User })
 }
 
 /// Reads a chart of the store, within its limits.
 pub async fn read(key: &ArtifactKey, digest: &Digest, origin: &str, origins: &Origins) -> Result<Chart, BuildError> {
     let (digest, name, origin) = (*digest, key.clone(), origin.to_owned());
-    lock::blocking(origins, move |store| {
-        let blob = store.open_blob(&digest).map_err(|source| failed(&name, source))?;
-        archive::check(blob.take(ARCHIVE_LIMIT)).map_err(|problem| not_a_chart(&name, &origin, problem, false))
-    })
-    .await
+    origins
+        .blocking(move |store| {
+            let blob = store.open_blob(&digest).map_err(|source| failed(&name, source))?;
+            archive::check(blob.take(ARCHIVE_LIMIT)).map_err(|problem| not_a_chart(&name, &origin, problem, false))
+        })
+        .await
 }
 
 /// What the store has of an earlier time.

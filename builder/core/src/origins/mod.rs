@@ -7,7 +7,12 @@ pub mod installer;
 pub mod local;
 pub mod packages;
 
+use std::sync::Arc;
+
 use kubexm_transport::{HttpClient, Lease, OciRegistry, Store};
+
+use crate::BuildError;
+use crate::clock::{Clock, unix_seconds};
 
 /// What the origins need: clients and the content-addressed cache.
 pub struct Origins {
@@ -25,4 +30,22 @@ pub struct Origins {
     pub installers: installer::Installers,
     /// The helm that charts are rendered with; the catalogue's when none.
     pub helm: Option<std::path::PathBuf>,
+    /// Keys and signatures have ends.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Origins {
+    /// The time, in seconds of Unix time.
+    pub fn now(&self) -> i64 {
+        unix_seconds(&*self.clock)
+    }
+
+    /// Copying into the store is disk work and stays off the async threads.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Store) -> Result<T, BuildError> + Send + 'static,
+    ) -> Result<T, BuildError> {
+        let store = self.store.clone();
+        tokio::task::spawn_blocking(move || work(&store)).await.map_err(|e| BuildError::Worker(e.to_string()))?
+    }
 }

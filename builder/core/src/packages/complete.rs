@@ -11,10 +11,11 @@ use kubexm_spec::event::EventKind;
 use kubexm_spec::lock::{Content, LockItem, PackageIndex, PackageSet};
 use kubexm_spec::{ArtifactKey, Family, Lock, Platform, Trust};
 
+use super::address::file_name_of;
 use super::{Distribution, Solved};
 use crate::origins::Origins;
 use crate::origins::packages::{Loaded, Options};
-use crate::resolve::files;
+use crate::places::files;
 use crate::{BuildError, Report};
 
 /// Indexes of a release are some hundred megabytes in memory.
@@ -71,7 +72,7 @@ async fn locked(need: &PackageNeed, zone: &Zone, origins: &Origins) -> Result<Lo
     let failed = |source| BuildError::Packages { of: of(&need.os, need.platform), source: Box::new(source) };
     let distribution = Distribution::of_need(need, zone)?;
     let roots: Vec<Root> = need.names().into_iter().map(Root::named).collect();
-    let options = Options::of_today();
+    let options = Options::at(origins.now());
     let Solved { loaded, closure, left_out } =
         distribution.solve(&roots, &origins.http, &origins.store, &options).await.map_err(failed)?;
     let closure =
@@ -156,7 +157,7 @@ impl Locking<'_> {
             platform: Some(self.need.platform),
             trust: self.trust(package),
             sources,
-            content: Content::File { file_name: file_name(&origin), digest: package.digest, size: package.size },
+            content: Content::File { file_name: file_name_of(&origin), digest: package.digest, size: package.size },
         }
     }
 
@@ -171,26 +172,9 @@ impl Locking<'_> {
     }
 }
 
-/// The last part of an address, as its pool has it. (An epoch, where one has it there, stays `%3a`.)
-pub(super) fn file_name(address: &str) -> String {
-    let last = address.split(['?', '#']).next().unwrap_or(address).rsplit('/').next().unwrap_or_default();
-    let mut bytes = Vec::with_capacity(last.len());
-    let mut rest = last.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
-        let decoded = behind.get(..2).filter(|_| *first == b'%').and_then(|hex| {
-            let byte = u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?;
-            // No part of a path, and no place or stream of a file on other systems.
-            (byte.is_ascii_graphic() && !matches!(byte, b'/' | b':' | b'\\' | b'%')).then_some(byte)
-        });
-        bytes.push(decoded.unwrap_or(*first));
-        rest = if decoded.is_some() { &behind[2..] } else { behind };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::file_name_of;
 
     #[test]
     fn a_file_is_called_as_in_its_pool_and_never_a_path() {
@@ -204,7 +188,7 @@ mod tests {
             ("http://d/pool/..%2f..%2fetc%2fpasswd", "..%2f..%2fetc%2fpasswd"),
             ("http://d/pool/a%", "a%"),
         ] {
-            assert_eq!(file_name(address), wanted);
+            assert_eq!(file_name_of(address), wanted);
         }
     }
 }

@@ -11,7 +11,7 @@ use kubexm_packages::trust::Keyring;
 use kubexm_spec::{Arch, Family};
 use kubexm_transport::{FileCandidate, HttpClient, Store};
 
-use super::{Mirrors, medium};
+use super::{Mirrors, medium, mirrors};
 use crate::BuildError;
 use crate::origins::packages::{Loaded, Options, PackagesError, Trust, deb, rpm};
 
@@ -116,11 +116,11 @@ impl<'a> Distribution<'a> {
     fn places(&self) -> Result<(Places, Vec<String>), PackagesError> {
         let (mut places, mut left_out, mut looked) = (Places::new(), Vec::new(), Vec::new());
         for repository in &self.profile.repositories {
-            match medium::found(&self.mirrors, &repository.name, self.profile.family) {
-                medium::Found::At(all) => {
+            match mirrors::found(&self.mirrors, &repository.name, self.profile.family) {
+                mirrors::Found::At(all) => {
                     places.insert(repository.name.clone(), all);
                 }
-                medium::Found::Nowhere(folders) => {
+                mirrors::Found::Nowhere(folders) => {
                     left_out.push(self.lacks(&repository.name, &folders));
                     looked.extend(folders);
                 }

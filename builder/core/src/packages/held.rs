@@ -8,9 +8,9 @@ use kubexm_spec::lock::{Content, LockItem};
 use kubexm_spec::{ArtifactKey, Digest, Family, Lock, Trust};
 use kubexm_transport::Store;
 
-use super::locked;
+use super::address;
 use crate::BuildError;
-use crate::origins::packages::{File, Options, PackagesError, Vendor, check};
+use crate::origins::packages::{File, PackagesError, Vendor, check};
 
 /// Which package each blob of a lock is, and who must have signed it.
 #[derive(Debug, Default)]
@@ -20,8 +20,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Of a lock.
-    pub fn of(lock: &Lock) -> Result<Self, BuildError> {
+    /// Of a lock, at a time in seconds of Unix time.
+    pub fn of(lock: &Lock, now: i64) -> Result<Self, BuildError> {
         let mut held = Self::default();
         let mut known: HashMap<(&str, &str), Option<usize>> = HashMap::new();
         for item in &lock.items {
@@ -31,8 +31,8 @@ impl Held {
             };
             // Of a lock that was not made by this program; drift has told it.
             let Ok(profile) = Profiles::embedded().get(os) else { continue };
-            let address = locked::own_address(item, os, platform, file_name);
-            let repository = address.as_deref().and_then(|address| locked::repository(profile, platform, address));
+            let address = address::own_address(item, os, platform, file_name);
+            let repository = address.as_deref().and_then(|address| address::repository(profile, platform, address));
             let vendor = match repository {
                 // Else nobody would be asked who signed it.
                 None if item.trust == Trust::Gpg => {
@@ -46,7 +46,7 @@ impl Held {
                     match known.get(&(os.as_str(), repository.name.as_str())) {
                         Some(vendor) => *vendor,
                         None => {
-                            let found = vendor(profile, &repository.trust.packages, repository.trust.sha1);
+                            let found = vendor(profile, &repository.trust.packages, repository.trust.sha1, now);
                             let found = found.map_err(|source| failed(item, PackagesError::Key(source)))?;
                             let at = found.map(|vendor| {
                                 held.vendors.push(vendor);
@@ -99,6 +99,7 @@ fn vendor(
     profile: &Profile,
     pins: &[String],
     sha1: bool,
+    now: i64,
 ) -> Result<Option<Vendor>, kubexm_packages::trust::TrustError> {
     if profile.family == Family::Deb || pins.is_empty() {
         return Ok(None);
@@ -106,6 +107,6 @@ fn vendor(
     let certificates = Profiles::embedded().certificates(pins);
     let armored: Vec<&str> = certificates.iter().map(|key| key.armored.trim()).collect();
     let keys = Keyring::read(armored.join("\n").as_bytes())?.pinned(pins)?;
-    let policy = Policy { sha1, ..Policy::at(Options::of_today().now).of_packages() };
+    let policy = Policy { sha1, ..Policy::at(now).of_packages() };
     Ok(Some(Vendor { keys, policy }))
 }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use kubexm_manifests::os::{Profile, Profiles, Repository};
+use kubexm_manifests::os::Profiles;
 use kubexm_manifests::requirements::{PackageNeed, Source};
 use kubexm_manifests::{PACKAGE_STAGE, Requirement, Requirements};
 use kubexm_spec::lock::{Content, LockItem, PackageRoot, PackageSet};
 use kubexm_spec::{ArtifactKey, Lock, Platform, Trust};
 
-use super::complete;
-use crate::drift::{Difference, NEEDED, What, changed, of};
+use super::address::{own_address, repository};
+use crate::difference::{Difference, NEEDED, What, changed, of};
 use crate::error::believed;
 
 /// What only the lock knows of: one package. Its own address is among its sources, whatever zone the lock was made in; one that
@@ -35,20 +35,6 @@ pub(crate) fn needed(item: &LockItem, lock: &Lock) -> Option<Requirement> {
             checksum_url: None,
         },
     })
-}
-
-/// A package's own address: the one of its sources that is below a repository of its release.
-pub(super) fn own_address(item: &LockItem, os: &str, platform: Platform, file_name: &str) -> Option<String> {
-    let profile = Profiles::embedded().all.get(os)?;
-    let is_own =
-        |source: &&String| repository(profile, platform, source).is_some() && complete::file_name(source) == file_name;
-    item.sources.iter().rev().find(is_own).cloned()
-}
-
-/// The repository that an address is below.
-pub(super) fn repository<'p>(profile: &'p Profile, platform: Platform, address: &str) -> Option<&'p Repository> {
-    let below = |base: &str| address.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'));
-    profile.repositories.iter().find(|one| below(&one.base(profile.family, platform.arch)))
 }
 
 /// Why a package is in a lock, from itself to what was asked for, a reason each: "socat Depends libwrap0 (>= 7.6-4~)",
@@ -127,7 +113,7 @@ fn strange(item: &LockItem, set: &PackageSet) -> Option<Difference> {
     let why = format!("{}{}", set.os, believed(profile.family));
     let of = |address: &str| repository(profile, platform, address).map(|one| &one.name);
     let Some(own) = own_address(item, &set.os, platform, file_name) else {
-        let shown: Vec<String> = item.sources.iter().map(|source| crate::resolve::shown(source)).collect();
+        let shown: Vec<String> = item.sources.iter().map(|source| crate::places::shown(source)).collect();
         let by = format!("its trust ({}) needs one below a repository of", item.trust);
         return Some(changed(item, "address", shown.join(" "), why, by));
     };
@@ -150,7 +136,7 @@ fn indexes(set: &PackageSet) -> Vec<Difference> {
             None => {
                 let bases = profile.repositories.iter().map(|one| one.base(profile.family, set.platform.arch));
                 let bases: Vec<String> = bases.collect();
-                told("index", &crate::resolve::shown(&index.address), &bases.join(" "));
+                told("index", &crate::places::shown(&index.address), &bases.join(" "));
             }
             Some(known) if index.signed == known.trust.metadata.is_empty() => {
                 let word = |signed: bool| if signed { "a signed one" } else { "one that nobody signs" };

@@ -7,9 +7,8 @@ use kubexm_manifests::os::{Profile, Profiles, Repository};
 use kubexm_spec::{Arch, Family, Platform};
 use kubexm_transport::FileCandidate;
 
-use super::Mirrors;
-use super::locked::repository;
-use crate::resolve::files;
+use super::address::repository;
+use crate::places::files;
 
 /// Where something below a repository is asked for in a zone, in order; `rest` is empty, or begins with a slash. A folder may
 /// be laid out as the vendor's media are, or as its mirrors.
@@ -66,30 +65,6 @@ pub(super) fn pressed(
     let (root, folder) = (place.folder.as_ref()?, repository.on_media(family, arch)?);
     let slash = if folder.is_empty() { "" } else { "/" };
     Some(FileCandidate { url: format!("{root}{slash}{folder}{rest}"), ..place.clone() })
-}
-
-/// The places of a repository, without the folders that do not have it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// Where to ask; its own address when empty.
-    At(Vec<FileCandidate>),
-    /// It was looked for in folders only, and is in none of them.
-    Nowhere(Vec<PathBuf>),
-}
-
-/// Looks where a repository is. What a user has named for it alone must have it, and is asked as it is.
-pub(super) fn found(mirrors: &Mirrors, name: &str, family: Family) -> Found {
-    let marker = match family {
-        Family::Deb => "dists",
-        Family::Rpm => "repodata/repomd.xml",
-    };
-    let all = mirrors.of(name);
-    if mirrors.is_named(name) || !all.iter().any(FileCandidate::is_local) {
-        return Found::At(all);
-    }
-    let folders = folders(&all);
-    let there: Vec<_> = all.into_iter().filter(|place| !place.is_local() || place.below(marker).is_there()).collect();
-    if there.is_empty() { Found::Nowhere(folders) } else { Found::At(there) }
 }
 
 /// Whether a suite is at one of these places: a medium has a release, and none of what came after it.

@@ -1,13 +1,14 @@
 //! Where the repositories of a release are asked: their own addresses, mirrors of a zone, mirrors and media that a user names.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use kubexm_manifests::Zone;
 use kubexm_manifests::os::Profile;
-use kubexm_spec::Arch;
+use kubexm_spec::{Arch, Family};
 use kubexm_transport::{FileCandidate, LOCAL_SCHEME};
 
-use super::medium;
+use super::medium::{self, folders};
 
 /// Addresses by the name of a profile's repository; none where its own holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -205,4 +206,28 @@ mod tests {
             assert!(mirrors(&[wrong], NO_RULES).unwrap_err().contains("wanted an address"), "{wrong}");
         }
     }
+}
+
+/// The places of a repository, without the folders that do not have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Where to ask; its own address when empty.
+    At(Vec<FileCandidate>),
+    /// It was looked for in folders only, and is in none of them.
+    Nowhere(Vec<PathBuf>),
+}
+
+/// Looks where a repository is. What a user has named for it alone must have it, and is asked as it is.
+pub(super) fn found(mirrors: &Mirrors, name: &str, family: Family) -> Found {
+    let marker = match family {
+        Family::Deb => "dists",
+        Family::Rpm => "repodata/repomd.xml",
+    };
+    let all = mirrors.of(name);
+    if mirrors.is_named(name) || !all.iter().any(FileCandidate::is_local) {
+        return Found::At(all);
+    }
+    let folders = folders(&all);
+    let there: Vec<_> = all.into_iter().filter(|place| !place.is_local() || place.below(marker).is_there()).collect();
+    if there.is_empty() { Found::Nowhere(folders) } else { Found::At(there) }
 }

@@ -3,6 +3,7 @@
 //!
 //! A lock is believed without asking an index: it has each package by digest, what the set was solved for, and from what.
 
+mod address;
 mod complete;
 mod distribution;
 mod held;

@@ -98,7 +98,8 @@ pub async fn probe_repositories(
 
 impl Asked {
     async fn ask(self, need: &PackageNeed, origins: &Origins) -> ProbedRepository {
-        let (http, store, options, arch) = (&origins.http, &origins.store, &Options::of_today(), need.platform.arch);
+        let (http, store, options, arch) =
+            (&origins.http, &origins.store, &Options::at(origins.now()), need.platform.arch);
         let (repository, told) = match self {
             Self::Suite(suite) => (suite.suite.clone(), deb::look(&suite, arch, http, store, options).await),
             Self::Repository(one) => (one.name.clone(), rpm::look(&one, arch, http, store, options).await),
@@ -113,5 +114,5 @@ impl Asked {
 }
 
 fn hole(error: &PackagesError) -> Hole {
-    Hole { reason: crate::error::chain(error), code: error.exit_code(), may_pass: error.may_pass() }
+    Hole { reason: kubexm_spec::error_chain(error), code: error.exit_code(), may_pass: error.may_pass() }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use kubexm_archive::signature_room::{SIGNATURE_ROOM, decode, encode, from_json, to_json};
+use kubexm_archive::signature_slot::{SIGNATURE_ROOM, decode, encode, from_json, to_json};
 use kubexm_signing::{PrivateKey, PublicKey, Trust, check};
 
 /// Those of the corpus; their private halves were thrown away.

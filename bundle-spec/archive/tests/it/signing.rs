@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support;
-use kubexm_archive::{ArchiveError, Bundle, Options, Signature, Signing, signature_room, sums, verify};
+use kubexm_archive::{ArchiveError, Bundle, Options, Signature, Signing, signature_slot, sums, verify};
 use kubexm_spec::{Digest, ExitCode};
 use tempfile::TempDir;
 
@@ -204,6 +204,6 @@ fn a_file_of_signatures_reads_back_and_is_written_whole() {
     assert_eq!(file, dir.path().join("x.sig"));
     kubexm_archive::write_detached(&file, &[signature(1), signature(2)]).unwrap();
     let json = fs::read(&file).unwrap();
-    assert_eq!(signature_room::from_json(json.trim_ascii_end()), Ok(vec![signature(1), signature(2)]));
+    assert_eq!(signature_slot::from_json(json.trim_ascii_end()), Ok(vec![signature(1), signature(2)]));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "nothing else is left there");
 }

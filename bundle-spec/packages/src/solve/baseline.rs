@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Pool;
 use crate::deb::status::Installed;
-use crate::model::{Package, compare};
+use crate::family::compare;
+use crate::model::Package;
 use crate::rpm::installed as rpm;
 
 /// All that a host has installed. Nothing of it is ever removed or made older.

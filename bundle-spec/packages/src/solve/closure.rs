@@ -2,6 +2,7 @@
 
 use kubexm_spec::Family;
 
+use super::asked::Asked;
 use super::selection::Selection;
 use super::universe::Universe;
 use super::verify::verify;
@@ -38,13 +39,6 @@ pub fn solve(pool: &Pool, roots: &[Root], baseline: &Baseline) -> Result<Closure
         return Err(refused(vec![Reason::TooHard { why }]));
     }
     Ok(closure(&universe, &selection, &asked))
-}
-
-/// A root and the packages any of which will do, the preferred first.
-pub(super) struct Asked<'r> {
-    pub(super) name: &'r str,
-    pub(super) words: Box<str>,
-    pub(super) ways: Vec<PackageId>,
 }
 
 fn greedy<'u>(universe: &'u Universe<'u>, asked: &[Asked<'_>]) -> Option<Selection<'u>> {

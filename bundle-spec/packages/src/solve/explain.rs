@@ -8,7 +8,7 @@ use resolvo::SolvableId;
 use resolvo::conflict::{ConflictCause, ConflictEdge, ConflictGraph, ConflictNode};
 
 use super::Reason;
-use super::sat::{About, Model};
+use super::sat_model::{About, Model};
 use crate::model::Constraint;
 
 /// More sentences than this nobody reads.

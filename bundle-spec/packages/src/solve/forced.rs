@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use super::PackageId;
-use super::closure::Asked;
+use super::asked::Asked;
 use super::depth::GaveUp;
 use super::satisfy::by_name;
 use super::selection::Selection;

@@ -4,6 +4,7 @@
 //! Whatever comes out is verified. Only where that fails, or where a boolean dependency leaves a choice that greed cannot make, a
 //! SAT solver looks at the same model; and where there is no answer its conflict is told in sentences.
 
+mod asked;
 mod baseline;
 mod closure;
 mod depth;
@@ -15,6 +16,7 @@ mod order;
 mod pool;
 mod reasons;
 mod sat;
+mod sat_model;
 mod satisfy;
 mod selection;
 mod universe;

@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 use kubexm_spec::Family;
 
 use crate::deb::listing::{Listing, Sought};
-use crate::model::{Deferred, Package, RepoId, compare};
+use crate::family::compare;
+use crate::model::{Deferred, Package, RepoId};
 use crate::name::{NameHash, hash};
 
 use super::order::{self, Listed, Ranked};

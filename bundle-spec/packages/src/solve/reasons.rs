@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::closure::Asked;
+use super::asked::Asked;
 use super::selection::Selection;
 use super::universe::Universe;
 use super::{Because, PackageId};

@@ -2,7 +2,8 @@
 
 use kubexm_spec::Family;
 
-use crate::model::{ArchWanted, Comparison, Constraint, MultiArch, Package, Provide, compare};
+use crate::family::compare;
+use crate::model::{ArchWanted, Comparison, Constraint, MultiArch, Package, Provide};
 use crate::rpm;
 
 /// Whether the package's own name and version are what is wanted.

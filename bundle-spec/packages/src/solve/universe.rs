@@ -8,7 +8,8 @@ use kubexm_spec::Family;
 
 use super::satisfy::{by_arch, by_name, by_provide};
 use super::{Baseline, PackageId, Pool, Root, words};
-use crate::model::{ArchWanted, Constraint, MultiArch, Package, Relations, Requirement, compare};
+use crate::family::compare;
+use crate::model::{ArchWanted, Constraint, MultiArch, Package, Relations, Requirement};
 
 /// The pool's packages and, with ids after theirs, the installed ones.
 pub(super) struct Universe<'a> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::closure::Asked;
+use super::asked::Asked;
 use super::selection::Selection;
 use super::universe::Universe;
 use super::{PackageId, satisfy};

@@ -9,8 +9,8 @@ use pgp::types::{KeyDetails, PublicParams, VerifyingKey};
 
 use super::armor;
 use super::error::TrustError;
+use super::policy::{self, Policy};
 use super::statement::{self, Said};
-use super::verify::{self, Policy};
 
 /// A keyring of a distribution has some hundred kilobytes.
 const LIMIT: usize = 16 << 20;
@@ -174,7 +174,7 @@ impl Key {
     fn statement(&self, made: i64, policy: &Policy, sha1: bool) -> Result<statement::Statement, TrustError> {
         let taken = |statement: &&statement::Statement| {
             let policy = Policy { sha1: policy.sha1 || sha1, ..*policy };
-            statement.made <= policy.latest() && verify::strong(statement.digest, &policy)
+            statement.made <= policy.latest() && policy::strong(statement.digest, &policy)
         };
         let Some(newest) = self.said.statements.iter().filter(taken).max_by_key(|one| one.made) else {
             return Err(TrustError::NotBound { key: self.name() });

@@ -6,7 +6,8 @@ use kubexm_spec::digest::Hasher;
 
 use super::error::TrustError;
 use super::keyring::Keyring;
-use super::verify::{Checker, Policy, Signer};
+use super::policy::Policy;
+use super::verify::{Checker, Signer};
 use crate::rpm::file::{Covers, Rpm};
 
 /// Who has signed a package: header and payload together (as EL7's are), or the header, whose digest of the payload must then be

@@ -5,8 +5,8 @@ use pgp::types::{KeyDetails, S2kParams, SecretParams, StringToKey};
 
 use super::error::TrustError;
 use super::keyring::Certificate;
-use super::sign::SignError;
-use super::verify::Policy;
+use super::policy::Policy;
+use super::sign_error::SignError;
 use crate::deb::release::format_date;
 
 /// The place of the subkey that signs at a time in seconds of Unix time; none where the primary key does. A subkey that signs is there

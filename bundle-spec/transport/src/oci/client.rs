@@ -12,12 +12,13 @@ use kubexm_spec::{Digest, Platform};
 use oci_distribution::Reference;
 use tokio::sync::{Mutex, OnceCell};
 
-use super::session::{Access, Session};
+use super::access::Access;
+use super::session::Session;
 use super::{Credentials, ImageCandidate, RegistriesConf, Registry, ResolvedImage, image, resolve};
-use crate::http::{HttpClient, Want, read_small};
+use crate::address::host_of;
+use crate::http::{HttpClient, read_small};
 use crate::schedule::Chance;
-use crate::source::host_of;
-use crate::{Progress, Store, TransportError, transfer};
+use crate::{Progress, Store, TransportError, Want, transfer};
 
 /// Registries over the network. Cheap to clone; clones share logins, connections and limits.
 #[derive(Clone)]

@@ -15,11 +15,11 @@ use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode, Url};
 use serde::Deserialize;
 
-use super::session::{Session, short};
-use crate::TransportError;
-use crate::clients::HttpOptions;
-use crate::source::{Attempt, Authorize, Source, next_chunk};
+use super::session::Session;
+use crate::attempt::Attempt;
+use crate::source::{Authorize, Source, next_chunk};
 use crate::watch::seconds;
+use crate::{HttpOptions, TransportError};
 
 /// Bytes handed to the connection at a time; how finely progress is told and a stall is seen.
 const PIECE: usize = 64 << 10;
@@ -247,4 +247,11 @@ mod tests {
         assert_eq!(message(b"<html>"), None);
         assert_eq!(message(br#"{"errors":[]}"#), None);
     }
+}
+
+/// One line of a body that came with an error.
+pub(crate) fn short(text: &str) -> String {
+    // Control characters of a registry are none of our terminal's business.
+    let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    printable.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect()
 }

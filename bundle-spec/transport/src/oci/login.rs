@@ -11,20 +11,16 @@ use oci_distribution::Reference;
 use reqwest::header::{self, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
 use serde::Deserialize;
-use tokio::sync::Mutex;
 
 use super::credentials::Auth;
-use super::session::Session;
-use crate::TransportError;
-use crate::clients::HttpOptions;
+use super::session::{Challenge, Session, Shown};
+use crate::attempt::Attempt;
 use crate::schedule::Chance;
-use crate::source::{Attempt, Authorize, Source, next_chunk};
+use crate::source::{Authorize, Source, next_chunk};
+use crate::{HttpOptions, TransportError};
 
 /// The largest answer of a token service that is read, in bytes.
 const TOKEN_LIMIT: usize = 1 << 20;
-
-/// What was given last; none before the first login, and nothing in it where the registry is open.
-pub(crate) type Shown = Mutex<Option<Option<HeaderValue>>>;
 
 /// A login for one repository, and to read others.
 pub(crate) struct Login<'a> {
@@ -36,14 +32,6 @@ pub(crate) struct Login<'a> {
     /// Repositories that blobs are mounted from.
     pub mount_from: &'a [String],
     pub shown: &'a Shown,
-}
-
-/// How a registry wants to be asked.
-#[derive(Clone)]
-pub(crate) enum Challenge {
-    Open,
-    Basic,
-    Bearer { realm: Url, service: Option<String> },
 }
 
 #[async_trait]

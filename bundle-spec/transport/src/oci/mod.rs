@@ -1,7 +1,9 @@
 //! Images in registries: what a name points at, as raw bytes with digests computed here, and their blobs.
 
+mod access;
 mod attached;
 mod client;
+mod content;
 mod credentials;
 mod digest_of;
 mod endpoint;
@@ -24,12 +26,13 @@ pub use attached::Attached;
 /// What a [`Content`] in memory is.
 pub use bytes::Bytes;
 pub use client::OciRegistry;
+pub use content::{Content, Outcome};
 pub use credentials::Credentials;
-pub use push::{Content, Outcome, PushedManifest, Repository};
+pub use push::{PushedManifest, Repository};
 pub use referrers::{Referrers, referrers_tag};
 pub use registries::RegistriesConf;
 
-pub(crate) use session::short;
+pub(crate) use endpoint::short;
 
 use crate::{Progress, Store, TransportError};
 

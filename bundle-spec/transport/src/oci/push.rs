@@ -1,6 +1,5 @@
 //! Pushing to a registry, and reading back what is no image: blobs, manifests of any kind, referrers.
 
-use std::io::{self, Read};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,49 +10,22 @@ use reqwest::header::{self, HeaderName};
 use reqwest::{Method, StatusCode};
 use tokio::sync::Mutex;
 
+use super::access::Access;
 use super::client::named;
+use super::content::{Content, Outcome};
 use super::endpoint::{Endpoint, Request};
 use super::login::Login;
 use super::push_upload::Upload;
 use super::referrers::{self, Referrers, referrers_tag};
-use super::session::{Access, Session};
+use super::session::Session;
 use super::{ImageCandidate, OciRegistry, RawManifest, image};
+use crate::attempt::Attempt;
 use crate::retries::{Retries, retried};
-use crate::source::{Attempt, Authorize};
+use crate::source::Authorize;
 use crate::{Progress, TransportError};
 
 const DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
 const SUBJECT: HeaderName = HeaderName::from_static("oci-subject");
-
-/// Bytes that can be read from any place on, as often as a transfer has to.
-pub trait Content: Send + Sync {
-    /// What it is, for error messages.
-    fn name(&self) -> String;
-    /// Reads from a byte on. Called on a thread that may wait.
-    fn open(&self, offset: u64) -> io::Result<Box<dyn Read + Send>>;
-}
-
-impl Content for Bytes {
-    fn name(&self) -> String {
-        format!("{} bytes in memory", self.len())
-    }
-
-    fn open(&self, offset: u64) -> io::Result<Box<dyn Read + Send>> {
-        let at = usize::try_from(offset).unwrap_or(usize::MAX).min(self.len());
-        Ok(Box::new(io::Cursor::new(self.slice(at..))))
-    }
-}
-
-/// How a blob came to be in a repository.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was there.
-    Present,
-    /// The registry took it from another repository of its own.
-    Mounted,
-    /// Its bytes were sent.
-    Sent,
-}
 
 /// What a registry made of a pushed manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use kubexm_spec::Digest;
 use reqwest::header::{self, HeaderName};
 use reqwest::{Method, Response, StatusCode, Url};
 
+use super::content::{Content, Outcome};
 use super::endpoint::{Endpoint, Request};
-use super::push::{Content, Outcome};
 use crate::TransportError;
+use crate::attempt::{Attempt, Why};
 use crate::retries::Retries;
-use crate::source::{Attempt, Why};
 
 /// Bytes of a chunk, held in memory. A blob of no more goes up in one request.
 const CHUNK: u64 = 8 << 20;

@@ -3,23 +3,18 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
-use async_trait::async_trait;
 use kubexm_spec::Digest;
 use oci_distribution::Reference;
+use reqwest::Url;
 use reqwest::header::HeaderValue;
-use reqwest::{Method, StatusCode, Url};
 use tokio::sync::Mutex;
 
 use super::credentials::Auth;
-use super::endpoint::Endpoint;
-use super::image;
-use super::login::{Challenge, Login, Shown};
 use super::{Credentials, ImageCandidate};
 use crate::TransportError;
 use crate::clients::{Clients, Reach, Trusts};
-use crate::retries::retried;
 use crate::schedule::Chance;
-use crate::source::{Attempt, Authorize, Source};
+use crate::source::{Authorize, Source};
 
 /// A registry that was spoken to, with its login.
 pub(crate) struct Session {
@@ -54,43 +49,6 @@ impl Session {
         })
     }
 
-    /// The raw bytes of a manifest or index; none when there is no such thing.
-    pub async fn manifest(&self, reference: &Reference, chance: Chance) -> Result<Vec<u8>, TransportError> {
-        let asked = reference.digest().or(reference.tag()).unwrap_or("latest");
-        let url = self.url(reference, &format!("manifests/{asked}"))?;
-        let accept = image::MANIFEST_TYPES.join(", ");
-        let (_, bytes) = self.document(reference, url, Method::GET, &accept, chance).await?;
-        Ok(bytes)
-    }
-
-    /// A small document (none of it for a HEAD) with the digest that the registry says it has.
-    pub async fn document(
-        &self,
-        reference: &Reference,
-        url: Url,
-        method: Method,
-        accept: &str,
-        chance: Chance,
-    ) -> Result<(Option<Digest>, Vec<u8>), TransportError> {
-        let access = Access { session: self, reference };
-        let options = &self.clients.options;
-        let source = Source::new(self.reach.clone(), url.clone(), Some(&access)).known(&self.clients, chance);
-        let source = source.counted(options).accepting(accept);
-        let endpoint = Endpoint { options, session: self, reference, authorize: &access };
-        let (source, endpoint, url, method) = (&source, &endpoint, &url, &method);
-        let _permit = self.clients.schedule.permit(&source.host(), Some(0)).await?;
-        retried(source.retries(options), || async move {
-            let response = source.send(options, method.clone(), None).await?;
-            if response.status() != StatusCode::OK {
-                return Err(endpoint.refused(url, response).await);
-            }
-            let told =
-                response.headers().get("docker-content-digest").and_then(|value| value.to_str().ok()?.parse().ok());
-            Ok((told, endpoint.body(url, response, image::MANIFEST_LIMIT).await?))
-        })
-        .await
-    }
-
     /// The address of `/v2/<repository>/<path>`.
     pub fn url(&self, reference: &Reference, path: &str) -> Result<Url, TransportError> {
         let registry = reference.resolve_registry();
@@ -114,37 +72,19 @@ impl Session {
         Ok(source.counted(&self.clients.options))
     }
 
-    fn shown(&self, reference: &Reference) -> Arc<Shown> {
+    pub(super) fn shown(&self, reference: &Reference) -> Arc<Shown> {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(shown.entry(reference.repository().to_owned()).or_default())
     }
 }
 
-/// The login of one repository, to read it.
-pub(crate) struct Access<'a> {
-    pub session: &'a Session,
-    pub reference: &'a Reference,
-}
+/// What was given last; none before the first login, and nothing in it where the registry is open.
+pub(crate) type Shown = Mutex<Option<Option<HeaderValue>>>;
 
-#[async_trait]
-impl Authorize for Access<'_> {
-    async fn authorization(&self, refused: Option<&Option<HeaderValue>>) -> Result<Option<HeaderValue>, Attempt> {
-        let shown = self.session.shown(self.reference);
-        let login = Login {
-            options: &self.session.clients.options,
-            session: self.session,
-            reference: self.reference,
-            actions: "pull",
-            mount_from: &[],
-            shown: &shown,
-        };
-        login.authorization(refused).await
-    }
-}
-
-/// One line of a body that came with an error.
-pub(crate) fn short(text: &str) -> String {
-    // Control characters of a registry are none of our terminal's business.
-    let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    printable.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect()
+/// How a registry wants to be asked.
+#[derive(Clone)]
+pub(crate) enum Challenge {
+    Open,
+    Basic,
+    Bearer { realm: Url, service: Option<String> },
 }

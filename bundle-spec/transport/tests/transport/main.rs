@@ -3,13 +3,13 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test dies of what it did not expect")]
 
 mod attached;
-mod care;
 mod checksums;
 mod concurrent;
 mod conditional;
 mod disk;
 mod fake_registry;
 mod faults;
+mod gc;
 mod identity;
 mod images;
 mod kill;

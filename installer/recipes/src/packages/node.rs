@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_packages::model::{Comparison, Package, compare};
+use kubexm_packages::family::compare;
+use kubexm_packages::model::{Comparison, Package};
 use kubexm_packages::solve::{Baseline, Chosen, NodePlan, PackageId, Root, Standing, left_lacking, node_plan, solve};
 use kubexm_plan::Facts;
 use kubexm_plan::op::WantedPackage;

@@ -3,14 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kubexm_files::{Access, Kind};
+use kubexm_files::{Access, Kind, TEXT_LIMIT};
 use kubexm_packages::trust::SiteKey;
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 use zeroize::Zeroizing;
-
-use crate::commands::input;
 
 /// The variable that holds the password of a key.
 const PASSWORD_ENV: &str = "KUBEXM_KEY_PASSWORD";
@@ -79,7 +77,7 @@ impl SignArgs {
 }
 
 fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    input::bytes(path).map(Zeroizing::new)
+    Ok(Zeroizing::new(kubexm_files::read(path, TEXT_LIMIT)?))
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {

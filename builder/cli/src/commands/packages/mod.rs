@@ -8,6 +8,7 @@ mod resolve;
 mod why;
 
 use clap::Subcommand;
+use kubexm_builder::session::Session;
 use kubexm_terminal::{Display, Failure};
 
 /// Packages of operating systems: what is needed for some of them, and repositories of your own
@@ -39,12 +40,12 @@ impl Args {
     }
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
     match &args.verb {
         Verb::Key(args) => key::run(args, display),
         Verb::Query(args) => query::run(args, display),
-        Verb::Repo(args) => repo::run(args, display),
-        Verb::Resolve(args) => resolve::run(args, display),
-        Verb::Why(args) => why::run(args, display),
+        Verb::Repo(args) => repo::run(args, session, display),
+        Verb::Resolve(args) => resolve::run(args, session, display),
+        Verb::Why(args) => why::run(args, session, display),
     }
 }

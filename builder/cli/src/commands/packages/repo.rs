@@ -1,9 +1,10 @@
 //! `kubexm-bundle packages repo`.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use kubexm_builder::flat_repo::{self, Options, Published, Vendor};
+use kubexm_builder::session::Session;
+use kubexm_files::TEXT_LIMIT;
 use kubexm_manifests::os::Profiles;
 use kubexm_packages::trust::{Keyring, Policy};
 use kubexm_spec::event::EventKind;
@@ -12,7 +13,6 @@ use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
 use super::key::SignArgs;
-use crate::commands::input;
 
 /// Make a folder of .deb or .rpm files a signed repository
 ///
@@ -49,10 +49,9 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
     let key = args.sign.open()?;
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    let now = session.now();
     let (family, vendor) = match (&args.os, &args.key) {
         (Some(name), _) => vendor(name, now)?,
         (None, Some(file)) => (Some(Family::Rpm), Some(signers(file, now)?)),
@@ -118,7 +117,7 @@ fn vendor(name: &str, now: i64) -> Result<(Option<Family>, Option<Vendor>), Fail
 /// The keys of a file, of which one must have signed each package.
 fn signers(file: &Path, now: i64) -> Result<Vendor, Failure> {
     let wrong = |error: String| Failure::new(ExitCode::Config, format!("{}: {error}", file.display()));
-    let bytes = input::bytes(file)?;
+    let bytes = kubexm_files::read(file, TEXT_LIMIT)?;
     let keys = Keyring::read(&bytes).map_err(|error| wrong(error.to_string()))?;
     // rpm imports no other.
     let armored = String::from_utf8(bytes).ok().filter(|text| text.contains("-----BEGIN PGP PUBLIC KEY BLOCK-----"));

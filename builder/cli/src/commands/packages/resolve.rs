@@ -1,12 +1,13 @@
 //! `kubexm-bundle packages resolve`.
 
+use kubexm_builder::session::{Answered, Session};
 use kubexm_packages::solve::{Because, Chosen, Pool, Root, Unsolvable};
 use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
 use kubexm_terminal::{Display, Failure, Mode, bytes};
 use serde_json::{Value, json};
 
-use super::pool::{self, From, Resolved};
+use super::pool::{self, From};
 
 /// Say which packages another operating system needs for some roots, from where, and why each
 ///
@@ -38,8 +39,8 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let resolved = args.from.resolve(&args.roots)?;
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let resolved = args.from.resolve(session, &args.roots)?;
     let json = display.mode() == Mode::Json;
     if !json {
         tell(&resolved, display);
@@ -82,7 +83,7 @@ pub fn refused(unsolvable: &Unsolvable) -> Failure {
 }
 
 /// What should be known before the answer.
-pub fn tell(resolved: &Resolved, display: &Display) {
+pub fn tell(resolved: &Answered, display: &Display) {
     for text in &resolved.notes {
         display.emit(EventKind::Note { text: text.clone() });
     }
@@ -106,7 +107,7 @@ pub fn because(because: &Because) -> Value {
     }
 }
 
-fn document(args: &Args, resolved: &Resolved, mut more: Value) -> Value {
+fn document(args: &Args, resolved: &Answered, mut more: Value) -> Value {
     let repositories: Vec<Value> = resolved
         .snapshots
         .iter()

@@ -1,5 +1,6 @@
 //! `kubexm-bundle packages why`.
 
+use kubexm_builder::session::Session;
 use kubexm_packages::solve::{Root, why};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure, Mode};
@@ -31,8 +32,8 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let resolved = args.from.resolve(&args.roots)?;
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let resolved = args.from.resolve(session, &args.roots)?;
     let json = display.mode() == Mode::Json;
     if !json {
         tell(&resolved, display);

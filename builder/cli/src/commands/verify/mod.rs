@@ -5,6 +5,7 @@ mod subject;
 
 use std::path::PathBuf;
 
+use kubexm_builder::session::Session;
 use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
 use kubexm_terminal::{Display, Failure, Mode};
@@ -12,7 +13,6 @@ use kubexm_terminal::{Display, Failure, Mode};
 use answers::{Answers, Completeness};
 use subject::Subject;
 
-use super::network;
 use super::trust::TrustArgs;
 
 /// Check every byte of a bundle, and that nothing it needs is missing
@@ -53,7 +53,7 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
     let people = display.mode() != Mode::Json;
     let threads = args.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), usize::from);
     let progress = |done, total| {
@@ -62,7 +62,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             display.emit(EventKind::Progress { what, done, total, unit: "bytes".into() });
         }
     };
-    let opened = args.trust.read().and_then(|given| Ok((given, Subject::open(args, threads, &progress)?)));
+    let opened = args.trust.read().and_then(|given| {
+        Ok((given, Subject::open(session, &args.bundles, &args.bases, args.quick, threads, &progress)?))
+    });
     let (given, subject) = match opened {
         Ok(opened) => opened,
         // What cannot even be opened gets the same document as what can, so that a script reads one form.
@@ -75,7 +77,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let trust = given.answer(args.name(), subject.signatures(), subject.manifest_json());
     let damage = subject.check(args.quick, threads, &progress).err();
     // Bytes that did not come are the network's fault, not the bundle's.
-    if let Some((code, text)) = network::failure() {
+    if let Some((code, text)) = session.broken_off() {
         let failure = Failure::new(code, text);
         if people {
             return Err(failure);

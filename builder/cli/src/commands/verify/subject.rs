@@ -3,11 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{Bundle, DamageReport, Documents, Layout, Signature, Streamed, Verified};
+use kubexm_builder::session::Session;
 use kubexm_spec::{Digest, ExitCode};
 use kubexm_terminal::Failure;
-
-use super::Args;
-use crate::commands::input;
 
 /// A bundle, however it comes.
 pub enum Subject {
@@ -21,26 +19,39 @@ pub enum Subject {
 type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 impl Subject {
-    pub fn open(args: &Args, threads: usize, progress: Progress<'_>) -> Result<Self, Failure> {
-        if args.bundles.iter().any(|path| path == Path::new("-")) {
-            return Self::pass(args, threads, progress);
+    pub fn open(
+        session: &Session,
+        bundles: &[PathBuf],
+        bases: &[PathBuf],
+        quick: bool,
+        threads: usize,
+        progress: Progress<'_>,
+    ) -> Result<Self, Failure> {
+        if bundles.iter().any(|path| path == Path::new("-")) {
+            return Self::pass(bundles, bases, quick, threads, progress);
         }
-        let bundle = input::bundle_on(&args.bundles, &args.bases)?;
+        let bundle = session.bundle_on(bundles, bases)?;
         Ok(Self::Seekable(Box::new(bundle)))
     }
 
-    fn pass(args: &Args, threads: usize, progress: Progress<'_>) -> Result<Self, Failure> {
+    fn pass(
+        bundles: &[PathBuf],
+        bases: &[PathBuf],
+        quick: bool,
+        threads: usize,
+        progress: Progress<'_>,
+    ) -> Result<Self, Failure> {
         let refused = |what: &str| {
             let text = format!("standard input is read once, front to end: {what}");
             Err(Failure::new(ExitCode::Usage, text))
         };
-        if args.bundles.len() > 1 {
+        if bundles.len() > 1 {
             return refused("give - alone, and the volumes as `cat NAME.tar.zst.* | kubexm-bundle verify -`");
         }
-        if args.quick {
+        if quick {
             return refused("--quick saves nothing there; leave it out, or give the file");
         }
-        if !args.bases.is_empty() {
+        if !bases.is_empty() {
             return refused("a delta on a base is read from both; give the delta as a file");
         }
         let streamed = kubexm_archive::verify_stream(Path::new("-"), std::io::stdin(), threads, progress)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use kubexm_builder::packages::{ProbedRepository, Repositories, probe_repositories};
 use kubexm_builder::probe::{Place, Probed, State, probe};
 use kubexm_builder::resolve::{Resolved, candidates, resolve};
+use kubexm_builder::session::{Needed, Session, lockfile};
 use kubexm_builder::{Resolution, charts};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{ArtifactKey, ExitCode, counted};
@@ -13,8 +14,7 @@ use serde_json::{Value, json};
 
 use crate::commands::chart_images::ChartImages;
 use crate::commands::fetching::{self, Fetching};
-use crate::commands::lockfile;
-use crate::commands::what::{Needed, What};
+use crate::commands::what::What;
 
 /// Ask every place whether it has what is needed, before a long build does
 ///
@@ -54,14 +54,14 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let needed = args.what.read()?;
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let needed = args.what.read(session)?;
     let mut resolution = resolve(&needed.requirements, &needed.zone);
-    let unknown = add_charts(&mut resolution, args, &needed)?;
-    let origins = args.fetching.quick_origins()?;
+    let unknown = add_charts(&mut resolution, args, &needed, session)?;
+    let origins = session.quick_origins(&args.fetching.options())?;
     let json = display.mode() == Mode::Json;
     if !json {
-        needed.tell(display);
+        session.advise(&needed.warnings, &needed.notes);
         unknown.iter().for_each(|key| {
             let text =
                 format!("the images of {key} are not asked for: `kubexm-bundle lock` renders it, and knows them then");
@@ -166,9 +166,14 @@ impl Sum {
 }
 
 /// Adds the images of charts that are known; gives the charts of which nothing is.
-fn add_charts(resolution: &mut Resolution, args: &Args, needed: &Needed) -> Result<Vec<ArtifactKey>, Failure> {
+fn add_charts(
+    resolution: &mut Resolution,
+    args: &Args,
+    needed: &Needed,
+    session: &Session,
+) -> Result<Vec<ArtifactKey>, Failure> {
     let lock = lockfile::at_hand(args.lock.as_deref(), args.what.file.as_deref())?;
-    let known = ChartImages::known(needed, lock.as_ref(), args.fetching.cache.as_deref());
+    let known = ChartImages::known(session, needed, lock.as_ref(), args.fetching.cache.as_deref());
     let (images, unknown) = charts::expected(&needed.work(), known.all());
     resolution.items.extend(
         images

@@ -1,10 +1,10 @@
 //! `kubexm-bundle zone`.
 
 mod check;
-pub mod choice;
 mod show;
 
 use clap::Subcommand;
+use kubexm_builder::session::Session;
 use kubexm_terminal::{Display, Failure};
 
 /// Show the zone that holds, and look for holes in it before a long build
@@ -60,9 +60,9 @@ impl Args {
     }
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
     match &args.verb {
-        Verb::Check(args) => check::run(args, display),
-        Verb::Show(args) => show::run(args, display),
+        Verb::Check(args) => check::run(args, session, display),
+        Verb::Show(args) => show::run(args, session, display),
     }
 }

@@ -2,13 +2,11 @@
 
 use std::path::PathBuf;
 
+use kubexm_builder::session::Session;
 use kubexm_manifests::Zone;
 use kubexm_manifests::zone::Rule;
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
-
-use super::choice;
-use crate::commands::{input, what};
 
 /// Show which zone holds, who named it, and its rules in the order in which they are tried
 ///
@@ -30,9 +28,9 @@ pub struct Args {
     pub json: bool,
 }
 
-pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let cluster = args.file.as_deref().map(|file| input::cluster(Some(file), None)).transpose()?;
-    let choice = choice::choose(args.zone.as_deref(), cluster.as_ref().map(|(_, cluster)| cluster))?;
+pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
+    let cluster = args.file.as_deref().map(|file| session.cluster(Some(file), None)).transpose()?;
+    let choice = session.zone(args.zone.as_deref(), cluster.as_ref().map(|(_, cluster)| cluster))?;
     if display.mode() == Mode::Json {
         let document = json!({
             "schema": "kubexm.io/zone-show/v1", "zone": choice.zone.name, "namedBy": choice.by,
@@ -41,7 +39,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         display.answer(&document.to_string());
         return Ok(());
     }
-    what::tell(&choice.warnings, &choice.notes, display);
+    session.advise(&choice.warnings, &choice.notes);
     display.answer(&format!("zone {}, named by {}", choice.zone.name, choice.by));
     if choice.zone.rules.is_empty() {
         display.answer("no rules: every origin is asked itself");

@@ -1,9 +1,9 @@
 //! Add-ons. One of KubeKey's may have a chart and any number of YAML files; one of ours has one source.
 
+use super::super::fields::{carry, same};
 use super::super::secrets;
 use super::super::source::Place;
 use super::super::yaml::{Map, Origin};
-use super::{carry, same};
 
 pub(super) fn addons(from: &Place<'_>) -> Vec<Map> {
     from.items().iter().flat_map(addon).collect()

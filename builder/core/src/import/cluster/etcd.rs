@@ -1,8 +1,8 @@
 //! etcd.
 
+use super::super::fields::{carry, lists, numbers, same};
 use super::super::source::Place;
 use super::super::yaml::{Map, Yaml};
-use super::{carry, lists, numbers, same};
 
 /// Fields that KubeKey reads with an etcd of its own (type kubekey) only.
 const OWN: &[&str] = &[

@@ -1,10 +1,10 @@
 //! Hosts, their roles, and how they are prepared.
 
 use super::super::defaults::{Assumed, COMMENT};
+use super::super::fields::{Variables, carry, env, lists, numbers, one_or_more, same};
 use super::super::script;
 use super::super::source::Place;
 use super::super::yaml::{Map, Yaml};
-use super::{Variables, carry, env, lists, numbers, one_or_more, same};
 
 /// The key that KubeKey logs in with where the file gives neither key nor password (`SetDefaultHostsCfg`).
 const KEY: &str = "~/.ssh/id_rsa";

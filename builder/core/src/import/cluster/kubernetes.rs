@@ -1,9 +1,9 @@
 //! Kubernetes.
 
+use super::super::fields::{carry, lists, never, numbers, same};
 use super::super::source::Place;
 use super::super::yaml::{Map, Yaml};
 use super::super::{scalar, secrets};
-use super::{carry, lists, never, numbers, same};
 
 /// Distributions that KubeKey knows beside Kubernetes, as a type or behind the version.
 const OTHERS: [&str; 2] = ["k3s", "k8e"];

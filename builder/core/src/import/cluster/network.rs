@@ -1,8 +1,8 @@
 //! The pods' network, the control plane's address, and names.
 
+use super::super::fields::{carry, never, one_or_more, same};
 use super::super::source::Place;
 use super::super::yaml::{Map, Yaml};
-use super::{carry, one_or_more, same};
 
 pub(super) fn network(from: &Place<'_>) -> Map {
     let mut network = Map::default();
@@ -79,7 +79,7 @@ pub(super) fn load_balancer(from: &Place<'_>) -> Map {
         Some(Yaml::from(port))
     });
     same(from, &mut to, &[("domain", "domain")]);
-    super::never(from, &["externalDNS"], "the name is written into /etc/hosts of every node all the same");
+    never(from, &["externalDNS"], "the name is written into /etc/hosts of every node all the same");
     if let Some(at) = from.at(&["kubevip", "mode"])
         && !matches!(at.text(), Some("ARP" | "arp"))
     {

@@ -1,8 +1,8 @@
 //! The registry, and storage.
 
+use super::super::fields::{Variables, carry, env, never, numbers, same};
 use super::super::source::Place;
 use super::super::yaml::{Map, Yaml};
-use super::{Variables, carry, env, never, numbers, same};
 
 /// `hosts`: whether hosts have the role registry, on which KubeKey sets one up.
 pub(super) fn registry(from: &Place<'_>, hosts: bool) -> Map {

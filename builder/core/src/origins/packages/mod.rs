@@ -9,6 +9,7 @@ mod error;
 mod remembered;
 pub mod rpm;
 mod rpm_index;
+mod rpm_repository;
 
 pub use check::{File, Vendor, check};
 pub use error::PackagesError;
@@ -91,9 +92,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// By this machine's clock; plain http allowed.
-    pub fn of_today() -> Self {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Self { now: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), plain_http: true }
+    /// At a time in seconds of Unix time; plain http allowed.
+    pub const fn at(now: i64) -> Self {
+        Self { now, plain_http: true }
     }
 }

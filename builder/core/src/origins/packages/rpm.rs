@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use futures::future::join_all;
-use kubexm_manifests::os::{self, MirrorList, Profile};
+use kubexm_manifests::os::{self, Profile};
 use kubexm_packages::model::RepoId;
 use kubexm_packages::rpm::modules::Modules;
 use kubexm_packages::rpm::streams::Choice;
@@ -14,46 +14,8 @@ use kubexm_spec::{Arch, Family};
 use kubexm_transport::{FileCandidate, HttpClient, Store};
 
 use super::rpm_index::Loading;
+pub use super::rpm_repository::{Repository, Streams};
 use super::{Loaded, Options, PackagesError, without_slash};
-
-/// A repository.
-#[derive(Clone, Debug)]
-pub struct Repository {
-    /// What people call it: `baseos`.
-    pub name: String,
-    /// Its own address without a slash at the end, whoever is asked: `https://dl.rockylinux.org/pub/rocky/9/BaseOS/x86_64/os`.
-    /// Of one that is known by a list of mirrors, the list's.
-    pub origin: String,
-    /// Addresses that are asked, without a slash at the end, the best first.
-    pub bases: Vec<FileCandidate>,
-    /// Where more addresses are listed.
-    pub mirrors: Option<(MirrorList, String)>,
-    /// Whose signature its metadata must carry (repomd.xml.asc); none where the vendor makes none.
-    pub metadata: Option<Keyring>,
-    /// Its own address wants the client certificate of a subscription.
-    pub entitlement: bool,
-    /// Its packages are seen whatever modules say (`module_hotfixes`).
-    pub hotfixes: bool,
-    /// See [`Repo::priority`].
-    pub priority: i32,
-}
-
-/// What is chosen of modules.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Streams {
-    /// `el8`; any when none.
-    pub platform: Option<String>,
-    /// Modules and streams beyond the defaults: `("container-tools", "rhel8")`.
-    pub enabled: Vec<(String, String)>,
-}
-
-impl Streams {
-    /// The defaults of a profile's release.
-    pub fn of(profile: &Profile) -> Self {
-        let major = profile.version_id.split('.').next().unwrap_or_default();
-        Self { platform: profile.quirks.modules.then(|| format!("el{major}")), enabled: Vec::new() }
-    }
-}
 
 /// The repositories of a profile for an architecture. `mirrors` are addresses by the name of a profile's repository, to be asked
 /// instead of its own; the keys stay the profile's.

@@ -14,7 +14,7 @@ use kubexm_spec::Digest;
 use kubexm_transport::{Answer, FileCandidate, HttpClient, Store, TransportError, Validators, Want};
 
 use super::remembered::Remembered;
-use super::rpm::Repository;
+use super::rpm_repository::Repository;
 use super::{Options, PackagesError, Snapshot, below};
 
 const REPOMD: &str = "repodata/repomd.xml";

@@ -6,4 +6,4 @@ mod loaded;
 mod refused;
 mod repository;
 mod rpm;
-mod server;
+pub mod server;

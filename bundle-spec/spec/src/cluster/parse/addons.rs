@@ -180,7 +180,7 @@ fn source(at: &At<'_>, kind: Option<AddonKind>) -> Option<AddonSource> {
         }
         "repo" => {
             let url = map.need("repo").inspect(chart).and_then(address);
-            let name = map.need("chart").and_then(|at| at.parsed(addresses::repository));
+            let name = map.need("chart").and_then(|at| at.parsed(values::repository));
             let version = map.need("version").and_then(version);
             Some(AddonSource::Repository { url: url?, chart: name?, version: version? })
         }

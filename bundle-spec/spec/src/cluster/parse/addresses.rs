@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::values::{not_a, number, subdomain};
+use super::values::{not_a, number, repository, subdomain};
 
 /// An IP address or a DNS name.
 pub(super) fn host(text: &str) -> Result<String, String> {
@@ -117,22 +117,17 @@ pub(super) fn registry(text: &str) -> Result<String, String> {
     if prefix.is_none_or(|prefix| repository(prefix).is_ok()) { Ok(text.to_owned()) } else { Err(bad()) }
 }
 
-/// A path of repositories' names (OCI distribution-spec, "Pulling manifests").
-pub(super) fn repository(text: &str) -> Result<String, String> {
-    let word = |part: &str| {
-        let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-        part.starts_with(edge) && part.ends_with(edge) && part.chars().all(|c| edge(c) || "._-".contains(c))
-    };
-    if text.len() <= 255 && text.split('/').all(word) {
-        Ok(text.to_owned())
-    } else {
-        Err(not_a(text, "a path of repository names (a-z, 0-9 and ._-), like library"))
-    }
-}
-
 /// `oci://host[:port]/path`, without a tag.
 pub(super) fn oci(text: &str) -> Result<String, String> {
     let bad = || not_a(text, "a chart in an OCI registry without its tag, like oci://ghcr.io/org/charts/name");
     let (host, path) = text.strip_prefix("oci://").and_then(|rest| rest.split_once('/')).ok_or_else(bad)?;
     registry_host(host).and_then(|_| repository(path)).map(|_| text.to_owned()).map_err(|_| bad())
+}
+
+/// A name of an API server's certificate: an address, a DNS name, or `*.` and a DNS name.
+pub(super) fn san(text: &str) -> Result<String, String> {
+    if text.parse::<IpAddr>().is_ok() {
+        return Ok(text.to_owned());
+    }
+    host(text.strip_prefix("*.").unwrap_or(text)).map(|_| text.to_owned())
 }

@@ -82,7 +82,7 @@ pub(super) fn kubernetes(at: &At<'_>, name: &str) -> Option<Kubernetes> {
     let feature_gates = or(map.get("featureGates"), BTreeMap::new(), |at| named(at, values::gate, |at| at.boolean()));
     let (api_server_args, controller_manager_args, scheduler_args) =
         (arguments("apiServerArgs"), arguments("controllerManagerArgs"), arguments("schedulerArgs"));
-    let cert_sans = or(map.get("certSANs"), Vec::new(), |at| each(at, |item| item.parsed(values::san)));
+    let cert_sans = or(map.get("certSANs"), Vec::new(), |at| each(at, |item| item.parsed(addresses::san)));
     let auto_renew_certs = or(map.get("autoRenewCerts"), false, |at| at.boolean());
     let nodelocaldns = maybe(map.get("nodelocaldns"), node_local_dns);
     let audit = maybe(map.get("audit"), audit);

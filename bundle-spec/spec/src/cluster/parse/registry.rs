@@ -87,7 +87,7 @@ pub(super) fn registry(at: &At<'_>) -> Option<Registry> {
     let harbor = maybe(map.get("harborConfig"), harbor);
     let insecure = or(map.get("insecure"), false, |at| at.boolean());
     let ca_file = maybe(map.get("caFile"), |at| at.parsed(values::path));
-    let namespace_override = maybe(map.get("namespaceOverride"), |at| at.parsed(addresses::repository));
+    let namespace_override = maybe(map.get("namespaceOverride"), |at| at.parsed(values::repository));
     let kind = kind?;
     belongs(&map, kind, port);
     Some(Registry {

@@ -1,9 +1,5 @@
 //! Texts that must have a form: names, addresses, networks, versions. Each gives the value or says what is wrong with it.
 
-use std::net::IpAddr;
-
-use super::addresses::{host, repository};
-
 /// A DNS-1123 label: at most 63 of `a-z`, `0-9` and `-`, with a letter or digit at both ends.
 pub(super) fn label(text: &str) -> Result<String, String> {
     if is_label(text) { Ok(text.to_owned()) } else { Err(not_a(text, "a DNS-1123 label (a-z, 0-9 and -, at most 63)")) }
@@ -16,14 +12,6 @@ pub(super) fn subdomain(text: &str) -> Result<String, String> {
     } else {
         Err(not_a(text, "a DNS name (a-z, 0-9, - and ., at most 253)"))
     }
-}
-
-/// A name of an API server's certificate: an address, a DNS name, or `*.` and a DNS name.
-pub(super) fn san(text: &str) -> Result<String, String> {
-    if text.parse::<IpAddr>().is_ok() {
-        return Ok(text.to_owned());
-    }
-    host(text.strip_prefix("*.").unwrap_or(text)).map(|_| text.to_owned())
 }
 
 /// A Linux user name, as useradd takes it.
@@ -213,4 +201,17 @@ fn is_label(text: &str) -> bool {
 
 pub(super) fn not_a(text: &str, what: &str) -> String {
     format!("{text:?} is not {what}")
+}
+
+/// A path of repositories' names (OCI distribution-spec, "Pulling manifests").
+pub(super) fn repository(text: &str) -> Result<String, String> {
+    let word = |part: &str| {
+        let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        part.starts_with(edge) && part.ends_with(edge) && part.chars().all(|c| edge(c) || "._-".contains(c))
+    };
+    if text.len() <= 255 && text.split('/').all(word) {
+        Ok(text.to_owned())
+    } else {
+        Err(not_a(text, "a path of repository names (a-z, 0-9 and ._-), like library"))
+    }
 }

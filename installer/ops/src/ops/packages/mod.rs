@@ -18,7 +18,7 @@ mod units;
 use std::collections::{BTreeMap, BTreeSet};
 
 use begun::Begun;
-use kubexm_packages::model::compare;
+use kubexm_packages::family::compare;
 use kubexm_plan::Found as Seen;
 use kubexm_plan::Op;
 use kubexm_plan::op::{Packages, WantedPackage};

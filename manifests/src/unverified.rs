@@ -50,7 +50,7 @@ pub enum DoubtKind {
 
 impl Doubt {
     /// Whether the cluster may not come up if it is as feared: a wrong tag of what every cluster runs.
-    pub const fn is_grave(&self) -> bool {
+    pub const fn is_severe(&self) -> bool {
         matches!(self.kind, DoubtKind::UnknownPatch | DoubtKind::Constants)
     }
 }

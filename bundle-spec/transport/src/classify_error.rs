@@ -1,17 +1,18 @@
 //! What failed requests and answers mean: which may be tried again, when, and which may not; and whose doing it is, the
 //! origin's or that of a proxy before it.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use reqwest::header::{self, HeaderMap};
+use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode, Url};
 
-use crate::TransportError;
-use crate::clients::HttpOptions;
-use crate::error::chain;
+use crate::address::host_of;
+use crate::attempt::{Attempt, Why};
 use crate::proxy::Proxy;
-use crate::source::{Attempt, Source, Why, host_of};
+use crate::response::{retry_after, text_of};
+use crate::source::Source;
 use crate::watch::seconds;
+use crate::{HttpOptions, TransportError};
 
 /// What rustls says of an answer that is no TLS.
 pub(crate) const NOT_TLS: &str = "InvalidContentType";
@@ -164,35 +165,5 @@ impl Source<'_> {
             Some(after) => self.attempt(reason, Why::Told(after)),
             None => self.again(reason),
         }
-    }
-}
-
-/// What `reqwest` says, with its causes. It puts the whole address into its text, query and all; the origin is named by us.
-pub(crate) fn text_of(error: &reqwest::Error) -> String {
-    chain(&WithoutUrl(error))
-}
-
-#[derive(Debug)]
-struct WithoutUrl<'a>(&'a reqwest::Error);
-
-impl std::fmt::Display for WithoutUrl<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let text = self.0.to_string();
-        f.write_str(text.split(" for url (").next().unwrap_or(&text))
-    }
-}
-
-impl std::error::Error for WithoutUrl<'_> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
-    }
-}
-
-/// `Retry-After`, in seconds or as a date (RFC 9110, 10.2.3).
-pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    match text.parse() {
-        Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::now()).ok(),
     }
 }

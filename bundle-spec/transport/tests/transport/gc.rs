@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use kubexm_spec::Digest;
 use kubexm_transport::Store;
-use kubexm_transport::care::Limits;
+use kubexm_transport::gc::Limits;
 
 use crate::support::{bytes, files, store};
 

@@ -1,10 +1,13 @@
-//! Who may know whom (ARCHITECTURE.md, "Folders and arrows"): read from the manifests, so that a new arrow is a
-//! decision and not an accident.
+//! Who may know whom (ARCHITECTURE.md, "Folders and arrows"): crates as their manifests say, files as their imports do, so
+//! that a new arrow is a decision and not an accident.
 
-#![allow(clippy::unwrap_used, reason = "a test: what cannot be read fails it")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test: what cannot be read fails it")]
+
+mod files;
+mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate and the crates of ours it may name. An arrow that is not here fails the build.
@@ -71,6 +74,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// Crates that do IO, and so may not appear below recipes, plan, manifests or spec, at any depth.
 const IO_CRATES: &[&str] = &["tokio", "reqwest", "russh", "rustix", "tempfile", "time", "rand", "getrandom", "fs4"];
 
+/// Crates whose files still need each other in circles, and how many files do. A number only becomes smaller.
+const STILL_IN_CIRCLES: &[(&str, usize)] =
+    &[("kubexm-plan", 9), ("kubexm-recipes", 34), ("kubexm-ops", 51), ("kubexm-engine", 13), ("kubexm-install", 9)];
+
 #[derive(serde::Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -80,6 +87,13 @@ struct Metadata {
 struct Package {
     name: String,
     dependencies: Vec<Dependency>,
+    targets: Vec<Target>,
+}
+
+#[derive(serde::Deserialize)]
+struct Target {
+    kind: Vec<String>,
+    src_path: PathBuf,
 }
 
 #[derive(serde::Deserialize)]
@@ -88,17 +102,22 @@ struct Dependency {
     kind: Option<String>,
 }
 
-fn workspace() -> BTreeMap<String, BTreeSet<String>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+fn packages() -> Vec<Package> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
-        .current_dir(root)
+        .current_dir(root())
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Metadata = serde_json::from_slice(&output.stdout).unwrap();
-    metadata
-        .packages
+    serde_json::from_slice::<Metadata>(&output.stdout).unwrap().packages
+}
+
+fn workspace() -> BTreeMap<String, BTreeSet<String>> {
+    packages()
         .into_iter()
         .map(|p| (p.name, p.dependencies.into_iter().filter(|d| d.kind.is_none()).map(|d| d.name).collect()))
         .collect()
@@ -147,4 +166,64 @@ fn recipes_cannot_reach_a_host() {
             }
         }
     }
+}
+
+#[test]
+fn no_files_of_a_crate_need_each_other() {
+    let still: BTreeMap<_, _> = STILL_IN_CIRCLES.iter().copied().collect();
+    let mut problems = String::new();
+    for package in packages() {
+        let roots = package.targets.iter().filter(|t| t.kind.iter().any(|kind| kind == "lib" || kind == "bin"));
+        let circles: Vec<_> = roots.flat_map(|target| files::circles(&files::ties(&target.src_path))).collect();
+        let found: usize = circles.iter().map(|circle| circle.files.len()).sum();
+        let allowed = still.get(package.name.as_str()).copied().unwrap_or_default();
+        if found < allowed {
+            problems += &format!("{}: {found} files are in circles, fewer than {allowed}: say so here\n", package.name);
+        }
+        if found > allowed {
+            problems += &format!(
+                "{}: {found} files are in circles, and {allowed} may be; what two files share goes into one below both:\n",
+                package.name
+            );
+            for circle in &circles {
+                problems += &circle.to_string().replace(&format!("{}/", root().display()), "");
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{problems}");
+}
+
+/// A crate of these files, and its circles.
+fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let circles = files::circles(&files::ties(&folder.path().join("lib.rs")));
+    circles.iter().map(|circle| circle.to_string().replace(&format!("{}/", folder.path().display()), "")).collect()
+}
+
+#[test]
+fn a_circle_is_named_by_its_files_and_what_ties_them() {
+    let found = circles_of(&[
+        ("lib.rs", "mod a; mod b; pub use a::A; pub fn run() { a::work(); }"),
+        ("a.rs", "use crate::b::{self, lock}; pub struct A; pub fn work() { lock(); b::more(); }"),
+        ("b/mod.rs", "mod c; pub fn lock() {} pub fn more() { println!(\"{}\", c::name()); }"),
+        ("b/c.rs", "pub fn name() -> &'static str { let _: crate::A; super::super::a::work(); \"c\" }"),
+    ]);
+    let wanted = "3 files need each other:\n  a.rs -> b/mod.rs: lock, more\n  b/c.rs -> a.rs: A, work\n  b/mod.rs -> b/c.rs: name\n";
+    assert_eq!(found, [wanted]);
+}
+
+#[test]
+fn names_passed_on_and_tests_make_no_circle() {
+    let found = circles_of(&[
+        ("lib.rs", "mod a; mod b; pub use a::A; pub use b::B;"),
+        ("a.rs", "pub struct A; pub fn b() {} #[cfg(test)] mod tests { use crate::b::B; fn f(_: B) {} }"),
+        // A field, a module and a function of one name.
+        ("b.rs", "use crate::{A, a}; pub struct B(A); pub fn b() { a::b() }"),
+    ]);
+    assert_eq!(found, Vec::<String>::new());
 }

@@ -1,6 +1,8 @@
 //! Harbor's offline installer carries its images itself, as one `docker save` inside its archive
 //! (goharbor/harbor, `make package_offline`). What is in there is read once it is here and held against the catalogue's list.
 
+mod error;
+
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 
@@ -8,10 +10,11 @@ use flate2::read::MultiGzDecoder;
 use kubexm_manifests::{Catalogue, Requirements};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::lock::Content;
-use kubexm_spec::{ArtifactKey, Digest, ExitCode, Lock, Program, Reference};
+use kubexm_spec::{ArtifactKey, Digest, Lock, Program, Reference};
 use kubexm_transport::Store;
 use serde::Deserialize;
 
+pub use self::error::HarborError;
 use crate::arrivals::Arrivals;
 use crate::base::Base;
 use crate::origins::Origins;
@@ -26,23 +29,6 @@ const IMAGES_LIMIT: u64 = 32 << 30;
 const LIST_LIMIT: u64 = 1 << 20;
 /// The most members of either archive.
 const MEMBERS_LIMIT: usize = 100_000;
-
-/// An installer that cannot be used.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{item}: it is no offline installer of Harbor: {problem}")]
-pub struct HarborError {
-    /// The artifact's key and platform.
-    pub item: String,
-    /// What is wrong with it.
-    pub problem: String,
-}
-
-impl HarborError {
-    /// The exit code of a program that ends with it.
-    pub const fn exit_code(&self) -> ExitCode {
-        ExitCode::OriginMismatch
-    }
-}
 
 /// What an installer has and the catalogue does not list, and the other way round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,43 @@
+//! Why a file cannot be imported.
+
+use kubexm_spec::yaml::Problems;
+
+use super::left::Left;
+
+/// The `apiVersion` of the files that are read.
+pub const KUBEKEY: &str = "kubekey.kubesphere.io/v1alpha2";
+
+/// The most values of a document: twice those of a file for a thousand hosts.
+pub(super) const MOST: usize = 20_000;
+
+/// Why a file cannot be imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// It is no YAML.
+    #[error("it cannot be read:\n{0}")]
+    Yaml(Problems),
+    /// It is no JSON of pods.
+    #[error("it is no list of pods, as `kubectl get pods -A -o json` prints it: {0}")]
+    Pods(String),
+    /// No file of KubeKey's has so much in it.
+    #[error("it has more than {MOST} values, aliases counted as what they stand for")]
+    Large,
+    /// Another version.
+    #[error("it is of {found}, and {KUBEKEY} is read: write it anew with the kk of that version")]
+    Version {
+        /// Its `apiVersion`.
+        found: String,
+    },
+    /// Something else.
+    #[error("it holds no Cluster and no Manifest of {KUBEKEY}{}", .found.as_ref().map(|found| format!(", but {found}")).unwrap_or_default())]
+    Other {
+        /// Its `apiVersion` and `kind`.
+        found: Option<String>,
+    },
+    /// It says what no cluster.yaml can say, and would be another cluster without it.
+    #[error("what it says makes no cluster.yaml; mend this in it first:{}", .0.iter().map(|left| format!("\n{left}")).collect::<String>())]
+    Refused(Vec<Left>),
+    /// A data structure of ours could not be written as text.
+    #[error("cannot write cluster.yaml as text: {0}")]
+    Encode(String),
+}

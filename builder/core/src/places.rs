@@ -1,0 +1,36 @@
+//! Where a zone says that something is asked, as addresses of the transport.
+
+use kubexm_manifests::Zone;
+use kubexm_transport::{FileCandidate, Identity, ImageCandidate};
+
+/// An address without a query; the name of an image as it is.
+pub(crate) fn shown(address: &str) -> String {
+    match address.starts_with("http") && address.contains("://") {
+        true => kubexm_transport::http::shown(address),
+        false => address.to_owned(),
+    }
+}
+
+pub(crate) fn files(zone: &Zone, url: &str) -> Vec<FileCandidate> {
+    zone.files(url)
+        .into_iter()
+        .map(|c| FileCandidate {
+            plain_http_allowed: c.plain_http,
+            url: c.url,
+            ca_file: c.ca_file,
+            identity: c.identity.map(|(certificate, key)| Identity { certificate, key }),
+            folder: c.folder,
+        })
+        .collect()
+}
+
+pub(crate) fn images(zone: &Zone, reference: &str) -> Vec<ImageCandidate> {
+    zone.images(reference)
+        .into_iter()
+        .map(|c| {
+            let (name, _) = kubexm_spec::depot::split_reference(&c.reference);
+            let repository = name.strip_prefix(&c.registry).unwrap_or(name).trim_start_matches('/').to_owned();
+            ImageCandidate { registry: c.registry, repository, plain_http: c.plain_http, ca_file: c.ca_file }
+        })
+        .collect()
+}

@@ -1,0 +1,107 @@
+//! cluster.yaml and the catalogue, as a user hands them in.
+
+use std::path::{Path, PathBuf};
+
+use kubexm_files::TEXT_LIMIT;
+use kubexm_manifests::{Catalogue, Zone};
+use kubexm_spec::{Cluster, cluster, names};
+
+use super::{Environment, Session, SessionError};
+
+impl Session {
+    /// The cluster's text (which travels in the bundle) and what it says, its paths made ready to be opened. Without a file, a
+    /// cluster of defaults in this version of Kubernetes.
+    pub fn cluster(&self, file: Option<&Path>, kubernetes: Option<&str>) -> Result<(String, Cluster), SessionError> {
+        let text = text(file, kubernetes)?;
+        let mut cluster = cluster::parse(&text).map_err(|problems| problems_of(file, problems))?;
+        if let Some(folder) = file.and_then(Path::parent) {
+            place(&mut cluster.bundle, folder, &self.environment)?;
+            let scripts = cluster.system.pre_install.iter_mut().chain(&mut cluster.system.post_install);
+            for material in scripts.flat_map(|script| &mut script.materials) {
+                *material = self.environment.resolve(material, folder)?;
+            }
+            for addon in cluster.addons.iter_mut().chain(&mut cluster.bundle.extra_charts) {
+                place_addon(addon, folder, &self.environment)?;
+            }
+        }
+        Ok((text, cluster))
+    }
+
+    /// The cluster with what of it was written, its paths as they are.
+    pub fn cluster_as_written(
+        &self,
+        file: Option<&Path>,
+        kubernetes: Option<&str>,
+    ) -> Result<cluster::Read, SessionError> {
+        cluster::read(&text(file, kubernetes)?).map_err(|problems| problems_of(file, problems))
+    }
+
+    /// The embedded catalogue with the user's overlays in order.
+    pub fn catalogue(&self, overlays: &[PathBuf]) -> Result<Catalogue, SessionError> {
+        overlays.iter().try_fold(Catalogue::embedded(), |catalogue, path| {
+            catalogue.overlaid(&read(path)?).map_err(|source| SessionError::Overlay { path: path.clone(), source })
+        })
+    }
+}
+
+/// The text of a file of the user; `-` is standard input.
+pub(super) fn read(path: &Path) -> Result<String, SessionError> {
+    Ok(kubexm_files::read_text(path, TEXT_LIMIT)?)
+}
+
+fn text(file: Option<&Path>, kubernetes: Option<&str>) -> Result<String, SessionError> {
+    file.map_or_else(|| Ok(text_for_version(kubernetes)), read)
+}
+
+fn problems_of(file: Option<&Path>, problems: cluster::Problems) -> SessionError {
+    let name = match file {
+        None => "--kubernetes".to_owned(),
+        Some(path) if path == Path::new("-") => "standard input".to_owned(),
+        Some(path) => path.display().to_string(),
+    };
+    SessionError::Problems { name, problems }
+}
+
+/// Paths of `spec.bundle` are relative to the folder of cluster.yaml.
+fn place(bundle: &mut cluster::Bundle, folder: &Path, environment: &Environment) -> Result<(), SessionError> {
+    for file in &mut bundle.extra_files {
+        if let cluster::ExtraFile::Path { path } = file {
+            *path = environment.resolve(path, folder)?;
+        }
+    }
+    for image in &mut bundle.extra_images {
+        if let Some(layout) = &mut image.from {
+            *layout = environment.resolve(layout, folder)?;
+        }
+    }
+    if let Some(zone) = bundle.zone.as_mut().filter(|zone| Zone::builtin(zone).is_none()) {
+        let path = environment.resolve(Path::new(zone), folder)?;
+        // A name that is no file stays as it was written, for the message.
+        if path.exists() {
+            *zone = path.to_string_lossy().into_owned();
+        }
+    }
+    Ok(())
+}
+
+/// The same for an add-on's source and values.
+fn place_addon(addon: &mut cluster::Addon, folder: &Path, environment: &Environment) -> Result<(), SessionError> {
+    if let cluster::AddonSource::Path { path } = &mut addon.source {
+        *path = environment.resolve(path, folder)?;
+    }
+    if let Some(path) = &mut addon.values_file {
+        *path = environment.resolve(path, folder)?;
+    }
+    Ok(())
+}
+
+/// cluster.yaml of a bundle that is built from defaults. A JSON string is a YAML string, whatever the user typed.
+fn text_for_version(version: Option<&str>) -> String {
+    let mut text =
+        format!("apiVersion: {}\nkind: Cluster\nmetadata:\n  name: kubernetes\nspec:\n", names::CLUSTER_API_VERSION);
+    match version {
+        Some(version) => text.push_str(&format!("  kubernetes:\n    version: {}\n", serde_json::Value::from(version))),
+        None => text.push_str("  kubernetes: {}\n"),
+    }
+    text
+}

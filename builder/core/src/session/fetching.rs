@@ -1,0 +1,111 @@
+//! How things are fetched: the cache, how many at once, and where `kubexm-install` lies.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubexm_transport::{HttpClient, HttpOptions, OciRegistry, RegistriesConf, Store};
+
+use super::{Session, SessionError};
+use crate::origins::Origins;
+use crate::origins::installer::Installers;
+
+/// Options of everything that asks origins.
+#[derive(Clone, Debug)]
+pub struct Fetching {
+    /// Folder of the cache; the usual one when none.
+    pub cache: Option<PathBuf>,
+    /// Transfers at once.
+    pub jobs: usize,
+    /// Bytes a second over all transfers, at most.
+    pub limit_rate: Option<u64>,
+    /// Only what the cache holds.
+    pub offline: bool,
+    /// Whether signatures, attestations and SBOMs of images are looked for and carried.
+    pub referrers: bool,
+    /// registries.conf; the environment's when none.
+    pub registries_conf: Option<PathBuf>,
+    /// `kubexm-install` of a platform, where it does not lie beside the program.
+    pub installers: Vec<PathBuf>,
+    /// The helm that charts are rendered with; the catalogue's when none.
+    pub helm: Option<PathBuf>,
+}
+
+impl Default for Fetching {
+    fn default() -> Self {
+        Self {
+            cache: None,
+            jobs: 32,
+            limit_rate: None,
+            offline: false,
+            referrers: true,
+            registries_conf: None,
+            installers: Vec::new(),
+            helm: None,
+        }
+    }
+}
+
+impl Session {
+    /// Clients, cache and installers.
+    pub fn origins(&self, fetching: &Fetching) -> Result<Origins, SessionError> {
+        self.origins_with(fetching, self.http_options(true))
+    }
+
+    /// Clients for questions rather than transfers: who does not answer soon is passed over.
+    pub fn quick_origins(&self, fetching: &Fetching) -> Result<Origins, SessionError> {
+        let options = HttpOptions {
+            connect_timeout: Duration::from_secs(5),
+            answer_timeout: Duration::from_secs(10),
+            stall_timeout: Duration::from_secs(10),
+            retries: 1,
+            backoff_max: Duration::from_secs(2),
+            ..self.http_options(false)
+        };
+        self.origins_with(fetching, options)
+    }
+
+    /// Where `kubexm-install` of each platform lies.
+    pub fn installers(&self, named: &[PathBuf]) -> Result<Installers, SessionError> {
+        Ok(Installers::look(named, self.environment.programs.as_deref())?)
+    }
+
+    /// The cache: in this folder, or in the usual one.
+    pub fn store(&self, folder: Option<&Path>) -> Result<Store, SessionError> {
+        Ok(Store::open(self.environment.cache(folder)?)?)
+    }
+
+    /// The cache, where there is one: it is not made, and nothing in it is written.
+    pub fn store_at_hand(&self, folder: Option<&Path>) -> Option<Store> {
+        let folder = self.environment.cache(folder).ok().filter(|folder| folder.is_dir())?;
+        Store::open(folder).ok()
+    }
+
+    fn origins_with(&self, fetching: &Fetching, options: HttpOptions) -> Result<Origins, SessionError> {
+        let store = self.store(fetching.cache.as_deref())?;
+        let options = HttpOptions {
+            parallel: fetching.jobs,
+            parallel_per_host: options.parallel_per_host.min(fetching.jobs),
+            limit_rate: fetching.limit_rate,
+            offline: fetching.offline,
+            ..options
+        };
+        let http = HttpClient::new(options)?;
+        let registries = match &fetching.registries_conf {
+            Some(file) => RegistriesConf::read(std::slice::from_ref(file), true)?,
+            None => RegistriesConf::read(&self.environment.registries, false)?,
+        };
+        let registry =
+            OciRegistry::new(http.clone(), self.credentials()).with_registries(registries).with_store(store.clone());
+        Ok(Origins {
+            http,
+            registry,
+            lease: Some(store.lease()?),
+            store,
+            referrers: fetching.referrers,
+            installers: self.installers(&fetching.installers)?,
+            helm: fetching.helm.clone(),
+            clock: Arc::clone(&self.clock),
+        })
+    }
+}

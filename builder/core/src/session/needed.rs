@@ -1,0 +1,150 @@
+//! What is needed, computed from what a user hands in.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use kubexm_manifests::requirements::PackageNeed;
+use kubexm_manifests::{Catalogue, Doubt, Requirements, Zone, doubts, require};
+use kubexm_spec::cluster::{ExtraFile, ExtraImage};
+use kubexm_spec::event::EventKind;
+use kubexm_spec::{ArtifactKey, Cluster, built};
+
+use super::{Choice, Session, SessionError, cluster};
+use crate::{charts, credentials, images_list};
+
+/// Which artifacts are wanted, and where they may come from.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// cluster.yaml; without it, the defaults for `kubernetes`.
+    pub file: Option<PathBuf>,
+    /// Kubernetes version of a bundle from defaults.
+    pub kubernetes: Option<String>,
+    /// Name or file of a zone.
+    pub zone: Option<String>,
+    /// Overlays of the catalogue, in order.
+    pub catalogue: Vec<PathBuf>,
+    /// Lists of images beyond those of cluster.yaml.
+    pub images_from: Vec<PathBuf>,
+    /// Files that go into the bundle although they hold a credential, by path or name.
+    pub allow_secret: Vec<PathBuf>,
+}
+
+/// What is needed; nothing was fetched.
+pub struct Needed {
+    /// The bytes of cluster.yaml.
+    pub cluster_yaml: String,
+    /// Parsed from them, its paths made ready to be opened, with the images of lists.
+    pub cluster: Cluster,
+    /// With overlays.
+    pub catalogue: Catalogue,
+    /// The zone that holds.
+    pub zone: Zone,
+    /// What people should mend.
+    pub warnings: Vec<String>,
+    /// What people should know before anything is done.
+    pub notes: Vec<String>,
+    /// What nobody has installed yet as it is.
+    pub doubts: Vec<Doubt>,
+    /// Every artifact.
+    pub requirements: Requirements,
+}
+
+impl Session {
+    /// Reads all of a selection, and computes what it needs.
+    pub fn needed(&self, selection: &Selection) -> Result<Needed, SessionError> {
+        let (cluster_yaml, mut cluster) = self.cluster(selection.file.as_deref(), selection.kubernetes.as_deref())?;
+        add_images(&mut cluster, &selection.images_from)?;
+        check_credentials(&cluster, &selection.allow_secret)?;
+        let catalogue = self.catalogue(&selection.catalogue)?;
+        let Choice { zone, mut warnings, mut notes, .. } = self.zone(selection.zone.as_deref(), Some(&cluster))?;
+        warnings.extend(built::check(&cluster).iter().map(|row| format!("kubexm-install refuses this cluster: {row}")));
+        let requirements = require(&cluster, &catalogue)?;
+        if requirements.items.is_empty() && requirements.packages.is_empty() {
+            let file = selection.file.as_deref().unwrap_or(Path::new("cluster.yaml")).to_owned();
+            return Err(SessionError::Nothing { file });
+        }
+        warnings.extend(idle_rules(&zone, &requirements));
+        let doubts = doubts(&requirements, &catalogue);
+        for doubt in &doubts {
+            if doubt.is_severe() { &mut warnings } else { &mut notes }.push(format!("unverified: {doubt}"));
+        }
+        Ok(Needed { cluster_yaml, cluster, catalogue, zone, warnings, notes, doubts, requirements })
+    }
+
+    /// The files on this machine that a selection reads.
+    pub fn inputs(&self, selection: &Selection) -> Vec<PathBuf> {
+        let named = selection.file.iter().chain(&selection.catalogue).chain(&selection.images_from);
+        named.cloned().chain(self.zone_file(selection.zone.as_deref())).collect()
+    }
+
+    /// Reports warnings and notes.
+    pub fn advise(&self, warnings: &[String], notes: &[String]) {
+        for text in warnings {
+            self.report(EventKind::Warning { text: text.clone() });
+        }
+        for text in notes {
+            self.report(EventKind::Note { text: text.clone() });
+        }
+    }
+}
+
+impl Needed {
+    /// For renderings of charts.
+    pub fn work(&self) -> charts::Work<'_> {
+        let Self { cluster, catalogue, requirements, zone, .. } = self;
+        charts::Work { cluster, catalogue, requirements, zone }
+    }
+}
+
+/// Images of lists count as `spec.bundle.extraImages`.
+fn add_images(cluster: &mut Cluster, lists: &[PathBuf]) -> Result<(), SessionError> {
+    let images = &mut cluster.bundle.extra_images;
+    let mut seen: BTreeSet<String> = images.iter().map(|image| image.name.clone()).collect();
+    for path in lists {
+        let names = images_list::parse(&cluster::read(path)?)
+            .map_err(|bad| SessionError::ImageList { path: path.clone(), bad })?;
+        if names.is_empty() {
+            return Err(SessionError::EmptyImageList { path: path.clone() });
+        }
+        for name in names {
+            if seen.insert(name.clone()) {
+                images.push(ExtraImage { name, from: None });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Files of this machine that would give a credential to everyone who has the bundle.
+fn check_credentials(cluster: &Cluster, allow: &[PathBuf]) -> Result<(), SessionError> {
+    let extra = cluster.bundle.extra_files.iter().filter_map(|file| match file {
+        ExtraFile::Path { path } => Some(path),
+        ExtraFile::Url { .. } => None,
+    });
+    let scripts = cluster.system.pre_install.iter().chain(&cluster.system.post_install);
+    let materials = scripts.flat_map(|script| &script.materials);
+    let allowed =
+        |path: &Path| allow.iter().any(|allowed| allowed == path || path.file_name() == Some(allowed.as_os_str()));
+    let files = extra.chain(materials).map(PathBuf::as_path).filter(|path| !allowed(path));
+    let found = credentials::search(files);
+    if found.is_empty() { Ok(()) } else { Err(SessionError::Credentials { found }) }
+}
+
+/// Rules of a zone file that nothing needs: most often a mistyped host. (A built-in zone is for everybody.)
+fn idle_rules(zone: &Zone, requirements: &Requirements) -> Option<String> {
+    if Zone::builtin(&zone.name).is_some_and(|builtin| builtin == *zone) {
+        return None;
+    }
+    let packages = requirements.packages.iter().flat_map(PackageNeed::addresses);
+    let items = requirements.items.iter().flat_map(|item| item.source.addresses());
+    let addresses: Vec<String> = items.chain(packages).collect();
+    let idle = zone.idle(addresses.iter().map(String::as_str));
+    let names: Vec<&str> = idle.iter().map(|rule| rule.matches.as_str()).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let charts = requirements.items.iter().any(|item| matches!(item.key, ArtifactKey::Chart(_) | ArtifactKey::Yaml(_)));
+    let unless = if charts { ", unless it is what charts name" } else { "" };
+    let (rules, names) = (if names.len() == 1 { "the rule" } else { "the rules" }, names.join(", "));
+    Some(format!("zone {}: nothing that is needed is asked by {rules} for {names}{unless}", zone.name))
+}
