@@ -124,14 +124,12 @@ impl Cli {
 
 /// The command line, with options of addresses in the help of those verbs only that have to do with them.
 fn command() -> clap::Command {
-    let mut command = kubexm_terminal::reflowed(Cli::command());
-    // Gives every verb the options that are the same for all.
-    command.build();
-    OF_BUNDLES.into_iter().fold(command, |command, verb| {
-        command.mut_subcommand(verb, |verb| {
-            verb.mut_arg("plain_http", |arg| arg.hide(false)).mut_arg("ca_file", |arg| arg.hide(false))
-        })
-    })
+    let command = kubexm_terminal::reflowed(Cli::command());
+    let is_network = |argument: &&clap::Arg| ["plain_http", "ca_file"].contains(&argument.get_id().as_str());
+    // A verb that has its own gets none of the program's, which are hidden.
+    let shown: Vec<clap::Arg> =
+        command.get_arguments().filter(is_network).map(|argument| argument.clone().hide(false)).collect();
+    OF_BUNDLES.into_iter().fold(command, |command, verb| command.mut_subcommand(verb, |verb| verb.args(shown.clone())))
 }
 
 impl Verb {
