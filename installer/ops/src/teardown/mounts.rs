@@ -117,7 +117,8 @@ pub fn remove_tree(machine: &Machine, path: &str) -> Result<(), OpError> {
     if !root.is_dir() {
         return fsio::remove(&real_path);
     }
-    empty(&DirFd::open(&real_path)?, root.dev())?;
+    let folder = DirFd::open(&real_path)?;
+    empty(&folder, folder.device()?)?;
     if found.is_symlink() || is_point(machine, path)? || fsio::remove_folder(&real_path)? {
         return Ok(());
     }
