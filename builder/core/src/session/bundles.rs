@@ -14,7 +14,8 @@ impl Session {
     pub fn bundle(&self, path: &Path) -> Result<Bundle, SessionError> {
         match is_address(path) {
             Some(address) => self.bundle_at(address),
-            None => Bundle::open(path).map_err(|source| SessionError::Bundle { path: path.to_owned(), source }),
+            None => Bundle::open(path)
+                .map_err(|source| SessionError::Bundle { path: path.to_owned(), source: Box::new(source) }),
         }
     }
 
@@ -22,9 +23,8 @@ impl Session {
     pub fn bundle_on(&self, paths: &[PathBuf], bases: &[PathBuf]) -> Result<Bundle, SessionError> {
         let opened = match paths {
             [one] => self.bundle(one)?,
-            [first, ..] => {
-                Bundle::open_all(paths).map_err(|source| SessionError::Bundle { path: first.clone(), source })?
-            }
+            [first, ..] => Bundle::open_all(paths)
+                .map_err(|source| SessionError::Bundle { path: first.clone(), source: Box::new(source) })?,
             [] => return Err(SessionError::NoBundle),
         };
         if bases.is_empty() {

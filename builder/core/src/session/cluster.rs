@@ -39,7 +39,9 @@ impl Session {
     /// The embedded catalogue with the user's overlays in order.
     pub fn catalogue(&self, overlays: &[PathBuf]) -> Result<Catalogue, SessionError> {
         overlays.iter().try_fold(Catalogue::embedded(), |catalogue, path| {
-            catalogue.overlaid(&read(path)?).map_err(|source| SessionError::Overlay { path: path.clone(), source })
+            catalogue
+                .overlaid(&read(path)?)
+                .map_err(|source| SessionError::Overlay { path: path.clone(), source: Box::new(source) })
         })
     }
 }

@@ -51,7 +51,7 @@ pub enum SessionError {
         /// Its file.
         path: PathBuf,
         /// Why.
-        source: CatalogueError,
+        source: Box<CatalogueError>,
     },
     /// The cluster asks for what the catalogue does not have.
     #[error(transparent)]
@@ -132,7 +132,7 @@ pub enum SessionError {
         /// Its file.
         path: PathBuf,
         /// Why.
-        source: ArchiveError,
+        source: Box<ArchiveError>,
     },
     /// A bundle, or the place of one, cannot be used.
     #[error(transparent)]
@@ -185,7 +185,7 @@ pub enum SessionError {
     Transport(#[from] TransportError),
     /// Resolving, locking or building.
     #[error(transparent)]
-    Build(#[from] BuildError),
+    Build(Box<BuildError>),
     /// A file of the user cannot be read as what it is for.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -199,6 +199,12 @@ pub enum SessionError {
         /// All of them.
         found: Vec<Found>,
     },
+}
+
+impl From<BuildError> for SessionError {
+    fn from(error: BuildError) -> Self {
+        Self::Build(Box::new(error))
+    }
 }
 
 impl SessionError {
