@@ -23,6 +23,7 @@ use kubexm_spec::{Cluster, ExitCode};
 use kubexm_terminal::{Display, Failure, Mode};
 
 use self::approach::Approach;
+pub use self::approach::escaped;
 use super::cluster_file::{ClusterFile, Origin};
 use super::opened::Opened;
 use crate::commands::args::HostArgs;
@@ -52,7 +53,7 @@ impl Access {
             Origin::Operator | Origin::Signed => return Ok(access),
             Origin::Unproven { bundle, provenance } => (bundle, provenance),
         };
-        let who = format!("{} is {provenance}", approach::printable(&bundle.to_string_lossy()));
+        let who = format!("{} is {provenance}", escaped(&bundle.to_string_lossy()));
         let wanted = question::wanted(&file.name, &access.0, hosts.accept_new_host_keys);
         if trust.allow_unsigned {
             events::warning(events, format!("{who}. Its own cluster.yaml is used (--allow-unsigned):"));

@@ -12,6 +12,7 @@ use kubexm_recipes::{PlanCx, RecipeError, built, bundle, config};
 use kubexm_spec::event::EventKind;
 use kubexm_terminal::Failure;
 
+use super::access::escaped;
 use super::cluster_file::ClusterFile;
 use super::packages;
 use super::trust::Provenance;
@@ -43,7 +44,9 @@ impl Opened {
         events::phase(events, "bundle");
         let bundle = Bundle::open_all(&args.bundle).map_err(failures::archive)?;
         let provenance = args.trust.judge(&bundle, home)?;
-        events::note(events, format!("{}: {}; {}", bundle.manifest().name, about(&bundle), provenance.trust()));
+        // Nothing of it is trusted yet: on one line its name can pass for no other.
+        let about = format!("{}: {}; {}", bundle.manifest().name, about(&bundle), provenance.trust());
+        events::note(events, escaped(&about));
         // What lacks is told now, before anything is changed. The manifest of the delta, which is what is signed, has the
         // digests of what the bases give.
         let bases =

@@ -138,7 +138,7 @@ fn route(stop: &Stop, way: &[Stop]) -> String {
 
 impl Stop {
     fn login(&self) -> String {
-        let (user, address) = (printable(&self.user), printable(&self.address));
+        let (user, address) = (escaped(&self.user), escaped(&self.address));
         match address.contains(':') {
             true => format!("{user}@[{address}]:{}", self.port),
             false => format!("{user}@{address}:{}", self.port),
@@ -148,23 +148,24 @@ impl Stop {
 
 fn source_words(source: &SecretSource) -> String {
     match source {
-        SecretSource::Env(name) => format!("the environment variable {}", printable(name)),
+        SecretSource::Env(name) => format!("the environment variable {}", escaped(name)),
         SecretSource::File(path) => format!("the file {}", shown(path)),
     }
 }
 
 fn shown(path: &Path) -> String {
-    printable(&path.to_string_lossy())
+    escaped(&path.to_string_lossy())
 }
 
 /// A text on one line in which nothing is hidden: what is no visible character, and what turns the direction of writing
-/// around, is escaped. The names in an unproven cluster.yaml are chosen by who may want the question to be misread.
-pub fn printable(text: &str) -> String {
-    let escaped = |c: char| match c {
+/// around, is escaped, line ends too ([`kubexm_spec::printable`] keeps them). The names in an unproven cluster.yaml are
+/// chosen by who may want the question to be misread.
+pub fn escaped(text: &str) -> String {
+    let shown = |c: char| match c {
         '\'' | '"' => c.to_string(),
         _ => c.escape_debug().to_string(),
     };
-    text.chars().map(escaped).collect()
+    text.chars().map(shown).collect()
 }
 
 /// The key that is named comes first, then those of the ssh-agent. Where nothing is named, they come before the user's own
@@ -179,12 +180,12 @@ fn keys(named: Option<&Path>, agent: bool, password: bool, home: &Home) -> Vec<K
 
 #[cfg(test)]
 mod tests {
-    use super::printable;
+    use super::escaped;
 
     #[test]
     fn a_name_cannot_hide_a_part_of_the_question() {
-        assert_eq!(printable("/root/it's \"here\" é.key"), "/root/it's \"here\" é.key");
-        let hidden = printable("/root/pw\n   host\r\u{1b}[2K\u{202e}\u{200b}x");
+        assert_eq!(escaped("/root/it's \"here\" é.key"), "/root/it's \"here\" é.key");
+        let hidden = escaped("/root/pw\n   host\r\u{1b}[2K\u{202e}\u{200b}x");
         assert_eq!(hidden, r"/root/pw\n   host\r\u{1b}[2K\u{202e}\u{200b}x");
     }
 }

@@ -2,12 +2,12 @@
 
 use std::io::Write as _;
 
-use super::approach::{Approach, Use, printable};
+use super::approach::{Approach, Use, escaped};
 
 /// Every host, then every secret with all who get it: one line a secret, so that none is lost among many hosts.
 pub fn wanted(cluster: &str, approaches: &[Approach], accepts_new_keys: bool) -> Vec<String> {
-    let mut lines = vec![format!("to connect to the hosts of cluster {}:", printable(cluster))];
-    lines.extend(approaches.iter().map(|host| format!("  {}: {}", printable(host.name()), host.route())));
+    let mut lines = vec![format!("to connect to the hosts of cluster {}:", escaped(cluster))];
+    lines.extend(approaches.iter().map(|host| format!("  {}: {}", escaped(host.name()), host.route())));
     lines.push("to use for that:".to_owned());
     let mut secrets: Vec<(String, Vec<String>)> = Vec::new();
     for Use { secret, goes_to } in approaches.iter().flat_map(Approach::uses) {
