@@ -325,6 +325,14 @@ impl Walk {
                 if !(self.trusted && is_own(&stat) && self.is_closed()?) {
                     return Ok(Err(is_a_link(&self.path.join(name), &target)));
                 }
+                // What a link of /proc says is not always where it leads (`/proc/<pid>/root`): the kernel makes and follows them.
+                if rustix::fs::fstatfs(&self.fd)?.f_type == rustix::fs::PROC_SUPER_MAGIC {
+                    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                    self.fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
+                    self.trusted &= is_trusted(&rustix::fs::fstat(&self.fd)?);
+                    self.path.push(name);
+                    return Ok(Ok(Some(())));
+                }
                 self.links += 1;
                 if self.links > MOST_LINKS {
                     return Err(rustix::io::Errno::LOOP.into());

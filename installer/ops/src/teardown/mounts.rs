@@ -4,7 +4,6 @@
 //! Format of `/proc/self/mountinfo`: proc(5).
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::foreign;
