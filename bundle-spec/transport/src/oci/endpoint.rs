@@ -236,6 +236,13 @@ fn message(body: &[u8]) -> Option<String> {
     Some(short(&format!("{} {}", first.code, first.message)))
 }
 
+/// One line of a body that came with an error.
+pub(crate) fn short(text: &str) -> String {
+    // Control characters of a registry are none of our terminal's business.
+    let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    printable.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,11 +254,4 @@ mod tests {
         assert_eq!(message(b"<html>"), None);
         assert_eq!(message(br#"{"errors":[]}"#), None);
     }
-}
-
-/// One line of a body that came with an error.
-pub(crate) fn short(text: &str) -> String {
-    // Control characters of a registry are none of our terminal's business.
-    let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    printable.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect()
 }
