@@ -17,9 +17,42 @@ fn main() -> Result<(), Box<dyn Error>> {
         let files: Vec<Value> = files(&data.join(name))?.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
         catalogue.insert(name.to_owned(), files.into());
     }
+    let verified = read(&data.join("verified.yaml"))?;
+    for row in verified.as_array().ok_or("data/verified.yaml is no list")? {
+        verify(&mut catalogue, row)?;
+    }
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     fs::write(out.join("catalogue.json"), serde_json::to_vec(&catalogue)?)?;
     fs::write(out.join("os.json"), serde_json::to_vec(&operating_systems(&data.join("os"))?)?)?;
+    Ok(())
+}
+
+/// Lays one row of `verified.yaml` over what it is about: a version of a feature, or a range of a release's patches. A row about
+/// nothing is refused: its version was taken out, and what is left would be read as checked.
+fn verify(catalogue: &mut Map<String, Value>, row: &Value) -> Result<(), Box<dyn Error>> {
+    let lost = || format!("data/verified.yaml: nothing in data/ is {row}");
+    let named = |list: &'static str, field: &'static str, name: &Value, catalogue: &'_ mut Map<String, Value>| {
+        let all = catalogue.get_mut(list).and_then(Value::as_array_mut)?;
+        all.iter().position(|one| one[field] == *name)
+    };
+    let place = if let Some(feature) = row.get("feature") {
+        let index = named("features", "name", feature, catalogue).ok_or_else(lost)?;
+        let version = row["version"].as_str().ok_or_else(lost)?;
+        catalogue["features"][index].pointer_mut("/versions").and_then(|all| all.get_mut(version))
+    } else if let Some(component) = row.get("component") {
+        let index = named("components", "name", component, catalogue).ok_or_else(lost)?;
+        catalogue["components"].get_mut(index)
+    } else {
+        let index = named("releases", "minor", &row["kubernetes"], catalogue).ok_or_else(lost)?;
+        let patches = catalogue["releases"][index].get_mut("patches").and_then(Value::as_array_mut);
+        patches.and_then(|all| all.iter_mut().find(|range| range["from"] == row["from"]))
+    };
+    let place = place.and_then(Value::as_object_mut).ok_or_else(lost)?;
+    for field in ["verified", "unverified"] {
+        if let Some(value) = row.get(field) {
+            place.insert(field.to_owned(), value.clone());
+        }
+    }
     Ok(())
 }
 

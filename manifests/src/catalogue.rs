@@ -10,12 +10,12 @@ use crate::component::Component;
 use crate::error::CatalogueError;
 use crate::feature::FeatureSet;
 use crate::image::ImageRule;
+use crate::migrate;
 use crate::os::OsProfile;
 use crate::release::{Release, Support};
 use crate::version;
 
-/// The schema of `catalogue.json` and of overlays.
-pub const SCHEMA: &str = "kubexm.io/catalogue/v1";
+pub use crate::migrate::{SCHEMA, SCHEMA_1};
 
 /// Everything that is known about versions, origins and digests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,9 +110,11 @@ impl Catalogue {
             .map_err(|source| CatalogueError::Json { source })
     }
 
-    /// Reads `catalogue.json`, strictly.
+    /// Reads `catalogue.json`, strictly; one of [`SCHEMA_1`] as what it means today.
     pub fn from_json(bytes: &[u8]) -> Result<Self, CatalogueError> {
-        let catalogue: Self = serde_json::from_slice(bytes).map_err(|source| CatalogueError::Json { source })?;
+        let value = serde_json::from_slice(bytes).map_err(|source| CatalogueError::Json { source })?;
+        let value = migrate::to_current(value);
+        let catalogue: Self = serde_json::from_value(value).map_err(|source| CatalogueError::Json { source })?;
         if catalogue.schema != SCHEMA {
             return Err(CatalogueError::Schema { found: catalogue.schema });
         }

@@ -8,6 +8,15 @@ use crate::catalogue::Catalogue;
 use crate::requirements::{Requirements, Source};
 use crate::version;
 
+/// Of a table by line, what is of a version.
+fn keep_line(by_line: &mut BTreeMap<String, String>, version: &str) {
+    let date = version::end_of_line(by_line, version).map(str::to_owned);
+    by_line.retain(|line, day| {
+        date.as_deref() == Some(day.as_str())
+            && version.strip_prefix(line.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    });
+}
+
 impl Catalogue {
     /// What of the catalogue these requirements were computed from. The rest is left out, so that a bundle does not change
     /// when an unrelated version is added to the catalogue.
@@ -46,6 +55,7 @@ impl Catalogue {
             let Some(feature) = self.features.get(name) else { continue };
             let mut feature = feature.clone();
             feature.versions.retain(|known, _| known == version);
+            keep_line(&mut feature.end_of_life, version);
             used.features.insert(name.clone(), feature);
         }
         let archs: BTreeSet<Arch> =
@@ -59,6 +69,10 @@ impl Catalogue {
             pins.retain(|arch, _| archs.contains(arch));
             component.versions = BTreeMap::from([(item.version.clone(), pins)]);
             component.default = Some(item.version.clone());
+            // Of this one version it says no more than of all.
+            (component.verified, component.unverified, component.github) = (None, None, None);
+            component.builds.retain(|build| build.versions.holds(&item.version));
+            keep_line(&mut component.end_of_life, &item.version);
             used.components.insert(component.name.clone(), component);
         }
         if let Some(release) = self.release(&versions.kubernetes) {

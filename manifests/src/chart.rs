@@ -1,12 +1,12 @@
 //! Charts and YAML add-ons: the values that each is rendered with. One place for both sides: the builder renders with these
 //! values to learn the images, the installer installs with the same.
 
-use std::path::PathBuf;
-
 use kubexm_spec::cluster::{Addon, AddonKind, AddonSource, Cluster, NetworkPlugin};
 use kubexm_spec::{ArtifactKey, Trust};
 use serde_json::{Map, Value, json};
 
+use crate::chart_network;
+use crate::chart_release::ChartRelease;
 use crate::component::NodeRole;
 use crate::requirements::{ChartSource, Requirement, Source};
 
@@ -14,21 +14,6 @@ use crate::requirements::{ChartSource, Requirement, Source};
 const STAGE: u8 = 6;
 /// Where network plugins live.
 const SYSTEM: &str = "kube-system";
-
-/// How one chart (or YAML add-on) is rendered and installed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ChartRelease {
-    /// `chart/NAME` or `yaml/NAME`.
-    pub key: ArtifactKey,
-    /// Of helm's release.
-    pub name: String,
-    /// Where its objects go that name no namespace.
-    pub namespace: String,
-    /// Laid over those of `values_file`, see [`kubexm_spec::rendering::merged`].
-    pub values: Map<String, Value>,
-    /// As written, relative to cluster.yaml; the builder makes it ready to be opened.
-    pub values_file: Option<PathBuf>,
-}
 
 /// Every chart and YAML add-on of a cluster, in the order in which they are put there; those that are carried only come last.
 pub fn releases(cluster: &Cluster) -> Vec<ChartRelease> {
@@ -38,15 +23,16 @@ pub fn releases(cluster: &Cluster) -> Vec<ChartRelease> {
             key: ArtifactKey::Chart(feature.to_owned()),
             name: feature.to_owned(),
             namespace: namespace.to_owned(),
+            site: Vec::new(),
+            defaults: of_catalogue(feature),
             values,
             values_file: None,
         });
     };
-    let options = &cluster.network.options;
     match cluster.network.plugin {
-        NetworkPlugin::Cilium => of_feature("cilium", SYSTEM, options.clone()),
-        NetworkPlugin::KubeOvn => of_feature("kube-ovn", SYSTEM, options.clone()),
-        NetworkPlugin::Hybridnet => of_feature("hybridnet", SYSTEM, options.clone()),
+        NetworkPlugin::Cilium => of_feature("cilium", SYSTEM, Map::new()),
+        NetworkPlugin::KubeOvn => of_feature("kube-ovn", SYSTEM, Map::new()),
+        NetworkPlugin::Hybridnet => of_feature("hybridnet", SYSTEM, Map::new()),
         // flannel's and Calico's objects are made by recipes
         NetworkPlugin::Flannel | NetworkPlugin::Calico | NetworkPlugin::None => {}
     }
@@ -60,6 +46,9 @@ pub fn releases(cluster: &Cluster) -> Vec<ChartRelease> {
         let values = [("nfs".to_owned(), export), ("storageClass".to_owned(), class)];
         of_feature("nfs-provisioner", "nfs-provisioner", Map::from_iter(values));
     }
+    if let Some(first) = all.first_mut() {
+        chart_network::fill(cluster, first);
+    }
     all.extend(cluster.addons.iter().chain(&cluster.bundle.extra_charts).map(of_addon));
     all
 }
@@ -69,8 +58,22 @@ fn of_addon(addon: &Addon) -> ChartRelease {
         key: key(addon),
         name: addon.name.clone(),
         namespace: addon.namespace.clone(),
+        site: Vec::new(),
+        defaults: match &addon.source {
+            AddonSource::Catalogue { name, .. } => of_catalogue(name),
+            _ => Map::new(),
+        },
         values: addon.values.clone(),
         values_file: addon.values_file.clone(),
+    }
+}
+
+/// What an air gap asks of a chart of the catalogue; its users may say otherwise.
+fn of_catalogue(feature: &str) -> Map<String, Value> {
+    match feature {
+        // It would count its installations over the internet.
+        "openebs" => Map::from_iter([("analytics".to_owned(), json!({"enabled": false}))]),
+        _ => Map::new(),
     }
 }
 
@@ -177,8 +180,11 @@ mod tests {
         let (server, path) = ("10.0.0.9".to_owned(), "/export".to_owned());
         cluster.storage.nfs = Some(Nfs { server, path, mount_options: vec!["hard".into()], default_class: false });
         let all = releases(&cluster);
-        let values: Vec<Value> = all.iter().map(|release| Value::Object(release.values.clone())).collect();
-        assert_eq!(values[0], json!({"hostpathClass": {"basePath": "/var/openebs/local", "isDefaultClass": true}}));
+        let values: Vec<Value> = all.iter().map(|release| Value::Object(release.rendered(Map::new()))).collect();
+        assert_eq!(
+            values[0],
+            json!({"hostpathClass": {"basePath": "/var/openebs/local", "isDefaultClass": true}, "analytics": {"enabled": false}})
+        );
         assert_eq!(values[1]["nfs"], json!({"server": "10.0.0.9", "path": "/export", "mountOptions": ["hard"]}));
     }
 }

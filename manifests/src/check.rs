@@ -13,7 +13,7 @@ use crate::version;
 
 type Check = fn(&Catalogue, &mut Vec<String>);
 
-const CHECKS: [Check; 8] = [programs, features, images, ranges, defaults, support, templates, closed];
+const CHECKS: [Check; 10] = [programs, features, fit, dates, images, ranges, defaults, support, templates, closed];
 
 /// Every gap of a catalogue, in plain words; none when it is whole.
 pub fn check(catalogue: &Catalogue) -> Vec<String> {
@@ -24,16 +24,17 @@ pub fn check(catalogue: &Catalogue) -> Vec<String> {
     gaps
 }
 
-/// What was held against no upstream: no gap, and said wherever the catalogue is looked at.
+/// What was compared with no upstream, and why: no gap, and said wherever the catalogue is looked at.
 pub fn unverified(catalogue: &Catalogue) -> Vec<String> {
     let mut all = Vec::new();
     for (name, feature) in &catalogue.features {
-        let versions = feature.versions.iter().filter(|(_, known)| known.unverified);
-        all.extend(versions.map(|(version, _)| format!("{name} {version}: its images")));
+        for (version, known) in feature.versions.iter().filter(|(_, known)| known.verified.is_none()) {
+            all.push(format!("{name} {version}: its images{}", because(known.unverified.as_deref())));
+        }
     }
     for (minor, release) in &catalogue.releases {
-        for range in release.patches.iter().filter(|range| range.unverified) {
-            all.push(format!("Kubernetes {minor}: {range}"));
+        for range in release.patches.iter().filter(|range| range.verified.is_none()) {
+            all.push(format!("Kubernetes {minor}: {range}{}", because(range.unverified.as_deref())));
         }
     }
     for (name, component) in &catalogue.components {
@@ -43,11 +44,18 @@ pub fn unverified(catalogue: &Catalogue) -> Vec<String> {
             .filter(|(_, pins)| pins.is_empty())
             .map(|(version, _)| version.as_str())
             .collect();
+        if component.verified.is_none() {
+            all.push(format!("{name}: that upstream has its versions{}", because(component.unverified.as_deref())));
+        }
         if !open.is_empty() {
-            all.push(format!("{name}: that upstream has {} and publishes their digests", by_minor(&open)));
+            all.push(format!("{name}: digests of {}: taken from upstream when a lock is made", by_minor(&open)));
         }
     }
     all
+}
+
+fn because(why: Option<&str>) -> String {
+    why.map(|why| format!(" ({why})")).unwrap_or_default()
 }
 
 /// Each version of a few; of many the minors, with how many patches of each.
@@ -131,6 +139,44 @@ fn features(catalogue: &Catalogue, gaps: &mut Vec<String>) {
             for component in components.filter(|component| !component.versions.contains_key(version)) {
                 gaps.push(format!("feature {name} {version}: {} has no such version", component.name));
             }
+        }
+    }
+}
+
+/// Where upstream names versions for a minor, one of them is the default.
+fn fit(catalogue: &Catalogue, gaps: &mut Vec<String>) {
+    for (name, feature) in &catalogue.features {
+        for minor in catalogue.releases.keys() {
+            let Ok(chosen) = feature.choose(None, minor) else { continue };
+            let supported = |version: &str| {
+                let known = feature.versions.get(version).and_then(|known| known.supports.as_ref());
+                known.is_none_or(|minors| minors.holds(minor))
+            };
+            if let Some(fit) = feature.fit(minor).filter(|_| !supported(&chosen)) {
+                gaps.push(format!(
+                    "feature {name}: {chosen} is the default for Kubernetes {minor}, and upstream names {fit}"
+                ));
+            }
+        }
+    }
+}
+
+/// Days are days, so that they can be compared as text.
+fn dates(catalogue: &Catalogue, gaps: &mut Vec<String>) {
+    let day = |text: &str| {
+        let mut parts = text.split('-').map(|part| (part.len(), part.bytes().all(|b| b.is_ascii_digit())));
+        [4, 2, 2].into_iter().all(|wanted| parts.next() == Some((wanted, true))) && parts.next().is_none()
+    };
+    let components = catalogue.components.values().map(|c| (&c.name, &c.end_of_life));
+    let features = catalogue.features.values().map(|f| (&f.name, &f.end_of_life));
+    for (name, lines) in components.chain(features) {
+        for (line, text) in lines.iter().filter(|(_, text)| !day(text)) {
+            gaps.push(format!("{name} {line}: its end of life {text:?} is no day, like 2026-07-03"));
+        }
+    }
+    for release in catalogue.releases.values() {
+        if let Some(text) = release.end_of_life.as_ref().filter(|text| !day(text)) {
+            gaps.push(format!("release {}: its end of life {text:?} is no day, like 2026-07-03", release.minor));
         }
     }
 }
@@ -221,11 +267,12 @@ fn etcd_tools(catalogue: &Catalogue, release: &Release, gaps: &mut Vec<String>) 
 /// No variable is left in an address or a name.
 fn templates(catalogue: &Catalogue, gaps: &mut Vec<String>) {
     for component in catalogue.components.values() {
-        for platform in Platform::ALL {
+        let versions = component.versions.keys().map(String::as_str).chain(["1.2.3"]);
+        for (platform, version) in Platform::ALL.into_iter().flat_map(|p| versions.clone().map(move |v| (p, v))) {
             let filled = [
-                Some(component.url("1.2.3", platform.arch)),
-                Some(component.file_name("1.2.3", platform.arch)),
-                component.checksum_url("1.2.3", platform.arch),
+                Some(component.url(version, platform.arch)),
+                Some(component.file_name(version, platform.arch)),
+                component.checksum_url(version, platform.arch),
             ];
             for text in filled.into_iter().flatten().filter(|text| text.contains(['{', '}'])) {
                 gaps.push(format!("{}: {text} has a variable that nothing fills", component.name));

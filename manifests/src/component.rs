@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use kubexm_spec::{Arch, Digest, Kind, Trust};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::version;
+use crate::libc::Libc;
+use crate::verified::Verified;
+use crate::version::{self, Span};
 
 /// One program (or archive of programs) of the catalogue. In `url`, `fileName`, `digestSource` and member paths `{tag}` is
 /// `v1.2.3`, `{version}` is `1.2.3`, `{arch}` is `amd64` or `arm64`, `{machine}` is `x86_64` or `aarch64`, and `{url}` (in
@@ -25,6 +27,9 @@ pub struct Component {
     /// Addresses of single architectures, which come before `url` (only overlays set them).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub urls: BTreeMap<Arch, String>,
+    /// The GitHub repository whose releases are its versions, where the address does not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub github: Option<String>,
     /// The architectures that upstream publishes; none: every one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<Vec<Arch>>,
@@ -44,8 +49,43 @@ pub struct Component {
     /// A version that comes before the release's own default: where no release has one, and where an overlay sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
+    /// What differs for spans of versions; the first that holds a version is taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub builds: Vec<Build>,
+    /// What its programs need of a node's C library; none where nobody has looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub libc: Option<Libc>,
+    /// When upstream ends a line: `2.1` → `2026-07-03`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub end_of_life: BTreeMap<String, String>,
+    /// By what it was checked that upstream has these versions; none where nobody has looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Verified>,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unverified: Option<String>,
     /// Pinned digests by version (without `v`) and architecture.
     pub versions: BTreeMap<String, BTreeMap<Arch, Pin>>,
+}
+
+/// How versions of a span differ from the rest of a component; what is not given does not differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Build {
+    /// Of which versions.
+    pub versions: Span,
+    /// The origin's address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The file's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_name: Option<String>,
+    /// What the file is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Payload>,
+    /// What its programs need of a node's C library.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub libc: Option<Libc>,
 }
 
 /// What is pinned about one file.
@@ -120,9 +160,14 @@ pub enum NodeRole {
 }
 
 impl Component {
+    fn build(&self, version: &str) -> Option<&Build> {
+        self.builds.iter().find(|build| build.versions.holds(version))
+    }
+
     /// The origin's address of a version.
     pub fn url(&self, version: &str, arch: Arch) -> String {
-        fill(self.urls.get(&arch).unwrap_or(&self.url), version, arch)
+        let usual = || self.build(version).and_then(|build| build.url.as_ref()).unwrap_or(&self.url);
+        fill(self.urls.get(&arch).unwrap_or_else(usual), version, arch)
     }
 
     /// The same, where somebody publishes it for the architecture.
@@ -133,7 +178,18 @@ impl Component {
 
     /// The file's name.
     pub fn file_name(&self, version: &str, arch: Arch) -> String {
-        fill(&self.file_name, version, arch)
+        let own = self.build(version).and_then(|build| build.file_name.as_ref());
+        fill(own.unwrap_or(&self.file_name), version, arch)
+    }
+
+    /// What the programs of a version need of a node's C library.
+    pub fn libc(&self, version: &str) -> Option<&Libc> {
+        self.build(version).and_then(|build| build.libc.as_ref()).or(self.libc.as_ref())
+    }
+
+    /// When upstream ends the line of a version.
+    pub fn end_of_life(&self, version: &str) -> Option<&str> {
+        version::end_of_line(&self.end_of_life, version)
     }
 
     /// Where upstream publishes the file's digest.
@@ -149,7 +205,8 @@ impl Component {
 
     /// The payload with the variables of its member paths filled in.
     pub fn payload(&self, version: &str, arch: Arch) -> Payload {
-        match &self.payload {
+        let own = self.build(version).and_then(|build| build.payload.as_ref());
+        match own.unwrap_or(&self.payload) {
             Payload::Raw(raw) => Payload::Raw(*raw),
             Payload::Archive(archive) => Payload::Archive(Archive {
                 archive: archive.archive,

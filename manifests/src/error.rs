@@ -244,6 +244,20 @@ pub enum RequireError {
         /// The name.
         name: String,
     },
+    /// An operating system of `spec.bundle.os` whose C library is older than what a program was linked against.
+    #[error(
+        "{program} needs glibc {needs} or newer, and {os} has {glibc}: take {os} out of spec.bundle.os, name a version that runs there, or bring a static build with --catalogue (components.NAME.url, libc: static)"
+    )]
+    OldGlibc {
+        /// Profile's name.
+        os: String,
+        /// What it has.
+        glibc: String,
+        /// Name and version.
+        program: String,
+        /// The oldest glibc that it runs with.
+        needs: String,
+    },
     /// An extra file whose address ends without a name.
     #[error("spec.bundle.extraFiles: {address:?} has no file name at its end")]
     NoFileName {
@@ -267,6 +281,7 @@ impl RequireError {
             | Self::NoDigest { .. } => ExitCode::UnknownVersion,
             Self::TooOld { .. }
             | Self::EtcdTooOld { .. }
+            | Self::OldGlibc { .. }
             | Self::OtherMinor { .. }
             | Self::Exclude { .. }
             | Self::SameFileName { .. }

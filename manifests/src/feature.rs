@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::component::NodeRole;
 use crate::error::RequireError;
-use crate::version;
+use crate::verified::Verified;
+use crate::version::{self, Span};
 
 /// One feature of the catalogue: a network plugin, a load balancer, an add-on. In `tag`, the version of the chart and `tags`
 /// `{version}` is the feature's version without `v`.
@@ -34,6 +35,9 @@ pub struct FeatureSet {
     pub inside: Option<String>,
     /// Its images.
     pub images: Vec<FeatureImage>,
+    /// When upstream ends a line: `1.14` → `2026-03-31`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub end_of_life: BTreeMap<String, String>,
     /// By version, without `v`.
     pub versions: BTreeMap<String, FeatureVersion>,
 }
@@ -46,7 +50,7 @@ pub struct ChartRule {
     pub repository: String,
     /// Its name there.
     pub name: String,
-    /// Its version, of which the feature's may be a part.
+    /// Its version, of which the feature's may be a part, unless a version of the feature says otherwise.
     pub version: String,
 }
 
@@ -60,6 +64,9 @@ pub struct FeatureImage {
     pub repository: String,
     /// Which nodes run it.
     pub role: NodeRole,
+    /// The versions of the feature that have it; none: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub versions: Option<Span>,
 }
 
 /// What is known of one version.
@@ -71,9 +78,21 @@ pub struct FeatureVersion {
     /// Tags that differ from the feature's own, by name of the image.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
-    /// The list was held against no rendering, manifest or source of upstream.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unverified: bool,
+    /// The chart's version, where it differs from the feature's rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chart: Option<String>,
+    /// The Kubernetes minors that upstream names for it; none where it names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supports: Option<Span>,
+    /// The oldest kernel that upstream names, `5.10`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimum_kernel: Option<String>,
+    /// By what its images were checked; none where nobody has compared them with upstream's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Verified>,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unverified: Option<String>,
 }
 
 /// Kubernetes minors, both ends included.
@@ -123,9 +142,31 @@ impl FeatureSet {
         own.unwrap_or(&self.tag).replace("{version}", version)
     }
 
+    /// The images of a version, in the order of the file.
+    pub fn images_of<'a>(&'a self, version: &'a str) -> impl Iterator<Item = &'a FeatureImage> {
+        self.images.iter().filter(move |image| image.versions.as_ref().is_none_or(|span| span.holds(version)))
+    }
+
+    /// The version of its chart.
+    pub fn chart_version(&self, version: &str) -> Option<String> {
+        let own = self.versions.get(version).and_then(|known| known.chart.as_ref());
+        own.or(self.chart.as_ref().map(|chart| &chart.version)).map(|text| text.replace("{version}", version))
+    }
+
+    /// When upstream ends the line of a version.
+    pub fn end_of_life(&self, version: &str) -> Option<&str> {
+        version::end_of_line(&self.end_of_life, version)
+    }
+
+    /// The newest version that upstream names for a Kubernetes minor.
+    pub fn fit(&self, minor: &str) -> Option<&str> {
+        let fit = |known: &FeatureVersion| known.supports.as_ref().is_some_and(|minors| minors.holds(minor));
+        version::newest(self.versions.iter().filter(|(_, known)| fit(known)).map(|(version, _)| version.as_str()))
+    }
+
     /// Full references of a version's images, in the order of the file.
     pub fn references(&self, version: &str) -> Vec<String> {
-        self.images.iter().map(|image| format!("{}:{}", image.repository, self.tag(image, version))).collect()
+        self.images_of(version).map(|image| format!("{}:{}", image.repository, self.tag(image, version))).collect()
     }
 }
 

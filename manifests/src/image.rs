@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::component::NodeRole;
 use crate::release::{PatchRange, Release};
 
+/// kubeadm's own default.
+const REGISTRY: &str = "registry.k8s.io";
+
 /// One image of a feature.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -64,6 +67,13 @@ impl ImageRule {
             TagRule::Pause => Some(constants.pause.clone()),
             TagRule::Default => release.defaults.get(&self.name).cloned(),
         }
+    }
+
+    /// Registry and repository, as the kubeadm of a range of patches names them.
+    pub fn repository(&self, constants: &PatchRange) -> String {
+        let named = constants.registry.as_ref().filter(|_| self.feature == Feature::Kubeadm);
+        let below = self.repository.strip_prefix(REGISTRY);
+        named.zip(below).map_or_else(|| self.repository.clone(), |(registry, below)| format!("{registry}{below}"))
     }
 
     /// The key of the image; none when this program knows no such image.

@@ -5,16 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubexm_spec::yaml::{self, At, Keys, ProblemKind, Sink, nearest};
 use kubexm_spec::{Arch, Digest, Trust};
 
-use crate::catalogue::{Catalogue, ImagePin, SCHEMA};
+use crate::catalogue::{Catalogue, ImagePin, SCHEMA, SCHEMA_1};
 use crate::component::{Pin, parse_digest};
 use crate::error::CatalogueError;
+use crate::libc::Libc;
 use crate::release::{PatchRange, Release};
+use crate::verified::Verified;
 use crate::version;
 
 const OVERLAY: Keys = Keys::all(&["schema", "name", "components", "images", "releases"]);
-const COMPONENT: Keys = Keys::all(&["url", "urls", "digestSource", "default", "versions"]);
+const COMPONENT: Keys = Keys::all(&["url", "urls", "digestSource", "libc", "default", "versions"]);
 const URLS: Keys = Keys::all(&["amd64", "arm64"]);
-const PIN: Keys = Keys::all(&["sha256", "size"]);
+const PIN: Keys = Keys::all(&["sha256", "size", "trust"]);
 const RELEASE: Keys = Keys::all(&["like", "kubeadmApi", "defaults", "constants"]);
 const CONSTANTS: Keys = Keys::all(&["pause", "coredns", "etcd"]);
 
@@ -22,7 +24,7 @@ impl Catalogue {
     /// The catalogue with an overlay laid over it. Strict: all problems at once, with line and column.
     ///
     /// ```yaml
-    /// schema: kubexm.io/catalogue/v1
+    /// schema: kubexm.io/catalogue/v2
     /// name: mine
     /// components:
     ///   containerd: {default: 2.2.9, versions: {2.2.9: {amd64: {sha256: 1f0e…, size: 30000000}}}}
@@ -49,7 +51,7 @@ fn lay(mut catalogue: Catalogue, at: &At<'_>) -> Option<Catalogue> {
     let map = at.mapping(&OVERLAY)?;
     if let Some(at) = map.need("schema")
         && let Some(found) = at.text()
-        && found != SCHEMA
+        && ![SCHEMA, SCHEMA_1].contains(&found)
     {
         at.bad(format!("{found:?} is no schema this program reads"), format!("{SCHEMA} is wanted"));
     }
@@ -82,6 +84,12 @@ fn components(catalogue: &mut Catalogue, at: &At<'_>) {
         let Some(map) = at.mapping(&COMPONENT) else { continue };
         if let Some(url) = map.get("url").filter(|at| !at.holds_login()).and_then(|at| at.parsed(read_url)) {
             component.url = url;
+            // A build of one's own is linked as its builder says.
+            component.builds.iter_mut().for_each(|build| (build.url, build.libc) = (None, None));
+            component.libc = None;
+        }
+        if let Some(libc) = map.get("libc").and_then(|at| at.parsed(Libc::parse)) {
+            component.libc = Some(libc);
         }
         if let Some(map) = map.get("urls").and_then(|at| at.mapping(&URLS)) {
             for arch in [Arch::Amd64, Arch::Arm64] {
@@ -132,15 +140,24 @@ fn pins(at: &At<'_>) -> BTreeMap<Arch, Pin> {
         let size = map.get("size").and_then(|at| {
             at.parsed(|text| text.parse::<u64>().map_err(|_| format!("{text:?} is no number of bytes")))
         });
+        let trust = map.get("trust").and_then(|at| at.parsed(trust)).unwrap_or(Trust::Overlay);
         if let Some(sha256) = sha256 {
-            pins.insert(arch, Pin { sha256, size, trust: Trust::Overlay });
+            pins.insert(arch, Pin { sha256, size, trust });
         }
     }
     pins
 }
 
+/// Why a digest of an overlay is trusted: its user's word, unless it says where the digest was published.
+fn trust(text: &str) -> Result<Trust, String> {
+    let known = [Trust::Overlay, Trust::UpstreamChecksum, Trust::Mirror];
+    let names = known.map(|trust| trust.to_string()).join(", ");
+    known.into_iter().find(|trust| trust.to_string() == text).ok_or_else(|| format!("{text:?} is none of {names}"))
+}
+
 fn releases(catalogue: &mut Catalogue, at: &At<'_>) {
     let Some(map) = at.open_mapping() else { return };
+    let by = catalogue.overlays.last().map_or_else(|| "an overlay".to_owned(), |name| format!("overlay {name}"));
     for (minor, at) in map.entries() {
         let Some(map) = at.mapping(&RELEASE) else { continue };
         let apis: BTreeSet<String> = catalogue.releases.values().map(|release| release.kubeadm_api.clone()).collect();
@@ -170,7 +187,10 @@ fn releases(catalogue: &mut Catalogue, at: &At<'_>) {
                 range.coredns = coredns.clone().unwrap_or_else(|| range.coredns.clone());
                 range.etcd = etcd.clone().unwrap_or_else(|| range.etcd.clone());
                 // Who writes all of them has looked.
-                range.unverified &= pause.is_none() || coredns.is_none() || etcd.is_none();
+                if pause.is_some() && coredns.is_some() && etcd.is_some() {
+                    range.unverified = None;
+                    range.verified = Some(Verified { by: by.clone(), tag: String::new(), date: String::new() });
+                }
             }
         }
     }
@@ -212,7 +232,8 @@ fn release<'c>(
     let mut new = known.clone();
     new.minor = minor.to_owned();
     let last = new.patches.pop()?;
-    new.patches = vec![PatchRange { from: 0, to: None, unverified: true, ..last }];
+    new.patches =
+        vec![PatchRange { from: 0, to: None, verified: None, unverified: Some(format!("made after {text}")), ..last }];
     Some(catalogue.releases.entry(minor.to_owned()).or_insert(new))
 }
 

@@ -5,6 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::verified::Verified;
+use crate::version;
+
 /// One Kubernetes minor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -16,6 +19,9 @@ pub struct Release {
     /// Whether recipes install it. Of other minors bundles can be made, and no cluster.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub installable: bool,
+    /// The day from which upstream makes no more patches, `2026-10-27`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_of_life: Option<String>,
     /// kubeadm's constants, ranges ascending and without gaps; the last is open.
     pub patches: Vec<PatchRange>,
     /// Versions used when the user names none: components by name without `v`, flannel's images by tag.
@@ -39,9 +45,15 @@ pub struct PatchRange {
     pub coredns: String,
     /// Tag of etcd.
     pub etcd: String,
-    /// No kubeadm of the range was asked (`kubeadm config images list`), nor its source read.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unverified: bool,
+    /// The registry that kubeadm takes its images from, where it is not registry.k8s.io.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<String>,
+    /// By what the tags were checked; none where no kubeadm of the range was asked, nor its source read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Verified>,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unverified: Option<String>,
 }
 
 /// What a Kubernetes minor runs on; preflight reads it.
@@ -56,6 +68,9 @@ pub struct Support {
     pub cgroup_v1: CgroupV1,
     /// The oldest containerd it works with, without `v`.
     pub minimum_containerd: String,
+    /// Of each line of containerd the oldest that upstream recommends; newer lines than these are meant too. Empty: it names none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recommended_containerd: Vec<String>,
     /// The oldest etcd that kubeadm takes from others (`spec.etcd.type: external`), without `v`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum_etcd: Option<String>,
@@ -122,6 +137,16 @@ impl Support {
     /// has it and the user has set `kubelet.failCgroupV1: false`.
     pub fn kubeadm_ignore(&self, cgroup_v1: bool) -> Vec<&'static str> {
         if cgroup_v1 && self.cgroup_v1 == CgroupV1::Refused { vec!["SystemVerification"] } else { Vec::new() }
+    }
+
+    /// Whether upstream recommends a containerd for this minor.
+    pub fn recommends_containerd(&self, version: &str) -> bool {
+        let line = |known: &str| version::minor(known) == version::minor(version);
+        match self.recommended_containerd.iter().find(|known| line(known)) {
+            Some(oldest) => version::compare(version, oldest).is_ge(),
+            None => version::newest(self.recommended_containerd.iter().map(String::as_str))
+                .is_none_or(|newest| version::compare(version, newest).is_gt()),
+        }
     }
 
     /// The programs a node must have: of each entry one is enough.

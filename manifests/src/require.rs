@@ -12,6 +12,7 @@ use crate::chart;
 use crate::component::{Component, NodeRole};
 use crate::error::RequireError;
 use crate::feature::FeatureSet;
+use crate::glibc_of_os;
 use crate::needs::{Asked, Need};
 use crate::os::Profiles;
 use crate::packages;
@@ -45,6 +46,7 @@ pub fn require(cluster: &Cluster, catalogue: &Catalogue) -> Result<Requirements,
     items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
     items.dedup_by(|a, b| a.key == b.key && a.platform == b.platform);
     let packages = packages::needs(cluster, Profiles::embedded())?;
+    glibc_of_os::check(cluster, catalogue, versions.as_ref(), Profiles::embedded())?;
     Ok(Requirements { name: cluster.name.clone(), versions, items, packages })
 }
 
@@ -80,7 +82,8 @@ fn cluster_items(
     for (image, because) in &chosen.images {
         let rule = catalogue.images.iter().find(|rule| rule.name == image.name());
         let (Some(rule), Some(tag)) = (rule, versions.tag(*image)) else { continue };
-        let found = Image { key: ArtifactKey::Image(*image), repository: &rule.repository, tag, role: rule.role };
+        let repository = rule.repository(chosen.constants);
+        let found = Image { key: ArtifactKey::Image(*image), repository: &repository, tag, role: rule.role };
         items.extend(platforms.iter().map(|platform| found.item(catalogue, *platform, because, rule.stage)));
     }
     for (asked, feature) in &chosen.features {
@@ -175,8 +178,8 @@ fn feature_items(
     let mut items: Vec<Requirement> = feature
         .chart
         .iter()
-        .map(|chart| {
-            let version = chart.version.replace("{version}", version);
+        .zip(feature.chart_version(version))
+        .map(|(chart, version)| {
             Requirement {
                 key: ArtifactKey::Chart(asked.chart.to_owned()),
                 platform: None,
@@ -200,7 +203,7 @@ fn feature_items(
     if feature.inside.is_some() {
         return items;
     }
-    for image in &feature.images {
+    for image in feature.images_of(version) {
         let tag = feature.tag(image, version);
         let key = ArtifactKey::FeatureImage(image.name.clone());
         let found = Image { key, repository: &image.repository, tag: &tag, role: image.role };

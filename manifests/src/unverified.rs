@@ -9,6 +9,7 @@ use crate::catalogue::Catalogue;
 use crate::component::Component;
 use crate::feature::FeatureSet;
 use crate::requirements::{Requirements, Versions};
+use crate::verified::Verified;
 use crate::version;
 
 /// Programs that are told of with Kubernetes, whose version they have.
@@ -74,13 +75,49 @@ pub fn doubts(requirements: &Requirements, catalogue: &Catalogue) -> Vec<Doubt> 
         Program::ALL.into_iter().filter_map(|program| unknown_program(program, requirements, versions, catalogue)),
     );
     for (name, feature) in &catalogue.features {
-        let chosen = versions.features.get(name).map(String::as_str);
-        // What lies in a component's archive has the component's version.
-        let version = chosen.or_else(|| versions.programs.get(feature.inside.as_deref()?).map(String::as_str));
-        let unverified = |version: &&str| feature.versions.get(*version).is_some_and(|known| known.unverified);
+        let version = chosen(versions, name, feature);
+        let unverified = |version: &&str| feature.versions.get(*version).is_some_and(|known| known.verified.is_none());
         all.extend(version.filter(unverified).map(|version| images_of(feature, version, requirements)));
     }
     all
+}
+
+/// What was compared with upstream, and with what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Checked {
+    /// `Kubernetes 1.34.4`, `cilium 1.18.5`.
+    pub about: String,
+    /// With what.
+    #[serde(flatten)]
+    pub verified: Verified,
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.about, self.verified)
+    }
+}
+
+/// Everything that these requirements rest on and that was compared with upstream's; Kubernetes first, then features by name.
+pub fn checked(requirements: &Requirements, catalogue: &Catalogue) -> Vec<Checked> {
+    let Some(versions) = &requirements.versions else { return Vec::new() };
+    let kubernetes = versions.kubernetes.as_str();
+    let range = version::patch(kubernetes).and_then(|patch| catalogue.release(kubernetes)?.constants(patch));
+    let constants = range.and_then(|range| range.verified.clone());
+    let constants = constants.map(|verified| Checked { about: format!("Kubernetes {kubernetes}"), verified });
+    let features = catalogue.features.iter().filter_map(|(name, feature)| {
+        let version = chosen(versions, name, feature)?;
+        let verified = feature.versions.get(version)?.verified.clone()?;
+        Some(Checked { about: format!("{name} {version}"), verified })
+    });
+    constants.into_iter().chain(features).collect()
+}
+
+/// The version of a feature that is used; what lies in a component's archive has the component's.
+fn chosen<'v>(versions: &'v Versions, name: &str, feature: &FeatureSet) -> Option<&'v str> {
+    let inside = || versions.programs.get(feature.inside.as_deref()?);
+    versions.features.get(name).or_else(inside).map(String::as_str)
 }
 
 fn unknown_patch(requirements: &Requirements, versions: &Versions, catalogue: &Catalogue) -> Option<Doubt> {
@@ -125,12 +162,13 @@ fn unknown_program(
 fn constants(requirements: &Requirements, versions: &Versions, catalogue: &Catalogue) -> Option<Doubt> {
     let kubernetes = versions.kubernetes.as_str();
     let range = catalogue.release(kubernetes)?.constants(version::patch(kubernetes)?)?;
-    if !range.unverified {
+    if range.verified.is_some() {
         return None;
     }
+    let why = range.unverified.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
     let text = format!(
-        "no kubeadm of {range} was asked for its images, and no source read: pause {}, coredns {} and etcd {} may be others; \
-         `kubeadm config images list` of {} tells",
+        "no kubeadm of {range} was asked for its images, and no source read{why}: pause {}, coredns {} and etcd {} may be \
+         others; `kubeadm config images list` of {} shows them",
         range.pause,
         range.coredns,
         range.etcd,
@@ -149,7 +187,9 @@ fn images_of(feature: &FeatureSet, version: &str, requirements: &Requirements) -
         (None, Some(_)) => "; what it lacks is found when the chart is rendered",
         (None, None) => "",
     };
-    let text = format!("its list of images was held against nothing of upstream's{tells}");
+    let why = feature.versions.get(version).and_then(|known| known.unverified.as_ref());
+    let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+    let text = format!("its list of images was compared with nothing of upstream's{why}{tells}");
     let keys = keys(requirements, |item| match &item.key {
         ArtifactKey::FeatureImage(name) => feature.images.iter().any(|image| image.name == *name),
         ArtifactKey::Binary(program) => feature.inside.as_deref() == Some(program.name()),

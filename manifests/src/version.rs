@@ -1,6 +1,50 @@
 //! Versions as upstreams write them, just enough to order them and to find their minor.
 
 use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Versions from one to another, both included. An end with fewer numbers than a version stands for its whole line: `1.6` holds
+/// `1.6.39`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Span {
+    /// The first; none: all earlier ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The last; none: all later ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+}
+
+impl Span {
+    /// Whether a version is one of them.
+    pub fn holds(&self, version: &str) -> bool {
+        let within = |end: &str| bare(version).strip_prefix(end).is_some_and(|rest| rest.starts_with('.'));
+        self.from.as_ref().is_none_or(|from| compare(from, version).is_le() || within(from))
+            && self.to.as_ref().is_none_or(|to| compare(version, to).is_le() || within(to))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.from, &self.to) {
+            (Some(from), Some(to)) if from == to => f.write_str(from),
+            (Some(from), Some(to)) => write!(f, "{from} to {to}"),
+            (Some(from), None) => write!(f, "{from} and later"),
+            (None, Some(to)) => write!(f, "up to {to}"),
+            (None, None) => f.write_str("every version"),
+        }
+    }
+}
+
+/// What a table by line (`2.1`, or `24`) says of a version: the longest line that the version is of.
+pub fn end_of_line<'a>(by_line: &'a BTreeMap<String, String>, version: &str) -> Option<&'a str> {
+    let of = |line: &str| bare(version).strip_prefix(line).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    by_line.iter().filter(|(line, _)| of(line)).max_by_key(|(line, _)| line.len()).map(|(_, date)| date.as_str())
+}
 
 /// The text without a leading `v`.
 pub fn bare(text: &str) -> &str {
@@ -89,6 +133,29 @@ mod tests {
         assert_eq!(near("1.37", ["1.3", "1.17", "1.35", "1.36"], 2), ["1.36", "1.35"]);
         assert_eq!(near("2.11.0", ["2.5.3", "2.10.1", "2.10.2"], 1), ["2.10.2"]);
         assert_eq!(near("1.34.9", ["1.34.1", "1.34.10", "1.34.8", "1.39.9"], 3), ["1.34.10", "1.34.8", "1.34.1"]);
+    }
+
+    #[test]
+    fn an_end_of_a_span_stands_for_its_whole_line() {
+        let span = |from: Option<&str>, to: Option<&str>| Span { from: from.map(Into::into), to: to.map(Into::into) };
+        let old = span(None, Some("1.6"));
+        assert!(old.holds("1.6.39") && old.holds("1.5.0") && !old.holds("1.7.0") && !old.holds("1.60.0"));
+        let new = span(Some("3.31"), None);
+        assert!(new.holds("3.31.0") && new.holds("v3.31.7") && !new.holds("3.30.7"));
+        let both = span(Some("1.9"), Some("1.30"));
+        assert!(
+            both.holds("1.9") && both.holds("1.10") && both.holds("1.30") && !both.holds("1.8") && !both.holds("1.31")
+        );
+        assert_eq!((both.to_string().as_str(), new.to_string().as_str()), ("1.9 to 1.30", "3.31 and later"));
+    }
+
+    #[test]
+    fn a_line_ends_for_its_own_versions_only() {
+        let lines: BTreeMap<String, String> =
+            [("2.1", "2026-07-03"), ("24", "2024-06-08")].map(|(l, d)| (l.to_owned(), d.to_owned())).into();
+        assert_eq!(end_of_line(&lines, "2.1.9"), Some("2026-07-03"));
+        assert_eq!(end_of_line(&lines, "24.0.9"), Some("2024-06-08"));
+        assert_eq!(end_of_line(&lines, "2.10.1"), None);
     }
 
     #[test]

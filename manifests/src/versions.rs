@@ -22,6 +22,8 @@ const NEAR: usize = 4;
 /// Everything that a cluster's own line is made of.
 pub(crate) struct Chosen<'a> {
     pub versions: Versions,
+    /// kubeadm's own, of this patch.
+    pub constants: &'a PatchRange,
     /// In the order of names.
     pub programs: Vec<(Program, &'a Component, Need)>,
     /// In the order of the closed set.
@@ -60,6 +62,7 @@ pub(crate) fn choose<'a>(
     };
     Ok(Chosen {
         versions,
+        constants,
         programs: programs.into_iter().map(|(program, component, need, _)| (program, component, need)).collect(),
         images: images.into_iter().map(|(image, because, _)| (image, because)).collect(),
         features,
@@ -304,11 +307,13 @@ impl Versions {
 
 /// The images of one feature in a set of requirements' versions: full references, sorted.
 pub fn references(catalogue: &Catalogue, versions: &Versions, feature: Feature) -> Vec<String> {
+    let release = catalogue.release(&versions.kubernetes);
+    let constants = version::patch(&versions.kubernetes).and_then(|patch| release?.constants(patch));
     let mut all: Vec<String> = catalogue
         .images
         .iter()
         .filter(|rule| rule.feature == feature)
-        .filter_map(|rule| Some(format!("{}:{}", rule.repository, versions.tag(rule.image()?)?)))
+        .filter_map(|rule| Some(format!("{}:{}", rule.repository(constants?), versions.tag(rule.image()?)?)))
         .collect();
     all.sort();
     all

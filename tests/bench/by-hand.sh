@@ -15,7 +15,7 @@ on() { local address=$1; shift; ssh -i "$KEY" -o BatchMode=yes -o StrictHostKeyC
 remote() { on "$first" "$@"; }
 
 # programs
-containerd=$(one "$GITHUB/containerd/containerd/releases/download/v2.*/containerd-2.*-linux-amd64.tar.gz")
+containerd=$(one "$GITHUB/containerd/containerd/releases/download/v2.*/containerd-static-2.*-linux-amd64.tar.gz")
 runc=$(one "$GITHUB/opencontainers/runc/releases/download/*/runc.amd64")
 cni=$(one "$GITHUB/containernetworking/plugins/releases/download/*/cni-plugins-linux-amd64-*.tgz")
 etcd=$(one "$GITHUB/etcd-io/etcd/releases/download/*/etcd-*-linux-amd64.tar.gz")

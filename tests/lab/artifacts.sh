@@ -24,8 +24,8 @@ components() {
   for name in kubeadm kubelet kubectl; do
     echo "$name $LAB_K8S dl.k8s.io/release/v$LAB_K8S/bin/linux/amd64/$name"
   done
-  echo "containerd $LAB_CONTAINERD github.com/containerd/containerd/releases/download/v$LAB_CONTAINERD/containerd-$LAB_CONTAINERD-linux-amd64.tar.gz"
-  echo "containerd $LAB_CONTAINERD_1 github.com/containerd/containerd/releases/download/v$LAB_CONTAINERD_1/containerd-$LAB_CONTAINERD_1-linux-amd64.tar.gz"
+  echo "containerd $LAB_CONTAINERD github.com/containerd/containerd/releases/download/v$LAB_CONTAINERD/containerd-static-$LAB_CONTAINERD-linux-amd64.tar.gz"
+  echo "containerd $LAB_CONTAINERD_1 github.com/containerd/containerd/releases/download/v$LAB_CONTAINERD_1/containerd-static-$LAB_CONTAINERD_1-linux-amd64.tar.gz"
   echo "runc $LAB_RUNC github.com/opencontainers/runc/releases/download/v$LAB_RUNC/runc.amd64"
   echo "cni-plugins $LAB_CNI github.com/containernetworking/plugins/releases/download/v$LAB_CNI/cni-plugins-linux-amd64-v$LAB_CNI.tgz"
   echo "etcd $LAB_ETCD github.com/etcd-io/etcd/releases/download/v$LAB_ETCD/etcd-v$LAB_ETCD-linux-amd64.tar.gz"

@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use time::OffsetDateTime;
+
 /// Gives the time.
 pub trait Clock: Send + Sync {
     /// Now.
@@ -22,4 +24,10 @@ impl Clock for SystemClock {
 pub(crate) fn unix_seconds(clock: &dyn Clock) -> i64 {
     let since = clock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// The day in UTC of some seconds of Unix time, `2026-11-23`.
+pub(crate) fn day(seconds: i64) -> String {
+    let date = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH).date();
+    format!("{:04}-{:02}-{:02}", date.year(), u8::from(date.month()), date.day())
 }

@@ -54,6 +54,18 @@ pub enum BuildError {
         #[source]
         source: std::io::Error,
     },
+    /// A list of versions is something else.
+    #[error(
+        "{item}: {url} answers with {problem}; is a proxy or a login page in between? Give another place with a zone file"
+    )]
+    Listing {
+        /// Of what.
+        item: String,
+        /// Who answered.
+        url: String,
+        /// What came instead.
+        problem: String,
+    },
     /// Upstream's checksum file does not name the artifact.
     #[error("{item}: {url} holds no sha256 of {file_name}; pin the digest in a catalogue overlay")]
     NoChecksum {
@@ -183,7 +195,7 @@ impl BuildError {
             Self::Archive(error) => error.exit_code(),
             Self::Installer { .. } | Self::Local { .. } => ExitCode::Config,
             Self::NoChecksum { .. } => ExitCode::OriginMissing,
-            Self::TwoImages { .. } => ExitCode::OriginMismatch,
+            Self::TwoImages { .. } | Self::Listing { .. } => ExitCode::OriginMismatch,
             Self::Drift(_) | Self::Rendered(_) => ExitCode::LockDrift,
             Self::NotAsLocked { error, .. } => error.exit_code(),
             Self::Packages { source, .. } => source.exit_code(),

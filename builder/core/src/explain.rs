@@ -156,7 +156,7 @@ fn inside(word: &str, requirements: &Requirements, catalogue: &Catalogue) -> Opt
     let carried = |feature: &FeatureSet| -> Option<(String, Program)> {
         let program = Program::ALL.into_iter().find(|p| Some(p.name()) == feature.inside.as_deref())?;
         let version = versions.of(program)?;
-        let images = feature.images.iter().zip(feature.references(version));
+        let images = feature.images_of(version).zip(feature.references(version));
         let mut found = images.filter(|(image, reference)| {
             stands_for(word, &ArtifactKey::FeatureImage(image.name.clone()), Some(reference))
         });

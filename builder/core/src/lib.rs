@@ -34,6 +34,7 @@ mod places;
 pub mod probe;
 mod progress;
 pub mod provenance;
+pub mod refresh;
 mod remote_size;
 pub mod resolve;
 pub mod sbom;

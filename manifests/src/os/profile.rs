@@ -23,6 +23,9 @@ pub struct Profile {
     pub edition: Option<String>,
     /// Of its packages.
     pub family: Family,
+    /// Major and minor of its C library, `2.36`; none where it has no glibc, or nobody has looked.
+    #[serde(default)]
+    pub glibc: Option<String>,
     /// The architectures its repositories are kept for.
     pub archs: Vec<Arch>,
     /// All of them are one pool. None where only a user's own mirror can be had.

@@ -114,6 +114,24 @@ fn a_version_is_added_with_both_digests_at_its_place_and_once() {
 }
 
 #[test]
+fn sizes_are_asked_of_upstream_and_pinned_beside_the_digests() {
+    let runc = "/github.com/opencontainers/runc/releases/download/v1.4.9";
+    let origin = serve(&[
+        (&format!("{runc}/runc.sha256sum"), format!("{ONE}  runc.amd64\n{TWO} *runc.arm64\n")),
+        (&format!("{runc}/runc.amd64"), "12345".to_owned()),
+    ]);
+    let bench = Bench::new("sizes");
+    ok(&bench.run(&origin, &["add", "runc", "1.4.9"]));
+    let added = format!("    amd64: {{sha256: \"{ONE}\", size: 5}}\n    arm64: {{sha256: \"{TWO}\"}}\n");
+    assert!(bench.text("runc").ends_with(&added), "{}", bench.text("runc"));
+    // what has one is not asked for again, and what upstream does not have is refused
+    let error = bench.refused(&origin, &["sizes", "runc"]);
+    assert!(error.contains("does not publish"), "{error}");
+    let component: serde_json::Value = serde_saphyr::from_str(&bench.text("runc")).unwrap();
+    assert_eq!(component["versions"]["1.4.9"]["amd64"]["size"], 5);
+}
+
+#[test]
 fn what_upstream_does_not_publish_is_refused_and_nothing_is_written() {
     let runc = "/github.com/opencontainers/runc/releases/download";
     let origin = serve(&[

@@ -204,7 +204,7 @@ fn an_overlay_brings_versions_and_digests_and_is_named_as_their_source() {
 
 #[test]
 fn a_wrong_overlay_is_refused_with_every_place() {
-    let text = "schema: kubexm.io/catalogue/v2\nname: x\ncomponents:\n  kubeadmm: {}\n  runc: {version: {}, default: \"9.9.9\"}\n  helm: {versions: {\"3.20.0\": {x86: {sha256: ab}, amd64: {sha256: ab}}}}\nreleases: {\"1.43\": {}}\n";
+    let text = "schema: kubexm.io/catalogue/v3\nname: x\ncomponents:\n  kubeadmm: {}\n  runc: {version: {}, default: \"9.9.9\"}\n  helm: {versions: {\"3.20.0\": {x86: {sha256: ab}, amd64: {sha256: ab}}}}\nreleases: {\"1.43\": {}}\n";
     let error = Catalogue::embedded().overlaid(text).unwrap_err();
     assert_eq!(error.exit_code(), ExitCode::Config);
     let CatalogueError::Overlay(problems) = error else { panic!("{error}") };
@@ -241,7 +241,7 @@ fn the_part_that_was_used_gives_the_same_requirements_again() {
 #[test]
 fn damage_to_catalogue_json_is_an_error() {
     let json = String::from_utf8(Catalogue::embedded().to_json().unwrap()).unwrap();
-    assert!(Catalogue::from_json(json.replace("catalogue/v1", "catalogue/v2").as_bytes()).is_err());
+    assert!(Catalogue::from_json(json.replace("catalogue/v2", "catalogue/v3").as_bytes()).is_err());
     assert!(Catalogue::from_json(json.replace("\"components\"", "\"components2\"").as_bytes()).is_err());
     assert!(Catalogue::from_json(&json.as_bytes()[..json.len() - 1]).is_err());
     assert_eq!(Catalogue::from_json(json.as_bytes()).unwrap(), Catalogue::embedded());

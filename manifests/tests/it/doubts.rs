@@ -2,7 +2,7 @@
 
 #![expect(clippy::panic, reason = "helpers of tests may fail the test")]
 
-use kubexm_manifests::{Catalogue, Doubt, DoubtKind, doubts, require};
+use kubexm_manifests::{Catalogue, Doubt, DoubtKind, checked, doubts, require};
 use kubexm_spec::cluster::{NetworkPlugin, Registry, RegistryKind, for_version};
 use kubexm_spec::{ArtifactKey, Cluster};
 
@@ -30,8 +30,7 @@ fn a_patch_whose_constants_were_read_leaves_no_doubt_and_one_whose_were_not_name
     for part in ["Kubernetes 1.34.11: ", "patches from 11", "pause 3.10.1", "kubeadm config images list` of v1.34.11"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    // a range that has an end
-    assert!(of_version("1.29.12")[0].to_string().contains("patches from 11 to 13"));
+    assert!(text.contains("(no checkout of kubernetes/kubernetes)"), "{text}");
 }
 
 #[test]
@@ -53,12 +52,35 @@ fn image_lists_that_nobody_held_against_upstream_are_told_of_those_features_that
     let mut cluster = for_version(Some("1.34.4"));
     cluster.network.plugin = NetworkPlugin::Cilium;
     cluster.registry = Registry::of(RegistryKind::Harbor);
-    let all = of(&cluster, &Catalogue::embedded());
+    let mut catalogue = Catalogue::embedded();
+    assert_eq!(of(&cluster, &catalogue), []);
+    for (name, version) in [("cilium", "1.18.5"), ("harbor", "2.10.2"), ("calico", "3.31.7")] {
+        let known = catalogue.features.get_mut(name).and_then(|feature| feature.versions.get_mut(version));
+        let known = known.unwrap_or_else(|| panic!("{name} {version}"));
+        (known.verified, known.unverified) = (None, Some("the checkout is older".to_owned()));
+    }
+    let all = of(&cluster, &catalogue);
     let about: Vec<&str> = all.iter().map(|doubt| doubt.about.as_str()).collect();
     assert_eq!(about, ["cilium 1.18.5", "harbor 2.10.2"]);
     assert!(all.iter().all(|doubt| doubt.kind == DoubtKind::FeatureImages && !doubt.is_severe()));
+    assert!(all.iter().all(|doubt| doubt.text.contains("(the checkout is older)")));
     assert_eq!(all[0].keys.len(), 7);
     assert_eq!(keys(&all[1]), ["binary/harbor"]);
+}
+
+#[test]
+fn what_was_compared_is_told_with_what_it_was_compared_with() {
+    let catalogue = Catalogue::embedded();
+    let mut cluster = for_version(Some("1.34.4"));
+    cluster.network.plugin = NetworkPlugin::Cilium;
+    cluster.registry = Registry::of(RegistryKind::Harbor);
+    let requirements = require(&cluster, &catalogue).unwrap_or_else(|error| panic!("{error}"));
+    let all: Vec<String> = checked(&requirements, &catalogue).iter().map(ToString::to_string).collect();
+    let [kubernetes, cilium, harbor] = all.as_slice() else { panic!("{all:?}") };
+    let constants = "Kubernetes 1.34.4: kubernetes/kubernetes cmd/kubeadm/app/constants at v1.34.10 on ";
+    assert!(kubernetes.starts_with(constants), "{kubernetes}");
+    assert!(cilium.starts_with("cilium 1.18.5: cilium/charts cilium-1.18.5.tgz at "), "{cilium}");
+    assert!(harbor.starts_with("harbor 2.10.2: goharbor/harbor Makefile at v2.10.2 on "), "{harbor}");
 }
 
 #[test]

@@ -3,11 +3,17 @@
 
 mod add;
 mod catalogue;
+mod compare;
+mod details;
 mod doubts;
 mod features;
 mod kubeadm_images;
 mod matrix;
 mod new_minor;
+mod notices;
+mod older_catalogue;
 mod os_packages;
+mod site_values;
 mod support;
+mod verified;
 mod zone;

@@ -17,6 +17,8 @@ fn the_global_zone_is_the_origin_alone() {
     assert_eq!(urls(&zone, "https://dl.k8s.io/x"), ["https://dl.k8s.io/x"]);
     assert_eq!(references(&zone, "registry.k8s.io/pause:3.10"), ["registry.k8s.io/pause:3.10"]);
     assert!(!zone.images("registry.k8s.io/pause:3.10")[0].mirror);
+    // but for the registry that upstream has closed
+    assert_eq!(references(&zone, "k8s.gcr.io/pause:3.7"), ["registry.k8s.io/pause:3.7", "k8s.gcr.io/pause:3.7"]);
     assert!(Zone::builtin("mars").is_none());
 }
 

@@ -123,6 +123,8 @@ pub fn run(args: Args, session: &Session, display: &Display) -> Result<(), Failu
     let mut data = written::data(&built.written);
     data["artifacts"] = built.lock.items.len().into();
     data["unverified"] = json!(needed.doubts);
+    data["verified"] = json!(needed.verified);
+    data["notices"] = json!(needed.notices);
     let volumes = match built.written.files.len() {
         1 => String::new(),
         count => format!("{count} volumes, "),

@@ -179,6 +179,7 @@ impl List<'_> {
             "zone": self.resolution.zone, "items": items, "platforms": platforms, "total": self.whole().value(),
             "charts": self.charts.values(), "packages": needed.requirements.packages,
             "warnings": needed.warnings, "notes": needed.notes, "unverified": needed.doubts,
+            "verified": needed.verified, "notices": needed.notices,
         })
     }
 }

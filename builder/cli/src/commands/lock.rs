@@ -76,6 +76,7 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
         data: Some(json!({
             "file": target, "zone": locked.zone, "kubernetes": locked.kubernetes,
             "artifacts": locked.items.len(), "bytes": total, "trust": trust(&locked), "unverified": needed.doubts,
+            "verified": needed.verified, "notices": needed.notices,
         })),
     });
     Ok(())

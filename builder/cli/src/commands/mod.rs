@@ -5,6 +5,7 @@ mod cache;
 mod cat;
 mod catalogue;
 mod chart_images;
+mod clock;
 mod config;
 mod copy;
 mod diff;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use kubexm_builder::session::{Needed, Selection, Session};
 use kubexm_terminal::Failure;
 
+use super::clock;
+
 /// What the file is called when nobody calls it otherwise.
 const CLUSTER_YAML: &str = "cluster.yaml";
 
@@ -35,7 +37,8 @@ impl What {
     /// The same, for the library.
     pub fn selection(&self) -> Selection {
         let Self { file, kubernetes, zone, catalogue, images_from, allow_secret } = self.clone();
-        Selection { file, kubernetes, zone, catalogue, images_from, allow_secret }
+        let source_date = clock::source_date();
+        Selection { file, kubernetes, zone, catalogue, images_from, allow_secret, source_date }
     }
 
     /// Reads all of it.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::images::two_platforms;
 use crate::registry::{Registry, Setup};
 use crate::server::{Server, nobody};
-use crate::site::{Site, noise, says, wanted};
+use crate::site::{Site, end, noise, says, wanted};
 
 fn sum(document: &Value, platform: &Value) -> Value {
     let all = document["platforms"].as_array().unwrap();
@@ -93,6 +93,31 @@ fn what_a_cluster_rests_on_that_nobody_has_checked_is_told_before_anything_is_bu
     assert_eq!(document["items"][0]["unverified"].as_array().unwrap().len(), 1, "{document}");
 }
 
+/// Seconds of 2026-01-01 and 2026-12-01: before and after the ends of Kubernetes 1.34 and of its containerd.
+const BEFORE: &str = "1767225600";
+const AFTER: &str = "1796083200";
+
+#[test]
+fn lines_past_their_end_are_told_by_the_day_and_choose_nothing() {
+    let site = Site::new();
+    let document = |day: &str| {
+        let args = ["build", "--kubernetes", "v1.34.4", "--dry-run", "--json"];
+        end(site.program().args(args).env("SOURCE_DATE_EPOCH", day)).must(ExitCode::Ok).document()
+    };
+    let (before, after) = (document(BEFORE), document(AFTER));
+    assert_eq!(before["notices"], json!([]));
+    assert_eq!(after["notices"][0]["kind"], "end-of-life");
+    let warnings = after["warnings"].to_string();
+    says(
+        &warnings,
+        &["Kubernetes 1.34.4: upstream ended 1.34 on 2026-10-27", "containerd 2.2.7: upstream ended its line"],
+    );
+    assert_eq!(before["items"], after["items"]);
+    // what was compared with upstream is said, too
+    assert_eq!(before["verified"][0]["about"], "Kubernetes 1.34.4");
+    assert_eq!(before["verified"][0]["tag"], "v1.34.10");
+}
+
 #[test]
 fn a_rule_of_a_zone_file_that_nothing_needs_is_told_and_those_of_a_builtin_zone_are_not() {
     let site = Site::new();
@@ -100,7 +125,8 @@ fn a_rule_of_a_zone_file_that_nothing_needs_is_told_and_those_of_a_builtin_zone_
     site.write("zone.yaml", format!("name: mine\nrules:\n{rules}"));
     let warnings = |zone: &str| {
         let args = ["build", "--kubernetes", "v1.34.4", "--dry-run", "--zone", zone, "--json"];
-        site.run(&args).must(ExitCode::Ok).document()["warnings"].clone()
+        end(site.program().args(args).env("SOURCE_DATE_EPOCH", BEFORE)).must(ExitCode::Ok).document()["warnings"]
+            .clone()
     };
     assert_eq!(warnings("zone.yaml"), json!(["zone mine: nothing that is needed is asked by the rule for ghrc.io"]));
     assert_eq!(warnings("cn"), json!([]));

@@ -29,8 +29,12 @@ pub enum Answer {
     Lacks(Vec<String>),
 }
 
-/// Looks a version up; the error says in words what was found instead of an index.
-pub fn find(bytes: &[u8], chart: &str, version: &str) -> Result<Answer, String> {
+/// Every version that it has of a chart; the error says in words what was found instead of an index.
+pub fn versions(bytes: &[u8], chart: &str) -> Result<Vec<String>, String> {
+    Ok(read(bytes, chart)?.versions.into_iter().map(|known| known.version).collect())
+}
+
+fn read(bytes: &[u8], chart: &str) -> Result<Index, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "no text instead of an index".to_owned())?;
     let budget = serde_saphyr::budget! {
         max_nodes: NODES_LIMIT, max_events: 2 * NODES_LIMIT, max_total_scalar_bytes: 256 << 20,
@@ -44,10 +48,15 @@ pub fn find(bytes: &[u8], chart: &str, version: &str) -> Result<Answer, String> 
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
     };
     let seed = Wanted { chart };
-    let index: Index = serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
+    serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
         deserializer.deserialize_map(seed)
     })
-    .map_err(|error| format!("no index of charts: {}", error.to_string().lines().next().unwrap_or_default()))?;
+    .map_err(|error| format!("no index of charts: {}", error.to_string().lines().next().unwrap_or_default()))
+}
+
+/// Looks a version up; the error says in words what was found instead of an index.
+pub fn find(bytes: &[u8], chart: &str, version: &str) -> Result<Answer, String> {
+    let index = read(bytes, chart)?;
     let same = |known: &str| known.strip_prefix('v').unwrap_or(known) == version.strip_prefix('v').unwrap_or(version);
     let exact = index.versions.iter().find(|known| known.version == version);
     match exact.or_else(|| index.versions.iter().find(|known| same(&known.version))) {

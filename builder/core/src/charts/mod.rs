@@ -176,11 +176,11 @@ fn of_lock(cluster: &Cluster, lock: &Lock) -> Result<Vec<Release>, BuildError> {
 
 /// Values file and inline values as one.
 fn values(release: &ChartRelease) -> Result<Map<String, Value>, ChartError> {
-    let Some(path) = &release.values_file else { return Ok(release.values.clone()) };
+    let Some(path) = &release.values_file else { return Ok(release.rendered(Map::new())) };
     let wrong = |problem: String| ChartError::ValuesFile { item: release.key.to_string(), path: path.clone(), problem };
     let text = read_text(path, VALUES_LIMIT).map_err(wrong)?;
     let file = documents::values(&text).map_err(wrong)?;
-    Ok(rendering::merged(file, &release.values))
+    Ok(release.rendered(file))
 }
 
 fn read_text(path: &Path, limit: u64) -> Result<String, String> {

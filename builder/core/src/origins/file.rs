@@ -63,7 +63,7 @@ pub async fn lock(
 }
 
 /// The digest that upstream publishes beside the file, from the first candidate that has it, and whether that was a mirror.
-async fn published(
+pub async fn published(
     wanted: &Wanted<'_>,
     checksums: &[FileCandidate],
     origins: &Origins,

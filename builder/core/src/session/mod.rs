@@ -96,6 +96,11 @@ impl Session {
         clock::unix_seconds(&*self.clock)
     }
 
+    /// The day in UTC, `2026-11-23`: of `source_date` (seconds of Unix time), or of the clock.
+    pub fn today(&self, source_date: Option<i64>) -> String {
+        clock::day(source_date.unwrap_or_else(|| self.now()))
+    }
+
     /// Reports an event.
     pub fn report(&self, event: EventKind) {
         (self.events)(event);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use kubexm_manifests::requirements::PackageNeed;
-use kubexm_manifests::{Catalogue, Doubt, Requirements, Zone, doubts, require};
+use kubexm_manifests::{Catalogue, Checked, Doubt, Notice, Requirements, Zone, checked, doubts, notices, require};
 use kubexm_spec::cluster::{ExtraFile, ExtraImage};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{ArtifactKey, Cluster, built};
@@ -27,6 +27,8 @@ pub struct Selection {
     pub images_from: Vec<PathBuf>,
     /// Files that go into the bundle although they hold a credential, by path or name.
     pub allow_secret: Vec<PathBuf>,
+    /// The time by which ends of lines are reported, in seconds of Unix time; the session's clock when none. Nothing is chosen by it.
+    pub source_date: Option<i64>,
 }
 
 /// What is needed; nothing was fetched.
@@ -45,6 +47,10 @@ pub struct Needed {
     pub notes: Vec<String>,
     /// What nobody has installed yet as it is.
     pub doubts: Vec<Doubt>,
+    /// What upstream says against the chosen versions on this day; warnings have it too.
+    pub notices: Vec<Notice>,
+    /// By what the rest was checked; notes have it too.
+    pub verified: Vec<Checked>,
     /// Every artifact.
     pub requirements: Requirements,
 }
@@ -68,7 +74,12 @@ impl Session {
         for doubt in &doubts {
             if doubt.is_severe() { &mut warnings } else { &mut notes }.push(format!("unverified: {doubt}"));
         }
-        Ok(Needed { cluster_yaml, cluster, catalogue, zone, warnings, notes, doubts, requirements })
+        let today = self.today(selection.source_date);
+        let notices = notices(&requirements, &catalogue, &today);
+        warnings.extend(notices.iter().map(ToString::to_string));
+        let verified = checked(&requirements, &catalogue);
+        notes.extend(verified.iter().map(|checked| format!("verified: {checked}")));
+        Ok(Needed { cluster_yaml, cluster, catalogue, zone, warnings, notes, doubts, notices, verified, requirements })
     }
 
     /// The files on this machine that a selection reads.

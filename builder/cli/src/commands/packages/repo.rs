@@ -12,6 +12,7 @@ use kubexm_spec::{ExitCode, Family};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
+use super::super::clock;
 use super::key::SignArgs;
 
 /// Make a folder of .deb or .rpm files a signed repository
@@ -62,7 +63,7 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
         flat_repo::gather(from, &args.folder).map_err(failed)?;
     }
     let vendored = vendor.is_some();
-    let options = Options { key: &key, date: date(now)?, family, vendor, now };
+    let options = Options { key: &key, date: clock::seconds(now)?, family, vendor, now };
     let published = flat_repo::publish(&args.folder, &options).map_err(failed)?;
     let folder = std::path::absolute(&args.folder).unwrap_or_else(|_| args.folder.clone());
     let mut notes = doubts(&published);
@@ -143,15 +144,6 @@ fn is_plain(folder: &Path) -> bool {
     folder
         .to_str()
         .is_some_and(|text| !text.contains(|c: char| c.is_whitespace() || c.is_control() || "[]#%?\"'\\".contains(c)))
-}
-
-/// `SOURCE_DATE_EPOCH` (reproducible-builds.org), or now.
-fn date(now: i64) -> Result<i64, Failure> {
-    let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH") else { return Ok(now) };
-    let seconds = text.to_str().and_then(|text| text.parse::<u32>().ok());
-    seconds.map(i64::from).ok_or_else(|| {
-        Failure::new(ExitCode::Usage, format!("SOURCE_DATE_EPOCH is {text:?}, and should be seconds of Unix time"))
-    })
 }
 
 /// What a package manager is told, with its checks on.

@@ -1,5 +1,7 @@
 //! `kubexm-bundle catalogue`.
 
+mod refresh;
+
 use std::path::PathBuf;
 
 use kubexm_builder::session::Session;
@@ -13,7 +15,7 @@ use serde_json::json;
 /// An overlay (--catalogue of other verbs) adds to it: versions, digests, addresses, and Kubernetes minors that came after
 /// this program, made like one that is known:
 ///
-///   schema: kubexm.io/catalogue/v1
+///   schema: kubexm.io/catalogue/v2
 ///   name: mine
 ///   components:
 ///     containerd: {default: 2.2.9, versions: {2.2.9: {amd64: {sha256: 1f0e...}}}}
@@ -24,6 +26,8 @@ use serde_json::json;
 ///
 /// Examples:
 ///   kubexm-bundle catalogue check
+///   kubexm-bundle catalogue show
+///   kubexm-bundle catalogue refresh -o newer.yaml
 ///   kubexm-bundle catalogue check mine.yaml   # with an overlay of your own laid over it
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -35,6 +39,21 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     Check(Check),
+    Refresh(Box<refresh::Refresh>),
+    Show(Show),
+}
+
+/// Print the catalogue as one JSON document, like the catalogue.json of a bundle, but all of it
+///
+/// Examples:
+///   kubexm-bundle catalogue show | jq '.releases | keys'
+///   kubexm-bundle catalogue show mine.yaml > all.json     # with an overlay laid over it
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+struct Show {
+    /// Overlays, laid over the catalogue in this order
+    #[arg(value_name = "OVERLAY")]
+    overlays: Vec<PathBuf>,
 }
 
 /// Tell every gap: a version without a digest, an image without a tag, a set that some cluster could not be made of
@@ -58,15 +77,30 @@ struct Check {
 
 impl Args {
     /// Whether a machine reads.
-    pub const fn json(&self) -> bool {
+    pub fn json(&self) -> bool {
         match &self.what {
             What::Check(args) => args.json,
+            What::Refresh(args) => args.json,
+            What::Show(_) => true,
         }
     }
 }
 
 pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
-    let What::Check(args) = &args.what;
+    match &args.what {
+        What::Check(args) => check_all(args, session, display),
+        What::Refresh(args) => refresh::run(args, session, display),
+        What::Show(args) => show(args, session, display),
+    }
+}
+
+fn show(args: &Show, session: &Session, display: &Display) -> Result<(), Failure> {
+    let json = session.catalogue(&args.overlays)?.to_json().map_err(|e| Failure::from_error(ExitCode::Internal, &e))?;
+    display.answer(&String::from_utf8_lossy(&json));
+    Ok(())
+}
+
+fn check_all(args: &Check, session: &Session, display: &Display) -> Result<(), Failure> {
     let catalogue = session.catalogue(&args.overlays)?;
     let (gaps, unverified) = (check(&catalogue), unverified(&catalogue));
     if display.mode() == Mode::Json {

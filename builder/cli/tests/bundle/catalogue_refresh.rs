@@ -1,0 +1,200 @@
+//! `catalogue refresh`, against origins on the loopback interface that answer as the real ones do: pages of releases, releases that
+//! are no releases, sums beside files, rate limits, and login pages in between.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kubexm_spec::ExitCode;
+use serde_json::{Value, json};
+
+use crate::server::{Reply, Request, Server};
+use crate::site::{Site, says};
+
+const SUM: &str = "1111111111111111111111111111111111111111111111111111111111111111";
+const ZONED: [&str; 5] = ["api.github.com", "dl.k8s.io", "github.com", "helm.cilium.io", "kubernetes-sigs.github.io"];
+
+/// A site whose zone sends every origin of these tests to a server.
+fn site(server: &Server) -> Site {
+    let site = Site::new();
+    let rules: Vec<String> = ZONED
+        .iter()
+        .map(|host| format!("- {{match: {host}, to: [\"http://{}/{host}\"], only: true}}", server.address()))
+        .collect();
+    site.write("zone.yaml", format!("name: lab\nrules:\n{}\n", rules.join("\n")));
+    site
+}
+
+fn release(tag: &str, prerelease: bool) -> Value {
+    json!({"tag_name": tag, "draft": false, "prerelease": prerelease, "body": "…"})
+}
+
+/// Pages of a hundred, as GitHub gives them.
+fn page(request: &Request, releases: &[Value]) -> Reply {
+    let query = request.path.split_once('?').map_or("", |(_, query)| query);
+    let number = |name: &str| query.split('&').find_map(|part| part.strip_prefix(name)?.parse::<usize>().ok());
+    let (size, page) = (number("per_page=").unwrap_or(30), number("page=").unwrap_or(1));
+    let these: Vec<&Value> = releases.iter().skip(size * (page - 1)).take(size).collect();
+    Reply::new(200, json!(these).to_string()).header("content-type", "application/json; charset=utf-8")
+}
+
+fn containerd(request: &Request) -> Option<Reply> {
+    let path = request.path.split('?').next().unwrap_or_default();
+    if path == "api.github.com/repos/containerd/containerd/releases" {
+        let mut all = vec![
+            release("api/v1.99.0", false),
+            release("v2.4.0-rc.1", true),
+            release("v2.3.6", false),
+            release("v2.3.5", false),
+            json!({"tag_name": "v2.5.0", "draft": true, "prerelease": false}),
+        ];
+        // the first page is full of what nobody asks for
+        all.extend((0..120).map(|number| release(&format!("v1.5.{number}"), false)));
+        all.push(release("v2.2.8", false));
+        return Some(page(request, &all));
+    }
+    let file = path.strip_prefix("github.com/containerd/containerd/releases/download/")?;
+    let known = |version: &str| file.starts_with(&format!("v{version}/containerd-static-{version}-linux-"));
+    // 2.3.6 was withdrawn: it is listed, and its files are gone
+    let answers = file.ends_with(".tar.gz.sha256sum") && (known("2.3.5") || known("2.2.8"));
+    let name = file.rsplit('/').next()?.trim_end_matches(".sha256sum");
+    Some(if answers { Reply::new(200, format!("{SUM}  {name}\n")) } else { Reply::new(404, "Not Found") })
+}
+
+#[test]
+fn newer_releases_are_found_over_pages_and_withdrawn_ones_and_candidates_are_not_taken() {
+    let server = Server::start(|request| containerd(request).unwrap_or_else(|| Reply::new(404, "")));
+    let site = site(&server);
+    let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "containerd", "-o", "newer.yaml"];
+    let ended = site.run(&args).must(ExitCode::Ok);
+    says(
+        &ended.out,
+        &[
+            "newer: containerd 2.2.8, 2.3.5",
+            "containerd 2.3.6: it is listed, and no digest of it is published",
+            "newer.yaml: written",
+        ],
+    );
+    let overlay = std::fs::read_to_string(site.path("newer.yaml")).unwrap();
+    says(&overlay, &["schema: kubexm.io/catalogue/v2", "\"2.3.5\":", &format!("sha256: \"{SUM}\", trust: mirror")]);
+    for absent in ["2.3.6", "2.4.0", "2.5.0", "1.5.", "1.99.0", "default"] {
+        assert!(!overlay.lines().filter(|line| !line.starts_with('#')).any(|line| line.contains(absent)), "{overlay}");
+    }
+    // it is an overlay that the program takes, and its versions can be named
+    site.run(&["catalogue", "check", "newer.yaml"]).must(ExitCode::Ok);
+    site.write(
+        "cluster.yaml",
+        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: x}\nspec:\n  kubernetes: {version: v1.34.4}\n  runtime: {version: 2.3.5}\n",
+    );
+    let build = ["build", "--dry-run", "--json", "-f", "cluster.yaml", "--catalogue", "newer.yaml"];
+    let document = site.run(&build).must(ExitCode::Ok).document();
+    let items = document["items"].as_array().unwrap();
+    let item = items.iter().find(|item| item["key"] == "binary/containerd").unwrap();
+    assert_eq!((&item["version"], &item["trust"]), (&json!("2.3.5"), &json!("mirror")));
+    // a second look finds nothing that it has
+    let again = [&args[..6], &["--catalogue", "newer.yaml"]].concat();
+    says(&site.run(&again).must(ExitCode::Ok).out, &["nothing newer is published"]);
+}
+
+fn kubernetes(request: &Request) -> Reply {
+    let path = request.path.strip_prefix("dl.k8s.io/release/").unwrap_or_default();
+    if let Some(minor) = path.strip_prefix("stable-").and_then(|rest| rest.strip_suffix(".txt")) {
+        let patch = if minor == "1.34" { 99 } else { 0 };
+        return Reply::new(200, format!("v{minor}.{patch}"));
+    }
+    match path {
+        "stable.txt" => Reply::new(200, "v1.99.0\n"),
+        _ if path.starts_with("v1.34.99/bin/linux/") && path.ends_with(".sha256") => Reply::new(200, SUM),
+        _ => Reply::new(404, "not found"),
+    }
+}
+
+#[test]
+fn what_a_cluster_would_get_is_told_and_only_where_it_names_no_patch() {
+    let server = Server::start(kubernetes);
+    let site = site(&server);
+    let cluster = |version: &str| {
+        site.write(
+            "cluster.yaml",
+            format!("apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: x}}\nspec:\n  kubernetes: {{version: {version}}}\n"),
+        );
+        let programs = ["kubeadm", "kubelet", "kubectl"].map(|name| ["--component", name]).concat();
+        let args =
+            [&["catalogue", "refresh", "--zone", "zone.yaml", "-f", "cluster.yaml", "--json"], &*programs].concat();
+        site.run(&args).must(ExitCode::Ok).document()
+    };
+    let document = cluster("v1.34.4");
+    assert_eq!(document["schema"], "kubexm.io/catalogue-refresh/v1");
+    assert_eq!(document["components"]["kubelet"]["1.34.99"]["arm64"]["trust"], "mirror");
+    assert_eq!(document["changes"], json!([]));
+    assert_eq!(document["file"], Value::Null);
+    let note = document["notes"][0].as_str().unwrap();
+    assert!(note.starts_with("Kubernetes 1.99.0: the catalogue does not know this minor"), "{note}");
+    let changes = cluster("v1.34")["changes"].clone();
+    assert_eq!(changes[0], json!({"key": "binary/kubeadm", "now": "1.34.11", "then": "1.34.99"}));
+    assert!(changes.as_array().unwrap().iter().any(|one| one["key"] == "image/kube-apiserver"), "{changes}");
+}
+
+#[test]
+fn charts_that_are_newer_are_named_and_no_overlay_has_them() {
+    let index = "apiVersion: v1\nentries:\n  cilium:\n  - {version: 1.19.0-rc.1}\n  - {version: 1.18.6}\n  - {version: 1.18.5}\n  - {version: 1.17.9}\n  other:\n  - {version: 9.9.9}\n";
+    let server = Server::start(move |request| match request.path.as_str() {
+        "helm.cilium.io/index.yaml" => Reply::new(200, index),
+        _ => Reply::new(404, ""),
+    });
+    let site = site(&server);
+    let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "cilium", "-o", "newer.yaml"];
+    let ended = site.run(&args).must(ExitCode::Ok);
+    says(&ended.out, &["newer chart: cilium 1.18.6 (", "nothing newer is published with a digest"]);
+    assert!(!site.path("newer.yaml").exists());
+}
+
+#[test]
+fn a_rate_limit_is_waited_for_when_it_says_how_long_and_told_when_it_does_not() {
+    let asked = AtomicUsize::new(0);
+    let patient = Server::start(move |request| {
+        if request.path.starts_with("api.github.com/") && asked.fetch_add(1, Ordering::Relaxed) == 0 {
+            return Reply::new(429, "slow down").header("retry-after", "1");
+        }
+        containerd(request).unwrap_or_else(|| Reply::new(404, ""))
+    });
+    let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "containerd", "-o", "newer.yaml"];
+    site(&patient).run(&args).must(ExitCode::Ok);
+    let limited = Server::start(|_| {
+        let text = "{\"message\": \"API rate limit exceeded\"}";
+        Reply::new(403, text).header("x-ratelimit-remaining", "0").header("content-type", "application/json")
+    });
+    let site = site(&limited);
+    let ended = site.run(&args);
+    assert_ne!(ended.code, 0, "{}", ended.out);
+    says(&ended.err, &["containerd/containerd", "403"]);
+    assert!(!site.path("newer.yaml").exists());
+}
+
+#[test]
+fn a_page_in_place_of_a_list_or_a_version_is_no_news() {
+    let portal = "<!DOCTYPE html><html><body>Please sign in</body></html>";
+    let server = Server::start(move |_| Reply::new(200, portal).header("content-type", "text/html"));
+    let site = site(&server);
+    for component in ["containerd", "kubelet", "cilium"] {
+        let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", component, "-o", "newer.yaml"];
+        let ended = site.run(&args).must(ExitCode::OriginMismatch);
+        says(&ended.err, &["answers with", "is a proxy or a login page in between?"]);
+    }
+    assert!(!site.path("newer.yaml").exists());
+}
+
+#[test]
+fn nothing_of_the_users_is_overwritten_and_slips_are_named() {
+    let server = Server::start(|request| containerd(request).unwrap_or_else(|| Reply::new(404, "")));
+    let site = site(&server);
+    site.write("mine.yaml", "schema: kubexm.io/catalogue/v2\nname: mine\n");
+    let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "containerd", "-o", "mine.yaml"];
+    says(&site.run(&args).must(ExitCode::Usage).err, &["mine.yaml", "--force"]);
+    assert_eq!(server.requests().len(), 0);
+    let ended = site.run(&["catalogue", "refresh", "--component", "containerdd"]).must(ExitCode::UnknownVersion);
+    says(&ended.err, &["the catalogue knows no containerdd; nearest: containerd"]);
+    says(&site.run(&["catalogue", "refresh", "--offline"]).must(ExitCode::Usage).err, &["leave out --offline"]);
+    // its own file is made again
+    let own = [&args[..7], &["newer.yaml"]].concat();
+    site.run(&own).must(ExitCode::Ok);
+    site.run(&own).must(ExitCode::Ok);
+}

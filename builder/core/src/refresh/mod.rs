@@ -1,0 +1,221 @@
+//! What upstream has published since the catalogue was made: newer patches of known lines and newer lines, with the digests that
+//! upstream publishes beside the files. It becomes an overlay that a user reads before anything is locked by it.
+
+mod listing;
+mod overlay;
+mod question;
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt, stream};
+use kubexm_manifests::requirements::chart_index;
+use kubexm_manifests::{Component, FeatureSet, Pin, version};
+use kubexm_spec::{Arch, ArtifactKey, Program, Trust};
+use kubexm_transport::TransportError;
+
+pub use self::overlay::{HEAD, text};
+use self::question::is_release;
+pub use self::question::{Ask, Refreshed};
+use crate::charts::index;
+use crate::origins::file;
+use crate::{BuildError, places};
+
+/// How many components are asked about at once: their lists are few and small, and origins count requests.
+const AT_ONCE: usize = 4;
+/// The most bytes of a chart repository's index.
+const INDEX_LIMIT: u64 = 64 << 20;
+
+/// Asks for everything; all failures are reported together, and nothing is known then.
+pub async fn refresh(ask: Ask<'_>) -> Result<Refreshed, BuildError> {
+    let wanted = |name: &str| ask.only.is_empty() || ask.only.contains(name);
+    let kubernetes = listing::stable(ask, wanted).await;
+    let (stable, mut failures) = match kubernetes {
+        Ok(stable) => (stable, Vec::new()),
+        Err(failures) => (listing::Stable::default(), failures),
+    };
+    let stable = &stable;
+    let components = ask.catalogue.components.values().filter(|component| wanted(&component.name));
+    let results: Vec<_> = stream::iter(components)
+        .map(|component| of_component(ask, component, stable))
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
+    let mut refreshed = Refreshed { notes: stable.notes.clone(), ..Refreshed::default() };
+    for result in results {
+        match result {
+            Ok((name, found, notes)) => {
+                refreshed.notes.extend(notes);
+                if !found.is_empty() {
+                    refreshed.components.insert(name, found);
+                }
+            }
+            Err(error) => failures.push(error),
+        }
+    }
+    for feature in ask.catalogue.features.values().filter(|feature| feature.chart.is_some() && wanted(&feature.name)) {
+        match of_feature(ask, feature).await {
+            Ok(newer) if newer.is_empty() => (),
+            Ok(newer) => drop(refreshed.features.insert(feature.name.clone(), newer)),
+            Err(error) => failures.push(error),
+        }
+    }
+    if failures.is_empty() { Ok(refreshed) } else { Err(BuildError::from_many(failures)) }
+}
+
+type Found = (String, BTreeMap<String, BTreeMap<Arch, Pin>>, Vec<String>);
+
+async fn of_component(ask: Ask<'_>, component: &Component, stable: &listing::Stable) -> Result<Found, BuildError> {
+    let (name, mut notes) = (component.name.clone(), Vec::new());
+    if component.digest_source.is_none() {
+        if ask.only.contains(&name) {
+            notes.push(format!(
+                "{name}: upstream publishes no digests: name version and digest in an overlay of your own"
+            ));
+        }
+        return Ok((name, BTreeMap::new(), notes));
+    }
+    let published = match listing::of(component) {
+        listing::Source::Kubernetes => stable.versions.clone(),
+        listing::Source::GitHub(repository) => listing::releases(ask, &repository).await?,
+        listing::Source::Unknown => {
+            notes.push(format!("{name}: the catalogue does not say where upstream lists its versions"));
+            return Ok((name, BTreeMap::new(), notes));
+        }
+    };
+    let mut found = BTreeMap::new();
+    for candidates in newer(component.versions.keys().map(String::as_str), &published) {
+        for version in candidates {
+            match digests(ask, component, version).await? {
+                Some(pins) => {
+                    found.insert(version.to_owned(), pins);
+                    break;
+                }
+                // The next older one of the line is tried.
+                None => notes.push(format!(
+                    "{name} {version}: it is listed, and no digest of it is published: it was withdrawn, or is not finished"
+                )),
+            }
+        }
+    }
+    Ok((name, found, notes))
+}
+
+/// Of each known line, and of each line newer than all known ones, the versions newer than those known; the newest first.
+fn newer<'p>(known: impl Iterator<Item = &'p str> + Clone, published: &'p [String]) -> Vec<Vec<&'p str>> {
+    let newest_line = version::newest(known.clone().map(version::minor)).map(str::to_owned);
+    let mut lines: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for one in published {
+        let line = version::minor(one);
+        let of_line = version::newest(known.clone().filter(|version| version::minor(version) == line));
+        let wanted = match of_line {
+            Some(newest) => version::compare(one, newest).is_gt(),
+            None => newest_line.as_deref().is_some_and(|newest| version::compare(line, newest).is_gt()),
+        };
+        if wanted {
+            lines.entry(line).or_default().push(one);
+        }
+    }
+    let mut all: Vec<Vec<&str>> = lines.into_values().collect();
+    all.iter_mut().for_each(|line| line.sort_by(|a, b| version::compare(b, a)));
+    all
+}
+
+/// The digests that upstream publishes of a version; none where it publishes none for some architecture.
+async fn digests(
+    ask: Ask<'_>,
+    component: &Component,
+    version: &str,
+) -> Result<Option<BTreeMap<Arch, Pin>>, BuildError> {
+    let Some(program) = Program::ALL.into_iter().find(|program| program.name() == component.name) else {
+        return Ok(None);
+    };
+    let key = ArtifactKey::Binary(program);
+    let mut pins = BTreeMap::new();
+    for arch in [Arch::Amd64, Arch::Arm64] {
+        if component.published_url(version, arch).is_none() {
+            continue;
+        }
+        let (file_name, checksum_url) = (component.file_name(version, arch), component.checksum_url(version, arch));
+        let checksums = checksum_url.as_deref().map(|url| places::files(ask.zone, url)).unwrap_or_default();
+        let wanted = file::Wanted {
+            key: &key,
+            file_name: &file_name,
+            sha256: None,
+            size: None,
+            checksum_url: checksum_url.as_deref(),
+        };
+        match file::published(&wanted, &checksums, ask.origins).await {
+            Ok((sha256, mirror)) => {
+                let trust = if mirror { Trust::Mirror } else { Trust::UpstreamChecksum };
+                pins.insert(arch, Pin { sha256, size: None, trust });
+            }
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(pins))
+}
+
+/// Nobody has it; who does not answer might.
+fn is_missing(error: &BuildError) -> bool {
+    match error {
+        BuildError::Fetch { source, .. } => match &**source {
+            TransportError::AllFailed { tried, .. } => tried.iter().all(|error| !error.may_pass()),
+            error => !error.may_pass(),
+        },
+        BuildError::NoChecksum { .. } => true,
+        _ => false,
+    }
+}
+
+/// Versions of a chart that are newer than the newest known, the newest first.
+async fn of_feature(ask: Ask<'_>, feature: &FeatureSet) -> Result<Vec<String>, BuildError> {
+    let Some(chart) = &feature.chart else { return Ok(Vec::new()) };
+    let known = version::newest(feature.versions.keys().map(String::as_str)).and_then(|v| feature.chart_version(v));
+    let Some(known) = known else { return Ok(Vec::new()) };
+    let (mut tried, item) = (Vec::new(), format!("chart/{}", feature.name));
+    for candidate in places::files(ask.zone, &chart_index(&chart.repository)) {
+        match ask.origins.http.get_small(&candidate, INDEX_LIMIT).await {
+            Ok(bytes) => {
+                let versions = index::versions(&bytes, &chart.name).map_err(|problem| {
+                    let index = kubexm_transport::http::shown(&candidate.url);
+                    BuildError::Listing { item: item.clone(), url: index, problem }
+                })?;
+                let mut newer: Vec<String> = versions
+                    .into_iter()
+                    .filter(|one| is_release(one) && version::compare(one, &known).is_gt())
+                    .collect();
+                newer.sort_by(|a, b| version::compare(b, a));
+                newer.dedup();
+                return Ok(newer);
+            }
+            Err(error) => tried.push(error),
+        }
+    }
+    let source = TransportError::AllFailed { what: format!("the index of {}", chart.repository), tried };
+    Err(BuildError::Fetch { item, source: Box::new(source) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_known_lines_newer_patches_are_taken_and_of_unknown_ones_only_newer_lines() {
+        let published: Vec<String> =
+            ["1.6.40", "1.7.35", "1.7.34", "2.1.9", "2.1.11", "2.1.10", "2.4.0", "1.5.9", "2.0.0"]
+                .map(str::to_owned)
+                .to_vec();
+        let known = ["1.7.34", "2.1.9", "2.3.4", "2.0.1"];
+        let found = newer(known.into_iter(), &published);
+        assert_eq!(found, [vec!["1.7.35"], vec!["2.1.11", "2.1.10"], vec!["2.4.0"]]);
+    }
+
+    #[test]
+    fn candidates_of_releases_are_none() {
+        assert!(is_release("1.2.3") && is_release("v1.17"));
+        for bad in ["1.2.3-rc.1", "nightly", "v2.0.0-beta", "2026", "../1.2"] {
+            assert!(!is_release(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What is asked of origins, and what was found.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubexm_manifests::{Catalogue, Pin, Zone, version};
+use kubexm_spec::Arch;
+
+use crate::origins::Origins;
+
+/// What is asked, and where.
+#[derive(Clone, Copy)]
+pub struct Ask<'a> {
+    /// What is known.
+    pub catalogue: &'a Catalogue,
+    /// Where origins are rewritten to.
+    pub zone: &'a Zone,
+    /// Names of components and features; empty: all.
+    pub only: &'a BTreeSet<String>,
+    /// In which zone, through which clients.
+    pub origins: &'a Origins,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Refreshed {
+    /// Newer versions by component, with a digest for each architecture that upstream publishes.
+    pub components: BTreeMap<String, BTreeMap<String, BTreeMap<Arch, Pin>>>,
+    /// Newer versions of features by name: their images must be compared before they can be carried, so that no overlay has them.
+    pub features: BTreeMap<String, Vec<String>>,
+    /// What people should know: withdrawn releases, minors that are not known, components without published digests.
+    pub notes: Vec<String>,
+}
+
+/// A version, and none that comes before a release.
+pub(super) fn is_release(text: &str) -> bool {
+    version::is_version(text) && !version::bare(text).contains('-') && version::bare(text).contains('.')
+}

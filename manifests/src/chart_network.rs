@@ -1,0 +1,118 @@
+//! Values of network plugins' charts: the cluster's own networks whatever a chart has of its own, and what an air gap and kubeadm's
+//! labels ask for.
+
+use std::net::IpAddr;
+
+use kubexm_spec::cluster::{Cluster, Network, NetworkPlugin};
+use kubexm_spec::rendering::merged;
+use serde_json::{Map, Value, json};
+
+use crate::chart_release::{ChartRelease, SiteFact, SiteValue};
+
+/// The label of control planes since Kubernetes 1.24.
+const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
+/// Addresses that a node of a smaller pod network gets, as a prefix length.
+const NODE_PREFIX: u8 = 24;
+
+/// The values of the plugin's chart; nothing where recipes make its objects.
+pub(crate) fn fill(cluster: &Cluster, release: &mut ChartRelease) {
+    let network = &cluster.network;
+    let options = &network.options;
+    let (site, defaults, own) = match network.plugin {
+        NetworkPlugin::Cilium => cilium(network),
+        NetworkPlugin::KubeOvn => kube_ovn(network),
+        NetworkPlugin::Hybridnet => hybridnet(network),
+        NetworkPlugin::Flannel | NetworkPlugin::Calico | NetworkPlugin::None => return,
+    };
+    release.site = site;
+    release.defaults = map(defaults);
+    // What kube-apiserver, kubeadm and the rest of the cluster were told is no choice of the chart's.
+    release.values = merged(options.clone(), &map(own));
+}
+
+type Values = (Vec<SiteValue>, Value, Value);
+
+fn map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn cilium(network: &Network) -> Values {
+    let (v4, v6) = by_family(&network.pod_cidr, &network.more_pod_cidrs);
+    let mut pool = Map::new();
+    for (family, cidrs, prefix) in [("IPv4", &v4, NODE_PREFIX), ("IPv6", &v6, 120)] {
+        let Some(first) = cidrs.first() else { continue };
+        pool.insert(format!("clusterPool{family}PodCIDRList"), json!(cidrs));
+        let longest = if family == "IPv4" { 30 } else { 126 };
+        let size = prefix.max(prefix_of(first).saturating_add(2)).min(longest);
+        pool.insert(format!("clusterPool{family}MaskSize"), json!(size));
+    }
+    let families = json!({
+        "ipv4": {"enabled": !v4.is_empty()}, "ipv6": {"enabled": !v6.is_empty()}, "ipam": {"operator": pool},
+    });
+    let mut site = vec![SiteValue { path: &["operator", "replicas"], what: SiteFact::Nodes { most: 2 } }];
+    // Without kube-proxy its agents do not find the API server by the service's address.
+    let replaces = network.options.get("kubeProxyReplacement").is_some_and(|value| *value == true || *value == "true");
+    if replaces {
+        site.push(SiteValue { path: &["k8sServiceHost"], what: SiteFact::ApiServerHost });
+        site.push(SiteValue { path: &["k8sServicePort"], what: SiteFact::ApiServerPort });
+    }
+    (site, json!({"ipam": {"mode": "cluster-pool"}}), families)
+}
+
+fn kube_ovn(network: &Network) -> Values {
+    let (pods4, pods6) = by_family(&network.pod_cidr, &network.more_pod_cidrs);
+    let (services4, services6) = by_family(&network.service_cidr, &network.more_service_cidrs);
+    let of = |pods: &[&str], services: &[&str]| {
+        let gateways: Vec<String> = pods.iter().filter_map(|cidr| first_address(cidr)).collect();
+        json!({"POD_CIDR": pods.join(","), "POD_GATEWAY": gateways.join(","), "SVC_CIDR": services.join(",")})
+    };
+    let (stack, own) = match (pods4.is_empty(), pods6.is_empty()) {
+        (false, false) => ("dual_stack", of(&[&*pods4, &pods6].concat(), &[&*services4, &services6].concat())),
+        (true, false) => ("ipv6", of(&pods6, &services6)),
+        _ => ("ipv4", of(&pods4, &services4)),
+    };
+    // Its pinger asks servers of the internet, and alarms about them.
+    let silent = json!({"PINGER_EXTERNAL_ADDRESS": "", "PINGER_EXTERNAL_DOMAIN": ""});
+    let defaults = json!({stack: silent, "networking": {"IFACE": network.interface.clone().unwrap_or_default()}});
+    let site = vec![
+        SiteValue { path: &["MASTER_NODES"], what: SiteFact::ControlPlaneAddresses },
+        // of 1.12; later ones count MASTER_NODES
+        SiteValue { path: &["replicaCount"], what: SiteFact::ControlPlanes { most: u32::MAX } },
+    ];
+    (site, defaults, json!({"networking": {"NET_STACK": stack}, stack: own}))
+}
+
+fn hybridnet(network: &Network) -> Values {
+    let version = if network.pod_cidr.contains(':') { "6" } else { "4" };
+    // The chart's own selector is a label that kubeadm sets no more.
+    let selector = json!({ CONTROL_PLANE: "" });
+    let defaults = json!({"manager": {"nodeSelector": selector}, "webhook": {"nodeSelector": selector}});
+    // Its replicas never share a node, so that more than there are nodes would wait for ever.
+    let site = vec![
+        SiteValue { path: &["manager", "replicas"], what: SiteFact::ControlPlanes { most: 3 } },
+        SiteValue { path: &["webhook", "replicas"], what: SiteFact::ControlPlanes { most: 3 } },
+        SiteValue { path: &["typha", "replicas"], what: SiteFact::Nodes { most: 3 } },
+    ];
+    (site, defaults, json!({"init": {"cidr": network.pod_cidr, "ipVersion": version}}))
+}
+
+fn by_family<'n>(first: &'n str, more: &'n [String]) -> (Vec<&'n str>, Vec<&'n str>) {
+    let all = std::iter::once(first).chain(more.iter().map(String::as_str));
+    all.partition(|cidr| !cidr.contains(':'))
+}
+
+fn prefix_of(cidr: &str) -> u8 {
+    cidr.split_once('/').and_then(|(_, prefix)| prefix.parse().ok()).unwrap_or(0)
+}
+
+/// The first address after that of the network itself.
+fn first_address(cidr: &str) -> Option<String> {
+    let address: IpAddr = cidr.split_once('/')?.0.parse().ok()?;
+    Some(match address {
+        IpAddr::V4(address) => IpAddr::from((u32::from(address).checked_add(1)?).to_be_bytes()).to_string(),
+        IpAddr::V6(address) => IpAddr::from((u128::from(address).checked_add(1)?).to_be_bytes()).to_string(),
+    })
+}

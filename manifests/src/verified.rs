@@ -1,0 +1,32 @@
+//! What a row of the catalogue was compared with.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// By what a row was checked, and when: written by `scripts/catalogue compare` into `data/verified.yaml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Verified {
+    /// Repository and file of upstream's, or what else was asked.
+    pub by: String,
+    /// The tag or commit that it was read at; empty where there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tag: String,
+    /// The day, `2026-11-23`; empty where nobody wrote it down.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub date: String,
+}
+
+impl fmt::Display for Verified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.by)?;
+        if !self.tag.is_empty() {
+            write!(f, " at {}", self.tag)?;
+        }
+        if !self.date.is_empty() {
+            write!(f, " on {}", self.date)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,226 @@
+//! `scripts/catalogue compare`, on repositories that the test makes: what is equal, what differs, what cannot be told.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const RULES: &str = r#"
+[[feature]]
+name = "net"
+repository = "acme/net"
+tag = "v{version}"
+how = "exactly"
+images = [{file = "all.yaml", find = 'image: (\S+)'}]
+render = {chart = "chart", values = [{}, {debug = true}], optional = ["/debug:"]}
+
+[[feature]]
+name = "gone"
+repository = "acme/elsewhere"
+tag = "v{version}"
+how = "exactly"
+images = [{file = "all.yaml", find = 'image: (\S+)'}]
+
+[[supports]]
+feature = "net"
+repository = "acme/net"
+tag = "HEAD"
+file = "README.md"
+find = 'v{version} \| ([0-9., ]+) \|'
+
+[[component]]
+name = "tool"
+repository = "acme/net"
+tag = "v{version}"
+sha256 = "all.yaml"
+
+[[end]]
+components = ["tool"]
+repository = "acme/net"
+tag = "HEAD"
+file = "README.md"
+find = '^line ([0-9.]+) ends ([0-9-]+)$'
+dates = "%Y-%m-%d"
+"#;
+
+struct Bench {
+    folder: PathBuf,
+}
+
+impl Bench {
+    fn new(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("compare-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(folder.join("acme+net")).unwrap();
+        let bench = Self { folder };
+        bench.write("rules.toml", RULES);
+        bench.git(&["init", "--quiet"]);
+        bench.release("1.0.0", "image: quay.io/acme/agent:v1.0.0\nimage: \"quay.io/acme/agent:v1.0.0\"\n");
+        bench
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.folder.join(name), text).unwrap();
+    }
+
+    fn git(&self, arguments: &[&str]) {
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main"];
+        let mut command = Command::new("git");
+        command.arg("-C").arg(self.folder.join("acme+net")).args(identity).args(arguments);
+        assert!(command.env("GIT_CONFIG_GLOBAL", "/dev/null").status().unwrap().success(), "{arguments:?}");
+    }
+
+    fn release(&self, version: &str, images: &str) {
+        self.write("acme+net/all.yaml", images);
+        self.write("acme+net/README.md", "v1.0.0 | 1.33, 1.32 |\nline 1.0 ends 2026-07-03\n");
+        self.git(&["add", "."]);
+        self.git(&["commit", "--quiet", "-m", version]);
+        self.git(&["tag", &format!("v{version}")]);
+    }
+
+    /// A catalogue with one feature, its image by this name, and one program by this digest.
+    fn catalogue(&self, image: &str, sha256: &str) {
+        let versions = |more: &str| format!("{{\"1.0.0\": {{\"kubernetes\": {{\"from\": \"1.24\"}}{more}}}}}");
+        let supports = ", \"supports\": {\"from\": \"1.32\", \"to\": \"1.33\"}";
+        let feature = |versions: &str| {
+            format!("{{\"images\": [{{\"name\": \"agent\", \"repository\": \"{image}\"}}], \"versions\": {versions}}}")
+        };
+        let tool = format!(
+            "{{\"endOfLife\": {{\"1.0\": \"2026-07-03\"}}, \"versions\": {{\"1.0.0\": {{\"amd64\": {{\"sha256\": \"{sha256}\"}}}}}}}}"
+        );
+        let (net, gone) = (feature(&versions(supports)), feature(&versions("")));
+        let text = format!(
+            "{{\"features\": {{\"net\": {net}, \"gone\": {gone}}}, \"components\": {{\"tool\": {tool}}}, \"releases\": {{\"1.29\": {{\"patches\": []}}, \"1.30\": {{\"patches\": []}}}}}}"
+        );
+        self.write("catalogue.json", &text);
+    }
+
+    fn compare(&self) -> (i32, String) {
+        self.compare_with(&[])
+    }
+
+    fn compare_with(&self, more: &[&str]) -> (i32, String) {
+        let file = |name: &str| self.folder.join(name).display().to_string();
+        let output: Output = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/catalogue"))
+            .args(["compare", "--upstream", &file("acme+net"), "--catalogue", &file("catalogue.json"), "--write"])
+            .args(["--rules", &file("rules.toml"), "--result", &file("verified.yaml")])
+            .args(more)
+            .output()
+            .unwrap();
+        (output.status.code().unwrap(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    }
+
+    fn verified(&self, row: &str) -> String {
+        let text = std::fs::read_to_string(self.folder.join("verified.yaml")).unwrap();
+        text.lines().find(|line| line.starts_with(&format!("- {{{row}"))).unwrap().to_owned()
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn charts_are_rendered_for_every_minor_and_what_only_one_of_them_names_is_found() {
+    let bench = Bench::new("render");
+    bench.catalogue("quay.io/acme/agent", &sum());
+    std::fs::create_dir_all(bench.folder.join("acme+net/chart/templates")).unwrap();
+    bench.write("acme+net/chart/Chart.yaml", "apiVersion: v2\nname: net\nversion: 1.0.0\n");
+    let pod = |name: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  containers:\n  - name: a\n    image: quay.io/acme/{name}:v1.0.0\n"
+        )
+    };
+    let template = |newer: &str| {
+        format!(
+            "{}{{{{ if .Values.debug }}}}\n{}{{{{ end }}}}\n{{{{ if semverCompare \">=1.30-0\" .Capabilities.KubeVersion.Version }}}}\n{}{{{{ end }}}}\n",
+            pod("agent"),
+            pod("debug"),
+            pod(newer)
+        )
+    };
+    let render = |newer: &str| {
+        bench.write("acme+net/chart/templates/all.yaml", &template(newer));
+        bench.git(&["add", "."]);
+        bench.git(&["commit", "--quiet", "-m", newer]);
+        bench.git(&["tag", "--force", "v1.0.0"]);
+        bench.compare_with(&["--helm", lab_helm().to_str().unwrap()])
+    };
+    let (code, text) = render("agent");
+    assert!(
+        code == 0 && text.contains("equal       render net 1.0.0: 2 images (acme/net rendered for 2 minors at v1.0.0)"),
+        "{text}"
+    );
+    let (code, text) = render("newer");
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("render net 1.0.0: a pod names quay.io/acme/newer:v1.0.0, the catalogue not"), "{text}");
+}
+
+fn lab_helm() -> PathBuf {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = || set("XDG_CACHE_HOME").unwrap_or_else(|| set("HOME").unwrap_or_default().join(".cache"));
+    let helm = set("KUBEXM_LAB").unwrap_or_else(|| cache().join("kubexm-lab")).join("bin/helm");
+    assert!(helm.exists(), "{} is needed: scripts/lab build makes it", helm.display());
+    helm
+}
+
+/// Of what the test's release has as `all.yaml`.
+fn sum() -> String {
+    let text = "image: quay.io/acme/agent:v1.0.0\nimage: \"quay.io/acme/agent:v1.0.0\"\n";
+    kubexm_spec::Digest::of(text).hex().to_owned()
+}
+
+#[test]
+fn what_upstream_says_too_is_equal_and_kept_with_place_tag_and_day() {
+    let bench = Bench::new("equal");
+    bench.catalogue("quay.io/acme/agent", &sum());
+    let (code, text) = bench.compare();
+    assert_eq!(code, 0, "{text}");
+    for line in [
+        "equal       feature net 1.0.0: 1 images (acme/net all.yaml at v1.0.0)",
+        "cannot tell feature gone 1.0.0: no checkout of acme/elsewhere",
+        "equal       supports net 1.0.0: 1.33, 1.32",
+        "equal       component tool: 1 versions",
+        "equal       end tool: 1 lines",
+        "cannot tell render net 1.0.0: no --helm is given",
+        "4 equal, 0 differs, 2 cannot tell",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    let row = bench.verified("feature: \"net\"");
+    assert!(row.contains("verified: {by: \"acme/net all.yaml\", tag: \"v1.0.0\", date: \"20"), "{row}");
+    assert!(bench.verified("feature: \"gone\"").contains("unverified: \"no checkout of acme/elsewhere\""));
+}
+
+#[test]
+fn what_differs_is_named_fails_and_is_no_longer_called_verified() {
+    let bench = Bench::new("differs");
+    bench.catalogue("quay.io/acme/agent", &sum());
+    bench.compare();
+    bench.catalogue("quay.io/acme/agnet", &"ab".repeat(32));
+    let (code, text) = bench.compare();
+    assert_eq!(code, 1, "{text}");
+    for part in [
+        "differs     feature net 1.0.0: upstream has quay.io/acme/agent:v1.0.0, the catalogue not; the catalogue has quay.io/acme/agnet:v1.0.0, upstream not",
+        &format!("differs     component tool: 1.0.0: {} at its tag, {} is pinned", sum(), "ab".repeat(32)),
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(bench.verified("feature: \"net\"").contains("unverified: \"differs: "));
+}
+
+#[test]
+fn what_cannot_be_told_today_stays_as_it_was_told_unless_it_has_changed() {
+    let bench = Bench::new("kept");
+    bench.catalogue("quay.io/acme/agent", &sum());
+    bench.compare();
+    let before = bench.verified("feature: \"net\"");
+    bench.git(&["tag", "--delete", "v1.0.0"]);
+    let (code, text) = bench.compare();
+    assert!(code == 0 && text.contains("cannot tell feature net 1.0.0: acme/net has no v1.0.0"), "{text}");
+    assert_eq!(bench.verified("feature: \"net\""), before);
+    bench.catalogue("quay.io/acme/other", &sum());
+    bench.compare();
+    let after = bench.verified("feature: \"net\"");
+    assert!(after.contains("unverified: \"changed since it was compared; "), "{after}");
+}

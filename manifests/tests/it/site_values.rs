@@ -1,0 +1,88 @@
+//! The values of network plugins' charts: the cluster's own networks, and what only the site knows.
+
+use kubexm_manifests::{ChartRelease, SiteFacts, releases};
+use kubexm_spec::Cluster;
+use kubexm_spec::cluster::{Network, NetworkPlugin};
+use serde_json::{Map, Value, json};
+
+fn map(value: Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap_or_default()
+}
+
+fn release(plugin: NetworkPlugin, change: impl Fn(&mut Network)) -> ChartRelease {
+    let mut cluster = Cluster::named("x");
+    cluster.network.plugin = plugin;
+    cluster.network.pod_cidr = "10.233.64.0/18".to_owned();
+    cluster.network.service_cidr = "10.233.0.0/18".to_owned();
+    change(&mut cluster.network);
+    releases(&cluster).remove(0)
+}
+
+fn values(plugin: NetworkPlugin, change: impl Fn(&mut Network)) -> Value {
+    Value::Object(release(plugin, change).rendered(Map::new()))
+}
+
+#[test]
+fn charts_get_the_clusters_own_networks_whatever_the_options_say() {
+    let other = |network: &mut Network| {
+        network.options = map(json!({"ipam": {"operator": {"clusterPoolIPv4PodCIDRList": ["10.0.0.0/8"]}}, "x": 1}));
+    };
+    let cilium = values(NetworkPlugin::Cilium, other);
+    assert_eq!(cilium["ipam"]["operator"]["clusterPoolIPv4PodCIDRList"], json!(["10.233.64.0/18"]));
+    assert_eq!((&cilium["ipam"]["operator"]["clusterPoolIPv4MaskSize"], &cilium["x"]), (&json!(24), &json!(1)));
+    let small = values(NetworkPlugin::Cilium, |network| "10.1.0.0/24".clone_into(&mut network.pod_cidr));
+    assert_eq!(small["ipam"]["operator"]["clusterPoolIPv4MaskSize"], 26);
+    let hybridnet = values(NetworkPlugin::Hybridnet, |_| ());
+    assert_eq!(hybridnet["init"], json!({"cidr": "10.233.64.0/18", "ipVersion": "4"}));
+    let ovn = values(NetworkPlugin::KubeOvn, |_| ());
+    assert_eq!(ovn["ipv4"]["POD_CIDR"], "10.233.64.0/18");
+    assert_eq!(ovn["ipv4"]["POD_GATEWAY"], "10.233.64.1");
+    assert_eq!(ovn["ipv4"]["SVC_CIDR"], "10.233.0.0/18");
+    assert_eq!(
+        (&ovn["ipv4"]["PINGER_EXTERNAL_ADDRESS"], &ovn["networking"]["NET_STACK"]),
+        (&json!(""), &json!("ipv4"))
+    );
+    let both = values(NetworkPlugin::KubeOvn, |network| {
+        network.more_pod_cidrs = vec!["fd00:1::/112".to_owned()];
+        network.more_service_cidrs = vec!["fd00:2::/112".to_owned()];
+    });
+    assert_eq!(both["dual_stack"]["POD_GATEWAY"], "10.233.64.1,fd00:1::1");
+    assert_eq!(both["networking"]["NET_STACK"], "dual_stack");
+}
+
+#[test]
+fn hybridnet_is_put_where_kubeadms_label_is_and_a_user_may_say_otherwise() {
+    let usual = values(NetworkPlugin::Hybridnet, |_| ());
+    for part in ["manager", "webhook"] {
+        assert_eq!(usual[part]["nodeSelector"], json!({"node-role.kubernetes.io/control-plane": ""}), "{part}");
+        assert_eq!(usual[part]["replicas"], 1, "{part}");
+    }
+    let own = values(NetworkPlugin::Hybridnet, |network| network.options = map(json!({"manager": {"replicas": 2}})));
+    assert_eq!((&own["manager"]["replicas"], &own["webhook"]["replicas"]), (&json!(2), &json!(1)));
+}
+
+#[test]
+fn what_the_site_knows_takes_the_place_of_placeholders_and_nothing_else_changes() {
+    let ovn = release(NetworkPlugin::KubeOvn, |_| ());
+    assert_eq!(ovn.rendered(Map::new())["MASTER_NODES"], "192.0.2.1");
+    let facts = SiteFacts {
+        control_planes: vec!["10.0.0.1".to_owned(), "10.0.0.2".to_owned(), "10.0.0.3".to_owned()],
+        nodes: 5,
+        api_host: "10.0.0.9".to_owned(),
+        api_port: 6443,
+    };
+    let mut real = ovn.installed(Map::new(), &facts);
+    assert_eq!(real["MASTER_NODES"], "10.0.0.1,10.0.0.2,10.0.0.3");
+    assert_eq!(real["replicaCount"], 3);
+    let mut placeholders = ovn.rendered(Map::new());
+    for name in ["MASTER_NODES", "replicaCount"] {
+        real.remove(name);
+        placeholders.remove(name);
+    }
+    assert_eq!(real, placeholders);
+    let replaces = |network: &mut Network| network.options = map(json!({"kubeProxyReplacement": "true"}));
+    let cilium = release(NetworkPlugin::Cilium, replaces).installed(Map::new(), &facts);
+    assert_eq!((&cilium["k8sServiceHost"], &cilium["k8sServicePort"]), (&json!("10.0.0.9"), &json!(6443)));
+    assert_eq!(cilium["operator"]["replicas"], 2);
+    assert!(!release(NetworkPlugin::Cilium, |_| ()).rendered(Map::new()).contains_key("k8sServiceHost"));
+}
