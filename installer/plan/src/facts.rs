@@ -23,6 +23,9 @@ pub struct Facts {
     /// `VERSION` of /etc/os-release, or what /etc/.productinfo says, where there is one: which edition or service pack it is.
     #[serde(default)]
     pub os_edition: String,
+    /// Major and minor of its glibc, `2.36`; none where it has none (musl), or does not say.
+    #[serde(default)]
+    pub glibc: Option<String>,
     /// Of the kernel.
     pub arch: Option<Arch>,
     /// `uname -r`.

@@ -113,6 +113,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         joined: false,
         proxies: Vec::new(),
         noexec: Vec::new(),
+        glibc: Some("2.36".to_owned()),
         boot_sysctls: BTreeMap::new(),
         machine_id: format!("0123456789abcdef0123456789abcd{last:02x}"),
         product_uuid: format!("00000000-0000-0000-0000-0000000000{last:02x}"),

@@ -392,6 +392,7 @@ pub fn facts(host: &str) -> Facts {
         joined: false,
         proxies: Vec::new(),
         noexec: Vec::new(),
+        glibc: Some("2.36".to_owned()),
         boot_sysctls: BTreeMap::new(),
         machine_id: Digest::of(host).hex()[..32].to_owned(),
         product_uuid: String::new(),

@@ -2,6 +2,7 @@
 //! where the kernel or the distribution keeps it, so that a machine rooted in a directory can show any of it.
 
 mod disks;
+mod glibc;
 mod held;
 pub(crate) mod interfaces;
 mod leftovers;
@@ -80,6 +81,7 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         os_id: release.get("ID").cloned().unwrap_or_default(),
         os_version: release.get("VERSION_ID").cloned().unwrap_or_default(),
         os_edition: os::edition(machine, &release)?,
+        glibc: glibc::version(machine),
         arch: Arch::from_any(&kernel.machine),
         kernel: kernel.release,
         page_size: kernel.page_size,

@@ -60,6 +60,16 @@ fn version(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
         let needed = format!("{} or newer for Kubernetes {}", support.minimum_kernel, site.kubernetes);
         report.add(severity, Some(seen.name()), Words { found: found(), needed, mend: newer.to_owned() });
     }
+    for (feature, version, minimum) in features(site) {
+        if parse(minimum).is_some_and(|minimum| kernel < minimum) {
+            report.warn(
+                seen.name(),
+                found(),
+                format!("{minimum} or newer for {feature} {version}"),
+                "upgrade the kernel and reboot: upstream runs it with no older one",
+            );
+        }
+    }
     let nftables = site.cx.cluster.kubernetes.as_ref().is_some_and(|k| k.proxy_mode == ProxyMode::Nftables);
     if nftables && kernel < NFTABLES {
         report.fail(
@@ -69,6 +79,15 @@ fn version(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
             "upgrade the kernel and reboot, or set `proxyMode: iptables`",
         );
     }
+}
+
+/// Features of the bundle for which upstream names a kernel: name, version, the oldest kernel. (A bundle's catalogue has of each the
+/// one version that it carries.)
+fn features<'a>(site: &Site<'a>) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
+    site.cx.catalogue.features.values().flat_map(|feature| {
+        let versions = feature.versions.iter();
+        versions.filter_map(|(version, known)| Some((&*feature.name, &**version, known.minimum_kernel.as_deref()?)))
+    })
 }
 
 fn cgroups(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {

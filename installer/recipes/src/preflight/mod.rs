@@ -7,6 +7,7 @@ mod bundle_fit;
 mod clones;
 mod control_planes;
 mod existing;
+mod glibc;
 mod hardware;
 mod hostname;
 mod kernel;
@@ -85,6 +86,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "hardware", run: hardware::run },
     Check { name: "space", run: space::run },
     Check { name: "kernel", run: kernel::run },
+    Check { name: "glibc", run: glibc::run },
     Check { name: "systemd", run: systemd::run },
     Check { name: "hostname", run: hostname::run },
     Check { name: "address", run: address::run },

@@ -188,3 +188,32 @@ fn a_missing_module_is_refused_and_a_loadable_one_is_not() {
 fn large_pages_are_said() {
     warns(|f| f.page_size = 65_536, "kernel", "65536");
 }
+
+#[test]
+fn a_program_that_was_linked_against_a_newer_glibc_is_refused_before_it_is_put_there() {
+    let linked = |site: &mut Site, libc: &str| {
+        let containerd = site.catalogue.components.get_mut("containerd").unwrap();
+        containerd.libc = Some(serde_json::from_value(libc.into()).unwrap());
+    };
+    let old = findings(|site| {
+        linked(site, "2.34");
+        site.facts().glibc = Some("2.31".to_owned());
+    });
+    one(old, Severity::Fail, "glibc", "glibc 2.31; needed glibc 2.34 or newer for containerd");
+    assert_eq!(findings(|site| linked(site, "2.34")), Vec::new());
+    // what is static runs anywhere, and of musl nothing is known
+    passes(|f| f.glibc = Some("2.17".to_owned()));
+    passes(|f| f.glibc = None);
+}
+
+#[test]
+fn a_kernel_older_than_upstream_names_for_a_feature_of_the_bundle_is_said() {
+    let old = findings(|site| {
+        let all = kubexm_manifests::Catalogue::embedded();
+        let mut cilium = all.features["cilium"].clone();
+        cilium.versions.retain(|version, _| version == "1.18.5");
+        site.catalogue.features.insert("cilium".to_owned(), cilium);
+        site.facts().kernel = "5.4.0-200-generic".to_owned();
+    });
+    one(old, Severity::Warn, "kernel", "5.10 or newer for cilium 1.18.5");
+}
