@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use kubexm_plan::op::{Content, File};
-use kubexm_plan::{Act, Op, Plan, SlotName, SlotProvider, Step};
+use kubexm_plan::{Op, Plan, SlotName, SlotProvider, Step};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::EngineError;
@@ -32,14 +31,7 @@ pub trait SlotSource: Send + Sync {
 
 /// The slots that a step's ops read.
 pub fn reads(step: &Step) -> BTreeSet<&SlotName> {
-    step.ops
-        .iter()
-        .flat_map(|op| match op {
-            Op::File(File { content: Content::Slot { slot }, .. }) => std::slice::from_ref(slot),
-            Op::Act(Act::KubeadmJoin { slots, .. }) => slots,
-            _ => &[],
-        })
-        .collect()
+    step.ops.iter().flat_map(Op::slots).collect()
 }
 
 /// The values that one try of a step was given; wiped when the try is over.

@@ -1,16 +1,13 @@
-//! The contract of an op kind.
+//! The contract of an op kind on a machine.
 
+use kubexm_plan::OpKind;
 pub use kubexm_plan::Wave;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::{Machine, OpError};
 
-/// One op kind: how its state is seen, when it is enough, how it is made so, and how the old state comes back.
-pub trait Converge {
-    /// What was found: digests and modes, never secrets.
-    type State: Serialize + DeserializeOwned;
-
+/// One op kind on a machine: how its state is seen, when it is enough, how it is made so, and how the old state comes
+/// back. What the kind is as data, [`OpKind`] says.
+pub trait Converge: OpKind {
     /// Looks, and changes nothing.
     fn observe(&self, machine: &Machine) -> Result<Self::State, OpError>;
 
@@ -18,10 +15,7 @@ pub trait Converge {
     fn satisfied(&self, found: &Self::State, machine: &Machine) -> bool;
 
     /// Files whose bytes the ledger must keep before `converge` may change them.
-    fn overwrites(&self, machine: &Machine) -> Vec<String> {
-        let _ = machine;
-        Vec::new()
-    }
+    fn overwrites(&self, machine: &Machine) -> Vec<String>;
 
     /// Makes it so. Sets, never adds: twice is the same as once.
     fn converge(&self, machine: &Machine) -> Result<(), OpError>;

@@ -26,6 +26,9 @@ pub enum OpError {
         /// The last lines it wrote.
         stderr: String,
     },
+    /// What was recorded of an op cannot be used.
+    #[error(transparent)]
+    State(#[from] kubexm_plan::StateError),
     /// A fault that a test asked for.
     #[error("injected fault: {0}")]
     Injected(String),

@@ -9,7 +9,6 @@ use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
 use crate::dirfd::DirFd;
-use crate::place::Entry;
 use crate::{Machine, OpError};
 
 /// The bytes of a file, none when it does not exist.
@@ -194,12 +193,4 @@ pub(crate) fn relabel(machine: &Machine, path: &str) -> Result<(), OpError> {
         return Ok(());
     }
     machine.run(&crate::system::Program::new("restorecon").arg(path)).map(drop)
-}
-
-/// Mode and owner of the file that is there, or the mode for a new one.
-pub(crate) fn access_like(machine: &Machine, path: &str, mode: u32) -> Result<Access, OpError> {
-    Ok(match Entry::look(machine, path)? {
-        Entry::File { mode, uid, gid, .. } => Access { mode, owner: Some((uid, gid)) },
-        _ => Access::mode(mode),
-    })
 }

@@ -10,6 +10,7 @@ pub mod converge;
 mod dirfd;
 pub mod dispatch;
 pub mod double;
+mod environment;
 pub mod error;
 pub mod evidence;
 pub mod facts;

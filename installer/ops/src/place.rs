@@ -5,64 +5,27 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use kubexm_spec::Digest;
-use serde::{Deserialize, Serialize};
-
 use crate::dirfd::DirFd;
 use crate::fsio::{self, Access};
 use crate::{Machine, OpError};
 
-/// What lies at a path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "camelCase", deny_unknown_fields)]
-pub enum Entry {
-    /// Nothing.
-    Absent,
-    /// A regular file; the ledger keeps its bytes under the digest before we replace it.
-    File {
-        /// Of its bytes.
-        digest: Digest,
-        /// Permission bits.
-        mode: u32,
-        /// User id.
-        uid: u32,
-        /// Group id.
-        gid: u32,
-    },
-    /// A directory.
-    Directory {
-        /// Permission bits.
-        mode: u32,
-    },
-    /// A symbolic link.
-    Link {
-        /// What it says.
-        target: String,
-    },
-    /// A device, socket or pipe: never ours to replace.
-    Special,
+pub use kubexm_plan::place::{Entry, Place};
+
+/// What is found at a path of a machine.
+pub trait Look: Sized {
+    /// Looks, and changes nothing.
+    fn look(machine: &Machine, path: &str) -> Result<Self, OpError>;
 }
 
-/// An entry, and the parents that had to be made for it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Place {
-    /// Absolute path.
-    pub path: String,
-    /// What lies there.
-    pub entry: Entry,
-    /// Parents that did not exist, the deepest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub missing: Vec<String>,
-    /// Of a folder that a service fills: what was in it, by [`crate::folder::list`]. None: nobody looked, there was too much, or
-    /// it was filled by a service of ours already.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held: Option<Vec<String>>,
+/// What can be brought back.
+pub trait PutBack {
+    /// Brings back what was there; parents that were made for it go when nothing else is in them.
+    fn restore(&self, machine: &Machine) -> Result<(), OpError>;
 }
 
-impl Entry {
-    /// Looks at a path without following a link.
-    pub fn look(machine: &Machine, path: &str) -> Result<Self, OpError> {
+impl Look for Entry {
+    /// Without following a link.
+    fn look(machine: &Machine, path: &str) -> Result<Self, OpError> {
         let real = machine.path(path);
         let found = match fs::symlink_metadata(&real) {
             Ok(found) => found,
@@ -86,21 +49,11 @@ impl Entry {
             Ok(Self::Special)
         }
     }
-
-    /// The digest, when it is a file.
-    pub fn digest(&self) -> Option<Digest> {
-        if let Self::File { digest, .. } = self { Some(*digest) } else { None }
-    }
-
-    /// Whether it is a file with this content and mode.
-    pub fn is(&self, wanted: Digest, wanted_mode: u32) -> bool {
-        matches!(self, Self::File { digest, mode, .. } if *digest == wanted && *mode == wanted_mode)
-    }
 }
 
-impl Place {
-    /// Looks at a path and at its parents.
-    pub fn look(machine: &Machine, path: &str) -> Result<Self, OpError> {
+impl Look for Place {
+    /// With its parents.
+    fn look(machine: &Machine, path: &str) -> Result<Self, OpError> {
         let mut missing = Vec::new();
         let mut parent = Path::new(path).parent();
         while let Some(folder) = parent {
@@ -112,22 +65,10 @@ impl Place {
         }
         Ok(Self { path: path.to_owned(), entry: Entry::look(machine, path)?, missing, held: None })
     }
+}
 
-    /// Refuses to put a file over something that is not a file or a link.
-    pub fn replaceable(machine: &Machine, path: &str) -> Result<(), OpError> {
-        match Entry::look(machine, path)? {
-            Entry::Directory { .. } => Err(OpError::other(format!(
-                "{path} is a directory, and a file must go there; move it away and run again"
-            ))),
-            Entry::Special => Err(OpError::other(format!(
-                "{path} is a device, socket or pipe, and a file must go there; move it away and run again"
-            ))),
-            Entry::Absent | Entry::File { .. } | Entry::Link { .. } => Ok(()),
-        }
-    }
-
-    /// Brings back what was there; parents that were made for it go when nothing else is in them.
-    pub fn restore(&self, machine: &Machine) -> Result<(), OpError> {
+impl PutBack for Place {
+    fn restore(&self, machine: &Machine) -> Result<(), OpError> {
         let real = machine.path(&self.path);
         if Entry::look(machine, &self.path)? != self.entry {
             match &self.entry {
@@ -157,6 +98,27 @@ impl Place {
         }
         Ok(())
     }
+}
+
+/// Refuses to put a file over something that is not a file or a link.
+pub fn replaceable(machine: &Machine, path: &str) -> Result<(), OpError> {
+    match Entry::look(machine, path)? {
+        Entry::Directory { .. } => {
+            Err(OpError::other(format!("{path} is a directory, and a file must go there; move it away and run again")))
+        }
+        Entry::Special => Err(OpError::other(format!(
+            "{path} is a device, socket or pipe, and a file must go there; move it away and run again"
+        ))),
+        Entry::Absent | Entry::File { .. } | Entry::Link { .. } => Ok(()),
+    }
+}
+
+/// Mode and owner of the file that is there, or the mode for a new one.
+pub(crate) fn access_like(machine: &Machine, path: &str, mode: u32) -> Result<Access, OpError> {
+    Ok(match Entry::look(machine, path)? {
+        Entry::File { mode, uid, gid, .. } => Access { mode, owner: Some((uid, gid)) },
+        _ => Access::mode(mode),
+    })
 }
 
 /// Puts a symbolic link into place by rename.

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::OpError;
-use crate::paths;
+use crate::environment::{environment, find};
 use crate::system::{ActContext, Head, HttpsRequest, Kernel, Output, Program, Space, System};
 
 /// A program that writes more than this is broken; the rest is dropped.
@@ -152,31 +152,6 @@ pub(crate) fn space_of(path: &Path) -> Result<Space, OpError> {
     Ok(Space {
         free: found.f_bavail.saturating_mul(found.f_frsize),
         size: found.f_blocks.saturating_mul(found.f_frsize),
-    })
-}
-
-/// The fixed environment of every program: no proxies, no pager, no prompt, no restart of services behind our back.
-pub(crate) fn environment() -> [(&'static str, &'static str); 9] {
-    [
-        ("PATH", paths::PATH),
-        ("HOME", "/root"),
-        ("LANG", "C.UTF-8"),
-        ("LC_ALL", "C.UTF-8"),
-        ("DEBIAN_FRONTEND", "noninteractive"),
-        ("NEEDRESTART_SUSPEND", "1"),
-        ("NEEDRESTART_MODE", "l"),
-        ("SYSTEMD_PAGER", ""),
-        ("SYSTEMD_COLORS", "0"),
-    ]
-}
-
-/// A program's full path in the fixed PATH.
-pub(crate) fn find(name: &str) -> Result<PathBuf, OpError> {
-    if name.starts_with('/') {
-        return Ok(PathBuf::from(name));
-    }
-    paths::PATH.split(':').map(|folder| Path::new(folder).join(name)).find(|path| path.is_file()).ok_or_else(|| {
-        OpError::other(format!("the program `{name}` is not on this host (looked in {}); install it", paths::PATH))
     })
 }
 

@@ -3,7 +3,7 @@
 //! A reset may come years after the edit. By then /etc/fstab has new disks and /etc/hosts has the site's names, and the
 //! bytes of the day of the install would take all of them away.
 
-use crate::place::{Entry, Place};
+use crate::place::{self, Entry, Look, Place, PutBack};
 use crate::{Machine, OpError, fsio};
 
 /// An edit of a text that is not ours alone.
@@ -49,7 +49,7 @@ pub(crate) fn take_back(machine: &Machine, before: &Place, held: bool, edit: &im
     if back == now {
         return Ok(());
     }
-    fsio::write(machine, &before.path, &fsio::to_bytes(&back), fsio::access_like(machine, &before.path, 0o644)?)
+    fsio::write(machine, &before.path, &fsio::to_bytes(&back), place::access_like(machine, &before.path, 0o644)?)
 }
 
 /// The text of the file that a link at `path` leads to.

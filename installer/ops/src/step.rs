@@ -1,6 +1,7 @@
 //! One step on the machine it belongs to: what the local link and the agent both do.
 
-use kubexm_plan::{Found, Op, Reset, Step, Undo};
+use kubexm_plan::op::{Act, Stamp};
+use kubexm_plan::{Entry, Found, Op, Step, Undo};
 
 use crate::ledger::{Outcome, Record, SCHEMA};
 use crate::ops::packages;
@@ -27,7 +28,7 @@ pub fn converge(step: &Step, machine: &Machine, run: &str, sequence: u64, before
     }
     let ledger = machine.ledger();
     // A ledger that the step itself takes away is not begun anew.
-    let forgets = step.ops.iter().any(|op| matches!(op, Op::Reset(Reset::Forgotten { .. })));
+    let forgets = step.ops.iter().any(|op| matches!(op, Op::Reset(reset) if reset.forgets()));
     if !forgets {
         ledger.append(&record(step, run, sequence, before, Outcome::Begun))?;
     }
@@ -81,7 +82,7 @@ pub fn undo(
             }
             let own = step.ops.iter().zip(before).rev().filter(|(op, _)| !matches!(op, Op::Act(_)));
             for (op, found) in own {
-                dispatch::restore(op, &machine, &found.state, wave)?;
+                dispatch::restore(op, &machine, found, wave)?;
             }
         }
         // What was upgraded stays; that services may not start, as long as that went on, does not.
@@ -91,7 +92,7 @@ pub fn undo(
         Undo::WithParent { .. } | Undo::Irreversible { .. } | Undo::Nothing => {}
     }
     // A disk of its own below stays, and the ledger with it.
-    if wave == Wave::Start && marked_the_host(step, before) && mounts::below(&machine, paths::STATE)?.is_empty() {
+    if wave == Wave::Start && marked_the_host(step, before)? && mounts::below(&machine, paths::STATE)?.is_empty() {
         // The first step of the run that made the host ours, and the last to be taken back: what was there before has come
         // back from the ledger, and nothing of ours is left to be told of.
         return mounts::remove_tree(&machine, paths::STATE);
@@ -103,10 +104,12 @@ pub fn undo(
 }
 
 /// Whether the host was nobody's before this step.
-fn marked_the_host(step: &Step, before: &[Found]) -> bool {
-    let absent = |found: &Found| found.state.pointer("/place/entry/is").is_some_and(|is| is == "absent");
-    step.undo == Undo::RestoreBefore
-        && step.ops.iter().zip(before).any(|(op, found)| matches!(op, Op::Stamp(_)) && absent(found))
+fn marked_the_host(step: &Step, before: &[Found]) -> Result<bool, OpError> {
+    let mut stamps = step.ops.iter().zip(before).filter(|(op, _)| matches!(op, Op::Stamp(_)));
+    if step.undo != Undo::RestoreBefore {
+        return Ok(false);
+    }
+    stamps.try_fold(false, |marked, (_, found)| Ok(marked || found.state::<Stamp>()?.place.entry == Entry::Absent))
 }
 
 /// Whether what the step's acts made is ours to take away: not when it was there before, whole or damaged, and not when
@@ -114,7 +117,7 @@ fn marked_the_host(step: &Step, before: &[Found]) -> bool {
 fn is_ours(step: &Step, before: &[Found]) -> Result<bool, OpError> {
     let acts = step.ops.iter().zip(before).filter(|(op, _)| matches!(op, Op::Act(_)));
     for (_, found) in acts {
-        if !crate::ops::act::progress(&found.state)?.may_be_undone() {
+        if !found.state::<Act>()?.may_be_undone() {
             return Ok(false);
         }
     }
@@ -131,7 +134,7 @@ pub fn restore(step: &Step, machine: &Machine, before: &[Found], wave: Wave) -> 
             step.id
         )));
     }
-    step.ops.iter().zip(before).rev().try_for_each(|(op, found)| dispatch::restore(op, machine, &found.state, wave))
+    step.ops.iter().zip(before).rev().try_for_each(|(op, found)| dispatch::restore(op, machine, found, wave))
 }
 
 /// The log that the step's Act left on the host; empty when it has none.

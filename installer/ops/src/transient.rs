@@ -5,7 +5,7 @@
 use std::os::unix::fs::DirBuilderExt;
 use std::time::{Duration, Instant};
 
-use crate::real::{environment, find};
+use crate::environment::{environment, find};
 use crate::system::{ActContext, Output, Program, System};
 use crate::systemd::{self, systemctl};
 use crate::{Machine, OpError, fsio};

@@ -1,19 +1,77 @@
 //! What looking at a host answers: the state of an op, and whether a probe holds.
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::StepId;
+use crate::kind::{OpKind, State};
 
 /// What one op found: its state (digests, never secrets) and whether that is what the op wants.
+///
+/// It is journalled, and kept in the ledgers of nodes for years: a state says which version of its kind's shape it has
+/// (1 when it says nothing), and whoever reads it reads a type ([`Found::state`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Found {
-    /// The op kind's own state, opaque to the engine; journalled before a change.
-    pub state: serde_json::Value,
+    /// Of the state's shape, by [`State::SCHEMA`].
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    schema: u32,
+    state: Value,
     /// Whether nothing is to be done.
     pub satisfied: bool,
+}
+
+const fn first() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_first(schema: &u32) -> bool {
+    *schema == 1
+}
+
+/// Why a recorded state cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StateError {
+    /// It has a later shape.
+    #[error(
+        "the recorded state of an op has schema {found}, and this program reads up to {known}: a newer kubexm-install \
+         wrote it; use that version"
+    )]
+    Newer {
+        /// Of the state.
+        found: u32,
+        /// [`State::SCHEMA`] here.
+        known: u32,
+    },
+    /// It is not of its kind's shape.
+    #[error("the recorded state of an op cannot be read: {0}; was it written by another version, or changed by hand?")]
+    Unreadable(String),
+}
+
+impl Found {
+    /// A look at an op of this kind.
+    pub fn new<K: OpKind>(state: &K::State, satisfied: bool) -> Result<Self, serde_json::Error> {
+        Ok(Self { schema: K::State::SCHEMA, state: serde_json::to_value(state)?, satisfied })
+    }
+
+    /// A look whose state only its own link can read, as that of a simulated host.
+    pub const fn opaque(state: Value, satisfied: bool) -> Self {
+        Self { schema: first(), state, satisfied }
+    }
+
+    /// The state, which an op of this kind found.
+    pub fn state<K: OpKind>(&self) -> Result<K::State, StateError> {
+        let known = K::State::SCHEMA;
+        if self.schema > known {
+            return Err(StateError::Newer { found: self.schema, known });
+        }
+        K::State::deserialize(&self.state).map_err(|error| StateError::Unreadable(error.to_string()))
+    }
+
+    /// The state as it is written, for whoever made it with [`Found::opaque`], and for people.
+    pub const fn raw(&self) -> &Value {
+        &self.state
+    }
 }
 
 /// The answer of a probe.
@@ -26,14 +84,45 @@ pub struct ProbeAnswer {
     pub seen: String,
 }
 
-/// What one look at many steps of a host gave. It says of a step only that it holds; what was found of the others is for
-/// a look of their own.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Survey {
-    /// Steps all of whose ops hold, and whose probe holds: that of a pod's network ([`crate::Probe::PodNetwork`]) was
-    /// asked from the host, not from inside a pod.
-    pub holding: BTreeSet<StepId>,
-    /// What the host has been through, opaque: another one after every record of its ledger and after every boot.
-    pub past: String,
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Found, StateError};
+    use crate::kind::{OpKind, State};
+    use crate::op::{Op, Packages, Standing, StateDir, Unit};
+    use crate::place::Entry;
+
+    #[test]
+    fn a_state_without_a_schema_has_the_first_one_and_is_written_without_it() {
+        let text = json!({"state": {"path": "/var/lib/x", "entry": {"is": "absent"}}, "satisfied": true});
+        let found: Found = serde_json::from_value(text.clone()).unwrap();
+        assert_eq!(found.state::<StateDir>().unwrap().entry, Entry::Absent);
+        assert_eq!(serde_json::to_value(&found).unwrap(), text);
+    }
+
+    #[test]
+    fn a_state_of_a_newer_program_is_refused_by_its_schema() {
+        let schema = <Unit as OpKind>::State::SCHEMA + 1;
+        let text = json!({"schema": schema, "state": {}, "satisfied": true});
+        let found: Found = serde_json::from_value(text.clone()).unwrap();
+        assert_eq!(found.state::<Unit>(), Err(StateError::Newer { found: schema, known: schema - 1 }));
+        // It is kept as it came: the version that wrote it reads it again.
+        assert_eq!(serde_json::to_value(&found).unwrap(), text);
+    }
+
+    #[test]
+    fn a_state_of_another_kind_is_no_state() {
+        let found = Found::opaque(json!({"path": "/etc/x", "entry": {"is": "absent"}}), false);
+        let error = found.state::<Packages>().unwrap_err();
+        assert!(
+            error.to_string().contains("cannot be read") && error.to_string().contains("another version"),
+            "{error}"
+        );
+        let place = Op::from(StateDir::at("/etc/x"));
+        assert_eq!(place.places(&found).unwrap().len(), 1);
+        let gone = json!({"packages": {"socat": {"is": "absent"}}, "links": []});
+        let standing = Found::opaque(gone, false).state::<Packages>().unwrap().packages;
+        assert_eq!(standing["socat"], Standing::Absent);
+    }
 }

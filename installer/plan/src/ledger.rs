@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Found, Op, StepId, Undo};
+use crate::found::Found;
+use crate::id::StepId;
+use crate::op::Op;
+use crate::undo::Undo;
 
 /// Version of the record's shape.
 pub const SCHEMA: u32 = 2;
@@ -48,11 +51,14 @@ pub enum Outcome {
     Restored,
 }
 
-/// Whether a step with such an op was begun here and has not been rolled back.
-pub fn stands<'a>(records: impl Iterator<Item = &'a Record> + Clone, is_it: impl Fn(&Op) -> bool) -> bool {
+/// Records of steps that were begun and have not been rolled back, in their order.
+pub fn standing<'a>(records: impl Iterator<Item = &'a Record> + Clone) -> impl Iterator<Item = &'a Record> {
     let last: BTreeMap<(&str, &StepId), &Outcome> =
         records.clone().map(|record| ((record.run.as_str(), &record.step), &record.outcome)).collect();
-    records
-        .filter(|record| last.get(&(record.run.as_str(), &record.step)) != Some(&&Outcome::Restored))
-        .any(|record| record.ops.iter().any(&is_it))
+    records.filter(move |record| last.get(&(record.run.as_str(), &record.step)) != Some(&&Outcome::Restored))
+}
+
+/// Whether a step with such an op was begun here and has not been rolled back.
+pub fn stands<'a>(records: impl Iterator<Item = &'a Record> + Clone, is_it: impl Fn(&Op) -> bool) -> bool {
+    standing(records).any(|record| record.ops.iter().any(&is_it))
 }

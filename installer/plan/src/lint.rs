@@ -1,35 +1,13 @@
 //! Plan lint: what must hold of every plan before a host is touched. All problems are returned.
 
 mod order;
+mod problem;
 mod rules;
 
-use crate::{Plan, StepId};
-
 pub use order::Order;
+pub use problem::{Problem, Severity};
 
-/// How bad a problem is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Severity {
-    /// Worth knowing.
-    Warning,
-    /// The plan is refused.
-    Error,
-}
-
-/// One finding.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Problem {
-    /// How bad.
-    pub severity: Severity,
-    /// Name of the rule, `unique-ids`.
-    pub rule: &'static str,
-    /// Where.
-    pub step: Option<StepId>,
-    /// What, and how to mend it.
-    pub text: String,
-}
+use crate::plan::Plan;
 
 /// A plan that has passed the lint; the only kind that the engine takes.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,8 @@ use serde::de::Error as _;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::{Pipeline, Plan};
+use crate::pipeline::Pipeline;
+use crate::plan::Plan;
 
 /// Version of the plan's own shape, as it is written.
 pub const SCHEMA: u32 = 3;

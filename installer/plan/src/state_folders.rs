@@ -26,7 +26,7 @@ pub const ETCD: &str = "/var/lib/etcd";
 pub const KUBELET: &str = "/var/lib/kubelet";
 
 /// Name of what [`crate::op::MoveAside`] moved: `/var/lib/.kubexm-before-etcd`, or `/var/lib/etcd/.kubexm-before` in a
-/// folder that is a mount point or a link. Another name than that of a reset ([`crate::reset::ASIDE`]): both may be there.
+/// folder that is a mount point or a link. Another name than that of a reset ([`crate::op::reset::ASIDE`]): both may be there.
 pub const MOVED: &str = ".kubexm-before";
 
 /// Every state folder that does not lie in another one, sorted.

@@ -1,23 +1,12 @@
 //! A step: a few ops that must hold together on one host.
 
-use std::fmt;
 use std::marker::PhantomData;
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::StepId;
 use crate::op::{Op, Probe};
 use crate::undo::Undo;
-
-/// `<host>/<module>.<step>`, unique in a plan; also the name of the step's log file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct StepId(pub String);
-
-impl fmt::Display for StepId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// One step of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

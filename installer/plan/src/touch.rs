@@ -1,57 +1,164 @@
 //! What an op changes on its host, by name: what two steps without an order between them must not share.
 
-use crate::op::{Act, Op};
+use std::fmt;
 
-impl Op {
-    /// Paths as they are, other things with a word before (`unit containerd.service`). A content store and a
-    /// directory are left out: adding to them twice is the same as once, whatever the order.
-    pub fn touches(&self) -> Vec<String> {
+use kubexm_spec::Digest;
+
+/// Something on a host or in the cluster that ops change or need.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Thing {
+    /// A file, link or folder by its absolute path; with `/*` at the end, every file right in a folder.
+    Path(String),
+    /// What a service puts into a folder, or the file that it writes.
+    State(String),
+    /// What a folder held before us.
+    Before(String),
+    /// A blob of the node's content store.
+    Blob(Digest),
+    /// A systemd unit. As a need: it runs.
+    Unit(String),
+    /// A package of the operating system.
+    Package(String),
+    /// dpkg or rpm, which do one thing at a time.
+    PackageManager,
+    /// A kernel parameter.
+    Sysctl(String),
+    /// A kernel module.
+    Module(String),
+    /// Swap.
+    Swap,
+    /// SELinux's mode.
+    Selinux,
+    /// The host's name.
+    Hostname,
+    /// Names of hosts in /etc/hosts.
+    HostNames,
+    /// DNS servers of the host.
+    Nameservers,
+    /// An image of the container runtime.
+    Image(String),
+    /// A kubeconfig of a user of the node.
+    Kubeconfig(String),
+    /// Objects of the cluster, under the name that they are applied by.
+    Objects(String),
+    /// A node's object.
+    Node(String),
+    /// A taint of a node.
+    Taint {
+        /// Node name.
+        node: String,
+        /// `node-role.kubernetes.io/control-plane`.
+        key: String,
+    },
+    /// A label of a node.
+    Label {
+        /// Node name.
+        node: String,
+        /// Key.
+        key: String,
+    },
+    /// Whose node this is.
+    Stamp,
+    /// What kubeadm makes of a host.
+    Kubeadm,
+    /// The host as a control plane.
+    ControlPlane,
+    /// Pods of the host.
+    Pods,
+    /// What pods make in the host's network.
+    Network,
+    /// The container runtime; a need.
+    Runtime,
+    /// The admin's kubeconfig, which kubeadm writes on a control plane; a need.
+    AdminConf,
+    /// The cluster's API server; a need.
+    Api,
+    /// The cluster's registry or depot, serving images; a need.
+    Registry,
+}
+
+impl fmt::Display for Thing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File(file) => vec![file.path.clone()],
-            Self::MoveAside(aside) => aside.paths.iter().map(|path| format!("what was in {path}")).collect(),
-            Self::Link(link) => vec![link.path.clone()],
-            Self::Binary(binary) => vec![binary.path.clone()],
-            Self::Unpacked(unpacked) => {
-                let all = unpacked.all_into.iter().map(|all| format!("{}/*", all.directory));
-                unpacked.members.values().cloned().chain(all).collect()
-            }
-            Self::RegistryLayout(layout) => vec![format!("{}/docker", layout.data_dir)],
-            // dpkg and rpm do one thing at a time, whatever the names: two such steps need an order.
-            Self::Packages(packages) => {
-                let names = packages.packages.keys().chain(packages.replaced.keys());
-                std::iter::once("packages".to_owned()).chain(names.map(|name| format!("package {name}"))).collect()
-            }
-            Self::Unit(unit) => vec![format!("unit {}", unit.name)],
-            Self::Sysctl(sysctl) => {
-                let values = sysctl.values.keys().map(|name| format!("sysctl {name}"));
-                std::iter::once(sysctl.path.clone()).chain(values).collect()
-            }
-            Self::KernelModule(module) => vec![module.path.clone()],
-            Self::SwapOff(_) => vec!["/etc/fstab".to_owned(), "swap".to_owned()],
-            Self::HostsBlock(_) => vec!["/etc/hosts".to_owned()],
-            Self::Resolver(_) => vec!["/etc/resolv.conf".to_owned()],
-            Self::SelinuxMode(_) => vec!["/etc/selinux/config".to_owned()],
-            Self::Hostname(_) => vec!["/etc/hostname".to_owned()],
-            Self::ImageLoaded(image) => vec![format!("image {}", image.reference)],
-            Self::Kubeconfig(config) => vec![format!("kubeconfig of {}", config.user)],
-            Self::KubeObject(object) => vec![format!("objects {}", object.name)],
-            Self::NodeUntainted(taint) => vec![format!("node {} taint {}", taint.node, taint.key)],
-            Self::NodeLabel(label) => vec![format!("node {} label {}", label.node, label.key)],
-            Self::Stamp(_) => vec!["stamp".to_owned()],
-            Self::Act(Act::NodeDelete { node } | Act::NodeAwaited { node }) => vec![format!("node {node}")],
-            // Of this host only: `kubeadm` changes no other, and etcd's members are the joins' own order.
-            Self::Act(_) => vec!["kubeadm".to_owned()],
-            Self::Reset(reset) => reset.touches(),
-            Self::Blobs(_) | Self::Dir(_) | Self::StateDir(_) => Vec::new(),
+            Self::Path(path) => f.write_str(path),
+            Self::State(path) => write!(f, "state of {path}"),
+            Self::Before(path) => write!(f, "what was in {path}"),
+            Self::Blob(digest) => write!(f, "blob {digest}"),
+            Self::Unit(name) => write!(f, "unit {name}"),
+            Self::Package(name) => write!(f, "package {name}"),
+            Self::PackageManager => f.write_str("packages"),
+            Self::Sysctl(name) => write!(f, "sysctl {name}"),
+            Self::Module(name) => write!(f, "module {name}"),
+            Self::Swap => f.write_str("swap"),
+            Self::Selinux => f.write_str("SELinux"),
+            Self::Hostname => f.write_str("hostname"),
+            Self::HostNames => f.write_str("host names"),
+            Self::Nameservers => f.write_str("nameservers"),
+            Self::Image(reference) => write!(f, "image {reference}"),
+            Self::Kubeconfig(user) => write!(f, "kubeconfig of {user}"),
+            Self::Objects(name) => write!(f, "objects {name}"),
+            Self::Node(name) => write!(f, "node {name}"),
+            Self::Taint { node, key } => write!(f, "node {node} taint {key}"),
+            Self::Label { node, key } => write!(f, "node {node} label {key}"),
+            Self::Stamp => f.write_str("stamp"),
+            Self::Kubeadm => f.write_str("kubeadm"),
+            Self::ControlPlane => f.write_str("control plane"),
+            Self::Pods => f.write_str("pods"),
+            Self::Network => f.write_str("network"),
+            Self::Runtime => f.write_str("container runtime"),
+            Self::AdminConf => f.write_str("admin.conf"),
+            Self::Api => f.write_str("API server"),
+            Self::Registry => f.write_str("registry"),
         }
     }
 }
 
-/// Whether two of these names mean the same thing: `/opt/cni/bin/*` holds `/opt/cni/bin/bridge`.
-pub fn same(one: &str, other: &str) -> bool {
-    let holds = |all: &str, path: &str| {
-        all.strip_suffix('*')
-            .is_some_and(|folder| path.strip_prefix(folder).is_some_and(|rest| !rest.is_empty() && !rest.contains('/')))
-    };
-    one == other || holds(one, other) || holds(other, one)
+impl Thing {
+    /// Whether two of them are one: `/opt/cni/bin/*` holds `/opt/cni/bin/bridge`.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let holds = |all: &str, path: &str| {
+            all.strip_suffix('*')
+                .and_then(|folder| path.strip_prefix(folder))
+                .is_some_and(|rest| !rest.is_empty() && !rest.contains('/'))
+        };
+        match (self, other) {
+            (Self::Path(one), Self::Path(other)) => one == other || holds(one, other) || holds(other, one),
+            (one, other) => one == other,
+        }
+    }
+}
+
+/// A change of a thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// What is changed.
+    pub thing: Thing,
+    /// What it is afterwards, in one line; a slot's value as [`crate::SlotName::placeholder`]. None where the op does not
+    /// say it: what a service writes, what depends on the host.
+    pub value: Option<String>,
+    /// Doing it twice is the same as once, whatever the order: steps without an order between them may.
+    pub shared: bool,
+}
+
+impl Touch {
+    /// A change that needs an order with all others of the same thing.
+    pub fn sets(thing: Thing, value: impl Into<String>) -> Self {
+        Self { thing, value: Some(value.into()), shared: false }
+    }
+
+    /// As [`Touch::sets`], of a file.
+    pub fn file(path: impl Into<String>, value: impl Into<String>) -> Self {
+        Self::sets(Thing::Path(path.into()), value)
+    }
+
+    /// A change that does not say what the thing is afterwards.
+    pub const fn changes(thing: Thing) -> Self {
+        Self { thing, value: None, shared: false }
+    }
+
+    /// The same change, which others may make side by side.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        Self { shared: true, ..self }
+    }
 }

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::StepId;
 use crate::op::Act;
-use crate::step::StepId;
 
 /// What takes a step back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,4 +28,16 @@ pub enum Undo {
     },
     /// It only looks and changes nothing.
     Nothing,
+}
+
+impl std::fmt::Display for Undo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::RestoreBefore => f.write_str("restore what was there"),
+            Self::Act { act } => write!(f, "{act}"),
+            Self::WithParent { step } => write!(f, "with {step}"),
+            Self::Irreversible { why } => write!(f, "IRREVERSIBLE: {why}"),
+            Self::Nothing => f.write_str("nothing to take back"),
+        }
+    }
 }

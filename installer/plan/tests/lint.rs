@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::op::{Act, Binary, Blobs, Content, File, KubeObject, Packages, Unit, WantedPackage};
+use kubexm_plan::op::{
+    Act, Binary, Blobs, Content, File, KubeObject, KubeadmInit, KubeadmJoin, KubeadmReset, Packages, Unit,
+    WantedPackage,
+};
 use kubexm_plan::{Op, Plan, PlanHost, Probe, Problem, Severity, SlotName, SlotProvider, Step, StepId, Undo, lint};
 use kubexm_spec::{Digest, Family};
 
@@ -54,12 +57,12 @@ fn fleet(plan: &mut Plan) {
     plan.hosts.push(PlanHost { name: "w".to_owned(), roles: Vec::new(), expendable: true });
     plan.slots.insert(slot("token"), SlotProvider::JoinToken { host: "a".to_owned() });
     let config = plan.text("token: \"{{slot:token}}\"\n");
-    let init = Step::on("a", "k.init", "Init").ensure(Act::KubeadmInit {
+    let init = Step::on("a", "k.init", "Init").ensure(KubeadmInit {
         config: "/etc/x.conf".to_owned(),
         cri_socket: "unix:///x".to_owned(),
         ignore: Vec::new(),
     });
-    let join = Step::on("w", "k.join", "Join").after(&id("a/k.init")).ensure(Act::KubeadmJoin {
+    let join = Step::on("w", "k.join", "Join").after(&id("a/k.init")).ensure(KubeadmJoin {
         config,
         slots: vec![slot("token")],
         cri_socket: "unix:///x".to_owned(),
@@ -280,7 +283,7 @@ fn a_join_whose_slots_are_not_those_of_its_text_is_refused() {
         plan.slots.remove(&slot("token"));
     });
     let with = |plan: &mut Plan, wanted: Vec<SlotName>| {
-        let Some(Op::Act(Act::KubeadmJoin { slots, .. })) = plan.steps[5].ops.first_mut() else { return };
+        let Some(Op::Act(Act::KubeadmJoin(KubeadmJoin { slots, .. }))) = plan.steps[5].ops.first_mut() else { return };
         *slots = wanted;
     };
     fleet_breaks("slots-in-texts", |plan| with(plan, Vec::new()));
@@ -350,7 +353,7 @@ fn all_problems_are_returned_at_once() {
 #[test]
 fn a_rendered_plan_says_what_each_step_does_and_how_it_is_taken_back() {
     let mut plan = good();
-    plan.steps[3].undo = Undo::Act { act: Act::KubeadmReset { cri_socket: "unix:///x".to_owned() } };
+    plan.steps[3].undo = Undo::Act { act: KubeadmReset { cri_socket: "unix:///x".to_owned() }.into() };
     let text = plan.render();
     for wanted in ["a/x.install: Install", "after a/store.fill", "program /usr/local/bin/x", "undo: act kubeadm reset"]
     {

@@ -9,9 +9,9 @@ use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program, names};
 
 use crate::error::RecipeError;
-use crate::modules::time::is_server;
 use crate::net::Network;
 use crate::packages::CarriedPackages;
+use crate::time_servers::is_server;
 
 /// The minors that recipes install, as the catalogue has them (`installable`).
 pub const INSTALLABLE: [&str; 4] = ["1.33", "1.34", "1.35", "1.36"];

@@ -148,6 +148,21 @@ pub enum RecipeError {
         /// Ours.
         known: u32,
     },
+    /// A ledger holds a before-state that cannot be used: what was there before is not known.
+    #[error(
+        "{host}: its ledger does not say what was there before step {step} ({op}); without that it cannot be reset"
+    )]
+    UnreadableState {
+        /// Which host.
+        host: String,
+        /// Step of the record.
+        step: String,
+        /// Kind of the op.
+        op: &'static str,
+        /// Why.
+        #[source]
+        source: kubexm_plan::StateError,
+    },
     /// Packages that a host lacks cannot come to it.
     #[error("{host}: {why}; `kubexm-install preflight` tells what can be done")]
     Packages {
@@ -205,7 +220,8 @@ impl RecipeError {
             | Self::Mounted { .. }
             | Self::NoClusterYet { .. }
             | Self::OtherCluster { .. }
-            | Self::NewerLedger { .. } => ExitCode::Preflight,
+            | Self::NewerLedger { .. }
+            | Self::UnreadableState { .. } => ExitCode::Preflight,
             Self::Catalogue(error) => error.exit_code(),
             Self::Template { .. } | Self::Document { .. } => ExitCode::Internal,
         }

@@ -19,6 +19,7 @@ pub mod preflight;
 pub mod sample;
 pub mod support;
 pub mod templates;
+pub mod time_servers;
 pub mod yaml;
 
 pub use context::{Node, PlanCx};

@@ -80,6 +80,14 @@ impl<F: Fleet> Case<F> {
         Ok(Self { name, pipeline, setting, start, fresh: before })
     }
 
+    /// The reset of a cluster that another program made. `fresh` is what the hosts were before it.
+    pub(super) async fn to_reset(sample: &Sample, fleet: &F, fresh: Snapshot, made: &Setting) -> Result<Self, String> {
+        let plan = reset_plan(sample, fleet).await?;
+        let setting = Setting { name: "reset".to_owned(), plan, ..made.clone() };
+        let name = format!("reset of a recorded {}", sample.name);
+        Ok(Self { name, pipeline: Pipeline::Reset, setting, start: fleet.fork(), fresh })
+    }
+
     /// The same hosts with another plan, to be refused.
     pub fn bent(&self, bend: impl FnOnce(&mut Plan)) -> Result<Self, String> {
         let mut plan = self.setting.plan.plan().clone();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kubexm_plan::state_folders::{self, is_below};
-use kubexm_plan::{Op, Plan};
+use kubexm_plan::{Op, Plan, Thing};
 
 /// Ours by name: a reset removes them whole.
 const OURS: &str = "/var/lib/kubexm";
@@ -29,6 +29,10 @@ fn touched(op: &Op) -> Vec<String> {
         Op::StateDir(dir) => vec![dir.path.clone()],
         Op::Dir(dir) => vec![dir.path.clone()],
         Op::RegistryLayout(layout) => vec![layout.data_dir.clone()],
-        op => op.touches().iter().filter(|path| path.starts_with('/')).map(|path| parent(path)).collect(),
+        op => op
+            .alone()
+            .iter()
+            .filter_map(|thing| if let Thing::Path(path) = thing { Some(parent(path)) } else { None })
+            .collect(),
     }
 }

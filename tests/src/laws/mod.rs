@@ -9,13 +9,17 @@ mod failures;
 mod fleet;
 mod foreign;
 mod left_out;
+mod recorded;
 mod rooted;
 mod run;
 mod simulated;
 
 pub use case::Case;
+pub use compare::differences;
 pub use fleet::Fleet;
+pub use recorded::{Recordable, Recorded, record};
 pub use rooted::Rooted;
+pub use run::{Carried, How};
 pub use simulated::Simulated;
 
 /// Which of many points are tried.

@@ -48,6 +48,19 @@ impl Rooted {
         Self { hosts, folder, faults, broken: Arc::default() }
     }
 
+    /// Hosts that lie in a folder already; these work on a copy.
+    pub fn from_tree(hosts: Vec<String>, folder: &Path) -> Self {
+        let fleet = Self::of(hosts);
+        copy_tree(folder, fleet.folder.path()).expect("a copy");
+        fleet.share();
+        fleet
+    }
+
+    /// The folder with all of them.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     fn root(&self, host: &str) -> std::path::PathBuf {
         self.folder.path().join(host)
     }
@@ -206,14 +219,14 @@ fn in_words(cluster: &Value) -> BTreeMap<String, String> {
 }
 
 /// With modes and links.
-fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
+pub fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let (path, target, kind) = (entry.path(), to.join(entry.file_name()), entry.file_type()?);
         if kind.is_symlink() {
             std::os::unix::fs::symlink(std::fs::read_link(&path)?, &target)?;
         } else if kind.is_dir() {
-            std::fs::create_dir_all(&target)?;
             copy_tree(&path, &target)?;
             std::fs::set_permissions(&target, std::fs::metadata(&path)?.permissions())?;
         } else {

@@ -72,11 +72,19 @@ impl<'s> Carried<'s> {
         Ok(Self { setting, folder, made: Mutex::new(Some(made)) })
     }
 
+    /// A run that lies in a folder of runs already; this one works on a copy.
+    pub fn of_folder(setting: &'s Setting, runs: &Path) -> Result<Self, String> {
+        let carried = Self { setting, folder: scratch(), made: Mutex::default() };
+        copy_tree(&runs.join(&setting.name), &carried.dir()).map_err(|e| e.to_string())?;
+        Ok(carried)
+    }
+
     fn id(&self) -> RunId {
         RunId::named(&self.setting.name)
     }
 
-    fn dir(&self) -> PathBuf {
+    /// Its folder.
+    pub fn dir(&self) -> PathBuf {
         self.folder.path().join(&self.setting.name)
     }
 
@@ -177,15 +185,16 @@ impl<'s> Carried<'s> {
 }
 
 /// What is never written again is the same file.
-fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
+pub fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let (path, target) = (entry.path(), to.join(entry.file_name()));
         if path.is_dir() {
             copy_tree(&path, &target)?;
-        } else if path.ends_with("plan.json") || from.ends_with("texts") {
-            std::fs::hard_link(&path, &target)?;
+        } else if (path.ends_with("plan.json") || from.ends_with("texts")) && std::fs::hard_link(&path, &target).is_ok()
+        {
+            // Never written again.
         } else {
             std::fs::copy(&path, &target)?;
         }

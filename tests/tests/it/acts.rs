@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::{Act, Op, Pipeline, Plan, Reset, Step, Undo};
+use kubexm_plan::{Op, Pipeline, Plan, Step, Undo};
 use kubexm_tests::laws::{Case, Simulated};
 use kubexm_tests::samples::{FLEETS, SAMPLES};
 
@@ -32,20 +32,9 @@ struct List {
     finals: BTreeMap<Final, BTreeSet<Pipeline>>,
 }
 
-const fn kind(act: &Act) -> &'static str {
-    match act {
-        Act::KubeadmInit { .. } => "kubeadm init",
-        Act::KubeadmJoin { control_plane: true, .. } => "kubeadm join, control plane",
-        Act::KubeadmJoin { control_plane: false, .. } => "kubeadm join, worker",
-        Act::KubeadmReset { .. } => "kubeadm reset",
-        Act::NodeAwaited { .. } => "await node",
-        Act::NodeDelete { .. } => "delete node",
-    }
-}
-
 fn undo(undo: &Undo) -> String {
     match undo {
-        Undo::Act { act } => kind(act).to_owned(),
+        Undo::Act { act } => act.title().to_owned(),
         Undo::RestoreBefore => "restore before".to_owned(),
         Undo::WithParent { step } => format!("with {}", step.0.rsplit('/').next().unwrap_or_default()),
         Undo::Irreversible { .. } => "irreversible".to_owned(),
@@ -64,17 +53,17 @@ impl List {
     fn add(&mut self, pipeline: Pipeline, plan: &Plan) {
         for step in &plan.steps {
             let (name, undo) = (name(step, plan), undo(&step.undo));
-            let acts = step.ops.iter().filter_map(|op| if let Op::Act(act) = op { Some(kind(act)) } else { None });
+            let acts = step.ops.iter().filter_map(|op| if let Op::Act(act) = op { Some(act.title()) } else { None });
             for act in acts {
                 let entry = Entry { act: act.to_owned(), step: name.clone(), undo: undo.clone() };
                 self.acts.entry(entry).or_default().insert(pipeline);
             }
             if let Undo::Act { act } = &step.undo {
                 let entry =
-                    Entry { act: kind(act).to_owned(), step: format!("undo of {name}"), undo: "none".to_owned() };
+                    Entry { act: act.title().to_owned(), step: format!("undo of {name}"), undo: "none".to_owned() };
                 self.acts.entry(entry).or_default().insert(pipeline);
             }
-            let deletes = step.ops.iter().any(|op| matches!(op, Op::Reset(Reset::Forgotten { .. })));
+            let deletes = step.ops.iter().any(|op| matches!(op, Op::Reset(reset) if reset.forgets()));
             let why = match &step.undo {
                 Undo::Irreversible { why } => why.clone(),
                 _ if deletes => panic!("{} deletes for good, and its undo does not say so", step.id),

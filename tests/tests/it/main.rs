@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod acts;
+mod adding;
 mod arrows;
 mod laws;
 mod preflight_rooted;
+mod recorded;
 mod samples;
 mod scripts;

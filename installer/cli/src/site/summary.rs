@@ -101,7 +101,14 @@ pub fn packages_that_go(plan: &Plan) -> Vec<String> {
     for host in &plan.hosts {
         let resets = plan.steps.iter().filter(|step| step.host == host.name).flat_map(|step| &step.ops);
         let resets = resets.filter_map(|op| if let Op::Reset(reset) = op { Some(reset) } else { None });
-        let going: BTreeMap<&str, Leaves> = resets.flat_map(|reset| reset.packages_that_go()).collect();
+        let all: Result<Vec<_>, _> = resets.map(kubexm_plan::packages_that_go).collect();
+        let going: BTreeMap<&str, Leaves> = match all {
+            Ok(all) => all.into_iter().flatten().collect(),
+            Err(why) => {
+                told.push(format!("{}: which packages go is not known: {why}", host.name));
+                continue;
+            }
+        };
         let of = |wanted: Leaves| {
             let names = going.iter().filter(move |(_, leaves)| **leaves == wanted).map(|(name, _)| *name);
             names.collect::<Vec<_>>()
@@ -193,8 +200,8 @@ mod tests {
         let found = serde_json::json!({"packages": {
             "open-iscsi": {"is": "absent"}, "socat": {"is": "absent"}, "nginx": {"is": "configuration"},
             "vim": {"is": "installed", "version": "0", "whole": true},
-        }});
-        let before = vec![Found { state: found, satisfied: false }];
+        }, "links": []});
+        let before = vec![Found::opaque(found, false)];
         let revert =
             Step::on("node1", "reset.revert", "Bring back").ensure(Reset::Reverted { ops: created.ops, before });
         let told = packages_that_go(&plan(vec![revert.undo(Undo::RestoreBefore).build()]));

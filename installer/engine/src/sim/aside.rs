@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use kubexm_plan::Found;
-use kubexm_plan::op::MoveAside;
-use serde_json::json;
+use kubexm_plan::op::{AsideWas, MoveAside, MovedFolder, MovedFolders};
 
-use super::reset::is_below;
-use super::undo::Keys;
+use super::keys::is_below;
 use super::world::World;
 
 /// Marks a key whose thing was moved.
@@ -15,45 +13,68 @@ const MOVED: &str = "before:";
 
 /// Whether something of a folder was moved and is not back.
 pub(super) fn is_away(state: &BTreeMap<String, String>, path: &String) -> bool {
-    let moved = |key: &String| key.strip_prefix(MOVED).is_some_and(|key| is_below(key, std::slice::from_ref(path)));
-    state.keys().any(moved)
+    state.keys().any(|key| moved_from(key, path).is_some())
+}
+
+/// The key of what was moved out of a folder.
+fn moved_from<'a>(key: &'a str, path: &String) -> Option<&'a str> {
+    key.strip_prefix(MOVED).filter(|key| is_below(key, std::slice::from_ref(path)))
 }
 
 impl World {
-    /// The keys that are to be moved; none where that was done, since what lies there then came later.
+    /// A folder is occupied when there is something to be moved; where that was done, what lies there came later.
     pub(super) fn observe_aside(&self, host: &str, aside: &MoveAside) -> Result<Found, String> {
         let here = &self.host(host)?.state;
-        let (mut there, mut folders) = (BTreeMap::new(), Vec::new());
-        for path in &aside.paths {
-            let below = || here.iter().filter(|(key, _)| is_below(key, std::slice::from_ref(path)));
-            if !is_away(here, path) && below().next().is_some() {
-                there.extend(below());
-                folders.push(json!({ "path": path, "was": "occupied" }));
-            }
-        }
-        Ok(Found { satisfied: there.is_empty(), state: json!({ "host": there, "cluster": {}, "folders": folders }) })
+        let look = |path: &String| {
+            let was = if is_away(here, path) {
+                AsideWas::Moved
+            } else if here.keys().any(|key| is_below(key, std::slice::from_ref(path))) {
+                AsideWas::Occupied
+            } else {
+                AsideWas::Empty
+            };
+            MovedFolder { path: path.clone(), was, modified: None }
+        };
+        let folders = MovedFolders { folders: aside.paths.iter().map(look).collect() };
+        let satisfied = folders.folders.iter().all(|folder| folder.was != AsideWas::Occupied);
+        Found::new::<MoveAside>(&folders, satisfied).map_err(|error| error.to_string())
     }
 
     pub(super) fn converge_aside(&mut self, host: &str, aside: &MoveAside) -> Result<(), String> {
-        let found = self.observe_aside(host, aside)?;
-        for (key, value) in super::undo::keys(&found, "host")? {
-            self.remove(host, &key)?;
-            self.restore_key(host, &format!("{MOVED}{key}"), &value.unwrap_or_default());
-        }
-        Ok(())
-    }
-
-    pub(super) fn restore_aside(&mut self, host: &str, keys: &Keys) -> Result<(), String> {
-        for key in keys.keys() {
-            let moved = format!("{MOVED}{key}");
-            if let Some(value) = self.host(host)?.state.get(&moved).cloned() {
-                if self.has(host, key) {
-                    return Err(format!("{key} came since, and what was there before would replace it"));
-                }
-                self.remove(host, &moved)?;
-                self.restore_key(host, key, &value);
+        for path in &aside.paths {
+            if is_away(&self.host(host)?.state, path) {
+                continue;
+            }
+            let state = self.host(host)?.state.iter();
+            let there = state.filter(|(key, _)| is_below(key, std::slice::from_ref(path)));
+            let there: Vec<(String, String)> = there.map(|(key, value)| (key.clone(), value.clone())).collect();
+            for (key, value) in there {
+                self.remove(host, &key)?;
+                self.restore_key(host, &format!("{MOVED}{key}"), &value);
             }
         }
         Ok(())
     }
+
+    pub(super) fn restore_aside(&mut self, host: &str, found: &Found) -> Result<(), String> {
+        for path in occupied(found)? {
+            let state = self.host(host)?.state.iter();
+            let moved = state.filter_map(|(key, value)| Some((moved_from(key, &path)?.to_owned(), value.clone())));
+            for (key, value) in moved.collect::<Vec<_>>() {
+                if self.has(host, &key) {
+                    return Err(format!("{key} came since, and what was there before would replace it"));
+                }
+                self.remove(host, &format!("{MOVED}{key}"))?;
+                self.restore_key(host, &key, &value);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Folders whose content was moved.
+pub(super) fn occupied(found: &Found) -> Result<Vec<String>, String> {
+    let folders = found.state::<MoveAside>().map_err(|error| error.to_string())?.folders;
+    let occupied = folders.into_iter().filter(|folder| folder.was == AsideWas::Occupied);
+    Ok(occupied.map(|folder| folder.path).collect())
 }

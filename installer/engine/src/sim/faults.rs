@@ -2,8 +2,7 @@
 
 use kubexm_spec::Digest;
 
-use super::{SimFleet, SimLink};
-use crate::link::LinkError;
+use super::fleet::SimFleet;
 
 impl SimFleet {
     /// Nothing reaches this host any more.
@@ -34,19 +33,5 @@ impl SimFleet {
     /// Undos of a step in a wave so far.
     pub fn undos(&self) -> u64 {
         self.lock().undos
-    }
-}
-
-impl SimLink {
-    /// Whether the host can be reached now.
-    pub(super) fn reach(&self) -> Result<(), LinkError> {
-        match self.fleet.lock().cut.contains(&self.host) {
-            false => Ok(()),
-            true => Err(LinkError::Unreachable {
-                host: self.host.clone(),
-                address: format!("{}:22", self.host),
-                reason: "no route to host".to_owned(),
-            }),
-        }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-pub use kubexm_plan::Invariant;
+use kubexm_plan::Invariant;
 
-use super::rules::{ADMIN_CONF, PODS};
+use super::names::{ADMIN_CONF, PODS};
 use super::world::World;
 
 impl World {

@@ -2,7 +2,7 @@
 
 use kubexm_plan::Step;
 
-use super::rules::{ADMIN_CONF, CONTAINERD, ETCD_DATA, KUBELET, KUBELET_CONF, KUBELET_CONFIG, NETWORK, PODS};
+use super::names::{ADMIN_CONF, CONTAINERD, ETCD_DATA, KUBELET, KUBELET_CONF, KUBELET_CONFIG, NETWORK, PODS};
 use super::world::World;
 
 impl World {

@@ -6,9 +6,9 @@ use kubexm_plan::state_folders::OF_CONTAINERD;
 use kubexm_plan::{Found, Op, Reset, Wave};
 use serde_json::{Value, json};
 
-use super::aside::is_away;
-use super::rules::{AGENT, CONTAINERD, KUBELET_UNIT, NETWORK, PODS};
-use super::undo::{Keys, keys};
+use super::aside::{is_away, occupied};
+use super::keys::{Keys, below, is_below, keys};
+use super::names::{AGENT, CONTAINERD, KUBELET_UNIT, NETWORK, PODS};
 use super::world::World;
 
 /// Marks a key whose thing was renamed aside.
@@ -20,7 +20,7 @@ impl World {
         let left = |keys: Vec<&String>| {
             let there: BTreeMap<&String, Option<&String>> =
                 keys.iter().map(|key| (*key, here.state.get(*key))).collect();
-            Found { satisfied: keys.is_empty(), state: json!({ "host": there, "cluster": {} }) }
+            Found::opaque(json!({ "host": there, "cluster": {} }), keys.is_empty())
         };
         Ok(match reset {
             Reset::PodsStopped => left(here.state.keys().filter(|key| *key == PODS).collect()),
@@ -35,31 +35,36 @@ impl World {
             }
             Reset::Reverted { ops, before } => {
                 // By the keys that each had looked at: texts and slots of the plan that made it are gone.
-                let states = before.iter().map(|then| self.as_it_is(host, then)).collect::<Result<Vec<_>, _>>()?;
-                debug_assert_eq!(ops.len(), states.len(), "one state an op");
-                let back = self.are_back(host, before)?;
-                Found { satisfied: back, state: json!({ "states": states }) }
+                let looks = ops.iter().zip(before).map(|(op, then)| self.as_it_is(host, op, then));
+                let states = looks.collect::<Result<Vec<_>, _>>()?;
+                let back = self.are_back(host, ops, before)?;
+                Found::opaque(json!({ "states": states }), back)
             }
         })
     }
 
-    fn as_it_is(&self, host: &str, then: &Found) -> Result<Found, String> {
+    fn as_it_is(&self, host: &str, op: &Op, then: &Found) -> Result<Found, String> {
+        // What it was decides what becomes of a service's folder, and of what was in it before.
+        if matches!(op, Op::StateDir(_) | Op::MoveAside(_)) {
+            let mut now = then.clone();
+            now.satisfied = true;
+            return Ok(now);
+        }
         let here = &self.host(host)?.state;
         let now: Keys = keys(then, "host")?.into_keys().map(|key| (key.clone(), here.get(&key).cloned())).collect();
-        let mut state = json!({ "host": now, "cluster": {} });
-        if let Some(entry) = then.state.get("entry") {
-            state["entry"] = entry.clone();
-        }
-        Ok(Found { state, satisfied: true })
+        Ok(Found::opaque(json!({ "host": now, "cluster": {} }), true))
     }
 
     /// Every key is as the oldest op that looked at it (the last one) had found it.
-    fn are_back(&self, host: &str, before: &[Found]) -> Result<bool, String> {
-        let mut then = Keys::new();
-        for found in before {
-            then.extend(keys(found, "host")?);
-        }
+    fn are_back(&self, host: &str, ops: &[Op], before: &[Found]) -> Result<bool, String> {
         let here = &self.host(host)?.state;
+        let mut then = Keys::new();
+        for (op, found) in ops.iter().zip(before) {
+            then.extend(keys(found, "host")?);
+            if matches!(op, Op::MoveAside(_)) && occupied(found)?.iter().any(|path| is_away(here, path)) {
+                return Ok(false);
+            }
+        }
         Ok(then.iter().all(|(key, was)| here.get(key) == was.as_ref()))
     }
 
@@ -78,9 +83,8 @@ impl World {
                     return Err(format!("{CONTAINERD} runs, and its folders are in use"));
                 }
                 let state = self.host(host)?.state.clone();
-                for (key, value) in
-                    self.matching(host, |key| goes(key, paths, spared) && !is_back(&state, key, moved))?
-                {
+                let set_aside = |key: &str| goes(key, paths, spared) && !is_back(&state, key, moved);
+                for (key, value) in self.matching(host, set_aside)? {
                     self.remove(host, &key)?;
                     self.restore_key(host, &format!("{ASIDE}{key}"), &value);
                 }
@@ -122,7 +126,7 @@ impl World {
     ) -> Result<(), String> {
         match reset {
             Reset::SetAside { .. } if wave == Wave::Data => {
-                let found = Found { state: before.clone(), satisfied: false };
+                let found = Found::opaque(before.clone(), false);
                 for (key, was) in keys(&found, "host")? {
                     if let Some(was) = was {
                         self.remove(host, &format!("{ASIDE}{key}"))?;
@@ -152,39 +156,6 @@ impl World {
         let state = &self.host(host)?.state;
         Ok(state.iter().filter(|(key, _)| wanted(key)).map(|(key, value)| (key.clone(), value.clone())).collect())
     }
-}
-
-/// Whether a key's thing lies in one of the folders.
-pub(super) fn is_below(key: &str, folders: &[String]) -> bool {
-    folders.iter().any(|folder| below(key, folder).is_some())
-}
-
-/// Where in a folder a key's thing lies; an empty text is the folder itself.
-fn below<'a>(key: &'a str, folder: &str) -> Option<&'a str> {
-    let path = match key.split_once(':') {
-        Some(("path", path)) => path,
-        Some(("image", _)) => "/var/lib/containerd/images",
-        _ => return None,
-    };
-    let rest = path.strip_prefix(folder)?;
-    if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
-}
-
-/// What lies in a folder, as a host's agent says it: folders with a `/` at the end.
-pub(super) fn held(state: &BTreeMap<String, String>, folder: &str) -> BTreeSet<String> {
-    let mut held = BTreeSet::new();
-    for (key, value) in state {
-        let Some(rest) = below(key, folder).filter(|rest| !rest.is_empty()) else { continue };
-        held.extend(rest.match_indices('/').map(|(at, slash)| rest[..at + slash.len()].to_owned()));
-        held.insert(if value.starts_with("dir ") { format!("{rest}/") } else { rest.to_owned() });
-    }
-    held
-}
-
-/// Whether a key's thing came into a folder after this was held in it.
-pub(super) fn came_into(key: &str, folder: &str, held: &BTreeSet<String>) -> bool {
-    below(key, folder)
-        .is_some_and(|rest| !rest.is_empty() && !held.contains(rest) && !held.contains(&format!("{rest}/")))
 }
 
 /// Whether a key's thing is set aside: one that was there before us is not.

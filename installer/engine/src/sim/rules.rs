@@ -1,25 +1,13 @@
 //! What a simulated host does, and what it refuses to do.
 
-use kubexm_plan::op::{Content, File, Unit};
-use kubexm_plan::{Act, Op, Plan, Probe, Step};
+use kubexm_plan::op::Unit;
+use kubexm_plan::{Act, Op, Plan, Probe, Step, Thing};
 
-use super::Failure;
-use super::observe::Want;
+use super::failure::Failure;
+use super::keys::Want;
+use super::names::{ADMIN_CONF, CONTAINERD};
 use super::world::World;
 use crate::link::SlotValues;
-
-pub(super) const CONTAINERD: &str = "containerd.service";
-pub(super) const ADMIN_CONF: &str = "path:/etc/kubernetes/admin.conf";
-pub(super) const KUBELET_UNIT: &str = "kubelet.service";
-pub(super) const KUBELET: &str = "unit:kubelet.service";
-pub(super) const KUBELET_CONF: &str = "path:/etc/kubernetes/kubelet.conf";
-pub(super) const KUBELET_CONFIG: &str = "path:/var/lib/kubelet/config.yaml";
-pub(super) const ETCD_DATA: &str = "path:/var/lib/etcd/member";
-pub(super) const AGENT: &str = "path:/usr/local/bin/kubexm-install";
-/// Whether pods run on a host.
-pub(super) const PODS: &str = "pods";
-/// What they make in its network.
-pub(super) const NETWORK: &str = "network";
 
 impl World {
     /// Makes an op so, with the failure that was asked for.
@@ -36,17 +24,18 @@ impl World {
         let (before, after) = (fails(Failure::Before(self.converges)), fails(Failure::After(self.converges)));
         if before {
             self.failure = None;
-            if let Op::Act(Act::KubeadmJoin { slots: reads, .. }) = op {
-                self.wear_out(reads, slots);
+            if let Op::Act(act) = op {
+                self.refuse_join(act, slots, true)?;
             }
             return Err("injected failure before the change".to_owned());
         }
         self.refuse(host, op, step)?;
-        if let Op::Act(Act::KubeadmJoin { slots: reads, .. }) = op {
-            self.refuse_values(reads, slots)?;
+        if let Op::Act(act) = op {
+            self.refuse_join(act, slots, false)?;
         }
         match op {
             Op::Reset(reset) => self.converge_reset(host, reset)?,
+            Op::MoveAside(aside) => self.converge_aside(host, aside)?,
             Op::MoveAside(aside) => self.converge_aside(host, aside)?,
             op => {
                 let want = self.want(host, op, plan, slots)?;
@@ -62,19 +51,17 @@ impl World {
     }
 
     fn apply(&mut self, host: &str, op: &Op, plan: &Plan, step: &Step, want: Want) -> Result<(), String> {
-        if let Op::Act(Act::KubeadmReset { .. }) = op {
+        if let Op::Act(Act::KubeadmReset(_)) = op {
             self.reset(host)?;
         }
         for (key, value) in &want.host {
             self.set(host, step, key, value)?;
         }
         self.cluster.extend(want.cluster);
+        if let Some((digest, text)) = op.text().and_then(|digest| Some((digest, plan.texts.get(&digest)?))) {
+            self.texts.insert(digest.to_string(), text.clone());
+        }
         match op {
-            Op::File(File { content: Content::Text { digest }, .. }) => {
-                if let Some(text) = plan.texts.get(digest) {
-                    self.texts.insert(digest.to_string(), text.clone());
-                }
-            }
             // What the service puts into the folders that its step names.
             Op::Unit(Unit { name, running: Some(true), .. }) => {
                 let folders = step.ops.iter().filter_map(|op| match op {
@@ -84,99 +71,55 @@ impl World {
                 for key in folders.collect::<Vec<_>>() {
                     self.restore_key(host, &key, "file 0600 state");
                 }
+                Ok(())
             }
-            Op::Act(Act::KubeadmInit { .. }) => self.make_node(host, step, true)?,
-            Op::Act(Act::KubeadmJoin { control_plane, .. }) => self.make_node(host, step, *control_plane)?,
-            Op::Act(Act::NodeDelete { node }) => self.drop_node(node),
-            _ => {}
+            Op::Act(act) => self.apply_act(host, act, step),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// What must be there before an op can do its work, from a step that this one waits for.
     fn refuse(&self, host: &str, op: &Op, step: &Step) -> Result<(), String> {
-        let here = self.host(host)?;
-        let blob = |digest| {
-            if self.has_blob(host, digest) { Ok(()) } else { Err(format!("blob {digest} is not in the node's store")) }
-        };
-        let containerd = || {
-            self.read(host, step, &format!("unit:{CONTAINERD}"))?;
-            if here.runs(CONTAINERD) { Ok(()) } else { Err(format!("{CONTAINERD} does not run")) }
-        };
-        let admin = || {
-            self.read(host, step, ADMIN_CONF)?;
-            if here.state.contains_key(ADMIN_CONF) { Ok(()) } else { Err("there is no admin.conf".to_owned()) }
-        };
-        let node = |name: &str| {
-            if self.is_node(name) { Ok(()) } else { Err(format!("nodes \"{name}\" not found")) }
-        };
+        let needs = op.needs();
+        // A link brings blobs before an op says that they are there.
+        let brought = op.touches().into_iter().map(|touch| touch.thing).filter(|thing| matches!(thing, Thing::Blob(_)));
+        let blobs = needs.blobs.iter().copied().map(Thing::Blob);
+        brought.chain(blobs).chain(needs.things).try_for_each(|thing| self.need(host, step, &thing))?;
         match op {
-            Op::Blobs(blobs) => blobs.blobs.keys().try_for_each(blob),
-            Op::Binary(binary) => blob(&binary.blob),
-            Op::Unpacked(unpacked) => blob(&unpacked.blob),
             Op::Unit(unit) => self.refuse_unit(host, unit, step),
-            Op::Sysctl(sysctl) => match sysctl.values.keys().find(|k| k.starts_with("net.bridge.")) {
-                Some(key) if !here.state.contains_key("module:br_netfilter") => {
-                    Err(format!("{key} does not exist before module br_netfilter is loaded"))
-                }
-                Some(_) => self.read(host, step, "module:br_netfilter"),
-                None => Ok(()),
-            },
-            Op::ImageLoaded(image) => {
-                op.blobs().iter().try_for_each(blob)?;
-                if image.source.is_registry() && !self.serves_images() {
-                    return Err(format!("no registry serves {}", image.reference));
-                }
-                containerd()
-            }
-            Op::RegistryLayout(_) => op.blobs().iter().try_for_each(blob),
-            Op::Packages(packages) => {
-                op.blobs().iter().try_for_each(blob)?;
-                self.read(host, step, &format!("path:{}", packages.source))?;
-                if here.has_path(&packages.source) {
-                    return Ok(());
-                }
-                Err(format!("the source file {} is missing", packages.source))
-            }
-            Op::Kubeconfig(_) => admin(),
-            Op::KubeObject(_) => admin().and_then(|()| self.refuse_without_cluster()),
-            Op::NodeUntainted(taint) => admin().and_then(|()| node(&taint.node)),
-            Op::NodeLabel(label) => admin().and_then(|()| node(&label.node)),
-            Op::Act(Act::NodeAwaited { .. }) => admin().and_then(|()| self.refuse_without_cluster()),
-            Op::Act(Act::KubeadmJoin { .. }) => {
-                self.refuse_without_cluster()?;
-                containerd()?;
-                self.refuse_kubeadm(host, step)
-            }
-            Op::Act(Act::KubeadmInit { config, .. }) => {
-                if let Some(by) = self.cluster.get("initialised") {
-                    return Err(format!("{by} has begun the cluster already"));
-                }
-                containerd()?;
-                self.read(host, step, &format!("path:{config}"))?;
-                if !here.has_path(config) {
-                    return Err(format!("kubeadm's config {config} is missing"));
-                }
-                self.refuse_kubeadm(host, step)
-            }
+            Op::Act(act) => self.refuse_act(host, act, step),
             _ => Ok(()),
         }
     }
 
-    /// What kubeadm looks at before it begins.
-    fn refuse_kubeadm(&self, host: &str, step: &Step) -> Result<(), String> {
+    fn need(&self, host: &str, step: &Step, thing: &Thing) -> Result<(), String> {
         let here = self.host(host)?;
-        for name in ["kubeadm", KUBELET_UNIT] {
-            let end = format!("/{name}");
-            match here.state.keys().find(|key| key.starts_with("path:") && key.ends_with(&end)) {
-                Some(key) => self.read(host, step, key)?,
-                None => return Err(format!("there is no {name}")),
+        let there = |there: bool, what: String| if there { Ok(()) } else { Err(what) };
+        match thing {
+            Thing::Blob(digest) => {
+                there(self.has_blob(host, digest), format!("blob {digest} is not in the node's store"))
             }
-        }
-        self.read(host, step, "swap")?;
-        match here.state.get("swap").map(String::as_str) {
-            Some("on") => Err("kubelet does not start with swap on".to_owned()),
-            _ => Ok(()),
+            Thing::Path(path) => {
+                self.read(host, step, &format!("path:{path}"))?;
+                there(here.has_path(path), format!("{path} is missing"))
+            }
+            Thing::Module(name) => {
+                self.read(host, step, &format!("module:{name}"))?;
+                there(here.state.contains_key(&format!("module:{name}")), format!("module {name} is not loaded"))
+            }
+            Thing::Unit(name) => {
+                self.read(host, step, &format!("unit:{name}"))?;
+                there(here.runs(name), format!("{name} does not run"))
+            }
+            Thing::Runtime => self.need(host, step, &Thing::Unit(CONTAINERD.to_owned())),
+            Thing::AdminConf => {
+                self.read(host, step, ADMIN_CONF)?;
+                there(here.state.contains_key(ADMIN_CONF), "there is no admin.conf".to_owned())
+            }
+            Thing::Api => self.refuse_without_cluster(),
+            Thing::Node(name) => there(self.is_node(name), format!("nodes \"{name}\" not found")),
+            Thing::Registry => there(self.serves_images(), "no registry serves images".to_owned()),
+            other => Err(format!("the simulated fleet cannot tell whether {other} is there, which {} needs", step.id)),
         }
     }
 

@@ -1,23 +1,15 @@
 //! How a simulated host is brought back, and what it refuses on the way.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use kubexm_plan::{Act, Op, Step, Undo, Wave};
+use kubexm_plan::op::StateDir;
+use kubexm_plan::{Entry, Op, Scope, Step, Undo, Wave};
 
-use super::Failure;
-use super::reset::{came_into, is_below};
-use super::rules::{CONTAINERD, KUBELET_UNIT};
+use super::failure::Failure;
+use super::keys::{Keys, came_into, is_below, keys};
+use super::names::{CONTAINERD, KUBELET_UNIT};
 use super::world::World;
 use crate::link::Found;
-
-/// Keys with the values they had, none where there was nothing.
-pub(super) type Keys = BTreeMap<String, Option<String>>;
-
-/// The part of a state that is of the host or of the cluster.
-pub(super) fn keys(found: &Found, part: &str) -> Result<Keys, String> {
-    let keys = found.state.get(part).cloned().unwrap_or_else(|| serde_json::json!({}));
-    serde_json::from_value(keys).map_err(|e| format!("a state before cannot be read: {e}"))
-}
 
 impl World {
     /// Takes a step back in one wave, with the failure that was asked for.
@@ -58,27 +50,18 @@ impl World {
     /// Brings back what one op had found.
     pub(super) fn restore(&mut self, host: &str, op: &Op, found: &Found, wave: Wave) -> Result<(), String> {
         if let Op::Reset(reset) = op {
-            return self.restore_reset(host, reset, &found.state, wave);
-        }
-        if let Op::MoveAside(_) = op {
-            return if wave == Wave::Data { self.restore_aside(host, &keys(found, "host")?) } else { Ok(()) };
+            return self.restore_reset(host, reset, found.raw(), wave);
         }
         let (here, cluster) = (keys(found, "host")?, keys(found, "cluster")?);
-        match (op, wave) {
-            (Op::Unit(unit), Wave::Stop) => self.stop_unit(host, &unit.name, &here),
-            (Op::Unit(unit), Wave::Start) => self.start_unit(host, &unit.name, &here),
-            (Op::Act(Act::KubeadmInit { .. } | Act::KubeadmJoin { .. }), Wave::Stop) => {
-                let was_done = cluster.values().all(Option::is_some);
-                if was_done { Ok(()) } else { self.reset(host) }
-            }
-            (Op::ImageLoaded(_), Wave::Stop) => {
-                let gone = here.iter().any(|(key, was)| was.is_none() && self.has(host, key));
-                if gone && !self.host(host)?.runs(CONTAINERD) {
-                    return Err(format!("an image cannot be removed: {CONTAINERD} does not run"));
-                }
-                self.put_back(host, &here)
-            }
-            (Op::KubeObject(_) | Op::NodeUntainted(_) | Op::NodeLabel(_), Wave::Stop) => {
+        match (op, op.scope(), wave) {
+            (Op::Unit(unit), _, Wave::Stop) => self.stop_unit(host, &unit.name, &here),
+            (Op::Unit(unit), _, Wave::Start) => self.start_unit(host, &unit.name, &here),
+            (Op::Unit(_), _, Wave::Data) => Ok(()),
+            (Op::Act(act), _, wave) => self.restore_act(host, act, &cluster, wave),
+            (Op::StateDir(dir), _, Wave::Data) => self.clear_folder(host, dir, found),
+            (Op::MoveAside(_), _, Wave::Data) => self.restore_aside(host, found),
+            (_, Scope::Cluster, Wave::Stop) => {
+                self.put_back_images(host, &here)?;
                 // With the cluster they are gone, too.
                 if self.cluster.contains_key("initialised") {
                     for (key, was) in cluster {
@@ -90,40 +73,32 @@ impl World {
                 }
                 Ok(())
             }
-            (Op::Unit(_) | Op::Act(_) | Op::ImageLoaded(_) | Op::KubeObject(_), _)
-            | (Op::NodeUntainted(_) | Op::NodeLabel(_), _) => Ok(()),
-            // What a service put there goes with the folder, when that was not there before.
-            (Op::StateDir(dir), Wave::Data) if found.state.pointer("/entry/is").is_some_and(|is| is == "absent") => {
-                let below = |key: &&String| is_below(key, std::slice::from_ref(&dir.path));
-                let keys: Vec<String> = self.host(host)?.state.keys().filter(below).cloned().collect();
-                keys.iter().try_for_each(|key| self.remove(host, key))
-            }
-            // Of one that was there what came goes; nothing of one whose content nobody listed.
-            (Op::StateDir(dir), Wave::Data) => {
-                let Some(held) = found.state.get("held") else { return Ok(()) };
-                let held: BTreeSet<String> = serde_json::from_value(held.clone()).map_err(|e| e.to_string())?;
-                let came = |key: &&String| came_into(key, &dir.path, &held);
-                let keys: Vec<String> = self.host(host)?.state.keys().filter(came).cloned().collect();
-                keys.iter().try_for_each(|key| self.remove(host, key))
-            }
-            (_, Wave::Data) => self.put_back(host, &here),
-            (_, Wave::Stop | Wave::Start) => Ok(()),
+            (_, Scope::Host | Scope::End, Wave::Data) => self.put_back(host, &here),
+            _ => Ok(()),
         }
     }
 
-    fn undo_act(&mut self, host: &str, act: &Act) -> Result<(), String> {
-        match act {
-            Act::KubeadmReset { .. } => self.reset(host),
-            Act::NodeDelete { node } => {
-                if self.cluster.contains_key("initialised") {
-                    self.drop_node(node);
-                }
-                Ok(())
-            }
-            Act::KubeadmInit { .. } | Act::KubeadmJoin { .. } | Act::NodeAwaited { .. } => {
-                Err("a join, an init or a look takes nothing back".to_owned())
-            }
+    /// What a service put into its folder goes with that, when it was not there before; of one that was there what came
+    /// goes, and nothing of one whose content nobody listed.
+    fn clear_folder(&mut self, host: &str, dir: &StateDir, found: &Found) -> Result<(), String> {
+        let before = found.state::<StateDir>().map_err(|error| error.to_string())?;
+        let held: Option<BTreeSet<String>> = before.held.map(|held| held.into_iter().collect());
+        let goes = |key: &&String| match (&before.entry, &held) {
+            (Entry::Absent, _) => is_below(key, std::slice::from_ref(&dir.path)),
+            (_, Some(held)) => came_into(key, &dir.path, held),
+            (_, None) => false,
+        };
+        let keys: Vec<String> = self.host(host)?.state.keys().filter(goes).cloned().collect();
+        keys.iter().try_for_each(|key| self.remove(host, key))
+    }
+
+    /// What an op of the cluster has on its host are images, which the runtime removes.
+    fn put_back_images(&mut self, host: &str, images: &Keys) -> Result<(), String> {
+        let gone = images.iter().any(|(key, was)| was.is_none() && self.has(host, key));
+        if gone && !self.host(host)?.runs(CONTAINERD) {
+            return Err(format!("an image cannot be removed: {CONTAINERD} does not run"));
         }
+        self.put_back(host, images)
     }
 
     fn put_back(&mut self, host: &str, keys: &Keys) -> Result<(), String> {

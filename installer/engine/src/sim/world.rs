@@ -5,14 +5,17 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use kubexm_plan::lint::Order;
-use kubexm_plan::{Plan, Step, StepId, ledger};
+use kubexm_plan::{Invariant, Plan, Step, StepId, ledger};
 use kubexm_spec::Digest;
 
-use super::{Failure, Invariant, Snapshot};
+use super::failure::Failure;
 use crate::link::Change;
 
 /// What stands for the cluster where a host is named.
 const CLUSTER: &str = "(cluster)";
+
+/// State of every host and of the cluster, as sorted text: two equal snapshots are two equal fleets.
+pub type Snapshot = BTreeMap<String, BTreeMap<String, String>>;
 
 /// One host.
 #[derive(Clone, Debug, Default)]
@@ -72,6 +75,16 @@ impl World {
         ];
         let state = fresh.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         self.hosts.insert(name.to_owned(), Host { state, ..Host::default() });
+    }
+
+    /// A host, or the cluster, as it was left.
+    pub(super) fn add_left(&mut self, name: &str, state: BTreeMap<String, String>, ledger: Vec<ledger::Record>) {
+        if name == CLUSTER {
+            self.cluster = state;
+            return;
+        }
+        let ledger = ledger.into_iter().map(Arc::new).collect();
+        self.hosts.insert(name.to_owned(), Host { state, ledger, ..Host::default() });
     }
 
     pub(super) fn host_names(&self) -> impl Iterator<Item = &str> {

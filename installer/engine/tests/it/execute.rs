@@ -131,7 +131,7 @@ async fn a_step_with_retries_survives_one_failure_and_keeps_its_first_before_sta
     assert_eq!(site.execute(&plan, &mut run, &Silent).await.expect("a run"), Outcome::Succeeded);
     let story = run.replay().step(&StepId("a/os.swap".to_owned()));
     let (_, before) = story.before.expect("a before-state");
-    assert_eq!(before[0].state["host"]["swap"], "on");
+    assert_eq!(before[0].raw()["host"]["swap"], "on");
     assert_eq!(story.state, StepState::Done);
 }
 
@@ -147,7 +147,7 @@ async fn the_before_state_of_a_half_changed_step_survives_a_crash_and_a_resume()
     assert_eq!(site.resume(&Silent).await.expect("the resumed run"), Outcome::Succeeded);
     let (run, _) = site.load().expect("the run");
     let story = run.replay().step(&StepId("a/os.swap".to_owned()));
-    assert_eq!(story.before.expect("a before-state").1[0].state["host"]["swap"], "on");
+    assert_eq!(story.before.expect("a before-state").1[0].raw()["host"]["swap"], "on");
     let status = run::read_status(&site.runs(), run.id()).expect("a status");
     assert_eq!(status.steps[0].state, StepState::Done, "this run changed it, whichever attempt saw it hold");
 }

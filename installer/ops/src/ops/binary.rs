@@ -7,12 +7,10 @@ use kubexm_plan::op::Binary;
 use kubexm_spec::digest::Hasher;
 
 use crate::fsio::{self, Access};
-use crate::place::Place;
+use crate::place::{self, Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 impl Converge for Binary {
-    type State = Place;
-
     fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
         Place::look(machine, &self.path)
     }
@@ -28,7 +26,7 @@ impl Converge for Binary {
     /// A copy of its own (shared blocks where the file system can): a hard link would let a change of the program
     /// reach the store. By rename, because a running program cannot be written to.
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        Place::replaceable(machine, &self.path)?;
+        place::replaceable(machine, &self.path)?;
         let blob = machine.blob(&self.blob);
         let mut source = File::open(&blob).map_err(OpError::path("open the blob", &blob))?;
         let mut digest = None;

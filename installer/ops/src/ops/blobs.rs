@@ -1,23 +1,11 @@
 //! Blobs in the node's content store. The link delivers and verifies them; this op says which are there.
 
-use std::collections::BTreeSet;
-
-use kubexm_plan::op::Blobs;
+use kubexm_plan::op::{Blobs, Missing};
 use kubexm_spec::Digest;
-use serde::{Deserialize, Serialize};
 
 use crate::{Converge, Machine, OpError, Wave, fsio};
 
-/// Blobs of the op that are not there, or not whole.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Missing {
-    missing: BTreeSet<Digest>,
-}
-
 impl Converge for Blobs {
-    type State = Missing;
-
     /// By size: a blob gets its name only after its digest was computed over every byte, and is verified again
     /// where it is used.
     fn observe(&self, machine: &Machine) -> Result<Missing, OpError> {
@@ -31,6 +19,10 @@ impl Converge for Blobs {
 
     fn satisfied(&self, found: &Missing, _: &Machine) -> bool {
         found.missing.is_empty()
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        Vec::new()
     }
 
     /// The engine delivers before it converges; what is still missing here cannot be had.

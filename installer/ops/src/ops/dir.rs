@@ -3,12 +3,10 @@
 use kubexm_plan::op::Dir;
 
 use crate::dirfd::DirFd;
-use crate::place::{Entry, Place};
+use crate::place::{Entry, Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave, fsio};
 
 impl Converge for Dir {
-    type State = Place;
-
     fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
         Place::look(machine, &self.path)
     }
@@ -20,6 +18,10 @@ impl Converge for Dir {
             Entry::Link { .. } => machine.path(&self.path).is_dir(),
             Entry::Absent | Entry::File { .. } | Entry::Special => false,
         }
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        Vec::new()
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {

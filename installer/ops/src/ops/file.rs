@@ -3,12 +3,10 @@
 use kubexm_plan::op::File;
 
 use crate::fsio::{self, Access};
-use crate::place::Place;
+use crate::place::{self, Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 impl Converge for File {
-    type State = Place;
-
     fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
         Place::look(machine, &self.path)
     }
@@ -22,7 +20,7 @@ impl Converge for File {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        Place::replaceable(machine, &self.path)?;
+        place::replaceable(machine, &self.path)?;
         fsio::write(machine, &self.path, &machine.content(&self.content)?, Access::mode(self.mode))
     }
 

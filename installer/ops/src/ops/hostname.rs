@@ -1,10 +1,9 @@
 //! The host's name, now and at boot.
 
-use kubexm_plan::op::Hostname;
-use serde::{Deserialize, Serialize};
+use kubexm_plan::op::{Hostname, Names};
 
 use crate::fsio::{self, Access};
-use crate::place::Place;
+use crate::place::{self, Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 const FILE: &str = "/etc/hostname";
@@ -13,21 +12,7 @@ const PRESERVE: &str = "/etc/cloud/cloud.cfg.d/99-kubexm.cfg";
 const PRESERVE_TEXT: &str = "# Managed by KubeXM: a reboot must not change what the cluster knows this host by.\n\
                              preserve_hostname: true\nmanage_etc_hosts: false\n";
 
-/// Names and files as they are.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Names {
-    live: String,
-    configured: Option<String>,
-    file: Place,
-    /// None without cloud-init.
-    preserve: Option<Place>,
-    preserved: bool,
-}
-
 impl Converge for Hostname {
-    type State = Names;
-
     fn observe(&self, machine: &Machine) -> Result<Names, OpError> {
         let cloud_init = machine.path(CLOUD_INIT).is_dir();
         Ok(Names {
@@ -54,7 +39,7 @@ impl Converge for Hostname {
             fsio::write(machine, PRESERVE, PRESERVE_TEXT.as_bytes(), Access::mode(0o644))?;
         }
         if found.configured.as_deref() != Some(&self.name) {
-            let access = fsio::access_like(machine, FILE, 0o644)?;
+            let access = place::access_like(machine, FILE, 0o644)?;
             fsio::write(machine, FILE, format!("{}\n", self.name).as_bytes(), access)?;
         }
         if found.live != self.name {

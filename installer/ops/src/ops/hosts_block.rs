@@ -3,11 +3,10 @@
 //! Stock Debian has `127.0.1.1 <name>`, and resolvers take the first line: the node's own name is taken out of
 //! foreign lines, whose first form stays behind our mark.
 
-use kubexm_plan::op::HostsBlock;
-use serde::{Deserialize, Serialize};
+use kubexm_plan::op::{Hosts, HostsBlock};
 
 use crate::fsio;
-use crate::place::Place;
+use crate::place::{self, Look, Place};
 use crate::shared::{self, Edit};
 use crate::{Converge, Machine, OpError, Wave, paths};
 
@@ -15,17 +14,7 @@ const HOSTS: &str = "/etc/hosts";
 pub(crate) const BEGIN: &str = "# BEGIN KubeXM Managed Block";
 pub(crate) const END: &str = "# END KubeXM Managed Block";
 
-/// The file, and whether it already says what we want.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Hosts {
-    file: Place,
-    settled: bool,
-}
-
 impl Converge for HostsBlock {
-    type State = Hosts;
-
     fn observe(&self, machine: &Machine) -> Result<Hosts, OpError> {
         let text = fsio::read_text(&machine.path(HOSTS))?.unwrap_or_default();
         Ok(Hosts { file: Place::look(machine, HOSTS)?, settled: render(&text, self) == text })
@@ -41,7 +30,7 @@ impl Converge for HostsBlock {
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         let text = fsio::read_text(&machine.path(HOSTS))?.unwrap_or_default();
-        let access = fsio::access_like(machine, HOSTS, 0o644)?;
+        let access = place::access_like(machine, HOSTS, 0o644)?;
         fsio::write(machine, HOSTS, &fsio::to_bytes(&render(&text, self)), access)
     }
 

@@ -9,9 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::op::{ImageLoaded, ImageSource};
+use kubexm_plan::op::{ImageLoaded, ImageSource, Listed, Loaded};
 use kubexm_spec::Digest;
-use serde::{Deserialize, Serialize};
 
 use crate::oci_archive;
 use crate::system::Program;
@@ -19,29 +18,7 @@ use crate::{Converge, Machine, OpError, Wave};
 
 const LABELS: [&str; 2] = ["io.cri-containerd.image=managed", "io.cri-containerd.pinned=pinned"];
 
-/// What containerd has under the two names of the image.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Loaded {
-    by_tag: Option<Listed>,
-    /// `registry.k8s.io/pause@sha256:…`: the image survives when its tag is moved.
-    by_digest: Option<Listed>,
-    /// Every layer is there and unpacked.
-    complete: bool,
-}
-
-/// A line of `ctr images list`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Listed {
-    digest: String,
-    pinned: bool,
-    managed: bool,
-}
-
 impl Converge for ImageLoaded {
-    type State = Loaded;
-
     fn observe(&self, machine: &Machine) -> Result<Loaded, OpError> {
         if let Some(loaded) = machine.moment().and_then(|moment| moment.images(machine)).map(|all| all.of(self))
             && self.satisfied(&loaded, machine)
@@ -60,6 +37,10 @@ impl Converge for ImageLoaded {
             listed.as_ref().is_some_and(|image| image.digest == wanted && image.pinned && image.managed)
         };
         found.complete && good(&found.by_tag) && good(&found.by_digest)
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        Vec::new()
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {

@@ -1,27 +1,13 @@
 //! Kernel modules, now and at boot. Built in counts: such a kernel has no file to load.
 
-use std::collections::BTreeMap;
-
-use kubexm_plan::op::KernelModule;
-use serde::{Deserialize, Serialize};
+use kubexm_plan::op::{KernelModule, Modules};
 
 use crate::fsio::{self, Access};
-use crate::place::Place;
+use crate::place::{Look, Place, PutBack};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave};
 
-/// Which modules the kernel has now, and our drop-in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Modules {
-    file: Place,
-    settled: bool,
-    present: BTreeMap<String, bool>,
-}
-
 impl Converge for KernelModule {
-    type State = Modules;
-
     fn observe(&self, machine: &Machine) -> Result<Modules, OpError> {
         let present = self
             .modules

@@ -5,8 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use kubexm_plan::op::KubeObject;
-use serde::{Deserialize, Serialize};
+use kubexm_plan::op::{Applied, KubeObject};
 use serde_json::{Value, json};
 
 use crate::kube::{self, kubectl};
@@ -18,28 +17,7 @@ const FORCE: [&str; 3] = ["--server-side", "--force-conflicts", "--field-manager
 const SET_BY_THE_SERVER: [&str; 6] =
     ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"];
 
-/// How far the objects are.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Applied {
-    /// No cluster, or it does not answer.
-    Unknown,
-    /// None of them is there.
-    Absent,
-    /// Some are missing or say something else, and what they say is not known.
-    Different,
-    /// Some are missing or say something else.
-    Other {
-        /// Those that are there, as an apply takes them; never a Secret.
-        objects: Vec<Value>,
-    },
-    /// An apply would change nothing.
-    Same,
-}
-
 impl Converge for KubeObject {
-    type State = Applied;
-
     fn observe(&self, machine: &Machine) -> Result<Applied, OpError> {
         if !kube::has_admin_conf(machine) {
             return Ok(Applied::Unknown);
@@ -64,6 +42,10 @@ impl Converge for KubeObject {
 
     fn satisfied(&self, found: &Applied, _: &Machine) -> bool {
         *found == Applied::Same
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        Vec::new()
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {

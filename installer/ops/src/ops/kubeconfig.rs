@@ -3,22 +3,13 @@
 use std::ffi::OsStr;
 use std::io::Write as _;
 
-use kubexm_plan::op::Kubeconfig;
-use serde::{Deserialize, Serialize};
+use kubexm_plan::op::{Copied, Kubeconfig};
 
 use crate::dirfd::DirFd;
 use crate::fsio::{self, Access};
-use crate::place::{Entry, Place};
+use crate::place::{self, Entry, Look, Place, PutBack};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave, paths};
-
-/// The user's kubeconfig, and whether it is admin.conf.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Copied {
-    file: Place,
-    settled: bool,
-}
 
 struct User {
     uid: u32,
@@ -27,8 +18,6 @@ struct User {
 }
 
 impl Converge for Kubeconfig {
-    type State = Copied;
-
     fn observe(&self, machine: &Machine) -> Result<Copied, OpError> {
         let user = user(machine, &self.user)?;
         let file = Place::look(machine, &path(&user))?;
@@ -55,7 +44,7 @@ impl Converge for Kubeconfig {
             OpError::other(format!("{} is not there: `kubeadm init` has not run on this node", paths::ADMIN_CONF))
         })?;
         let (path, owner) = (path(&user), (user.uid, user.gid));
-        Place::replaceable(machine, &path)?;
+        place::replaceable(machine, &path)?;
         // The folders are the user's: they may be exchanged while we write as root.
         let folder = DirFd::open(&machine.path(&user.home))?.child(".kube", 0o700, owner)?;
         let access = Access { mode: 0o600, owner: Some(owner) };

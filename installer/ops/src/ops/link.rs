@@ -2,12 +2,10 @@
 
 use kubexm_plan::op::Link;
 
-use crate::place::{self, Entry, Place};
+use crate::place::{self, Entry, Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 impl Converge for Link {
-    type State = Place;
-
     fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
         Place::look(machine, &self.path)
     }
@@ -21,7 +19,7 @@ impl Converge for Link {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        Place::replaceable(machine, &self.path)?;
+        place::replaceable(machine, &self.path)?;
         place::put_link(machine, &self.path, &self.target)
     }
 

@@ -11,67 +11,38 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::SystemTime;
 
-use kubexm_plan::op::MoveAside;
+use kubexm_plan::op::{AsideWas, MoveAside, MovedFolder, MovedFolders};
 use kubexm_plan::state_folders::MOVED;
-use serde::{Deserialize, Serialize};
 
 use crate::dirfd::DirFd;
 use crate::teardown::mounts;
 use crate::{Converge, Machine, OpError, Wave, folder, fsio};
 
-/// The folders, in the op's order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Folders {
-    folders: Vec<Folder>,
-}
-
-/// How one folder was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Folder {
-    path: String,
-    was: Was,
-    /// When its entries were last changed; none where it is not there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    modified: Option<SystemTime>,
-}
-
-/// What was in a folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Was {
-    /// No file.
-    Empty,
-    /// Something that has to move, or the rest of it.
-    Occupied,
-    /// It was moved already: what is in the folder came since.
-    Moved,
-}
-
 impl Converge for MoveAside {
-    type State = Folders;
-
-    fn observe(&self, machine: &Machine) -> Result<Folders, OpError> {
+    fn observe(&self, machine: &Machine) -> Result<MovedFolders, OpError> {
         let folders = self.paths.iter().map(|path| look(machine, path)).collect::<Result<_, _>>()?;
-        Ok(Folders { folders })
+        Ok(MovedFolders { folders })
     }
 
-    fn satisfied(&self, found: &Folders, _: &Machine) -> bool {
-        found.folders.iter().all(|folder| folder.was != Was::Occupied)
+    fn satisfied(&self, found: &MovedFolders, _: &Machine) -> bool {
+        found.folders.iter().all(|folder| folder.was != AsideWas::Occupied)
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        Vec::new()
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         for path in &self.paths {
-            if look(machine, path)?.was == Was::Occupied {
+            if look(machine, path)?.was == AsideWas::Occupied {
                 move_away(machine, path)?;
             }
         }
         Ok(())
     }
 
-    fn restore(&self, machine: &Machine, before: &Folders, wave: Wave) -> Result<(), OpError> {
-        let moved = before.folders.iter().rev().filter(|folder| wave == Wave::Data && folder.was == Was::Occupied);
+    fn restore(&self, machine: &Machine, before: &MovedFolders, wave: Wave) -> Result<(), OpError> {
+        let moved = before.folders.iter().rev().filter(|folder| wave == Wave::Data && folder.was == AsideWas::Occupied);
         moved.into_iter().try_for_each(|folder| bring_back(machine, folder))
     }
 }
@@ -86,17 +57,17 @@ pub(crate) fn is_away(machine: &Machine, path: &str) -> bool {
     moved(machine, path).is_some() || machine.path(unfinished(path)).exists()
 }
 
-fn look(machine: &Machine, path: &str) -> Result<Folder, OpError> {
+fn look(machine: &Machine, path: &str) -> Result<MovedFolder, OpError> {
     let was = if moved(machine, path).is_some() {
-        Was::Moved
+        AsideWas::Moved
     } else if machine.path(unfinished(path)).exists() || folder::content(machine, path, 1).files > 0 {
-        Was::Occupied
+        AsideWas::Occupied
     } else {
-        Was::Empty
+        AsideWas::Empty
     };
     let modified = fs::metadata(machine.path(path)).and_then(|found| found.modified()).ok();
     let modified = modified.filter(|modified| *modified >= SystemTime::UNIX_EPOCH);
-    Ok(Folder { path: path.to_owned(), was, modified })
+    Ok(MovedFolder { path: path.to_owned(), was, modified })
 }
 
 fn beside(path: &str) -> String {
@@ -136,7 +107,7 @@ fn move_away(machine: &Machine, path: &str) -> Result<(), OpError> {
     fsio::rename(&unfinished, &finished)
 }
 
-fn bring_back(machine: &Machine, before: &Folder) -> Result<(), OpError> {
+fn bring_back(machine: &Machine, before: &MovedFolder) -> Result<(), OpError> {
     let real = machine.path(&before.path);
     let aside = machine.path(beside(&before.path));
     if aside.symlink_metadata().is_ok() {

@@ -1,23 +1,11 @@
 //! A label that must be on a node.
 
-use kubexm_plan::op::NodeLabel;
-use serde::{Deserialize, Serialize};
+use kubexm_plan::op::{Labelled, NodeLabel};
 
 use crate::kube::{self, kubectl};
 use crate::{Converge, Machine, OpError, Wave};
 
-/// The label's value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Labelled {
-    /// Whether the cluster knows the node and answers.
-    known: bool,
-    value: Option<String>,
-}
-
 impl Converge for NodeLabel {
-    type State = Labelled;
-
     fn observe(&self, machine: &Machine) -> Result<Labelled, OpError> {
         let node = kube::node(machine, &self.node)?;
         let value = node.as_ref().and_then(|node| node.get("metadata")?.get("labels")?.get(&self.key)?.as_str());
@@ -26,6 +14,10 @@ impl Converge for NodeLabel {
 
     fn satisfied(&self, found: &Labelled, _: &Machine) -> bool {
         found.value.as_ref() == Some(&self.value)
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        Vec::new()
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {

@@ -1,30 +1,12 @@
 //! A taint that must not be on a node.
 
-use kubexm_plan::op::NodeUntainted;
-use serde::{Deserialize, Serialize};
+use kubexm_plan::op::{NodeUntainted, Taint, Taints};
+use serde::Deserialize;
 
 use crate::kube::{self, kubectl};
 use crate::{Converge, Machine, OpError, Wave};
 
-/// Taints of that key; none when the cluster does not know the node or does not answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Taints {
-    taints: Option<Vec<Taint>>,
-}
-
-/// One taint, as the node object has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Taint {
-    key: String,
-    #[serde(default)]
-    value: String,
-    effect: String,
-}
-
 impl Converge for NodeUntainted {
-    type State = Taints;
-
     fn observe(&self, machine: &Machine) -> Result<Taints, OpError> {
         let Some(node) = kube::node(machine, &self.node)? else { return Ok(Taints { taints: None }) };
         let all: Vec<Taint> = match node.pointer("/spec/taints") {
@@ -37,6 +19,10 @@ impl Converge for NodeUntainted {
 
     fn satisfied(&self, found: &Taints, _: &Machine) -> bool {
         found.taints.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        Vec::new()
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {

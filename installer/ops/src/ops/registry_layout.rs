@@ -10,27 +10,16 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use kubexm_plan::op::RegistryLayout;
+use kubexm_plan::op::{Lacking, RegistryLayout};
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
-use serde::{Deserialize, Serialize};
 
 use crate::fsio::{self, Access};
-use crate::place::{Entry, Place};
+use crate::place::{self, Entry, Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 /// Permission bits of what is copied.
 const MODE: u32 = 0o644;
-
-/// What the layout lacks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Lacking {
-    /// Files that are not there; of a folder that is not there only the topmost one.
-    missing: BTreeSet<String>,
-    /// Files that are other ones: a tag that points elsewhere, a blob that is cut off.
-    changed: Vec<Place>,
-}
 
 /// What a file of the layout has.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,8 +74,6 @@ impl Has {
 }
 
 impl Converge for RegistryLayout {
-    type State = Lacking;
-
     fn observe(&self, machine: &Machine) -> Result<Lacking, OpError> {
         let mut lacking = Lacking { missing: BTreeSet::new(), changed: Vec::new() };
         for (path, has) in files(self) {
@@ -124,7 +111,7 @@ impl Converge for RegistryLayout {
             if real.is_file() && files[path].is(machine, &real)? {
                 continue;
             }
-            Place::replaceable(machine, path)?;
+            place::replaceable(machine, path)?;
             match files[path] {
                 Has::Blob(digest) => put_blob(machine, path, &digest)?,
                 Has::Link(digest) => fsio::write(machine, path, digest.to_string().as_bytes(), Access::mode(MODE))?,

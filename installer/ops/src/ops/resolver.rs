@@ -1,10 +1,9 @@
 //! DNS servers on top of the node's own, in the way the node's resolver wants it.
 
-use kubexm_plan::op::Resolver;
-use serde::{Deserialize, Serialize};
+use kubexm_plan::op::{Resolver, Servers, Way};
 
 use crate::fsio;
-use crate::place::{Entry, Place};
+use crate::place::{self, Entry, Look, Place, PutBack};
 use crate::shared::{self, Edit};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave};
@@ -13,30 +12,7 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 const RESOLVED_DROP_IN: &str = "/etc/systemd/resolved.conf.d/50-kubexm.conf";
 const NETWORK_MANAGER_DROP_IN: &str = "/etc/NetworkManager/conf.d/90-kubexm-dns.conf";
 
-/// Who owns /etc/resolv.conf.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Way {
-    /// Nobody: the file is edited.
-    Plain,
-    /// systemd-resolved: a drop-in.
-    Resolved,
-    /// NetworkManager writes it: a drop-in, else our lines last until the next lease.
-    NetworkManager,
-}
-
-/// The file that carries our servers, and whether it does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Servers {
-    way: Way,
-    file: Place,
-    settled: bool,
-}
-
 impl Converge for Resolver {
-    type State = Servers;
-
     fn observe(&self, machine: &Machine) -> Result<Servers, OpError> {
         let way = way(machine)?;
         let path = file_of(way);
@@ -62,7 +38,7 @@ impl Converge for Resolver {
         let path = file_of(way);
         let found = fsio::read_text(&machine.path(path))?;
         let wanted = self.wanted(machine, way, found.as_deref())?;
-        fsio::write(machine, path, &fsio::to_bytes(&wanted), fsio::access_like(machine, path, 0o644)?)?;
+        fsio::write(machine, path, &fsio::to_bytes(&wanted), place::access_like(machine, path, 0o644)?)?;
         tell(machine, way)
     }
 

@@ -1,29 +1,15 @@
 //! SELinux at most permissive, now and at boot. Never `disabled`: going back would need a relabel.
 
-use kubexm_plan::op::SelinuxMode;
-use serde::{Deserialize, Serialize};
+use kubexm_plan::op::{Modes, SelinuxMode};
 
 use crate::fsio;
-use crate::place::Place;
+use crate::place::{self, Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 const ENFORCE: &str = "/sys/fs/selinux/enforce";
 const CONFIG: &str = "/etc/selinux/config";
 
-/// The live mode and the configured one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Modes {
-    /// None without SELinux in the kernel.
-    enforcing: Option<bool>,
-    /// `SELINUX=` of the configuration.
-    configured: Option<String>,
-    config: Place,
-}
-
 impl Converge for SelinuxMode {
-    type State = Modes;
-
     fn observe(&self, machine: &Machine) -> Result<Modes, OpError> {
         Ok(Modes {
             enforcing: fsio::read_text(&machine.path(ENFORCE))?.map(|text| text.trim() == "1"),
@@ -51,7 +37,7 @@ impl Converge for SelinuxMode {
                 .collect::<Vec<_>>()
                 .join("\n");
             permissive.push('\n');
-            let access = fsio::access_like(machine, CONFIG, 0o644)?;
+            let access = place::access_like(machine, CONFIG, 0o644)?;
             fsio::write(machine, CONFIG, &fsio::to_bytes(&permissive), access)?;
         }
         set(machine, false)

@@ -1,29 +1,27 @@
 //! Whose node this is: `/var/lib/kubexm/stamp.json`.
 
 use kubexm_plan::facts;
-use kubexm_plan::op::Stamp;
-use serde::{Deserialize, Serialize};
+use kubexm_plan::op::{Stamp, Stamped};
 
 use crate::fsio::{self, Access};
-use crate::place::Place;
+use crate::place::{Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave, paths};
 
-/// The stamp's place, and the cluster it names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Stamped {
-    place: Place,
-    cluster: Option<String>,
-}
-
-/// Reads the stamp of a machine; one that cannot be read counts as none, and is replaced.
+/// Reads the stamp of a machine. One that cannot be read is an error: it says whose node this is, and nobody may take the
+/// node for their own on the word of a damaged file.
 pub(crate) fn read(machine: &Machine) -> Result<Option<facts::Stamp>, OpError> {
-    Ok(fsio::read(&machine.path(paths::STAMP))?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    let Some(bytes) = fsio::read(&machine.path(paths::STAMP))? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+        OpError::other(format!(
+            "{} says which cluster this node belongs to, and cannot be read: {error}; if a newer kubexm-install wrote it, \
+             use that version; if it is damaged, write it anew as {{\"cluster\": \"NAME\", \"run\": \"\"}} with the name of the \
+             cluster, or remove it when this node belongs to none",
+            paths::STAMP
+        ))
+    })
 }
 
 impl Converge for Stamp {
-    type State = Stamped;
-
     fn observe(&self, machine: &Machine) -> Result<Stamped, OpError> {
         Ok(Stamped { place: Place::look(machine, paths::STAMP)?, cluster: read(machine)?.map(|stamp| stamp.cluster) })
     }

@@ -3,13 +3,11 @@
 use kubexm_plan::op::StateDir;
 use kubexm_plan::{Op, ledger};
 
-use crate::place::{Entry, Place};
+use crate::place::{Entry, Look, Place, PutBack};
 use crate::teardown::mounts;
 use crate::{Converge, Machine, OpError, Wave, folder, fsio};
 
 impl Converge for StateDir {
-    type State = Place;
-
     /// Of a folder that a service of ours has filled already nothing is listed: a later run that is rolled back must not
     /// remove what the running cluster wrote meanwhile.
     fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
@@ -22,6 +20,10 @@ impl Converge for StateDir {
     /// Nothing is asked of it: the service makes it.
     fn satisfied(&self, _: &Place, _: &Machine) -> bool {
         true
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        Vec::new()
     }
 
     fn converge(&self, _: &Machine) -> Result<(), OpError> {

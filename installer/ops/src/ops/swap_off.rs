@@ -1,10 +1,9 @@
 //! No swap, now and at boot: devices off, lines of /etc/fstab behind our mark, `.swap` units and zram masked.
 
-use kubexm_plan::op::SwapOff;
-use serde::{Deserialize, Serialize};
+use kubexm_plan::op::{SwapOff, Swaps};
 
 use crate::fsio;
-use crate::place::{self, Entry, Place};
+use crate::place::{self, Entry, Look, Place, PutBack};
 use crate::shared::{self, Edit};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave, paths};
@@ -18,23 +17,7 @@ const ZRAM_UNITS: [&str; 2] = ["zramswap.service", "zram-config.service"];
 const ZRAM_CONFIG: &str = "/etc/systemd/zram-generator.conf";
 const ZRAM_CONFIGS: [&str; 2] = ["/usr/lib/systemd/zram-generator.conf", ZRAM_CONFIG];
 
-/// What swaps, and what would at the next boot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Swaps {
-    devices: Vec<String>,
-    /// Lines of fstab that bring swap back.
-    lines: Vec<String>,
-    fstab: Place,
-    /// Masks that are still to be made, and what is in their places.
-    masks: Vec<Place>,
-    /// When zram-generator would make swap.
-    zram: Option<Place>,
-}
-
 impl Converge for SwapOff {
-    type State = Swaps;
-
     fn observe(&self, machine: &Machine) -> Result<Swaps, OpError> {
         let text = fsio::read_text(&machine.path(FSTAB))?.unwrap_or_default();
         Ok(Swaps {
@@ -59,11 +42,11 @@ impl Converge for SwapOff {
         let found = self.observe(machine)?;
         if !found.lines.is_empty() {
             let text = fsio::read_text(&machine.path(FSTAB))?.unwrap_or_default();
-            let access = fsio::access_like(machine, FSTAB, 0o644)?;
+            let access = place::access_like(machine, FSTAB, 0o644)?;
             fsio::write(machine, FSTAB, &fsio::to_bytes(&commented(&text)), access)?;
         }
         if found.zram.is_some() {
-            fsio::write(machine, ZRAM_CONFIG, b"", fsio::access_like(machine, ZRAM_CONFIG, 0o644)?)?;
+            fsio::write(machine, ZRAM_CONFIG, b"", place::access_like(machine, ZRAM_CONFIG, 0o644)?)?;
         }
         for mask in &found.masks {
             place::put_link(machine, &mask.path, "/dev/null")?;

@@ -8,38 +8,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use kubexm_plan::facts::BootSysctl;
-use kubexm_plan::op::Sysctl;
-use serde::{Deserialize, Serialize};
+use kubexm_plan::op::{BootValue, Parameters, Sysctl};
 
 use crate::fsio::{self, Access};
-use crate::place::Place;
+use crate::place::{Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 const FOLDERS: [&str; 4] = ["/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d"];
 
-/// Live values, and the lines that would win over ours at boot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Parameters {
-    file: Place,
-    /// None where the kernel has no such parameter (its module is not loaded).
-    live: BTreeMap<String, Option<String>>,
-    /// What a boot would set, with our file as it is now.
-    boot: BTreeMap<String, BootValue>,
-}
-
-/// A value and the line it comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct BootValue {
-    value: String,
-    /// `/etc/sysctl.d/99-sysctl.conf:12`.
-    line: String,
-}
-
 impl Converge for Sysctl {
-    type State = Parameters;
-
     fn observe(&self, machine: &Machine) -> Result<Parameters, OpError> {
         let live = self
             .values

@@ -4,61 +4,27 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::op::Unit;
+use kubexm_plan::op::{Started, Unit, UnitState};
 use kubexm_spec::Digest;
-use serde::{Deserialize, Serialize};
 
 use crate::fsio::{self, Access};
-use crate::place::Entry;
+use crate::place::{Entry, Look};
 use crate::systemd;
 use crate::{Converge, Machine, OpError, Wave, paths};
 
-/// The unit as it was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct UnitState {
-    /// systemd has a file for it.
-    exists: bool,
-    enabled: bool,
-    active: bool,
-    /// It was started with the files as they are now.
-    current: bool,
-    /// Its files were changed since systemd read them.
-    needs_reload: bool,
-    /// systemd's id of this run of the unit; empty when it does not run.
-    #[serde(default)]
-    invocation: String,
-    /// What we recorded at its start; none when it was not started by us.
-    record: Option<Started>,
-}
-
-/// What a unit was started with.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Started {
-    invocation: String,
-    /// The kernel's id of the boot in which it was started.
-    boot: String,
-    loaded: BTreeMap<String, Digest>,
-}
-
-impl Started {
-    /// Whether the process that runs now was started with these files: by us, or by a later boot.
-    fn holds(&self, invocation: &str, boot: &str, now: &BTreeMap<String, Digest>) -> bool {
-        self.loaded == *now && (self.invocation == invocation || self.boot != boot)
-    }
+/// Whether the process that runs now was started with these files: by us, or by a later boot.
+fn holds(started: &Started, invocation: &str, boot: &str, now: &BTreeMap<String, Digest>) -> bool {
+    started.loaded == *now && (started.invocation == invocation || started.boot != boot)
 }
 
 impl Converge for Unit {
-    type State = UnitState;
-
     fn observe(&self, machine: &Machine) -> Result<UnitState, OpError> {
         let shown = systemd::show(machine, &self.name)?;
         let record = read_record(machine, &self.name)?;
         let now = digests(machine, &self.loaded)?;
         let boot = boot_id(machine)?;
-        let current =
-            self.loaded.is_empty() || record.as_ref().is_some_and(|r| r.holds(&shown.invocation, &boot, &now));
+        let current = self.loaded.is_empty()
+            || record.as_ref().is_some_and(|started| holds(started, &shown.invocation, &boot, &now));
         Ok(UnitState {
             exists: shown.exists(),
             enabled: shown.enabled(),
@@ -81,6 +47,10 @@ impl Converge for Unit {
                 Some(false) => !found.active,
                 None => true,
             }
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        Vec::new()
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {

@@ -9,14 +9,13 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 
 use flate2::read::GzDecoder;
-use kubexm_plan::op::Unpacked;
+use kubexm_plan::op::{Placed, Unpacked};
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
-use serde::{Deserialize, Serialize};
 
 use crate::archived::Contents;
 use crate::fsio::{self, Access};
-use crate::place::Place;
+use crate::place::{self, Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave, paths};
 
 /// No program of ours is larger; a member that claims more is refused.
@@ -26,18 +25,7 @@ const ARCHIVE_LIMIT: u64 = 8 << 30;
 /// Permission bits of every placed file.
 const MODE: u32 = 0o755;
 
-/// Every file it places, and whether each is what the archive holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Placed {
-    files: Vec<Place>,
-    /// None while the archive is not there to say what it holds.
-    settled: Option<bool>,
-}
-
 impl Converge for Unpacked {
-    type State = Placed;
-
     fn observe(&self, machine: &Machine) -> Result<Placed, OpError> {
         let contents = match recorded(machine, &self.blob)? {
             Some(contents) => Arc::new(contents),
@@ -72,7 +60,7 @@ impl Converge for Unpacked {
             None => listed(machine, &self.blob)?,
         };
         let targets = targets(self, &contents)?;
-        targets.values().try_for_each(|path| Place::replaceable(machine, path))?;
+        targets.values().try_for_each(|path| place::replaceable(machine, path))?;
         let mut failed = None;
         let found = read_archive(machine, &self.blob, |member, reader| {
             let Some(path) = targets.get(member) else {

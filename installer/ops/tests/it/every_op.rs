@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::common::{Host, archive, same};
 use kubexm_ops::{Wave, dispatch};
 use kubexm_plan::op::{
-    Act, AllInto, Binary, Blobs, Dir, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject,
-    Kubeconfig, Link, MoveAside, NodeLabel, NodeUntainted, Op, Packages, RegistryLayout, Resolver, SelinuxMode, Stamp,
-    StateDir, SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
+    AllInto, Binary, Blobs, Dir, Hostname, HostsBlock, ImageLoaded, ImageSource, KernelModule, KubeObject, KubeadmInit,
+    KubeadmReset, Kubeconfig, Link, MoveAside, NodeLabel, NodeUntainted, Op, Packages, RegistryLayout, Resolver,
+    SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
 };
 use kubexm_spec::depot::Repository;
 use kubexm_spec::{Digest, Family};
@@ -19,7 +19,7 @@ const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 const TAINT: &str = "node-role.kubernetes.io/control-plane";
 
 fn init() -> Op {
-    Act::KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] }.into()
+    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] }.into()
 }
 
 fn cluster(host: &mut Host) {
@@ -222,7 +222,7 @@ fn every_op_converges_once_and_comes_back_byte_for_byte() {
         dispatch::keep(&op, &machine).unwrap_or_else(|e| panic!("{name}: {}", e.full()));
         dispatch::converge(&op, &machine).unwrap_or_else(|e| panic!("{name}: {}", e.full()));
         let after = dispatch::observe(&op, &machine).expect("observe");
-        assert!(after.satisfied, "{name}: not satisfied after converge: {}", after.state);
+        assert!(after.satisfied, "{name}: not satisfied after converge: {}", after.raw());
 
         let traces = host.traces();
         assert!(dispatch::observe(&op, &machine).expect("observe").satisfied, "{name}");
@@ -231,12 +231,11 @@ fn every_op_converges_once_and_comes_back_byte_for_byte() {
         assert!(dispatch::observe(&op, &machine).expect("observe").satisfied, "{name}: twice is not once");
 
         for wave in Wave::ALL {
-            dispatch::restore(&op, &machine, &found.state, wave)
-                .unwrap_or_else(|e| panic!("{name}, {wave:?}: {}", e.full()));
+            dispatch::restore(&op, &machine, &found, wave).unwrap_or_else(|e| panic!("{name}, {wave:?}: {}", e.full()));
         }
         same(&before, &host.tree(), &format!("{name}: restore left a difference"));
         let back = dispatch::observe(&op, &machine).expect("observe");
-        assert_eq!(back.satisfied, found.satisfied, "{name}: {}", back.state);
+        assert_eq!(back.satisfied, found.satisfied, "{name}: {}", back.raw());
     }
 }
 
@@ -250,7 +249,7 @@ fn every_op_can_be_restored_twice() {
         dispatch::keep(&op, &host.machine).expect("keep");
         dispatch::converge(&op, &host.machine).expect("converge");
         for wave in [Wave::Stop, Wave::Stop, Wave::Data, Wave::Data, Wave::Start, Wave::Start] {
-            dispatch::restore(&op, &host.machine, &found.state, wave)
+            dispatch::restore(&op, &host.machine, &found, wave)
                 .unwrap_or_else(|e| panic!("{name}, {wave:?}: {}", e.full()));
         }
         same(&before, &host.tree(), name);
@@ -264,7 +263,7 @@ fn kubeadm_init_is_taken_back_by_reset() {
     let before = host.tree();
     dispatch::converge(&init(), &host.machine).expect("init");
     assert!(dispatch::observe(&init(), &host.machine).expect("observe").satisfied);
-    let reset = Op::from(Act::KubeadmReset { cri_socket: SOCKET.into() });
+    let reset = Op::from(KubeadmReset { cri_socket: SOCKET.into() });
     assert!(!dispatch::observe(&reset, &host.machine).expect("observe").satisfied);
     dispatch::converge(&reset, &host.machine).expect("reset");
     assert!(dispatch::observe(&reset, &host.machine).expect("observe").satisfied);
@@ -290,7 +289,7 @@ fn what_a_service_made_goes_with_all_that_it_put_there_and_what_was_there_before
     host.put("/var/lib/cni/networks/cbr0/10.0.0.2", "pod");
     for wave in Wave::ALL {
         for (op, found) in ops.iter().zip(&found).rev() {
-            dispatch::restore(op, &host.machine, &found.state, wave).expect("back");
+            dispatch::restore(op, &host.machine, &found, wave).expect("back");
         }
     }
     same(&before, &host.tree(), "restore");
@@ -303,7 +302,7 @@ fn what_is_mounted_in_a_services_folder_stops_its_way_back_and_loses_nothing() {
     let found = dispatch::observe(&op, &host.machine).expect("a look");
     host.put("/var/lib/kubelet/pods/1/volumes/nfs/data", "the user's");
     host.put("/proc/self/mountinfo", "36 25 0:40 / /var/lib/kubelet/pods/1/volumes/nfs rw - nfs4 server:/export rw\n");
-    let error = dispatch::restore(&op, &host.machine, &found.state, Wave::Data).expect_err("a mount").full();
+    let error = dispatch::restore(&op, &host.machine, &found, Wave::Data).expect_err("a mount").full();
     assert!(error.contains("/var/lib/kubelet/pods/1/volumes/nfs") && error.contains("server:/export"), "{error}");
     assert_eq!(host.read("/var/lib/kubelet/pods/1/volumes/nfs/data"), "the user's");
 }
@@ -324,7 +323,7 @@ fn a_parameter_that_a_service_sets_by_itself_is_asked_for_nothing_and_comes_back
     host.put("/proc/sys/net/netfilter/nf_conntrack_max", "131072\n");
     assert!(dispatch::observe(&op, &host.machine).expect("a look").satisfied, "kube-proxy's value is as good as any");
     for wave in Wave::ALL {
-        dispatch::restore(&op, &host.machine, &before.state, wave).expect("back");
+        dispatch::restore(&op, &host.machine, &before, wave).expect("back");
     }
     assert_eq!(host.read("/proc/sys/net/ipv4/conf/all/route_localnet"), "0\n");
     assert_eq!(host.read("/proc/sys/net/netfilter/nf_conntrack_max"), "131072\n");

@@ -137,6 +137,24 @@ fn a_taken_port_is_named_with_its_process_and_ours_is_known_by_the_ledger() {
 }
 
 #[test]
+fn a_stamp_that_cannot_be_read_is_nobodys_to_replace() {
+    let host = Host::fresh();
+    let stamp = Op::from(Stamp { cluster: "lab".into() });
+    for damaged in ["", "{\"cluster\":\"other\"", "{\"cluster\":\"other\",\"run\":\"r\",\"later\":1}"] {
+        host.put("/var/lib/kubexm/stamp.json", damaged);
+        for error in [
+            kubexm_ops::facts::collect(&host.machine, "node1").map(drop).expect_err("refused"),
+            dispatch::observe(&stamp, &host.machine).map(drop).expect_err("refused"),
+        ] {
+            let text = error.full();
+            assert!(text.contains("stamp.json") && text.contains("cannot be read"), "{text}");
+            assert!(text.contains("which cluster") && text.contains("remove it"), "{text}");
+        }
+        assert_eq!(host.read("/var/lib/kubexm/stamp.json"), damaged);
+    }
+}
+
+#[test]
 fn leftovers_of_others_are_named_and_those_of_our_own_cluster_are_ours() {
     let host = Host::fresh();
     host.put("/etc/kubernetes/admin.conf", "x");

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::common::{Host, same};
 use kubexm_ops::double::RootedSystem;
 use kubexm_ops::{Machine, OpError, Wave, dispatch, provide, step};
-use kubexm_plan::op::{Act, Kubeconfig, NodeLabel, Op};
+use kubexm_plan::op::{KubeadmInit, KubeadmJoin, KubeadmReset, Kubeconfig, NodeAwaited, NodeDelete, NodeLabel, Op};
 use kubexm_plan::{SlotName, SlotProvider, Step, Undo};
 use kubexm_spec::Digest;
 use serde_json::Value;
@@ -93,7 +93,7 @@ fn kubeadm(number: usize) -> String {
 }
 
 fn join(number: usize, control_plane: bool) -> String {
-    let place = |name: &str| Act::placeholder(&slot(name));
+    let place = |name: &str| slot(name).placeholder();
     let text = format!(
         "kind: JoinConfiguration\nnodeRegistration:\n  name: node{number}\ndiscovery:\n  bootstrapToken:\n    token: \"{}\"\n    \
          caCertHashes:\n    - \"{}\"\n",
@@ -105,7 +105,7 @@ fn join(number: usize, control_plane: bool) -> String {
 }
 
 fn init() -> Op {
-    Act::KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] }.into()
+    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] }.into()
 }
 
 fn act(number: usize, control_plane: bool) -> Op {
@@ -113,7 +113,7 @@ fn act(number: usize, control_plane: bool) -> Op {
     if control_plane {
         slots.push(slot("key"));
     }
-    Act::KubeadmJoin {
+    KubeadmJoin {
         config: Digest::of(join(number, control_plane)),
         slots,
         cri_socket: SOCKET.into(),
@@ -124,7 +124,7 @@ fn act(number: usize, control_plane: bool) -> Op {
 }
 
 fn reset() -> Op {
-    Act::KubeadmReset { cri_socket: SOCKET.into() }.into()
+    KubeadmReset { cri_socket: SOCKET.into() }.into()
 }
 
 fn satisfied(op: &Op, machine: &Machine) -> bool {
@@ -250,7 +250,7 @@ fn a_fleet_that_is_taken_down_from_the_last_host_to_the_first_leaves_no_member_a
         let host = &fleet.hosts[number - 1].machine;
         dispatch::converge(&reset(), host).expect("reset");
         assert!(satisfied(&reset(), host));
-        let delete = Op::from(Act::NodeDelete { node: format!("node{number}") });
+        let delete = Op::from(NodeDelete { node: format!("node{number}") });
         assert!(!satisfied(&delete, &fleet.hosts[0].machine));
         dispatch::converge(&delete, &fleet.hosts[0].machine).expect("deleted");
         dispatch::converge(&delete, &fleet.hosts[0].machine).expect("twice");
@@ -261,7 +261,7 @@ fn a_fleet_that_is_taken_down_from_the_last_host_to_the_first_leaves_no_member_a
     dispatch::converge(&reset(), &fleet.hosts[0].machine).expect("reset");
     assert!(fleet.nodes().is_empty() && fleet.members().is_empty());
     // Its own control plane is gone: there is nobody to ask, and nothing to delete.
-    assert!(satisfied(&Act::NodeDelete { node: "node2".into() }.into(), &fleet.hosts[0].machine));
+    assert!(satisfied(&NodeDelete { node: "node2".into() }.into(), &fleet.hosts[0].machine));
     for (before, host) in before.iter().zip(&fleet.hosts[1..]) {
         let mut after = host.tree();
         // kubeadm and kubelet empty these and leave them: a StateDir takes them back.
@@ -292,7 +292,7 @@ fn joining(number: usize) -> Step {
     let Op::Act(join) = act(number, false) else { unreachable!("an act") };
     Step::on(&format!("node{number}"), "worker.join", "Join")
         .ensure(join)
-        .undo(Undo::Act { act: Act::KubeadmReset { cri_socket: SOCKET.into() } })
+        .undo(Undo::Act { act: KubeadmReset { cri_socket: SOCKET.into() }.into() })
         .build()
 }
 
@@ -355,15 +355,15 @@ fn a_label_of_a_node_that_an_undo_has_deleted_already_stops_no_second_undo() {
     let label = Op::from(NodeLabel { node: "node2".into(), key: "zone".into(), value: "a".into() });
     let before = dispatch::observe(&label, first).expect("a look");
     dispatch::converge(&label, first).expect("labelled");
-    dispatch::converge(&Act::NodeDelete { node: "node2".into() }.into(), first).expect("deleted");
-    dispatch::restore(&label, first, &before.state, Wave::Stop).expect("nothing to restore");
+    dispatch::converge(&NodeDelete { node: "node2".into() }.into(), first).expect("deleted");
+    dispatch::restore(&label, first, &before, Wave::Stop).expect("nothing to restore");
 }
 
 #[test]
 fn a_node_that_a_failed_join_left_is_deleted_from_a_control_plane_and_one_that_was_there_before_is_not() {
     let awaiting = Step::on("node1", "join.await-node2", "Await node node2")
-        .ensure(Act::NodeAwaited { node: "node2".into() })
-        .undo(Undo::Act { act: Act::NodeDelete { node: "node2".into() } })
+        .ensure(NodeAwaited { node: "node2".into() })
+        .undo(Undo::Act { act: NodeDelete { node: "node2".into() }.into() })
         .build();
     let undo = |fleet: &Fleet, before: &[kubexm_plan::Found]| {
         for wave in Wave::ALL {

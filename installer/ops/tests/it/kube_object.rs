@@ -3,8 +3,9 @@
 
 use crate::common::Host;
 use kubexm_ops::{Wave, dispatch};
+use kubexm_plan::Found;
 use kubexm_plan::Op;
-use kubexm_plan::op::{Act, KubeObject};
+use kubexm_plan::op::{KubeObject, KubeadmInit};
 use serde_json::{Value, json};
 
 const SOCKET: &str = "unix:///run/containerd/containerd.sock";
@@ -12,8 +13,7 @@ const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 fn cluster() -> Host {
     let host = Host::fresh();
     host.ready_for_init();
-    let init =
-        Act::KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] };
+    let init = KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] };
     dispatch::converge(&init.into(), &host.machine).expect("kubeadm init");
     host
 }
@@ -42,17 +42,17 @@ fn an_object_with_other_content_comes_back_and_a_new_one_goes() {
     let wanted = [object("ConfigMap", "coredns", "ours"), object("ConfigMap", "new", "ours")];
     let op = apply(&mut host, &wanted);
     let found = dispatch::observe(&op, &host.machine).expect("a look");
-    let state = found.state.to_string();
+    let state = found.raw().to_string();
     assert!(state.contains("kubeadm's"), "{state}");
     assert!(!state.contains("of the server") && !state.contains("managedFields"), "{state}");
     dispatch::converge(&op, &host.machine).expect("applied");
     assert!(holds(&mut host, &wanted));
     for wave in [Wave::Stop, Wave::Stop, Wave::Data, Wave::Start] {
-        dispatch::restore(&op, &host.machine, &found.state, wave).unwrap_or_else(|error| panic!("{}", error.full()));
+        dispatch::restore(&op, &host.machine, &found, wave).unwrap_or_else(|error| panic!("{}", error.full()));
     }
     assert!(holds(&mut host, &[old]));
     let new = apply(&mut host, &[object("ConfigMap", "new", "ours")]);
-    assert_eq!(dispatch::observe(&new, &host.machine).expect("a look").state, json!("absent"));
+    assert_eq!(dispatch::observe(&new, &host.machine).expect("a look").raw(), &json!("absent"));
 }
 
 #[test]
@@ -62,10 +62,10 @@ fn what_a_secret_says_is_in_no_state_and_its_undo_ends() {
     dispatch::converge(&first, &host.machine).expect("applied");
     let op = apply(&mut host, &[object("Secret", "token", "ours"), object("ConfigMap", "new", "ours")]);
     let found = dispatch::observe(&op, &host.machine).expect("a look");
-    assert!(!found.state.to_string().contains("hunter2"), "{}", found.state);
+    assert!(!found.raw().to_string().contains("hunter2"), "{}", found.raw());
     dispatch::converge(&op, &host.machine).expect("applied");
     for wave in Wave::ALL {
-        dispatch::restore(&op, &host.machine, &found.state, wave).unwrap_or_else(|error| panic!("{}", error.full()));
+        dispatch::restore(&op, &host.machine, &found, wave).unwrap_or_else(|error| panic!("{}", error.full()));
     }
     assert!(holds(&mut host, &[object("Secret", "token", "ours")]), "nobody has the old one: it must not be deleted");
 }
@@ -76,6 +76,6 @@ fn a_state_of_an_older_program_that_kept_no_content_holds_up_no_wave() {
     let op = apply(&mut host, &[object("ConfigMap", "coredns", "ours")]);
     dispatch::converge(&op, &host.machine).expect("applied");
     for wave in Wave::ALL {
-        dispatch::restore(&op, &host.machine, &json!("different"), wave).expect("it goes on");
+        dispatch::restore(&op, &host.machine, &Found::opaque(json!("different"), false), wave).expect("it goes on");
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::common::{Host, same};
 use kubexm_ops::{OpError, Wave, dispatch, facts, step};
-use kubexm_plan::op::{Act, MoveAside, StateDir};
+use kubexm_plan::op::{KubeadmInit, KubeadmReset, MoveAside, StateDir};
 use kubexm_plan::state_folders::{ETCD, KUBELET};
 use kubexm_plan::{Found, Op, Reset, Step, Undo};
 
@@ -24,7 +24,7 @@ fn look(host: &Host, op: &Op) -> Found {
 }
 
 fn back(host: &Host, op: &Op, before: &Found) -> Result<(), OpError> {
-    Wave::ALL.into_iter().try_for_each(|wave| dispatch::restore(op, &host.machine, &before.state, wave))
+    Wave::ALL.into_iter().try_for_each(|wave| dispatch::restore(op, &host.machine, before, wave))
 }
 
 fn there(host: &Host, path: &str) -> bool {
@@ -229,7 +229,7 @@ fn a_later_run_that_is_rolled_back_removes_nothing_that_the_cluster_wrote_meanwh
     let step = Step::on("node1", "init", "Init").ensure_all([StateDir::at(ETCD)]).undo(Undo::RestoreBefore).build();
     fs::create_dir_all(host.machine.path(ETCD)).expect("a folder");
     let before = step::observe(&step, &host.machine).expect("a look");
-    assert_eq!(before[0].state["held"], serde_json::json!([]));
+    assert_eq!(before[0].raw()["held"], serde_json::json!([]));
     step::converge(&step, &host.machine, "first", 1, &before).expect("done");
     host.put("/var/lib/etcd/member/wal/0.wal", "");
     let later = look(&host, &ops[0]);
@@ -241,17 +241,17 @@ fn a_later_run_that_is_rolled_back_removes_nothing_that_the_cluster_wrote_meanwh
         step::undo(&step, &host.machine, "first", 1, &before, wave).expect("back");
     }
     assert!(!there(&host, "/var/lib/etcd/member"));
-    assert_eq!(look(&host, &ops[0]).state["held"], serde_json::json!([]));
+    assert_eq!(look(&host, &ops[0]).raw()["held"], serde_json::json!([]));
 }
 
 fn act(host: &Host, init: bool) -> Result<(), OpError> {
     let socket = || SOCKET.to_owned();
-    let act = if init {
-        Act::KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: socket(), ignore: Vec::new() }
+    let act: Op = if init {
+        KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: socket(), ignore: Vec::new() }.into()
     } else {
-        Act::KubeadmReset { cri_socket: socket() }
+        KubeadmReset { cri_socket: socket() }.into()
     };
-    dispatch::converge(&act.into(), &host.machine)
+    dispatch::converge(&act, &host.machine)
 }
 
 #[test]

@@ -184,7 +184,7 @@ fn what_was_in_a_folder_before_us_outlives_a_reset_and_what_came_into_it_since_d
     host.put("/etc/kubernetes/audit-policy.yaml", "theirs");
     host.put("/etc/kubernetes/lost+found/x", "the file system's");
     std::fs::create_dir_all(host.machine.path(&manifests)).expect("a folder");
-    let before = dispatch::observe(&StateDir::at(&folder).into(), &host.machine).expect("a look").state;
+    let before = dispatch::observe(&StateDir::at(&folder).into(), &host.machine).expect("a look").raw().clone();
     assert_eq!(before["held"], json!(["audit-policy.yaml", "manifests/"]));
 
     host.put("/etc/kubernetes/admin.conf", "ours");
@@ -202,7 +202,7 @@ fn what_was_in_a_folder_before_us_outlives_a_reset_and_what_came_into_it_since_d
         assert!(!there("/etc/kubernetes/admin.conf") && !there("/etc/kubernetes/manifests/etcd.yaml"));
         assert_eq!(host.read("/etc/kubernetes/audit-policy.yaml"), "theirs");
 
-        dispatch::restore(&aside, &host.machine, &found.state, Wave::Data).expect("back");
+        dispatch::restore(&aside, &host.machine, &found, Wave::Data).expect("back");
         assert_eq!(host.read("/etc/kubernetes/manifests/etcd.yaml"), "ours");
         assert_eq!(host.read("/etc/kubernetes/admin.conf"), "ours");
     }
@@ -219,7 +219,7 @@ fn what_was_in_a_folder_before_us_outlives_a_reset_and_what_came_into_it_since_d
 fn of_a_folder_with_more_than_can_be_listed_deep_what_is_right_in_it_is_and_of_a_huge_one_nothing_is_known() {
     let host = Host::fresh();
     let held =
-        || dispatch::observe(&StateDir::at("/var/lib/x").into(), &host.machine).expect("a look").state["held"].clone();
+        || dispatch::observe(&StateDir::at("/var/lib/x").into(), &host.machine).expect("a look").raw()["held"].clone();
     assert_eq!(held(), json!(null));
     (0..200).for_each(|number| host.put(&format!("/var/lib/x/deep/{number}"), ""));
     (0..100).for_each(|number| host.put(&format!("/var/lib/x/deeper/{number}"), ""));
@@ -246,7 +246,7 @@ fn a_join_that_outlived_its_agent_ends_before_pods_are_stopped_and_so_does_the_k
     }
     let pods = Op::from(Reset::PodsStopped);
     let found = dispatch::observe(&pods, &host.machine).expect("a look");
-    assert!(!found.satisfied && found.state["what"] == json!([act]), "{:?}", found.state);
+    assert!(!found.satisfied && found.raw()["what"] == json!([act]), "{:?}", found.raw());
     dispatch::converge(&pods, &host.machine).expect("stopped");
     assert!(stopped(act) && stopped(kubelet));
     assert!(dispatch::observe(&pods, &host.machine).expect("a look").satisfied);

@@ -10,7 +10,7 @@ use kubexm_ops::ledger::Outcome;
 use kubexm_ops::system::{HttpsRequest, Kernel, Output, Program, Space, System};
 use kubexm_ops::{ActContext, FaultPoint, Faults, Machine, OpError, dispatch, probe, step};
 use kubexm_plan::op::{
-    Act, Binary, Content, File, Hostname, HostsBlock, Op, Resolver, Stamp, SwapOff, Sysctl, Unit, Unpacked,
+    Binary, Content, File, Hostname, HostsBlock, KubeadmInit, Op, Resolver, Stamp, SwapOff, Sysctl, Unit, Unpacked,
 };
 use kubexm_plan::{Probe, SlotName, Step, StepId, Undo};
 use kubexm_spec::Digest;
@@ -205,7 +205,7 @@ const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 
 fn init() -> Op {
     let config = "/etc/kubexm/kubeadm.yaml".to_owned();
-    Act::KubeadmInit { config, cri_socket: SOCKET.into(), ignore: vec!["Swap".into()] }.into()
+    KubeadmInit { config, cri_socket: SOCKET.into(), ignore: vec!["Swap".into()] }.into()
 }
 
 #[test]

@@ -6,7 +6,9 @@ use petgraph::algo::toposort;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{Dfs, Reversed};
 
-use crate::{Plan, Step, StepId};
+use crate::id::StepId;
+use crate::plan::Plan;
+use crate::step::Step;
 
 /// The order between the steps of a plan, as `after` and `settled` say it.
 #[derive(Debug)]

@@ -4,10 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_spec::Digest;
 
-use super::{Order, Problem, Severity};
-use crate::op::{Act, Op};
-use crate::touch::same;
-use crate::{Plan, SlotName, SlotProvider, Step, StepId, Undo};
+use super::order::Order;
+use super::problem::{Problem, Severity};
+use crate::id::StepId;
+use crate::op::Op;
+use crate::plan::Plan;
+use crate::slot::{SlotName, SlotProvider};
+use crate::step::Step;
+use crate::touch::Thing;
+use crate::undo::Undo;
 
 /// One rule.
 pub(super) struct Rule {
@@ -127,15 +132,15 @@ fn domain_closed(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
 }
 
 fn one_writer(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
-    let mut touched: BTreeMap<&str, Vec<(usize, String)>> = BTreeMap::new();
+    let mut touched: BTreeMap<&str, Vec<(usize, Thing)>> = BTreeMap::new();
     for (position, step) in plan.steps.iter().enumerate() {
-        let things = step.ops.iter().flat_map(Op::touches).map(|thing| (position, thing));
+        let things = step.ops.iter().flat_map(Op::alone).map(|thing| (position, thing));
         touched.entry(&step.host).or_default().extend(things);
     }
     let mut problems = Vec::new();
     for things in touched.values() {
         for (index, (one, thing)) in things.iter().enumerate() {
-            for (other, _) in things[index + 1..].iter().filter(|(_, other)| same(thing, other)) {
+            for (other, _) in things[index + 1..].iter().filter(|(_, other)| thing.overlaps(other)) {
                 if one != other && !order.is_earlier(*one, *other) && !order.is_earlier(*other, *one) {
                     let (one, other) = (&plan.steps[*one], &plan.steps[*other]);
                     problems
@@ -167,7 +172,7 @@ fn unprovided(reader: &str, slot: &SlotName) -> String {
 
 /// A slot that a control plane makes is read only once that control plane is there: where the plan makes it one, after that.
 fn slots_can_be_made(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
-    let makes = |op: &Op| matches!(op, Op::Act(Act::KubeadmInit { .. } | Act::KubeadmJoin { control_plane: true, .. }));
+    let makes = |op: &Op| op.changes(&Thing::ControlPlane);
     let mut problems = Vec::new();
     for (position, step) in plan.steps.iter().enumerate() {
         for slot in step.ops.iter().flat_map(Op::slots) {
@@ -187,14 +192,14 @@ fn slots_in_texts(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     let mut problems = Vec::new();
     for step in &plan.steps {
         for op in &step.ops {
-            let (Op::Act(Act::KubeadmJoin { slots, .. }), Some(text)) =
-                (op, op.text().and_then(|d| plan.texts.get(&d)))
-            else {
+            let needs = op.needs();
+            let Some(text) = needs.text.and_then(|d| plan.texts.get(&d)).filter(|_| !needs.slots.is_empty()) else {
                 continue;
             };
+            let slots = needs.slots;
             let holes = text.matches(HOLE).count();
-            let filled: usize = slots.iter().map(|slot| text.matches(&Act::placeholder(slot)).count()).sum();
-            let unused = slots.iter().filter(|slot| !text.contains(&Act::placeholder(slot)));
+            let filled: usize = slots.iter().map(|slot| text.matches(slot.placeholder().as_str()).count()).sum();
+            let unused = slots.iter().filter(|slot| !text.contains(&slot.placeholder()));
             problems.extend(unused.map(|s| rule.at(step, format!("{} names slot {} for nothing", step.id, s.0))));
             if holes != filled {
                 problems.push(rule.at(step, format!("{} leaves {} slots of its text empty", step.id, holes - filled)));
@@ -204,7 +209,7 @@ fn slots_in_texts(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     problems
 }
 
-/// How a slot's place in a text begins ([`Act::placeholder`]).
+/// How a slot's place in a text begins ([`SlotName::placeholder`]).
 const HOLE: &str = "{{slot:";
 
 /// Programs, and images that no registry serves, come from the node's own store: an earlier step (or an earlier op) must have put the blob there.
@@ -212,9 +217,9 @@ fn blobs_delivered(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
     let mut delivered: BTreeMap<(&str, Digest), Vec<(usize, usize)>> = BTreeMap::new();
     for (position, step) in plan.steps.iter().enumerate() {
         for (number, op) in step.ops.iter().enumerate() {
-            if let Op::Blobs(blobs) = op {
-                for digest in blobs.blobs.keys() {
-                    delivered.entry((&step.host, *digest)).or_default().push((position, number));
+            for touch in op.touches() {
+                if let Thing::Blob(digest) = touch.thing {
+                    delivered.entry((&step.host, digest)).or_default().push((position, number));
                 }
             }
         }

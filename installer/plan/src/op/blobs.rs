@@ -1,10 +1,14 @@
-//! Content that is delivered: to the node, into files, into a registry.
+//! Blobs in the node's content store. The engine sends what is missing; the agent verifies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use kubexm_spec::Digest;
-use kubexm_spec::depot::Repository;
 use serde::{Deserialize, Serialize};
+
+use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::touch::{Thing, Touch};
 
 /// Blobs in the node's content store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,49 +40,48 @@ impl Depots {
     }
 }
 
-/// A blob as an executable file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Blobs of the op that are not there, or not whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Binary {
-    /// Absolute.
-    pub path: String,
-    /// Blob of the node's content store.
-    pub blob: Digest,
-    /// Permission bits.
-    pub mode: u32,
+pub struct Missing {
+    /// Their digests.
+    pub missing: BTreeSet<Digest>,
 }
 
-/// Chosen members of a gzip-compressed tar archive.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Unpacked {
-    /// Blob of the node's content store.
-    pub blob: Digest,
-    /// Member path in the archive (without leading `./`) → absolute path on the host; mode 0755.
-    pub members: BTreeMap<String, String>,
-    /// When given, every regular file below this folder of the archive (`""`: all) goes flat into the directory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub all_into: Option<AllInto>,
+impl OpKind for Blobs {
+    type State = Missing;
+
+    fn touches(&self) -> Vec<Touch> {
+        self.blobs.keys().map(|digest| Touch::sets(Thing::Blob(*digest), "present").shared()).collect()
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::nothing()
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::End
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::Restored
+    }
 }
 
-/// Every regular file of an archive folder, into one directory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct AllInto {
-    /// Folder in the archive, `""` for its top.
-    pub folder: String,
-    /// Absolute directory on the host.
-    pub directory: String,
+impl fmt::Display for Blobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} blobs in the store, {} bytes", self.blobs.len(), self.blobs.values().sum::<u64>())
+    }
 }
 
-/// Blobs of the node's content store, as the distribution registry keeps them on a file system
-/// (`docker/registry/v2` below its root; distribution v3, registry/storage/paths.go). Blobs are hard links or reflinks
-/// where the file system has them. What others put there stays.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RegistryLayout {
-    /// `rootdirectory` of the registry, absolute.
-    pub data_dir: String,
-    /// Repositories by name, `registry.k8s.io/pause`.
-    pub repositories: BTreeMap<String, Repository>,
+impl State for Missing {
+    const SCHEMA: u32 = 1;
+
+    fn places(&self) -> Vec<&Place> {
+        Vec::new()
+    }
+
+    fn is_back(&self, _: &Self) -> Option<bool> {
+        None
+    }
 }

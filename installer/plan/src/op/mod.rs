@@ -1,259 +1,216 @@
-//! The op kinds: each is one thing that must hold on a host. There is no generic "run this command".
+//! The op kinds: each is one thing that must hold on a host, in a file of its own. There is no generic "run this command".
 
 mod act;
+mod binary;
 mod blobs;
-mod kubernetes;
+mod dir;
+mod file;
+mod hostname;
+mod hosts_block;
+mod image_loaded;
+mod kernel_module;
+mod kube_object;
+mod kubeconfig;
+mod link;
+mod move_aside;
+mod node_label;
+mod node_untainted;
 mod packages;
 mod probe;
+mod registry_layout;
+pub mod reset;
+mod resolver;
+mod selinux_mode;
+mod stamp;
+mod state_dir;
+mod swap_off;
+mod sysctl;
+mod unit;
+mod unpacked;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::fmt;
 
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-pub use act::Act;
-pub use blobs::{AllInto, Binary, Blobs, Depots, RegistryLayout, Unpacked};
-pub use kubernetes::{ImageLoaded, ImageSource, KubeObject, Kubeconfig, NodeLabel, NodeUntainted, Stamp};
-pub use packages::{Packages, WantedPackage};
+pub use act::*;
+pub use binary::Binary;
+pub use blobs::{Blobs, Depots, Missing};
+pub use dir::Dir;
+pub use file::{Content, File};
+pub use hostname::{Hostname, Names};
+pub use hosts_block::{Hosts, HostsBlock};
+pub use image_loaded::{ImageLoaded, ImageSource, Listed, Loaded};
+pub use kernel_module::{KernelModule, Modules};
+pub use kube_object::{Applied, KubeObject};
+pub use kubeconfig::{Copied, Kubeconfig};
+pub use link::Link;
+pub use move_aside::{AsideWas, MoveAside, MovedFolder, MovedFolders};
+pub use node_label::{Labelled, NodeLabel};
+pub use node_untainted::{NodeUntainted, Taint, Taints};
+pub use packages::{Packages, PackagesState, Standing, UnitWas, WantedPackage};
 pub use probe::Probe;
+pub use registry_layout::{Lacking, RegistryLayout};
+pub use resolver::{Resolver, Servers, Way};
+pub use selinux_mode::{Modes, SelinuxMode};
+pub use stamp::{Stamp, Stamped};
+pub use state_dir::StateDir;
+pub use swap_off::{SwapOff, Swaps};
+pub use sysctl::{BootValue, Parameters, Sysctl};
+pub use unit::{Started, Unit, UnitState};
+pub use unpacked::{AllInto, Placed, Unpacked};
 
-use crate::{Reset, SlotName};
+use crate::found::{Found, StateError};
+use crate::kind::{AfterReset, AnyOp, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::slot::SlotName;
+use crate::touch::{Thing, Touch};
 
-/// One thing that must hold.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "op", rename_all = "camelCase")]
-pub enum Op {
-    /// A file with this content.
-    File(File),
-    /// A directory.
-    Dir(Dir),
-    /// A directory that a service fills.
-    StateDir(StateDir),
-    /// What was in state folders before is moved out of their way.
-    MoveAside(MoveAside),
-    /// A symbolic link.
-    Link(Link),
-    /// Blobs are in the node's content store. The engine sends what is missing; the agent verifies.
-    Blobs(Blobs),
-    /// A blob as an executable file.
-    Binary(Binary),
-    /// Chosen members of an archive blob as files.
-    Unpacked(Unpacked),
-    /// Blobs of the node's content store in the file-system layout of the distribution registry.
-    RegistryLayout(RegistryLayout),
-    /// Packages of the operating system, from a repository of our own.
-    Packages(Packages),
-    /// State of a systemd unit.
-    Unit(Unit),
-    /// Kernel parameters, now and at boot.
-    Sysctl(Sysctl),
-    /// Kernel modules, now and at boot.
-    KernelModule(KernelModule),
-    /// No swap, now and at boot.
-    SwapOff(SwapOff),
-    /// Our managed block in /etc/hosts.
-    HostsBlock(HostsBlock),
-    /// DNS servers on top of the node's own.
-    Resolver(Resolver),
-    /// SELinux at most permissive.
-    SelinuxMode(SelinuxMode),
-    /// The host's name.
-    Hostname(Hostname),
-    /// An image in the container runtime, pinned.
-    ImageLoaded(ImageLoaded),
-    /// A kubeconfig for a user of the node, copied from kubeadm's admin.conf.
-    Kubeconfig(Kubeconfig),
-    /// Kubernetes objects applied.
-    KubeObject(KubeObject),
-    /// A taint that must not be on a node.
-    NodeUntainted(NodeUntainted),
-    /// A label that must be on a node.
-    NodeLabel(NodeLabel),
-    /// Whose node this is (`/var/lib/kubexm/stamp.json`).
-    Stamp(Stamp),
-    /// An action of the reviewed list.
-    Act(Act),
-    /// A part of taking a cluster away.
-    Reset(Reset),
+/// A part of taking a cluster away.
+pub type Reset = reset::Reset<Op>;
+
+/// The list. [`each_op`] goes to the kind that an op is.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! ops {
+    ([$($then:tt)+] $($with:tt)*) => {
+        $($then)+! { [$($with)*]
+            File Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
+            HostsBlock Resolver SelinuxMode Hostname ImageLoaded Kubeconfig KubeObject NodeUntainted NodeLabel Stamp
+            Act Reset
+        }
+    };
 }
 
-/// Where a file's content comes from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "from", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum Content {
-    /// A text of the plan.
-    Text {
-        /// Of the text.
-        digest: Digest,
-    },
-    /// A slot's value.
-    Slot {
-        /// Which.
-        slot: SlotName,
-    },
+macro_rules! define {
+    ([] $($kind:ident)*) => {
+        /// One thing that must hold.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "op", rename_all = "camelCase")]
+        pub enum Op {
+            $(#[doc = concat!("See [`", stringify!($kind), "`].")] $kind($kind),)*
+        }
+
+        $(impl From<$kind> for Op {
+            fn from(op: $kind) -> Self {
+                Self::$kind(op)
+            }
+        })*
+
+        impl Op {
+            /// Names of all kinds, as the list has them.
+            pub const KINDS: &[&str] = &[$(stringify!($kind)),*];
+
+            /// The name of its kind.
+            pub const fn name(&self) -> &'static str {
+                match self { $(Self::$kind(_) => stringify!($kind),)* }
+            }
+        }
+    };
 }
 
-/// A file with this content.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct File {
-    /// Absolute.
-    pub path: String,
-    /// Content.
-    pub content: Content,
-    /// Permission bits.
-    pub mode: u32,
+/// Does the same with whatever kind an op is.
+#[macro_export]
+macro_rules! each_op {
+    ($op:expr, $kind:ident => $then:expr) => { $crate::ops!([$crate::match_op] ($op) $kind ($then)) };
 }
 
-/// A directory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Dir {
-    /// Absolute; parents are made with 0755.
-    pub path: String,
-    /// Permission bits.
-    pub mode: u32,
+#[doc(hidden)]
+#[macro_export]
+macro_rules! match_op {
+    ([($op:expr) $one:ident ($then:expr)] $($kind:ident)*) => {
+        match $op { $($crate::Op::$kind($one) => $then,)* }
+    };
 }
 
-/// A directory that a service makes and fills, or a file that it writes: converge does nothing. Undo removes it with all
-/// that is in it when it was not there before; of one that was there it removes what came and nothing else. It never
-/// crosses a mount point: a mount below it stops the undo with its name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct StateDir {
-    /// Absolute.
-    pub path: String,
+ops!([define]);
+
+macro_rules! acts_are_ops {
+    ([] $($kind:ident)*) => {
+        $(impl From<$kind> for Op {
+            fn from(act: $kind) -> Self {
+                Self::Act(act.into())
+            }
+        })*
+    };
 }
 
-/// What these folders held before us lies beside them, or inside one that is a mount point or a link
-/// ([`crate::state_folders::MOVED`]). Undo moves it back. A file system's `lost+found` stays where it is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct MoveAside {
-    /// Absolute; none lies in another.
-    pub paths: Vec<String>,
-}
+crate::acts!([acts_are_ops]);
 
-/// A symbolic link.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Link {
-    /// Absolute path of the link.
-    pub path: String,
-    /// What it says.
-    pub target: String,
-}
+impl Op {
+    /// As [`OpKind::touches`].
+    pub fn touches(&self) -> Vec<Touch> {
+        each_op!(self, op => op.touches())
+    }
 
-/// State of a systemd unit. Its files are [`File`] ops of their own, earlier in the same or an ancestor step.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Unit {
-    /// `containerd.service`.
-    pub name: String,
-    /// Started at boot.
-    pub enabled: bool,
-    /// Running or not; none leaves it (kubelet before `kubeadm init` crash-loops by design).
-    pub running: Option<bool>,
-    /// Paths whose content the running unit must have been started with. Their digests and the unit's invocation
-    /// id are recorded under /run, so a restart is a state, not a handler.
-    pub loaded: Vec<String>,
-}
+    /// What it changes that others may change only in an order with it.
+    pub fn alone(&self) -> Vec<Thing> {
+        self.touches().into_iter().filter(|touch| !touch.shared).map(|touch| touch.thing).collect()
+    }
 
-/// Kernel parameters.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Sysctl {
-    /// Drop-in below /etc/sysctl.d.
-    pub path: String,
-    /// `net.ipv4.ip_forward` → `1`.
-    pub values: BTreeMap<String, String>,
-    /// Parameters that what is started later sets by itself (`net.ipv4.conf.all.route_localnet`, by kube-proxy): no value
-    /// of them is wanted, and undo brings back the one that was found.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub remembered: BTreeSet<String>,
-}
+    /// As [`OpKind::needs`].
+    pub fn needs(&self) -> Needs<'_> {
+        each_op!(self, op => op.needs())
+    }
 
-/// Kernel modules.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct KernelModule {
-    /// Drop-in below /etc/modules-load.d.
-    pub path: String,
-    /// `br_netfilter`, `overlay`.
-    pub modules: Vec<String>,
-}
+    /// As [`OpKind::scope`].
+    pub fn scope(&self) -> Scope {
+        each_op!(self, op => op.scope())
+    }
 
-/// No swap: swapoff, and lines of /etc/fstab commented with our mark.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct SwapOff {}
+    /// As [`OpKind::after_reset`].
+    pub fn after_reset(&self) -> AfterReset {
+        each_op!(self, op => op.after_reset())
+    }
 
-/// Our managed block in /etc/hosts; foreign lines for the node's own name are commented (Debian's 127.0.1.1).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct HostsBlock {
-    /// Lines `ADDRESS NAME [NAME…]` in order.
-    pub lines: Vec<String>,
-    /// The node's own name.
-    pub own_name: String,
-}
+    /// Slots whose values the op gets.
+    pub fn slots(&self) -> &[SlotName] {
+        self.needs().slots
+    }
 
-/// DNS servers on top of the node's own, in the way the node's resolver wants it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Resolver {
-    /// In order.
-    pub nameservers: Vec<String>,
-}
+    /// The text of the plan that the op names.
+    pub fn text(&self) -> Option<Digest> {
+        self.needs().text
+    }
 
-/// SELinux at most permissive, now and at boot.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct SelinuxMode {}
+    /// Blobs of the node's content store that the op takes something from.
+    pub fn blobs(&self) -> BTreeSet<Digest> {
+        self.needs().blobs.into_iter().collect()
+    }
 
-/// The host's name, now and at boot (cloud-init told to leave it).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Hostname {
-    /// DNS-1123.
-    pub name: String,
-}
+    /// Whether it changes this thing.
+    pub fn changes(&self, thing: &Thing) -> bool {
+        self.touches().iter().any(|touch| touch.thing == *thing)
+    }
 
-impl StateDir {
-    /// Where.
-    pub fn at(path: &str) -> Self {
-        Self { path: path.to_owned() }
+    /// Every place in a state that the op found.
+    pub fn places(&self, found: &Found) -> Result<Vec<Place>, StateError> {
+        fn of<K: OpKind>(_: &K, found: &Found) -> Result<Vec<Place>, StateError> {
+            Ok(found.state::<K>()?.places().into_iter().cloned().collect())
+        }
+        each_op!(self, op => of(op, found))
+    }
+
+    /// Whether what is no file is as it was `then`, by what the op found `now`.
+    pub fn is_back(&self, now: &Found, then: &Found) -> Result<bool, StateError> {
+        fn of<K: OpKind>(_: &K, now: &Found, then: &Found) -> Result<bool, StateError> {
+            let (state, before) = (now.state::<K>()?, then.state::<K>()?);
+            let by_places = now.satisfied == then.satisfied || !before.places().is_empty();
+            Ok(state.is_back(&before).unwrap_or(by_places))
+        }
+        each_op!(self, op => of(op, now, then))
     }
 }
 
-macro_rules! into_op {
-    ($($kind:ident),*) => { $(impl From<$kind> for Op { fn from(op: $kind) -> Self { Self::$kind(op) } })* };
+impl AnyOp for Op {
+    fn all_touches(&self) -> Vec<Touch> {
+        self.touches()
+    }
 }
-into_op!(
-    File,
-    Dir,
-    StateDir,
-    MoveAside,
-    Link,
-    Blobs,
-    Binary,
-    Unpacked,
-    RegistryLayout,
-    Packages,
-    Unit,
-    Sysctl,
-    KernelModule,
-    SwapOff,
-    HostsBlock,
-    Resolver,
-    SelinuxMode,
-    Hostname,
-    ImageLoaded,
-    Kubeconfig,
-    KubeObject,
-    NodeUntainted,
-    NodeLabel,
-    Stamp,
-    Act,
-    Reset
-);
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        each_op!(self, op => op.fmt(f))
+    }
+}

@@ -1,9 +1,14 @@
-//! Packages of the operating system.
+//! Packages of the operating system, from a repository of our own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use kubexm_spec::{Digest, Family};
 use serde::{Deserialize, Serialize};
+
+use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::touch::{Thing, Touch};
 
 /// Packages of the operating system, as a repository of our own has them: apt, dnf or yum installs these very versions from
 /// that repository and from no other. An installed package that is newer is enough; none is ever made older.
@@ -64,5 +69,110 @@ impl Packages {
     /// What is upgraded, by name.
     pub fn upgrades(&self) -> impl Iterator<Item = &str> {
         self.packages.iter().filter(|(_, package)| package.upgrade).map(|(name, _)| name.as_str())
+    }
+}
+
+/// What was found of packages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PackagesState {
+    /// Of each package of the op, by name.
+    pub packages: BTreeMap<String, Standing>,
+    /// Units of what will be replaced that ran or were enabled.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub units: BTreeMap<String, UnitWas>,
+    /// Where the repository's links go.
+    pub links: Vec<Place>,
+    /// Keys that rpm trusted.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub keys: BTreeSet<String>,
+    /// A kill left it in the middle.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begun: bool,
+}
+
+/// How a package stands on a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "camelCase", deny_unknown_fields)]
+pub enum Standing {
+    /// It is not there.
+    Absent,
+    /// It was removed, and its configuration was left.
+    Configuration,
+    /// It is there.
+    Installed {
+        /// Which.
+        version: String,
+        /// Unpacked and set up.
+        whole: bool,
+    },
+}
+
+impl Standing {
+    /// Whether it is there, whole or not.
+    pub const fn is_installed(&self) -> bool {
+        matches!(self, Self::Installed { .. })
+    }
+}
+
+/// How a unit of a package was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UnitWas {
+    /// Started at boot.
+    pub enabled: bool,
+    /// Running.
+    pub active: bool,
+}
+
+impl OpKind for Packages {
+    type State = PackagesState;
+
+    fn touches(&self) -> Vec<Touch> {
+        let installed = self.packages.iter().map(|(name, one)| (name, one.version.as_str()));
+        let replaced = self.replaced.keys().map(|name| (name, "replaced"));
+        let packages = installed.chain(replaced).map(|(name, value)| Touch::sets(Thing::Package(name.clone()), value));
+        let links = self.links().map(|(path, blob)| Touch::file(path, format!("link {blob}")).shared());
+        std::iter::once(Touch::changes(Thing::PackageManager)).chain(packages).chain(links).collect()
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        let all = self.packages.values().chain(self.replaced.values());
+        Needs {
+            blobs: all.map(|package| package.blob).collect(),
+            things: vec![Thing::Path(self.source.clone())],
+            ..Needs::nothing()
+        }
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Host
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::RestoredAndMade
+    }
+}
+
+impl fmt::Display for Packages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "packages from {}", self.repository)?;
+        for (name, package) in &self.packages {
+            let how = if package.upgrade { " (an upgrade)" } else { "" };
+            write!(f, "\n    {name} {} {}{how}", package.version, package.arch)?;
+        }
+        self.replaced.keys().try_for_each(|name| write!(f, "\n    in the place of {name}"))
+    }
+}
+
+impl State for PackagesState {
+    const SCHEMA: u32 = 1;
+
+    fn places(&self) -> Vec<&Place> {
+        self.links.iter().collect()
+    }
+
+    fn is_back(&self, then: &Self) -> Option<bool> {
+        Some(self.packages == then.packages)
     }
 }

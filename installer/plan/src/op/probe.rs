@@ -62,3 +62,25 @@ pub enum Probe {
         service: String,
     },
 }
+
+impl std::fmt::Display for Probe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::CriReady { config_dump } => {
+                write!(f, "containerd answers over CRI with {}", config_dump.join(" | "))
+            }
+            Self::Https { url, ca } => write!(f, "{url} answers, trusted by {ca}"),
+            Self::RegistryServes { url, repositories, .. } => {
+                write!(f, "{url} serves every reference and blob of {} repositories", repositories.len())
+            }
+            Self::ClockFollows { servers } => write!(f, "the clock follows {}", servers.join(" or ")),
+            Self::NodeReady { node } => write!(f, "node {node} is Ready"),
+            Self::PodsRunning { namespaces, images } => {
+                write!(f, "pods of {} run, with none but {} images", namespaces.join(" and "), images.len())
+            }
+            Self::PodNetwork { node, name, dns, service, .. } => {
+                write!(f, "from a pod on {node} {dns} resolves {name} and {service} answers")
+            }
+        }
+    }
+}

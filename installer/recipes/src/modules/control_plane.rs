@@ -1,7 +1,7 @@
 //! The first control plane, by kubeadm with its own etcd, and what a node gets once it is in the cluster.
 
-use kubexm_plan::op::{NodeLabel, NodeUntainted, StateDir};
-use kubexm_plan::{Act, Step, StepId, Undo};
+use kubexm_plan::op::{KubeadmInit, KubeadmReset, NodeLabel, NodeUntainted, StateDir};
+use kubexm_plan::{Step, StepId, Undo};
 
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
@@ -26,13 +26,13 @@ pub fn configure(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeE
 pub fn init(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     Ok(Step::on(node.name(), "control-plane.init", "Start the control plane with kubeadm")
         .ensure_all(paths::OF_KUBERNETES.map(StateDir::at))
-        .ensure(Act::KubeadmInit {
+        .ensure(KubeadmInit {
             config: paths::KUBEADM_CONFIG.to_owned(),
             cri_socket: paths::CRI_SOCKET.to_owned(),
             ignore: ignored(cx, node)?,
         })
         .timeout_s(600)
-        .undo(Undo::Act { act: Act::KubeadmReset { cri_socket: paths::CRI_SOCKET.to_owned() } })
+        .undo(Undo::Act { act: KubeadmReset { cri_socket: paths::CRI_SOCKET.to_owned() }.into() })
         .build())
 }
 

@@ -1,13 +1,16 @@
 //! A further node of the cluster: `kubeadm join` on it, and what the first control plane does for it then.
 
-use kubexm_plan::op::{Dir, NodeLabel, NodeUntainted, Op, StateDir};
-use kubexm_plan::{Act, SlotName, SlotProvider, Step, StepId, Undo};
+use kubexm_plan::op::{
+    Dir, KubeadmJoin, KubeadmReset, NodeAwaited, NodeDelete, NodeLabel, NodeUntainted, Op, StateDir,
+};
+use kubexm_plan::{Step, StepId, Undo};
 use serde_json::json;
 
 use crate::context::Node;
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::control_plane::{TAINT, ignored};
+use crate::modules::join_slots::Slots;
 use crate::modules::{dns, kubeadm_config};
 use crate::{paths, yaml};
 
@@ -15,33 +18,6 @@ use crate::{paths, yaml};
 const WORKER_ROLE: &str = "node-role.kubernetes.io/worker";
 /// The recommended label (Kubernetes, "Recommended Labels").
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-
-/// Slots that a join reads, all made on the first control plane once it runs.
-#[derive(Debug)]
-pub struct Slots {
-    /// Bootstrap token.
-    pub token: SlotName,
-    /// Hash of the cluster CA's public key.
-    pub ca_hash: SlotName,
-    /// Key of the uploaded certificates; a control plane alone reads it.
-    pub certificate_key: Option<SlotName>,
-}
-
-impl Slots {
-    fn of(draft: &mut Draft<'_>, first: &Node<'_>, control_plane: bool) -> Self {
-        let host = || first.name().to_owned();
-        Self {
-            token: draft.slot("join-token", SlotProvider::JoinToken { host: host() }),
-            ca_hash: draft.slot("ca-cert-hash", SlotProvider::CaCertHash { host: host() }),
-            certificate_key: control_plane
-                .then(|| draft.slot("certificate-key", SlotProvider::CertificateKey { host: host() })),
-        }
-    }
-
-    fn names(self) -> Vec<SlotName> {
-        [self.token, self.ca_hash].into_iter().chain(self.certificate_key).collect()
-    }
-}
 
 /// The cluster keeps one KubeletConfiguration, written for the first control plane. A node whose resolver is found
 /// elsewhere gets a patch of its own: with a resolv.conf that is not there, kubelet starts no pod.
@@ -76,7 +52,7 @@ pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<
         if node.control_plane { "Join as a control plane with kubeadm" } else { "Join as a worker with kubeadm" };
     Ok(Step::on(node.name(), "join.node", title)
         .ensure_all(paths::OF_KUBERNETES.map(StateDir::at))
-        .ensure(Act::KubeadmJoin {
+        .ensure(KubeadmJoin {
             config,
             slots: slots.names(),
             cri_socket: paths::CRI_SOCKET.to_owned(),
@@ -84,7 +60,7 @@ pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<
             ignore: ignored(cx, node)?,
         })
         .timeout_s(600)
-        .undo(Undo::Act { act: Act::KubeadmReset { cri_socket: paths::CRI_SOCKET.to_owned() } })
+        .undo(Undo::Act { act: KubeadmReset { cri_socket: paths::CRI_SOCKET.to_owned() }.into() })
         .build())
 }
 
@@ -93,10 +69,10 @@ pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<
 pub fn awaited(first: &Node<'_>, node: &Node<'_>) -> Step {
     let name = node.name();
     Step::on(first.name(), &format!("join.await-{name}"), &format!("Await node {name}"))
-        .ensure(Act::NodeAwaited { node: name.to_owned() })
+        .ensure(NodeAwaited { node: name.to_owned() })
         .domain(name)
         .retries(3)
-        .undo(Undo::Act { act: Act::NodeDelete { node: name.to_owned() } })
+        .undo(Undo::Act { act: NodeDelete { node: name.to_owned() }.into() })
         .build()
 }
 

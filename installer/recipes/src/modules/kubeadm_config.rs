@@ -3,14 +3,13 @@
 
 use std::net::SocketAddr;
 
-use kubexm_plan::Act;
 use kubexm_spec::cluster::{API_PORT, ProxyMode};
 use kubexm_spec::{ClusterImage, depot};
 use serde_json::{Value, json};
 
 use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
-use crate::modules::join::Slots;
+use crate::modules::join_slots::Slots;
 use crate::modules::{containerd, dns, endpoint};
 use crate::{paths, yaml};
 /// Where every image of a kubeadm cluster is named (`imageRepository`).
@@ -37,14 +36,13 @@ pub fn join(
         "kind": "JoinConfiguration",
         "discovery": {"bootstrapToken": {
             "apiServerEndpoint": SocketAddr::from((first.ip, API_PORT)).to_string(),
-            "token": Act::placeholder(&slots.token),
-            "caCertHashes": [Act::placeholder(&slots.ca_hash)],
+            "token": slots.token.placeholder(),
+            "caCertHashes": [slots.ca_hash.placeholder()],
         }},
         "nodeRegistration": registration(cx, node)?,
     });
     if let Some(key) = &slots.certificate_key {
-        config["controlPlane"] =
-            json!({"localAPIEndpoint": local_endpoint(node), "certificateKey": Act::placeholder(key)});
+        config["controlPlane"] = json!({"localAPIEndpoint": local_endpoint(node), "certificateKey": key.placeholder()});
     }
     if let Some(directory) = patches {
         config["patches"] = json!({"directory": directory});

@@ -9,6 +9,7 @@ pub mod endpoint;
 pub mod flannel;
 pub mod images;
 pub mod join;
+pub mod join_slots;
 pub mod kubeadm_config;
 pub mod kubeconfig;
 pub mod kubernetes;

@@ -4,12 +4,11 @@
 //! that the distribution's file names, and AppArmor and SELinux let chronyd read no other place. What was there is kept, and comes back.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use kubexm_plan::op::{StateDir, Unit};
 use kubexm_plan::{Facts, Probe, Step, Undo};
 use kubexm_spec::Family;
-use kubexm_spec::cluster::{Cluster, Host};
+use kubexm_spec::cluster::Cluster;
 use minijinja::context;
 
 use crate::context::Node;
@@ -17,6 +16,7 @@ use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::packages::{NodePackages, Part, family};
 use crate::paths;
+use crate::time_servers::means;
 
 /// A server that did not answer the first burst is asked again after 64 s (`minpoll 6`).
 const WITHIN_S: u64 = 90;
@@ -36,17 +36,6 @@ const fn chrony(family: Family) -> Chrony {
         }
         Family::Rpm => Chrony { unit: "chronyd.service", config: paths::CHRONY_RPM, drift: "/var/lib/chrony/drift" },
     }
-}
-
-/// Whether a value of `spec.system.ntpServers` means a host of the cluster: by its name, or by an address of it.
-fn means(said: &str, host: &Host) -> bool {
-    let address: Option<IpAddr> = said.parse().ok();
-    said == host.name || said == host.address || (address.is_some() && address == host.node_ip())
-}
-
-/// Whether other hosts take the time from this one.
-pub fn is_server(cluster: &Cluster, host: &Host) -> bool {
-    cluster.system.ntp_servers.iter().any(|said| means(said, host))
 }
 
 /// Whether a host has chrony, or gets it.

@@ -4,54 +4,19 @@
 //! be taken back and the cluster runs again; the last steps come when all hosts have done the others.
 
 mod found;
+mod host;
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::facts::{Facts, ForeignMount};
-use kubexm_plan::ledger::Record;
+use kubexm_plan::facts::ForeignMount;
 use kubexm_plan::op::Unit;
 use kubexm_plan::{Pipeline, Plan, PlanHost, Reset, Step, StepId, Undo};
-use kubexm_spec::Digest;
 
 use crate::error::RecipeError;
 use found::Ours;
+pub use host::{ResetCx, ResetHost};
 
 const KUBELET: &str = "kubelet.service";
-
-/// Everything that the recipe may look at.
-#[derive(Clone, Debug)]
-pub struct ResetCx<'a> {
-    /// `metadata.name`.
-    pub cluster: &'a str,
-    /// Of the bytes of the cluster.yaml that names the hosts.
-    pub cluster_digest: Digest,
-    /// In the order of cluster.yaml; those that cannot be reached are left out.
-    pub hosts: Vec<ResetHost<'a>>,
-}
-
-/// A host as it was found.
-#[derive(Clone, Debug)]
-pub struct ResetHost<'a> {
-    /// Name in cluster.yaml.
-    pub name: &'a str,
-    /// Runs a control plane.
-    pub control_plane: bool,
-    /// Runs pods of users.
-    pub worker: bool,
-    /// Serves the depot.
-    pub registry: bool,
-    /// Its stamp says whose node it is.
-    pub facts: &'a Facts,
-    /// Of its ledger, in the order they were written.
-    pub ledger: &'a [Record],
-}
-
-impl ResetHost<'_> {
-    /// Nothing of ours is on it: no stamp and no record. It gets no step.
-    pub fn is_clean(&self) -> bool {
-        self.facts.stamp.is_none() && self.ledger.is_empty()
-    }
-}
 
 /// When a host's turn is: what others need goes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,7 +4,7 @@ use kubexm_spec::cluster::RegistryKind;
 
 use super::site::Seen;
 use super::{Report, Site};
-use crate::modules::time;
+use crate::time_servers;
 
 /// A port and who will listen on it.
 struct Port {
@@ -42,7 +42,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             taken(seen, port, report);
         }
         // A time service that runs as a unit is stopped before, and chrony goes on.
-        if time::is_server(site.cx.cluster, seen.host) && seen.facts.time_services.is_empty() {
+        if time_servers::is_server(site.cx.cluster, seen.host) && seen.facts.time_services.is_empty() {
             taken(seen, &Port { number: 123, protocol: "udp", process: Some("chronyd"), control_plane: false }, report);
         }
     }

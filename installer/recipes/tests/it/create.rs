@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use crate::common::{Site, text};
 use kubexm_plan::facts::StateFolder;
-use kubexm_plan::op::{Act, MoveAside, Op};
+use kubexm_plan::op::{Act, KubeadmInit, MoveAside, Op};
 use kubexm_plan::{Plan, Undo, lint};
 use kubexm_recipes::{RecipeError, sample};
 use kubexm_spec::cluster::{Firewall, Selinux};
@@ -209,7 +209,7 @@ fn cgroup_v1_from_1_35_is_told_to_kubeadm_when_the_user_wants_it() {
     site.facts().cgroup_version = 1;
     let plan = site.create().unwrap();
     let ignored = plan.steps.iter().flat_map(|s| &s.ops).find_map(|op| match op {
-        Op::Act(Act::KubeadmInit { ignore, .. }) => Some(ignore.clone()),
+        Op::Act(Act::KubeadmInit(KubeadmInit { ignore, .. })) => Some(ignore.clone()),
         _ => None,
     });
     assert_eq!(ignored.unwrap(), ["SystemVerification"]);
@@ -299,7 +299,7 @@ fn folders_of_kubernetes_are_looked_at_by_the_step_that_fills_them() {
     for step in &plan(|_| {}).steps {
         let folders =
             step.ops.iter().filter(|op| matches!(op, Op::StateDir(dir) if dir.path == "/var/lib/etcd")).count();
-        let fills = step.ops.iter().any(|op| matches!(op, Op::Act(Act::KubeadmInit { .. } | Act::KubeadmJoin { .. })));
+        let fills = step.ops.iter().any(|op| matches!(op, Op::Act(Act::KubeadmInit(_) | Act::KubeadmJoin(_))));
         assert_eq!(folders == 1, fills, "{}", step.id);
     }
 }

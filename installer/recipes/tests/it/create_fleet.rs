@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::common::{Site, fleet_text, text};
 use kubexm_plan::lint::{self, Order};
-use kubexm_plan::op::{Act, Op};
+use kubexm_plan::op::{NodeDelete, Op};
 use kubexm_plan::{Plan, Step, StepId, Undo};
 use kubexm_recipes::{RecipeError, add_node, sample};
 use kubexm_spec::ExitCode;
@@ -87,7 +87,7 @@ fn what_is_done_for_a_worker_fails_with_it_and_the_cluster_waits_only_for_its_en
     }
     let settled: Vec<&str> = step(&plan, "node1/check.pods").settled.iter().map(|id| id.0.as_str()).collect();
     assert_eq!(settled, ["node1/check.ready-node2", "node1/check.ready-node3"]);
-    let delete = Undo::Act { act: Act::NodeDelete { node: "node2".to_owned() } };
+    let delete = Undo::Act { act: NodeDelete { node: "node2".to_owned() }.into() };
     assert_eq!(step(&plan, "node1/join.await-node2").undo, delete);
     assert_eq!(
         step(&plan, "node1/join.register-node2").undo,

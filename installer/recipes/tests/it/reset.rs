@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::facts::{ForeignMount, Stamp};
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
-use kubexm_plan::op::{self, Content, File, Packages, StateDir, Unit, WantedPackage};
-use kubexm_plan::{Act, Facts, Found, Op, Plan, Reset, StepId, Undo, lint};
+use kubexm_plan::op::{self, Content, File, KubeadmInit, Packages, StateDir, Unit, WantedPackage};
+use kubexm_plan::{Facts, Found, Op, Plan, Reset, StepId, Undo, lint};
 use kubexm_recipes::{RecipeError, ResetCx, ResetHost, reset, sample};
 use kubexm_spec::{Digest, ExitCode, Family};
 use serde_json::json;
@@ -27,7 +27,7 @@ fn unit(name: &str) -> Op {
 }
 
 fn init() -> Op {
-    Act::KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: "unix:///c.sock".into(), ignore: vec![] }
+    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: "unix:///c.sock".into(), ignore: vec![] }
         .into()
 }
 
@@ -40,7 +40,7 @@ fn record(run: &str, step: &str, ops: &[(Op, &str)], outcome: Outcome) -> Record
         step: StepId(format!("node1/{step}")),
         ops: ops.iter().map(|(op, _)| op.clone()).collect(),
         undo: Undo::RestoreBefore,
-        before: ops.iter().map(|(_, before)| Found { state: json!(before), satisfied: false }).collect(),
+        before: ops.iter().map(|(_, before)| Found::opaque(json!(before), false)).collect(),
         outcome,
     }
 }
@@ -63,7 +63,7 @@ fn folders() -> Record {
     let ops = paths.map(|path| (Op::StateDir(StateDir::at(path)), ""));
     let mut record = record("create", "kubernetes.folders", &ops, Outcome::Done);
     for (path, found) in paths.iter().zip(&mut record.before) {
-        found.state = json!({"path": path, "entry": {"is": "absent"}});
+        *found = Found::opaque(json!({"path": path, "entry": {"is": "absent"}}), false);
     }
     record
 }
@@ -104,6 +104,10 @@ fn one(ledger: &[Record]) -> Plan {
     planned(vec![host("node1", "cwr", &facts, ledger)]).expect("a plan")
 }
 
+fn changed(op: &Op) -> String {
+    op.alone().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
 fn reverted(plan: &Plan) -> Vec<(String, String)> {
     let ops = plan.steps.iter().flat_map(|step| &step.ops);
     ops.filter_map(|op| match op {
@@ -111,7 +115,7 @@ fn reverted(plan: &Plan) -> Vec<(String, String)> {
         _ => None,
     })
     .flatten()
-    .map(|(op, before)| (op.touches().join(" "), before.state.as_str().unwrap_or_default().to_owned()))
+    .map(|(op, before)| (changed(op), before.raw().as_str().unwrap_or_default().to_owned()))
     .collect()
 }
 
@@ -200,22 +204,32 @@ fn of_several_runs_the_oldest_before_counts_and_what_was_taken_back_or_reset_doe
 }
 
 #[test]
+fn a_ledger_whose_states_nobody_can_read_is_refused_with_the_step() {
+    let dir = |path: &str| (Op::StateDir(StateDir::at(path)), "no state of a folder");
+    let (facts, ledger) =
+        (facts("node1", Some("demo")), [record("create", "kubernetes.kubelet", &[dir("/etc/cni")], Outcome::Done)]);
+    let error = planned(vec![host("node1", "cw", &facts, &ledger)]).expect_err("refused");
+    let RecipeError::UnreadableState { host, step, op, .. } = &error else { panic!("{error}") };
+    assert_eq!((host.as_str(), step.as_str(), *op), ("node1", "node1/kubernetes.kubelet", "StateDir"));
+    assert_eq!(error.exit_code(), ExitCode::Preflight);
+}
+
+#[test]
 fn of_a_folder_of_a_service_all_goes_when_it_was_not_there_before_and_else_what_came_into_it_since() {
-    let state = |path: &str, held: Option<&[&str]>| Found {
-        state: match held {
+    let state = |path: &str, held: Option<&[&str]>| {
+        let state = match held {
             None => json!({"path": path, "entry": {"is": "absent"}, "missing": ["/srv/made"]}),
             Some(held) => json!({"path": path, "entry": {"is": "directory", "mode": 493}, "held": held}),
-        },
-        satisfied: true,
+        };
+        Found::opaque(state, true)
     };
     let dir = |path: &str| (Op::StateDir(StateDir::at(path)), "");
     let (new, old, unknown) = ("/etc/cni", "/etc/kubernetes", "/var/lib/kubelet");
     let ops = [dir(new), dir(old), dir(unknown), (init(), "")];
     let mut create = record("create", "kubernetes.kubelet", &ops, Outcome::Done);
-    let mut older = state(unknown, Some(&[]));
-    older.state.as_object_mut().expect("an object").remove("held");
+    let older = Found::opaque(json!({"path": unknown, "entry": {"is": "directory", "mode": 493}}), true);
     let theirs = ["audit-policy.yaml", "manifests/", "pki/", "pki/etcd/", "pki/etcd/site.crt"];
-    let begun = Found { state: json!("x"), satisfied: false };
+    let begun = Found::opaque(json!("x"), false);
     create.before = vec![state(new, None), state(old, Some(&theirs)), older, begun];
     // It finds what the first run has made.
     let mut again = record("again", "kubernetes.kubelet", &[dir(new), dir(old)], Outcome::Done);
@@ -333,7 +347,7 @@ fn packages_of_each_run_are_taken_away_and_those_of_an_older_run_only_once() {
 fn a_file_of_a_package_that_goes_is_set_aside_and_not_brought_back_beside_it() {
     let (conf, dir) = ("/etc/chrony/chrony.conf", "/var/lib/chrony");
     let mut before = record("create", "time.before", &[(Op::StateDir(StateDir::at(conf)), "")], Outcome::Done);
-    before.before[0].state = json!({"path": conf, "entry": {"is": "absent"}});
+    before.before[0] = Found::opaque(json!({"path": conf, "entry": {"is": "absent"}}), false);
     let written = record(
         "create",
         "time.client",
@@ -381,11 +395,12 @@ fn mounts_that_would_go_with_the_clusters_folders_are_named_on_all_hosts_before_
 fn what_was_moved_aside_is_brought_back_last_when_the_clusters_folders_are_gone() {
     let aside = Op::MoveAside(op::MoveAside { paths: vec!["/var/lib/etcd".to_owned()] });
     let mut ledger = vec![record("create", "os.set-aside", &[(aside.clone(), "occupied")], Outcome::Done)];
-    ledger[0].before[0].state = json!({"folders": [
+    let folders_before = json!({"folders": [
         {"path": "/var/lib/etcd", "was": "occupied"},
         // Somebody emptied it before it was moved.
         {"path": "/var/lib/cni", "was": "empty"},
     ]});
+    ledger[0].before[0] = Found::opaque(folders_before, false);
     ledger.extend([folders()].into_iter().chain(a_cluster()));
     let plan = one(&ledger);
     let at = |id: &str| plan.steps.iter().position(|step| step.id.0 == id).expect("a step");

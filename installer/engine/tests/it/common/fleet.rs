@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::op::{Binary, Blobs, Content, File, NodeLabel, SwapOff, Unit};
-use kubexm_plan::{Act, Plan, PlanHost, Probe, SCHEMA, SlotName, SlotProvider, Step, StepId, Undo};
+use kubexm_plan::op::{
+    Binary, Blobs, Content, File, KubeadmInit, KubeadmJoin, KubeadmReset, NodeAwaited, NodeDelete, NodeLabel, SwapOff,
+    Unit,
+};
+use kubexm_plan::{Plan, PlanHost, Probe, SCHEMA, SlotName, SlotProvider, Step, StepId, Undo};
 use kubexm_spec::Digest;
 
 use super::{BLOB, BUNDLE, CLUSTER};
@@ -36,11 +39,11 @@ pub fn plan(workers: &[&str]) -> Plan {
         texts: BTreeMap::new(),
         steps: Vec::new(),
     };
-    let join = plan.text(format!("token: {}\ncaCertHashes: [{}]\n", Act::placeholder(&token), Act::placeholder(&hash)));
-    let reset = Undo::Act { act: Act::KubeadmReset { cri_socket: SOCKET.to_owned() } };
+    let join = plan.text(format!("token: {}\ncaCertHashes: [{}]\n", token.placeholder(), hash.placeholder()));
+    let reset = Undo::Act { act: KubeadmReset { cri_socket: SOCKET.to_owned() }.into() };
     let runtime = runtime(&mut plan, "cp");
     let init = Step::on("cp", "kubernetes.init", "Begin the cluster")
-        .ensure(Act::KubeadmInit {
+        .ensure(KubeadmInit {
             config: "/etc/containerd/config.toml".to_owned(),
             cri_socket: SOCKET.to_owned(),
             ignore: Vec::new(),
@@ -55,13 +58,13 @@ pub fn plan(workers: &[&str]) -> Plan {
     for worker in workers {
         let runtime = self::runtime(&mut plan, worker);
         let awaited = Step::on("cp", &format!("await.{worker}"), "Await the node")
-            .ensure(Act::NodeAwaited { node: (*worker).to_owned() })
+            .ensure(NodeAwaited { node: (*worker).to_owned() })
             .domain(worker)
             .after(&id("cp/kubernetes.init"))
-            .undo(Undo::Act { act: Act::NodeDelete { node: (*worker).to_owned() } })
+            .undo(Undo::Act { act: NodeDelete { node: (*worker).to_owned() }.into() })
             .build();
         let join = Step::on(worker, "kubernetes.join", "Join the cluster")
-            .ensure(Act::KubeadmJoin {
+            .ensure(KubeadmJoin {
                 config: join,
                 slots: vec![token.clone(), hash.clone()],
                 cri_socket: SOCKET.to_owned(),

@@ -4,27 +4,35 @@
 
 use std::time::{Duration, Instant};
 
+use kubexm_plan::op::{KubeadmInit, Progress};
 use kubexm_spec::Digest;
 
+use super::ignored::ignored;
 use super::mark::{self, Mark, Of};
 use super::members::Rest;
-use super::{Progress, kubeadm_reset};
+use super::perform::Perform;
+use super::{files, kubeadm_reset};
 use crate::kube::kubectl;
 use crate::system::Program;
 use crate::{Machine, OpError, fsio, paths};
 
 /// kubeadm pulls nothing (images are there) and waits four minutes for the control plane by default.
 const LIMIT_S: u64 = 900;
-pub(super) const MANIFESTS: [&str; 3] = [
-    "/etc/kubernetes/manifests/kube-apiserver.yaml",
-    "/etc/kubernetes/manifests/kube-controller-manager.yaml",
-    "/etc/kubernetes/manifests/kube-scheduler.yaml",
-];
 
 /// How long the API server of an init whose end nobody saw may take to answer, before the init counts as half-done.
 const COMES_UP: Duration = Duration::from_secs(60);
 
-pub(super) fn observe(machine: &Machine) -> Result<Progress, OpError> {
+impl Perform for KubeadmInit {
+    fn progress(&self, machine: &Machine) -> Result<Progress, OpError> {
+        observe(machine)
+    }
+
+    fn perform(&self, machine: &Machine) -> Result<(), OpError> {
+        converge(machine, &self.config, &self.cri_socket, &self.ignore)
+    }
+}
+
+fn observe(machine: &Machine) -> Result<Progress, OpError> {
     let mark = mark::read(machine, Of::Init)?;
     let traces = kubeadm_reset::traces(machine)?;
     let whole = missing(machine).is_empty();
@@ -42,13 +50,13 @@ pub(super) fn observe(machine: &Machine) -> Result<Progress, OpError> {
     })
 }
 
-pub(super) fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) -> Result<(), OpError> {
+fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) -> Result<(), OpError> {
     let digest = fsio::read(&machine.path(config))?.map(Digest::of);
     if digest.is_none() {
         return Err(OpError::other(format!("{config} is not there: kubeadm's config must be written before its init")));
     }
     let mut init = Program::new("kubeadm").args(["init", "--config", config, "--skip-token-print"]).within(LIMIT_S);
-    let ignore = super::ignored(machine, ignore);
+    let ignore = ignored(machine, ignore);
     if !ignore.is_empty() {
         init = init.arg(format!("--ignore-preflight-errors={}", ignore.join(",")));
     }
@@ -91,7 +99,7 @@ pub(super) fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[
 
 /// What an init that ended well leaves, and is not there.
 fn missing(machine: &Machine) -> Vec<&'static str> {
-    [paths::ADMIN_CONF].into_iter().chain(MANIFESTS).filter(|path| !machine.path(path).is_file()).collect()
+    [paths::ADMIN_CONF].into_iter().chain(files::MANIFESTS).filter(|path| !machine.path(path).is_file()).collect()
 }
 
 /// After a reboot, or right after kubeadm's end, the API server needs its time; clearing it then would be a loss.

@@ -5,12 +5,13 @@
 //! somebody's node.
 
 use kubexm_plan::SlotName;
-use kubexm_plan::op::Act;
-use kubexm_spec::Digest;
+use kubexm_plan::op::{KubeadmJoin, Progress};
 
+use super::ignored::ignored;
 use super::mark::{self, Mark, Of};
 use super::members::{self, Listed, Rest};
-use super::{Progress, kubeadm_init, kubeadm_reset};
+use super::perform::Perform;
+use super::{files, kubeadm_reset};
 use crate::fsio::{self, Access};
 use crate::kube::kubectl;
 use crate::system::Program;
@@ -18,26 +19,28 @@ use crate::{Machine, OpError, paths, systemd, transient};
 
 /// kubeadm pulls nothing (images are there); a control plane waits for etcd to take its learner in.
 const LIMIT_S: u64 = 900;
-/// For the time of the call.
-pub(super) const CONFIG: &str = "/run/kubexm/kubeadm-join.yaml";
 const KUBELET: &str = "kubelet.service";
 const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
 const BOOTSTRAP_CONF: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 const ETCD: &str = "/etc/kubernetes/manifests/etcd.yaml";
 
-/// The join of a plan, with its texts by digest.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Join<'a> {
-    pub config: &'a Digest,
-    pub slots: &'a [SlotName],
-    pub cri_socket: &'a str,
-    pub control_plane: bool,
-    pub ignore: &'a [String],
+impl Perform for KubeadmJoin {
+    fn progress(&self, machine: &Machine) -> Result<Progress, OpError> {
+        Join(self).observe(machine)
+    }
+
+    fn perform(&self, machine: &Machine) -> Result<(), OpError> {
+        Join(self).converge(machine)
+    }
 }
+
+/// The join of a plan.
+#[derive(Clone, Copy, Debug)]
+struct Join<'a>(&'a KubeadmJoin);
 
 impl Join<'_> {
     /// Needs no slot's value.
-    pub(super) fn observe(&self, machine: &Machine) -> Result<Progress, OpError> {
+    fn observe(&self, machine: &Machine) -> Result<Progress, OpError> {
         let traces = kubeadm_reset::traces(machine)?;
         let Some(mark) = mark::read(machine, Of::Join)? else {
             return Ok(if traces.is_empty() { Progress::NotBegun } else { Progress::Foreign });
@@ -55,9 +58,9 @@ impl Join<'_> {
         })
     }
 
-    pub(super) fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+    fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         match self.observe(machine)? {
-            Progress::Done => return mark::write(machine, Of::Join, true, Some(*self.config)),
+            Progress::Done => return mark::write(machine, Of::Join, true, Some(self.0.config)),
             Progress::Foreign => {
                 return Err(OpError::other(format!(
                     "this node already carries a Kubernetes that we did not join to this cluster ({}); `kubeadm reset` \
@@ -74,11 +77,11 @@ impl Join<'_> {
                 {
                     return self.ended(machine);
                 }
-                kubeadm_reset::clear(machine, self.cri_socket, Rest::Lives)?;
+                kubeadm_reset::clear(machine, &self.0.cri_socket, Rest::Lives)?;
             }
             Progress::NotBegun => {}
         }
-        mark::write(machine, Of::Join, false, Some(*self.config))?;
+        mark::write(machine, Of::Join, false, Some(self.0.config))?;
         self.call(machine)?;
         self.ended(machine)
     }
@@ -92,21 +95,21 @@ impl Join<'_> {
                 missing.join(", ")
             )));
         }
-        if self.control_plane && matches!(members::listed(machine)?, Listed::No | Listed::Partly) {
+        if self.0.control_plane && matches!(members::listed(machine)?, Listed::No | Listed::Partly) {
             return Err(OpError::other(
                 "`kubeadm join` ended well, and etcd does not have this host as a voting member; look at the log of etcd \
                  (`crictl logs`, /var/log/pods/kube-system_etcd-*) and run again",
             ));
         }
-        mark::write(machine, Of::Join, true, Some(*self.config))
+        mark::write(machine, Of::Join, true, Some(self.0.config))
     }
 
     /// With the config in place for as long as it runs, or attached to the one that runs.
     fn call(&self, machine: &Machine) -> Result<(), OpError> {
         let text = self.filled(machine)?;
-        let _config = SecretFile::write(machine, CONFIG, text.as_bytes())?;
-        let mut join = Program::new("kubeadm").args(["join", "--config", CONFIG]).within(LIMIT_S);
-        let ignore = super::ignored(machine, self.ignore);
+        let _config = SecretFile::write(machine, files::JOIN_CONFIG, text.as_bytes())?;
+        let mut join = Program::new("kubeadm").args(["join", "--config", files::JOIN_CONFIG]).within(LIMIT_S);
+        let ignore = ignored(machine, &self.0.ignore);
         if !ignore.is_empty() {
             join = join.arg(format!("--ignore-preflight-errors={}", ignore.join(",")));
         }
@@ -114,9 +117,9 @@ impl Join<'_> {
     }
 
     fn filled(&self, machine: &Machine) -> Result<String, OpError> {
-        let mut text = machine.text(self.config)?.to_owned();
-        for slot in self.slots {
-            text = text.replace(&Act::placeholder(slot), &slot_text(machine, slot)?);
+        let mut text = machine.text(&self.0.config)?.to_owned();
+        for slot in &self.0.slots {
+            text = text.replace(&slot.placeholder(), &slot_text(machine, slot)?);
         }
         match text.find("{{slot:") {
             None => Ok(text),
@@ -128,7 +131,7 @@ impl Join<'_> {
 
     fn without_secrets(&self, machine: &Machine, error: OpError) -> OpError {
         let hide = |text: String| {
-            let values = self.slots.iter().filter_map(|slot| slot_text(machine, slot).ok());
+            let values = self.0.slots.iter().filter_map(|slot| slot_text(machine, slot).ok());
             values.filter(|value| !value.is_empty()).fold(text, |text, value| text.replace(&value, "(secret)"))
         };
         match error {
@@ -140,8 +143,8 @@ impl Join<'_> {
 
     /// What a join that ended well leaves, and is not there.
     fn missing(&self, machine: &Machine) -> Vec<&'static str> {
-        let control_plane: &[&str] = if self.control_plane { &[paths::ADMIN_CONF, ETCD] } else { &[] };
-        let manifests: &[&str] = if self.control_plane { &kubeadm_init::MANIFESTS } else { &[] };
+        let control_plane: &[&str] = if self.0.control_plane { &[paths::ADMIN_CONF, ETCD] } else { &[] };
+        let manifests: &[&str] = if self.0.control_plane { &files::MANIFESTS } else { &[] };
         [KUBELET_CONF]
             .iter()
             .chain(control_plane)
@@ -154,7 +157,7 @@ impl Join<'_> {
     /// Of a join that ended well: kubelet is up, and etcd, when it answers, still has the member.
     fn still_in(&self, machine: &Machine) -> Result<Progress, OpError> {
         let kubelet = systemd::show(machine, KUBELET)?;
-        let in_etcd = !self.control_plane || members::listed(machine)? != Listed::No;
+        let in_etcd = !self.0.control_plane || members::listed(machine)? != Listed::No;
         let up = kubelet.active() || kubelet.running();
         Ok(if up && in_etcd { Progress::Done } else { Progress::Damaged })
     }
@@ -171,7 +174,7 @@ impl Join<'_> {
         if !kubelet || machine.path(BOOTSTRAP_CONF).exists() {
             return Ok(false);
         }
-        Ok(!self.control_plane
+        Ok(!self.0.control_plane
             || (members::listed(machine)? == Listed::Yes
                 && machine.try_run(&kubectl(["get", "--raw", "/readyz"]))?.code == 0))
     }
@@ -186,7 +189,7 @@ impl Join<'_> {
                 missing.join(", ")
             )));
         }
-        if self.control_plane && members::listed(machine)? == Listed::No {
+        if self.0.control_plane && members::listed(machine)? == Listed::No {
             return Err(OpError::other(
                 "this control plane was joined by us, and etcd's member list does not have it any more: somebody removed \
                  it; `kubeadm reset` the node yourself and delete its node object, then run again",

@@ -4,10 +4,12 @@
 //! goes on when one does not let go), `kubeadm reset`, which removes the containers, then everything that came with the
 //! init or join. What was there before stays, by what its [`mark`] says.
 
+use kubexm_plan::op::{KubeadmReset, Progress};
 use kubexm_plan::state_folders;
 
 use super::members::{self, Rest};
-use super::{Progress, kubeadm_init, kubeadm_join, mark};
+use super::perform::Perform;
+use super::{files, mark};
 use crate::place::{Entry, Place};
 use crate::system::{ActContext, Program};
 use crate::teardown::{cgroups, foreign, mounts, network, pods};
@@ -32,8 +34,18 @@ const KUBELET: &str = "kubelet.service";
 /// No such file: kubeadm would wait a minute for an API server that lost its etcd, to take a member out that is out.
 const NO_CLUSTER: &str = "/run/kubexm/no-kubeconfig";
 
+impl Perform for KubeadmReset {
+    fn progress(&self, machine: &Machine) -> Result<Progress, OpError> {
+        observe(machine)
+    }
+
+    fn perform(&self, machine: &Machine) -> Result<(), OpError> {
+        converge(machine, &self.cri_socket)
+    }
+}
+
 /// Done: no kubeconfig and no static pod is left.
-pub(super) fn observe(machine: &Machine) -> Result<Progress, OpError> {
+fn observe(machine: &Machine) -> Result<Progress, OpError> {
     Ok(match (traces(machine)?.is_empty(), mark::any(machine)) {
         (true, false) => Progress::Done,
         (false, false) => Progress::Foreign,
@@ -41,7 +53,7 @@ pub(super) fn observe(machine: &Machine) -> Result<Progress, OpError> {
     })
 }
 
-pub(super) fn converge(machine: &Machine, socket: &str) -> Result<(), OpError> {
+fn converge(machine: &Machine, socket: &str) -> Result<(), OpError> {
     if observe(machine)? == Progress::Foreign {
         return Err(OpError::other(format!(
             "this node carries a Kubernetes that we did not make ({}): it is not reset by us; `kubeadm reset` it yourself \
@@ -91,7 +103,7 @@ pub(super) fn traces(machine: &Machine) -> Result<Vec<String>, OpError> {
     let mut found: Vec<String> = CONFIGS
         .iter()
         .map(|name| format!("/etc/kubernetes/{name}"))
-        .chain(kubeadm_init::MANIFESTS.iter().map(|path| (*path).to_owned()))
+        .chain(files::MANIFESTS.iter().map(|path| (*path).to_owned()))
         .chain(["/etc/kubernetes/manifests/etcd.yaml", "/etc/kubernetes/pki/ca.crt"].map(str::to_owned))
         .filter(|path| machine.path(path).exists())
         .collect();
@@ -105,7 +117,7 @@ fn remove_leftovers(machine: &Machine, before: &[Place]) -> Result<(), OpError> 
     // Whatever kubeadm left running: it only warns when the runtime does not answer.
     pods::stop_all(machine)?;
     TASKS.iter().try_for_each(|folder| mounts::unmount_below(machine, folder))?;
-    fsio::remove(&machine.path(kubeadm_join::CONFIG))?;
+    fsio::remove(&machine.path(files::JOIN_CONFIG))?;
     for place in before {
         remove_new(machine, place)?;
     }

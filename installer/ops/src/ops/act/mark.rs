@@ -2,12 +2,13 @@
 //! ended well. Without it a half-done one of ours could not be told from somebody's cluster, which must never be
 //! reset, nor from our own cluster whose API server is away for a moment.
 
-use kubexm_plan::state_folders;
+use kubexm_plan::op::StateDir;
+use kubexm_plan::{Op, ledger, state_folders};
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::fsio::{self, Access};
-use crate::place::{Entry, Place};
+use crate::place::{Entry, Look, Place};
 use crate::system::ActContext;
 use crate::{Machine, OpError, folder, paths, transient};
 
@@ -99,11 +100,37 @@ pub(super) fn before(machine: &Machine) -> Result<Vec<Place>, OpError> {
             return Ok(before);
         }
     }
+    if let Some(before) = from_ledger(machine)? {
+        return Ok(before);
+    }
     Err(OpError::other(
         "nothing says what was in kubeadm's folders before its init or join was begun here (an older version of this \
          program did, or its mark below /var/lib/kubexm/acts was changed): nothing is removed; save what you need of \
          /etc/kubernetes, /var/lib/etcd and /var/lib/kubelet, `kubeadm reset` the node yourself, then run again",
     ))
+}
+
+/// The same by the node's ledger, where an older version began the act: its steps looked at these folders earlier in
+/// the run. None where one of them was not looked at, or not listed.
+fn from_ledger(machine: &Machine) -> Result<Option<Vec<Place>>, OpError> {
+    let records = machine.ledger().records()?;
+    let looks = || ledger::standing(records.iter()).flat_map(|record| record.ops.iter().zip(&record.before));
+    let oldest = |path: &str| -> Result<Option<Place>, OpError> {
+        let found = looks().find(|(op, _)| matches!(op, Op::StateDir(dir) if dir.path == path));
+        found.map(|(_, found)| Ok(found.state::<StateDir>()?)).transpose()
+    };
+    let mut places = Vec::new();
+    for path in state_folders::CLEARED {
+        match oldest(path)? {
+            Some(place) if place.entry == Entry::Absent || place.held.is_some() => places.push(place),
+            _ => return Ok(None),
+        }
+    }
+    let Some(flannel) = oldest(state_folders::FLANNEL_CONF)? else { return Ok(None) };
+    let name = state_folders::FLANNEL_CONF.rsplit('/').next().unwrap_or_default();
+    let held = (flannel.entry != Entry::Absent).then(|| name.to_owned()).into_iter().collect();
+    places.push(Place { path: CNI_CONFIGS.to_owned(), held: Some(held), ..flannel });
+    Ok(Some(places))
 }
 
 /// Whether an init or a join of ours was ever begun here.

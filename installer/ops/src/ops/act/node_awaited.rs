@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use super::Progress;
+use kubexm_plan::op::{NodeAwaited, Progress};
+
+use super::perform::Perform;
 use crate::fsio::{self, Access};
 use crate::{Machine, OpError, kube};
 
@@ -14,23 +16,26 @@ const FOLDER: &str = "/run/kubexm/awaited";
 /// For how long a look counts. A later run looks anew.
 const FRESH: Duration = Duration::from_secs(300);
 
-/// Done: there is such a node, or somebody has just looked and found none.
-pub(super) fn observe(machine: &Machine, node: &str) -> Result<Progress, OpError> {
-    if !kube::has_control_plane(machine) {
-        return Ok(Progress::NotBegun);
+impl Perform for NodeAwaited {
+    /// Done: there is such a node, or somebody has just looked and found none.
+    fn progress(&self, machine: &Machine) -> Result<Progress, OpError> {
+        if !kube::has_control_plane(machine) {
+            return Ok(Progress::NotBegun);
+        }
+        // No answer is an error: a node that is there must never pass for one that this run has made.
+        let there = kube::find_node(machine, &self.node)?.is_some();
+        Ok(if there || has_mark(machine, &self.node) { Progress::Done } else { Progress::NotBegun })
     }
-    // No answer is an error: a node that is there must never pass for one that this run has made.
-    let there = kube::find_node(machine, node)?.is_some();
-    Ok(if there || has_mark(machine, node) { Progress::Done } else { Progress::NotBegun })
-}
 
-pub(super) fn converge(machine: &Machine, node: &str) -> Result<(), OpError> {
-    if !kube::has_control_plane(machine) {
-        return Err(OpError::other(format!(
-            "node {node} cannot be awaited: this host runs no API server, and it was to be the first control plane"
-        )));
+    fn perform(&self, machine: &Machine) -> Result<(), OpError> {
+        if !kube::has_control_plane(machine) {
+            return Err(OpError::other(format!(
+                "node {} cannot be awaited: this host runs no API server, and it was to be the first control plane",
+                self.node
+            )));
+        }
+        fsio::write(machine, &mark(&self.node), b"", Access::mode(0o600))
     }
-    fsio::write(machine, &mark(node), b"", Access::mode(0o600))
 }
 
 /// Whether somebody has just looked.

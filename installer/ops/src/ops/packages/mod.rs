@@ -19,76 +19,31 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use begun::Begun;
 use kubexm_packages::family::compare;
-use kubexm_plan::Found as Seen;
-use kubexm_plan::Op;
-use kubexm_plan::op::{Packages, WantedPackage};
+use kubexm_plan::op::{Packages, PackagesState, Standing, WantedPackage};
+use kubexm_plan::{Found, Op};
 use kubexm_spec::Family;
-use serde::{Deserialize, Serialize};
 
-use crate::place::{self, Place};
+use crate::place::{self, Look, Place, PutBack};
 use crate::teardown::mounts;
 use crate::{Converge, Machine, OpError, Wave, fsio, paths};
 
-/// What was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Found {
-    /// Of each package of the op, by name.
-    pub packages: BTreeMap<String, Standing>,
-    /// Units of what will be replaced that ran or were enabled.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub units: BTreeMap<String, units::Was>,
-    /// Where the repository's links go.
-    pub links: Vec<Place>,
-    /// Keys that rpm believed.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub keys: BTreeSet<String>,
-    /// A kill left it in the middle.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub begun: bool,
-}
-
-/// How a package stands on this host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "camelCase", deny_unknown_fields)]
-pub enum Standing {
-    /// It is not there.
-    Absent,
-    /// It was removed, and its configuration was left.
-    Configuration,
-    /// It is there.
-    Installed {
-        /// Which.
-        version: String,
-        /// Unpacked and set up.
-        whole: bool,
-    },
-}
-
-impl Standing {
-    pub(super) const fn is_installed(&self) -> bool {
-        matches!(self, Self::Installed { .. })
-    }
-
-    fn is_at_least(&self, family: Family, wanted: &WantedPackage) -> bool {
-        match self {
-            Self::Installed { version, whole: true } => compare(family, version, &wanted.version).is_ge(),
-            _ => false,
-        }
+/// Whether it is whole, and not older than what is wanted.
+fn is_at_least(standing: &Standing, family: Family, wanted: &WantedPackage) -> bool {
+    match standing {
+        Standing::Installed { version, whole: true } => compare(family, version, &wanted.version).is_ge(),
+        _ => false,
     }
 }
 
 impl Converge for Packages {
-    type State = Found;
-
-    fn observe(&self, machine: &Machine) -> Result<Found, OpError> {
+    fn observe(&self, machine: &Machine) -> Result<PackagesState, OpError> {
         let on = On { op: self, machine };
         let packages = on.standings()?;
         let replaced = self.replaced.keys().map(String::as_str);
         let leaving = on.full_names(replaced.filter(|name| packages[*name].is_installed()));
         let keys = if self.family == Family::Rpm { keys::believed(machine)? } else { BTreeSet::new() };
         let begun = Begun::read(machine)?.is_some_and(|begun| begun.is_of(self));
-        Ok(Found {
+        Ok(PackagesState {
             units: units::of_interest(self.family, machine, &leaving)?,
             links: self.links().map(|(link, _)| Place::look(machine, &link)).collect::<Result<_, _>>()?,
             packages,
@@ -98,11 +53,15 @@ impl Converge for Packages {
     }
 
     /// The links are for who installs: on a host that has all of it they may be gone.
-    fn satisfied(&self, found: &Found, _: &Machine) -> bool {
+    fn satisfied(&self, found: &PackagesState, _: &Machine) -> bool {
         let there = |(name, wanted): (&String, &WantedPackage)| {
-            found.packages.get(name).is_some_and(|standing| standing.is_at_least(self.family, wanted))
+            found.packages.get(name).is_some_and(|standing| is_at_least(standing, self.family, wanted))
         };
         !found.begun && self.packages.iter().all(there)
+    }
+
+    fn overwrites(&self, _: &Machine) -> Vec<String> {
+        Vec::new()
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
@@ -133,7 +92,7 @@ impl Converge for Packages {
         result.and(believed)
     }
 
-    fn restore(&self, machine: &Machine, before: &Found, wave: Wave) -> Result<(), OpError> {
+    fn restore(&self, machine: &Machine, before: &PackagesState, wave: Wave) -> Result<(), OpError> {
         let on = On { op: self, machine };
         match wave {
             Wave::Stop => {
@@ -162,7 +121,7 @@ impl Converge for Packages {
 
 /// Finishes what a kill left half-way of a step that cannot be taken back: nothing of ours stays in the way of others. Keys that
 /// came with it go: who is installed needs them no more.
-pub(crate) fn let_go(machine: &Machine, ops: &[Op], before: &[Seen], wave: Wave) -> Result<(), OpError> {
+pub(crate) fn let_go(machine: &Machine, ops: &[Op], before: &[Found], wave: Wave) -> Result<(), OpError> {
     if Begun::read(machine)?.is_some() {
         let mut begun = Begun::take_up(machine)?;
         begun.act = None;
@@ -171,12 +130,7 @@ pub(crate) fn let_go(machine: &Machine, ops: &[Op], before: &[Seen], wave: Wave)
     }
     let of_rpm = |op: &Op| matches!(op, Op::Packages(packages) if packages.family == Family::Rpm);
     for (_, seen) in ops.iter().zip(before).filter(|(op, _)| wave == Wave::Data && of_rpm(op)) {
-        let found = Found::deserialize(&seen.state).map_err(|error| {
-            OpError::other(format!(
-                "what was found of packages cannot be read: {error}; was it written by another version?"
-            ))
-        })?;
-        keys::forget(machine, &found.keys)?;
+        keys::forget(machine, &seen.state::<Packages>()?.keys)?;
     }
     Ok(())
 }
@@ -243,7 +197,7 @@ impl On<'_> {
             Family::Rpm => rpm::mend(self)?,
         }
         let now = self.standings()?;
-        let missing = op.packages.iter().filter(|(name, one)| !now[*name].is_at_least(op.family, one));
+        let missing = op.packages.iter().filter(|(name, one)| !is_at_least(&now[*name], op.family, one));
         let leaving = op.replaced.iter().filter(|(name, _)| now[*name].is_installed());
         let work = Work { on: self, missing: by_name(missing), leaving: by_name(leaving) };
         if work.missing.is_empty() {
@@ -276,7 +230,7 @@ impl On<'_> {
         let came = self.full_names(begun.fresh.iter().filter(|name| whole(name)).map(String::as_str));
         units::quiet(self.op.family, self.machine, &came)?;
         begun.fresh.retain(|name| !whole(name));
-        match self.op.packages.iter().find(|(name, wanted)| !now[*name].is_at_least(self.op.family, wanted)) {
+        match self.op.packages.iter().find(|(name, wanted)| !is_at_least(&now[*name], self.op.family, wanted)) {
             None => Ok(()),
             Some((name, wanted)) => Err(OpError::other(format!(
                 "{name} {} is not installed, though the package manager says that all went well; is it held or excluded on \
@@ -287,7 +241,7 @@ impl On<'_> {
     }
 
     /// What was not there before and is now, with how it was then. Another version than ours is somebody else's by now.
-    fn going(&self, before: &Found) -> Result<BTreeMap<String, Standing>, OpError> {
+    fn going(&self, before: &PackagesState) -> Result<BTreeMap<String, Standing>, OpError> {
         let now = self.standings()?;
         let was = |name: &String| before.packages.get(name).cloned().unwrap_or(Standing::Absent);
         let ours = |(name, wanted): &(&String, &WantedPackage)| match &now[*name] {
@@ -300,7 +254,7 @@ impl On<'_> {
     }
 
     /// What came goes, what left comes back; what was upgraded stays as it is.
-    fn take_back(&self, before: &Found) -> Result<(), OpError> {
+    fn take_back(&self, before: &PackagesState) -> Result<(), OpError> {
         let (op, machine) = (self.op, self.machine);
         let going = self.going(before)?;
         match op.family {

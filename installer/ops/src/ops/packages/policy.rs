@@ -5,7 +5,7 @@ use kubexm_spec::Family;
 
 use super::begun::Begun;
 use crate::fsio::{self, Access};
-use crate::place::Place;
+use crate::place::{Look, Place, PutBack};
 use crate::{Machine, OpError};
 
 const PATH: &str = "/usr/sbin/policy-rc.d";

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use kubexm_plan::op::UnitWas;
 use kubexm_spec::Family;
-use serde::{Deserialize, Serialize};
 
 use crate::system::Program;
 use crate::systemd::{self, systemctl};
@@ -17,25 +17,15 @@ const FOLDERS: [&str; 2] = ["/lib/systemd/system/", "/usr/lib/systemd/system/"];
 const SCRIPTS: &str = "/etc/init.d/";
 const KINDS: [&str; 6] = ["service", "socket", "timer", "path", "target", "mount"];
 
-/// How a unit was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Was {
-    /// Started at boot.
-    pub enabled: bool,
-    /// Running.
-    pub active: bool,
-}
-
 /// Units of these packages that run or are enabled.
 pub(super) fn of_interest(
     family: Family,
     machine: &Machine,
     packages: &[String],
-) -> Result<BTreeMap<String, Was>, OpError> {
+) -> Result<BTreeMap<String, UnitWas>, OpError> {
     let mut found = BTreeMap::new();
     for unit in of(family, machine, packages)? {
-        let was = Was { enabled: is(machine, "is-enabled", &unit)?, active: is(machine, "is-active", &unit)? };
+        let was = UnitWas { enabled: is(machine, "is-enabled", &unit)?, active: is(machine, "is-active", &unit)? };
         if was.enabled || was.active {
             found.insert(unit, was);
         }
@@ -68,7 +58,7 @@ pub(super) fn quiet(family: Family, machine: &Machine, packages: &[String]) -> R
 }
 
 /// As they were found.
-pub(super) fn bring_back(machine: &Machine, units: &BTreeMap<String, Was>) -> Result<(), OpError> {
+pub(super) fn bring_back(machine: &Machine, units: &BTreeMap<String, UnitWas>) -> Result<(), OpError> {
     for (unit, was) in units {
         if was.enabled && !is(machine, "is-enabled", unit)? {
             systemd::reload_if_needed(machine, unit)?;

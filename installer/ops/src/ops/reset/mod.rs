@@ -4,45 +4,15 @@ mod forgotten;
 mod reverted;
 mod set_aside;
 
-use std::collections::BTreeMap;
-
-use kubexm_plan::Found;
-use kubexm_plan::reset::Reset;
-use serde::{Deserialize, Serialize};
+use kubexm_plan::Reset;
+use kubexm_plan::op::reset::Traces;
 
 use crate::ops::packages;
 use crate::teardown::{foreign, network, pods};
 use crate::{Converge, Machine, OpError, Wave, systemd, transient};
 
-/// What was found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
-pub enum Traces {
-    /// What is left, for people.
-    Left {
-        /// Empty when nothing is.
-        what: Vec<String>,
-    },
-    /// The folders.
-    Folders {
-        /// In the op's order.
-        folders: Vec<set_aside::Folder>,
-    },
-    /// The ops, each as it was found.
-    States {
-        /// In the op's order.
-        states: Vec<Found>,
-        /// Folders that were made for the ops' files, with their modes and owners.
-        folders: BTreeMap<String, reverted::Access>,
-        /// Whether they are as they were found then.
-        back: bool,
-    },
-}
-
-impl Traces {
-    fn left(what: Vec<String>) -> Self {
-        Self::Left { what }
-    }
+fn left(what: Vec<String>) -> Traces {
+    Traces::Left { what }
 }
 
 const KUBELET: &str = "kubelet.service";
@@ -62,22 +32,20 @@ fn stop(machine: &Machine) -> Result<(), OpError> {
 }
 
 impl Converge for Reset {
-    type State = Traces;
-
     fn observe(&self, machine: &Machine) -> Result<Traces, OpError> {
         Ok(match self {
             Self::PodsStopped => {
-                let mut left = transient::running(machine)?;
-                left.extend(pods::running(machine)?.iter().map(|found| format!("{} (pid {})", found.name, found.pid)));
-                Traces::left(left)
+                let mut what = transient::running(machine)?;
+                what.extend(pods::running(machine)?.iter().map(|found| format!("{} (pid {})", found.name, found.pid)));
+                left(what)
             }
-            Self::NetworkCleared => Traces::left(network::leftovers(machine)?),
+            Self::NetworkCleared => left(network::leftovers(machine)?),
             Self::SetAside { paths, spared, moved } => {
                 let look = |path: &String| set_aside::look(machine, path, spared, moved);
                 Traces::Folders { folders: paths.iter().map(look).collect::<Result<_, _>>()? }
             }
             Self::Reverted { ops, before } => reverted::observe(machine, ops, before)?,
-            Self::Forgotten { paths, .. } => Traces::left(forgotten::left(machine, paths)?),
+            Self::Forgotten { paths, .. } => left(forgotten::left(machine, paths)?),
         })
     }
 

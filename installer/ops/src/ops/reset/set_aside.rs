@@ -4,24 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kubexm_plan::reset::ASIDE;
+use kubexm_plan::op::reset::{ASIDE, Folder};
 use kubexm_plan::state_folders::holds;
-use serde::{Deserialize, Serialize};
 
 use crate::ops::move_aside;
 use crate::teardown::mounts;
 use crate::{Machine, OpError, folder, fsio};
-
-/// A folder as it was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Folder {
-    path: String,
-    /// Something is there that is not aside.
-    pub(super) occupied: bool,
-    /// Asides that were there: what is renamed later is in one with this number or a higher one.
-    asides: usize,
-}
 
 /// As [`kubexm_plan::Reset::SetAside`] has them.
 type Spared = BTreeMap<String, Vec<String>>;

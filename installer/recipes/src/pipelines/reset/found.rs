@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
-use kubexm_plan::op::Unit;
-use kubexm_plan::touch::same;
-use kubexm_plan::{Act, Found, Op, StepId};
+use kubexm_plan::op::{AsideWas, MoveAside, StateDir, Unit};
+use kubexm_plan::{Entry, Found, Op, Place, Scope, StateError, StepId, Thing};
 
-use super::ResetHost;
+use super::host::ResetHost;
 use crate::error::RecipeError;
 use crate::paths;
 
@@ -57,13 +56,13 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
         });
     }
     let mut ours = Ours::default();
-    let mut oldest: Vec<String> = Vec::new();
-    for (op, found) in made.iter().flat_map(|record| record.ops.iter().zip(&record.before)) {
-        sort_in(op, found, &mut ours);
+    let mut oldest: Vec<Thing> = Vec::new();
+    for (step, op, found) in made.iter().flat_map(|record| looks(record)) {
+        let filled = sort_in(op, found, &mut ours).map_err(unreadable(host, step, op))?;
         let touched = touched(op);
-        let known = touched.iter().all(|thing| oldest.iter().any(|older| same(older, thing)));
+        let known = touched.iter().all(|thing| oldest.iter().any(|older| older.overlaps(thing)));
         // An archive's newer version may have brought more files than the older one.
-        if !is_reverted(op) || (known && !matches!(op, Op::Unpacked(_))) {
+        if op.scope() != Scope::Host || (known && !matches!(op, Op::Unpacked(_))) {
             continue;
         }
         oldest.extend(touched);
@@ -72,7 +71,7 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
             continue;
         }
         // Set aside, and deleted in the last step.
-        if matches!(op, Op::StateDir(_)) && was_absent(found) {
+        if filled {
             continue;
         }
         ours.ops.insert(0, op.clone());
@@ -86,10 +85,10 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
             || unit.loaded.iter().any(|path| folders.contains(path))
     });
     if ours.kubernetes {
-        paths::OF_KUBERNETES.iter().for_each(|path| share(path, &made, &mut ours));
+        paths::OF_KUBERNETES.iter().try_for_each(|path| share(path, host, &made, &mut ours))?;
     }
     if ours.units.iter().any(|unit| unit.name == CONTAINERD) {
-        paths::OF_CONTAINERD.iter().for_each(|path| share(path, &made, &mut ours));
+        paths::OF_CONTAINERD.iter().try_for_each(|path| share(path, host, &made, &mut ours))?;
     }
     ours.folders.sort();
     ours.folders.dedup();
@@ -97,6 +96,20 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
     ours.parents.sort_by(|one, other| other.cmp(one));
     ours.parents.dedup();
     Ok(ours)
+}
+
+/// What was there before is not known, and a guess would take away what is somebody's.
+fn unreadable<'a>(
+    host: &'a ResetHost<'_>,
+    step: &'a StepId,
+    op: &'a Op,
+) -> impl FnOnce(StateError) -> RecipeError + 'a {
+    move |source| RecipeError::UnreadableState {
+        host: host.name.to_owned(),
+        step: step.to_string(),
+        op: op.name(),
+        source,
+    }
 }
 
 /// One record for each step of each run that changed something and was not taken back, in their order. Steps of an
@@ -116,41 +129,48 @@ fn made(ledger: &[Record]) -> Vec<&Record> {
         .collect()
 }
 
-fn sort_in(op: &Op, found: &Found, ours: &mut Ours) {
+/// Each op of a record with what it found, and the step.
+fn looks(record: &Record) -> impl Iterator<Item = (&StepId, &Op, &Found)> {
+    record.ops.iter().zip(&record.before).map(|(op, found)| (&record.step, op, found))
+}
+
+/// Takes note of what an op made; returns whether it is a folder that was made for a service, and goes as a whole.
+fn sort_in(op: &Op, found: &Found, ours: &mut Ours) -> Result<bool, StateError> {
+    ours.kubernetes |= op.changes(&Thing::Kubeadm);
     match op {
         Op::Unit(unit) => {
             // The newest says what it runs with.
             ours.units.retain(|older| older.name != unit.name);
             ours.units.insert(0, unit.clone());
         }
-        Op::Act(Act::KubeadmInit { .. } | Act::KubeadmJoin { .. }) => ours.kubernetes = true,
         Op::MoveAside(_) => {
-            let folders = found.state.get("folders").and_then(|all| all.as_array()).into_iter().flatten();
-            let moved = folders.filter(|folder| folder.get("was").is_some_and(|was| was == "occupied"));
-            let paths = moved.filter_map(|folder| folder.get("path").and_then(|path| path.as_str()));
-            ours.moved.extend(paths.map(str::to_owned));
+            let folders = found.state::<MoveAside>()?.folders;
+            let moved = folders.into_iter().filter(|folder| folder.was == AsideWas::Occupied);
+            ours.moved.extend(moved.map(|folder| folder.path));
         }
         // One that was there before is somebody's, with what the service put into it.
-        Op::StateDir(dir) if was_absent(found) => {
-            ours.folders.push(dir.path.clone());
-            let missing = found.state.get("missing").and_then(|all| all.as_array()).into_iter().flatten();
-            ours.parents.extend(missing.filter_map(|path| path.as_str().map(str::to_owned)));
+        Op::StateDir(dir) => {
+            let place: Place = found.state::<StateDir>()?;
+            if place.entry == Entry::Absent {
+                ours.folders.push(dir.path.clone());
+                ours.parents.extend(place.missing);
+                return Ok(true);
+            }
         }
         _ => {}
     }
+    Ok(false)
 }
 
 /// Of a folder that was there before us only what came into it since is ours. Where the ledger does not say what was in
 /// it, nothing is.
-fn share(path: &str, made: &[&Record], ours: &mut Ours) {
-    let mut looks = made.iter().flat_map(|record| record.ops.iter().zip(&record.before));
-    let oldest = looks.find_map(|(op, found)| match op {
-        Op::StateDir(dir) if dir.path == path => Some(found),
-        _ => None,
-    });
-    let Some(held) = oldest.and_then(|found| found.state.get("held")).and_then(|held| held.as_array()) else { return };
+fn share(path: &str, host: &ResetHost<'_>, made: &[&Record], ours: &mut Ours) -> Result<(), RecipeError> {
+    let mut looks = made.iter().flat_map(|record| looks(record));
+    let oldest = looks.find(|(_, op, _)| matches!(op, Op::StateDir(dir) if dir.path == path));
+    let Some((step, op, found)) = oldest else { return Ok(()) };
+    let Some(held) = found.state::<StateDir>().map_err(unreadable(host, step, op))?.held else { return Ok(()) };
     let mut spared = BTreeMap::from([(path.to_owned(), Vec::new())]);
-    for entry in held.iter().filter_map(|entry| entry.as_str()) {
+    for entry in &held {
         let whole = format!("{path}/{}", entry.trim_end_matches('/'));
         if let Some((folder, name)) = whole.rsplit_once('/') {
             spared.entry(folder.to_owned()).or_default().push(name.to_owned());
@@ -161,10 +181,7 @@ fn share(path: &str, made: &[&Record], ours: &mut Ours) {
     }
     ours.folders.extend(spared.keys().cloned());
     ours.spared.append(&mut spared);
-}
-
-fn was_absent(found: &Found) -> bool {
-    found.state.pointer("/entry/is").is_some_and(|is| is == "absent")
+    Ok(())
 }
 
 fn file(op: &Op) -> Option<&str> {
@@ -174,21 +191,12 @@ fn file(op: &Op) -> Option<&str> {
     }
 }
 
-/// As [`Op::touches`], which leaves out what two steps may do side by side.
-fn touched(op: &Op) -> Vec<String> {
+/// What tells whether an older op has looked at all of it.
+fn touched(op: &Op) -> Vec<Thing> {
+    let things = op.touches().into_iter().map(|touch| touch.thing);
     match op {
-        Op::Dir(dir) => vec![dir.path.clone()],
-        Op::StateDir(dir) => vec![format!("state of {}", dir.path)],
         // A later run's are others: each takes its own away.
-        Op::Packages(packages) => packages.packages.keys().map(|name| format!("package {name}")).collect(),
-        op => op.touches(),
+        Op::Packages(_) => things.filter(|thing| matches!(thing, Thing::Package(_))).collect(),
+        _ => things.collect(),
     }
-}
-
-/// What is in the cluster dies with it; the store and the stamp go in the last step.
-fn is_reverted(op: &Op) -> bool {
-    let of_the_cluster =
-        matches!(op, Op::KubeObject(_) | Op::NodeUntainted(_) | Op::NodeLabel(_) | Op::ImageLoaded(_) | Op::Act(_));
-    let of_the_end = matches!(op, Op::Blobs(_) | Op::Stamp(_) | Op::Reset(_));
-    !of_the_cluster && !of_the_end
 }

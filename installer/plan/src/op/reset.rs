@@ -3,20 +3,24 @@
 //! Everything but [`Reset::Forgotten`] can be taken back, and the cluster runs again: data is renamed aside, not deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-use kubexm_spec::Family;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Found, Op};
+use crate::found::Found;
+use crate::kind::{AfterReset, AnyOp, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::touch::{Thing, Touch};
 
 /// Name of the folder that takes what is set aside: `/var/lib/.kubexm-reset-etcd`, or `/var/lib/etcd/.kubexm-reset` in
 /// one that is a mount point.
 pub const ASIDE: &str = ".kubexm-reset";
 
-/// One part of a reset.
+/// One part of a reset, over any op `O` ([`crate::Op`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reset", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum Reset {
+pub enum Reset<O> {
     /// No act of ours runs, no process of a pod does, and no control group of one is left. kubelet must not run: an act
     /// that was stopped may have started it again, so it is stopped after that.
     PodsStopped,
@@ -28,7 +32,7 @@ pub enum Reset {
         /// Those of them that were there before us: they stay, and of what is in them the named entries stay as well.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         spared: BTreeMap<String, Vec<String>>,
-        /// Folders whose earlier content [`crate::op::MoveAside`] moved. Once that is back, nothing in them is the cluster's
+        /// Folders whose earlier content [`super::MoveAside`] moved. Once that is back, nothing in them is the cluster's
         /// any more: a reset that goes on after that leaves them alone.
         #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
         moved: BTreeSet<String>,
@@ -38,7 +42,7 @@ pub enum Reset {
     /// These ops are as they were found then.
     Reverted {
         /// The newest first: the order they are taken back in.
-        ops: Vec<Op>,
+        ops: Vec<O>,
         /// What each found before its first change, in the same order.
         before: Vec<Found>,
     },
@@ -52,52 +56,104 @@ pub enum Reset {
     },
 }
 
-impl Reset {
-    /// As [`Op::touches`].
-    pub fn touches(&self) -> Vec<String> {
+/// What was found of a part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum Traces {
+    /// What is left, for people.
+    Left {
+        /// Empty when nothing is.
+        what: Vec<String>,
+    },
+    /// The folders.
+    Folders {
+        /// In the op's order.
+        folders: Vec<Folder>,
+    },
+    /// The ops, each as it was found.
+    States {
+        /// In the op's order.
+        states: Vec<Found>,
+        /// Folders that were made for the ops' files, with their modes and owners.
+        folders: BTreeMap<String, FolderAccess>,
+        /// Whether they are as they were found then.
+        back: bool,
+    },
+}
+
+/// A folder that is set aside, as it was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Folder {
+    /// Absolute.
+    pub path: String,
+    /// Something is there that is not aside.
+    pub occupied: bool,
+    /// Asides that were there: what is renamed later is in one with this number or a higher one.
+    pub asides: usize,
+}
+
+/// Mode and owner of a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FolderAccess {
+    /// Permission bits.
+    pub mode: u32,
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+impl State for Traces {
+    const SCHEMA: u32 = 1;
+
+    fn places(&self) -> Vec<&Place> {
+        Vec::new()
+    }
+
+    fn is_back(&self, _: &Self) -> Option<bool> {
+        None
+    }
+}
+
+impl<O> Reset<O> {
+    /// Whether it takes the ledger itself away, in which nothing can be written of it.
+    pub const fn forgets(&self) -> bool {
+        matches!(self, Self::Forgotten { .. })
+    }
+}
+
+impl<O: AnyOp + Serialize + DeserializeOwned> OpKind for Reset<O> {
+    type State = Traces;
+
+    fn touches(&self) -> Vec<Touch> {
         match self {
-            Self::PodsStopped => vec!["pods".to_owned()],
-            Self::SetAside { paths, .. } => paths.clone(),
-            Self::NetworkCleared => vec!["network".to_owned()],
-            Self::Reverted { ops, .. } => ops.iter().flat_map(Op::touches).collect(),
-            Self::Forgotten { .. } => vec!["stamp".to_owned()],
-        }
-    }
-}
-
-impl Reset {
-    /// Packages that go, and how: of each what was found before it came. Those that somebody else's package needs by then stay.
-    pub fn packages_that_go(&self) -> BTreeMap<&str, Leaves> {
-        let Self::Reverted { ops, before } = self else { return BTreeMap::new() };
-        let mut going = BTreeMap::new();
-        for (op, found) in ops.iter().zip(before) {
-            let Op::Packages(packages) = op else { continue };
-            for name in packages.packages.keys() {
-                let was = found.state.get("packages").and_then(|all| all.get(name)).and_then(|one| one.get("is"));
-                let leaves = match (was.and_then(|was| was.as_str()), packages.family) {
-                    (Some("absent"), Family::Deb) => Leaves::Purged,
-                    (Some("absent"), Family::Rpm) | (Some("configuration"), _) => Leaves::Removed,
-                    _ => continue,
-                };
-                // The oldest look is the one that counts: the newest op comes first.
-                going.insert(name.as_str(), leaves);
+            Self::PodsStopped => vec![Touch::changes(Thing::Pods)],
+            Self::SetAside { paths, .. } => {
+                paths.iter().map(|path| Touch::changes(Thing::Path(path.clone()))).collect()
             }
+            Self::NetworkCleared => vec![Touch::changes(Thing::Network)],
+            Self::Reverted { ops, .. } => ops.iter().flat_map(AnyOp::all_touches).collect(),
+            Self::Forgotten { .. } => vec![Touch::changes(Thing::Stamp)],
         }
-        going
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::nothing()
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::End
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::Restored
     }
 }
 
-/// How a package goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Leaves {
-    /// With its configuration, and with what its scripts delete of its data: dpkg's word.
-    Purged,
-    /// Its changed configuration and its data stay.
-    Removed,
-}
-
-impl std::fmt::Display for Reset {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<O: AnyOp> fmt::Display for Reset<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PodsStopped => f.write_str("no process of a pod, no init or join that still runs"),
             Self::SetAside { paths, spared, .. } => {

@@ -1,0 +1,108 @@
+//! Acts on a simulated host: those whose effect no data says, since kubeadm makes it (`nodes`) or the cluster does. Any
+//! other is what it touches, like every op.
+
+use kubexm_plan::op::{Act, KubeadmJoin, NodeAwaited, NodeDelete};
+use kubexm_plan::{Step, Wave};
+
+use super::keys::{Keys, Want};
+use super::names::KUBELET_UNIT;
+use super::world::World;
+use crate::link::SlotValues;
+
+impl World {
+    /// What an act leaves to be seen by.
+    pub(super) fn want_act(host: &str, act: &Act, want: &mut Want) {
+        let (part, key, value) = match act {
+            Act::KubeadmInit(_) => (&mut want.cluster, "initialised".to_owned(), host),
+            Act::KubeadmJoin(_) => (&mut want.cluster, format!("joined:{host}"), "yes"),
+            Act::NodeAwaited(NodeAwaited { node }) => (&mut want.cluster, format!("awaited:{node}"), "yes"),
+            Act::KubeadmReset(_) => (&mut want.host, "kubernetes".to_owned(), "reset"),
+            // One that deletes is known by what is not there.
+            _ => return,
+        };
+        part.insert(key, value.to_owned());
+    }
+
+    /// Whether an act holds, when its keys do or do not.
+    pub(super) fn act_holds(&self, act: &Act, keys: bool) -> bool {
+        match act {
+            Act::NodeDelete(NodeDelete { node }) => !self.is_node(node),
+            Act::NodeAwaited(NodeAwaited { node }) => keys || self.is_node(node),
+            _ => keys,
+        }
+    }
+
+    /// What kubeadm looks at before it begins, beside what the act says that it needs.
+    pub(super) fn refuse_act(&self, host: &str, act: &Act, step: &Step) -> Result<(), String> {
+        match (act, self.cluster.get("initialised")) {
+            (Act::KubeadmInit(_), Some(by)) => Err(format!("{by} has begun the cluster already")),
+            (Act::KubeadmInit(_) | Act::KubeadmJoin(_), _) => self.refuse_kubeadm(host, step),
+            _ => Ok(()),
+        }
+    }
+
+    fn refuse_kubeadm(&self, host: &str, step: &Step) -> Result<(), String> {
+        let here = self.host(host)?;
+        for name in ["kubeadm", KUBELET_UNIT] {
+            let end = format!("/{name}");
+            match here.state.keys().find(|key| key.starts_with("path:") && key.ends_with(&end)) {
+                Some(key) => self.read(host, step, key)?,
+                None => return Err(format!("there is no {name}")),
+            }
+        }
+        self.read(host, step, "swap")?;
+        match here.state.get("swap").map(String::as_str) {
+            Some("on") => Err("kubelet does not start with swap on".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// A join needs good values; a failed one uses them up.
+    pub(super) fn refuse_join(&mut self, act: &Act, slots: &SlotValues, fails: bool) -> Result<(), String> {
+        let Act::KubeadmJoin(KubeadmJoin { slots: reads, .. }) = act else { return Ok(()) };
+        if fails {
+            self.wear_out(reads, slots);
+            return Ok(());
+        }
+        self.refuse_values(reads, slots)
+    }
+
+    /// What an act makes beside its own key.
+    pub(super) fn apply_act(&mut self, host: &str, act: &Act, step: &Step) -> Result<(), String> {
+        match act {
+            Act::KubeadmInit(_) => self.make_node(host, step, true),
+            Act::KubeadmJoin(join) => self.make_node(host, step, join.control_plane),
+            Act::NodeDelete(NodeDelete { node }) => {
+                self.drop_node(node);
+                Ok(())
+            }
+            // It is reset before its key is set.
+            _ => Ok(()),
+        }
+    }
+
+    /// An act whose step restores what was before it.
+    pub(super) fn restore_act(&mut self, host: &str, act: &Act, cluster: &Keys, wave: Wave) -> Result<(), String> {
+        match act {
+            Act::KubeadmInit(_) | Act::KubeadmJoin(_) if wave == Wave::Stop => {
+                let was_done = cluster.values().all(Option::is_some);
+                if was_done { Ok(()) } else { self.reset(host) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An act that rolls a step back.
+    pub(super) fn undo_act(&mut self, host: &str, act: &Act) -> Result<(), String> {
+        match act {
+            Act::KubeadmReset(_) => self.reset(host),
+            Act::NodeDelete(NodeDelete { node }) => {
+                if self.cluster.contains_key("initialised") {
+                    self.drop_node(node);
+                }
+                Ok(())
+            }
+            other => Err(format!("{} rolls nothing back", other.title())),
+        }
+    }
+}

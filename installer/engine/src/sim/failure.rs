@@ -1,0 +1,14 @@
+//! Failures that a test asks for.
+
+/// Where the fleet fails, once. Converges of ops are counted from 1 over all hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The n-th converge fails and has changed nothing.
+    Before(u64),
+    /// The n-th converge has changed everything and fails all the same.
+    After(u64),
+    /// The n-th undo (of a step in a wave, over all hosts) fails and has changed nothing.
+    Undo(u64),
+    /// The n-th undo has brought everything back and fails all the same.
+    AfterUndo(u64),
+}

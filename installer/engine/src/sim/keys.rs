@@ -1,0 +1,93 @@
+//! Keys of the simulated fleet's state: of things, of what an op wants, and of what one found.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubexm_plan::Thing;
+
+use super::world::blob_key;
+use crate::link::Found;
+
+/// Keys and values that must be so; the first part is of the host, the second of the cluster.
+#[derive(Default)]
+pub(super) struct Want {
+    pub(super) host: BTreeMap<String, String>,
+    pub(super) cluster: BTreeMap<String, String>,
+}
+
+/// Where the state of a thing is kept.
+pub(super) enum Key {
+    Host(String),
+    Cluster(String),
+}
+
+/// The key of a thing that an op can set; none for what only ops of their own change, and for needs.
+pub(super) fn key(thing: &Thing) -> Option<Key> {
+    Some(match thing {
+        Thing::Path(path) => Key::Host(format!("path:{path}")),
+        Thing::Blob(digest) => Key::Host(blob_key(digest)),
+        Thing::Package(name) => Key::Host(format!("package:{name}")),
+        Thing::Sysctl(name) => Key::Host(format!("sysctl:{name}")),
+        Thing::Module(name) => Key::Host(format!("module:{name}")),
+        Thing::Swap => Key::Host("swap".to_owned()),
+        Thing::Selinux => Key::Host("selinux".to_owned()),
+        Thing::Hostname => Key::Host("hostname".to_owned()),
+        Thing::HostNames => Key::Host("hosts".to_owned()),
+        Thing::Nameservers => Key::Host("resolver".to_owned()),
+        Thing::Image(reference) => Key::Host(format!("image:{reference}")),
+        Thing::Kubeconfig(user) => Key::Host(format!("kubeconfig:{user}")),
+        Thing::Stamp => Key::Host("stamp".to_owned()),
+        Thing::Objects(name) => Key::Cluster(format!("object:{name}")),
+        Thing::Taint { node, key } => Key::Cluster(format!("taint:{node}:{key}")),
+        Thing::Label { node, key } => Key::Cluster(format!("label:{node}:{key}")),
+        Thing::State(_)
+        | Thing::Before(_)
+        | Thing::Unit(_)
+        | Thing::PackageManager
+        | Thing::Node(_)
+        | Thing::Kubeadm => return None,
+        Thing::ControlPlane | Thing::Pods | Thing::Network => return None,
+        Thing::Runtime | Thing::AdminConf | Thing::Api | Thing::Registry => return None,
+    })
+}
+
+/// Keys with the values they had, none where there was nothing.
+pub(super) type Keys = BTreeMap<String, Option<String>>;
+
+/// The part of a state that is of the host or of the cluster.
+pub(super) fn keys(found: &Found, part: &str) -> Result<Keys, String> {
+    let keys = found.raw().get(part).cloned().unwrap_or_else(|| serde_json::json!({}));
+    serde_json::from_value(keys).map_err(|e| format!("a state before cannot be read: {e}"))
+}
+
+/// Whether a key's thing lies in one of the folders.
+pub(super) fn is_below(key: &str, folders: &[String]) -> bool {
+    folders.iter().any(|folder| below(key, folder).is_some())
+}
+
+/// Where in a folder a key's thing lies; an empty text is the folder itself.
+pub(super) fn below<'a>(key: &'a str, folder: &str) -> Option<&'a str> {
+    let path = match key.split_once(':') {
+        Some(("path", path)) => path,
+        Some(("image", _)) => "/var/lib/containerd/images",
+        _ => return None,
+    };
+    let rest = path.strip_prefix(folder)?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
+}
+
+/// What lies in a folder, as a host's agent says it: folders with a `/` at the end.
+pub(super) fn held(state: &BTreeMap<String, String>, folder: &str) -> BTreeSet<String> {
+    let mut held = BTreeSet::new();
+    for (key, value) in state {
+        let Some(rest) = below(key, folder).filter(|rest| !rest.is_empty()) else { continue };
+        held.extend(rest.match_indices('/').map(|(at, slash)| rest[..at + slash.len()].to_owned()));
+        held.insert(if value.starts_with("dir ") { format!("{rest}/") } else { rest.to_owned() });
+    }
+    held
+}
+
+/// Whether a key's thing came into a folder after this was held in it.
+pub(super) fn came_into(key: &str, folder: &str, held: &BTreeSet<String>) -> bool {
+    below(key, folder)
+        .is_some_and(|rest| !rest.is_empty() && !held.contains(rest) && !held.contains(&format!("{rest}/")))
+}

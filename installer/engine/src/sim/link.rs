@@ -1,0 +1,279 @@
+//! The link to a host of the simulated fleet.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use kubexm_plan::facts::Stamp;
+use kubexm_plan::op::Depots;
+use kubexm_plan::{Facts, Op, Plan, Probe, SlotName, SlotProvider, Step, Wave, ledger, mesh};
+use kubexm_spec::Digest;
+use tokio::io::AsyncReadExt;
+
+use super::facts::facts;
+use super::fleet::SimFleet;
+use super::world::Host;
+use crate::attempt::Links;
+use crate::link::{
+    BlobSource, Change, DeliverProgress, Fetched, Found, Link, LinkError, ProbeAnswer, SlotValues, Survey,
+};
+
+impl SimFleet {
+    /// A link to every host.
+    pub fn links(&self) -> Links {
+        let hosts: Vec<String> = self.lock().host_names().map(str::to_owned).collect();
+        let link = |host: String| (host.clone(), Arc::new(SimLink { fleet: self.clone(), host }) as Arc<dyn Link>);
+        hosts.into_iter().map(link).collect()
+    }
+}
+
+/// The link to one simulated host.
+struct SimLink {
+    fleet: SimFleet,
+    host: String,
+}
+
+impl SimLink {
+    /// Whether the host can be reached now.
+    fn reach(&self) -> Result<(), LinkError> {
+        match self.fleet.lock().cut.contains(&self.host) {
+            false => Ok(()),
+            true => Err(LinkError::Unreachable {
+                host: self.host.clone(),
+                address: format!("{}:22", self.host),
+                reason: "no route to host".to_owned(),
+            }),
+        }
+    }
+
+    fn refused(&self, text: String) -> LinkError {
+        LinkError::Op { host: self.host.clone(), text }
+    }
+
+    async fn look(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
+        // A real host lets others run while it answers.
+        tokio::task::yield_now().await;
+        self.reach()?;
+        let world = self.fleet.lock();
+        let found = step.ops.iter().map(|op| world.observe(&self.host, op, plan, slots));
+        let found: Vec<Found> = found.collect::<Result<_, _>>().map_err(|text| self.refused(text))?;
+        shows_no_secret(plan, slots, &found).map_err(|text| self.refused(text))?;
+        Ok(found)
+    }
+
+    async fn ask(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError> {
+        tokio::task::yield_now().await;
+        self.reach()?;
+        let missing = self.fleet.lock().probe(&self.host, probe);
+        Ok(ProbeAnswer { holds: missing.is_none(), seen: missing.unwrap_or_else(|| "holds".to_owned()) })
+    }
+
+    async fn converge_ops(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<(), LinkError> {
+        for op in &step.ops {
+            tokio::task::yield_now().await;
+            self.reach()?;
+            let mut world = self.fleet.lock();
+            world.enter(plan);
+            let found = world.observe(&self.host, op, plan, slots).map_err(|text| self.refused(text))?;
+            if !found.satisfied {
+                world.converge(&self.host, op, plan, step, slots).map_err(|text| self.refused(text))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// States are journalled, told and kept: the value of a secret slot may not be in one.
+fn shows_no_secret(plan: &Plan, slots: &SlotValues, states: &[Found]) -> Result<(), String> {
+    let text = serde_json::to_string(states).map_err(|e| e.to_string())?;
+    let secret = |name: &SlotName| plan.slots.get(name).is_none_or(SlotProvider::secret);
+    let shown = |value: &[u8]| !value.is_empty() && std::str::from_utf8(value).is_ok_and(|value| text.contains(value));
+    match slots.iter().find(|(name, value)| secret(name) && shown(value)) {
+        Some((name, _)) => Err(format!("a state shows the value of slot {}", name.0)),
+        None => Ok(()),
+    }
+}
+
+#[async_trait]
+impl Link for SimLink {
+    async fn facts(&self) -> Result<Facts, LinkError> {
+        self.reach()?;
+        let world = self.fleet.lock();
+        let state = world.host(&self.host).map_err(|text| self.refused(text))?.state.get("stamp");
+        let stamp = state.map(|cluster| Stamp { cluster: cluster.clone(), run: "simulated".to_owned() });
+        Ok(Facts { stamp, joined: world.is_joined(&self.host), ..facts(&self.host) })
+    }
+
+    async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
+        self.fleet.lock().looks += 1;
+        self.look(plan, step, slots).await
+    }
+
+    async fn survey(&self, plan: &Plan, steps: &[&Step], slots: &SlotValues) -> Result<Survey, LinkError> {
+        let mut holding = BTreeSet::new();
+        for step in steps {
+            // What cannot be looked at does not hold.
+            let ops = self.look(plan, step, slots).await;
+            let probe = match &step.probe {
+                Some(timed) => self.ask(&timed.probe).await?.holds,
+                None => true,
+            };
+            if probe && ops.is_ok_and(|found| found.iter().all(|found| found.satisfied)) {
+                holding.insert(step.id.clone());
+            }
+        }
+        self.reach()?;
+        let world = self.fleet.lock();
+        let records = world.host(&self.host).map_err(|text| self.refused(text))?.ledger.len();
+        Ok(Survey { holding, past: records.to_string() })
+    }
+
+    async fn converge(
+        &self,
+        plan: &Plan,
+        step: &Step,
+        slots: &SlotValues,
+        change: Change<'_>,
+    ) -> Result<(), LinkError> {
+        shows_no_secret(plan, slots, change.before).map_err(|text| self.refused(text))?;
+        self.reach()?;
+        let forgets = step.ops.iter().any(|op| matches!(op, Op::Reset(reset) if reset.forgets()));
+        let note = |outcome| {
+            if !forgets {
+                self.fleet.lock().note(&self.host, step, change, outcome);
+            }
+        };
+        note(ledger::Outcome::Begun);
+        let ended = self.converge_ops(plan, step, slots).await;
+        note(match &ended {
+            Ok(()) => ledger::Outcome::Done,
+            Err(error) => ledger::Outcome::Failed { text: error.to_string() },
+        });
+        ended
+    }
+
+    async fn undo(&self, plan: &Plan, step: &Step, change: Change<'_>, wave: Wave) -> Result<(), LinkError> {
+        tokio::task::yield_now().await;
+        self.reach()?;
+        let mut world = self.fleet.lock();
+        world.enter(plan);
+        world.undo(&self.host, step, change.before, wave).map_err(|text| self.refused(text))?;
+        if wave == Wave::Start {
+            world.note(&self.host, step, change, ledger::Outcome::Restored);
+        }
+        Ok(())
+    }
+
+    async fn provide(&self, provider: &SlotProvider) -> Result<Vec<u8>, LinkError> {
+        tokio::task::yield_now().await;
+        self.reach()?;
+        self.fleet.lock().provide(&self.host, provider).map_err(|text| self.refused(text))
+    }
+
+    async fn ledger(&self) -> Result<Vec<ledger::Record>, LinkError> {
+        self.reach()?;
+        let world = self.fleet.lock();
+        let copy = |host: &Host| host.ledger.iter().map(|record| (**record).clone()).collect();
+        world.host(&self.host).map(copy).map_err(|text| self.refused(text))
+    }
+
+    async fn fetch(
+        &self,
+        blobs: &[(Digest, u64)],
+        _: &Depots,
+        progress: DeliverProgress<'_>,
+    ) -> Result<Fetched, LinkError> {
+        tokio::task::yield_now().await;
+        self.reach()?;
+        let mut world = self.fleet.lock();
+        let (there, missing): (Vec<_>, Vec<_>) = blobs.iter().partition(|(digest, _)| world.depots.contains(digest));
+        for (digest, size) in there {
+            world.add_blob(&self.host, &digest);
+            progress(digest, size, size);
+        }
+        Ok(Fetched { missing, reasons: world.depot_troubles.clone() })
+    }
+
+    async fn listen(&self, _: &[mesh::Port]) -> Result<(), LinkError> {
+        Ok(())
+    }
+
+    async fn dial(&self, dials: &[mesh::Dial]) -> Result<Vec<mesh::Dialed>, LinkError> {
+        Ok(dials.iter().map(|dial| mesh::Dialed { dial: dial.clone(), blocked: None }).collect())
+    }
+
+    async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError> {
+        self.fleet.lock().looks += 1;
+        self.ask(probe).await
+    }
+
+    async fn deliver(
+        &self,
+        blobs: &[(Digest, u64)],
+        source: &dyn BlobSource,
+        progress: DeliverProgress<'_>,
+    ) -> Result<(), LinkError> {
+        self.reach()?;
+        let present: BTreeSet<Digest> = {
+            let world = self.fleet.lock();
+            blobs.iter().map(|(digest, _)| *digest).filter(|digest| world.has_blob(&self.host, digest)).collect()
+        };
+        for (digest, size) in blobs.iter().filter(|(digest, _)| !present.contains(digest)) {
+            let failed = |reason: String| LinkError::Source { digest: *digest, reason };
+            let mut reader = source.open(*digest, 0).await.map_err(|e| failed(e.to_string()))?;
+            let mut bytes = Vec::new();
+            reader.read_to_end(&mut bytes).await.map_err(|e| failed(e.to_string()))?;
+            if Digest::of(&bytes) != *digest || bytes.len() as u64 != *size {
+                return Err(failed(format!("{} bytes came, which are not it", bytes.len())));
+            }
+            self.fleet.lock().add_blob(&self.host, digest);
+            progress(*digest, *size, *size);
+        }
+        Ok(())
+    }
+
+    async fn evidence(&self) -> Result<Vec<(String, String)>, LinkError> {
+        self.reach()?;
+        let state = self.fleet.snapshot().remove(&self.host).unwrap_or_default();
+        let lines: Vec<String> = state.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        Ok(vec![("state.txt".to_owned(), lines.join("\n"))])
+    }
+
+    async fn step_log(&self, run: &str, step: &Step) -> Result<String, LinkError> {
+        Ok(format!("{} of run {run} on {}\n", step.id, self.host))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_state_with_the_value_of_a_secret_slot_is_refused() {
+        let (token, hash) = (SlotName("token".to_owned()), SlotName("hash".to_owned()));
+        let host = || "cp".to_owned();
+        let plan = Plan {
+            schema: kubexm_plan::SCHEMA,
+            pipeline: kubexm_plan::Pipeline::Create,
+            cluster_name: "demo".to_owned(),
+            cluster: Digest::of("cluster.yaml"),
+            bundle: None,
+            hosts: Vec::new(),
+            fleet_concurrency: 1,
+            host_concurrency: 1,
+            slots: BTreeMap::from([
+                (token.clone(), SlotProvider::JoinToken { host: host() }),
+                (hash.clone(), SlotProvider::CaCertHash { host: host() }),
+            ]),
+            texts: BTreeMap::new(),
+            steps: Vec::new(),
+        };
+        let slots = SlotValues::from([(token, b"abcdef.0123".to_vec()), (hash, b"sha256:ca".to_vec())]);
+        let state = |text: &str| [Found::opaque(serde_json::json!({ "path:/etc/x": text }), false)];
+        assert_eq!(shows_no_secret(&plan, &slots, &state("file sha256:ca")), Ok(()));
+        let refused = shows_no_secret(&plan, &slots, &state("token abcdef.0123"));
+        assert_eq!(refused, Err("a state shows the value of slot token".to_owned()));
+    }
+}

@@ -1,0 +1,14 @@
+//! Keys and units that the simulated fleet gives a meaning.
+
+pub(super) const CONTAINERD: &str = "containerd.service";
+pub(super) const ADMIN_CONF: &str = "path:/etc/kubernetes/admin.conf";
+pub(super) const KUBELET_UNIT: &str = "kubelet.service";
+pub(super) const KUBELET: &str = "unit:kubelet.service";
+pub(super) const KUBELET_CONF: &str = "path:/etc/kubernetes/kubelet.conf";
+pub(super) const KUBELET_CONFIG: &str = "path:/var/lib/kubelet/config.yaml";
+pub(super) const ETCD_DATA: &str = "path:/var/lib/etcd/member";
+pub(super) const AGENT: &str = "path:/usr/local/bin/kubexm-install";
+/// Whether pods run on a host.
+pub(super) const PODS: &str = "pods";
+/// What they make in its network.
+pub(super) const NETWORK: &str = "network";

@@ -1,0 +1,10 @@
+//! Files that several acts look at.
+
+/// Static pods of a control plane, without etcd's.
+pub(super) const MANIFESTS: [&str; 3] = [
+    "/etc/kubernetes/manifests/kube-apiserver.yaml",
+    "/etc/kubernetes/manifests/kube-controller-manager.yaml",
+    "/etc/kubernetes/manifests/kube-scheduler.yaml",
+];
+/// kubeadm's config of a join, for the time of the call.
+pub(super) const JOIN_CONFIG: &str = "/run/kubexm/kubeadm-join.yaml";

@@ -1,0 +1,42 @@
+//! `kubeadm init`.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::kind::ActKind;
+use crate::kind::Needs;
+use crate::touch::{Thing, Touch};
+
+/// `kubeadm init --config`. Done: admin.conf is there and the API server answers it. Partial: `kubeadm reset`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KubeadmInit {
+    /// Absolute path of kubeadm's config.
+    pub config: String,
+    /// `unix:///run/containerd/containerd.sock`.
+    pub cri_socket: String,
+    /// Preflight checks of kubeadm that the support matrix says to ignore.
+    pub ignore: Vec<String>,
+}
+
+impl ActKind for KubeadmInit {
+    fn title(&self) -> &'static str {
+        "kubeadm init"
+    }
+
+    fn touches(&self) -> Vec<Touch> {
+        vec![Touch::changes(Thing::Kubeadm), Touch::changes(Thing::ControlPlane)]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs { things: vec![Thing::Runtime, Thing::Path(self.config.clone())], ..Needs::nothing() }
+    }
+}
+
+impl fmt::Display for KubeadmInit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "act kubeadm init with {}", self.config)?;
+        if self.ignore.is_empty() { Ok(()) } else { write!(f, ", ignoring {}", self.ignore.join(", ")) }
+    }
+}

@@ -1,0 +1,53 @@
+//! `kubeadm join`.
+
+use std::fmt;
+
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+
+use super::kind::ActKind;
+use crate::kind::Needs;
+use crate::slot::SlotName;
+use crate::touch::{Thing, Touch};
+
+/// `kubeadm join --config`. Done: kubelet.conf is there, kubelet runs, and on a control plane its static pods and
+/// admin.conf answer. Partial: `kubeadm reset`. The config is a secret while it lives: it is written below /run
+/// for the call, and removed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KubeadmJoin {
+    /// kubeadm's JoinConfiguration, a text of the plan, with [`SlotName::placeholder`]s for the slots.
+    pub config: Digest,
+    /// Slots whose values go into the text.
+    pub slots: Vec<SlotName>,
+    /// `unix:///run/containerd/containerd.sock`.
+    pub cri_socket: String,
+    /// Joins as a control plane, with a stacked etcd member.
+    pub control_plane: bool,
+    /// Preflight checks of kubeadm that the support matrix says to ignore.
+    pub ignore: Vec<String>,
+}
+
+impl ActKind for KubeadmJoin {
+    fn title(&self) -> &'static str {
+        if self.control_plane { "kubeadm join, control plane" } else { "kubeadm join, worker" }
+    }
+
+    /// Of this host only: `kubeadm` changes no other, and etcd's members are the joins' own order.
+    fn touches(&self) -> Vec<Touch> {
+        let plane = self.control_plane.then(|| Touch::changes(Thing::ControlPlane));
+        std::iter::once(Touch::changes(Thing::Kubeadm)).chain(plane).collect()
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        let things = vec![Thing::Api, Thing::Runtime];
+        Needs { slots: &self.slots, text: Some(self.config), things, ..Needs::nothing() }
+    }
+}
+
+impl fmt::Display for KubeadmJoin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let role = if self.control_plane { "control plane" } else { "worker" };
+        write!(f, "act kubeadm join as {role} with text {}", self.config.short())
+    }
+}

@@ -1,0 +1,37 @@
+//! `kubeadm reset`.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::kind::ActKind;
+use crate::kind::Needs;
+use crate::touch::{Thing, Touch};
+
+/// `kubeadm reset --force`: the undo of init and join. Done: no /etc/kubernetes/*.conf, no static pods.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KubeadmReset {
+    /// `unix:///run/containerd/containerd.sock`.
+    pub cri_socket: String,
+}
+
+impl ActKind for KubeadmReset {
+    fn title(&self) -> &'static str {
+        "kubeadm reset"
+    }
+
+    fn touches(&self) -> Vec<Touch> {
+        vec![Touch::changes(Thing::Kubeadm)]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::nothing()
+    }
+}
+
+impl fmt::Display for KubeadmReset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("act kubeadm reset")
+    }
+}

@@ -1,0 +1,76 @@
+//! A file.
+
+use std::fmt;
+
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::kind::{AfterReset, Needs, OpKind, Scope};
+use crate::place::Place;
+use crate::slot::SlotName;
+use crate::touch::Touch;
+
+/// Where a file's content comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "from", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Content {
+    /// A text of the plan.
+    Text {
+        /// Of the text.
+        digest: Digest,
+    },
+    /// A slot's value.
+    Slot {
+        /// Which.
+        slot: SlotName,
+    },
+}
+
+/// A file with this content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct File {
+    /// Absolute.
+    pub path: String,
+    /// Content.
+    pub content: Content,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+impl OpKind for File {
+    type State = Place;
+
+    fn touches(&self) -> Vec<Touch> {
+        let content = match &self.content {
+            Content::Text { digest } => digest.to_string(),
+            Content::Slot { slot } => slot.placeholder(),
+        };
+        vec![Touch::file(&self.path, format!("file {:04o} {content}", self.mode))]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        match &self.content {
+            Content::Text { digest } => Needs { text: Some(*digest), ..Needs::nothing() },
+            Content::Slot { slot } => Needs { slots: std::slice::from_ref(slot), ..Needs::nothing() },
+        }
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Host
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::Restored
+    }
+}
+
+impl fmt::Display for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let content = match &self.content {
+            Content::Text { digest } => format!("text {}", digest.short()),
+            Content::Slot { slot } => format!("slot {}", slot.0),
+        };
+        write!(f, "file {} {:04o} from {content}", self.path, self.mode)
+    }
+}

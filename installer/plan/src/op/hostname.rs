@@ -1,0 +1,71 @@
+//! The host's name, now and at boot.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::touch::{Thing, Touch};
+
+/// The host's name, now and at boot (cloud-init told to leave it).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Hostname {
+    /// DNS-1123.
+    pub name: String,
+}
+
+/// Names and files as they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Names {
+    /// The kernel's.
+    pub live: String,
+    /// Of /etc/hostname.
+    pub configured: Option<String>,
+    /// /etc/hostname.
+    pub file: Place,
+    /// The drop-in for cloud-init; none without that.
+    pub preserve: Option<Place>,
+    /// cloud-init leaves the name, or is not there.
+    pub preserved: bool,
+}
+
+impl OpKind for Hostname {
+    type State = Names;
+
+    fn touches(&self) -> Vec<Touch> {
+        vec![Touch::changes(Thing::Path("/etc/hostname".to_owned())), Touch::sets(Thing::Hostname, &self.name)]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::nothing()
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Host
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::RestoredAndMade
+    }
+}
+
+impl fmt::Display for Hostname {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "hostname {}", self.name)
+    }
+}
+
+impl State for Names {
+    const SCHEMA: u32 = 1;
+
+    fn places(&self) -> Vec<&Place> {
+        std::iter::once(&self.file).chain(&self.preserve).collect()
+    }
+
+    fn is_back(&self, _: &Self) -> Option<bool> {
+        None
+    }
+}

@@ -1,0 +1,67 @@
+//! Our managed block in /etc/hosts.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::touch::{Thing, Touch};
+
+/// Our managed block in /etc/hosts; foreign lines for the node's own name are commented (Debian's 127.0.1.1).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HostsBlock {
+    /// Lines `ADDRESS NAME [NAME…]` in order.
+    pub lines: Vec<String>,
+    /// The node's own name.
+    pub own_name: String,
+}
+
+/// The file, and whether it already says what we want.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Hosts {
+    /// /etc/hosts.
+    pub file: Place,
+    /// It has our block, and no foreign line with the node's own name.
+    pub settled: bool,
+}
+
+impl OpKind for HostsBlock {
+    type State = Hosts;
+
+    fn touches(&self) -> Vec<Touch> {
+        vec![Touch::changes(Thing::Path("/etc/hosts".to_owned())), Touch::sets(Thing::HostNames, self.lines.join("; "))]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::nothing()
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Host
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::RestoredAndMade
+    }
+}
+
+impl fmt::Display for HostsBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/etc/hosts of {}: {}", self.own_name, self.lines.join("; "))
+    }
+}
+
+impl State for Hosts {
+    const SCHEMA: u32 = 1;
+
+    fn places(&self) -> Vec<&Place> {
+        vec![&self.file]
+    }
+
+    fn is_back(&self, _: &Self) -> Option<bool> {
+        None
+    }
+}

@@ -1,0 +1,116 @@
+//! An image in the container runtime, pinned.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::touch::{Thing, Touch};
+
+/// An image in containerd's `k8s.io` namespace, pinned against image GC.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ImageLoaded {
+    /// `registry.k8s.io/pause:3.10.1`.
+    pub reference: String,
+    /// What the reference must resolve to.
+    pub digest: Digest,
+    /// `linux/amd64`.
+    pub platform: String,
+    /// Where it comes from.
+    #[serde(default, skip_serializing_if = "ImageSource::is_registry")]
+    pub source: ImageSource,
+}
+
+/// Where an image comes from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "from", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum ImageSource {
+    /// Pulled from the cluster's registry, as containerd was pointed at it.
+    #[default]
+    Registry,
+    /// Imported from the node's content store.
+    Store {
+        /// The index (or single manifest), the platform's manifest, config and layers.
+        blobs: BTreeSet<Digest>,
+    },
+}
+
+impl ImageSource {
+    /// Whether it is the registry.
+    pub const fn is_registry(&self) -> bool {
+        matches!(self, Self::Registry)
+    }
+}
+
+/// What containerd has under the two names of the image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Loaded {
+    /// `registry.k8s.io/pause:3.10.1`.
+    pub by_tag: Option<Listed>,
+    /// `registry.k8s.io/pause@sha256:…`: the image survives when its tag is moved.
+    pub by_digest: Option<Listed>,
+    /// Every layer is there and unpacked.
+    pub complete: bool,
+}
+
+/// An image as the runtime lists it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Listed {
+    /// What the name resolves to.
+    pub digest: String,
+    /// Safe from image GC.
+    pub pinned: bool,
+    /// The CRI plugin knows it.
+    pub managed: bool,
+}
+
+impl OpKind for ImageLoaded {
+    type State = Loaded;
+
+    fn touches(&self) -> Vec<Touch> {
+        vec![Touch::sets(Thing::Image(self.reference.clone()), self.digest.to_string())]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        match &self.source {
+            ImageSource::Registry => Needs { things: vec![Thing::Registry, Thing::Runtime], ..Needs::nothing() },
+            ImageSource::Store { blobs } => {
+                let blobs = blobs.iter().copied().collect();
+                Needs { blobs, things: vec![Thing::Runtime], ..Needs::nothing() }
+            }
+        }
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Cluster
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::Restored
+    }
+}
+
+impl fmt::Display for ImageLoaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let from = if self.source.is_registry() { "" } else { " from the store" };
+        write!(f, "image {} {} at {}{from}", self.reference, self.platform, self.digest.short())
+    }
+}
+
+impl State for Loaded {
+    const SCHEMA: u32 = 1;
+
+    fn places(&self) -> Vec<&Place> {
+        Vec::new()
+    }
+
+    fn is_back(&self, _: &Self) -> Option<bool> {
+        None
+    }
+}

@@ -1,0 +1,71 @@
+//! Kernel modules, now and at boot.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::touch::{Thing, Touch};
+
+/// Kernel modules.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KernelModule {
+    /// Drop-in below /etc/modules-load.d.
+    pub path: String,
+    /// `br_netfilter`, `overlay`.
+    pub modules: Vec<String>,
+}
+
+/// Which modules the kernel has, and our drop-in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Modules {
+    /// The drop-in.
+    pub file: Place,
+    /// It has the wanted text.
+    pub settled: bool,
+    /// Loaded or built in, by name.
+    pub present: BTreeMap<String, bool>,
+}
+
+impl OpKind for KernelModule {
+    type State = Modules;
+
+    fn touches(&self) -> Vec<Touch> {
+        let modules = self.modules.iter().map(|name| Touch::sets(Thing::Module(name.clone()), "loaded").shared());
+        std::iter::once(Touch::file(&self.path, "modules")).chain(modules).collect()
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::nothing()
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Host
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::RestoredAndMade
+    }
+}
+
+impl fmt::Display for KernelModule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "modules {} {}", self.path, self.modules.join(" "))
+    }
+}
+
+impl State for Modules {
+    const SCHEMA: u32 = 1;
+
+    fn places(&self) -> Vec<&Place> {
+        vec![&self.file]
+    }
+
+    fn is_back(&self, _: &Self) -> Option<bool> {
+        None
+    }
+}

@@ -1,0 +1,65 @@
+//! A kubeconfig for a user of the node, copied from kubeadm's admin.conf.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::touch::{Thing, Touch};
+
+/// admin.conf for a user.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Kubeconfig {
+    /// User of the node; its home's `.kube/config` is written, owned by it.
+    pub user: String,
+}
+
+/// The user's kubeconfig, and whether it is admin.conf.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Copied {
+    /// `.kube/config` of the user's home.
+    pub file: Place,
+    /// It is admin.conf, and the user's own.
+    pub settled: bool,
+}
+
+impl OpKind for Kubeconfig {
+    type State = Copied;
+
+    fn touches(&self) -> Vec<Touch> {
+        vec![Touch::sets(Thing::Kubeconfig(self.user.clone()), "admin")]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs { things: vec![Thing::AdminConf], ..Needs::nothing() }
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Host
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::Restored
+    }
+}
+
+impl fmt::Display for Kubeconfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "kubeconfig of {}", self.user)
+    }
+}
+
+impl State for Copied {
+    const SCHEMA: u32 = 1;
+
+    fn places(&self) -> Vec<&Place> {
+        vec![&self.file]
+    }
+
+    fn is_back(&self, _: &Self) -> Option<bool> {
+        None
+    }
+}

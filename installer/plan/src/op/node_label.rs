@@ -1,0 +1,69 @@
+//! A label that must be on a node.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::touch::{Thing, Touch};
+
+/// A label that must be on a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeLabel {
+    /// Node name.
+    pub node: String,
+    /// Key.
+    pub key: String,
+    /// Value.
+    pub value: String,
+}
+
+/// The label's value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Labelled {
+    /// Whether the cluster knows the node and answers.
+    pub known: bool,
+    /// None without the label.
+    pub value: Option<String>,
+}
+
+impl OpKind for NodeLabel {
+    type State = Labelled;
+
+    fn touches(&self) -> Vec<Touch> {
+        vec![Touch::sets(Thing::Label { node: self.node.clone(), key: self.key.clone() }, &self.value)]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs { things: vec![Thing::AdminConf, Thing::Node(self.node.clone())], ..Needs::nothing() }
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Cluster
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::Restored
+    }
+}
+
+impl fmt::Display for NodeLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {} with label {}={}", self.node, self.key, self.value)
+    }
+}
+
+impl State for Labelled {
+    const SCHEMA: u32 = 1;
+
+    fn places(&self) -> Vec<&Place> {
+        Vec::new()
+    }
+
+    fn is_back(&self, _: &Self) -> Option<bool> {
+        None
+    }
+}

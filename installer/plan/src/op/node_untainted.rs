@@ -1,0 +1,77 @@
+//! A taint that must not be on a node.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::touch::{Thing, Touch};
+
+/// A taint that must not be on a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeUntainted {
+    /// Node name.
+    pub node: String,
+    /// `node-role.kubernetes.io/control-plane`.
+    pub key: String,
+}
+
+/// Taints of that key; none when the cluster does not know the node or does not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Taints {
+    /// In the node object's order.
+    pub taints: Option<Vec<Taint>>,
+}
+
+/// One taint, as the node object has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taint {
+    /// `node-role.kubernetes.io/control-plane`.
+    pub key: String,
+    /// Often empty.
+    #[serde(default)]
+    pub value: String,
+    /// `NoSchedule`.
+    pub effect: String,
+}
+
+impl OpKind for NodeUntainted {
+    type State = Taints;
+
+    fn touches(&self) -> Vec<Touch> {
+        vec![Touch::sets(Thing::Taint { node: self.node.clone(), key: self.key.clone() }, "absent")]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs { things: vec![Thing::AdminConf, Thing::Node(self.node.clone())], ..Needs::nothing() }
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Cluster
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::Restored
+    }
+}
+
+impl fmt::Display for NodeUntainted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {} without taint {}", self.node, self.key)
+    }
+}
+
+impl State for Taints {
+    const SCHEMA: u32 = 1;
+
+    fn places(&self) -> Vec<&Place> {
+        Vec::new()
+    }
+
+    fn is_back(&self, _: &Self) -> Option<bool> {
+        None
+    }
+}

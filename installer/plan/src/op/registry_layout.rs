@@ -1,0 +1,73 @@
+//! Blobs of the node's content store in the file-system layout of the distribution registry.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use kubexm_spec::depot::Repository;
+use serde::{Deserialize, Serialize};
+
+use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::touch::Touch;
+
+/// Blobs of the node's content store, as the distribution registry keeps them on a file system
+/// (`docker/registry/v2` below its root; distribution v3, registry/storage/paths.go). Blobs are hard links or reflinks
+/// where the file system has them. What others put there stays.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RegistryLayout {
+    /// `rootdirectory` of the registry, absolute.
+    pub data_dir: String,
+    /// Repositories by name, `registry.k8s.io/pause`.
+    pub repositories: BTreeMap<String, Repository>,
+}
+
+/// What the layout lacks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Lacking {
+    /// Files that are not there; of a folder that is not there only the topmost one.
+    pub missing: BTreeSet<String>,
+    /// Files that are other ones: a tag that points elsewhere, a blob that is cut off.
+    pub changed: Vec<Place>,
+}
+
+impl OpKind for RegistryLayout {
+    type State = Lacking;
+
+    fn touches(&self) -> Vec<Touch> {
+        let names: Vec<&str> = self.repositories.keys().map(String::as_str).collect();
+        vec![Touch::file(format!("{}/docker", self.data_dir), format!("repositories {}", names.join(" ")))]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        let all = self.repositories.values().flat_map(|one| one.manifests.iter().chain(&one.blobs));
+        Needs { blobs: all.copied().collect(), ..Needs::nothing() }
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Host
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::Made
+    }
+}
+
+impl fmt::Display for RegistryLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} repositories in {}", self.repositories.len(), self.data_dir)
+    }
+}
+
+impl State for Lacking {
+    const SCHEMA: u32 = 1;
+
+    fn places(&self) -> Vec<&Place> {
+        self.changed.iter().collect()
+    }
+
+    fn is_back(&self, _: &Self) -> Option<bool> {
+        None
+    }
+}

@@ -1,0 +1,64 @@
+//! SELinux at most permissive.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::touch::{Thing, Touch};
+
+/// SELinux at most permissive, now and at boot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SelinuxMode {}
+
+/// The live mode and the configured one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Modes {
+    /// None without SELinux in the kernel.
+    pub enforcing: Option<bool>,
+    /// `SELINUX=` of the configuration.
+    pub configured: Option<String>,
+    /// The configuration's file.
+    pub config: Place,
+}
+
+impl OpKind for SelinuxMode {
+    type State = Modes;
+
+    fn touches(&self) -> Vec<Touch> {
+        vec![Touch::changes(Thing::Path("/etc/selinux/config".to_owned())), Touch::sets(Thing::Selinux, "permissive")]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::nothing()
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Host
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::RestoredAndMade
+    }
+}
+
+impl fmt::Display for SelinuxMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SELinux at most permissive")
+    }
+}
+
+impl State for Modes {
+    const SCHEMA: u32 = 1;
+
+    fn places(&self) -> Vec<&Place> {
+        vec![&self.config]
+    }
+
+    fn is_back(&self, _: &Self) -> Option<bool> {
+        None
+    }
+}

@@ -1,0 +1,65 @@
+//! Whose node this is (`/var/lib/kubexm/stamp.json`).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::touch::{Thing, Touch};
+
+/// Whose node this is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Stamp {
+    /// `metadata.name`.
+    pub cluster: String,
+}
+
+/// The stamp's place, and the cluster it names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Stamped {
+    /// `/var/lib/kubexm/stamp.json`.
+    pub place: Place,
+    /// None without a stamp.
+    pub cluster: Option<String>,
+}
+
+impl OpKind for Stamp {
+    type State = Stamped;
+
+    fn touches(&self) -> Vec<Touch> {
+        vec![Touch::sets(Thing::Stamp, &self.cluster)]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::nothing()
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::End
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::Restored
+    }
+}
+
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stamp of cluster {}", self.cluster)
+    }
+}
+
+impl State for Stamped {
+    const SCHEMA: u32 = 1;
+
+    fn places(&self) -> Vec<&Place> {
+        vec![&self.place]
+    }
+
+    fn is_back(&self, _: &Self) -> Option<bool> {
+        None
+    }
+}

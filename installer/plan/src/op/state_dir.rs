@@ -1,0 +1,52 @@
+//! A directory that a service fills.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kind::{AfterReset, Needs, OpKind, Scope};
+use crate::place::Place;
+use crate::touch::{Thing, Touch};
+
+/// A directory that a service makes and fills, or a file that it writes: converge does nothing. Undo removes it with all
+/// that is in it when it was not there before; of one that was there it removes what came and nothing else. It never
+/// crosses a mount point: a mount below it stops the undo with its name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StateDir {
+    /// Absolute.
+    pub path: String,
+}
+
+impl StateDir {
+    /// Where.
+    pub fn at(path: &str) -> Self {
+        Self { path: path.to_owned() }
+    }
+}
+
+impl OpKind for StateDir {
+    type State = Place;
+
+    fn touches(&self) -> Vec<Touch> {
+        vec![Touch::changes(Thing::State(self.path.clone())).shared()]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::nothing()
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Host
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::Restored
+    }
+}
+
+impl fmt::Display for StateDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "what a service puts into {}", self.path)
+    }
+}

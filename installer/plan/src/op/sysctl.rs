@@ -1,0 +1,90 @@
+//! Kernel parameters, now and at boot.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::touch::{Thing, Touch};
+
+/// Kernel parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Sysctl {
+    /// Drop-in below /etc/sysctl.d.
+    pub path: String,
+    /// `net.ipv4.ip_forward` → `1`.
+    pub values: BTreeMap<String, String>,
+    /// Parameters that what is started later sets by itself (`net.ipv4.conf.all.route_localnet`, by kube-proxy): no value
+    /// of them is wanted, and undo brings back the one that was found.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub remembered: BTreeSet<String>,
+}
+
+/// Live values, and the lines that would win over ours at boot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Parameters {
+    /// Our drop-in.
+    pub file: Place,
+    /// None where the kernel has no such parameter (its module is not loaded).
+    pub live: BTreeMap<String, Option<String>>,
+    /// What a boot would set, with our file as it is now.
+    pub boot: BTreeMap<String, BootValue>,
+}
+
+/// A value and the line it comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BootValue {
+    /// As the file has it, with single spaces.
+    pub value: String,
+    /// `/etc/sysctl.d/99-sysctl.conf:12`.
+    pub line: String,
+}
+
+impl OpKind for Sysctl {
+    type State = Parameters;
+
+    fn touches(&self) -> Vec<Touch> {
+        let values = self.values.iter().map(|(name, value)| Touch::sets(Thing::Sysctl(name.clone()), value));
+        std::iter::once(Touch::file(&self.path, "sysctls")).chain(values).collect()
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        // They are there only with the module that they belong to.
+        let bridge = self.values.keys().any(|name| name.starts_with("net.bridge."));
+        let things = if bridge { vec![Thing::Module("br_netfilter".to_owned())] } else { Vec::new() };
+        Needs { things, ..Needs::nothing() }
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Host
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::RestoredAndMade
+    }
+}
+
+impl fmt::Display for Sysctl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values: Vec<_> = self.values.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        write!(f, "sysctl {} {}", self.path, values.join(" "))?;
+        self.remembered.iter().try_for_each(|name| write!(f, "\n    remembering {name}"))
+    }
+}
+
+impl State for Parameters {
+    const SCHEMA: u32 = 1;
+
+    fn places(&self) -> Vec<&Place> {
+        vec![&self.file]
+    }
+
+    fn is_back(&self, _: &Self) -> Option<bool> {
+        None
+    }
+}

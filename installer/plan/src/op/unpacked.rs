@@ -1,0 +1,90 @@
+//! Chosen members of an archive blob as files.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
+use crate::place::Place;
+use crate::touch::Touch;
+
+/// Chosen members of a gzip-compressed tar archive.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Unpacked {
+    /// Blob of the node's content store.
+    pub blob: Digest,
+    /// Member path in the archive (without leading `./`) → absolute path on the host; mode 0755.
+    pub members: BTreeMap<String, String>,
+    /// When given, every regular file below this folder of the archive (`""`: all) goes flat into the directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_into: Option<AllInto>,
+}
+
+/// Every regular file of an archive folder, into one directory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AllInto {
+    /// Folder in the archive, `""` for its top.
+    pub folder: String,
+    /// Absolute directory on the host.
+    pub directory: String,
+}
+
+/// Every file it places, and whether each is what the archive holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Placed {
+    /// By their paths.
+    pub files: Vec<Place>,
+    /// None while the archive is not there to say what it holds.
+    pub settled: Option<bool>,
+}
+
+impl OpKind for Unpacked {
+    type State = Placed;
+
+    fn touches(&self) -> Vec<Touch> {
+        let members = self.members.iter();
+        let members = members.map(|(name, to)| Touch::file(to, format!("file 0755 {}#{name}", self.blob)));
+        let all = self
+            .all_into
+            .iter()
+            .map(|all| Touch::file(format!("{}/*", all.directory), format!("{}#{}/*", self.blob, all.folder)));
+        members.chain(all).collect()
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs { blobs: vec![self.blob], ..Needs::nothing() }
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Host
+    }
+
+    fn after_reset(&self) -> AfterReset {
+        AfterReset::Restored
+    }
+}
+
+impl fmt::Display for Unpacked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut places: Vec<String> = self.members.values().cloned().collect();
+        places.extend(self.all_into.iter().map(|all| format!("{}/*", all.directory)));
+        write!(f, "unpacked {} from {}", places.join(" "), self.blob.short())
+    }
+}
+
+impl State for Placed {
+    const SCHEMA: u32 = 1;
+
+    fn places(&self) -> Vec<&Place> {
+        self.files.iter().collect()
+    }
+
+    fn is_back(&self, _: &Self) -> Option<bool> {
+        None
+    }
+}

@@ -1,0 +1,73 @@
+//! Slots: values that exist only while a run goes on, and who makes them.
+
+use serde::{Deserialize, Serialize};
+
+/// The name of a slot: a value that exists only while running.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SlotName(pub String);
+
+impl SlotName {
+    /// What stands in a text for the slot's value.
+    pub fn placeholder(&self) -> String {
+        format!("{{{{slot:{}}}}}", self.0)
+    }
+}
+
+/// Who makes a slot's value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum SlotProvider {
+    /// The cluster's registry CA certificate (PEM), kept in the controller's pki folder; not secret.
+    RegistryCa,
+    /// A server certificate chain (PEM) signed by the registry CA; not secret.
+    RegistryCert {
+        /// DNS names and addresses.
+        sans: Vec<String>,
+    },
+    /// The key (PEM, PKCS#8) of the server certificate of another slot.
+    RegistryKey {
+        /// The certificate's slot.
+        cert: SlotName,
+    },
+    /// A bootstrap token, made on a control plane; secret.
+    JoinToken {
+        /// Control plane that makes it.
+        host: String,
+    },
+    /// `sha256:<hex>` over the public key of the cluster's CA (kubeadm's `caCertHashes`), read on a control plane;
+    /// not secret.
+    CaCertHash {
+        /// Control plane where it is read.
+        host: String,
+    },
+    /// The key under which the control plane's certificates were uploaded just now; secret.
+    CertificateKey {
+        /// Control plane that uploads them.
+        host: String,
+    },
+}
+
+impl SlotProvider {
+    /// Whether the value may never be shown or stored outside its owner's file.
+    pub const fn secret(&self) -> bool {
+        matches!(self, Self::RegistryKey { .. } | Self::JoinToken { .. } | Self::CertificateKey { .. })
+    }
+
+    /// The host that makes the value. Such a slot is filled only when a step that reads it was found wanting, and anew
+    /// when the value is old; the others are kept by the controller and are the same in every run.
+    pub fn made_on(&self) -> Option<&str> {
+        match self {
+            Self::JoinToken { host } | Self::CaCertHash { host } | Self::CertificateKey { host } => Some(host),
+            Self::RegistryCa | Self::RegistryCert { .. } | Self::RegistryKey { .. } => None,
+        }
+    }
+
+    /// The slot that this one cannot be made without.
+    pub const fn needs(&self) -> Option<&SlotName> {
+        match self {
+            Self::RegistryKey { cert } => Some(cert),
+            _ => None,
+        }
+    }
+}

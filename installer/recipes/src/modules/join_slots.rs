@@ -1,0 +1,35 @@
+//! Slots that a join reads.
+
+use kubexm_plan::{SlotName, SlotProvider};
+
+use crate::context::Node;
+use crate::draft::Draft;
+
+/// Slots that a join reads, all made on the first control plane once it runs.
+#[derive(Debug)]
+pub struct Slots {
+    /// Bootstrap token.
+    pub token: SlotName,
+    /// Hash of the cluster CA's public key.
+    pub ca_hash: SlotName,
+    /// Key of the uploaded certificates; a control plane alone reads it.
+    pub certificate_key: Option<SlotName>,
+}
+
+impl Slots {
+    /// The slots of a join, beside the first control plane.
+    pub fn of(draft: &mut Draft<'_>, first: &Node<'_>, control_plane: bool) -> Self {
+        let host = || first.name().to_owned();
+        Self {
+            token: draft.slot("join-token", SlotProvider::JoinToken { host: host() }),
+            ca_hash: draft.slot("ca-cert-hash", SlotProvider::CaCertHash { host: host() }),
+            certificate_key: control_plane
+                .then(|| draft.slot("certificate-key", SlotProvider::CertificateKey { host: host() })),
+        }
+    }
+
+    /// Their names.
+    pub fn names(self) -> Vec<SlotName> {
+        [self.token, self.ca_hash].into_iter().chain(self.certificate_key).collect()
+    }
+}

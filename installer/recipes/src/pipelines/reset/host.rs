@@ -1,0 +1,40 @@
+//! What a reset is planned from.
+
+use kubexm_plan::facts::Facts;
+use kubexm_plan::ledger::Record;
+use kubexm_spec::Digest;
+
+/// Everything that the recipe may look at.
+#[derive(Clone, Debug)]
+pub struct ResetCx<'a> {
+    /// `metadata.name`.
+    pub cluster: &'a str,
+    /// Of the bytes of the cluster.yaml that names the hosts.
+    pub cluster_digest: Digest,
+    /// In the order of cluster.yaml; those that cannot be reached are left out.
+    pub hosts: Vec<ResetHost<'a>>,
+}
+
+/// A host as it was found.
+#[derive(Clone, Debug)]
+pub struct ResetHost<'a> {
+    /// Name in cluster.yaml.
+    pub name: &'a str,
+    /// Runs a control plane.
+    pub control_plane: bool,
+    /// Runs pods of users.
+    pub worker: bool,
+    /// Serves the depot.
+    pub registry: bool,
+    /// Its stamp says whose node it is.
+    pub facts: &'a Facts,
+    /// Of its ledger, in the order they were written.
+    pub ledger: &'a [Record],
+}
+
+impl ResetHost<'_> {
+    /// Nothing of ours is on it: no stamp and no record. It gets no step.
+    pub fn is_clean(&self) -> bool {
+        self.facts.stamp.is_none() && self.ledger.is_empty()
+    }
+}

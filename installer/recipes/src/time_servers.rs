@@ -1,0 +1,16 @@
+//! Hosts of the cluster that give others the time.
+
+use std::net::IpAddr;
+
+use kubexm_spec::cluster::{Cluster, Host};
+
+/// Whether a value of `spec.system.ntpServers` means a host of the cluster: by its name, or by an address of it.
+pub fn means(said: &str, host: &Host) -> bool {
+    let address: Option<IpAddr> = said.parse().ok();
+    said == host.name || said == host.address || (address.is_some() && address == host.node_ip())
+}
+
+/// Whether other hosts take the time from this one.
+pub fn is_server(cluster: &Cluster, host: &Host) -> bool {
+    cluster.system.ntp_servers.iter().any(|said| means(said, host))
+}

@@ -1,0 +1,22 @@
+//! Writes the archives of `tests/fixtures/recorded` into a folder: `cargo run -p kubexm-tests --example record -- FOLDER`.
+
+#![allow(clippy::expect_used, reason = "a tool for whoever works on the tests")]
+
+use std::path::PathBuf;
+
+use kubexm_tests::laws::{Rooted, Simulated, record};
+use kubexm_tests::samples::FLEETS;
+
+#[tokio::main]
+async fn main() {
+    let folder = PathBuf::from(std::env::args().nth(1).expect("a folder"));
+    std::fs::create_dir_all(&folder).expect("the folder");
+    let to = |name: &str| folder.join(format!("{name}.tar.gz"));
+    let (planes, packages) = (&FLEETS[0], &FLEETS[5]);
+    let killed = Some("node2/join.node");
+    record::<Rooted>(planes, None, &to("rooted-whole")).await.expect("recorded");
+    record::<Rooted>(planes, killed, &to("rooted-killed")).await.expect("recorded");
+    record::<Rooted>(packages, None, &to("rooted-packages")).await.expect("recorded");
+    record::<Simulated>(planes, None, &to("simulated-whole")).await.expect("recorded");
+    record::<Simulated>(planes, killed, &to("simulated-killed")).await.expect("recorded");
+}
