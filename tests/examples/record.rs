@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use kubexm_tests::laws::{Rooted, Simulated, record};
+use kubexm_tests::laws::record;
 use kubexm_tests::samples::FLEETS;
 
 #[tokio::main]
@@ -14,9 +14,7 @@ async fn main() {
     let to = |name: &str| folder.join(format!("{name}.tar.gz"));
     let (planes, packages) = (&FLEETS[0], &FLEETS[5]);
     let killed = Some("node2/join.node");
-    record::<Rooted>(planes, None, &to("rooted-whole")).await.expect("recorded");
-    record::<Rooted>(planes, killed, &to("rooted-killed")).await.expect("recorded");
-    record::<Rooted>(packages, None, &to("rooted-packages")).await.expect("recorded");
-    record::<Simulated>(planes, None, &to("simulated-whole")).await.expect("recorded");
-    record::<Simulated>(planes, killed, &to("simulated-killed")).await.expect("recorded");
+    record(planes, None, &to("rooted-whole")).await.expect("recorded");
+    record(planes, killed, &to("rooted-killed")).await.expect("recorded");
+    record(packages, None, &to("rooted-packages")).await.expect("recorded");
 }

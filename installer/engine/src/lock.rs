@@ -15,11 +15,17 @@ use crate::files::make_dir;
 /// Held while it lives; the kernel lets go when the process dies, however it dies.
 #[derive(Debug)]
 pub struct ClusterLock {
-    // Let go before the lock itself: who then gets the lock finds it free.
-    #[expect(dead_code, reason = "the open file is the lock")]
     held: File,
-    #[expect(dead_code, reason = "the open file is the lock")]
     lock: File,
+}
+
+impl Drop for ClusterLock {
+    /// Unlocks by name: a child that another thread forks has both files open until it runs its program.
+    fn drop(&mut self) {
+        // `held` first: who then gets the lock finds it free. Closing the files unlocks them too.
+        let _ = self.held.unlock();
+        let _ = self.lock.unlock();
+    }
 }
 
 const LOCK: &str = "lock";

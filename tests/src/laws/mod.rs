@@ -17,7 +17,7 @@ mod simulated;
 pub use case::Case;
 pub use compare::differences;
 pub use fleet::Fleet;
-pub use recorded::{Recordable, Recorded, record};
+pub use recorded::{Recorded, record};
 pub use rooted::Rooted;
 pub use run::{Carried, How};
 pub use simulated::Simulated;

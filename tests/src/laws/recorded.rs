@@ -2,7 +2,6 @@
 //!
 //! `tests/fixtures/recorded` has the archives; `cargo run -p kubexm-tests --example record -- FOLDER` writes new ones.
 
-use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,13 +14,13 @@ use kubexm_engine::execute::Hook;
 use kubexm_engine::journal::Record;
 use kubexm_engine::sim::Snapshot;
 use kubexm_engine::{Belongs, Run, RunId, Status};
-use kubexm_plan::{Pipeline, Plan, ledger};
+use kubexm_plan::{Pipeline, Plan};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::case::Case;
 use super::run::{Carried, How, Setting, said};
-use super::{Fleet, Rooted, Simulated, scratch};
+use super::{Fleet, Rooted, scratch};
 use crate::samples::{FLEETS, SAMPLES, Sample};
 
 const RUN: &str = "create";
@@ -37,19 +36,6 @@ struct Meta {
     before: Snapshot,
     /// The hosts as they were left.
     left: Snapshot,
-    /// Of simulated hosts; the others have theirs on their disks.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    ledgers: BTreeMap<String, Vec<ledger::Record>>,
-}
-
-/// Hosts that can be recorded, and made again from an archive.
-pub trait Recordable: Fleet {
-    /// Writes what is not in a snapshot below a folder.
-    fn put(&self, folder: &Path) -> std::io::Result<()>;
-    /// The hosts of an archive.
-    fn get(hosts: Vec<String>, folder: &Path, left: &Snapshot, ledgers: BTreeMap<String, Vec<ledger::Record>>) -> Self;
-    /// Whether the ledgers are on the hosts' disks.
-    const ON_DISK: bool;
 }
 
 /// Ends a run where a step was changed and its record is not yet written.
@@ -66,8 +52,8 @@ impl Hook for StopBeforeDone {
 }
 
 /// Makes the cluster of a sample and packs what that left; up to the end, or to the death of the program in a step.
-pub async fn record<F: Recordable>(sample: &Sample, killed_in: Option<&str>, archive: &Path) -> Result<(), String> {
-    let case = Case::<F>::of(sample, Pipeline::Create).await?;
+pub async fn record(sample: &Sample, killed_in: Option<&str>, archive: &Path) -> Result<(), String> {
+    let case = Case::<Rooted>::of(sample, Pipeline::Create).await?;
     let fleet = case.start().fork();
     let before = fleet.snapshot();
     let run = Carried::new(&case.setting)?;
@@ -83,29 +69,23 @@ pub async fn record<F: Recordable>(sample: &Sample, killed_in: Option<&str>, arc
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     fleet.live();
     let folder = scratch();
-    let mut ledgers = BTreeMap::new();
-    if !F::ON_DISK {
-        for (host, link) in fleet.links() {
-            ledgers.insert(host, link.ledger().await.map_err(said)?);
-        }
-    }
-    let meta = Meta { sample: sample.name.to_owned(), before, left: fleet.snapshot(), ledgers };
+    let meta = Meta { sample: sample.name.to_owned(), before, left: fleet.snapshot() };
     let text = serde_json::to_vec_pretty(&meta).map_err(|e| e.to_string())?;
     let packed = || -> std::io::Result<()> {
         std::fs::write(folder.path().join(META), text)?;
         super::run::copy_tree(&run.dir(), &folder.path().join("runs").join(RUN))?;
         super::run::copy_tree(case.setting.pki.path(), &folder.path().join("pki"))?;
-        fleet.put(&folder.path().join("hosts"))?;
+        super::rooted::copy_tree(fleet.folder(), &folder.path().join("hosts"))?;
         pack(folder.path(), archive)
     };
     packed().map_err(|e| e.to_string())
 }
 
 /// A recorded cluster.
-pub struct Recorded<F> {
+pub struct Recorded {
     folder: Arc<TempDir>,
     /// Its hosts.
-    pub fleet: F,
+    pub fleet: Rooted,
     /// Its hosts before the run.
     pub before: Snapshot,
     /// Its hosts as they were left.
@@ -114,7 +94,7 @@ pub struct Recorded<F> {
     setting: Setting,
 }
 
-impl<F: Recordable> Recorded<F> {
+impl Recorded {
     /// Unpacks one.
     pub fn load(archive: &Path) -> Result<Self, String> {
         let folder = scratch();
@@ -131,7 +111,7 @@ impl<F: Recordable> Recorded<F> {
         // By the time it was recorded every blob had been brought.
         let (bundle, _) = sample.plan_create();
         let setting = Setting { name: RUN.to_owned(), plan, bundle: Arc::new(bundle), pki: Arc::new(pki) };
-        let fleet = F::get(sample.hosts(), &folder.path().join("hosts"), &meta.left, meta.ledgers);
+        let fleet = Rooted::from_tree(sample.hosts(), &folder.path().join("hosts"));
         let (mut before, mut left) = (meta.before, meta.left);
         // What is looked at since, and is not there.
         for (host, state) in fleet.snapshot() {
@@ -155,32 +135,8 @@ impl<F: Recordable> Recorded<F> {
     }
 
     /// The plan that takes the recorded cluster away.
-    pub async fn reset(&self) -> Result<Case<F>, String> {
+    pub async fn reset(&self) -> Result<Case<Rooted>, String> {
         Case::to_reset(&self.sample, &self.fleet, self.before.clone(), &self.setting).await
-    }
-}
-
-impl Recordable for Simulated {
-    const ON_DISK: bool = false;
-
-    fn put(&self, _: &Path) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn get(_: Vec<String>, _: &Path, left: &Snapshot, ledgers: BTreeMap<String, Vec<ledger::Record>>) -> Self {
-        Self(kubexm_engine::sim::SimFleet::as_left(left, ledgers))
-    }
-}
-
-impl Recordable for Rooted {
-    const ON_DISK: bool = true;
-
-    fn put(&self, folder: &Path) -> std::io::Result<()> {
-        super::rooted::copy_tree(self.folder(), folder)
-    }
-
-    fn get(hosts: Vec<String>, folder: &Path, _: &Snapshot, _: BTreeMap<String, Vec<ledger::Record>>) -> Self {
-        Self::from_tree(hosts, folder)
     }
 }
 

@@ -30,16 +30,23 @@ pub struct Setting {
 /// How a run is carried out, beside its plan.
 #[derive(Clone)]
 pub struct How {
+    /// What happens when a step fails.
     pub on_failure: OnFailure,
+    /// How many workers may be left out.
     pub max_failed_hosts: usize,
+    /// A step that fails on purpose.
     pub drill: Option<Drill>,
+    /// Where the program dies.
     pub hook: Option<Arc<dyn Hook>>,
 }
 
 impl How {
+    /// A failure keeps what was done.
     pub const KEEP: Self = Self { on_failure: OnFailure::Keep, max_failed_hosts: 0, drill: None, hook: None };
+    /// A failure rolls back.
     pub const ROLLBACK: Self = Self { on_failure: OnFailure::Rollback, ..Self::KEEP };
 
+    /// The same, with a place to die.
     pub fn hooked(self, hook: Arc<dyn Hook>) -> Self {
         Self { hook: Some(hook), ..self }
     }

@@ -1,9 +1,9 @@
 //! The simulated fleet, as tests see it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kubexm_plan::{Invariant, ledger};
+use kubexm_plan::Invariant;
 
 use super::failure::Failure;
 use super::world::{Snapshot, World};
@@ -20,15 +20,6 @@ impl SimFleet {
         let fleet = Self::default();
         for host in hosts {
             fleet.lock().add_host(host);
-        }
-        fleet
-    }
-
-    /// A fleet as another program left one: what was so, and what its hosts wrote down.
-    pub fn as_left(snapshot: &Snapshot, mut ledgers: BTreeMap<String, Vec<ledger::Record>>) -> Self {
-        let fleet = Self::default();
-        for (name, state) in snapshot {
-            fleet.lock().add_left(name, state.clone(), ledgers.remove(name).unwrap_or_default());
         }
         fleet
     }

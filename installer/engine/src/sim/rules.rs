@@ -36,7 +36,6 @@ impl World {
         match op {
             Op::Reset(reset) => self.converge_reset(host, reset)?,
             Op::MoveAside(aside) => self.converge_aside(host, aside)?,
-            Op::MoveAside(aside) => self.converge_aside(host, aside)?,
             op => {
                 let want = self.want(host, op, plan, slots)?;
                 self.apply(host, op, plan, step, want)?;

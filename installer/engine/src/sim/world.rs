@@ -78,15 +78,6 @@ impl World {
     }
 
     /// A host, or the cluster, as it was left.
-    pub(super) fn add_left(&mut self, name: &str, state: BTreeMap<String, String>, ledger: Vec<ledger::Record>) {
-        if name == CLUSTER {
-            self.cluster = state;
-            return;
-        }
-        let ledger = ledger.into_iter().map(Arc::new).collect();
-        self.hosts.insert(name.to_owned(), Host { state, ledger, ..Host::default() });
-    }
-
     pub(super) fn host_names(&self) -> impl Iterator<Item = &str> {
         self.hosts.keys().map(String::as_str)
     }

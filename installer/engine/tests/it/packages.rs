@@ -80,5 +80,5 @@ async fn packages_without_their_source_file_are_refused() {
     let (site, plan) = (site(), checked(plan(false)));
     let outcome = site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run");
     assert_ne!(outcome, Outcome::Succeeded);
-    assert!(site.report().contains("the source file"), "{}", site.report());
+    assert!(site.report().contains("kubexm.list is missing"), "{}", site.report());
 }

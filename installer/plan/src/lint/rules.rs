@@ -193,9 +193,7 @@ fn slots_in_texts(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     for step in &plan.steps {
         for op in &step.ops {
             let needs = op.needs();
-            let Some(text) = needs.text.and_then(|d| plan.texts.get(&d)).filter(|_| !needs.slots.is_empty()) else {
-                continue;
-            };
+            let Some(text) = needs.text.and_then(|d| plan.texts.get(&d)) else { continue };
             let slots = needs.slots;
             let holes = text.matches(HOLE).count();
             let filled: usize = slots.iter().map(|slot| text.matches(slot.placeholder().as_str()).count()).sum();

@@ -76,7 +76,7 @@ const IO_CRATES: &[&str] = &["tokio", "reqwest", "russh", "rustix", "tempfile", 
 
 /// Crates whose files still need each other in circles, and how many files do. A number only becomes smaller.
 const STILL_IN_CIRCLES: &[(&str, usize)] =
-    &[("kubexm-plan", 9), ("kubexm-recipes", 34), ("kubexm-ops", 51), ("kubexm-engine", 13), ("kubexm-install", 9)];
+    &[("kubexm-recipes", 24), ("kubexm-ops", 41), ("kubexm-engine", 6), ("kubexm-install", 9)];
 
 #[derive(serde::Deserialize)]
 struct Metadata {
