@@ -289,7 +289,7 @@ fn what_a_service_made_goes_with_all_that_it_put_there_and_what_was_there_before
     host.put("/var/lib/cni/networks/cbr0/10.0.0.2", "pod");
     for wave in Wave::ALL {
         for (op, found) in ops.iter().zip(&found).rev() {
-            dispatch::restore(op, &host.machine, &found, wave).expect("back");
+            dispatch::restore(op, &host.machine, found, wave).expect("back");
         }
     }
     same(&before, &host.tree(), "restore");

@@ -31,7 +31,7 @@ fn make(host: &Host, op: &Op) -> kubexm_plan::Found {
 
 fn back(host: &Host, op: &Op, found: &kubexm_plan::Found) {
     for wave in Wave::ALL {
-        dispatch::restore(op, &host.machine, &found, wave).unwrap_or_else(|error| panic!("{}", error.full()));
+        dispatch::restore(op, &host.machine, found, wave).unwrap_or_else(|error| panic!("{}", error.full()));
     }
 }
 

@@ -39,7 +39,7 @@ fn converge(root: &Root, op: &Op) -> Result<(), OpError> {
 
 fn take_back(root: &Root, op: &Op, before: &Found) {
     for wave in Wave::ALL {
-        dispatch::restore(op, &root.machine, &before, wave).expect("taken back");
+        dispatch::restore(op, &root.machine, before, wave).expect("taken back");
     }
 }
 

@@ -54,7 +54,7 @@ fn look(root: &Root, op: &Op) -> Found {
 
 fn take_back(root: &Root, op: &Op, before: &Found) {
     for wave in Wave::ALL {
-        dispatch::restore(op, &root.machine, &before, wave).expect("taken back");
+        dispatch::restore(op, &root.machine, before, wave).expect("taken back");
     }
 }
 
