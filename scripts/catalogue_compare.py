@@ -209,9 +209,14 @@ def rendered(upstream, rule, repository, tag, names, kubernetes, helm):
             chart.write_bytes(upstream.file(repository, tag, fill(render["archive"], names)))
         else:
             chart = Path(folder) / render["chart"]
-            packed = upstream.git(repository, "archive", "--format=tar", upstream.commit(repository, tag), "--", render["chart"])
+            linked = [path for path in render.get("linked", []) if upstream.git(repository, "ls-tree", upstream.commit(repository, tag), "--", path)]
+            packed = upstream.git(repository, "archive", "--format=tar", upstream.commit(repository, tag), "--", render["chart"], *linked)
             with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
                 archive.extractall(folder, filter="data")
+            if "app" in render:
+                template, app = chart / render.get("template", "Chart.yaml"), fill(render["app"], names)
+                text = (template if template.exists() else chart / "Chart.yaml").read_text()
+                (chart / "Chart.yaml").write_text(re.sub(r"^(version|appVersion): .*$", rf"\g<1>: {app}", text, flags=re.M))
         for number, values in enumerate(render.get("values", [{}])):
             path = Path(folder) / f"values-{number}.json"
             path.write_text(json.dumps(render.get("always", {}) | values))
@@ -259,20 +264,40 @@ def supports_rows(upstream, catalogue, rules):
             names = {"version": version, "minor": minor(version)}
             try:
                 tag = fill(rule["tag"], names)
-                text = upstream.file(rule["repository"], tag, rule["file"]).decode(errors="replace")
+                file = fill(rule["file"], names)
+                text = upstream.file(rule["repository"], tag, file).decode(errors="replace")
                 match = re.search(fill(rule["find"], escaped(names)), text, re.M)
                 if not match:
-                    raise CannotTell(f"{rule['file']} of {rule['repository']} does not name {version}")
+                    raise CannotTell(f"{file} of {rule['repository']} does not name {version}")
                 minors = sorted(re.findall(r"[0-9]+\.[0-9]+", match[1]), key=order)
                 theirs = {"from": minors[0]} if rule.get("open") else {"from": minors[0], "to": minors[-1]}
                 ours = feature["versions"][version].get("supports", {})
-                by = {"by": f"{rule['repository']} {rule['file']}", "tag": upstream.dated(rule["repository"], tag)}
-                if theirs == ours:
-                    yield row | by | {"result": EQUAL, "text": match[1]}
+                wrong = [] if theirs == ours else [f"upstream names {theirs}, the catalogue {ours}"]
+                if "kernel" in rule:
+                    kernel = re.search(rule["kernel"], text, re.M)
+                    has = feature["versions"][version].get("minimumKernel")
+                    if (kernel and kernel[1]) != has:
+                        wrong.append(f"upstream names kernel {kernel and kernel[1]}, the catalogue {has}")
+                by = {"by": f"{rule['repository']} {file}", "tag": upstream.dated(rule["repository"], tag)}
+                if wrong:
+                    yield row | by | {"result": DIFFERS, "text": "; ".join(wrong)}
                 else:
-                    yield row | by | {"result": DIFFERS, "text": f"upstream names {theirs}, the catalogue {ours}"}
+                    yield row | by | {"result": EQUAL, "text": ", ".join(minors)}
             except CannotTell as reason:
                 yield row | {"result": UNKNOWN, "text": str(reason)}
+
+
+def names_of(upstream, rule, version, tag):
+    """Names of files that the build files of a version do not make."""
+    for names in rule.get("names", []):
+        if order(version) < order(names.get("from", "0")):
+            continue
+        try:
+            text = upstream.file(rule["repository"], tag, names["file"]).decode(errors="replace")
+        except CannotTell:
+            text = ""
+        if names["text"] not in text:
+            yield f"{version}: {names['file']} makes no {names['text']}"
 
 
 def component_rows(upstream, catalogue, rules):
@@ -294,9 +319,7 @@ def component_rows(upstream, catalogue, rules):
                     digest = hashlib.sha256(upstream.file(rule["repository"], tag, rule["sha256"])).hexdigest()
                     pins = {pin["sha256"].removeprefix("sha256:") for pin in component["versions"][version].values()}
                     wrong += [f"{version}: {digest} at its tag, {other} is pinned" for other in sorted(pins - {digest})]
-                for names in rule.get("names", []):
-                    if order(version) >= order(names.get("from", "0")) and names["text"] not in upstream.file(rule["repository"], tag, names["file"]).decode(errors="replace"):
-                        wrong.append(f"{version}: {names['file']} makes no {names['text']}")
+                wrong += names_of(upstream, rule, version, tag)
             row |= {"by": f"tags of {rule['repository']}" + (f", {rule['sha256']}" if "sha256" in rule else "")}
             unknown = [text for text in wrong if text.startswith("no tag")]
             if len(unknown) < len(wrong):
@@ -336,7 +359,7 @@ def constants_rows(upstream, catalogue, rules):
 
 def end_rows(upstream, catalogue, rules):
     for rule in rules:
-        about = ["Kubernetes"] if rule.get("kubernetes") else rule["components"]
+        about = ["Kubernetes"] if rule.get("kubernetes") else rule["about"]
         try:
             text = upstream.file(rule["repository"], rule["tag"], rule["file"]).decode(errors="replace")
         except CannotTell as reason:
@@ -350,20 +373,62 @@ def end_rows(upstream, catalogue, rules):
         for name in about:
             if rule.get("kubernetes"):
                 ours = {line: release.get("endOfLife") for line, release in catalogue.releases.items()}
+                has = set()
             else:
-                ours = catalogue.components.get(name, {}).get("endOfLife", {})
+                one = catalogue.features.get(name) or {}
+                one = catalogue.components.get(name, one) if "endOfLife" not in one else one
+                ours, has = one.get("endOfLife", {}), {minor(version) for version in one.get("versions", {})}
             wrong = [f"{line} ended {day}, the catalogue has {ours[line]}" for line, day in sorted(theirs.items()) if line in ours and ours[line] != day]
-            has = {minor(version) for version in catalogue.components.get(name, {}).get("versions", {})}
             lost = [f"{line} ended {day}, and the catalogue does not say so" for line, day in sorted(theirs.items()) if line not in ours and line in has]
             by = {"by": f"{rule['repository']} {rule['file']}", "tag": upstream.dated(rule["repository"], rule["tag"])}
             yield {"end": name} | by | ({"result": DIFFERS, "text": "; ".join(wrong + lost)} if wrong + lost else {"result": EQUAL, "text": f"{len(theirs.keys() & ours.keys())} lines"})
 
 
-KINDS = {"feature": feature_rows, "supports": supports_rows, "component": component_rows, "constants": constants_rows, "end": end_rows}
+def newest_rows(upstream, catalogue, rules):
+    """Of each line that the catalogue knows, the newest version that upstream lists."""
+    for rule in rules:
+        row = {"newest": rule["component"]}
+        try:
+            text = upstream.file(rule["repository"], rule["tag"], rule["file"]).decode(errors="replace")
+            theirs = {match[1]: match[2] for match in re.finditer(rule["find"], text, re.M)}
+            ours = {}
+            for version in catalogue.components[rule["component"]]["versions"]:
+                ours[minor(version)] = max(version, ours.get(minor(version), version), key=order)
+            both = sorted((line for line in theirs.keys() & ours.keys() if order(line) >= order(rule.get("since", "0"))), key=order)
+            if not both:
+                raise CannotTell(f"nothing in {rule['file']} is found by the rule")
+            old = [f"{theirs[line]} is there, the catalogue's newest is {ours[line]}" for line in both if order(theirs[line]) > order(ours[line])]
+            by = {"by": f"{rule['repository']} {rule['file']}", "tag": upstream.dated(rule["repository"], rule["tag"])}
+            yield row | by | ({"result": DIFFERS, "text": "; ".join(old)} if old else {"result": EQUAL, "text": f"{len(both)} lines"})
+        except CannotTell as reason:
+            yield row | {"result": UNKNOWN, "text": str(reason)}
+
+
+def recommends_rows(upstream, catalogue, rules):
+    """The versions of containerd that upstream names for a Kubernetes minor."""
+    for rule in rules:
+        for name, release in sorted(catalogue.releases.items(), key=lambda item: order(item[0])):
+            row = {"recommends": name}
+            try:
+                text = upstream.file(rule["repository"], rule["tag"], rule["file"]).decode(errors="replace")
+                if not (match := re.search(fill(rule["find"], escaped({"minor": name})), text, re.M)):
+                    if "recommendedContainerd" not in release.get("support", {}):
+                        continue
+                    raise CannotTell(f"{rule['file']} of {rule['repository']} does not name {name}")
+                theirs = sorted(re.findall(r"[0-9]+\.[0-9]+\.[0-9]+", match[1]), key=order)
+                ours = sorted(release.get("support", {}).get("recommendedContainerd", []), key=order)
+                by = {"by": f"{rule['repository']} {rule['file']}", "tag": upstream.dated(rule["repository"], rule["tag"])}
+                same = {"result": EQUAL, "text": ", ".join(theirs)}
+                yield row | by | (same if theirs == ours else {"result": DIFFERS, "text": f"upstream names {', '.join(theirs)}, the catalogue {', '.join(ours) or 'none'}"})
+            except CannotTell as reason:
+                yield row | {"result": UNKNOWN, "text": str(reason)}
+
+
+KINDS = {"feature": feature_rows, "supports": supports_rows, "recommends": recommends_rows, "component": component_rows, "newest": newest_rows, "constants": constants_rows, "end": end_rows}
 
 
 def subject(row):
-    for kind in ("feature", "render", "supports", "component", "end"):
+    for kind in ("feature", "render", "supports", "recommends", "component", "newest", "end"):
         if kind in row:
             return f"{kind} {row[kind]} {row.get('version', '')}".strip()
     return f"constants {row['kubernetes']} from patch {row['from']}"
@@ -410,7 +475,7 @@ def keep(rows, result=RESULT, today=None):
     today = today or datetime.now().strftime("%Y-%m-%d")
     known = {key(row): row for row in (read_rows(result.read_text()) if result.is_file() else [])}
     for row in rows:
-        if not key(row) or "supports" in row or "end" in row or "render" in row:
+        if not key(row) or "of" not in row:
             continue
         place = {name: row[name] for name in ("feature", "version", "component", "kubernetes", "from") if name in row}
         if row["result"] == EQUAL:

@@ -25,21 +25,39 @@ repository = "acme/net"
 tag = "HEAD"
 file = "README.md"
 find = 'v{version} \| ([0-9., ]+) \|'
+kernel = '^kernel ([0-9.]+)'
+
+[[recommends]]
+repository = "acme/net"
+tag = "HEAD"
+file = "README.md"
+find = '^for {minor}: ([0-9., ]+)'
 
 [[component]]
 name = "tool"
 repository = "acme/net"
 tag = "v{version}"
 sha256 = "all.yaml"
+names = [{file = "README.md", text = "tool-$VERSION.tgz"}]
+
+[[newest]]
+component = "tool"
+repository = "acme/net"
+tag = "HEAD"
+file = "README.md"
+find = '^newest of ([0-9.]+): ([0-9.]+)$'
 
 [[end]]
-components = ["tool"]
+about = ["tool"]
 repository = "acme/net"
 tag = "HEAD"
 file = "README.md"
 find = '^line ([0-9.]+) ends ([0-9-]+)$'
 dates = "%Y-%m-%d"
 "#;
+
+const README: &str = "v1.0.0 | 1.33, 1.32 |\nline 1.0 ends 2026-07-03\nkernel 5.10\nfor 1.30: 2.0.6, 2.1.3\n\
+    newest of 1.0: 1.0.0\nmakes tool-$VERSION.tgz\n";
 
 struct Bench {
     folder: PathBuf,
@@ -70,7 +88,7 @@ impl Bench {
 
     fn release(&self, version: &str, images: &str) {
         self.write("acme+net/all.yaml", images);
-        self.write("acme+net/README.md", "v1.0.0 | 1.33, 1.32 |\nline 1.0 ends 2026-07-03\n");
+        self.write("acme+net/README.md", README);
         self.git(&["add", "."]);
         self.git(&["commit", "--quiet", "-m", version]);
         self.git(&["tag", &format!("v{version}")]);
@@ -79,7 +97,7 @@ impl Bench {
     /// A catalogue with one feature, its image by this name, and one program by this digest.
     fn catalogue(&self, image: &str, sha256: &str) {
         let versions = |more: &str| format!("{{\"1.0.0\": {{\"kubernetes\": {{\"from\": \"1.24\"}}{more}}}}}");
-        let supports = ", \"supports\": {\"from\": \"1.32\", \"to\": \"1.33\"}";
+        let supports = ", \"supports\": {\"from\": \"1.32\", \"to\": \"1.33\"}, \"minimumKernel\": \"5.10\"";
         let feature = |versions: &str| {
             format!("{{\"images\": [{{\"name\": \"agent\", \"repository\": \"{image}\"}}], \"versions\": {versions}}}")
         };
@@ -88,7 +106,7 @@ impl Bench {
         );
         let (net, gone) = (feature(&versions(supports)), feature(&versions("")));
         let text = format!(
-            "{{\"features\": {{\"net\": {net}, \"gone\": {gone}}}, \"components\": {{\"tool\": {tool}}}, \"releases\": {{\"1.29\": {{\"patches\": []}}, \"1.30\": {{\"patches\": []}}}}}}"
+            "{{\"features\": {{\"net\": {net}, \"gone\": {gone}}}, \"components\": {{\"tool\": {tool}}}, \"releases\": {{\"1.29\": {{\"patches\": []}}, \"1.30\": {{\"patches\": [], \"support\": {{\"recommendedContainerd\": [\"2.0.6\", \"2.1.3\"]}}}}}}}}"
         );
         self.write("catalogue.json", &text);
     }
@@ -179,11 +197,13 @@ fn what_upstream_says_too_is_equal_and_kept_with_place_tag_and_day() {
     for line in [
         "equal       feature net 1.0.0: 1 images (acme/net all.yaml at v1.0.0)",
         "cannot tell feature gone 1.0.0: no checkout of acme/elsewhere",
-        "equal       supports net 1.0.0: 1.33, 1.32",
+        "equal       supports net 1.0.0: 1.32, 1.33",
+        "equal       recommends 1.30: 2.0.6, 2.1.3",
         "equal       component tool: 1 versions",
+        "equal       newest tool: 1 lines",
         "equal       end tool: 1 lines",
         "cannot tell render net 1.0.0: no --helm is given",
-        "4 equal, 0 differs, 2 cannot tell",
+        "6 equal, 0 differs, 2 cannot tell",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
@@ -207,6 +227,27 @@ fn what_differs_is_named_fails_and_is_no_longer_called_verified() {
         assert!(text.contains(part), "{part}\n{text}");
     }
     assert!(bench.verified("feature: \"net\"").contains("unverified: \"differs: "));
+}
+
+#[test]
+fn ranges_kernels_newest_patches_and_names_of_files_that_differ_are_named() {
+    let bench = Bench::new("ranges");
+    bench.catalogue("quay.io/acme/agent", &sum());
+    let readme = README.replace("1.33, 1.32", "1.34, 1.32").replace("5.10", "6.1").replace(": 1.0.0", ": 1.0.1");
+    bench.write("acme+net/README.md", &readme.replace("2.1.3", "2.1.4").replace("tool-", "tools-"));
+    bench.git(&["add", "."]);
+    bench.git(&["commit", "--quiet", "-m", "newer"]);
+    bench.git(&["tag", "--force", "v1.0.0"]);
+    let (code, text) = bench.compare();
+    assert_eq!(code, 1, "{text}");
+    for part in [
+        "supports net 1.0.0: upstream names {'from': '1.32', 'to': '1.34'}, the catalogue {'from': '1.32', 'to': '1.33'}; upstream names kernel 6.1, the catalogue 5.10",
+        "recommends 1.30: upstream names 2.0.6, 2.1.4, the catalogue 2.0.6, 2.1.3",
+        "newest tool: 1.0.1 is there, the catalogue's newest is 1.0.0",
+        "component tool: 1.0.0: README.md makes no tool-$VERSION.tgz",
+    ] {
+        assert!(text.contains(&format!("differs     {part}")), "{part}\n{text}");
+    }
 }
 
 #[test]

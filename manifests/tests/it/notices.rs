@@ -77,6 +77,12 @@ fn the_end_of_a_line_is_told_from_its_day_on_and_changes_no_version() {
     assert_eq!(ended("2026-11-06"), [kubernetes, containerd]);
     let haproxy = "haproxy 3.2.22: upstream ended its line on 2030-04-01; the catalogue knows no line of it that has patches still";
     assert!(ended("2030-04-01").contains(&haproxy.to_owned()), "{:?}", ended("2030-04-01"));
+    let harbor = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: x}\nspec:\n  kubernetes: {version: v1.34.4}\n  registry: {type: harbor}\n";
+    let ended = texts(&on("2025-04-09", &parse(harbor).unwrap()), NoticeKind::EndOfLife);
+    assert!(
+        ended.iter().any(|text| text.starts_with("harbor 2.10.2: upstream ended its line on 2025-04-09")),
+        "{ended:?}"
+    );
     let retired = addon("v1.34.4", "{catalogue: ingress-nginx}");
     assert!(texts(&on("2026-04-01", &retired), NoticeKind::EndOfLife)[0].starts_with("ingress-nginx 1.15.1"));
 }
@@ -90,7 +96,9 @@ fn a_containerd_that_upstream_does_not_recommend_for_a_minor_is_told() {
     };
     assert_eq!(
         with("1.34.4", "2.0.5"),
-        ["containerd 2.0.5: for Kubernetes 1.34 upstream recommends 1.7.28, 2.0.6, 2.1.3 and later of the same lines"]
+        [
+            "containerd 2.0.5: for Kubernetes 1.34 upstream recommends 1.6.39, 1.7.28, 2.0.6, 2.1.3 and later of the same lines"
+        ]
     );
     for fine in ["1.7.28", "2.0.6", "2.1.9", "2.2.7", "2.3.4"] {
         assert_eq!(with("1.34.4", fine), [""; 0], "{fine}");
