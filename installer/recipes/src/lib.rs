@@ -17,6 +17,7 @@ pub mod phases;
 pub mod pipelines;
 pub mod preflight;
 pub mod sample;
+pub mod site_facts;
 pub mod support;
 pub mod templates;
 pub mod time_servers;
