@@ -54,14 +54,14 @@ fn image_lists_that_nobody_held_against_upstream_are_told_of_those_features_that
     cluster.registry = Registry::of(RegistryKind::Harbor);
     let mut catalogue = Catalogue::embedded();
     assert_eq!(of(&cluster, &catalogue), []);
-    for (name, version) in [("cilium", "1.18.5"), ("harbor", "2.10.2"), ("calico", "3.31.7")] {
+    for (name, version) in [("cilium", "1.19.6"), ("harbor", "2.10.2"), ("calico", "3.31.7")] {
         let known = catalogue.features.get_mut(name).and_then(|feature| feature.versions.get_mut(version));
         let known = known.unwrap_or_else(|| panic!("{name} {version}"));
         (known.verified, known.unverified) = (None, Some("the checkout is older".to_owned()));
     }
     let all = of(&cluster, &catalogue);
     let about: Vec<&str> = all.iter().map(|doubt| doubt.about.as_str()).collect();
-    assert_eq!(about, ["cilium 1.18.5", "harbor 2.10.2"]);
+    assert_eq!(about, ["cilium 1.19.6", "harbor 2.10.2"]);
     assert!(all.iter().all(|doubt| doubt.kind == DoubtKind::FeatureImages && !doubt.is_severe()));
     assert!(all.iter().all(|doubt| doubt.text.contains("(the checkout is older)")));
     assert_eq!(all[0].keys.len(), 7);
@@ -79,7 +79,7 @@ fn what_was_compared_is_told_with_what_it_was_compared_with() {
     let [kubernetes, cilium, harbor] = all.as_slice() else { panic!("{all:?}") };
     let constants = "Kubernetes 1.34.4: kubernetes/kubernetes cmd/kubeadm/app/constants at v1.34.10 on ";
     assert!(kubernetes.starts_with(constants), "{kubernetes}");
-    assert!(cilium.starts_with("cilium 1.18.5: cilium/charts cilium-1.18.5.tgz at "), "{cilium}");
+    assert!(cilium.starts_with("cilium 1.19.6: cilium/charts cilium-1.19.6.tgz at "), "{cilium}");
     assert!(harbor.starts_with("harbor 2.10.2: goharbor/harbor Makefile at v2.10.2 on "), "{harbor}");
 }
 

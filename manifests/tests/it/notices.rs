@@ -46,12 +46,18 @@ fn every_minor_has_the_default_that_upstream_names_for_it() {
         ("1.36", "calico", "3.32.1"),
         ("1.28", "metrics-server", "0.7.2"),
         ("1.34", "metrics-server", "0.8.0"),
+        ("1.33", "cilium", "1.18.5"),
+        ("1.34", "cilium", "1.19.6"),
+        ("1.36", "cilium", "1.20.0"),
         ("1.27", "ingress-nginx", "1.11.8"),
         ("1.35", "ingress-nginx", "1.15.1"),
     ] {
         let feature = &Catalogue::embedded().features[feature];
         let mut cluster = for_version(Some(minor));
-        let asked = if feature.chart.is_some() {
+        let asked = if feature.name == "cilium" {
+            cluster.network.plugin = NetworkPlugin::Cilium;
+            &cluster
+        } else if feature.chart.is_some() {
             cluster = addon(minor, &format!("{{catalogue: {}}}", feature.name));
             &cluster
         } else {

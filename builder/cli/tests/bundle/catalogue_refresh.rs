@@ -135,7 +135,7 @@ fn what_a_cluster_would_get_is_told_and_only_where_it_names_no_patch() {
 
 #[test]
 fn charts_that_are_newer_are_named_and_no_overlay_has_them() {
-    let index = "apiVersion: v1\nentries:\n  cilium:\n  - {version: 1.19.0-rc.1}\n  - {version: 1.18.6}\n  - {version: 1.18.5}\n  - {version: 1.17.9}\n  other:\n  - {version: 9.9.9}\n";
+    let index = "apiVersion: v1\nentries:\n  cilium:\n  - {version: 1.21.0-rc.1}\n  - {version: 1.20.1}\n  - {version: 1.20.0}\n  - {version: 1.18.12}\n  other:\n  - {version: 9.9.9}\n";
     let server = Server::start(move |request| match request.path.as_str() {
         "helm.cilium.io/index.yaml" => Reply::new(200, index),
         _ => Reply::new(404, ""),
@@ -143,7 +143,7 @@ fn charts_that_are_newer_are_named_and_no_overlay_has_them() {
     let site = site(&server);
     let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "cilium", "-o", "newer.yaml"];
     let ended = site.run(&args).must(ExitCode::Ok);
-    says(&ended.out, &["newer chart: cilium 1.18.6 (", "nothing newer is published with a digest"]);
+    says(&ended.out, &["newer chart: cilium 1.20.1 (", "nothing newer is published with a digest"]);
     assert!(!site.path("newer.yaml").exists());
 }
 
