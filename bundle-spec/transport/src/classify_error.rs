@@ -9,7 +9,7 @@ use reqwest::{Response, StatusCode, Url};
 use crate::address::host_of;
 use crate::attempt::{Attempt, Why};
 use crate::proxy::Proxy;
-use crate::response::{retry_after, text_of};
+use crate::response::{limit_is_reached, retry_after, text_of};
 use crate::source::Source;
 use crate::watch::seconds;
 use crate::{HttpOptions, TransportError};
@@ -140,6 +140,10 @@ impl Source<'_> {
         let (origin, reason) = (self.origin(), format!("{status}{}", self.through()));
         match status {
             StatusCode::NOT_FOUND | StatusCode::GONE => Attempt::Fatal(TransportError::Missing { origin, reason }),
+            // GitHub's REST API refuses so what is over its limit; no login is missing.
+            StatusCode::FORBIDDEN if limit_is_reached(headers) => {
+                self.over_the_limit(options, &format!("{reason}: its limit of requests is reached"), headers)
+            }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
                 Attempt::Fatal(TransportError::Denied { origin, reason })
             }
@@ -164,6 +168,17 @@ impl Source<'_> {
             }
             Some(after) => self.attempt(reason, Why::Told(after)),
             None => self.again(reason),
+        }
+    }
+
+    /// A limit of requests that starts anew at a known time. Where that is later than any wait, asking before it is of no use.
+    fn over_the_limit(&self, options: &HttpOptions, reason: &str, headers: &HeaderMap) -> Attempt {
+        match retry_after(headers) {
+            Some(after) if after > options.backoff_max => {
+                let reason = format!("{reason}, and starts anew in {} s", after.as_secs());
+                Attempt::Fatal(TransportError::Down { origin: self.origin(), reason })
+            }
+            _ => self.later(options, reason.to_owned(), headers),
         }
     }
 }

@@ -27,11 +27,29 @@ impl std::error::Error for WithoutUrl<'_> {
     }
 }
 
-/// `Retry-After`, in seconds or as a date (RFC 9110, 10.2.3).
+/// How long an origin asks to be left alone: `Retry-After`, in seconds or as a date (RFC 9110, 10.2.3), or the second at which the
+/// limit of requests starts anew (`X-RateLimit-Reset` of GitHub's REST API).
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    match text.parse() {
-        Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::now()).ok(),
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    if let Some(text) = text(header::RETRY_AFTER.as_str()) {
+        return match text.parse() {
+            Ok(seconds) => Some(Duration::from_secs(seconds)),
+            Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::now()).ok(),
+        };
     }
+    if !limit_is_reached(headers) {
+        return None;
+    }
+    let reset = Duration::from_secs(text(LIMIT_RESET)?.parse().ok()?);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    // The clocks may differ by a part of the second that the origin does not name.
+    Some(reset.saturating_sub(now) + Duration::from_secs(1))
 }
+
+/// Whether an answer says that no request is left before the limit starts anew.
+pub(crate) fn limit_is_reached(headers: &HeaderMap) -> bool {
+    headers.get(LIMIT_REMAINING).is_some_and(|left| left.as_bytes().trim_ascii() == b"0")
+}
+
+const LIMIT_REMAINING: &str = "x-ratelimit-remaining";
+const LIMIT_RESET: &str = "x-ratelimit-reset";

@@ -2,6 +2,7 @@
 //! are no releases, sums beside files, rate limits, and login pages in between.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
 
 use kubexm_spec::ExitCode;
 use serde_json::{Value, json};
@@ -158,15 +159,30 @@ fn a_rate_limit_is_waited_for_when_it_says_how_long_and_told_when_it_does_not() 
     });
     let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "containerd", "-o", "newer.yaml"];
     site(&patient).run(&args).must(ExitCode::Ok);
-    let limited = Server::start(|_| {
-        let text = "{\"message\": \"API rate limit exceeded\"}";
-        Reply::new(403, text).header("x-ratelimit-remaining", "0").header("content-type", "application/json")
+    let asked = AtomicUsize::new(0);
+    let soon = Server::start(move |request| {
+        if request.path.starts_with("api.github.com/") && asked.fetch_add(1, Ordering::Relaxed) == 0 {
+            return over_the_limit(1);
+        }
+        containerd(request).unwrap_or_else(|| Reply::new(404, ""))
     });
+    site(&soon).run(&args).must(ExitCode::Ok);
+    let limited = Server::start(|_| over_the_limit(1800));
     let site = site(&limited);
-    let ended = site.run(&args);
-    assert_ne!(ended.code, 0, "{}", ended.out);
-    says(&ended.err, &["containerd/containerd", "403"]);
+    let ended = site.run(&args).must(ExitCode::OriginDown);
+    says(&ended.err, &["403", "its limit of requests is reached, and starts anew in "]);
+    assert!(!ended.err.contains("log in"), "{}", ended.err);
     assert!(!site.path("newer.yaml").exists());
+    assert_eq!(limited.requests().len(), 1);
+}
+
+/// As GitHub's REST API says it: no `Retry-After`, and 403.
+fn over_the_limit(seconds: u64) -> Reply {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    Reply::new(403, "{\"message\": \"API rate limit exceeded\"}")
+        .header("x-ratelimit-remaining", "0")
+        .header("x-ratelimit-reset", (now + seconds).to_string())
+        .header("content-type", "application/json")
 }
 
 #[test]
