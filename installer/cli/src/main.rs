@@ -1,9 +1,8 @@
 //! `kubexm-install`: makes a Kubernetes cluster of a bundle, where there is no internet; on the nodes it is the agent.
 
 mod commands;
-mod run;
-mod site;
-mod support;
+mod render;
+mod terminal;
 
 #[cfg(target_env = "musl")]
 #[global_allocator]

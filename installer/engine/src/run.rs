@@ -7,6 +7,7 @@
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use kubexm_plan::schema::{OLDEST_SCHEMA, ReadError, SCHEMA};
 use kubexm_plan::{CheckedPlan, Plan, StepId, Texts, lint};
@@ -28,7 +29,12 @@ pub struct RunId(String);
 impl RunId {
     /// A new one, for this moment.
     pub fn new() -> Self {
-        let now = OffsetDateTime::now_utc();
+        Self::at(SystemTime::now())
+    }
+
+    /// A new one, for a moment.
+    pub fn at(now: SystemTime) -> Self {
+        let now = OffsetDateTime::from(now);
         let (date, time) = (now.date(), now.time());
         let unique = Digest::of(format!("{} {}", now.unix_timestamp_nanos(), std::process::id())).hex();
         Self(format!(

@@ -1,14 +1,10 @@
 //! `kubexm-install add-node`.
 
+use kubexm_session::Recipe;
 use kubexm_terminal::{Display, Failure};
 
 use super::args::{AsideArgs, ChangeArgs};
-use crate::run::begin::Begin;
-use crate::run::consent::Consent;
-use crate::site::opened::Opened;
-use crate::site::planning;
-use crate::support::events::Shown;
-use crate::support::home::Home;
+use super::change;
 
 /// Add hosts of cluster.yaml to the cluster, as workers or control planes
 ///
@@ -30,14 +26,5 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let consent = Consent::from_args(args.change.yes, display)?;
-    let home = Home::from_environment()?;
-    let shown = Shown(display);
-    let opened = Opened::open(&args.change.bundle, &home, &shown)?.setting_aside(args.aside.set_aside);
-    opened.check_closed_world()?;
-    let access = args.change.access(&opened, &home, display)?;
-    opened.verify(&home, &shown)?;
-    let again = args.change.again();
-    Begin { verb: "add-node", opened: &opened, access: &access, home: &home, again, consent, display }
-        .run(|seen, events| planning::add_nodes(&opened, seen, &args.nodes, &home, events))
+    change::run("add-node", &args.change, args.aside, Recipe::AddNode(&args.nodes), display)
 }

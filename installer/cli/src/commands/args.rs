@@ -4,16 +4,8 @@ use std::path::PathBuf;
 
 use kubexm_engine::execute as engine;
 use kubexm_engine::options::Drill;
-use kubexm_plan::{Plan, StepId};
-use kubexm_spec::ExitCode;
-use kubexm_terminal::{Display, Failure};
-
-use crate::run::again::Again;
-use crate::site::access::Access;
-use crate::site::opened::Opened;
-use crate::site::trust::TrustArgs;
-use crate::support::events::Shown;
-use crate::support::home::Home;
+use kubexm_plan::StepId;
+use kubexm_session::{BundleOptions, ClusterOptions, Commands, HostOptions, RunOptions, TrustOptions};
 
 /// The bundle, and whose cluster.yaml.
 #[derive(Clone, Debug, clap::Args)]
@@ -30,6 +22,41 @@ pub struct BundleArgs {
     pub file: Option<PathBuf>,
     #[command(flatten)]
     pub trust: TrustArgs,
+}
+
+/// cluster.yaml alone, or a bundle that carries one.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ClusterArgs {
+    /// cluster.yaml of the cluster; needed where no bundle is given
+    #[arg(short = 'f', long = "file", value_name = "FILE", required_unless_present = "bundle")]
+    pub file: Option<PathBuf>,
+    /// Bundle whose cluster.yaml is meant; also needed for hosts of another architecture than this machine's
+    #[arg(long, value_name = "FILE")]
+    pub bundle: Option<PathBuf>,
+    /// Of a delta: a bundle that has what it leaves out; may be given several times
+    #[arg(long = "base", value_name = "FILE", requires = "bundle")]
+    pub bases: Vec<PathBuf>,
+    #[command(flatten)]
+    pub trust: TrustArgs,
+}
+
+/// Keys and signatures given on the command line.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct TrustArgs {
+    /// Public key of somebody who is trusted; may be given several times, and those in $KUBEXM_HOME/trusted-keys/*.pub count as
+    /// given. With a key, only a bundle with a valid signature by one of them is taken (exit 34)
+    #[arg(long = "key", value_name = "FILE", requires = "bundle")]
+    pub keys: Vec<PathBuf>,
+    /// Signatures in a file of their own (NAME.sig), beside those in the bundle
+    #[arg(long = "signature", value_name = "FILE", requires = "bundle")]
+    pub signatures: Vec<PathBuf>,
+    /// Take no bundle without a valid signature, also when no key is given: then none is good enough (exit 34)
+    #[arg(long, requires = "bundle")]
+    pub require_signature: bool,
+    /// Use the cluster.yaml of a bundle that no trusted key has signed without being asked: connect to the hosts that it names,
+    /// with the passwords and keys that it names. Where a key is trusted, such a bundle is refused all the same
+    #[arg(long, requires = "bundle", conflicts_with = "require_signature")]
+    pub allow_unsigned: bool,
 }
 
 /// How hosts are reached.
@@ -69,15 +96,35 @@ pub struct ChangeArgs {
     pub json: bool,
 }
 
-impl ChangeArgs {
-    /// Permission to connect to the hosts of the cluster, asked for where a bundle that nobody vouches for names them.
-    pub fn access(&self, opened: &Opened, home: &Home, display: &Display) -> Result<Access, Failure> {
-        Access::obtain(&opened.cluster, &self.bundle.trust, &self.hosts, home, display, &Shown(display))
+impl TrustArgs {
+    /// As a session takes it.
+    pub fn options(&self) -> TrustOptions {
+        let Self { keys, signatures, require_signature, allow_unsigned } = self.clone();
+        TrustOptions { keys, signatures, require_signature, allow_unsigned }
     }
+}
 
-    /// How the command is called again for its run.
-    pub fn again(&self) -> Again<'_> {
-        Again { bundle: &self.bundle, hosts: &self.hosts, failure: &self.failure }
+impl BundleArgs {
+    /// As a session takes it.
+    pub fn options(&self) -> BundleOptions {
+        let Self { bundle, bases, file, .. } = self.clone();
+        BundleOptions { bundle, bases, file, trust: self.trust.options() }
+    }
+}
+
+impl ClusterArgs {
+    /// As a session takes it.
+    pub fn options(&self) -> ClusterOptions {
+        let Self { file, bundle, bases, .. } = self.clone();
+        ClusterOptions { file, bundle, bases, trust: self.trust.options() }
+    }
+}
+
+impl HostArgs {
+    /// As a session takes it.
+    pub fn options(&self) -> HostOptions {
+        let Self { accept_new_host_keys, known_hosts } = self.clone();
+        HostOptions { accept_new_host_keys, known_hosts }
     }
 }
 
@@ -126,17 +173,10 @@ impl From<OnFailure> for engine::OnFailure {
 }
 
 impl FailureArgs {
-    /// Refuses a drill over a step that the plan does not have, before anything is asked or touched.
-    pub fn check(&self, plan: &Plan) -> Result<(), Failure> {
-        match &self.drill {
-            Some(Drill::FailStep(step)) if plan.step(step).is_none() => Err(Failure::new(
-                ExitCode::Usage,
-                format!(
-                    "--drill fail:{step}: the plan has no such step; `kubexm-install plan create --text` lists them"
-                ),
-            )),
-            _ => Ok(()),
-        }
+    /// As a session takes it.
+    pub fn options<'a>(&self, commands: &'a dyn Commands) -> RunOptions<'a> {
+        let (on_failure, max_failed_workers) = (self.on_failure.into(), self.max_failed_workers);
+        RunOptions { on_failure, max_failed_workers, drill: self.drill.clone(), commands }
     }
 }
 

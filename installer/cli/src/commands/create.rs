@@ -1,14 +1,10 @@
 //! `kubexm-install create`, and what the program does without a verb.
 
+use kubexm_session::Recipe;
 use kubexm_terminal::{Display, Failure};
 
 use super::args::{AsideArgs, ChangeArgs};
-use crate::run::begin::Begin;
-use crate::run::consent::Consent;
-use crate::site::opened::Opened;
-use crate::site::planning;
-use crate::support::events::Shown;
-use crate::support::home::Home;
+use super::change;
 
 /// Make a cluster of the bundle: verify, look at the hosts, plan, ask, install
 ///
@@ -31,14 +27,5 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let consent = Consent::from_args(args.change.yes, display)?;
-    let home = Home::from_environment()?;
-    let shown = Shown(display);
-    let opened = Opened::open(&args.change.bundle, &home, &shown)?.setting_aside(args.aside.set_aside);
-    opened.check_closed_world()?;
-    let access = args.change.access(&opened, &home, display)?;
-    opened.verify(&home, &shown)?;
-    let again = args.change.again();
-    Begin { verb: "create", opened: &opened, access: &access, home: &home, again, consent, display }
-        .run(|seen, events| planning::create(&opened, seen, &home, events))
+    change::run("create", &args.change, args.aside, Recipe::Create, display)
 }

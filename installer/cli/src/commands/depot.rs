@@ -7,7 +7,7 @@ use kubexm_spec::ExitCode;
 use kubexm_terminal::Failure;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::support::start;
+use crate::terminal::start;
 
 /// Serve a bundle's images, files and packages, read-only over TLS; runs as kubexm-depot.service on the registry host
 ///

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use kubexm_archive::Bundle;
+use kubexm_session::SessionError;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::inventory::Inventory;
 use kubexm_spec::manifest::Member;
 use kubexm_terminal::{Display, Failure};
 
-use crate::support::{failures, output};
+use crate::terminal::output;
 
 /// Write down which blobs are on this side already, for a smaller bundle next time
 ///
@@ -43,7 +44,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     }
     let mut blobs = Vec::new();
     for path in &args.bundles {
-        let bundle = Bundle::open(path).map_err(failures::archive)?;
+        let bundle = Bundle::open(path).map_err(SessionError::from)?;
         kubexm_archive::verify(&bundle, threads, &progress)
             .map_err(|report| Failure::from_error(report.exit_code(), &report))?;
         let left_out: std::collections::HashSet<&str> = bundle.left_out().map(|member| member.name.as_str()).collect();

@@ -2,7 +2,8 @@
 
 mod add_node;
 mod agent;
-pub mod args;
+mod args;
+mod change;
 mod create;
 mod depot;
 mod inventory;
@@ -11,6 +12,7 @@ mod preflight;
 mod report;
 mod reset;
 mod resume;
+pub mod resume_command;
 mod rollback;
 mod run;
 mod status;
@@ -20,7 +22,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure};
 
-use crate::support::start;
+use crate::terminal::start;
 
 /// Makes a Kubernetes cluster of a bundle, where there is no internet. Without a verb: create.
 ///

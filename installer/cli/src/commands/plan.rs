@@ -2,20 +2,14 @@
 
 use std::path::PathBuf;
 
-use kubexm_engine::EventSink;
-use kubexm_engine::events::Silent;
 use kubexm_plan::CheckedPlan;
+use kubexm_session::events::note;
+use kubexm_session::{Access, Recipe, Unreachable, plan_file};
 use kubexm_terminal::{Display, Failure, Mode};
-use tokio_util::sync::CancellationToken;
 
 use super::args::{AsideArgs, BundleArgs, HostArgs};
-use crate::site::access::Access;
-use crate::site::fleet::Fleet;
-use crate::site::opened::Opened;
-use crate::site::{plan_file, planning, summary};
-use crate::support::events::{Shown, note};
-use crate::support::home::Home;
-use crate::support::{interrupt, output, start};
+use crate::render::summary;
+use crate::terminal::{Shell, output};
 
 /// Write down every step that would be taken, and take none
 ///
@@ -62,36 +56,31 @@ enum Planned {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let shown = Shown(display);
-    let events: &dyn EventSink = if display.mode() == Mode::Json { &Silent } else { &shown };
     if let Some(path) = &args.output {
         output::check(path, &output::PLAN, args.force)?;
     }
-    let home = Home::from_environment()?;
-    let opened = Opened::open(&args.bundle, &home, events)?.setting_aside(args.aside.set_aside);
+    let shell = Shell::looking(display)?;
+    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
+    let opened = session.open(&bundle)?.setting_aside(args.aside.set_aside);
     opened.check_closed_world()?;
-    let access = Access::obtain(&opened.cluster, &args.bundle.trust, &args.hosts, &home, display, events)?;
-    let holder = start::holder("plan", &opened.cluster.name);
-    let cancel = CancellationToken::new();
-    let work = async {
-        let fleet = Fleet::connect((&opened, &access), &home, &args.hosts, &holder, events).await?;
-        let planned = async {
-            interrupt::check(&cancel)?;
-            let seen = planning::look(&opened, &fleet, events).await?;
-            match args.pipeline {
-                Planned::Create => planning::create(&opened, seen, &home, events),
-                Planned::AddNode => planning::add_nodes(&opened, seen, &[], &home, events),
-            }
-        };
-        let planned = planned.await;
-        fleet.withdraw(events).await;
-        planned
+    let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
+    let recipe = match args.pipeline {
+        Planned::Create => Recipe::Create,
+        Planned::AddNode => Recipe::AddNode(&[]),
     };
-    let plan = start::runtime()?.block_on(interrupt::watched(events, &cancel, work))?;
-    give(args, &plan, display, events)
+    let plan = shell.wait(async {
+        let observed = session.observe("plan", opened, &access, &hosts, Unreachable::Refused("")).await?;
+        Ok(observed.plan(recipe).await?.check().await?.leave().await)
+    })?;
+    give(args, &plan, display, shell.events())
 }
 
-fn give(args: &Args, plan: &CheckedPlan, display: &Display, events: &dyn EventSink) -> Result<(), Failure> {
+fn give(
+    args: &Args,
+    plan: &CheckedPlan,
+    display: &Display,
+    events: &dyn kubexm_engine::EventSink,
+) -> Result<(), Failure> {
     let plan = plan.plan();
     match &args.output {
         Some(path) => {

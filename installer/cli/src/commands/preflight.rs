@@ -1,18 +1,10 @@
 //! `kubexm-install preflight`.
 
-use kubexm_engine::EventSink;
-use kubexm_engine::events::Silent;
+use kubexm_session::{Access, Unreachable};
 use kubexm_terminal::{Display, Failure, Mode};
-use tokio_util::sync::CancellationToken;
 
 use super::args::{AsideArgs, BundleArgs, HostArgs};
-use crate::site::access::Access;
-use crate::site::fleet::Fleet;
-use crate::site::opened::Opened;
-use crate::site::planning;
-use crate::support::events::Shown;
-use crate::support::home::Home;
-use crate::support::{interrupt, start};
+use crate::terminal::Shell;
 
 /// Look whether the hosts can become the cluster, and change nothing
 ///
@@ -38,27 +30,19 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let shown = Shown(display);
-    let events: &dyn EventSink = if display.mode() == Mode::Json { &Silent } else { &shown };
-    let home = Home::from_environment()?;
-    let opened = Opened::open(&args.bundle, &home, events)?.setting_aside(args.aside.set_aside);
+    let shell = Shell::looking(display)?;
+    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
+    let opened = session.open(&bundle)?.setting_aside(args.aside.set_aside);
     opened.check_closed_world()?;
-    let access = Access::obtain(&opened.cluster, &args.bundle.trust, &args.hosts, &home, display, events)?;
-    let holder = start::holder("preflight", &opened.cluster.name);
-    let cancel = CancellationToken::new();
-    let work = async {
-        let fleet = Fleet::connect((&opened, &access), &home, &args.hosts, &holder, events).await?;
-        let examined = planning::examine(&opened, &fleet, events).await;
-        fleet.withdraw(events).await;
-        interrupt::check(&cancel)?;
-        examined
-    };
-    let (_, findings) = start::runtime()?.block_on(interrupt::watched(events, &cancel, work))?;
-    if findings.failures().next().is_some() {
-        return Err(planning::not_fit(&opened, &findings));
-    }
+    let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
+    let survey = shell.wait(async {
+        let refused = Unreachable::Refused("");
+        session.observe("preflight", opened, &access, &hosts, refused).await?.leave().await
+    })?;
+    let findings = survey.findings();
+    findings.check()?;
     match display.mode() {
-        Mode::Json => display.answer(&findings.document(&opened.cluster.name).to_string()),
+        Mode::Json => display.answer(&findings.document().to_string()),
         Mode::Terminal | Mode::Plain => display.answer(&findings.table()),
     }
     Ok(())

@@ -1,11 +1,11 @@
 //! `kubexm-install report`.
 
 use kubexm_engine::{RunId, run};
+use kubexm_session::{ClusterHome, SessionError};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure, Mode};
 
-use crate::support::failures;
-use crate::support::home::{ClusterHome, Home};
+use crate::terminal::home;
 
 /// Print the report of a run: what was done, what failed, what changed on which host
 ///
@@ -29,19 +29,19 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let home = Home::from_environment()?;
+    let home = home()?;
     let clusters = match &args.cluster {
         Some(name) => vec![home.cluster(name)],
         None => home.clusters()?,
     };
     let (cluster, id) = find(&clusters, args.run.as_deref())?;
     if display.mode() == Mode::Json {
-        let status = run::read_status(&cluster.runs(), &id).map_err(failures::engine)?;
+        let status = run::read_status(&cluster.runs(), &id).map_err(SessionError::from)?;
         let text = serde_json::to_string(&status)
             .map_err(|error| Failure::new(ExitCode::Internal, format!("the report cannot be written: {error}")))?;
         display.answer(&text);
     } else {
-        display.answer(&run::read_report(&cluster.runs(), &id).map_err(failures::engine)?);
+        display.answer(&run::read_report(&cluster.runs(), &id).map_err(SessionError::from)?);
     }
     Ok(())
 }

@@ -3,15 +3,13 @@
 use std::path::PathBuf;
 
 use kubexm_plan::Op;
+use kubexm_session::{Access, Unreachable, plan_file};
 use kubexm_terminal::{Display, Failure};
 
 use super::args::ChangeArgs;
-use crate::run::begin::Begin;
-use crate::run::consent::Consent;
-use crate::site::opened::Opened;
-use crate::site::plan_file;
-use crate::support::events::Shown;
-use crate::support::home::Home;
+use super::resume_command::Again;
+use crate::render::ended;
+use crate::terminal::Shell;
 
 /// Carry out a plan that was made, and perhaps reviewed, before
 ///
@@ -31,16 +29,20 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let consent = Consent::from_args(args.change.yes, display)?;
-    let home = Home::from_environment()?;
-    let shown = Shown(display);
-    let opened = Opened::open(&args.change.bundle, &home, &shown)?;
+    let Args { plan, change: args } = args;
+    let shell = Shell::changing(display, args.yes)?;
+    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
+    let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
+    let opened = session.open(&bundle)?;
     opened.check_closed_world()?;
-    let access = args.change.access(&opened, &home, display)?;
-    let plan = plan_file::read(&args.plan, &opened)?;
+    let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
+    let plan = plan_file::read(plan, &opened)?;
     let aside = plan.plan().steps.iter().flat_map(|step| &step.ops).any(|op| matches!(op, Op::MoveAside(_)));
-    let opened = opened.setting_aside(aside);
-    opened.verify(&home, &shown)?;
-    let again = args.change.again();
-    Begin { verb: "run", opened: &opened, access: &access, home: &home, again, consent, display }.run(|_, _| Ok(plan))
+    let verified = opened.setting_aside(aside).verify(&session)?;
+    let options = args.failure.options(&again);
+    let ended = shell.wait(async {
+        let observed = session.observe("run", verified, &access, &hosts, Unreachable::Refused("")).await?;
+        observed.reviewed(plan).await?.start(options).await?.finish().await
+    })?;
+    ended::report(&ended, "", display)
 }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use kubexm_engine::replay::{RunState, StepState};
 use kubexm_engine::{ClusterLock, Status, run};
+use kubexm_session::ClusterHome;
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::{Value, json};
 
-use crate::support::home::{ClusterHome, Home};
+use crate::terminal::home;
 
 /// Show the runs of the clusters that were installed from here, and how to go on with those that have not ended well
 ///
@@ -40,7 +41,7 @@ enum Seen {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let home = Home::from_environment()?;
+    let home = home()?;
     let mut shown = None;
     loop {
         let clusters = match &args.cluster {

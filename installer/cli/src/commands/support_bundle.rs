@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use kubexm_session::support_bundle::Collection;
+use kubexm_session::{ClusterHome, Home};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
-use crate::support::collection::Collection;
-use crate::support::home::{ClusterHome, Home};
-use crate::support::output;
+use crate::terminal::{home, output};
 
 /// Pack what is needed to find out what went wrong, without secrets, to be handed to somebody else
 ///
@@ -39,7 +39,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let home = Home::from_environment()?;
+    let home = home()?;
     let cluster = choose(&home, args.cluster.as_deref())?;
     let default = || PathBuf::from(format!("kubexm-support-{}.tar.gz", cluster.name));
     let output = args.output.clone().unwrap_or_else(default);
@@ -48,7 +48,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         return Err(Failure::new(ExitCode::Usage, text));
     }
     output::check(&output, &output::SUPPORT_BUNDLE, args.force)?;
-    let packed = Collection::of(&cluster, args.runs)?.write(&output, args.force)?;
+    let collection = Collection::of(&cluster, args.runs)?;
+    let files = output::write_with(&output, &output::SUPPORT_BUNDLE, args.force, |to| collection.write(to))?;
+    let runs = collection.runs();
     if kubexm_files::is_stdout(&output) {
         return Ok(());
     }
@@ -57,16 +59,16 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             "schema": "kubexm.io/support-bundle/v1",
             "cluster": cluster.name,
             "file": output,
-            "runs": packed.runs,
-            "files": packed.files,
+            "runs": runs,
+            "files": files,
         });
         display.answer(&document.to_string());
     } else {
         display.answer(&format!(
             "{}: {} files of {} runs of cluster {}, without secrets; look at it before you give it away",
             output.display(),
-            packed.files,
-            packed.runs.len(),
+            files,
+            runs.len(),
             cluster.name
         ));
     }

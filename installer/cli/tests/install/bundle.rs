@@ -165,7 +165,10 @@ fn volumes_in_two_folders_are_one_bundle_and_a_missing_one_is_named() {
     let [one, two] = sticks.each_ref().map(|stick| stick.to_str().unwrap());
     // As far as the host, whose key is nowhere.
     site.install(&["create", "-y", "--allow-unsigned", "--bundle", one, "--bundle", two]).assert().code(51);
-    site.install(&["create", "-y", "--bundle", one]).assert().code(31).stderr(contains("v.tar.zst.00").and(contains("missing")));
+    site.install(&["create", "-y", "--bundle", one])
+        .assert()
+        .code(31)
+        .stderr(contains("v.tar.zst.00").and(contains("missing")));
     let mut bytes = fs::read(&moved).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;

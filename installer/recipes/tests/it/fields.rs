@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 enum By {
     /// The plan is another one, or the field is named as not built.
     Recipe,
-    /// The field says how a host is reached: the installer's links read it (`installer/cli/src/site/fleet.rs`).
+    /// The field says how a host is reached: the installer's links read it (`installer/session/src/fleet.rs`).
     Links,
     /// The field says what the builder fetches; the plan is made of what the bundle has.
     Builder,

@@ -1,0 +1,32 @@
+//! What verbs have in common that begin a run with a bundle.
+
+use kubexm_session::{Access, Recipe, Unreachable};
+use kubexm_terminal::{Display, Failure};
+
+use super::args::{AsideArgs, ChangeArgs};
+use super::resume_command::Again;
+use crate::render::ended;
+use crate::terminal::Shell;
+
+/// Verifies, looks at the hosts, plans, asks, and carries the plan out.
+pub fn run(
+    verb: &str,
+    args: &ChangeArgs,
+    aside: AsideArgs,
+    recipe: Recipe<'_>,
+    display: &Display,
+) -> Result<(), Failure> {
+    let shell = Shell::changing(display, args.yes)?;
+    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
+    let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
+    let opened = session.open(&bundle)?.setting_aside(aside.set_aside);
+    opened.check_closed_world()?;
+    let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
+    let verified = opened.verify(&session)?;
+    let options = args.failure.options(&again);
+    let ended = shell.wait(async {
+        let observed = session.observe(verb, verified, &access, &hosts, Unreachable::Refused("")).await?;
+        observed.plan(recipe).await?.check().await?.start(options).await?.finish().await
+    })?;
+    ended::report(&ended, "", display)
+}

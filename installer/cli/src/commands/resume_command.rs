@@ -1,0 +1,163 @@
+//! The exact commands that resume a run, or roll it back, from any folder.
+
+use std::path::{Path, PathBuf};
+
+use kubexm_session::Commands;
+
+use super::args::{BundleArgs, ClusterArgs, FailureArgs, HostArgs, OnFailure, TrustArgs};
+
+/// How the program was called for a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Again<'a> {
+    /// The bundle, and whose cluster.yaml.
+    pub bundle: &'a BundleArgs,
+    /// How hosts are reached.
+    pub hosts: &'a HostArgs,
+    /// What becomes of failures.
+    pub failure: &'a FailureArgs,
+}
+
+impl Commands for Again<'_> {
+    fn resume(&self, run: &str) -> String {
+        let mut words = self.words("resume", run);
+        if self.failure.on_failure == OnFailure::Keep {
+            words.push("--on-failure keep".to_owned());
+        }
+        if self.failure.max_failed_workers > 0 {
+            words.push(format!("--max-failed-workers {}", self.failure.max_failed_workers));
+        }
+        words.join(" ")
+    }
+
+    fn rollback(&self, run: &str) -> String {
+        self.words("rollback", run).join(" ")
+    }
+
+    /// As a power cut would: nothing is tidied up, no agent is told.
+    fn die(&self) {
+        std::process::abort();
+    }
+}
+
+impl Again<'_> {
+    fn words(&self, verb: &str, run: &str) -> Vec<String> {
+        let mut words = vec![program(), verb.to_owned(), run.to_owned()];
+        let mut option = |name: &str, path: &Path| words.extend(path_words(name, path));
+        for bundle in &self.bundle.bundle {
+            option("--bundle", bundle);
+        }
+        for base in &self.bundle.bases {
+            option("--base", base);
+        }
+        if let Some(file) = &self.bundle.file {
+            option("-f", file);
+        }
+        if let Some(known_hosts) = &self.hosts.known_hosts {
+            option("--known-hosts", known_hosts);
+        }
+        words.extend(trust_words(&self.bundle.trust));
+        words
+    }
+}
+
+/// The command of a verb that works on a cluster by its cluster.yaml or a bundle.
+pub fn on_cluster(verb: &str, cluster: &ClusterArgs, hosts: &HostArgs) -> String {
+    let mut words = vec![program(), verb.to_owned()];
+    let mut option = |name: &str, path: &Path| words.extend(path_words(name, path));
+    cluster.file.iter().for_each(|file| option("-f", file));
+    cluster.bundle.iter().for_each(|bundle| option("--bundle", bundle));
+    cluster.bases.iter().for_each(|base| option("--base", base));
+    hosts.known_hosts.iter().for_each(|known_hosts| option("--known-hosts", known_hosts));
+    words.extend(trust_words(&cluster.trust));
+    // What goes on with a run needs no such word: the run was agreed to.
+    if cluster.trust.allow_unsigned {
+        words.push("--allow-unsigned".to_owned());
+    }
+    words.join(" ")
+}
+
+/// Whom to trust, as it was said: a command that leaves it out would take any bundle.
+fn trust_words(trust: &TrustArgs) -> Vec<String> {
+    let mut words: Vec<String> = trust.keys.iter().flat_map(|key| path_words("--key", key)).collect();
+    words.extend(trust.signatures.iter().flat_map(|signature| path_words("--signature", signature)));
+    if trust.require_signature {
+        words.push("--require-signature".to_owned());
+    }
+    words
+}
+
+/// An option with a path that holds in any folder.
+fn path_words(name: &str, path: &Path) -> [String; 2] {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
+    [name.to_owned(), shell_word(&absolute.to_string_lossy())]
+}
+
+/// This program as the operator called it.
+pub fn program() -> String {
+    let called = std::env::args().next().unwrap_or_default();
+    match called.as_str() {
+        "" => kubexm_spec::names::INSTALLER.to_owned(),
+        name if name.contains('/') => {
+            shell_word(&std::path::absolute(name).unwrap_or_else(|_| PathBuf::from(name)).to_string_lossy())
+        }
+        name => shell_word(name),
+    }
+}
+
+/// One word for a shell, quoted only when it must be.
+pub fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::{Again, on_cluster, shell_word};
+    use crate::commands::args::{BundleArgs, ClusterArgs, FailureArgs, HostArgs, TrustArgs};
+    use kubexm_session::Commands as _;
+
+    #[test]
+    fn a_reset_that_is_printed_trusts_nobody_whom_the_one_that_ran_did_not() {
+        let trust = TrustArgs {
+            keys: vec!["/keys/a.pub".into()],
+            signatures: vec!["/media/x.sig".into()],
+            require_signature: true,
+            allow_unsigned: false,
+        };
+        let bundle = Some("/media/x.tar.zst".into());
+        let cluster = ClusterArgs { file: None, bundle, bases: vec!["/media/old.tar.zst".into()], trust };
+        let hosts = HostArgs { accept_new_host_keys: false, known_hosts: Some("/etc/known".into()) };
+        let command = on_cluster("reset", &cluster, &hosts);
+        let wanted = " reset --bundle /media/x.tar.zst --base /media/old.tar.zst --known-hosts /etc/known --key /keys/a.pub \
+                      --signature /media/x.sig --require-signature";
+        assert!(command.ends_with(wanted), "{command}");
+    }
+
+    #[test]
+    fn whom_to_trust_is_demanded_again_when_a_run_goes_on_or_back() {
+        let trust = TrustArgs {
+            keys: vec!["/keys/a.pub".into(), "/keys/b.pub".into()],
+            signatures: vec!["/media/x.sig".into()],
+            require_signature: true,
+            allow_unsigned: false,
+        };
+        let bundle = BundleArgs { bundle: vec![PathBuf::from("/media/x.tar.zst")], bases: vec![], file: None, trust };
+        let hosts = HostArgs { accept_new_host_keys: false, known_hosts: None };
+        let again = Again { bundle: &bundle, hosts: &hosts, failure: &FailureArgs::default() };
+        for command in [again.resume("run"), again.rollback("run")] {
+            let wanted = " --key /keys/a.pub --key /keys/b.pub --signature /media/x.sig --require-signature";
+            assert!(command.ends_with(wanted), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_path_with_blanks_can_be_pasted_into_a_shell() {
+        assert_eq!(shell_word("/media/usb/x.tar.zst"), "/media/usb/x.tar.zst");
+        assert_eq!(shell_word("/media/my usb/it's.zst"), r"'/media/my usb/it'\''s.zst'");
+    }
+}

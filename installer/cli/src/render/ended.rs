@@ -1,0 +1,125 @@
+//! How a run ended, as its operator is told: what failed, where things stand now, and the command that comes next.
+
+use std::fmt::Write;
+
+use kubexm_engine::{Outcome, Status};
+use kubexm_plan::Pipeline;
+use kubexm_session::{Direction, Ended, EndedRun};
+use kubexm_spec::ExitCode;
+use kubexm_spec::event::EventKind;
+use kubexm_terminal::{Display, Failure};
+use serde_json::{Value, json};
+
+use crate::commands::resume_command::{program, shell_word};
+
+/// The last event of a run that did what was asked for, or the failure that the others end in. `again` resets hosts that could
+/// not be reached.
+pub fn report(ended: &Ended, again: &str, display: &Display) -> Result<(), Failure> {
+    let (text, data) = match &ended.run {
+        Some(run) if run.outcome != wanted(ended.direction) => return Err(unwell(run)),
+        Some(run) => success(ended, run, display),
+        None => (format!("cluster {} is gone: nothing of it is on any host", ended.cluster), json!({})),
+    };
+    if !ended.missing.is_empty() {
+        let hosts = ended.missing.join(", ");
+        let debt = format!(
+            "{text}\nstill to be done: {hosts} could not be reached and carry all that the cluster put there; when they are \
+             back: {again}"
+        );
+        return Err(Failure::new(ended.exit_code(), debt).with_data(data));
+    }
+    display.emit(EventKind::Result { ok: true, exit_code: ExitCode::Ok.code(), summary: text, data: Some(data) });
+    Ok(())
+}
+
+const fn wanted(direction: Direction) -> Outcome {
+    match direction {
+        Direction::Forward => Outcome::Succeeded,
+        Direction::Back => Outcome::RolledBack,
+    }
+}
+
+fn success(ended: &Ended, run: &EndedRun, display: &Display) -> (String, Value) {
+    let EndedRun { status, report, .. } = run;
+    let (cluster, counts) = (&status.cluster, &status.counts);
+    if ended.direction == Direction::Forward {
+        display.emit(EventKind::Note { text: format!("report: {}", report.display()) });
+    }
+    let text = match (ended.direction, ended.pipeline) {
+        (Direction::Back, Pipeline::Reset) => {
+            format!("reset {} was taken back: cluster {cluster} runs again", status.run)
+        }
+        (Direction::Back, _) => {
+            format!("run {} was taken back: {} steps, the hosts are as they were before it", status.run, counts.undone)
+        }
+        (Direction::Forward, Pipeline::Reset) => {
+            format!("cluster {cluster} is gone: the hosts are as they were ({} steps changed something)", counts.done)
+        }
+        (Direction::Forward, Pipeline::Create | Pipeline::AddNode) => {
+            let kubeconfig = ended.kubeconfig.clone().unwrap_or_default();
+            let text = format!(
+                "cluster {cluster} is ready: {} steps changed something, {} held already\n\nNext:\n  kubectl --kubeconfig {} \
+                 get nodes,pods -A\n  {} report {}",
+                counts.done,
+                counts.satisfied,
+                shell_word(&kubeconfig.to_string_lossy()),
+                program(),
+                status.run,
+            );
+            return (text, json!({ "run": status, "kubeconfig": kubeconfig, "report": report }));
+        }
+    };
+    (text, data(run))
+}
+
+/// The machine's part of every other end.
+fn data(run: &EndedRun) -> Value {
+    json!({ "run": run.status, "report": run.report })
+}
+
+/// The end of a run whose steps do not all hold, or of a rollback that did not come to its end.
+fn unwell(run: &EndedRun) -> Failure {
+    let EndedRun { outcome, status, report } = run;
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    for step in status.steps.iter().filter(|step| step.failed() || step.undo_error.is_some()) {
+        if let Some(error) = &step.error {
+            let _ = writeln!(text, "{} ({}) failed: {error}", step.title, step.step);
+        }
+        if let Some(error) = &step.undo_error {
+            let _ = writeln!(text, "{} ({}) could not be taken back: {error}", step.title, step.step);
+        }
+    }
+    for host in &status.left_out {
+        let _ = match &host.left_as_it_is {
+            Some(why) => writeln!(text, "{} was left out ({}) and is left as it is: {why}", host.host, host.why),
+            None => writeln!(text, "{} was left out and is as it was before: {}", host.host, host.why),
+        };
+    }
+    let _ = writeln!(text, "{}", sentence(*outcome, status));
+    let _ = write!(text, "report: {}", report.display());
+    if let Some(command) = &status.go_on {
+        let _ = write!(text, "\nto go on when it is mended: {command}");
+    }
+    if let Some(command) = status.take_back.as_ref().filter(|command| status.go_on.as_ref() != Some(command)) {
+        let _ = write!(text, "\nto take it all back: {command}");
+    }
+    Failure::new(outcome.exit_code(), text).with_data(data(run))
+}
+
+fn sentence(outcome: Outcome, status: &Status) -> String {
+    match outcome {
+        Outcome::Succeeded => "every step holds".to_owned(),
+        Outcome::Partial => format!("cluster {} is ready, without the hosts that were left out", status.cluster),
+        Outcome::Failed => "what was done stays as it is".to_owned(),
+        Outcome::RolledBack => {
+            "everything this run had changed was taken back: the hosts are as they were; mend the cause and begin anew"
+                .to_owned()
+        }
+        Outcome::Stuck => {
+            let why = status.undo.as_ref().and_then(|undo| undo.stuck.as_deref());
+            format!("it could not be taken back whole{}", why.map_or_else(String::new, |why| format!(": {why}")))
+        }
+        Outcome::Interrupted => "interrupted; what has begun is done".to_owned(),
+    }
+}

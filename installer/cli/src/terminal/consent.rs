@@ -1,0 +1,146 @@
+//! Questions, asked at the terminal.
+
+use std::io::{IsTerminal, Write as _};
+
+use async_trait::async_trait;
+use kubexm_plan::{Pipeline, Plan};
+use kubexm_session::events::{note, warning};
+use kubexm_session::{Answer, Change, Confirm, Question, UnsignedCluster};
+use kubexm_spec::ExitCode;
+use kubexm_terminal::{Display, Failure, Mode};
+
+use super::events::Shown;
+use crate::render::summary;
+
+/// Asks the person at the terminal.
+pub struct Terminal<'d> {
+    display: &'d Display,
+    /// Said with `-y`.
+    yes: bool,
+}
+
+impl<'d> Terminal<'d> {
+    /// For a verb that asks nothing about changes.
+    pub const fn new(display: &'d Display) -> Self {
+        Self { display, yes: false }
+    }
+
+    /// For a verb that changes hosts. Refused at once where nobody could be asked later.
+    pub fn changing(display: &'d Display, yes: bool) -> Result<Self, Failure> {
+        if !yes && !can_ask(display) {
+            return Err(Failure::new(
+                ExitCode::NeedsYes,
+                "this changes hosts, and there is no terminal to ask at: look with `kubexm-install plan create`, then \
+                 say yes with -y",
+            ));
+        }
+        Ok(Self { display, yes })
+    }
+
+    fn show(&self, plan: &Plan) {
+        let (text, shown) = (summary::short(plan), Shown(self.display));
+        match self.display.mode() {
+            Mode::Json => note(&shown, text.trim_end()),
+            mode => {
+                if mode == Mode::Terminal {
+                    self.display.clear();
+                }
+                text.lines().for_each(|line| note(&shown, line));
+            }
+        }
+    }
+
+    /// Shows what would be done, and gives the question.
+    fn describe(&self, question: &Question<'_>) -> &'static str {
+        let shown = Shown(self.display);
+        match question.change {
+            Change::Run { plan } => {
+                self.show(plan);
+                "Go on?"
+            }
+            Change::Reset { plan, missing } => {
+                self.show(plan);
+                what_goes(plan, &shown);
+                for host in missing {
+                    warning(&shown, format!("{host} cannot be reached and stays as it is"));
+                }
+                "Take the cluster away and delete its data?"
+            }
+            Change::Rollback { plan, .. } if plan.pipeline == Pipeline::Reset => {
+                "Take the reset back, so that the cluster runs again?"
+            }
+            Change::Rollback { run, plan, changed } => {
+                let hosts: Vec<&str> = plan.hosts.iter().map(|host| host.name.as_str()).collect();
+                let (cluster, hosts) = (question.cluster, hosts.join(", "));
+                note(&shown, format!("{run} of cluster {cluster}: {changed} steps changed something on {hosts}"));
+                "Take it all back? What the cluster holds is lost."
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Confirm for Terminal<'_> {
+    /// Only the whole word is a yes: this is not the question that people are used to answer with a key. A line is read as
+    /// the terminal gives it, so that Ctrl-C ends the program there as everywhere before a run, and the end of input is a no.
+    fn trust_cluster(&self, question: &UnsignedCluster) -> Answer {
+        if !can_ask(self.display) {
+            return Answer::Nobody;
+        }
+        let (shown, bundle) = (Shown(self.display), &question.bundle);
+        warning(
+            &shown,
+            format!("{bundle}. Anybody who had it in hands may have written its cluster.yaml, which wants:"),
+        );
+        question.wanted.iter().for_each(|line| note(&shown, line));
+        self.display.clear();
+        let mut answer = String::new();
+        let asked = write!(std::io::stderr(), "Connect to these hosts, and use these secrets? Type yes to go on: ");
+        match asked.and_then(|()| std::io::stdin().read_line(&mut answer)).is_ok() && answer.trim() == "yes" {
+            true => Answer::Yes,
+            false => Answer::No,
+        }
+    }
+
+    async fn confirm(&self, question: Question<'_>) -> Answer {
+        let prompt = self.describe(&question);
+        let shown = Shown(self.display);
+        match question.provenance {
+            Some(signed) if signed.is_signed() => note(&shown, format!("the bundle is {signed}")),
+            Some(unsigned) => warning(&shown, format!("the bundle is {unsigned}")),
+            None => note(&shown, "no bundle takes part, and cluster.yaml is your own"),
+        }
+        if self.yes {
+            return Answer::Yes;
+        }
+        self.display.clear();
+        let ask = move || dialoguer::Confirm::new().with_prompt(prompt).default(false).interact();
+        match tokio::task::spawn_blocking(ask).await {
+            Ok(Ok(true)) => Answer::Yes,
+            // Ctrl-C at the question is a no.
+            Ok(Ok(false) | Err(_)) | Err(_) => Answer::No,
+        }
+    }
+}
+
+/// What a reset deletes, and what it keeps.
+fn what_goes(plan: &Plan, shown: &Shown<'_>) {
+    let mut hosts: Vec<&str> = plan.steps.iter().map(|step| step.host.as_str()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let text = format!(
+        "Deleted at the end, for good: cluster {}, its etcd and all that containers wrote, on {}. Kept: volumes on \
+         other disks and NFS exports, which are unmounted and not touched.",
+        plan.cluster_name,
+        hosts.join(", ")
+    );
+    note(shown, text);
+    for text in summary::packages_that_go(plan) {
+        warning(shown, text);
+    }
+}
+
+/// Whether a person can be asked.
+fn can_ask(display: &Display) -> bool {
+    display.mode() != Mode::Json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}

@@ -1,0 +1,54 @@
+//! Ctrl-C: once to end well, twice to end at once.
+
+use std::convert::Infallible;
+
+use kubexm_engine::EventSink;
+use kubexm_session::SessionError;
+use kubexm_session::events::warning;
+use kubexm_spec::ExitCode;
+use kubexm_terminal::Failure;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// Does the work while signals are watched: the first SIGINT or SIGTERM cancels the token, the second ends the program.
+pub async fn watched<T>(
+    events: &dyn EventSink,
+    token: &CancellationToken,
+    work: impl Future<Output = Result<T, SessionError>>,
+) -> Result<T, Failure> {
+    let interrupts = listen(SignalKind::interrupt())?;
+    let terminations = listen(SignalKind::terminate())?;
+    tokio::select! {
+        ended = work => Ok(ended?),
+        never = watch(interrupts, terminations, events, token) => match never {},
+    }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::new(ExitCode::Internal, format!("cannot listen for signals: {error}")))
+}
+
+async fn watch(
+    mut interrupts: Signal,
+    mut terminations: Signal,
+    events: &dyn EventSink,
+    token: &CancellationToken,
+) -> Infallible {
+    loop {
+        tokio::select! {
+            _ = interrupts.recv() => {}
+            _ = terminations.recv() => {}
+        }
+        if token.is_cancelled() {
+            warning(events, "interrupted twice; what runs on the hosts is left to itself");
+            at_once();
+        }
+        token.cancel();
+        warning(events, "interrupted: what has begun is finished; once more ends the program at once");
+    }
+}
+
+#[expect(clippy::exit, clippy::disallowed_methods, reason = "asked for twice; a journal is always ready to be left")]
+fn at_once() -> ! {
+    std::process::exit(i32::from(ExitCode::Declined.code()))
+}

@@ -1,0 +1,13 @@
+//! The terminal, the environment and the process: what a session is given of this machine.
+
+mod consent;
+mod events;
+mod home;
+mod interrupt;
+pub mod output;
+mod secrets;
+mod shell;
+pub mod start;
+
+pub use home::home;
+pub use shell::Shell;

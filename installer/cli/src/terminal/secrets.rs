@@ -1,0 +1,104 @@
+//! Secrets of the operator: read from where cluster.yaml says, or asked on the terminal. Never shown, never stored.
+
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use dialoguer::console::Term;
+use kubexm_engine::link::ssh::{Answered, Nobody, Password, Prompt, Question};
+use kubexm_session::{Credentials, Home};
+use kubexm_spec::cluster::SecretSource;
+use kubexm_spec::printable;
+use tokio::sync::Mutex;
+use zeroize::Zeroizing;
+
+/// Longest file that is read for a password, in bytes.
+const MOST: u64 = 64 << 10;
+
+/// The operator's own secrets.
+#[derive(Debug)]
+pub struct Secrets;
+
+impl Credentials for Secrets {
+    fn password(&self, source: &SecretSource, home: &Home) -> Result<Password, String> {
+        read(source, home)
+    }
+
+    fn prompt(&self) -> Arc<dyn Prompt> {
+        Arc::new(Terminal::default())
+    }
+}
+
+/// Reads a password. The error is a sentence that shows nothing of it.
+fn read(source: &SecretSource, home: &Home) -> Result<Password, String> {
+    let (place, text) = match source {
+        SecretSource::Env(name) => {
+            let text = std::env::var(name).ok().ok_or_else(|| {
+                format!("the environment variable {name} is not set (or no text): export it and run again")
+            })?;
+            (format!("the environment variable {name}"), Zeroizing::new(text))
+        }
+        SecretSource::File(path) => {
+            let path = home.expand(path);
+            let place = path.display().to_string();
+            (place.clone(), file(&path).map_err(|error| format!("cannot read {place}: {error}"))?)
+        }
+    };
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    Password::new(line.strip_suffix('\r').unwrap_or(line)).map_err(|wrong| format!("the password in {place}: {wrong}"))
+}
+
+fn file(path: &std::path::Path) -> std::io::Result<Zeroizing<String>> {
+    use std::io::Read as _;
+    let mut text = Zeroizing::new(String::new());
+    std::fs::File::open(path)?.take(MOST).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Asks at the controlling terminal, one question at a time.
+#[derive(Clone, Debug, Default)]
+struct Terminal(Arc<Mutex<()>>);
+
+#[async_trait]
+impl Prompt for Terminal {
+    async fn ask(&self, question: Question) -> Result<Answered, Nobody> {
+        if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+            return Err(Nobody);
+        }
+        let _one_at_a_time = self.0.lock().await;
+        let ask = move || {
+            let term = Term::stderr();
+            let said =
+                if question.instructions.is_empty() { String::new() } else { format!(" {}", question.instructions) };
+            term.clear_line()?;
+            // A server's own words: they must not look like ours.
+            term.write_str(&printable(&format!("{} asks:{said}\n{} ", question.who, question.text)))?;
+            if question.echo { term.read_line() } else { term.read_secure_line() }
+        };
+        match tokio::task::spawn_blocking(ask).await {
+            Ok(Ok(answer)) => Ok(Answered(Zeroizing::new(answer))),
+            Ok(Err(_)) | Err(_) => Err(Nobody),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_with_more_than_a_password_is_refused_without_a_word_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("password");
+        let home = Home::new(folder.path().to_owned(), None, None);
+        let source = SecretSource::File(path.clone());
+        assert!(read(&source, &home).unwrap_err().contains("password"));
+        std::fs::write(&path, "hunter2\n").unwrap();
+        assert_eq!(read(&source, &home).unwrap(), Password::new("hunter2").unwrap());
+        std::fs::write(&path, "hunter2\nhunter3\n").unwrap();
+        let refused = read(&source, &home).unwrap_err();
+        assert!(refused.contains("more than one line") && !refused.contains("hunter"), "{refused}");
+        let unset = read(&SecretSource::Env("KUBEXM_NOT_SET".into()), &home).unwrap_err();
+        assert!(unset.contains("KUBEXM_NOT_SET"), "{unset}");
+    }
+}

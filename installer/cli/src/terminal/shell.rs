@@ -1,0 +1,80 @@
+//! A session of this program: its questions, secrets and events are the terminal's, its folders the environment's.
+
+use std::path::PathBuf;
+
+use kubexm_engine::EventSink;
+use kubexm_engine::events::Silent;
+use kubexm_session::{Controller, Home, Session, SessionError, Ssh, SystemClock};
+use kubexm_terminal::{Display, Failure, Mode};
+use tokio_util::sync::CancellationToken;
+
+use super::consent::Terminal;
+use super::events::Shown;
+use super::home::home;
+use super::secrets::Secrets;
+use super::{interrupt, start};
+
+/// What a session borrows.
+pub struct Shell<'d> {
+    home: Home,
+    events: Box<dyn EventSink + 'd>,
+    confirm: Terminal<'d>,
+    secrets: Secrets,
+    controller: Controller,
+    cancel: CancellationToken,
+}
+
+impl<'d> Shell<'d> {
+    /// For a verb that changes hosts; refused at once where nobody could be asked later.
+    pub fn changing(display: &'d Display, yes: bool) -> Result<Self, Failure> {
+        Self::new(Terminal::changing(display, yes)?, Box::new(Shown(display)))
+    }
+
+    /// For a verb that goes on with what was said yes to.
+    pub fn resuming(display: &'d Display) -> Result<Self, Failure> {
+        Self::new(Terminal::new(display), Box::new(Shown(display)))
+    }
+
+    /// For a verb that only looks, and whose answer is one document for machines.
+    pub fn looking(display: &'d Display) -> Result<Self, Failure> {
+        let events: Box<dyn EventSink + 'd> = match display.mode() {
+            Mode::Json => Box::new(Silent),
+            Mode::Terminal | Mode::Plain => Box::new(Shown(display)),
+        };
+        Self::new(Terminal::new(display), events)
+    }
+
+    fn new(confirm: Terminal<'d>, events: Box<dyn EventSink + 'd>) -> Result<Self, Failure> {
+        let controller = Controller {
+            tool: start::TOOL.to_owned(),
+            name: start::this_process(),
+            agent: PathBuf::from("/proc/self/exe"),
+        };
+        let (secrets, cancel) = (Secrets, CancellationToken::new());
+        Ok(Self { home: home()?, events, confirm, secrets, controller, cancel })
+    }
+
+    /// Takes events.
+    pub fn events(&self) -> &dyn EventSink {
+        &*self.events
+    }
+
+    /// The session.
+    pub fn session(&self) -> Session<'_> {
+        Session {
+            home: &self.home,
+            events: &*self.events,
+            confirm: &self.confirm,
+            credentials: &self.secrets,
+            connector: &Ssh,
+            clock: &SystemClock,
+            controller: &self.controller,
+            cancel: self.cancel.clone(),
+        }
+    }
+
+    /// Does the work, and watches signals meanwhile.
+    pub fn wait<T>(&self, work: impl Future<Output = Result<T, SessionError>>) -> Result<T, Failure> {
+        start::runtime()?.block_on(interrupt::watched(&*self.events, &self.cancel, work))
+    }
+}

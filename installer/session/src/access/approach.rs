@@ -1,0 +1,169 @@
+//! How a host is logged in to: what is shown before a yes is what is read after it.
+
+use std::path::Path;
+
+use kubexm_engine::link::LinkError;
+use kubexm_engine::link::ssh::{Hop, KeySource, Login, SshTarget};
+use kubexm_spec::cluster::{Host, SecretSource};
+
+use crate::credentials::Credentials;
+use crate::escaped::escaped;
+use crate::home::Home;
+
+/// A host, the way to it, and the sources of the secrets for it.
+#[derive(Debug)]
+pub struct Approach {
+    name: String,
+    way: Vec<Stop>,
+    end: Stop,
+    sudo_password: Option<SecretSource>,
+}
+
+/// A place where somebody logs in.
+#[derive(Debug)]
+struct Stop {
+    address: String,
+    port: u16,
+    user: String,
+    keys: Vec<KeySource>,
+    password: Option<SecretSource>,
+}
+
+/// A secret by its source, and who gets it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Use {
+    /// Never the secret itself.
+    pub secret: String,
+    /// User, address and the hosts on the way.
+    pub goes_to: String,
+}
+
+impl Approach {
+    /// Of a host of cluster.yaml. Nothing that it names is opened.
+    pub fn of(host: &Host, home: &Home) -> Self {
+        let end = Stop {
+            address: host.address.clone(),
+            port: host.port,
+            user: host.user.clone(),
+            keys: keys(host.private_key_path.as_deref(), host.agent, host.password.is_some(), home),
+            password: host.password.clone(),
+        };
+        let way = host.via.iter().map(|jump| {
+            let own = jump.private_key_path.as_deref().or(host.private_key_path.as_deref());
+            Stop {
+                address: jump.address.clone(),
+                port: jump.port,
+                user: jump.user.clone(),
+                keys: keys(own, jump.agent || host.agent, jump.password.is_some(), home),
+                password: jump.password.clone(),
+            }
+        });
+        Self { name: host.name.clone(), way: way.collect(), end, sudo_password: host.sudo_password.clone() }
+    }
+
+    /// The host's name in cluster.yaml.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads the secrets.
+    pub fn resolve(&self, credentials: &dyn Credentials, home: &Home) -> Result<SshTarget, LinkError> {
+        let denied = |reason: String| LinkError::Denied {
+            host: self.name.clone(),
+            address: format!("{}:{}", self.end.address, self.end.port),
+            reason,
+        };
+        let secret = |key: &str, source: &Option<SecretSource>| {
+            let read = source.as_ref().map(|source| credentials.password(source, home)).transpose();
+            read.map_err(|reason| denied(format!("{key}: {reason}")))
+        };
+        let login = |stop: &Stop, key: &str| {
+            let password = secret(key, &stop.password)?;
+            Ok(Login { user: stop.user.clone(), keys: stop.keys.clone(), password })
+        };
+        let end = login(&self.end, "passwordFrom")?;
+        if end.keys.is_empty() && end.password.is_none() {
+            return Err(denied(
+                "no key to log in with: name one with `privateKeyPath` in cluster.yaml, or make ~/.ssh/id_ed25519; or use \
+                 `agent: true` or `passwordFrom`"
+                    .to_owned(),
+            ));
+        }
+        let via = self.way.iter().map(|stop| {
+            let login = login(stop, "via: passwordFrom")?;
+            Ok(Hop { address: stop.address.clone(), port: stop.port, login })
+        });
+        Ok(SshTarget {
+            name: self.name.clone(),
+            address: self.end.address.clone(),
+            port: self.end.port,
+            login: end,
+            sudo_password: secret("sudoPasswordFrom", &self.sudo_password)?,
+            via: via.collect::<Result<_, LinkError>>()?,
+        })
+    }
+
+    /// The host and the way to it, for a person: `root@10.0.0.2:22 via jump@198.51.100.7:22`.
+    pub fn route(&self) -> String {
+        route(&self.end, &self.way)
+    }
+
+    /// Every secret that [`Self::resolve`] reads or the connection uses, on the way and at the end.
+    pub fn uses(&self) -> Vec<Use> {
+        let mut uses = Vec::new();
+        for (number, stop) in self.way.iter().chain([&self.end]).enumerate() {
+            let goes_to = route(stop, self.way.get(..number).unwrap_or_default());
+            let keys = stop.keys.iter().map(|key| match key {
+                KeySource::File(path) => format!("private key {}", shown(path)),
+                KeySource::Agent(path) => format!("keys of the ssh-agent at {}", shown(path)),
+            });
+            let password = stop.password.as_ref().map(|source| format!("SSH password from {}", source_words(source)));
+            uses.extend(keys.chain(password).map(|secret| Use { secret, goes_to: goes_to.clone() }));
+        }
+        if let Some(source) = &self.sudo_password {
+            let secret = format!("sudo password from {}", source_words(source));
+            uses.push(Use { secret, goes_to: self.route() });
+        }
+        uses
+    }
+}
+
+fn route(stop: &Stop, way: &[Stop]) -> String {
+    let mut text = stop.login();
+    if !way.is_empty() {
+        text.push_str(" via ");
+        text.push_str(&way.iter().map(Stop::login).collect::<Vec<_>>().join(", "));
+    }
+    text
+}
+
+impl Stop {
+    fn login(&self) -> String {
+        let (user, address) = (escaped(&self.user), escaped(&self.address));
+        match address.contains(':') {
+            true => format!("{user}@[{address}]:{}", self.port),
+            false => format!("{user}@{address}:{}", self.port),
+        }
+    }
+}
+
+fn source_words(source: &SecretSource) -> String {
+    match source {
+        SecretSource::Env(name) => format!("the environment variable {}", escaped(name)),
+        SecretSource::File(path) => format!("the file {}", shown(path)),
+    }
+}
+
+fn shown(path: &Path) -> String {
+    escaped(&path.to_string_lossy())
+}
+
+/// The key that is named comes first, then those of the ssh-agent. Where nothing is named, they come before the user's own
+/// key, whose passphrase is then not asked; where a password is given, nothing else is tried.
+fn keys(named: Option<&Path>, agent: bool, password: bool, home: &Home) -> Vec<KeySource> {
+    let unnamed = named.is_none() && !password;
+    let mut keys: Vec<KeySource> = named.map(|path| KeySource::File(home.expand(path))).into_iter().collect();
+    keys.extend(home.ssh_agent().filter(|_| agent || unnamed).map(KeySource::Agent));
+    keys.extend(home.default_key().filter(|_| unnamed && !agent).map(KeySource::File));
+    keys
+}

@@ -1,0 +1,27 @@
+//! What an unproven cluster.yaml wants, in lines for a person.
+
+use super::approach::{Approach, Use};
+use crate::escaped::escaped;
+
+/// Every host, then every secret with all who get it: one line a secret, so that none is lost among many hosts.
+pub fn wanted(cluster: &str, approaches: &[Approach], accepts_new_keys: bool) -> Vec<String> {
+    let mut lines = vec![format!("to connect to the hosts of cluster {}:", escaped(cluster))];
+    lines.extend(approaches.iter().map(|host| format!("  {}: {}", escaped(host.name()), host.route())));
+    lines.push("to use for that:".to_owned());
+    let mut secrets: Vec<(String, Vec<String>)> = Vec::new();
+    for Use { secret, goes_to } in approaches.iter().flat_map(Approach::uses) {
+        match secrets.iter_mut().find(|(known, _)| *known == secret) {
+            Some((_, all)) if all.contains(&goes_to) => {}
+            Some((_, all)) => all.push(goes_to),
+            None => secrets.push((secret, vec![goes_to])),
+        }
+    }
+    if secrets.is_empty() {
+        lines.push("  no secret".to_owned());
+    }
+    lines.extend(secrets.into_iter().map(|(secret, goes_to)| format!("  {secret}: {}", goes_to.join("; "))));
+    if accepts_new_keys {
+        lines.push("whatever host keys they show would be accepted and recorded (--accept-new-host-keys)".to_owned());
+    }
+    lines
+}

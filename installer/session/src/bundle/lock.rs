@@ -1,0 +1,59 @@
+//! The lock that a bundle carries.
+
+use kubexm_archive::{Bundle, DOCUMENT_LIMIT};
+use kubexm_recipes::packages::CarriedPackages;
+use kubexm_spec::manifest::Artifact;
+use kubexm_spec::{ArtifactKey, Lock};
+
+use crate::error::SessionError;
+
+/// What the lock of a bundle says of packages; nothing where it carries none.
+pub fn packages(bundle: &Bundle) -> Result<CarriedPackages, SessionError> {
+    let is_package = |artifact: &Artifact| matches!(artifact.key, ArtifactKey::Package { .. });
+    if !bundle.manifest().artifacts.iter().any(is_package) {
+        return Ok(CarriedPackages::default());
+    }
+    let text = bundle.read("lock.yaml", DOCUMENT_LIMIT)?;
+    let lock = read_lock(&text).map_err(|reason| SessionError::Lock { bundle: bundle.path().to_owned(), reason })?;
+    Ok(CarriedPackages::unread(&lock.packages))
+}
+
+/// Values of a lock: each item has some twenty, a large image some hundred.
+const LOCK_NODES: usize = 4_000_000;
+
+/// The member is the lock in YAML, not the lock file's JSON. Its size is bounded, and so are the depth and number of what is in it:
+/// nobody has vouched for an unsigned bundle.
+fn read_lock(text: &[u8]) -> Result<Lock, String> {
+    let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+    let budget =
+        serde_saphyr::budget! { max_nodes: LOCK_NODES, max_events: 4 * LOCK_NODES, max_documents: 1, max_depth: 64 };
+    let options = serde_saphyr::options! { budget: budget, with_snippet: false };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use kubexm_spec::lock::SCHEMA;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_of_any_cluster_is_read_and_one_of_bottomless_values_is_refused_and_nothing_else_happens() {
+        let item = |number: usize| {
+            format!(
+                "- key: file/a{number}\n  version: ''\n  trust: user\n  sources:\n  - http://a/{number}\n  type: file\n  fileName: a{number}\n  \
+                 digest: sha256:{}\n  size: 1\n",
+                "0".repeat(64)
+            )
+        };
+        let head = format!("schema: {SCHEMA}\nname: a\nzone: global\nitems:\n");
+        let large = head.clone() + &(0..20_000).map(item).collect::<String>();
+        assert_eq!(read_lock(large.as_bytes()).unwrap().items.len(), 20_000);
+        let deep = format!("{head}- key: {}\n", "[".repeat(200_000));
+        let error = read_lock(deep.as_bytes()).unwrap_err();
+        assert!(error.len() < 400, "{error}");
+        let values =
+            format!("{head}renderings:\n- key: chart/a\n  values: {}{}\n", "{a: ".repeat(50_000), "}".repeat(50_000));
+        assert!(read_lock(values.as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,13 @@
+//! A bundle, whom it is from, and whose cluster.yaml counts.
+
+pub mod blobs;
+pub mod cluster_file;
+pub mod cluster_source;
+mod lock;
+pub mod opened;
+pub mod packages;
+pub mod plan_file;
+mod repository;
+mod site_key;
+pub mod trust;
+mod verified;

@@ -1,0 +1,162 @@
+//! A bundle that was opened, with the cluster it is to become; and the same when every byte of it was read.
+
+use std::collections::BTreeMap;
+
+use kubexm_archive::{Bundle, DOCUMENT_LIMIT};
+use kubexm_engine::Belongs;
+use kubexm_engine::events::event;
+use kubexm_manifests::Catalogue;
+use kubexm_plan::Facts;
+use kubexm_recipes::packages::CarriedPackages;
+use kubexm_recipes::{PlanCx, built, bundle, config};
+use kubexm_spec::event::EventKind;
+
+use super::cluster_file::ClusterFile;
+use super::lock;
+use super::trust::Provenance;
+use super::verified::VerifiedFiles;
+use crate::error::SessionError;
+use crate::escaped::escaped;
+use crate::events;
+use crate::options::BundleOptions;
+use crate::session::Session;
+
+/// Bundle, cluster and catalogue. Made by [`Session::open`] alone.
+#[derive(Debug)]
+pub struct Opened {
+    /// Structure holds; blobs are checked where they are used.
+    pub(super) bundle: Bundle,
+    pub(super) provenance: Provenance,
+    pub(super) cluster: ClusterFile,
+    /// The bundle's own.
+    pub(super) catalogue: Catalogue,
+    /// What its lock says of packages, before any of them is read.
+    pub(super) packages: CarriedPackages,
+    pub(super) set_aside: bool,
+}
+
+/// An opened bundle of which every byte was read and found right, now or before. Made by [`Opened::verify`] alone.
+#[derive(Debug)]
+pub struct Verified(Opened);
+
+impl Session<'_> {
+    /// Opens a bundle, checks whom it is from before anything else in it is trusted, and reads what it says.
+    ///
+    /// # Errors
+    /// It is no bundle, is not signed as is demanded, or its documents cannot be used.
+    pub fn open(&self, options: &BundleOptions) -> Result<Opened, SessionError> {
+        events::phase(self.events, "bundle");
+        let bundle = Bundle::open_all(&options.bundle)?;
+        let provenance = options.trust.judge(&bundle, self.home)?;
+        // Nothing of it is trusted yet: on one line its name can pass for no other.
+        let about = format!("{}: {}; {}", bundle.manifest().name, about(&bundle), provenance.trust());
+        events::note(self.events, escaped(&about));
+        // What is missing is reported now, before anything is changed. The manifest of the delta, which is what is signed, has the
+        // digests of what the bases give.
+        let bases = options.bases.iter().map(|base| Bundle::open(base)).collect::<Result<_, _>>()?;
+        let bundle = bundle.on_bases(bases)?;
+        let catalogue = Catalogue::from_json(&bundle.read("catalogue.json", DOCUMENT_LIMIT)?)?;
+        let cluster = match &options.file {
+            Some(path) => ClusterFile::of_operator(path)?,
+            None => ClusterFile::of_bundle(&bundle, &provenance)?,
+        };
+        let packages = lock::packages(&bundle)?;
+        Ok(Opened { bundle, provenance, cluster, catalogue, packages, set_aside: false })
+    }
+}
+
+impl Opened {
+    /// Reads every byte of the bundle and follows every reference, unless these very files were read before.
+    ///
+    /// # Errors
+    /// Bytes are not what the manifest says, or something that is named is missing.
+    pub fn verify(self, session: &Session<'_>) -> Result<Verified, SessionError> {
+        events::phase(session.events, "verify");
+        let files = VerifiedFiles::look(&self.bundle)?;
+        if files.is_noted(&session.home.verified()) {
+            events::note(session.events, "this very file was verified before and has not changed since");
+            return Ok(Verified(self));
+        }
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let progress = |done, total| {
+            let (what, unit) = ("verify".to_owned(), "bytes".to_owned());
+            session.events.emit(event(EventKind::Progress { what, done, total: Some(total), unit }));
+        };
+        for file in std::iter::once(&self.bundle).chain(self.bundle.bases()) {
+            kubexm_archive::verify(file, threads, &progress)
+                .map_err(|report| SessionError::Damaged(Box::new(report)))?;
+        }
+        kubexm_archive::check_references(&self.bundle).map_err(|error| SessionError::Incomplete(Box::new(error)))?;
+        events::note(session.events, "every byte is right, and everything that is named inside is there");
+        files.keep(&session.home.verified())?;
+        Ok(Verified(self))
+    }
+
+    /// Its bytes.
+    pub const fn bundle(&self) -> &Bundle {
+        &self.bundle
+    }
+
+    /// Who vouches for it.
+    pub const fn provenance(&self) -> &Provenance {
+        &self.provenance
+    }
+
+    /// The bundle's own cluster.yaml, or the one that was given.
+    pub const fn cluster(&self) -> &ClusterFile {
+        &self.cluster
+    }
+
+    /// Whether a recipe installs everything that the cluster says, the bundle has everything it needs, and a plan can be made
+    /// of it; all that lacks is named.
+    pub fn check_closed_world(&self) -> Result<(), SessionError> {
+        let facts = BTreeMap::new();
+        let cx = self.plan_cx(&facts, &self.packages);
+        cx.kubernetes()?;
+        built::refuse(cx.cluster)?;
+        bundle::check(&cx)?;
+        match config::check(&cx) {
+            wrong if wrong.is_empty() => Ok(()),
+            wrong => Err(SessionError::Recipe(wrong)),
+        }
+    }
+
+    /// The same with what lies in state folders moved aside, or refused.
+    #[must_use]
+    pub fn setting_aside(self, set_aside: bool) -> Self {
+        Self { set_aside, ..self }
+    }
+
+    /// What planning starts from.
+    pub fn plan_cx<'a>(&'a self, facts: &'a BTreeMap<String, Facts>, packages: &'a CarriedPackages) -> PlanCx<'a> {
+        PlanCx {
+            cluster: &self.cluster,
+            cluster_digest: self.cluster.digest(),
+            manifest: self.bundle.manifest(),
+            manifest_digest: self.bundle.manifest_digest(),
+            catalogue: &self.catalogue,
+            facts,
+            set_aside: self.set_aside,
+            packages,
+        }
+    }
+
+    /// What a plan of this cluster and bundle must belong to.
+    pub fn belongs(&self) -> Belongs {
+        Belongs { cluster: self.cluster.digest(), bundle: Some(self.bundle.manifest_digest()) }
+    }
+}
+
+impl Verified {
+    /// What was verified.
+    pub const fn opened(&self) -> &Opened {
+        &self.0
+    }
+}
+
+fn about(bundle: &Bundle) -> String {
+    match &bundle.manifest().cluster {
+        Some(summary) => format!("Kubernetes {}, {}, {}", summary.kubernetes, summary.runtime, summary.network),
+        None => "extras only".to_owned(),
+    }
+}

@@ -1,0 +1,83 @@
+//! Whom a bundle has to be from before anything in it is trusted.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use kubexm_archive::Bundle;
+use kubexm_signing::{KeyId, Policy, PublicKey, Trust, files};
+use kubexm_spec::Digest;
+
+use crate::error::SessionError;
+use crate::home::Home;
+use crate::options::TrustOptions;
+
+/// Who vouches for one bundle. Made by [`TrustOptions::judge`] alone.
+#[derive(Clone, Debug)]
+pub struct Provenance {
+    trust: Trust,
+    /// Of trusted keys whose signatures hold: the name of the key's file.
+    names: Vec<(KeyId, String)>,
+    /// The manifest that was judged.
+    manifest: Digest,
+}
+
+impl Provenance {
+    /// Whether a trusted key has signed exactly this bundle.
+    pub fn vouches_for(&self, bundle: &Bundle) -> bool {
+        matches!(self.trust, Trust::Valid { .. }) && self.manifest == bundle.manifest_digest()
+    }
+
+    /// What the signatures say, for the log.
+    pub const fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
+    /// Whether a trusted key has signed.
+    pub const fn is_signed(&self) -> bool {
+        matches!(self.trust, Trust::Valid { .. })
+    }
+}
+
+/// `signed by release (key 3f…)`, or `NOT SIGNED` and why.
+impl fmt::Display for Provenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.trust {
+            Trust::Valid { .. } => {
+                let signers: Vec<String> = self.names.iter().map(|(id, name)| format!("{name} (key {id})")).collect();
+                write!(f, "signed by {}", signers.join(" and "))
+            }
+            Trust::Unsigned => f.write_str("NOT SIGNED: it carries no signature"),
+            Trust::NotChecked { by } => {
+                write!(f, "NOT SIGNED by anybody you trust: it names key {}, which is not among yours", by.join(", "))
+            }
+            Trust::Invalid { .. } => write!(f, "NOT SIGNED: {}", self.trust),
+        }
+    }
+}
+
+impl TrustOptions {
+    /// Checks the signatures of a bundle; an error when they are not what is demanded. Asked each time a bundle is opened, whether
+    /// its bytes were verified before or not: keys and demands may be others now.
+    pub fn judge(&self, bundle: &Bundle, home: &Home) -> Result<Provenance, SessionError> {
+        let mut keys = files::public_keys_in(&home.trusted_keys())?;
+        for path in &self.keys {
+            keys.push((path.clone(), files::public_key(path)?));
+        }
+        let mut signatures = bundle.signatures().to_vec();
+        for path in &self.signatures {
+            signatures.extend(files::signatures(path)?);
+        }
+        let policy =
+            Policy { keys: keys.iter().map(|(_, key)| key.clone()).collect(), required: self.require_signature };
+        let trust = policy.judge(&bundle.path().display().to_string(), &signatures, bundle.manifest_json())?;
+        let names = trust.valid_by().iter().map(|id| (id.clone(), name_of(id, &keys))).collect();
+        Ok(Provenance { trust, names, manifest: bundle.manifest_digest() })
+    }
+}
+
+/// What the operator calls a key: its file, without `.pub`.
+fn name_of(id: &KeyId, keys: &[(PathBuf, PublicKey)]) -> String {
+    let path = keys.iter().find(|(_, key)| key.id() == *id).map(|(path, _)| path.as_path());
+    let stem = path.and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());
+    stem.unwrap_or_else(|| "a trusted key".to_owned())
+}

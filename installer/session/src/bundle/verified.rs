@@ -1,0 +1,79 @@
+//! A note of which bundle files were read whole and found right, so that later runs need not read them again.
+//!
+//! It is trusted only for the very same files: path, device, inode, times, size and the manifest's digest.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use kubexm_archive::Bundle;
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::error::SessionError;
+use crate::files;
+
+/// What the files of a bundle, and of the bases of a delta, looked like when they were verified.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct VerifiedFiles {
+    files: Vec<Seen>,
+    manifest: Digest,
+}
+
+/// One file.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Seen {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+    /// Last change of the content, in nanoseconds since 1970.
+    modified: i128,
+    /// Last change of content or metadata: this one cannot be set back.
+    changed: i128,
+    size: u64,
+}
+
+impl VerifiedFiles {
+    /// How the files look now.
+    pub fn look(bundle: &Bundle) -> Result<Self, SessionError> {
+        let all = std::iter::once(bundle).chain(bundle.bases()).flat_map(Bundle::files);
+        let files = all.map(|path| Seen::look(&path)).collect::<Result<_, _>>()?;
+        Ok(Self { files, manifest: bundle.manifest_digest() })
+    }
+
+    /// Whether these very files were verified before. A note that cannot be read is none.
+    pub fn is_noted(&self, folder: &Path) -> bool {
+        let noted = std::fs::read(self.note(folder)).ok().and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
+        noted.is_some_and(|noted| noted == *self)
+    }
+
+    /// Notes it.
+    pub fn keep(&self, folder: &Path) -> Result<(), SessionError> {
+        let path = self.note(folder);
+        let bytes = serde_json::to_vec_pretty(self).map_err(|error| SessionError::disk("write", &path, &error))?;
+        files::write_private(&path, &bytes)
+    }
+
+    fn note(&self, folder: &Path) -> PathBuf {
+        let names: Vec<&[u8]> = self.files.iter().map(|file| file.path.as_os_str().as_encoded_bytes()).collect();
+        folder.join(format!("{}.json", Digest::of(names.join(&b'\n')).hex()))
+    }
+}
+
+impl Seen {
+    fn look(path: &Path) -> Result<Self, SessionError> {
+        let failed = |error: std::io::Error| SessionError::disk("examine", path, &error);
+        let path = path.canonicalize().map_err(failed)?;
+        let metadata = path.metadata().map_err(failed)?;
+        let nanoseconds = |seconds, rest| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        Ok(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            modified: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+            changed: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+            size: metadata.len(),
+            path,
+        })
+    }
+}

@@ -1,0 +1,281 @@
+//! Why a stage cannot be done, and which exit code that is.
+
+use std::path::{Path, PathBuf};
+
+use kubexm_archive::{ArchiveError, DamageReport, Incomplete};
+use kubexm_engine::EngineError;
+use kubexm_engine::link::LinkError;
+use kubexm_files::InputError;
+use kubexm_manifests::CatalogueError;
+use kubexm_packages::trust::SignError;
+use kubexm_plan::Severity;
+use kubexm_plan::lint::Problem;
+use kubexm_recipes::RecipeError;
+use kubexm_signing::{SigningError, Untrusted};
+use kubexm_spec::yaml::Problems;
+use kubexm_spec::{ExitCode, ExitError, error_chain};
+use serde_json::Value;
+
+/// An error of a [`crate::Session`].
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// No file is where a bundle should be.
+    #[error("there is no bundle at {}; name the file that `kubexm-bundle build` wrote", .0.display())]
+    NoBundle(PathBuf),
+    /// A bundle cannot be opened or read.
+    #[error(transparent)]
+    Archive(ArchiveError),
+    /// Bytes of a bundle are not what they should be.
+    #[error("{}", every_damage(.0))]
+    Damaged(Box<DamageReport>),
+    /// A bundle lacks what it names.
+    #[error("{}", all_that_lacks(.0))]
+    Incomplete(Box<Incomplete>),
+    /// The catalogue of a bundle cannot be used.
+    #[error(transparent)]
+    Catalogue(#[from] CatalogueError),
+    /// The lock of a bundle cannot be read.
+    #[error("lock.yaml of {}: {reason}", bundle.display())]
+    Lock {
+        /// The bundle.
+        bundle: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A package, or the packages of an operating system, are not what the bundle says.
+    #[error("{what}{reason}")]
+    Packages {
+        /// The package and its bundle, or the operating system; ends where the reason begins.
+        what: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Metadata of packages cannot be signed.
+    #[error(transparent)]
+    Sign(#[from] SignError),
+    /// The key that signs metadata of packages cannot be used.
+    #[error("{}: {error}", path.display())]
+    SiteKey {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        error: SignError,
+    },
+    /// A key or a signature cannot be read.
+    #[error(transparent)]
+    Signing(#[from] SigningError),
+    /// A bundle is not signed as is demanded.
+    #[error(transparent)]
+    Untrusted(#[from] Untrusted),
+    /// A file that the operator names cannot be read.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// cluster.yaml has problems.
+    #[error("{name} has problems:\n{problems}")]
+    Problems {
+        /// The file.
+        name: String,
+        /// All of them.
+        problems: Problems,
+    },
+    /// Neither a cluster.yaml nor a bundle was named.
+    #[error("name the cluster with -f cluster.yaml or --bundle FILE")]
+    NoCluster,
+    /// The cluster.yaml of a bundle that nobody trusted has signed, and nobody to ask.
+    #[error(
+        "{bundle}, so its own cluster.yaml is not used without your consent, and there is no terminal to ask at. Nothing of it was \
+         read, and nobody was connected to. It wants:\n{}\nto go on: give a cluster.yaml of your own with -f (`kubexm-bundle cat \
+         BUNDLE cluster.yaml` prints this one), or accept this one with --allow-unsigned; or have the bundle signed, and trust the \
+         key with --key",
+        wanted.join("\n")
+    )]
+    UnsignedCluster {
+        /// The bundle, and why nobody vouches for it.
+        bundle: String,
+        /// Hosts and secrets, a line each.
+        wanted: Vec<String>,
+    },
+    /// The answer to [`crate::Confirm::trust_cluster`] was a no.
+    #[error("declined; nothing was read and nobody was connected to. With -f a cluster.yaml of your own is used")]
+    UnsignedDeclined,
+    /// The answer to [`crate::Confirm::confirm`] was a no.
+    #[error("declined; nothing was changed")]
+    Declined,
+    /// [`crate::Session::cancel`] was cancelled before anything was changed.
+    #[error("interrupted; nothing was changed")]
+    Interrupted,
+    /// No plan can be made.
+    #[error("{}", chains(.0))]
+    Recipe(Vec<RecipeError>),
+    /// The hosts do not pass preflight.
+    #[error("the hosts are not fit yet, and nothing was changed:\n{table}")]
+    Preflight {
+        /// The findings for people.
+        table: String,
+        /// The findings for machines.
+        document: Value,
+    },
+    /// A plan does not pass its lint.
+    #[error("the plan does not pass its lint:{}", errors_of(.0))]
+    Lint(Vec<Problem>),
+    /// A plan from a file cannot be run with this bundle and cluster.
+    #[error("{}: {reason}", path.display())]
+    PlanFile {
+        /// Its file.
+        path: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// A plan cannot be written.
+    #[error("the plan cannot be written as JSON: {0}")]
+    WritePlan(serde_json::Error),
+    /// A drill names a step that the plan does not have.
+    #[error("--drill fail:{0}: the plan has no such step; `kubexm-install plan create --text` lists them")]
+    NoStepToFail(String),
+    /// Hosts cannot be worked with.
+    #[error("{}{hint}", chains(errors))]
+    Links {
+        /// One a host.
+        errors: Vec<LinkError>,
+        /// What helps, on a line of its own; or nothing.
+        hint: String,
+    },
+    /// A run cannot be chosen.
+    #[error("{0}")]
+    Run(String),
+    /// A run cannot be made, read or carried on.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A run could not go on.
+    #[error("{}\nto go on: {command}", error_chain(error))]
+    Stopped {
+        /// Why.
+        error: Box<EngineError>,
+        /// The command that goes on with it.
+        command: String,
+    },
+    /// The cluster runs, and its kubeconfig could not be fetched or kept.
+    #[error(
+        "the cluster is there, its kubeconfig could not be fetched: {}\nit lies on the first control plane as \
+         /etc/kubernetes/admin.conf",
+        error_chain(.0)
+    )]
+    Kubeconfig(Box<SessionError>),
+    /// A file or folder of this machine.
+    #[error("cannot {action} {}: {reason}", path.display())]
+    Disk {
+        /// `read`, `write` …
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// A thread of ours ended before its time.
+    #[error("{0} ended before its time; this is a fault of kubexm-install")]
+    Crashed(String),
+}
+
+impl SessionError {
+    /// A file of this machine that cannot be read or written.
+    pub fn disk(action: &'static str, path: &Path, reason: &dyn std::error::Error) -> Self {
+        Self::Disk { action, path: path.to_owned(), reason: reason.to_string() }
+    }
+
+    /// Every host that could not be worked with, reported together.
+    pub fn links(errors: impl IntoIterator<Item = LinkError>) -> Self {
+        Self::Links { errors: errors.into_iter().collect(), hint: String::new() }
+    }
+}
+
+impl From<ArchiveError> for SessionError {
+    fn from(error: ArchiveError) -> Self {
+        match error {
+            ArchiveError::Io { path, source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                Self::NoBundle(path)
+            }
+            error => Self::Archive(error),
+        }
+    }
+}
+
+impl From<RecipeError> for SessionError {
+    fn from(error: RecipeError) -> Self {
+        Self::Recipe(vec![error])
+    }
+}
+
+impl ExitError for SessionError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::NoBundle(_) | Self::Lock { .. } => ExitCode::NotABundle,
+            Self::Archive(error) => error.exit_code(),
+            Self::Damaged(report) => report.exit_code(),
+            Self::Incomplete(error) => error.exit_code(),
+            Self::Catalogue(error) => error.exit_code(),
+            Self::Packages { .. } => ExitCode::BundleDamaged,
+            Self::Sign(error) | Self::SiteKey { error, .. } => error.exit_code(),
+            Self::Signing(error) => error.exit_code(),
+            Self::Untrusted(error) => error.exit_code(),
+            Self::Input(error) => error.exit_code(),
+            Self::Problems { problems, .. } => problems.exit_code(),
+            Self::NoCluster | Self::NoStepToFail(_) | Self::Run(_) => ExitCode::Usage,
+            Self::UnsignedCluster { .. } => ExitCode::UnsignedCluster,
+            Self::UnsignedDeclined | Self::Declined | Self::Interrupted => ExitCode::Declined,
+            // The most severe one counts.
+            Self::Recipe(errors) => errors.iter().map(RecipeError::exit_code).max().unwrap_or(ExitCode::Internal),
+            Self::Links { errors, .. } => errors.iter().map(LinkError::exit_code).max().unwrap_or(ExitCode::Internal),
+            Self::Preflight { .. } => ExitCode::Preflight,
+            Self::Lint(_) => ExitCode::PlanLint,
+            Self::PlanFile { .. } => ExitCode::PlanMismatch,
+            Self::Engine(error) => error.exit_code(),
+            Self::Stopped { error, .. } => error.exit_code(),
+            Self::Kubeconfig(error) => error.exit_code(),
+            Self::Disk { .. } => ExitCode::Disk,
+            Self::WritePlan(_) | Self::Crashed(_) => ExitCode::Internal,
+        }
+    }
+
+    fn details(&self) -> Option<Value> {
+        match self {
+            Self::Preflight { document, .. } => Some(document.clone()),
+            Self::Lint(problems) => Some(serde_json::to_value(problems).unwrap_or_default()),
+            _ => None,
+        }
+    }
+}
+
+/// Every place, not only the first.
+fn every_damage(report: &DamageReport) -> String {
+    let mut text = report.to_string();
+    for damage in &report.damages {
+        text.push_str(&format!("\n- {}", damage.told_of(&report.path)));
+    }
+    text
+}
+
+/// All that is missing, not only how much.
+fn all_that_lacks(error: &Incomplete) -> String {
+    let mut text = error_chain(error);
+    if let Incomplete::Missing { missing, .. } = error {
+        missing.iter().for_each(|missing| text.push_str(&format!("\n- {missing}")));
+    }
+    text
+}
+
+fn chains<E: std::error::Error>(errors: &[E]) -> String {
+    errors.iter().map(|error| error_chain(error)).collect::<Vec<_>>().join("\n")
+}
+
+/// A problem of a plan, with its rule and step.
+pub(crate) fn problem_text(problem: &Problem) -> String {
+    match &problem.step {
+        Some(step) => format!("{} ({}): {}", problem.rule, step, problem.text),
+        None => format!("{}: {}", problem.rule, problem.text),
+    }
+}
+
+fn errors_of(problems: &[Problem]) -> String {
+    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
+    errors.map(|problem| format!("\n- {}", problem_text(problem))).collect()
+}

@@ -1,0 +1,267 @@
+//! The hosts of a cluster, connected, each with its agent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use kubexm_engine::link::ssh::{AGENT_PATH, AgentBinary, AgentSource, SshOptions};
+use kubexm_engine::link::{Gone, Link, LinkError};
+use kubexm_engine::{EventSink, Links};
+use kubexm_plan::ledger::Record;
+use kubexm_plan::{Facts, Plan};
+use kubexm_spec::{Arch, ArtifactKey};
+
+use crate::access::Access;
+use crate::bundle::blobs::BundleBlobs;
+use crate::bundle::opened::Opened;
+use crate::error::SessionError;
+use crate::events;
+use crate::link::HostLink;
+use crate::options::HostOptions;
+use crate::session::Session;
+
+/// For each stage of connecting.
+const CONNECT: Duration = Duration::from_secs(20);
+/// Quiet time after which a connection is checked.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// What becomes of a host that cannot be reached. One that answers and refuses us is no such host.
+#[derive(Clone, Copy, Debug)]
+pub enum Unreachable<'a> {
+    /// Nothing begins. The text says what would help, on a line of its own; or nothing.
+    Refused(&'a str),
+    /// A run goes on without up to so many hosts that the plan can do without.
+    LeftOut(&'a Plan, usize),
+    /// A rollback leaves them as they are, if there is any other host.
+    LeftAsTheyAre,
+    /// A reset names them at its end.
+    Missing,
+}
+
+/// Whose hosts, and how they are reached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach<'a> {
+    /// Permission to connect.
+    pub access: &'a Access,
+    /// Agents for hosts of other architectures come from it. Without it hosts must have this machine's architecture.
+    pub bundle: Option<&'a Opened>,
+    pub hosts: &'a HostOptions,
+    /// For whoever finds a host locked.
+    pub holder: &'a str,
+}
+
+/// Links to all hosts.
+pub struct Fleet {
+    links: BTreeMap<String, Arc<dyn HostLink>>,
+    /// Hosts that a run is carried on without.
+    gone: BTreeMap<String, Arc<Gone>>,
+    /// Hosts that a reset names at its end.
+    missing: Vec<String>,
+}
+
+impl Fleet {
+    /// Connects to every host at once. What is wrong with any of them is reported together, and nothing stays behind.
+    pub(crate) async fn connect(
+        session: &Session<'_>,
+        reach: Reach<'_>,
+        unreachable: Unreachable<'_>,
+    ) -> Result<Self, SessionError> {
+        let (mut fleet, errors) = Self::reach(session, reach).await;
+        if !errors.is_empty()
+            && let Err(hint) = fleet.leave_out(&errors, unreachable, session.events)
+        {
+            fleet.withdraw(session.events).await;
+            return Err(SessionError::Links { errors: errors.into_values().collect(), hint });
+        }
+        for (host, _) in fleet.links.iter().filter(|(_, link)| link.agent_installed()) {
+            let text = format!("{host}: our agent was put at {AGENT_PATH}; a refusal takes it away again");
+            events::note(session.events, text);
+        }
+        Ok(fleet)
+    }
+
+    /// Leaves out those that were not reached, or says what would help.
+    fn leave_out(
+        &mut self,
+        errors: &BTreeMap<String, LinkError>,
+        unreachable: Unreachable<'_>,
+        events: &dyn EventSink,
+    ) -> Result<(), String> {
+        let gone = errors.iter().filter_map(|(host, error)| Some((host.clone(), Arc::new(Gone::of(error)?))));
+        let gone: BTreeMap<_, _> = gone.collect();
+        let all_gone = gone.len() == errors.len();
+        let become_of: fn(&str) -> String = match unreachable {
+            Unreachable::Refused(hint) if all_gone || hint.is_empty() => return Err(hint.to_owned()),
+            Unreachable::Refused(_) => return Err("\nnothing was changed".to_owned()),
+            Unreachable::LeftOut(plan, most) => {
+                let expendable = |name: &String| plan.hosts.iter().any(|host| host.name == *name && host.expendable);
+                if !all_gone || !gone.keys().all(expendable) {
+                    return Err(String::new());
+                }
+                if gone.len() > most {
+                    return Err(format!("\nto go on without: --max-failed-workers {}", gone.len()));
+                }
+                |host| format!("the run goes on without {host}")
+            }
+            Unreachable::LeftAsTheyAre if all_gone && !self.links.is_empty() => {
+                |host| format!("{host} is left as it is")
+            }
+            Unreachable::LeftAsTheyAre => return Err(String::new()),
+            Unreachable::Missing if all_gone => {
+                self.missing = errors.keys().cloned().collect();
+                return Ok(());
+            }
+            Unreachable::Missing => return Err("\nnothing was changed".to_owned()),
+        };
+        for (host, error) in errors {
+            events::warning(events, format!("{error}; {}", become_of(host)));
+        }
+        self.gone = gone;
+        Ok(())
+    }
+
+    async fn reach(session: &Session<'_>, reach: Reach<'_>) -> (Self, BTreeMap<String, LinkError>) {
+        events::phase(session.events, "connect");
+        let known_hosts = reach.hosts.known_hosts.clone();
+        let options = SshOptions {
+            known_hosts: known_hosts.map_or_else(|| session.home.known_hosts(), |file| vec![file]),
+            accept_new: reach.hosts.accept_new_host_keys,
+            connect_timeout: CONNECT,
+            keepalive: KEEPALIVE,
+            holder: reach.holder.to_owned(),
+            prompt: session.credentials.prompt(),
+            shared: Arc::default(),
+        };
+        let agent = agent_programs(session, reach.bundle);
+        let connecting = reach.access.targets(session).map(|(host, target)| {
+            let (options, agent) = (options.clone(), agent.clone());
+            let connect = async { session.connector.connect(target?, options, agent).await };
+            async move { (host.to_owned(), connect.await) }
+        });
+        let (mut links, mut errors) = (BTreeMap::new(), BTreeMap::new());
+        for (host, link) in join_all(connecting).await {
+            match link {
+                Ok(link) => drop(links.insert(host, link)),
+                Err(error) => drop(errors.insert(host, error)),
+            }
+        }
+        (Self { links, gone: BTreeMap::new(), missing: Vec::new() }, errors)
+    }
+
+    /// Hosts that a reset goes without.
+    pub(crate) fn missing(&self) -> &[String] {
+        &self.missing
+    }
+
+    /// Lets go of hosts on which there is nothing to do; an agent that was put there now goes again.
+    pub(crate) async fn leave(&mut self, hosts: &[String], events: &dyn EventSink) {
+        let mut left = Self { links: BTreeMap::new(), gone: BTreeMap::new(), missing: Vec::new() };
+        for host in hosts {
+            left.links.extend(self.links.remove_entry(host));
+        }
+        left.withdraw(events).await;
+        left.close().await;
+    }
+
+    /// Reads the ledger of every host at once.
+    pub(crate) async fn ledgers(&self) -> Result<BTreeMap<String, Vec<Record>>, SessionError> {
+        all(self.on_all(|link| async move { link.ledger().await }).await)
+    }
+
+    /// Looks at every host at once.
+    pub(crate) async fn facts(&self, events: &dyn EventSink) -> Result<BTreeMap<String, Facts>, SessionError> {
+        events::phase(events, "look");
+        all(self.on_all(|link| async move { link.facts().await }).await)
+    }
+
+    /// The links as the engine takes them.
+    pub(crate) fn links(&self) -> Links {
+        let reached = self.links.iter().map(|(host, link)| (host.clone(), Arc::clone(link) as Arc<dyn Link>));
+        reached.chain(self.gone.iter().map(|(host, gone)| (host.clone(), Arc::clone(gone) as Arc<dyn Link>))).collect()
+    }
+
+    /// One host's link.
+    pub(crate) fn link(&self, host: &str) -> Option<&dyn HostLink> {
+        self.links.get(host).map(Arc::as_ref)
+    }
+
+    /// After a refusal: takes the agent away again from every host where it was put now.
+    pub(crate) async fn withdraw(&self, events: &dyn EventSink) {
+        report_agents(self.on_all(|link| async move { link.remove_agent().await }).await, events);
+    }
+
+    /// Hosts that had no agent until it was put there now.
+    pub(crate) fn new_agents(&self) -> Vec<String> {
+        self.links.iter().filter(|(_, link)| link.agent_is_new()).map(|(host, _)| host.clone()).collect()
+    }
+
+    /// Takes the agent away from hosts that had none before a run that was rolled back.
+    pub(crate) async fn take_agents_away(&self, hosts: &BTreeSet<String>, events: &dyn EventSink) {
+        let gone = self.links.iter().filter(|(host, _)| hosts.contains(*host));
+        let gone = gone.map(|(host, link)| async move { (host.clone(), link.take_agent_away().await) });
+        report_agents(join_all(gone).await, events);
+    }
+
+    /// After a yes: the agents stay. What an older one leaves is no reason to stop.
+    pub(crate) async fn keep(&self, events: &dyn EventSink) {
+        for (host, kept) in self.on_all(|link| async move { link.keep_agent().await }).await {
+            if let Err(error) = kept {
+                events::warning(events, format!("{host}: {AGENT_PATH}.before can be removed: {error}"));
+            }
+        }
+    }
+
+    /// Ends the agents; the hosts are free afterwards.
+    pub(crate) async fn close(&self) {
+        join_all(self.links.values().map(|link| link.close())).await;
+    }
+
+    async fn on_all<T, F>(&self, work: impl Fn(Arc<dyn HostLink>) -> F) -> Vec<(String, Result<T, LinkError>)>
+    where
+        F: Future<Output = Result<T, LinkError>>,
+    {
+        let all = self.links.iter().map(|(host, link)| {
+            let work = work(Arc::clone(link));
+            async move { (host.clone(), work.await) }
+        });
+        join_all(all).await
+    }
+}
+
+/// The answers of all hosts, or what went wrong with any.
+fn all<T>(answers: Vec<(String, Result<T, LinkError>)>) -> Result<BTreeMap<String, T>, SessionError> {
+    let (mut good, mut errors) = (BTreeMap::new(), Vec::new());
+    for (host, answer) in answers {
+        match answer {
+            Ok(answer) => drop(good.insert(host, answer)),
+            Err(error) => errors.push(error),
+        }
+    }
+    if errors.is_empty() { Ok(good) } else { Err(SessionError::links(errors)) }
+}
+
+fn report_agents(removed: Vec<(String, Result<(), LinkError>)>, events: &dyn EventSink) {
+    for (host, removed) in removed {
+        if let Err(error) = removed {
+            events::warning(events, format!("{host}: {AGENT_PATH} stays there and can be removed: {error}"));
+        }
+    }
+}
+
+/// Hosts of our own architecture get the program that the session names, the others the one that the bundle carries.
+fn agent_programs(session: &Session<'_>, opened: Option<&Opened>) -> AgentBinary {
+    let mut sources = BTreeMap::new();
+    let bundled =
+        opened.into_iter().flat_map(|opened| opened.bundle().manifest().artifacts.iter().map(move |a| (opened, a)));
+    for (opened, artifact) in bundled.filter(|(_, artifact)| artifact.key == ArtifactKey::Installer) {
+        if let Some(platform) = artifact.platform {
+            let source = Arc::new(BundleBlobs(opened.bundle().clone()));
+            sources.insert(platform.arch, AgentSource::Blob { digest: artifact.digest, source });
+        }
+    }
+    if let Some(arch) = Arch::from_any(std::env::consts::ARCH) {
+        sources.insert(arch, AgentSource::File(session.controller.agent.clone()));
+    }
+    AgentBinary { sources, path: AGENT_PATH.to_owned() }
+}

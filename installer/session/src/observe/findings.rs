@@ -1,0 +1,201 @@
+//! What preflight found, as a table for people and as one document for machines. Pure.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use kubexm_plan::mesh::Dialed;
+use kubexm_recipes::Finding;
+use kubexm_recipes::preflight::{CHECKS, Severity, mesh};
+use serde_json::{Value, json};
+
+use crate::error::SessionError;
+
+/// Column of findings that are about no single host.
+const CLUSTER: &str = "cluster";
+
+/// Preflight's answer.
+#[derive(Debug)]
+pub struct Findings {
+    cluster: String,
+    hosts: Vec<String>,
+    findings: Vec<Finding>,
+    dialed: BTreeMap<String, Vec<Dialed>>,
+}
+
+impl Findings {
+    /// `hosts` are those that were looked at; `dialed` is what their dials gave, by the host that dialed.
+    pub fn new(
+        cluster: String,
+        hosts: Vec<String>,
+        findings: Vec<Finding>,
+        dialed: BTreeMap<String, Vec<Dialed>>,
+    ) -> Self {
+        Self { cluster, hosts, findings, dialed }
+    }
+
+    /// Refuses hosts that do not pass.
+    ///
+    /// # Errors
+    /// [`SessionError::Preflight`], with all of it.
+    pub fn check(&self) -> Result<(), SessionError> {
+        match self.failures().next() {
+            None => Ok(()),
+            Some(_) => Err(SessionError::Preflight { table: self.table(), document: self.document() }),
+        }
+    }
+
+    /// What is only a warning.
+    pub fn warnings(&self) -> impl Iterator<Item = &Finding> {
+        self.of(Severity::Warn)
+    }
+
+    /// What must be mended first.
+    pub fn failures(&self) -> impl Iterator<Item = &Finding> {
+        self.of(Severity::Fail)
+    }
+
+    fn of(&self, severity: Severity) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(move |finding| finding.severity == severity)
+    }
+
+    /// One row per check, one column per host; below it every finding in words, the worst first.
+    pub fn table(&self) -> String {
+        let mut columns: Vec<&str> = self.hosts.iter().map(String::as_str).collect();
+        if self.findings.iter().any(|finding| finding.host.is_none()) {
+            columns.push(CLUSTER);
+        }
+        let width = checks().map(str::len).max().unwrap_or(0);
+        let mut text = format!("{:width$}", "check");
+        for column in &columns {
+            let _ = write!(text, "  {column}");
+        }
+        for check in checks() {
+            let _ = write!(text, "\n{check:width$}");
+            for column in &columns {
+                let _ = write!(text, "  {:1$}", self.cell(check, column), column.len());
+            }
+        }
+        text.push_str(&self.blocked());
+        for finding in self.failures() {
+            let _ = write!(text, "\nFAIL {finding}");
+        }
+        for finding in self.warnings() {
+            let _ = write!(text, "\nwarn {finding}");
+        }
+        text
+    }
+
+    /// A row for each blocked pair: all that a firewall ticket asks for. Empty when none is.
+    fn blocked(&self) -> String {
+        let heads = ["from", "to", "address", "port", "reason"].map(str::to_owned);
+        let mut rows = vec![heads];
+        for (from, dialed) in &self.dialed {
+            for Dialed { dial, blocked } in dialed {
+                if let Some(reason) = blocked {
+                    let (address, port) = (dial.address.to_string(), dial.port.to_string());
+                    rows.push([from.clone(), dial.to.clone(), address, port, reason.clone()]);
+                }
+            }
+        }
+        if rows.len() == 1 {
+            return String::new();
+        }
+        let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+        let widths = [width(0), width(1), width(2), width(3)];
+        let mut text = format!("\nblocked between hosts ({}):", rows.len() - 1);
+        for [from, to, address, port, reason] in &rows {
+            let [a, b, c, d] = widths;
+            let _ = write!(text, "\n  {from:a$}  {to:b$}  {address:c$}  {port:d$}  {reason}");
+        }
+        text
+    }
+
+    fn cell(&self, check: &str, column: &str) -> &'static str {
+        let here = |finding: &&Finding| finding.check == check && finding.host.as_deref().unwrap_or(CLUSTER) == column;
+        match self.findings.iter().filter(here).map(|finding| finding.severity).max() {
+            Some(Severity::Fail) => "FAIL",
+            Some(Severity::Warn) => "warn",
+            None => "ok",
+        }
+    }
+
+    /// The same for machines.
+    pub fn document(&self) -> Value {
+        let checks: Vec<&str> = checks().collect();
+        let dialed = self.dialed.iter().flat_map(|(from, all)| all.iter().map(move |dialed| (from, dialed)));
+        let dialed: Vec<Value> = dialed
+            .map(|(from, Dialed { dial, blocked })| {
+                json!({"from": from, "to": dial.to, "address": dial.address, "port": dial.port, "blocked": blocked})
+            })
+            .collect();
+        json!({
+            "schema": "kubexm.io/preflight/v1",
+            "cluster": self.cluster,
+            "ok": self.failures().next().is_none(),
+            "hosts": self.hosts,
+            "checks": checks,
+            "findings": self.findings,
+            "mesh": dialed,
+        })
+    }
+}
+
+/// Rows of the table: what was looked at, and the ways between the hosts.
+fn checks() -> impl Iterator<Item = &'static str> {
+    CHECKS.iter().map(|check| check.name).chain([mesh::NAME])
+}
+
+#[cfg(test)]
+mod tests {
+    use kubexm_plan::mesh::{Dial, Port, Protocol};
+
+    use super::*;
+
+    fn finding(severity: Severity, check: &str, host: Option<&str>) -> Finding {
+        let words = |word: &str| format!("{word} of {check}");
+        let (found, needed, mend) = (words("found"), words("needed"), words("mend"));
+        Finding { severity, check: check.to_owned(), host: host.map(str::to_owned), found, needed, mend }
+    }
+
+    #[test]
+    fn a_failure_is_seen_in_its_row_and_column_and_told_in_words_before_warnings() {
+        let findings = vec![
+            finding(Severity::Warn, "time", Some("n1")),
+            finding(Severity::Fail, "ports", Some("n2")),
+            finding(Severity::Fail, "clones", None),
+        ];
+        let table = Findings::new("demo".into(), vec!["n1".into(), "n2".into()], findings, BTreeMap::new()).table();
+        let row = |check: &str| {
+            let row = table.lines().find(|line| line.starts_with(check)).unwrap();
+            row.split_whitespace().skip(1).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(row("check"), "n1 n2 cluster");
+        assert_eq!(row("ports"), "ok FAIL ok");
+        assert_eq!(row("time"), "warn ok ok");
+        assert_eq!(row("clones"), "ok ok FAIL");
+        let (failure, warning) = (table.find("FAIL n2: ports").unwrap(), table.find("warn n1: time").unwrap());
+        assert!(failure < warning, "{table}");
+        assert!(table.contains("mend of ports"), "{table}");
+        assert!(!table.contains("blocked"), "{table}");
+    }
+
+    #[test]
+    fn a_blocked_pair_has_a_row_with_all_that_a_ticket_needs_and_a_reached_one_has_none() {
+        let dialed = |number: u16, blocked: Option<&str>| Dialed {
+            dial: Dial {
+                to: "n2".to_owned(),
+                address: [10, 0, 0, 2].into(),
+                port: Port { protocol: Protocol::Tcp, number },
+            },
+            blocked: blocked.map(str::to_owned),
+        };
+        let all = vec![dialed(10250, Some("no answer")), dialed(6443, None)];
+        let findings =
+            Findings::new("demo".into(), vec!["n1".into()], Vec::new(), BTreeMap::from([("n1".to_owned(), all)]));
+        let table = findings.table();
+        let rows: Vec<_> = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert!(rows.contains(&"n1 n2 10.0.0.2 10250/tcp no answer".to_owned()), "{table}");
+        assert!(!table.contains("6443"), "{table}");
+        assert_eq!(findings.document()["mesh"][0]["blocked"], "no answer");
+    }
+}

@@ -1,0 +1,8 @@
+//! What is seen on the hosts before anything is planned.
+
+pub mod findings;
+mod mesh;
+mod observed;
+pub mod subject;
+
+pub use observed::Observed;

@@ -1,0 +1,161 @@
+//! The stages between looking and changing: a plan, and the same after its lint.
+
+use kubexm_plan::lint;
+use kubexm_plan::{CheckedPlan, Pipeline, Plan};
+use kubexm_recipes::{PlanCx, ResetCx, ResetHost};
+
+use crate::bundle::cluster_source::ClusterSource;
+use crate::bundle::opened::Opened;
+use crate::error::{SessionError, problem_text};
+use crate::events;
+use crate::home::ClusterHome;
+use crate::observe::Observed;
+use crate::observe::subject::{BundleSurvey, LedgerSurvey, Subject};
+use crate::session::Session;
+use crate::site::Site;
+
+/// What is planned with a bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recipe<'a> {
+    /// The cluster is made, or completed.
+    Create,
+    /// These hosts are added; all that are not in the cluster yet when none is named.
+    AddNode(&'a [String]),
+}
+
+/// A plan that was made of what was seen. Made by [`Observed::plan`] alone.
+#[must_use]
+pub struct Planned<'s, S: Subject> {
+    site: Site<'s, S>,
+    plan: Plan,
+    clean: Vec<String>,
+}
+
+/// A plan that passed its lint. Made by [`Planned::check`] and [`Observed::reviewed`] alone.
+#[must_use]
+pub struct Checked<'s, S: Subject> {
+    pub(crate) site: Site<'s, S>,
+    pub(crate) plan: CheckedPlan,
+    /// Hosts on which there is nothing to do.
+    pub(crate) clean: Vec<String>,
+}
+
+impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
+    /// Plans with the bundle.
+    ///
+    /// # Errors
+    /// The hosts do not pass preflight, or no plan can be made of them.
+    pub async fn plan(self, recipe: Recipe<'_>) -> Result<Planned<'s, S>, SessionError> {
+        let (site, mut survey) = self.into_parts();
+        let plan = match site.subject.bundle() {
+            Some(opened) => with_bundle(site.session, opened, &site.home, &mut survey, recipe),
+            None => Err(SessionError::NoCluster),
+        };
+        let plan = site.unless_refused(plan).await?;
+        Ok(Planned { site, plan, clean: Vec::new() })
+    }
+
+    /// Takes a plan that was made before ([`crate::plan_file`]) in place of a new one.
+    ///
+    /// # Errors
+    /// The hosts do not pass preflight.
+    pub async fn reviewed(self, plan: CheckedPlan) -> Result<Checked<'s, S>, SessionError> {
+        let (site, survey) = self.into_parts();
+        site.unless_refused(survey.check(site.session)).await?;
+        Ok(Checked { site, plan, clean: Vec::new() })
+    }
+}
+
+impl<'s> Observed<'s, ClusterSource> {
+    /// Plans the reset of the hosts that were reached.
+    ///
+    /// # Errors
+    /// No plan can be made of what the hosts wrote down.
+    pub async fn plan(self) -> Result<Planned<'s, ClusterSource>, SessionError> {
+        let (site, survey) = self.into_parts();
+        let planned = reset(site.session, &site.subject, &survey);
+        let (plan, clean) = site.unless_refused(planned).await?;
+        Ok(Planned { site, plan, clean })
+    }
+}
+
+impl<'s, S: Subject> Planned<'s, S> {
+    /// Checks the plan, and reports what the lint warns of.
+    ///
+    /// # Errors
+    /// The plan does not pass.
+    pub async fn check(self) -> Result<Checked<'s, S>, SessionError> {
+        let Self { site, plan, clean } = self;
+        let checked = lint::check(plan).map_err(SessionError::Lint);
+        let (plan, warnings) = site.unless_refused(checked).await?;
+        // Those of a reset say of each host that deleting cannot be rolled back: the question does.
+        if plan.plan().pipeline != Pipeline::Reset {
+            for warning in warnings {
+                events::warning(site.session.events, problem_text(&warning));
+            }
+        }
+        Ok(Checked { site, plan, clean })
+    }
+}
+
+impl<S: Subject> Checked<'_, S> {
+    /// The plan.
+    pub const fn plan(&self) -> &CheckedPlan {
+        &self.plan
+    }
+
+    /// Takes the agents away that connecting put there, and gives the plan.
+    pub async fn leave(self) -> CheckedPlan {
+        self.site.fleet.withdraw(self.site.session.events).await;
+        self.plan
+    }
+}
+
+fn with_bundle(
+    session: &Session<'_>,
+    opened: &Opened,
+    home: &ClusterHome,
+    survey: &mut BundleSurvey,
+    recipe: Recipe<'_>,
+) -> Result<Plan, SessionError> {
+    survey.check(session)?;
+    events::phase(session.events, "plan");
+    // With the repositories that hosts get packages from.
+    survey.carried.publish(opened, home)?;
+    let cx: PlanCx<'_> = opened.plan_cx(&survey.facts, &survey.carried.packages);
+    Ok(match recipe {
+        Recipe::Create => kubexm_recipes::create(&cx)?,
+        Recipe::AddNode([]) => kubexm_recipes::add_node(&cx, &kubexm_recipes::absent(&cx)?)?,
+        Recipe::AddNode(named) => kubexm_recipes::add_node(&cx, named)?,
+    })
+}
+
+fn reset(
+    session: &Session<'_>,
+    source: &ClusterSource,
+    survey: &LedgerSurvey,
+) -> Result<(Plan, Vec<String>), SessionError> {
+    let cluster = source.cluster();
+    let registry = cluster.registry_host().map(|host| &host.name);
+    let hosts: Vec<ResetHost<'_>> = cluster
+        .hosts
+        .iter()
+        .filter_map(|host| {
+            Some(ResetHost {
+                name: &host.name,
+                control_plane: cluster.role_groups.control_plane.contains(&host.name),
+                worker: cluster.role_groups.worker.contains(&host.name),
+                registry: registry == Some(&host.name),
+                facts: survey.facts.get(&host.name)?,
+                ledger: survey.ledgers.get(&host.name)?,
+            })
+        })
+        .collect();
+    let clean: Vec<String> = hosts.iter().filter(|host| host.is_clean()).map(|host| host.name.to_owned()).collect();
+    for host in &clean {
+        events::note(session.events, format!("{host}: nothing of ours is there, and nothing is done"));
+    }
+    events::phase(session.events, "plan");
+    let cx = ResetCx { cluster: &cluster.name, cluster_digest: cluster.digest(), hosts };
+    Ok((kubexm_recipes::reset(&cx)?, clean))
+}

@@ -1,0 +1,113 @@
+//! The one driver of every pipeline: a run from its folder to its end, forward or back.
+
+use kubexm_engine::execute::take_back;
+use kubexm_engine::link::BlobSource;
+use kubexm_engine::{ClusterPki, EngineError, ExecuteOptions, Outcome, Run, execute, status};
+use kubexm_plan::{CheckedPlan, Pipeline};
+use kubexm_spec::Cluster;
+
+use super::ended::{Direction, Ended, EndedRun};
+use super::{agents, kubeconfig};
+use crate::error::SessionError;
+use crate::events;
+use crate::fleet::Fleet;
+use crate::home::ClusterHome;
+use crate::options::RunOptions;
+use crate::session::Session;
+
+/// What a run is carried out with.
+pub(super) struct RunDriver<'a> {
+    pub session: &'a Session<'a>,
+    pub cluster: &'a Cluster,
+    pub fleet: &'a Fleet,
+    pub home: &'a ClusterHome,
+    pub plan: &'a CheckedPlan,
+    pub options: &'a RunOptions<'a>,
+}
+
+impl RunDriver<'_> {
+    /// Carries the plan out, or what is left of it; a run that was being rolled back when it stopped goes on with that.
+    pub async fn forward(&self, mut run: Run, blobs: &dyn BlobSource) -> Result<Ended, SessionError> {
+        let events = self.session.events;
+        events::note(events, format!("run {} in {}", run.id(), run.dir().display()));
+        agents::remember(run.dir(), self.fleet, events);
+        let pki = ClusterPki::open(&self.home.pki())?;
+        let (links, options) = (self.fleet.links(), self.execute_options(&run));
+        let outcome = execute(self.plan, &links, &mut run, &pki, blobs, events, options).await;
+        let outcome = outcome.map_err(|error| self.stopped(error, self.options.commands.resume(run.id().as_str())))?;
+        let mut kubeconfig = None;
+        match (outcome, self.plan.plan().pipeline) {
+            (Outcome::Succeeded, Pipeline::Reset) => self.remove_kubeconfig(),
+            (Outcome::Succeeded | Outcome::Partial, Pipeline::Create | Pipeline::AddNode) => {
+                let fetched = kubeconfig::fetch(self.fleet, self.cluster, self.home).await;
+                fetched.map_err(|error| SessionError::Kubeconfig(Box::new(error)))?;
+                kubeconfig = Some(self.home.kubeconfig());
+            }
+            (Outcome::RolledBack, _) => agents::take_away(&run, self.plan.plan(), self.fleet, events).await,
+            _ => {}
+        }
+        Ok(Ended { kubeconfig, ..self.ended(Direction::Forward, outcome, &run) })
+    }
+
+    /// Rolls back what a run has changed, or goes on with that; also without hosts that are not reached, where these may be
+    /// skipped.
+    pub async fn back(&self, mut run: Run, skip_unreachable: bool) -> Result<Ended, SessionError> {
+        let events = self.session.events;
+        events::note(events, format!("taking back run {} in {}", run.id(), run.dir().display()));
+        let options = ExecuteOptions { skip_unreachable, ..self.execute_options(&run) };
+        let outcome = take_back(self.plan, &self.fleet.links(), &mut run, events, options).await;
+        let outcome =
+            outcome.map_err(|error| self.stopped(error, self.options.commands.rollback(run.id().as_str())))?;
+        agents::take_away(&run, self.plan.plan(), self.fleet, events).await;
+        Ok(self.ended(Direction::Back, outcome, &run))
+    }
+
+    fn ended(&self, direction: Direction, outcome: Outcome, run: &Run) -> Ended {
+        let plan = self.plan.plan();
+        let status = status::of(run.id().as_str(), plan, run.replay());
+        Ended {
+            cluster: plan.cluster_name.clone(),
+            pipeline: plan.pipeline,
+            direction,
+            run: Some(EndedRun { outcome, status, report: run.dir().join("report.md") }),
+            kubeconfig: None,
+            missing: self.fleet.missing().to_vec(),
+        }
+    }
+
+    fn execute_options(&self, run: &Run) -> ExecuteOptions {
+        let (id, commands) = (run.id().as_str(), self.options.commands);
+        ExecuteOptions {
+            rollback_command: commands.rollback(id),
+            on_failure: self.options.on_failure,
+            max_failed_hosts: self.options.max_failed_workers,
+            drill: self.options.drill.clone(),
+            cancel: self.session.cancel.clone(),
+            // What a reset leaves has no network that could be remembered.
+            remembered: (self.plan.plan().pipeline != Pipeline::Reset).then(|| self.home.network()),
+            ..ExecuteOptions::new(self.session.controller.tool.as_str(), commands.resume(id))
+        }
+    }
+
+    /// The run itself could not go on.
+    fn stopped(&self, error: EngineError, command: String) -> SessionError {
+        if let EngineError::Stopped { record } = &error
+            && self.options.drill.is_some()
+        {
+            let text = format!("drill: dying at record {record}; to go on: {command}");
+            events::note(self.session.events, text);
+            self.options.commands.die();
+        }
+        SessionError::Stopped { error: Box::new(error), command }
+    }
+
+    fn remove_kubeconfig(&self) {
+        let kubeconfig = self.home.kubeconfig();
+        if let Err(error) = std::fs::remove_file(&kubeconfig)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            let text = format!("{} is of no use any more and stays: {error}", kubeconfig.display());
+            events::warning(self.session.events, text);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! A run that was begun before: what resumes it or rolls it back starts from it.
+
+use kubexm_engine::{Belongs, ClusterLock, Run};
+use kubexm_plan::CheckedPlan;
+
+use super::driver::RunDriver;
+use super::ended::Ended;
+use super::select;
+use crate::access::Access;
+use crate::bundle::cluster_source::ClusterSource;
+use crate::bundle::opened::{Opened, Verified};
+use crate::confirm::{Answer, Change, Question};
+use crate::error::SessionError;
+use crate::fleet::{Fleet, Reach, Unreachable};
+use crate::home::ClusterHome;
+use crate::observe::subject::Subject;
+use crate::options::{HostOptions, RunOptions};
+use crate::session::Session;
+
+/// A run of a cluster whose lock is held, with its plan, which belongs to exactly this bundle and cluster.yaml.
+#[must_use]
+pub struct Loaded<'s, S> {
+    pub(super) session: &'s Session<'s>,
+    pub(super) subject: S,
+    pub(super) access: Access,
+    pub(super) home: ClusterHome,
+    pub(super) lock: ClusterLock,
+    pub(super) run: Run,
+    pub(super) plan: CheckedPlan,
+}
+
+impl Session<'_> {
+    /// Finds the run to resume: the named one, or the cluster's last.
+    ///
+    /// # Errors
+    /// There is none that can be resumed, or it belongs to another bundle or cluster.yaml.
+    pub fn run_to_resume(&self, opened: Opened, named: Option<&str>) -> Result<Loaded<'_, Opened>, SessionError> {
+        let home = self.home.cluster(&opened.cluster().name);
+        let id = select::to_resume(&home, named)?;
+        let lock = ClusterLock::take(&home.folder, &home.name, &self.holder("resume", &home.name))?;
+        let (run, plan, access) = Access::of_run(&opened, self.home, &home.runs(), &id)?;
+        Ok(Loaded { session: self, subject: opened, access, home, lock, run, plan })
+    }
+
+    /// Finds the run to roll back: the named one, or the cluster's last unless it ended well.
+    ///
+    /// # Errors
+    /// There is none that can be rolled back, or it belongs to another bundle or cluster.yaml.
+    pub fn run_to_roll_back(&self, opened: Opened, named: Option<&str>) -> Result<Loaded<'_, Opened>, SessionError> {
+        let home = self.home.cluster(&opened.cluster().name);
+        let id = select::to_roll_back(&home, named, false)?;
+        let lock = ClusterLock::take(&home.folder, &home.name, &self.holder("rollback", &home.name))?;
+        let (run, plan, access) = Access::of_run(&opened, self.home, &home.runs(), &id)?;
+        Ok(Loaded { session: self, subject: opened, access, home, lock, run, plan })
+    }
+
+    /// Finds the reset to roll back: the named one, or the cluster's last run.
+    ///
+    /// # Errors
+    /// There is none that can be rolled back, or it belongs to another cluster.yaml.
+    pub fn reset_to_roll_back(
+        &self,
+        source: ClusterSource,
+        access: Access,
+        named: Option<&str>,
+    ) -> Result<Loaded<'_, ClusterSource>, SessionError> {
+        let home = self.home.cluster(&source.cluster().name);
+        let lock = ClusterLock::take(&home.folder, &home.name, &self.holder("reset", &home.name))?;
+        let id = select::to_roll_back(&home, named, true)?;
+        let belongs = Belongs { cluster: source.cluster().digest(), bundle: None };
+        let (run, plan) = Run::load(&home.runs(), &id, belongs)?;
+        Ok(Loaded { session: self, subject: source, access, home, lock, run, plan })
+    }
+}
+
+impl<'s> Loaded<'s, Opened> {
+    /// Verifies the bundle, which is needed to resume.
+    ///
+    /// # Errors
+    /// As [`Opened::verify`].
+    pub fn verify(self) -> Result<Loaded<'s, Verified>, SessionError> {
+        let Self { session, subject, access, home, lock, run, plan } = self;
+        let subject = subject.verify(session)?;
+        Ok(Loaded { session, subject, access, home, lock, run, plan })
+    }
+}
+
+impl<S: Subject> Loaded<'_, S> {
+    /// Its plan.
+    pub const fn plan(&self) -> &CheckedPlan {
+        &self.plan
+    }
+
+    /// Asks, connects, and rolls the run back. With `skip`, hosts that cannot be reached are left as they are, and the run
+    /// stays stuck until it is rolled back again with them.
+    ///
+    /// # Errors
+    /// The answer was no, a host cannot be worked with, or the run could not go on.
+    pub async fn roll_back(
+        self,
+        hosts: &HostOptions,
+        options: &RunOptions<'_>,
+        skip: bool,
+    ) -> Result<Ended, SessionError> {
+        let session = self.session;
+        let changed = self.run.replay().steps.values().filter(|story| story.changed()).count();
+        let change = Change::Rollback { run: self.run.id().as_str(), plan: self.plan.plan(), changed };
+        let provenance = self.subject.bundle().map(Opened::provenance);
+        let question = Question { cluster: &self.home.name, provenance, change };
+        if session.confirm.confirm(question).await != Answer::Yes {
+            return Err(SessionError::Declined);
+        }
+        let unreachable = match skip {
+            true => Unreachable::LeftAsTheyAre,
+            false => Unreachable::Refused(
+                "\nnothing was changed; --unreachable skip takes the others back and leaves these as they are",
+            ),
+        };
+        let holder = session.holder("rollback", &self.home.name);
+        let reach = Reach { access: &self.access, bundle: self.subject.bundle(), hosts, holder: &holder };
+        let fleet = Fleet::connect(session, reach, unreachable).await?;
+        fleet.keep(session.events).await;
+        let (cluster, home, plan) = (self.subject.cluster(), &self.home, &self.plan);
+        let driver = RunDriver { session, cluster, fleet: &fleet, home, plan, options };
+        let ended = driver.back(self.run, skip).await;
+        fleet.close().await;
+        drop(self.lock);
+        ended
+    }
+}

@@ -1,0 +1,13 @@
+//! A plan from the question to its end: carried out, resumed, rolled back; one driver for every pipeline.
+
+mod agents;
+mod driver;
+mod ended;
+mod kubeconfig;
+mod loaded;
+mod running;
+mod select;
+
+pub use ended::{Direction, Ended, EndedRun};
+pub use loaded::Loaded;
+pub use running::Running;

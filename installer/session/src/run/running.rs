@@ -1,0 +1,139 @@
+//! The stage after the yes: a run whose folder exists, or nothing to do.
+
+use kubexm_engine::options::Drill;
+use kubexm_engine::{Run, RunId};
+use kubexm_plan::{CheckedPlan, Pipeline, Plan};
+
+use super::driver::RunDriver;
+use super::ended::{Direction, Ended};
+use super::loaded::Loaded;
+use crate::bundle::opened::{Opened, Verified};
+use crate::confirm::{Answer, Change, Question};
+use crate::error::SessionError;
+use crate::fleet::{Fleet, Reach, Unreachable};
+use crate::observe::subject::Startable;
+use crate::options::{HostOptions, RunOptions};
+use crate::plan::Checked;
+use crate::session::Session;
+use crate::site::Site;
+
+/// A run that may change hosts. Made by [`Checked::start`], and by [`Loaded::resume`], alone.
+#[must_use]
+pub struct Running<'s, S> {
+    site: Site<'s, S>,
+    plan: CheckedPlan,
+    /// None when there is nothing to do.
+    run: Option<Run>,
+    options: RunOptions<'s>,
+}
+
+impl<'s, S: Startable> Checked<'s, S> {
+    /// Asks, and begins the run: its folder is made, nothing is changed yet. Where a reset has nothing to do, nothing is asked.
+    ///
+    /// # Errors
+    /// The answer was no, or it was interrupted; the agents that connecting put on hosts are gone again.
+    pub async fn start(self, options: RunOptions<'s>) -> Result<Running<'s, S>, SessionError> {
+        let Self { mut site, plan, clean } = self;
+        let decided = decide(&site, &plan, &options).await;
+        let run = site.unless_refused(decided).await?;
+        site.fleet.keep(site.session.events).await;
+        site.fleet.leave(&clean, site.session.events).await;
+        Ok(Running { site, plan, run, options })
+    }
+}
+
+impl<'s> Loaded<'s, Verified> {
+    /// Connects to the hosts, to carry out what is left of the run. It was said yes to when it began: nothing is asked.
+    ///
+    /// # Errors
+    /// A host cannot be worked with that the run cannot do without.
+    pub async fn resume(
+        self,
+        hosts: &HostOptions,
+        options: RunOptions<'s>,
+    ) -> Result<Running<'s, Verified>, SessionError> {
+        let Self { session, subject, access, home, lock, run, plan } = self;
+        let holder = session.holder("resume", &home.name);
+        let reach = Reach { access: &access, bundle: Some(subject.opened()), hosts, holder: &holder };
+        let unreachable = Unreachable::LeftOut(plan.plan(), options.max_failed_workers);
+        let fleet = Fleet::connect(session, reach, unreachable).await?;
+        fleet.keep(session.events).await;
+        let site = Site { session, subject, fleet, home, lock: Some(lock) };
+        Ok(Running { site, plan, run: Some(run), options })
+    }
+}
+
+impl<S: Startable> Running<'_, S> {
+    /// Carries the run out, to whatever end; the hosts and the cluster are free afterwards.
+    ///
+    /// # Errors
+    /// The run could not go on, or the kubeconfig of a cluster that runs could not be fetched.
+    pub async fn finish(self) -> Result<Ended, SessionError> {
+        let Self { site, plan, run, options } = self;
+        let Site { session, subject, fleet, home, lock } = site;
+        let driver = RunDriver {
+            session,
+            cluster: subject.cluster(),
+            fleet: &fleet,
+            home: &home,
+            plan: &plan,
+            options: &options,
+        };
+        let ended = match run {
+            Some(run) => driver.forward(run, &*subject.blobs()).await,
+            None => Ok(Ended {
+                cluster: home.name.clone(),
+                pipeline: plan.plan().pipeline,
+                direction: Direction::Forward,
+                run: None,
+                kubeconfig: None,
+                missing: fleet.missing().to_vec(),
+            }),
+        };
+        fleet.close().await;
+        drop(lock);
+        ended
+    }
+}
+
+async fn decide<S: Startable>(
+    site: &Site<'_, S>,
+    plan: &CheckedPlan,
+    options: &RunOptions<'_>,
+) -> Result<Option<Run>, SessionError> {
+    let (session, checked) = (site.session, plan);
+    let plan = plan.plan();
+    options.check(plan)?;
+    let change = match plan.pipeline {
+        Pipeline::Reset if plan.steps.is_empty() => return Ok(None),
+        Pipeline::Reset => Change::Reset { plan, missing: site.fleet.missing() },
+        Pipeline::Create | Pipeline::AddNode => Change::Run { plan },
+    };
+    session.check_interrupt()?;
+    let provenance = site.subject.bundle().map(Opened::provenance);
+    ask(session, Question { cluster: &site.home.name, provenance, change }).await?;
+    session.check_interrupt()?;
+    Ok(Some(Run::create(&site.home.runs(), RunId::at(session.clock.now()), checked)?))
+}
+
+async fn ask(session: &Session<'_>, question: Question<'_>) -> Result<(), SessionError> {
+    match session.confirm.confirm(question).await {
+        Answer::Yes => Ok(()),
+        Answer::No | Answer::Nobody => Err(SessionError::Declined),
+    }
+}
+
+impl RunOptions<'_> {
+    /// Refuses a drill over a step that the plan does not have, before anything is asked or touched.
+    ///
+    /// # Errors
+    /// There is no such step.
+    pub fn check(&self, plan: &Plan) -> Result<(), SessionError> {
+        match &self.drill {
+            Some(Drill::FailStep(step)) if plan.step(step).is_none() => {
+                Err(SessionError::NoStepToFail(step.to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Which run is meant: the named one, or the cluster's last.
+
+use kubexm_engine::replay::RunState;
+use kubexm_engine::run::read_status;
+use kubexm_engine::{RunId, Status};
+use kubexm_plan::Pipeline;
+
+use crate::error::SessionError;
+use crate::home::ClusterHome;
+
+/// The run to resume. An older run that another one has overtaken is resumed only when it is named.
+pub(super) fn to_resume(cluster: &ClusterHome, named: Option<&str>) -> Result<RunId, SessionError> {
+    let id = find(cluster, named)?;
+    let run = status(cluster, &id)?;
+    of_pipeline(&run, false)?;
+    let what = match run.state {
+        RunState::Succeeded => "has succeeded: there is nothing to go on with",
+        RunState::RolledBack => "was taken back: begin a new one with `kubexm-install --bundle FILE`",
+        _ => return Ok(id),
+    };
+    Err(SessionError::Run(format!("run {id} of cluster {} {what}", cluster.name)))
+}
+
+/// The run to roll back, a reset or another. What a later run changed stands on what this one did, so the later one goes
+/// first.
+pub(super) fn to_roll_back(cluster: &ClusterHome, named: Option<&str>, reset: bool) -> Result<RunId, SessionError> {
+    let id = find(cluster, named)?;
+    let run = status(cluster, &id)?;
+    of_pipeline(&run, reset)?;
+    let refused = |what: &str| SessionError::Run(format!("run {id} of cluster {} {what}", cluster.name));
+    match run.state {
+        RunState::RolledBack => {
+            // Never chosen by itself: who says `rollback` twice would lose the cluster.
+            let before = cluster.run_ids()?.into_iter().rev().skip_while(|later| *later != id).nth(1);
+            let hint = before
+                .map_or_else(String::new, |before| format!("; to take back the one before it, name it: {before}"));
+            return Err(refused(&format!("was taken back already{hint}")));
+        }
+        RunState::New => return Err(refused("has not begun: there is nothing to take back")),
+        // The run that was meant may have been refused before it was written down: `create … || rollback`.
+        RunState::Succeeded | RunState::Partial if named.is_none() => {
+            return Err(refused(&format!(
+                "ended well, and people may use what it made; to take it back, name it: {id}"
+            )));
+        }
+        _ => {}
+    }
+    for later in cluster.run_ids()?.into_iter().skip_while(|earlier| *earlier != id).skip(1) {
+        let later = status(cluster, &later)?;
+        if left_something(&later) {
+            return Err(refused(&format!(
+                "was followed by run {}, which changed hosts: take that one back first",
+                later.run
+            )));
+        }
+    }
+    Ok(id)
+}
+
+/// A reset needs no bundle, and has its own verb.
+fn of_pipeline(run: &Status, reset: bool) -> Result<(), SessionError> {
+    let hint = match (run.pipeline == Pipeline::Reset, reset) {
+        (true, false) => {
+            "is a reset: `kubexm-install reset` goes on with it, `kubexm-install reset --take-back` takes it back"
+        }
+        (false, true) => "is no reset: `kubexm-install rollback` takes it back",
+        _ => return Ok(()),
+    };
+    Err(SessionError::Run(format!("run {} of cluster {} {hint}", run.run, run.cluster)))
+}
+
+/// Whether hosts may be otherwise than before a run.
+fn left_something(run: &Status) -> bool {
+    match run.state {
+        RunState::New | RunState::RolledBack => false,
+        RunState::Succeeded => run.counts.done > 0,
+        _ => true,
+    }
+}
+
+fn status(cluster: &ClusterHome, id: &RunId) -> Result<Status, SessionError> {
+    Ok(read_status(&cluster.runs(), id)?)
+}
+
+fn find(cluster: &ClusterHome, named: Option<&str>) -> Result<RunId, SessionError> {
+    let runs = cluster.run_ids()?;
+    let found = match named {
+        Some(name) => runs.into_iter().find(|id| id.as_str() == name),
+        None => runs.into_iter().next_back(),
+    };
+    found.ok_or_else(|| SessionError::Run(none(cluster, named)))
+}
+
+fn none(cluster: &ClusterHome, named: Option<&str>) -> String {
+    match named {
+        Some(name) => format!("cluster {} has no run {name}; `kubexm-install status` lists its runs", cluster.name),
+        None => format!(
+            "cluster {} has no run in {}; `kubexm-install --bundle FILE` begins one",
+            cluster.name,
+            cluster.runs().display()
+        ),
+    }
+}

@@ -1,0 +1,130 @@
+//! What goes into a support bundle: named files of a cluster's runs, each without secrets.
+//!
+//! Only what is listed here is packed. Keys, kubeconfigs and everything else that lies in the cluster's folder stay.
+
+mod redact;
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use kubexm_engine::RunId;
+use kubexm_engine::run;
+
+use self::redact::Known;
+use crate::error::SessionError;
+use crate::home::ClusterHome;
+
+/// Bytes of a file's end that are packed; a log that is longer has its reasons there.
+const TAIL: u64 = 16 << 20;
+/// Files of a run's folder.
+const FILES: [&str; 3] = ["plan.json", "journal.jsonl", "report.md"];
+/// Folders of a run's folder, with all files below.
+const FOLDERS: [&str; 3] = ["texts", "logs", "evidence"];
+/// What tells the reader what this is.
+const README: &str = "README.txt";
+
+/// What will be packed.
+pub struct Collection {
+    cluster: ClusterHome,
+    runs: Vec<RunId>,
+    known: Known,
+}
+
+impl Collection {
+    /// The last runs of a cluster.
+    pub fn of(cluster: &ClusterHome, runs: usize) -> Result<Self, SessionError> {
+        let mut all = cluster.run_ids()?;
+        let runs = all.split_off(all.len().saturating_sub(runs));
+        let mut known = Known::default();
+        for path in files_below(&cluster.pki()).into_iter().chain([cluster.kubeconfig()]) {
+            // What cannot be read cannot have been copied from here either.
+            if let Ok(secret) = fs::read_to_string(&path)
+                && path.extension().is_none_or(|extension| extension != "crt")
+            {
+                known.learn(&secret);
+            }
+        }
+        Ok(Self { cluster: cluster.clone(), runs, known })
+    }
+
+    /// Names of the runs, oldest first.
+    pub fn runs(&self) -> Vec<String> {
+        self.runs.iter().map(ToString::to_string).collect()
+    }
+
+    /// Writes the archive (tar, gzip), and gives the number of files in it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, file: &mut dyn Write) -> std::io::Result<usize> {
+        let mut archive = tar::Builder::new(GzEncoder::new(file, Compression::default()));
+        let mut files = 0;
+        let mut add = |name: &str, text: &str| {
+            let text = self.known.redact(text);
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            header.set_mode(0o600);
+            files += 1;
+            archive.append_data(&mut header, format!("{}/{name}", self.top()), text.as_bytes())
+        };
+        add(README, &self.readme())?;
+        for id in &self.runs {
+            let folder = self.cluster.runs().join(id.as_str());
+            match run::read_status(&self.cluster.runs(), id) {
+                Ok(status) => add(&format!("{id}/status.json"), &serde_json::to_string_pretty(&status)?)?,
+                Err(error) => add(&format!("{id}/status.txt"), &format!("this run cannot be read: {error}\n"))?,
+            }
+            let named = FILES.iter().map(|name| folder.join(name));
+            let below = FOLDERS.iter().flat_map(|name| files_below(&folder.join(name)));
+            for path in named.chain(below) {
+                let Some(name) = path.strip_prefix(&folder).ok().and_then(Path::to_str) else { continue };
+                match end_of(&path) {
+                    Ok(text) => add(&format!("{id}/{name}"), &text)?,
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                    Err(error) => add(&format!("{id}/{name}.missing"), &format!("it could not be read: {error}\n"))?,
+                }
+            }
+        }
+        archive.into_inner()?.finish()?.flush()?;
+        Ok(files)
+    }
+
+    fn top(&self) -> String {
+        format!("kubexm-support-{}", self.cluster.name)
+    }
+
+    fn readme(&self) -> String {
+        format!(
+            "The last {} runs of cluster {}, packed by kubexm-install {}.\n\n\
+             Each run: status.json (where it stands), report.md (for people), plan.json and texts/ (what was to be done),\n\
+             journal.jsonl (what was done, and when), logs/ (of actions on hosts), evidence/ (of hosts where a step failed).\n\
+             Left out: keys, certificates, kubeconfigs. Taken out of every text: whatever looks like a secret, marked {}.\n",
+            self.runs.len(),
+            self.cluster.name,
+            env!("CARGO_PKG_VERSION"),
+            redact::MARK,
+        )
+    }
+}
+
+/// Regular files below a folder, sorted; links are not followed. A folder that is not there has none.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let walk = walkdir::WalkDir::new(folder).sort_by_file_name();
+    walk.into_iter().flatten().filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path).collect()
+}
+
+/// The end of a file as text.
+fn end_of(path: &Path) -> std::io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    // Half a line does not say what it is: the name of the secret may be what was cut off.
+    let cut = if length > TAIL { text.find('\n').map_or(text.len(), |end| end + 1) } else { 0 };
+    Ok(text[cut..].to_owned())
+}

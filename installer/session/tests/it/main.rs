@@ -1,0 +1,7 @@
+//! Whole sessions over the simulated fleet, without a terminal, arguments or an environment.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
+
+mod bundle;
+mod fleet;
+mod sessions;
