@@ -179,6 +179,25 @@ fn recipes_cannot_reach_a_host() {
 }
 
 #[test]
+fn the_installers_library_knows_no_process_and_no_terminal() {
+    let mut files = vec![root().join("installer/session/src")];
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            files.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        // Tests of packages run dpkg and a depot.
+        if path.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        for banned in ["std::process", "env::var", "env::args", "io::std", "runtime::", "thread_local"] {
+            assert!(!text.contains(banned), "{} uses {banned}", path.display());
+        }
+    }
+}
+
+#[test]
 fn no_files_of_a_crate_need_each_other() {
     let still: BTreeMap<_, _> = STILL_IN_CIRCLES.iter().copied().collect();
     let mut problems = String::new();
