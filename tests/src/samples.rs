@@ -53,8 +53,8 @@ pub const SAMPLES: [Sample; 3] = [
         ..ONE
     },
     Sample {
-        name: "isolated: no default route, no resolver",
-        spec: "  kubernetes: {version: v1.36}\n",
+        name: "isolated: no default route, no resolver, a network that the operator brings",
+        spec: "  kubernetes: {version: v1.36}\n  network: {plugin: none}\n",
         facts: |facts| {
             facts.default_route = false;
             facts.nameservers = None;

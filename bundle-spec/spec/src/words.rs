@@ -23,7 +23,7 @@ macro_rules! words {
         pub enum $name:ident { $(#[$first_meta:meta])* $first:ident = $first_word:literal $(, $(#[$variant_meta:meta])* $variant:ident = $word:literal)* $(,)? }
     ) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         pub enum $name {
             $(#[$first_meta])*
             #[default]

@@ -4,20 +4,27 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+use kubexm_plan::network;
+use kubexm_plan::runtime::{self, RuntimeTraits};
+
 use crate::Machine;
 use crate::system::Program;
 
-const JOURNALS: [&str; 3] = ["kubelet", "containerd", "kubexm-depot"];
+const JOURNALS: [&str; 2] = ["kubelet", "kubexm-depot"];
 const LINES: &str = "500";
-/// Namespaces of what we install. What pods of users say is not ours to carry away, and may be anything.
-const NAMESPACES: [&str; 2] = ["kube-system_", "kube-flannel_"];
+/// Whether a folder of logs is of what we install. What pods of users say is not ours to carry away, and may be anything.
+fn is_ours(pod: &str) -> bool {
+    let namespace = pod.split('_').next().unwrap_or_default();
+    network::any().any(|network| network.namespaces.contains(&namespace))
+}
+
 /// Bytes of each pod log's end.
 const TAIL: u64 = 64 << 10;
 
 /// Text by file name. What cannot be had is left out: evidence never makes a failure worse.
 pub fn collect(machine: &Machine) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    for unit in JOURNALS {
+    for unit in JOURNALS.into_iter().chain(runtime::INSTALLED.map(RuntimeTraits::service)) {
         let journal = Program::new("journalctl").args(["--unit", unit, "--lines", LINES, "--no-pager"]).within(20);
         run(machine, &journal, &format!("journal-{unit}.log"), &mut found);
     }
@@ -50,7 +57,7 @@ fn pod_logs(machine: &Machine, found: &mut Vec<(String, String)>) {
         let Ok(below) = entry.path().strip_prefix(&folder) else { continue };
         let parts: Vec<String> = below.iter().map(|part| part.to_string_lossy().into_owned()).collect();
         let [pod, container, file] = parts.as_slice() else { continue };
-        if !file.ends_with(".log") || !NAMESPACES.iter().any(|namespace| pod.starts_with(namespace)) {
+        if !file.ends_with(".log") || !is_ours(pod) {
             continue;
         }
         if let Some(text) = tail(entry.path()) {

@@ -1,16 +1,12 @@
 //! Folders of a node that Kubernetes, its pods and the container runtime make and fill. The one list of them: preflight,
 //! steps, rollback, reset and the simulation take theirs from here.
 
-/// The network configuration that flannel's pods write for the runtime.
-pub const FLANNEL_CONF: &str = "/etc/cni/net.d/10-flannel.conflist";
-/// Folders of CNI, and what flannel's pods put into them where they were there before.
-pub const OF_CNI: [&str; 4] = ["/opt/cni", "/opt/cni/bin/flannel", "/etc/cni", FLANNEL_CONF];
-/// Folders that containerd makes and fills (`root`, `state`, and the plugin `opt`).
-pub const OF_CONTAINERD: [&str; 3] = ["/opt/containerd", "/run/containerd", "/var/lib/containerd"];
-/// Folders that kubeadm, kubelet and the cluster's own pods make and fill.
-pub const OF_KUBERNETES: [&str; 8] = [
+use crate::network::{self, NetworkTraits};
+use crate::runtime;
+
+/// Folders that kubeadm and kubelet make and fill, whatever the network.
+const OF_KUBERNETES: [&str; 7] = [
     "/etc/kubernetes",
-    "/run/flannel",
     "/usr/libexec/kubernetes",
     "/var/lib/cni",
     ETCD,
@@ -19,22 +15,56 @@ pub const OF_KUBERNETES: [&str; 8] = [
     "/var/log/pods",
 ];
 /// Those of [`OF_KUBERNETES`] that must be cleared before an init or a join can be tried again.
-pub const CLEARED: [&str; 5] = ["/etc/kubernetes", "/run/flannel", "/var/lib/cni", ETCD, KUBELET];
+const CLEARED: [&str; 4] = ["/etc/kubernetes", "/var/lib/cni", ETCD, KUBELET];
 /// etcd's data directory, as kubeadm has it.
 pub const ETCD: &str = "/var/lib/etcd";
 /// kubelet's root directory.
 pub const KUBELET: &str = "/var/lib/kubelet";
+/// Folder of CNI network configurations.
+pub const CNI_CONFIGS: &str = "/etc/cni/net.d";
 
 /// Name of what [`crate::op::MoveAside`] moved: `/var/lib/.kubexm-before-etcd`, or `/var/lib/etcd/.kubexm-before` in a
 /// folder that is a mount point or a link. Another name than that of a reset ([`crate::op::reset::ASIDE`]): both may be there.
 pub const MOVED: &str = ".kubexm-before";
 
-/// Every state folder that does not lie in another one, sorted.
+/// Folders of CNI, and what a network's pods put into them where they were there before.
+pub fn of_cni(networks: &[&NetworkTraits]) -> Vec<&'static str> {
+    let programs = networks.iter().flat_map(|network| network.cni_programs);
+    let configs = networks.iter().flat_map(|network| network.cni_configs);
+    std::iter::once("/opt/cni").chain(programs.copied()).chain(["/etc/cni"]).chain(configs.copied()).collect()
+}
+
+/// Folders that kubeadm, kubelet and the pods of these networks make and fill, sorted.
+pub fn of_kubernetes(networks: &[&NetworkTraits]) -> Vec<&'static str> {
+    with_runs(&OF_KUBERNETES, networks)
+}
+
+/// Those that must be cleared before an init or a join can be tried again, of any network.
+pub fn cleared() -> Vec<&'static str> {
+    with_runs(&CLEARED, &network::ALL)
+}
+
+fn with_runs(folders: &[&'static str], networks: &[&NetworkTraits]) -> Vec<&'static str> {
+    let runs = networks.iter().flat_map(|network| network.run);
+    let mut all: Vec<&str> = folders.iter().chain(runs).copied().collect();
+    all.sort_unstable();
+    all
+}
+
+/// Every state folder of any network and runtime that does not lie in another one, sorted.
 pub fn all() -> Vec<&'static str> {
-    let listed = || OF_CNI.into_iter().chain(OF_CONTAINERD).chain(OF_KUBERNETES);
-    let mut roots: Vec<&str> = listed().filter(|path| !listed().any(|other| is_below(path, other))).collect();
+    let listed = listed();
+    let inside = |path: &&str| listed.iter().any(|other| is_below(path, other));
+    let mut roots: Vec<&str> = listed.iter().filter(|path| !inside(path)).copied().collect();
     roots.sort_unstable();
     roots
+}
+
+fn listed() -> Vec<&'static str> {
+    let mut listed = of_cni(&network::ALL);
+    listed.extend(runtime::INSTALLED.iter().flat_map(|runtime| runtime.state));
+    listed.extend(of_kubernetes(&network::ALL));
+    listed
 }
 
 /// Whether a path is a folder, or lies in it.
@@ -54,7 +84,7 @@ mod tests {
     #[test]
     fn a_folder_is_looked_at_once_and_none_is_left_out() {
         let all = all();
-        for path in OF_CNI.into_iter().chain(OF_CONTAINERD).chain(OF_KUBERNETES) {
+        for path in listed() {
             let holders = all.iter().filter(|folder| path == **folder || is_below(path, folder)).count();
             assert_eq!(holders, 1, "{path}");
         }
@@ -62,6 +92,7 @@ mod tests {
 
     #[test]
     fn nothing_is_cleared_that_no_state_folder_remembers() {
-        assert!(CLEARED.iter().all(|path| OF_KUBERNETES.contains(path)));
+        let remembered = of_kubernetes(&network::ALL);
+        assert!(cleared().iter().all(|path| remembered.contains(path)));
     }
 }

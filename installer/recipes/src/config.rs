@@ -5,7 +5,7 @@ use kubexm_spec::{ArtifactKey, Program};
 
 use crate::context::PlanCx;
 use crate::error::RecipeError;
-use crate::modules::containerd;
+use crate::runtime::containerd;
 
 /// Addresses of the service network that are given away: 1 is the API's service, 10 is DNS.
 const SERVICES: [u32; 2] = [1, 10];

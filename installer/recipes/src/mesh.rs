@@ -9,6 +9,7 @@ use kubexm_spec::cluster::{LoadBalancerMode, RegistryKind};
 use kubexm_spec::names::DEPOT_PORT;
 
 use crate::context::PlanCx;
+use crate::network;
 
 /// kube-apiserver.
 pub const API_SERVER: u16 = 6443;
@@ -16,8 +17,6 @@ pub const API_SERVER: u16 = 6443;
 const ETCD: [u16; 2] = [2379, 2380];
 /// kubelet, for logs, exec and metrics.
 const KUBELET: u16 = 10250;
-/// flannel's vxlan as Linux has it.
-const VXLAN: u16 = 8472;
 /// What a dial of the user's own load balancer is to; a host cannot have this name.
 pub const LOAD_BALANCER: &str = "load balancer";
 
@@ -94,9 +93,9 @@ fn ports(cx: &PlanCx<'_>, from: &Host<'_>, to: &Host<'_>) -> Vec<Port> {
     if from.control_plane {
         ports.push(tcp(KUBELET));
     }
-    if !to.taken.contains(&VXLAN) {
-        ports.push(Port { protocol: Protocol::Udp, number: VXLAN });
-    }
+    let network = network::of(cx.cluster).map(|network| network.udp_ports).unwrap_or_default();
+    let free = network.iter().filter(|number| !to.taken.contains(number));
+    ports.extend(free.map(|number| Port { protocol: Protocol::Udp, number: *number }));
     if to.registry {
         ports.push(tcp(DEPOT_PORT));
         if cx.cluster.registry.kind != RegistryKind::None {

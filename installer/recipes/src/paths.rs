@@ -1,7 +1,5 @@
 //! Names and paths on a node that recipes write. Nothing else in this crate spells a path of a node.
 
-pub use kubexm_plan::state_folders::{FLANNEL_CONF, OF_CNI, OF_CONTAINERD, OF_KUBERNETES};
-
 /// The node's content store, which the depot serves from.
 pub const STORE: &str = "/var/lib/kubexm/store";
 /// One folder for each repository of packages.
@@ -32,12 +30,6 @@ pub const REGISTRY_CERT: &str = "/etc/kubexm/registry/tls.crt";
 pub const REGISTRY_KEY: &str = "/etc/kubexm/registry/tls.key";
 /// The registry's copy of the CA.
 pub const REGISTRY_OWN_CA: &str = "/etc/kubexm/registry/ca.crt";
-/// containerd's config.
-pub const CONTAINERD_CONFIG: &str = "/etc/containerd/config.toml";
-/// One folder for each upstream registry, with a `hosts.toml`.
-pub const CERTS_D: &str = "/etc/containerd/certs.d";
-/// containerd's socket, as Kubernetes names it.
-pub const CRI_SOCKET: &str = "unix:///run/containerd/containerd.sock";
 /// CNI plugins.
 pub const CNI_BIN: &str = "/opt/cni/bin";
 /// CNI network configs.

@@ -8,6 +8,10 @@ use crate::error::RecipeError;
 const TEMPLATES: &[(&str, &str)] = &[
     ("Corefile", include_str!("../templates/Corefile.j2")),
     ("chrony.conf", include_str!("../templates/chrony.conf.j2")),
+    ("cri-o.conf", include_str!("../templates/cri-o.conf.j2")),
+    ("cri-o-policy.json", include_str!("../templates/cri-o-policy.json.j2")),
+    ("cri-o-registries.conf", include_str!("../templates/cri-o-registries.conf.j2")),
+    ("crio.service", include_str!("../templates/crio.service.j2")),
     ("containerd.service", include_str!("../templates/containerd.service.j2")),
     ("containerd-1.toml", include_str!("../templates/containerd-1.toml.j2")),
     ("containerd.toml", include_str!("../templates/containerd.toml.j2")),

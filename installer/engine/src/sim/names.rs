@@ -1,6 +1,5 @@
 //! Keys and units that the simulated fleet gives a meaning.
 
-pub(super) const CONTAINERD: &str = "containerd.service";
 pub(super) const ADMIN_CONF: &str = "path:/etc/kubernetes/admin.conf";
 pub(super) const KUBELET_UNIT: &str = "kubelet.service";
 pub(super) const KUBELET: &str = "unit:kubelet.service";

@@ -2,7 +2,7 @@
 
 use kubexm_plan::Step;
 
-use super::names::{ADMIN_CONF, CONTAINERD, ETCD_DATA, KUBELET, KUBELET_CONF, KUBELET_CONFIG, NETWORK, PODS};
+use super::names::{ADMIN_CONF, ETCD_DATA, KUBELET, KUBELET_CONF, KUBELET_CONFIG, NETWORK, PODS};
 use super::world::World;
 
 impl World {
@@ -48,8 +48,8 @@ impl World {
         if !self.is_joined(host) && !made {
             return Ok(());
         }
-        if !self.host(host)?.runs(CONTAINERD) {
-            return Err(format!("kubeadm reset cannot remove its containers: {CONTAINERD} does not run"));
+        if !self.host(host)?.runs_containers() {
+            return Err("kubeadm reset cannot remove its containers: no container runtime runs".to_owned());
         }
         self.cluster.remove(&format!("member:{host}"));
         self.cluster.remove(&format!("joined:{host}"));

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::state_folders::OF_CONTAINERD;
+use kubexm_plan::runtime::{self, RuntimeTraits};
 use kubexm_plan::{Found, Op, Reset, Wave};
 use serde_json::{Value, json};
 
 use super::aside::{is_away, occupied};
 use super::keys::{Keys, below, is_below, keys};
-use super::names::{AGENT, CONTAINERD, KUBELET_UNIT, NETWORK, PODS};
+use super::names::{AGENT, KUBELET_UNIT, NETWORK, PODS};
 use super::world::World;
 
 /// Marks a key whose thing was renamed aside.
@@ -78,9 +78,11 @@ impl World {
             Reset::PodsStopped => self.remove(host, PODS),
             Reset::NetworkCleared => self.remove(host, NETWORK),
             Reset::SetAside { paths, spared, moved } => {
-                if paths.iter().any(|path| OF_CONTAINERD.contains(&path.as_str())) && self.host(host)?.runs(CONTAINERD)
-                {
-                    return Err(format!("{CONTAINERD} runs, and its folders are in use"));
+                let in_use =
+                    |runtime: &&&RuntimeTraits| paths.iter().any(|path| runtime.state.contains(&path.as_str()));
+                let host_now = self.host(host)?;
+                if let Some(runtime) = runtime::ALL.iter().filter(in_use).find(|runtime| host_now.runs(runtime.unit)) {
+                    return Err(format!("{} runs, and its folders are in use", runtime.unit));
                 }
                 let state = self.host(host)?.state.clone();
                 let set_aside = |key: &str| goes(key, paths, spared) && !is_back(&state, key, moved);

@@ -1,11 +1,12 @@
 //! What a simulated host does, and what it refuses to do.
 
 use kubexm_plan::op::Unit;
+use kubexm_plan::runtime;
 use kubexm_plan::{Act, Op, Plan, Probe, Step, Thing};
 
 use super::failure::Failure;
 use super::keys::Want;
-use super::names::{ADMIN_CONF, CONTAINERD};
+use super::names::ADMIN_CONF;
 use super::world::World;
 use crate::link::SlotValues;
 
@@ -110,7 +111,12 @@ impl World {
                 self.read(host, step, &format!("unit:{name}"))?;
                 there(here.runs(name), format!("{name} does not run"))
             }
-            Thing::Runtime => self.need(host, step, &Thing::Unit(CONTAINERD.to_owned())),
+            Thing::Runtime => {
+                for runtime in runtime::ALL {
+                    self.read(host, step, &format!("unit:{}", runtime.unit))?;
+                }
+                there(here.runs_containers(), "no container runtime runs".to_owned())
+            }
             Thing::AdminConf => {
                 self.read(host, step, ADMIN_CONF)?;
                 there(here.state.contains_key(ADMIN_CONF), "there is no admin.conf".to_owned())
@@ -185,7 +191,10 @@ impl World {
         };
         let cluster = || self.refuse_without_cluster().err();
         match probe {
-            Probe::CriReady { .. } => (!here.runs(CONTAINERD)).then(|| format!("{CONTAINERD} does not run")),
+            Probe::CriReady { runtime, .. } => {
+                let unit = runtime::of(*runtime).unit;
+                (!here.runs(unit)).then(|| format!("{unit} does not run"))
+            }
             Probe::RegistryServes { url, .. } => {
                 let runs = here.runs("kubexm-registry.service");
                 (!runs).then(|| format!("nobody serves {url}"))
@@ -197,7 +206,10 @@ impl World {
             Probe::Https { ca, .. } if !here.has_path(ca) => Some(format!("{ca} is missing")),
             Probe::Https { url, .. } if url.contains(":6443") => cluster(),
             Probe::Https { url, .. } => (!self.serves_images()).then(|| format!("nobody serves {url}")),
-            Probe::NodeReady { node } if !self.is_node(node) => Some(format!("nodes \"{node}\" not found")),
+            Probe::NodeReady { node } | Probe::NodeAwaitsNetwork { node } if !self.is_node(node) => {
+                Some(format!("nodes \"{node}\" not found"))
+            }
+            Probe::NodeAwaitsNetwork { .. } | Probe::PodsRunning { host_network_only: true, .. } => cluster(),
             Probe::NodeReady { .. } | Probe::PodsRunning { .. } | Probe::PodNetwork { .. } => cluster().or_else(|| {
                 let network = self.cluster.keys().any(|key| key.starts_with("object:"));
                 (!network).then(|| "no pod network was applied".to_owned())

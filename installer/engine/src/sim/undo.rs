@@ -7,7 +7,7 @@ use kubexm_plan::{Entry, Op, Scope, Step, Undo, Wave};
 
 use super::failure::Failure;
 use super::keys::{Keys, came_into, is_below, keys};
-use super::names::{CONTAINERD, KUBELET_UNIT};
+use super::names::KUBELET_UNIT;
 use super::world::World;
 use crate::link::Found;
 
@@ -95,8 +95,8 @@ impl World {
     /// What an op of the cluster has on its host are images, which the runtime removes.
     fn put_back_images(&mut self, host: &str, images: &Keys) -> Result<(), String> {
         let gone = images.iter().any(|(key, was)| was.is_none() && self.has(host, key));
-        if gone && !self.host(host)?.runs(CONTAINERD) {
-            return Err(format!("an image cannot be removed: {CONTAINERD} does not run"));
+        if gone && !self.host(host)?.runs_containers() {
+            return Err("an image cannot be removed: no container runtime runs".to_owned());
         }
         self.put_back(host, images)
     }

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use kubexm_plan::lint::Order;
+use kubexm_plan::runtime;
 use kubexm_plan::{Invariant, Plan, Step, StepId, ledger};
 use kubexm_spec::Digest;
 
@@ -205,6 +206,11 @@ impl Host {
     /// Whether a unit runs.
     pub(super) fn runs(&self, unit: &str) -> bool {
         self.units().any(|(name, running)| running && name == unit)
+    }
+
+    /// Whether a container runtime runs.
+    pub(super) fn runs_containers(&self) -> bool {
+        runtime::ALL.iter().any(|runtime| self.runs(runtime.unit))
     }
 
     /// The key of the installed package that brings a unit: chrony brings chrony.service, or chronyd.service.

@@ -4,24 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use kubexm_plan::facts::Disk;
+use kubexm_plan::{runtime, state_folders};
 
 use crate::system::Program;
 use crate::{Machine, OpError, fsio};
 
 /// What a node of ours writes to.
-const PATHS: [&str; 9] = [
+const PATHS: [&str; 8] = [
     "/etc",
     "/usr/local/bin",
     "/opt/cni/bin",
     "/var/lib/kubexm",
-    "/var/lib/containerd",
-    "/var/lib/kubelet",
-    "/var/lib/etcd",
+    state_folders::KUBELET,
+    state_folders::ETCD,
     "/var/log",
     "/mnt/registry",
 ];
 /// Where programs are run from: ours, those of images, and those that pods keep in volumes.
-const PROGRAM_PATHS: [&str; 4] = ["/usr/local/bin", "/opt/cni/bin", "/var/lib/containerd", "/var/lib/kubelet"];
+const PROGRAM_PATHS: [&str; 3] = ["/usr/local/bin", "/opt/cni/bin", state_folders::KUBELET];
+
+/// Where runtimes that we install have images and containers.
+fn runtimes() -> impl Iterator<Item = &'static str> {
+    runtime::INSTALLED.into_iter().map(|runtime| runtime.kind.data_dir())
+}
 
 /// File systems of this machine's own disks: cluster.yaml may name a folder on any of them. Others (nfs) are not looked at
 /// unless one of our paths lies there, since a server that is gone would let us wait.
@@ -40,7 +45,7 @@ struct Mount {
 pub(super) fn look(machine: &Machine) -> Result<Vec<Disk>, OpError> {
     let mounts = mounts(machine)?;
     let mut by_mount: BTreeMap<&str, Disk> = BTreeMap::new();
-    for path in PATHS {
+    for path in PATHS.into_iter().chain(runtimes()) {
         let mount = of(&mounts, path);
         let point = mount.map_or("/", |mount| mount.point.as_str());
         if !by_mount.contains_key(point) {
@@ -80,7 +85,8 @@ fn disk(machine: &Machine, point: &str, mount: Option<&Mount>) -> Result<Disk, O
 pub(super) fn noexec(machine: &Machine) -> Result<Vec<String>, OpError> {
     let mounts = mounts(machine)?;
     let found: BTreeSet<String> = PROGRAM_PATHS
-        .iter()
+        .into_iter()
+        .chain(runtimes())
         .filter_map(|path| of(&mounts, path))
         .filter(|mount| mount.options.split(',').any(|option| option == "noexec"))
         .map(|mount| mount.point.clone())

@@ -3,6 +3,7 @@
 use std::fs;
 
 use kubexm_plan::facts::Leftover;
+use kubexm_plan::runtime;
 
 use super::Ours;
 use super::listeners::Process;
@@ -18,11 +19,9 @@ const FILES: [&str; 7] = [
     "/etc/systemd/system/kubelet.service",
     "/usr/lib/systemd/system/kubelet.service",
 ];
-/// Units and configs of container runtimes and etcd: ours would take their place. By name of the unit, wherever it is.
-const UNITS: [&str; 6] =
-    ["containerd.service", "docker.service", "cri-docker.service", "crio.service", "isulad.service", "etcd.service"];
+/// Units of etcd: ours would take its place, as that of a container runtime. By name of the unit, wherever it is.
+const ETCD_UNIT: &str = "etcd.service";
 const UNIT_FOLDERS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
-const CONFIGS: [&str; 3] = ["/etc/containerd/config.toml", "/etc/docker/daemon.json", "/etc/crio/crio.conf"];
 /// Folders that only a cluster fills.
 const FOLDERS: [&str; 2] = ["/etc/kubernetes/manifests", "/etc/cni/net.d"];
 
@@ -60,7 +59,9 @@ fn installed(machine: &Machine, ours: &Ours, found: &mut Vec<Leftover>) {
         let paths = UNIT_FOLDERS.iter().map(|folder| format!("{folder}/{unit}"));
         paths.into_iter().find(|path| machine.path(path).is_file())
     };
-    for path in UNITS.iter().filter_map(path_of).chain(CONFIGS.iter().map(|path| (*path).to_owned())) {
+    let units = runtime::ALL.iter().flat_map(|runtime| runtime.units()).chain([ETCD_UNIT]);
+    let configs = runtime::ALL.iter().map(|runtime| runtime.config.to_owned());
+    for path in units.filter_map(|unit| path_of(&unit)).chain(configs) {
         if machine.path(&path).is_file() {
             let ours = ours.path(&path) || ours.stamped();
             found.push(Leftover { what: format!("{path} (installed)"), ours });
@@ -68,15 +69,15 @@ fn installed(machine: &Machine, ours: &Ours, found: &mut Vec<Leftover>) {
     }
 }
 
-/// Container engines with containers of their own; each container has one shim (containerd) or conmon (podman, cri-o).
+/// Container engines with containers of their own; each container has one process that keeps it.
 fn runtimes(processes: &[Process], ours: &Ours, found: &mut Vec<Leftover>) {
     let has = |name: &str| processes.iter().any(|process| process.name == name);
-    for (shim, engine) in [
-        ("containerd-shim", if has("dockerd") { "docker" } else { "containerd" }),
-        ("conmon", if has("crio") { "cri-o" } else { "podman" }),
-    ] {
+    for keeper in runtime::ALL.iter().filter_map(|runtime| runtime.keeper) {
+        let (daemon, other) = keeper.shared_with;
+        let engine = if has(daemon) { other } else { keeper.otherwise };
         // comm is cut off after 15 bytes: `containerd-shim-runc-v2` shows as `containerd-shim`.
-        let shims: Vec<&Process> = processes.iter().filter(|process| process.name.starts_with(shim)).collect();
+        let shims: Vec<&Process> =
+            processes.iter().filter(|process| process.name.starts_with(keeper.program)).collect();
         if !shims.is_empty() {
             found.push(Leftover {
                 what: format!("{engine} with {} containers", shims.len()),

@@ -10,16 +10,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::op::{ImageLoaded, ImageSource, Listed, Loaded};
+use kubexm_plan::runtime::{self, RuntimeTraits};
 use kubexm_spec::Digest;
+use kubexm_spec::cluster::RuntimeKind;
 
 use crate::oci_archive;
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave};
 
+const CONTAINERD: &RuntimeTraits = runtime::of(RuntimeKind::Containerd);
 const LABELS: [&str; 2] = ["io.cri-containerd.image=managed", "io.cri-containerd.pinned=pinned"];
 
 impl Converge for ImageLoaded {
     fn observe(&self, machine: &Machine) -> Result<Loaded, OpError> {
+        supported(self)?;
         if let Some(loaded) = machine.moment().and_then(|moment| moment.images(machine)).map(|all| all.of(self))
             && self.satisfied(&loaded, machine)
         {
@@ -44,6 +48,7 @@ impl Converge for ImageLoaded {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
+        supported(self)?;
         match &self.source {
             ImageSource::Registry => pull(machine, self)?,
             ImageSource::Store { blobs } => {
@@ -56,10 +61,11 @@ impl Converge for ImageLoaded {
         if found.as_deref() != Some(&self.digest.to_string()) {
             return Err(OpError::other(format!(
                 "{} resolved to {}, and {} is wanted: what containerd was given is something else; look at \
-                 /etc/containerd/certs.d and at the registry it points at",
+                 {} and at the registry it points at",
                 self.reference,
                 found.as_deref().unwrap_or("nothing"),
-                self.digest
+                self.digest,
+                CONTAINERD.registries
             )));
         }
         let by_digest = by_digest(self);
@@ -74,7 +80,7 @@ impl Converge for ImageLoaded {
 
     fn restore(&self, machine: &Machine, before: &Loaded, wave: Wave) -> Result<(), OpError> {
         // While containerd still runs; when it is gone or was never ours to talk to, its data goes with it.
-        if wave != Wave::Stop || !machine.path("/run/containerd/containerd.sock").exists() {
+        if wave != Wave::Stop || !machine.path(CONTAINERD.socket()).exists() {
             return Ok(());
         }
         for (name, was) in [(self.reference.clone(), &before.by_tag), (by_digest(self), &before.by_digest)] {
@@ -86,9 +92,16 @@ impl Converge for ImageLoaded {
     }
 }
 
+fn supported(op: &ImageLoaded) -> Result<(), OpError> {
+    match op.runtime {
+        RuntimeKind::Containerd => Ok(()),
+        other => Err(OpError::other(format!("images of {other} are not supported yet; use containerd"))),
+    }
+}
+
 fn pull(machine: &Machine, op: &ImageLoaded) -> Result<(), OpError> {
     let own = if is_1(machine)? { "--local" } else { "--skip-metadata" };
-    let mut pull = ctr(["images", "pull", "--hosts-dir", "/etc/containerd/certs.d", own])
+    let mut pull = ctr(["images", "pull", "--hosts-dir", CONTAINERD.registries, own])
         .args(["--platform", &op.platform])
         .within(900);
     for label in LABELS {

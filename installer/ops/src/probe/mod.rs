@@ -10,6 +10,7 @@ mod pods;
 mod registry;
 
 use kubexm_plan::{Probe, ProbeAnswer};
+use kubexm_spec::cluster::RuntimeKind;
 
 use crate::{Machine, OpError};
 
@@ -17,12 +18,16 @@ use crate::{Machine, OpError};
 /// hold, and the reason is what was seen: it is no error, since the next look may find it.
 pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
     let answer = match probe {
-        Probe::CriReady { config_dump } => cri::look(machine, config_dump),
+        Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump } => cri::look(machine, config_dump),
+        Probe::CriReady { runtime, .. } => Ok(no(format!("{runtime} is not supported yet"))),
         Probe::Https { url, ca } => https_answers(machine, url, ca),
         Probe::RegistryServes { url, ca, repositories } => registry::look(machine, url, ca, repositories),
         Probe::ClockFollows { servers } => clock::look(machine, servers),
         Probe::NodeReady { node } => nodes::look(machine, node),
-        Probe::PodsRunning { namespaces, images } => pods::look(machine, namespaces, images),
+        Probe::NodeAwaitsNetwork { node } => nodes::awaits_network(machine, node),
+        Probe::PodsRunning { namespaces, images, host_network_only } => {
+            pods::look(machine, namespaces, images, *host_network_only)
+        }
         Probe::PodNetwork { node, image, name, dns, service } => {
             pod_network::look(machine, &pod_network::Check { node, image, name, dns, service })
         }

@@ -7,12 +7,19 @@ use super::nodes::ready_condition;
 use super::{no, yes};
 use crate::{Machine, OpError, kube};
 
-pub(super) fn look(machine: &Machine, namespaces: &[String], images: &[String]) -> Result<ProbeAnswer, OpError> {
+pub(super) fn look(
+    machine: &Machine,
+    namespaces: &[String],
+    images: &[String],
+    host_network_only: bool,
+) -> Result<ProbeAnswer, OpError> {
     let mut problems = Vec::new();
     let mut count = 0;
     for namespace in namespaces {
         let list = kube::pods(machine, namespace)?;
         let pods = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let looked_at = |pod: &&Value| !host_network_only || pod["spec"]["hostNetwork"] == true;
+        let pods: Vec<&Value> = pods.iter().filter(looked_at).collect();
         if pods.is_empty() {
             problems.push(format!("no pod in namespace {namespace} yet"));
         }

@@ -9,13 +9,19 @@ use std::fs;
 use std::path::Path;
 
 use kubexm_plan::facts::ForeignMount;
+use kubexm_plan::runtime::{self, RuntimeTraits};
 use kubexm_plan::state_folders;
 
 use super::mounts::{self, Mount};
 use crate::{Machine, OpError};
 
 /// Programs that end before anything is unmounted.
-const ENDED: [&str; 3] = ["kubelet", "containerd", "containerd-shim"];
+fn ends(name: &str) -> bool {
+    let of_runtime = |runtime: &&RuntimeTraits| {
+        name == runtime.service() || runtime.keeper.is_some_and(|keeper| name.starts_with(keeper.program))
+    };
+    name == "kubelet" || runtime::INSTALLED.iter().any(of_runtime)
+}
 
 /// All of them, below every state folder.
 pub fn look(machine: &Machine) -> Result<Vec<ForeignMount>, OpError> {
@@ -67,7 +73,7 @@ fn below(machine: &Machine, folder: &str, uses: &Uses) -> Result<Vec<ForeignMoun
 }
 
 /// Where kubelet mounts volumes (kubelet's `pods/<uid>/volumes/<plugin>/<name>`, volume-subpaths, block devices; below
-/// `plugins/` what several pods share), and containerd roots and shared memory of containers.
+/// `plugins/` what several pods share), and the runtime roots and shared memory of containers.
 fn is_of_a_pod(machine: &Machine, point: &str) -> bool {
     let inside = |folder: &str| {
         let rest = Path::new(point).strip_prefix(mounts::real(machine, folder)).ok()?;
@@ -81,11 +87,12 @@ fn is_of_a_pod(machine: &Machine, point: &str) -> bool {
             _ => false,
         }
     });
-    let of_containerd = |folder| {
-        inside(folder)
-            .is_some_and(|parts| parts.len() > 1 && (parts[0].starts_with("io.containerd.") || parts[0] == "tmpmounts"))
+    let of_runtime = |runtime: &&RuntimeTraits| {
+        let containers = |name: &str| runtime.mount_folders.iter().any(|start| name.starts_with(start));
+        let below = |folder: &&str| inside(folder).is_some_and(|parts| parts.len() > 1 && containers(&parts[0]));
+        runtime.state.iter().any(below)
     };
-    of_kubelet || state_folders::OF_CONTAINERD.into_iter().any(of_containerd)
+    of_kubelet || runtime::INSTALLED.iter().any(of_runtime)
 }
 
 /// Those of containers see mounts of their own, and end with their pods.
@@ -101,7 +108,7 @@ fn look_at_processes(machine: &Machine) -> Vec<(String, String)> {
         }
         let name = fs::read_to_string(process.join("comm")).unwrap_or_default().trim().to_owned();
         // comm is cut off after 15 bytes.
-        if ENDED.iter().any(|ended| name == *ended || (*ended == "containerd-shim" && name.starts_with(ended))) {
+        if ends(&name) {
             continue;
         }
         let open = mounts::entries(&process.join("fd")).unwrap_or_default();

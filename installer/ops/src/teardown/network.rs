@@ -1,24 +1,19 @@
 //! What a cluster leaves in the network of a host: links, namespaces of pods, packet filter rules, sets.
 //!
-//! Links, chains, tables and sets are known by the names that kube-proxy, kubelet, flannel and the CNI plugins give
-//! them, as upstream's own clean-up does. A `veth` is a pod's when it hangs on `cni0`; Docker's stay.
+//! Links, chains, tables and sets are known by the names that those who make them give ([`kubexm_plan::network`]), as
+//! upstream's own clean-up does. A `veth` is a pod's when it hangs on a network's bridge; Docker's stay.
 
 use std::fs;
+
+use kubexm_plan::network::{self, IPVS};
 
 use super::{has_program, mounts, rules};
 use crate::system::Program;
 use crate::{Machine, OpError, fsio};
 
-/// Links that flannel, the bridge plugin and kube-proxy's IPVS mode make.
-const LINKS: [&str; 3] = ["cni0", "flannel.1", IPVS];
-const IPVS: &str = "kube-ipvs0";
-const BRIDGE: &str = "cni0";
 /// Families of packet filters: each may be there in two makes, and kube-proxy uses the one it finds in use.
 const FILTERS: [&str; 6] =
     ["iptables", "ip6tables", "iptables-legacy", "ip6tables-legacy", "iptables-nft", "ip6tables-nft"];
-/// nftables tables of kube-proxy and flannel.
-const TABLES: [(&str, &str); 4] =
-    [("ip", "kube-proxy"), ("ip6", "kube-proxy"), ("ip", "flannel-ipv4"), ("ip6", "flannel-ipv6")];
 /// Tables that iptables-nft makes, with their chains of the kernel, for the first rule that is ever put into them.
 const MADE_FOR_RULES: [(&str, [&str; 5]); 2] =
     [("ip", ["raw", "mangle", "nat", "filter", "security"]), ("ip6", ["raw", "mangle", "nat", "filter", "security"])];
@@ -70,14 +65,16 @@ pub fn clear(machine: &Machine) -> Result<(), OpError> {
 
 fn links(machine: &Machine) -> Result<Vec<String>, OpError> {
     let all = mounts::entries(&machine.path("/sys/class/net"))?;
+    let is_bridge = |name: &str| network::any().any(|network| network.bridges.contains(&name));
+    let named = |name: &str| network::any().any(|network| network.links.contains(&name));
     let of_a_pod = |path: &std::path::Path| {
         let master = fs::read_link(path.join("master")).ok();
-        master.as_deref().and_then(|master| master.file_name()?.to_str().map(|name| name == BRIDGE)).unwrap_or(false)
+        master.as_deref().and_then(|master| master.file_name()?.to_str().map(is_bridge)).unwrap_or(false)
     };
     Ok(all
         .iter()
         .filter_map(|path| Some((path, path.file_name()?.to_str()?)))
-        .filter(|(path, name)| LINKS.contains(name) || (name.starts_with("veth") && of_a_pod(path)))
+        .filter(|(path, name)| named(name) || (name.starts_with("veth") && of_a_pod(path)))
         .map(|(_, name)| name.to_owned())
         .collect())
 }
@@ -106,7 +103,7 @@ fn tables(machine: &Machine) -> Result<Vec<(&'static str, &'static str)>, OpErro
     let listed = machine.try_run(&Program::new("nft").args(["list", "tables"]))?.stdout();
     let there =
         |(family, table): &(&str, &str)| listed.lines().any(|line| line.trim() == format!("table {family} {table}"));
-    Ok(TABLES.into_iter().filter(there).collect())
+    Ok(network::any().flat_map(|network| network.tables).copied().filter(there).collect())
 }
 
 /// Tables without a rule, whose chains accept all: whether they are there or not, no packet goes another way.

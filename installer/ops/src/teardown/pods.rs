@@ -1,15 +1,15 @@
-//! Processes of pods: the shims of containerd's `k8s.io` namespace, what they started, and what is in a pod's control
-//! group. They outlive containerd, by design.
+//! Processes of pods: what keeps kubelet's containers ([`kubexm_plan::runtime`]), what that started, and what is in a pod's
+//! control group. They outlive the runtime, by design.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
+use kubexm_plan::runtime::{self, Keeper};
+
 use super::cgroups;
 use crate::{Machine, OpError, fsio};
 
-/// Namespace of kubelet's containers. Containers of others (`moby`, `default`) stay.
-const NAMESPACE: &str = "k8s.io";
 /// How long a container may take to end by itself before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
 /// How long killed processes may take to go.
@@ -57,7 +57,7 @@ pub fn running(machine: &Machine) -> Result<Vec<Process>, OpError> {
 }
 
 /// Ends every process of a pod: asked first, killed after ten seconds; then their control groups go. kubelet must not
-/// run, or it starts them again. containerd may run or not.
+/// run, or it starts them again. The runtime may run or not.
 pub fn stop_all(machine: &Machine) -> Result<(), OpError> {
     let containers = |processes: &[Process]| processes.iter().any(|process| !process.shim);
     let first = running(machine)?;
@@ -114,6 +114,11 @@ fn look(machine: &Machine, pid: u32) -> Option<Seen> {
     let arguments: Vec<String> =
         line.split(|b| *b == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     let program = arguments.first().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
-    let ours = arguments.windows(2).any(|pair| pair[0] == "-namespace" && pair[1] == NAMESPACE);
-    Some(Seen { name, parent, shim: program.starts_with("containerd-shim") && ours })
+    // Keepers of others' containers, whose arguments say something else, stay.
+    let keeps = |keeper: Keeper| {
+        let of_kubelet = |(key, value)| arguments.windows(2).any(|pair| pair[0] == key && pair[1] == value);
+        program.starts_with(keeper.program) && keeper.of_kubelet.is_some_and(of_kubelet)
+    };
+    let shim = runtime::INSTALLED.iter().filter_map(|runtime| runtime.keeper).any(keeps);
+    Some(Seen { name, parent, shim })
 }

@@ -1,12 +1,11 @@
-//! Packet filter rules of kube-proxy, kubelet, flannel and CNI plugins: what `iptables-restore --noflush` must be given
+//! Packet filter rules of kube-proxy, kubelet, networks and CNI plugins: what `iptables-restore --noflush` must be given
 //! to take them away in one turn, and nothing else.
 
-/// How the chains of a cluster begin.
-const PREFIXES: [&str; 3] = ["KUBE-", "FLANNEL-", "CNI-"];
+use kubexm_plan::network;
 
 /// Whether a chain or set is a cluster's.
 pub(super) fn is_ours(name: &str) -> bool {
-    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    network::any().flat_map(|network| network.chains).any(|prefix| name.starts_with(prefix))
 }
 
 /// From what `iptables-save` says, input for `iptables-restore --noflush`; none when there is nothing of a cluster.

@@ -12,6 +12,7 @@ use kubexm_plan::op::{
     KubeadmReset, Kubeconfig, Link, MoveAside, NodeLabel, NodeUntainted, Op, Packages, RegistryLayout, Resolver,
     SelinuxMode, Stamp, StateDir, SwapOff, Sysctl, Unit, Unpacked, WantedPackage,
 };
+use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;
 use kubexm_spec::{Digest, Family};
 
@@ -149,7 +150,14 @@ const CASES: [Case; 34] = [
         let served = format!("{{\"registry.k8s.io/pause:3.10.1\":\"{digest}\"}}");
         h.put("/run/kubexm-double/registry.json", served);
         let reference = "registry.k8s.io/pause:3.10.1".to_owned();
-        ImageLoaded { reference, digest, platform: "linux/amd64".into(), source: Default::default() }.into()
+        ImageLoaded {
+            reference,
+            digest,
+            platform: "linux/amd64".into(),
+            runtime: RuntimeKind::Containerd,
+            source: Default::default(),
+        }
+        .into()
     }),
     ("an image of the store", |h| {
         h.ready_for_init();
@@ -161,7 +169,14 @@ const CASES: [Case; 34] = [
         });
         let reference = "registry.k8s.io/pause:3.10.1".to_owned();
         let source = ImageSource::Store { blobs: blobs.into() };
-        ImageLoaded { reference, digest: blobs[1], platform: "linux/amd64".into(), source }.into()
+        ImageLoaded {
+            reference,
+            digest: blobs[1],
+            platform: "linux/amd64".into(),
+            runtime: RuntimeKind::Containerd,
+            source,
+        }
+        .into()
     }),
     ("a registry's layout beside a stranger's repository", |h| {
         let link = "/mnt/registry/docker/registry/v2/repositories/quay.io/a/_manifests/tags/1/current/link";

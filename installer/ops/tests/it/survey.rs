@@ -12,6 +12,7 @@ use kubexm_ops::survey::survey;
 use kubexm_plan::op::{Binary, ImageLoaded, ImageSource, Op};
 use kubexm_plan::{Probe, Step, Undo};
 use kubexm_spec::Digest;
+use kubexm_spec::cluster::RuntimeKind;
 
 const PROGRAM: &str = "/usr/local/bin/containerd";
 
@@ -88,6 +89,7 @@ fn images_that_are_asked_for_together_hold_as_they_do_alone() {
         digest: Digest::of(name),
         platform: "linux/amd64".to_owned(),
         source: ImageSource::Registry,
+        runtime: RuntimeKind::Containerd,
     };
     let known = ["pause", "etcd"].map(|name| (image(name).reference, image(name).digest.to_string()));
     let known: std::collections::BTreeMap<_, _> = known.into_iter().collect();

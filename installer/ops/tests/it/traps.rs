@@ -14,6 +14,7 @@ use kubexm_plan::op::{
 };
 use kubexm_plan::{Probe, SlotName, Step, StepId, Undo};
 use kubexm_spec::Digest;
+use kubexm_spec::cluster::RuntimeKind;
 
 const DROP_IN: &str = "/etc/sysctl.d/99-kubexm-cri.conf";
 
@@ -412,8 +413,8 @@ fn probes_say_what_is_missing_instead_of_failing() {
     dispatch::converge(&init(), &host.machine).expect("init");
     for probe in [
         ready,
-        Probe::CriReady { config_dump: vec![] },
-        Probe::PodsRunning { namespaces: vec!["kube-system".into()], images: vec![] },
+        Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump: vec![] },
+        Probe::PodsRunning { namespaces: vec!["kube-system".into()], images: vec![], host_network_only: false },
         Probe::PodNetwork {
             node: "node1".into(),
             image: "registry.k8s.io/pause:3.10.1".into(),
@@ -425,6 +426,6 @@ fn probes_say_what_is_missing_instead_of_failing() {
         let answer = probe::look(&probe, &host.machine).expect("an answer");
         assert!(answer.holds, "{probe:?}: {}", answer.seen);
     }
-    let dump = Probe::CriReady { config_dump: vec!["SystemdCgroup".into()] };
+    let dump = Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump: vec!["SystemdCgroup".into()] };
     assert!(!probe::look(&dump, &host.machine).expect("an answer").holds);
 }

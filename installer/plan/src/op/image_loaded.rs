@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use kubexm_spec::Digest;
+use kubexm_spec::cluster::RuntimeKind;
 use serde::{Deserialize, Serialize};
 
 use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
-/// An image in containerd's `k8s.io` namespace, pinned against image GC.
+/// An image of the container runtime (containerd: in its `k8s.io` namespace), pinned against image GC.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImageLoaded {
@@ -23,13 +24,20 @@ pub struct ImageLoaded {
     /// Where it comes from.
     #[serde(default, skip_serializing_if = "ImageSource::is_registry")]
     pub source: ImageSource,
+    /// Which runtime has it.
+    #[serde(default, skip_serializing_if = "is_containerd")]
+    pub runtime: RuntimeKind,
+}
+
+pub(super) fn is_containerd(runtime: &RuntimeKind) -> bool {
+    *runtime == RuntimeKind::Containerd
 }
 
 /// Where an image comes from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "from", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ImageSource {
-    /// Pulled from the cluster's registry, as containerd was pointed at it.
+    /// Pulled from the cluster's registry, as the runtime was pointed at it.
     #[default]
     Registry,
     /// Imported from the node's content store.
@@ -46,7 +54,7 @@ impl ImageSource {
     }
 }
 
-/// What containerd has under the two names of the image.
+/// What the runtime has under the two names of the image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Loaded {

@@ -2,16 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::depot::Repository;
 use serde::{Deserialize, Serialize};
+
+use super::image_loaded::is_containerd;
 
 /// Something to look at until it holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "probe", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Probe {
-    /// containerd answers over CRI with the `k8s.io` namespace, and `config dump` shows what we wrote.
+    /// The runtime answers over CRI, and shows the configuration that we wrote.
     CriReady {
-        /// Strings that `containerd config dump` must contain.
+        /// Which runtime.
+        #[serde(default, skip_serializing_if = "is_containerd")]
+        runtime: RuntimeKind,
+        /// Strings that the configuration it shows must contain.
         config_dump: Vec<String>,
     },
     /// An HTTPS GET answers 200, trusting the CA in this file.
@@ -40,8 +46,16 @@ pub enum Probe {
         /// Node name.
         node: String,
     },
+    /// A node is Ready but for the pod network, which somebody else brings; one that is Ready holds too.
+    NodeAwaitsNetwork {
+        /// Node name.
+        node: String,
+    },
     /// Every pod of these namespaces runs and is ready, and no container uses an image outside the list.
     PodsRunning {
+        /// Only those on the nodes' own network: the others cannot run before there is a pod network.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        host_network_only: bool,
         /// Namespaces.
         namespaces: Vec<String>,
         /// Full references that may appear.
@@ -66,8 +80,8 @@ pub enum Probe {
 impl std::fmt::Display for Probe {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::CriReady { config_dump } => {
-                write!(f, "containerd answers over CRI with {}", config_dump.join(" | "))
+            Self::CriReady { runtime, config_dump } => {
+                write!(f, "{} answers over CRI with {}", runtime, config_dump.join(" | "))
             }
             Self::Https { url, ca } => write!(f, "{url} answers, trusted by {ca}"),
             Self::RegistryServes { url, repositories, .. } => {
@@ -75,8 +89,10 @@ impl std::fmt::Display for Probe {
             }
             Self::ClockFollows { servers } => write!(f, "the clock follows {}", servers.join(" or ")),
             Self::NodeReady { node } => write!(f, "node {node} is Ready"),
-            Self::PodsRunning { namespaces, images } => {
-                write!(f, "pods of {} run, with none but {} images", namespaces.join(" and "), images.len())
+            Self::NodeAwaitsNetwork { node } => write!(f, "node {node} lacks nothing but a pod network"),
+            Self::PodsRunning { namespaces, images, host_network_only } => {
+                let which = if *host_network_only { "pods on the nodes' network" } else { "pods" };
+                write!(f, "{which} of {} run, with none but {} images", namespaces.join(" and "), images.len())
             }
             Self::PodNetwork { node, name, dns, service, .. } => {
                 write!(f, "from a pod on {node} {dns} resolves {name} and {service} answers")

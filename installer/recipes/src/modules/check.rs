@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use kubexm_plan::network::CLUSTER;
 use kubexm_plan::{Probe, Step, Undo};
 use kubexm_spec::{ClusterImage, Kind};
 
 use crate::context::{Node, PlanCx};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::flannel;
+use crate::network;
 use crate::phases::{ControlPlane, Joined, Site};
 
 /// Run from the first control plane; changes nothing. What is a worker only is a failure domain of its own: the others wait for the
@@ -26,7 +27,7 @@ pub fn run<'a>(
     for node in &members {
         let mut ready = chain.fork();
         ready.wait(joined.registered(node).map(std::slice::from_ref).unwrap_or_default());
-        let step = ready_step(first, node);
+        let step = ready_step(draft.cx, first, node);
         if node.expendable() {
             settled.push(step.id.clone());
             ready.then([step]);
@@ -40,6 +41,10 @@ pub fn run<'a>(
     let mut pods = pods(draft.cx, first);
     pods.settled = settled;
     chain.then([draft.of_all(pods)]);
+    if network::is_left_to_operator(draft.cx.cluster) {
+        draft.add(chain);
+        return Ok(());
+    }
     // The pod that is asked from runs where the check runs, and is made with the admin's rights: on control planes. It has
     // one name in the cluster, so one check waits for the other.
     let asked = members.iter().filter(|n| n.control_plane).map(|node| pod_network(draft.cx, node));
@@ -48,11 +53,17 @@ pub fn run<'a>(
     Ok(())
 }
 
-fn ready_step(first: &Node<'_>, node: &Node<'_>) -> Step {
+fn ready_step(cx: &PlanCx<'_>, first: &Node<'_>, node: &Node<'_>) -> Step {
     let name = node.name();
-    Step::on(first.name(), &format!("check.ready-{name}"), &format!("Wait until node {name} is Ready"))
+    let (title, probe) = if network::is_left_to_operator(cx.cluster) {
+        let title = format!("Wait until node {name} lacks only the pod network, which you install");
+        (title, Probe::NodeAwaitsNetwork { node: name.to_owned() })
+    } else {
+        (format!("Wait until node {name} is Ready"), Probe::NodeReady { node: name.to_owned() })
+    };
+    Step::on(first.name(), &format!("check.ready-{name}"), &title)
         .domain(name)
-        .probe(Probe::NodeReady { node: name.to_owned() }, 180)
+        .probe(probe, 180)
         .timeout_s(200)
         .undo(Undo::Nothing)
         .build()
@@ -61,9 +72,12 @@ fn ready_step(first: &Node<'_>, node: &Node<'_>) -> Step {
 fn pods(cx: &PlanCx<'_>, first: &Node<'_>) -> Step {
     let images: BTreeSet<String> =
         cx.manifest.artifacts.iter().filter(|a| a.key.kind() == Kind::Image).map(|a| a.name.clone()).collect();
+    let of_network = network::of(cx.cluster).map(|network| network.namespaces).unwrap_or_default();
+    let namespaces = CLUSTER.namespaces.iter().chain(of_network);
     let probe = Probe::PodsRunning {
-        namespaces: vec!["kube-system".to_owned(), flannel::NAMESPACE.to_owned()],
+        namespaces: namespaces.into_iter().map(|namespace| (*namespace).to_owned()).collect(),
         images: images.into_iter().collect(),
+        host_network_only: network::is_left_to_operator(cx.cluster),
     };
     Step::on(first.name(), "check.pods", "Wait until system pods run, with images of the bundle only")
         .probe(probe, 300)

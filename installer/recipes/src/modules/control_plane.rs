@@ -1,12 +1,13 @@
 //! The first control plane, by kubeadm with its own etcd, and what a node gets once it is in the cluster.
 
 use kubexm_plan::op::{KubeadmInit, KubeadmReset, NodeLabel, NodeUntainted, StateDir};
-use kubexm_plan::{Step, StepId, Undo};
+use kubexm_plan::{Step, StepId, Undo, state_folders};
 
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::kubeadm_config;
+use crate::{network, runtime};
 use crate::{paths, support};
 
 /// What keeps pods of users off a control plane.
@@ -25,14 +26,14 @@ pub fn configure(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeE
 /// somebody else, however late.
 pub fn init(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     Ok(Step::on(node.name(), "control-plane.init", "Start the control plane with kubeadm")
-        .ensure_all(paths::OF_KUBERNETES.map(StateDir::at))
+        .ensure_all(state_folders::of_kubernetes(&[network::of(cx.cluster)?]).into_iter().map(StateDir::at))
         .ensure(KubeadmInit {
             config: paths::KUBEADM_CONFIG.to_owned(),
-            cri_socket: paths::CRI_SOCKET.to_owned(),
+            cri_socket: runtime::of(cx.cluster).endpoint.to_owned(),
             ignore: ignored(cx, node)?,
         })
         .timeout_s(600)
-        .undo(Undo::Act { act: KubeadmReset { cri_socket: paths::CRI_SOCKET.to_owned() }.into() })
+        .undo(Undo::Act { act: KubeadmReset { cri_socket: runtime::of(cx.cluster).endpoint.to_owned() }.into() })
         .build())
 }
 

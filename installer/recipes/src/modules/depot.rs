@@ -44,7 +44,9 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<
             && match artifact.key {
                 ArtifactKey::Binary(Program::Registry) => node.registry,
                 ArtifactKey::Binary(_) => true,
-                ArtifactKey::Image(image) => without_registry && images::of_roles(node).any(|needed| needed == image),
+                ArtifactKey::Image(image) => {
+                    without_registry && images::of_roles(draft.cx.cluster, node).any(|needed| needed == image)
+                }
                 ArtifactKey::ExtraImage(_) | ArtifactKey::FeatureImage(_) | ArtifactKey::ChartImage(_) => {
                     without_registry && node.in_cluster()
                 }

@@ -2,36 +2,32 @@
 
 use kubexm_plan::op::{ImageLoaded, ImageSource};
 use kubexm_plan::{OVER_NETWORK, Step, Undo};
-use kubexm_spec::cluster::RegistryKind;
+use kubexm_spec::cluster::{Cluster, RegistryKind};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest};
 
 use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
+use crate::network;
 
-/// On every node: the sandbox, kube-proxy, the pod network, and DNS, which may be scheduled anywhere.
-const EVERY_NODE: [ClusterImage; 5] = [
-    ClusterImage::Pause,
-    ClusterImage::KubeProxy,
-    ClusterImage::Coredns,
-    ClusterImage::Flannel,
-    ClusterImage::FlannelCniPlugin,
-];
+/// On every node, besides the pod network's: the sandbox, kube-proxy, and DNS, which may be scheduled anywhere.
+const EVERY_NODE: [ClusterImage; 3] = [ClusterImage::Pause, ClusterImage::KubeProxy, ClusterImage::Coredns];
 
 /// On control planes besides: the static pods that kubeadm writes.
 const CONTROL_PLANE: [ClusterImage; 4] =
     [ClusterImage::Etcd, ClusterImage::KubeApiserver, ClusterImage::KubeControllerManager, ClusterImage::KubeScheduler];
 
 /// The images of a node's roles.
-pub fn of_roles(node: &Node<'_>) -> impl Iterator<Item = ClusterImage> {
+pub fn of_roles(cluster: &Cluster, node: &Node<'_>) -> impl Iterator<Item = ClusterImage> {
     let control_plane = if node.control_plane { CONTROL_PLANE.as_slice() } else { &[] };
-    EVERY_NODE.iter().chain(control_plane).copied()
+    let of_network = network::of(cluster).map(|network| network.images).unwrap_or_default();
+    EVERY_NODE.iter().chain(of_network).chain(control_plane).copied()
 }
 
 /// One step for each image; they need not wait for one another.
 pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
     let mut steps = Vec::new();
-    for image in of_roles(node) {
+    for image in of_roles(cx.cluster, node) {
         steps.push(step(cx, node, image.name(), cx.image(image, node.platform)?));
     }
     if cx.cluster.registry.kind == RegistryKind::None {
@@ -77,6 +73,7 @@ fn step(cx: &PlanCx<'_>, node: &Node<'_>, name: &str, artifact: &Artifact) -> St
             digest: artifact.digest,
             platform: node.platform.to_string(),
             source,
+            runtime: cx.cluster.runtime.kind,
         })
         .timeout_s(300)
         .retries(retries)

@@ -3,7 +3,7 @@
 use kubexm_plan::op::{
     Dir, KubeadmJoin, KubeadmReset, NodeAwaited, NodeDelete, NodeLabel, NodeUntainted, Op, StateDir,
 };
-use kubexm_plan::{Step, StepId, Undo};
+use kubexm_plan::{Step, StepId, Undo, state_folders};
 use serde_json::json;
 
 use crate::context::Node;
@@ -12,7 +12,7 @@ use crate::error::RecipeError;
 use crate::modules::control_plane::{TAINT, ignored};
 use crate::modules::join_slots::Slots;
 use crate::modules::{dns, kubeadm_config};
-use crate::{paths, yaml};
+use crate::{network, paths, runtime, yaml};
 
 /// What `kubectl get nodes` shows as role; kubeadm sets that of control planes alone.
 const WORKER_ROLE: &str = "node-role.kubernetes.io/worker";
@@ -51,16 +51,16 @@ pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<
     let title =
         if node.control_plane { "Join as a control plane with kubeadm" } else { "Join as a worker with kubeadm" };
     Ok(Step::on(node.name(), "join.node", title)
-        .ensure_all(paths::OF_KUBERNETES.map(StateDir::at))
+        .ensure_all(state_folders::of_kubernetes(&[network::of(cx.cluster)?]).into_iter().map(StateDir::at))
         .ensure(KubeadmJoin {
             config,
             slots: slots.names(),
-            cri_socket: paths::CRI_SOCKET.to_owned(),
+            cri_socket: runtime::of(cx.cluster).endpoint.to_owned(),
             control_plane: node.control_plane,
             ignore: ignored(cx, node)?,
         })
         .timeout_s(600)
-        .undo(Undo::Act { act: KubeadmReset { cri_socket: paths::CRI_SOCKET.to_owned() }.into() })
+        .undo(Undo::Act { act: KubeadmReset { cri_socket: runtime::of(cx.cluster).endpoint.to_owned() }.into() })
         .build())
 }
 

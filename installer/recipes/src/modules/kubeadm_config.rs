@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
 use crate::modules::join_slots::Slots;
-use crate::modules::{containerd, dns, endpoint};
-use crate::{paths, yaml};
+use crate::modules::{dns, endpoint};
+use crate::runtime;
+use crate::yaml;
 /// Where every image of a kubeadm cluster is named (`imageRepository`).
 const IMAGE_REPOSITORY: &str = "registry.k8s.io";
 
@@ -68,7 +69,7 @@ fn registration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> 
     };
     let mut registration = json!({
         "name": node.name(),
-        "criSocket": paths::CRI_SOCKET,
+        "criSocket": runtime::of(cx.cluster).endpoint,
         "imagePullPolicy": "IfNotPresent",
         "kubeletExtraArgs": arguments,
     });
@@ -139,7 +140,7 @@ fn kubelet(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
     let mut config = json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "cgroupDriver": containerd::cgroup_driver(cx)?,
+        "cgroupDriver": runtime::cgroup_driver(cx)?,
         "maxPods": kubernetes.max_pods,
         "clusterDNS": [cx.service_address(10)?.to_string()],
         "clusterDomain": kubernetes.dns_domain,

@@ -10,6 +10,7 @@ use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::programs;
 use crate::paths;
+use crate::runtime;
 
 const UNIT: &str = "kubelet.service";
 
@@ -52,7 +53,7 @@ fn install(draft: &mut Draft<'_>, node: &Node<'_>, tool: Program, title: &str) -
         paths::BIN,
     )?);
     if tool == Program::Crictl {
-        let values = context! { socket => paths::CRI_SOCKET };
+        let values = context! { socket => runtime::of(draft.cx.cluster).endpoint };
         step = step.ensure(draft.template(paths::CRICTL_CONFIG, "crictl.yaml", values)?);
     }
     Ok(step.undo(Undo::RestoreBefore).build())
@@ -60,7 +61,8 @@ fn install(draft: &mut Draft<'_>, node: &Node<'_>, tool: Program, title: &str) -
 
 /// Enabled and not started: kubeadm starts it once it has a config.
 fn kubelet(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
-    let unit = draft.template(paths::unit(UNIT), "kubelet.service", context! { bin => paths::BIN })?;
+    let values = context! { bin => paths::BIN, runtime => runtime::of(draft.cx.cluster).unit };
+    let unit = draft.template(paths::unit(UNIT), "kubelet.service", values)?;
     let dropin = draft.template(paths::KUBELET_DROPIN, "kubelet-kubeadm.conf", context! { bin => paths::BIN })?;
     Ok(Step::on(node.name(), "kubernetes.kubelet", "Set up the kubelet's unit")
         .ensure(unit)

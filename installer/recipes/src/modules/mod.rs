@@ -1,12 +1,10 @@
 //! One file for each module: what it makes hold on a host, as a chain of steps.
 
 pub mod check;
-pub mod containerd;
 pub mod control_plane;
 pub mod depot;
 pub mod dns;
 pub mod endpoint;
-pub mod flannel;
 pub mod images;
 pub mod join;
 pub mod join_slots;

@@ -5,18 +5,19 @@ use kubexm_plan::StepId;
 use super::{Prepared, Site};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::{control_plane, dns, flannel, kubeconfig};
+use crate::modules::{control_plane, dns, kubeconfig};
+use crate::network;
 
 /// A control plane that hosts can join.
 #[derive(Debug)]
 pub struct ControlPlane {
     /// The step after which the API server answers.
     pub init: StepId,
-    /// The steps that brought the pod network.
+    /// The steps after which nodes can be Ready: those that brought the pod network, where it is ours.
     pub network: Vec<StepId>,
 }
 
-/// Starts the first control plane, and applies the pod network.
+/// Starts the first control plane, and applies the pod network where it is ours.
 pub fn start<'a>(draft: &mut Draft<'a>, site: &Site<'a>, prepared: &Prepared<'a>) -> Result<ControlPlane, RecipeError> {
     let first = &site.first;
     let step = control_plane::init(draft.cx, first)?;
@@ -32,6 +33,6 @@ pub fn start<'a>(draft: &mut Draft<'a>, site: &Site<'a>, prepared: &Prepared<'a>
             &init,
         )?),
     );
-    chain.then([flannel::step(draft, first, &init)?]);
+    chain.then(network::step(draft, first, &init)?);
     Ok(ControlPlane { init, network: draft.add(chain) })
 }

@@ -9,10 +9,9 @@ use super::Site;
 use crate::context::Node;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{
-    containerd, control_plane, depot, dns, images, join, kubernetes, os, packages, registry, route, time, trust,
-};
+use crate::modules::{control_plane, depot, dns, images, join, kubernetes, os, packages, registry, route, time, trust};
 use crate::packages::NodePackages;
+use crate::runtime;
 
 /// Hosts that are prepared.
 #[derive(Debug, Default)]
@@ -119,7 +118,7 @@ impl Host<'_, '_> {
         registry: Chain,
         serves: &[StepId],
     ) -> Result<(), RecipeError> {
-        chain.then(containerd::steps(draft, self.node)?);
+        chain.then(runtime::steps(draft, self.node)?);
         chain.meet(registry);
         chain.wait(serves);
         chain.together(images::steps(draft.cx, self.node)?);

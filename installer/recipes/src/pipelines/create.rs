@@ -17,6 +17,15 @@ pub fn create(cx: &PlanCx<'_>) -> Result<Plan, RecipeError> {
 /// The plan of the whole cluster, as a pipeline of this name.
 pub(super) fn whole(cx: &PlanCx<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeError> {
     built::refuse(cx.cluster)?;
+    compose(cx, pipeline)
+}
+
+/// The plan also of what no recipe is proven for: for whoever works on a recipe. No program carries it out.
+pub fn create_unproven(cx: &PlanCx<'_>) -> Result<Plan, RecipeError> {
+    Ok(compose(cx, Pipeline::Create)?.plan)
+}
+
+fn compose(cx: &PlanCx<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeError> {
     bundle::check(cx)?;
     let site = Site::of(cx)?;
     let mut draft = Draft::new(cx, pipeline, &site.nodes);

@@ -1,6 +1,7 @@
 //! Pod and service networks overlap neither each other nor what the hosts reach.
 
 use crate::net::Network;
+use crate::network;
 
 use super::site::Seen;
 use super::{Report, Severity, Site, Words};
@@ -31,6 +32,14 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             mend: "choose another for one of them in cluster.yaml".to_owned(),
         };
         report.add(Severity::Fail, None, words);
+    }
+    if network::is_left_to_operator(site.cx.cluster) {
+        let words = Words {
+            found: "spec.network.plugin none".to_owned(),
+            needed: "a pod network".to_owned(),
+            mend: "install one after create: until then nodes are NotReady, and DNS and pods wait".to_owned(),
+        };
+        report.add(Severity::Warn, None, words);
     }
     for seen in &site.hosts {
         overlaps(seen, &ours, report);

@@ -4,7 +4,7 @@ use kubexm_spec::cluster::RegistryKind;
 
 use super::site::Seen;
 use super::{Report, Site};
-use crate::time_servers;
+use crate::{network, time_servers};
 
 /// A port and who will listen on it.
 struct Port {
@@ -27,7 +27,6 @@ const PORTS: &[Port] = &[
     tcp(10259, "kube-scheduler", true),
     tcp(10250, "kubelet", false),
     tcp(10256, "kube-proxy", false),
-    Port { number: 8472, protocol: "udp", process: None, control_plane: false },
 ];
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
@@ -36,9 +35,14 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     if registry.kind == RegistryKind::Registry {
         served.push(tcp(registry.port, "registry", false));
     }
+    let network = network::of(site.cx.cluster).map(|network| network.udp_ports).unwrap_or_default();
+    let network: Vec<Port> = network
+        .iter()
+        .map(|number| Port { number: *number, protocol: "udp", process: None, control_plane: false })
+        .collect();
     for seen in &site.hosts {
         let by_role = PORTS.iter().filter(|port| seen.control_plane || !port.control_plane);
-        for port in by_role.chain(served.iter().filter(|_| seen.registry)) {
+        for port in by_role.chain(&network).chain(served.iter().filter(|_| seen.registry)) {
             taken(seen, port, report);
         }
         // A time service that runs as a unit is stopped before, and chrony goes on.
@@ -61,7 +65,7 @@ fn taken(seen: &Seen<'_>, port: &Port, report: &mut Report) {
     report.fail(
         seen.name(),
         format!("{}/{} held by {process}{pid}", port.number, port.protocol),
-        format!("it free for {}", port.process.unwrap_or("the pod network (vxlan)")),
+        format!("it free for {}", port.process.unwrap_or("the pod network")),
         "stop that process, or use another host",
     );
 }

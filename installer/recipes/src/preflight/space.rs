@@ -13,8 +13,6 @@ use crate::packages::NodePackages;
 use crate::paths;
 use crate::preflight::Severity;
 
-/// Where containerd keeps images and containers.
-const CONTAINERD: &str = "/var/lib/containerd";
 /// A gzip archive or layer and what comes out of it, against its own size.
 const UNPACKED: u64 = 3;
 /// What etcd may grow to before it refuses to write (its default quota).
@@ -26,7 +24,7 @@ const KUBELET: u64 = 1 << 30;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     for seen in &site.hosts {
-        xfs(seen, report);
+        xfs(site, seen, report);
         let mut needed: BTreeMap<&str, (u64, Vec<&str>)> = BTreeMap::new();
         for (path, bytes) in wanted(site, seen) {
             if let Some(disk) = disk_of(&seen.facts.disks, path) {
@@ -51,14 +49,15 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
 }
 
 /// overlayfs refuses an xfs that was made without ftype (`mkfs.xfs` before 2016, EL7's first releases).
-fn xfs(seen: &Seen<'_>, report: &mut Report) {
-    let disk = disk_of(&seen.facts.disks, CONTAINERD);
+fn xfs(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
+    let data = site.cx.cluster.runtime.kind.data_dir();
+    let disk = disk_of(&seen.facts.disks, data);
     if let Some(disk) = disk.filter(|d| d.filesystem.as_deref().is_some_and(|f| f.contains("ftype=0"))) {
         report.fail(
             seen.name(),
             format!("{} is xfs with ftype=0", disk.mount),
-            format!("a file system for {CONTAINERD} that overlayfs can use: ext4, or xfs with ftype=1"),
-            format!("mount another file system at {CONTAINERD}, or make this one anew"),
+            format!("a file system for {data} that overlayfs can use: ext4, or xfs with ftype=1"),
+            format!("mount another file system at {data}, or make this one anew"),
         );
     }
 }
@@ -91,8 +90,8 @@ fn wanted<'a>(site: &Site<'a>, seen: &Seen<'_>) -> Vec<(&'a str, u64)> {
         (paths::STORE, store.saturating_add(own_packages)),
         (USR, packages().map(|package| package.installed_size).fold(0, u64::saturating_add)),
         (paths::BIN, UNPACKED * programs_size),
-        // containerd keeps the layers as they came, and unpacked
-        (CONTAINERD, (1 + UNPACKED) * images_size),
+        // The runtime keeps the layers as they came, and unpacked
+        (site.cx.cluster.runtime.kind.data_dir(), (1 + UNPACKED) * images_size),
         ("/var/lib/kubelet", KUBELET),
     ];
     if seen.control_plane {

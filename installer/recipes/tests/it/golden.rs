@@ -4,7 +4,8 @@
 use crate::common::{Site, fleet_text, text};
 use insta::{Settings, assert_snapshot};
 use kubexm_plan::{Plan, lint};
-use kubexm_recipes::sample;
+use kubexm_recipes::{RecipeError, sample};
+use kubexm_spec::cluster::{NetworkPlugin, Runtime, RuntimeKind};
 
 /// All texts of a case go into one folder, without a header that changes with the test's line.
 fn golden(case: &str, check: impl FnOnce()) {
@@ -51,6 +52,36 @@ fn one_host_without_default_route_and_with_an_empty_resolv_conf() {
         assert_snapshot!("resolv-conf", text(&plan, "/etc/kubexm/resolv.conf"));
         assert_snapshot!("coredns", text(&plan, "coredns"));
         assert_snapshot!("service-route", text(&plan, "/etc/systemd/system/kubexm-service-route.service"));
+    });
+}
+
+#[test]
+fn a_network_that_the_operator_brings() {
+    let mut cluster = sample::cluster();
+    cluster.network.plugin = NetworkPlugin::None;
+    let plan = checked(&Site::of(cluster));
+    golden("network-none", || assert_snapshot!("plan", plan.render()));
+}
+
+/// The recipe is there and proven on no host: `create` refuses it, and this is what it would do.
+#[test]
+fn cri_o_in_place_of_containerd() {
+    let mut cluster = sample::cluster();
+    cluster.runtime = Runtime { kind: RuntimeKind::CriO, ..Runtime::default() };
+    let site = Site::of(cluster);
+    assert!(matches!(site.create(), Err(RecipeError::NotInstalled { .. })));
+    let plan = kubexm_recipes::create_unproven(&site.cx()).unwrap();
+    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(warnings, Vec::new());
+    golden("cri-o", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));
+        assert_snapshot!("config", text(&plan, "/etc/crio/crio.conf.d/90-kubexm.conf"));
+        assert_snapshot!("registries", text(&plan, "/etc/containers/registries.conf.d/90-kubexm.conf"));
+        assert_snapshot!("policy", text(&plan, "/etc/containers/policy.json"));
+        for unit in ["crio", "kubelet"] {
+            assert_snapshot!(unit, text(&plan, &format!("/etc/systemd/system/{unit}.service")));
+        }
     });
 }
 

@@ -124,7 +124,7 @@ fn containerd_1_7_gets_the_config_of_its_own_shape_and_is_looked_at_for_it() {
     let plan = with(RegistryKind::Embedded, |cluster| cluster.runtime.version = Some("1.7.32".to_owned()));
     let config = text(&plan, "/etc/containerd/config.toml");
     let probe = plan.steps.iter().find(|step| step.id.0 == "node1/runtime.run").unwrap().probe.clone().unwrap();
-    let Probe::CriReady { config_dump } = probe.probe else { panic!("the runtime is not looked at") };
+    let Probe::CriReady { config_dump, .. } = probe.probe else { panic!("the runtime is not looked at") };
     for wanted in &config_dump {
         assert!(config.contains(wanted.as_str()), "{wanted} is not in\n{config}");
     }

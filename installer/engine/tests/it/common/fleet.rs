@@ -8,6 +8,7 @@ use kubexm_plan::op::{
 };
 use kubexm_plan::{Plan, PlanHost, Probe, SCHEMA, SlotName, SlotProvider, Step, StepId, Undo};
 use kubexm_spec::Digest;
+use kubexm_spec::cluster::RuntimeKind;
 
 use super::{BLOB, BUNDLE, CLUSTER};
 
@@ -112,7 +113,7 @@ fn runtime(plan: &mut Plan, host: &str) -> StepId {
         .ensure(file("/etc/systemd/system/kubelet.service", "[Service]\nExecStart=/usr/bin/kubelet\n"))
         .ensure(unit("containerd.service", Some(true)))
         .ensure(unit("kubelet.service", None))
-        .probe(Probe::CriReady { config_dump: Vec::new() }, 5)
+        .probe(Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump: Vec::new() }, 5)
         .undo(Undo::RestoreBefore)
         .build();
     let id = step.id.clone();

@@ -18,6 +18,7 @@ use kubexm_engine::{Belongs, ClusterPki, EngineError, EventSink, Run, RunId, Sta
 use kubexm_plan::op::{Binary, Blobs, Content, Dir, File, SwapOff, Unit};
 use kubexm_plan::{CheckedPlan, Plan, PlanHost, Probe, SCHEMA, SlotName, SlotProvider, Step, Undo, lint};
 use kubexm_spec::Digest;
+use kubexm_spec::cluster::RuntimeKind;
 
 pub const BLOB: &[u8] = b"not really containerd";
 
@@ -58,7 +59,7 @@ pub fn plan() -> CheckedPlan {
                 running: Some(true),
                 loaded: vec!["/etc/containerd/config.toml".to_owned()],
             })
-            .probe(Probe::CriReady { config_dump: Vec::new() }, 5)
+            .probe(Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump: Vec::new() }, 5)
             .after(&os.id)
             .undo(Undo::RestoreBefore)
             .build();

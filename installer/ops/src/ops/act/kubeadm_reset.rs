@@ -5,14 +5,14 @@
 //! init or join. What was there before stays, by what its [`mark`] says.
 
 use kubexm_plan::op::{KubeadmReset, Progress};
-use kubexm_plan::state_folders;
+use kubexm_plan::{network, runtime, state_folders};
 
 use super::members::{self, Rest};
 use super::perform::Perform;
 use super::{files, mark};
 use crate::place::{Entry, Place};
 use crate::system::{ActContext, Program};
-use crate::teardown::{cgroups, foreign, mounts, network, pods};
+use crate::teardown::{self, cgroups, foreign, mounts, pods};
 use crate::{Machine, OpError, folder, fsio, systemd, transient};
 
 const LIMIT_S: u64 = 300;
@@ -27,9 +27,6 @@ const CONFIGS: [&str; 6] = [
 /// Folders that `kubeadm reset` is shown empty: it would delete all that is in them, whoever put it there. What came since
 /// the init or join was begun we remove ourselves.
 const HIDDEN: [&str; 4] = ["/etc/kubernetes", "/var/lib/cni", state_folders::ETCD, state_folders::KUBELET];
-/// Where containerd mounts what containers see as their root and their shared memory.
-const TASKS: [&str; 2] =
-    ["/run/containerd/io.containerd.runtime.v2.task/k8s.io", "/run/containerd/io.containerd.grpc.v1.cri"];
 const KUBELET: &str = "kubelet.service";
 /// No such file: kubeadm would wait a minute for an API server that lost its etcd, to take a member out that is out.
 const NO_CLUSTER: &str = "/run/kubexm/no-kubeconfig";
@@ -116,23 +113,24 @@ pub(super) fn traces(machine: &Machine) -> Result<Vec<String>, OpError> {
 fn remove_leftovers(machine: &Machine, before: &[Place]) -> Result<(), OpError> {
     // Whatever kubeadm left running: it only warns when the runtime does not answer.
     pods::stop_all(machine)?;
-    TASKS.iter().try_for_each(|folder| mounts::unmount_below(machine, folder))?;
+    let mounts = runtime::INSTALLED.iter().flat_map(|runtime| runtime.container_mounts);
+    mounts.into_iter().try_for_each(|folder| mounts::unmount_below(machine, folder))?;
     fsio::remove(&machine.path(files::JOIN_CONFIG))?;
     for place in before {
         remove_new(machine, place)?;
     }
     cgroups::remove(machine)?;
-    network::clear(machine)
+    teardown::network::clear(machine)
 }
 
 /// What came into a folder since; the folder stays, for the op that remembers whether it was there.
 fn remove_new(machine: &Machine, before: &Place) -> Result<(), OpError> {
     let held = before.held.as_deref().unwrap_or_default();
-    if before.path == mark::CNI_CONFIGS {
+    if before.path == state_folders::CNI_CONFIGS {
         // Of the other files here none is written after kubeadm.
-        let name = state_folders::FLANNEL_CONF.rsplit('/').next().unwrap_or_default();
-        let stays = held.iter().any(|held| held == name);
-        return if stays { Ok(()) } else { fsio::remove(&machine.path(state_folders::FLANNEL_CONF)) };
+        let configs = network::any().flat_map(|network| network.cni_configs);
+        let new = |path: &&&str| !held.iter().any(|held| path.rsplit('/').next() == Some(held));
+        return configs.filter(new).try_for_each(|path| fsio::remove(&machine.path(path)));
     }
     match mounts::at(machine, &before.path)?.filter(|_| before.entry == Entry::Absent) {
         Some(mount) => Err(mounts::left_alone(&mount)),

@@ -3,7 +3,7 @@
 //! reset, nor from our own cluster whose API server is away for a moment.
 
 use kubexm_plan::op::StateDir;
-use kubexm_plan::{Op, ledger, state_folders};
+use kubexm_plan::{Op, ledger, network, state_folders};
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,6 @@ use crate::fsio::{self, Access};
 use crate::place::{Entry, Look, Place};
 use crate::system::ActContext;
 use crate::{Machine, OpError, folder, paths, transient};
-
-/// Where flannel's configuration comes to lie.
-pub(super) const CNI_CONFIGS: &str = "/etc/cni/net.d";
 
 /// Which act is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +87,7 @@ fn folders(machine: &Machine) -> Result<Vec<Place>, OpError> {
             ))),
         }
     };
-    state_folders::CLEARED.into_iter().chain([CNI_CONFIGS]).map(look).collect()
+    state_folders::cleared().into_iter().chain([state_folders::CNI_CONFIGS]).map(look).collect()
 }
 
 /// What the first init or join of ours found in the folders that a reset clears.
@@ -120,16 +117,23 @@ fn from_ledger(machine: &Machine) -> Result<Option<Vec<Place>>, OpError> {
         found.map(|(_, found)| Ok(found.state::<StateDir>()?)).transpose()
     };
     let mut places = Vec::new();
-    for path in state_folders::CLEARED {
+    for path in state_folders::cleared() {
         match oldest(path)? {
             Some(place) if place.entry == Entry::Absent || place.held.is_some() => places.push(place),
             _ => return Ok(None),
         }
     }
-    let Some(flannel) = oldest(state_folders::FLANNEL_CONF)? else { return Ok(None) };
-    let name = state_folders::FLANNEL_CONF.rsplit('/').next().unwrap_or_default();
-    let held = (flannel.entry != Entry::Absent).then(|| name.to_owned()).into_iter().collect();
-    places.push(Place { path: CNI_CONFIGS.to_owned(), held: Some(held), ..flannel });
+    // A configuration that no step looked at is none of that run's network: it stays.
+    let mut held = Vec::new();
+    let mut folder = Place::look(machine, state_folders::CNI_CONFIGS)?;
+    for path in network::ALL.iter().flat_map(|network| network.cni_configs) {
+        let place = oldest(path)?;
+        if place.as_ref().is_none_or(|place| place.entry != Entry::Absent) {
+            held.extend(path.rsplit('/').next().map(str::to_owned));
+        }
+    }
+    folder.held = Some(held);
+    places.push(folder);
     Ok(Some(places))
 }
 

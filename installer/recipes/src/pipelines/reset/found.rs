@@ -4,13 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{AsideWas, MoveAside, StateDir, Unit};
-use kubexm_plan::{Entry, Found, Op, Place, Scope, StateError, StepId, Thing};
+use kubexm_plan::{Entry, Found, Op, Place, Scope, StateError, StepId, Thing, network, runtime, state_folders};
 
 use super::host::ResetHost;
 use crate::error::RecipeError;
-use crate::paths;
 
-const CONTAINERD: &str = "containerd.service";
 /// Where units that we write lie.
 const UNITS: &str = "/etc/systemd/system";
 
@@ -85,10 +83,14 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
             || unit.loaded.iter().any(|path| folders.contains(path))
     });
     if ours.kubernetes {
-        paths::OF_KUBERNETES.iter().try_for_each(|path| share(path, host, &made, &mut ours))?;
+        state_folders::of_kubernetes(&network::ALL)
+            .into_iter()
+            .try_for_each(|path| share(path, host, &made, &mut ours))?;
     }
-    if ours.units.iter().any(|unit| unit.name == CONTAINERD) {
-        paths::OF_CONTAINERD.iter().try_for_each(|path| share(path, host, &made, &mut ours))?;
+    let runtime = |unit: &Unit| runtime::ALL.into_iter().find(|runtime| runtime.unit == unit.name);
+    let runtimes: Vec<_> = ours.units.iter().filter_map(runtime).collect();
+    for path in runtimes.into_iter().flat_map(|runtime| runtime.state) {
+        share(path, host, &made, &mut ours)?;
     }
     ours.folders.sort();
     ours.folders.dedup();

@@ -1,22 +1,21 @@
 //! Container runtime: containerd with runc and the CNI plugins, looking for images nowhere but at the cluster's registry.
 //! 1.7 and 2.x differ in the shape of the config, and in how they show it.
 
-use std::collections::BTreeSet;
-
 use kubexm_plan::op::{Dir, StateDir, Unit};
-use kubexm_plan::{Probe, SlotProvider, Step, Undo};
-use kubexm_spec::cluster::RegistryKind;
-use kubexm_spec::{ClusterImage, Kind, Program};
+use kubexm_plan::{Probe, SlotProvider, Step, Undo, runtime, state_folders};
+use kubexm_spec::cluster::{RegistryKind, RuntimeKind};
+use kubexm_spec::{ClusterImage, Program};
 use minijinja::context;
-use serde_json::Value;
 
+use super::{cgroup_driver, of, upstream_hosts};
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{depot, programs, registry};
-use crate::paths;
+use crate::{network, paths};
 
-const UNIT: &str = "containerd.service";
+/// One folder for each upstream registry, with a `hosts.toml`.
+const CERTS_D: &str = runtime::of(RuntimeKind::Containerd).registries;
 /// What containerd takes for an upstream host without a folder of its own.
 const DEFAULT: &str = "_default";
 
@@ -54,8 +53,8 @@ impl Line {
     /// literal strings in single quotes, 1.7 in double ones.
     fn config_dump(self, pause: &str, systemd_cgroup: bool) -> Vec<String> {
         let (sandbox, certs_d) = match self {
-            Self::V1_7 => (format!("sandbox_image = \"{pause}\""), format!("config_path = \"{}\"", paths::CERTS_D)),
-            Self::V2 => (format!("sandbox = '{pause}'"), format!("config_path = '{}'", paths::CERTS_D)),
+            Self::V1_7 => (format!("sandbox_image = \"{pause}\""), format!("config_path = \"{}\"", CERTS_D)),
+            Self::V2 => (format!("sandbox = '{pause}'"), format!("config_path = '{}'", CERTS_D)),
         };
         vec![sandbox, certs_d, format!("SystemdCgroup = {systemd_cgroup}")]
     }
@@ -77,18 +76,12 @@ fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     Ok(Step::on(node.name(), "runtime.programs", "Install containerd, runc and the CNI plugins")
         .ensure(programs::place(cx, node, Program::Containerd, paths::BIN)?)
         .ensure(programs::place(cx, node, Program::Runc, paths::BIN)?)
-        .ensure_all(paths::OF_CNI.map(StateDir::at))
+        .ensure_all(state_folders::of_cni(&[network::of(cx.cluster)?]).into_iter().map(StateDir::at))
         .ensure(Dir { path: paths::CNI_BIN.to_owned(), mode: 0o755 })
         .ensure(programs::place(cx, node, Program::CniPlugins, paths::CNI_BIN)?)
         .timeout_s(300)
         .undo(Undo::RestoreBefore)
         .build())
-}
-
-/// The hosts that the bundle's images come from upstream.
-pub fn upstream_hosts(cx: &PlanCx<'_>) -> BTreeSet<String> {
-    let images = cx.manifest.artifacts.iter().filter(|a| a.key.kind() == Kind::Image);
-    images.filter_map(|a| a.name.split_once('/')).map(|(host, _)| host.to_owned()).collect()
 }
 
 /// One `hosts.toml` for each upstream host. `server` is the registry itself, so nothing falls back to the internet;
@@ -102,10 +95,10 @@ fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> 
     let mut step = Step::on(node.name(), "runtime.mirrors", "Point containerd at the cluster's registry")
         .ensure(draft.slot_file(paths::REGISTRY_CA, 0o644, depot::CA_SLOT, SlotProvider::RegistryCa))
         .ensure(Dir { path: "/etc/containerd".to_owned(), mode: 0o755 })
-        .ensure(Dir { path: paths::CERTS_D.to_owned(), mode: 0o755 });
+        .ensure(Dir { path: CERTS_D.to_owned(), mode: 0o755 });
     let folders = upstream_hosts(cx).into_iter().map(|host| (format!("/v2/{}", registry::folder(cx, &host)), host));
     for (path, folder) in folders.chain([("/v2".to_owned(), DEFAULT.to_owned())]) {
-        let directory = format!("{}/{folder}", paths::CERTS_D);
+        let directory = format!("{}/{folder}", CERTS_D);
         let values = context! { registry => cx.registry_address(), path, ca => paths::REGISTRY_CA };
         step = step.ensure(Dir { path: directory.clone(), mode: 0o755 }).ensure(draft.template(
             format!("{directory}/hosts.toml"),
@@ -117,11 +110,11 @@ fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> 
 }
 
 fn no_mirror(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
-    let directory = format!("{}/{DEFAULT}", paths::CERTS_D);
+    let directory = format!("{}/{DEFAULT}", CERTS_D);
     let hosts = draft.template(format!("{directory}/hosts.toml"), "hosts-none.toml", context! {})?;
     Ok(Step::on(node.name(), "runtime.mirrors", "Keep containerd from asking registries")
         .ensure(Dir { path: "/etc/containerd".to_owned(), mode: 0o755 })
-        .ensure(Dir { path: paths::CERTS_D.to_owned(), mode: 0o755 })
+        .ensure(Dir { path: CERTS_D.to_owned(), mode: 0o755 })
         .ensure(Dir { path: directory, mode: 0o755 })
         .ensure(hosts)
         .undo(Undo::RestoreBefore)
@@ -130,26 +123,25 @@ fn no_mirror(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
 
 fn run(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
+    let runtime = of(cx.cluster);
     let line = Line::of(&cx.program(Program::Containerd, node.platform)?.version)?;
     let pause = &cx.image(ClusterImage::Pause, node.platform)?.name;
     let systemd_cgroup = cgroup_driver(cx)? == "systemd";
-    let values = context! { pause, systemd_cgroup, certs_d => paths::CERTS_D };
-    let config = draft.template(paths::CONTAINERD_CONFIG, line.template(), values)?;
-    let unit = draft.template(paths::unit(UNIT), "containerd.service", context! { bin => paths::BIN })?;
-    let loaded = vec![paths::CONTAINERD_CONFIG.to_owned(), paths::unit(UNIT), paths::bin("containerd")];
+    let values = context! { pause, systemd_cgroup, certs_d => CERTS_D };
+    let config = draft.template(runtime.config, line.template(), values)?;
+    let unit = draft.template(paths::unit(runtime.unit), "containerd.service", context! { bin => paths::BIN })?;
+    let loaded = vec![runtime.config.to_owned(), paths::unit(runtime.unit), paths::bin("containerd")];
     Ok(Step::on(node.name(), "runtime.run", "Configure and start containerd")
         .ensure(config)
         .ensure(unit)
         .ensure(Dir { path: paths::CNI_CONF.to_owned(), mode: 0o755 })
-        .ensure_all(paths::OF_CONTAINERD.map(StateDir::at))
-        .ensure(Unit { name: UNIT.to_owned(), enabled: true, running: Some(true), loaded })
-        .probe(Probe::CriReady { config_dump: line.config_dump(pause, systemd_cgroup) }, 60)
+        .ensure_all(runtime.state.iter().copied().map(StateDir::at))
+        .ensure(Unit { name: runtime.unit.to_owned(), enabled: true, running: Some(true), loaded })
+        .probe(
+            Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump: line.config_dump(pause, systemd_cgroup) },
+            60,
+        )
         .timeout_s(180)
         .undo(Undo::RestoreBefore)
         .build())
-}
-
-/// kubelet's and the runtime's driver must be the same; the user's own KubeletConfiguration decides.
-pub fn cgroup_driver<'a>(cx: &PlanCx<'a>) -> Result<&'a str, RecipeError> {
-    Ok(cx.kubernetes()?.kubelet.get("cgroupDriver").and_then(Value::as_str).unwrap_or("systemd"))
 }

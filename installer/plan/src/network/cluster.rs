@@ -1,0 +1,15 @@
+//! What kubelet, kube-proxy and the CNI reference plugins make on a node, whatever the network plugin.
+
+use super::{NOTHING, NetworkTraits};
+
+/// The link of kube-proxy's IPVS mode, which holds every service address.
+pub const IPVS: &str = "kube-ipvs0";
+
+/// Of every cluster.
+pub const CLUSTER: NetworkTraits = NetworkTraits {
+    links: &[IPVS],
+    chains: &["KUBE-", "CNI-"],
+    tables: &[("ip", "kube-proxy"), ("ip6", "kube-proxy")],
+    namespaces: &["kube-system"],
+    ..NOTHING
+};

@@ -1,0 +1,41 @@
+//! Pod networks: one file for each plugin, with the steps that apply it. What a plugin is called and leaves on nodes is
+//! [`kubexm_plan::network`].
+
+mod flannel;
+
+use kubexm_plan::network::{self, NetworkTraits};
+use kubexm_plan::{Step, StepId};
+use kubexm_spec::cluster::{Cluster, NetworkPlugin};
+
+use crate::context::Node;
+use crate::draft::Draft;
+use crate::error::RecipeError;
+
+/// The network of a cluster, as nodes show it.
+pub fn of(cluster: &Cluster) -> Result<&'static NetworkTraits, RecipeError> {
+    network::of(cluster.network.plugin).ok_or_else(|| unsupported(cluster.network.plugin))
+}
+
+/// Whether the operator brings the network: nodes are not Ready until then.
+pub fn is_left_to_operator(cluster: &Cluster) -> bool {
+    cluster.network.plugin == NetworkPlugin::None
+}
+
+/// Applies the network from the first control plane once `init` holds; nothing where the operator brings it.
+pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, init: &StepId) -> Result<Option<Step>, RecipeError> {
+    match draft.cx.cluster.network.plugin {
+        NetworkPlugin::Flannel => flannel::step(draft, first, init).map(Some),
+        NetworkPlugin::None => Ok(None),
+        plugin
+        @ (NetworkPlugin::Calico | NetworkPlugin::Cilium | NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet) => {
+            Err(unsupported(plugin))
+        }
+    }
+}
+
+fn unsupported(plugin: NetworkPlugin) -> RecipeError {
+    RecipeError::NotBuiltYet {
+        what: format!("spec.network.plugin {plugin}"),
+        hint: "name flannel, or none and install the network yourself".to_owned(),
+    }
+}

@@ -1,0 +1,92 @@
+//! CRI-O with its own crun or runc and conmon, from upstream's archive; it looks for images nowhere but at the cluster's
+//! registry (`crio.conf.d(5)`, `containers-registries.conf.d(5)`). Planned only: no host of ours has run it yet.
+
+use kubexm_plan::op::{Dir, StateDir, Unit};
+use kubexm_plan::{Probe, SlotProvider, Step, Undo, state_folders};
+use kubexm_spec::cluster::{RegistryKind, RuntimeKind};
+use kubexm_spec::{ClusterImage, Program};
+use minijinja::context;
+
+use super::{cgroup_driver, of, upstream_hosts};
+use crate::context::{Node, PlanCx};
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::modules::{depot, programs, registry};
+use crate::{network, paths};
+
+/// Its archive brings a runc and a crictl, which must not take the place of the bundle's own.
+const PROGRAMS: &str = "/usr/local/lib/cri-o";
+/// Ours are read after CRI-O's own.
+const CONFIG: &str = "/etc/crio/crio.conf.d/90-kubexm.conf";
+const REGISTRIES: &str = "/etc/containers/registries.conf.d/90-kubexm.conf";
+/// Which signatures are wanted: without this file nothing is pulled at all (`containers-policy.json(5)`).
+const POLICY: &str = "/etc/containers/policy.json";
+
+pub(super) fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
+    Ok(vec![programs(draft.cx, node)?, mirrors(draft, node)?, run(draft, node)?])
+}
+
+fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+    Ok(Step::on(node.name(), "runtime.programs", "Install CRI-O and the CNI plugins")
+        .ensure(Dir { path: PROGRAMS.to_owned(), mode: 0o755 })
+        .ensure(programs::place(cx, node, Program::CriO, PROGRAMS)?)
+        .ensure_all(state_folders::of_cni(&[network::of(cx.cluster)?]).into_iter().map(StateDir::at))
+        .ensure(Dir { path: paths::CNI_BIN.to_owned(), mode: 0o755 })
+        .ensure(programs::place(cx, node, Program::CniPlugins, paths::CNI_BIN)?)
+        .timeout_s(300)
+        .undo(Undo::RestoreBefore)
+        .build())
+}
+
+/// Each upstream host is a folder of the cluster's registry. The format has no default: a host that is not in the bundle
+/// would be asked itself, which preflight's and the final check's list of images leaves no occasion for.
+fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+    let cx = draft.cx;
+    if cx.cluster.registry.kind == RegistryKind::None {
+        return Err(RecipeError::NotBuiltYet {
+            what: "spec.runtime.type cri-o without a registry".to_owned(),
+            hint: "name a registry in spec.registry.type".to_owned(),
+        });
+    }
+    let mirrors: Vec<_> = upstream_hosts(cx)
+        .into_iter()
+        .map(|host| context! { folder => registry::folder(cx, &host), host => host })
+        .collect();
+    let values = context! { registry => cx.registry_address(), mirrors };
+    let certificates = format!("/etc/containers/certs.d/{}", cx.registry_address());
+    Ok(Step::on(node.name(), "runtime.mirrors", "Point CRI-O at the cluster's registry")
+        .ensure(Dir { path: "/etc/containers".to_owned(), mode: 0o755 })
+        .ensure(Dir { path: of(cx.cluster).registries.to_owned(), mode: 0o755 })
+        .ensure(Dir { path: "/etc/containers/certs.d".to_owned(), mode: 0o755 })
+        .ensure(Dir { path: certificates.clone(), mode: 0o755 })
+        .ensure(draft.slot_file(&format!("{certificates}/ca.crt"), 0o644, depot::CA_SLOT, SlotProvider::RegistryCa))
+        .ensure(draft.template(REGISTRIES, "cri-o-registries.conf", values)?)
+        .ensure(draft.template(POLICY, "cri-o-policy.json", context! {})?)
+        .undo(Undo::RestoreBefore)
+        .build())
+}
+
+fn run(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
+    let cx = draft.cx;
+    let runtime = of(cx.cluster);
+    let pause = &cx.image(ClusterImage::Pause, node.platform)?.name;
+    let driver = cgroup_driver(cx)?;
+    let values = context! { pause, driver, cni_bin => paths::CNI_BIN, cni_conf => paths::CNI_CONF, bin => PROGRAMS };
+    let config = draft.template(CONFIG, "cri-o.conf", values)?;
+    let unit = draft.template(paths::unit(runtime.unit), "crio.service", context! { bin => PROGRAMS })?;
+    let loaded = vec![CONFIG.to_owned(), REGISTRIES.to_owned(), paths::unit(runtime.unit), format!("{PROGRAMS}/crio")];
+    // CRI-O shows a value as TOML writes it.
+    let config_dump = vec![format!("pause_image = \"{pause}\""), format!("cgroup_manager = \"{driver}\"")];
+    Ok(Step::on(node.name(), "runtime.run", "Configure and start CRI-O")
+        .ensure(Dir { path: "/etc/crio".to_owned(), mode: 0o755 })
+        .ensure(Dir { path: "/etc/crio/crio.conf.d".to_owned(), mode: 0o755 })
+        .ensure(config)
+        .ensure(unit)
+        .ensure(Dir { path: paths::CNI_CONF.to_owned(), mode: 0o755 })
+        .ensure_all(runtime.state.iter().copied().map(StateDir::at))
+        .ensure(Unit { name: runtime.unit.to_owned(), enabled: true, running: Some(true), loaded })
+        .probe(Probe::CriReady { runtime: RuntimeKind::CriO, config_dump }, 60)
+        .timeout_s(180)
+        .undo(Undo::RestoreBefore)
+        .build())
+}
