@@ -57,8 +57,13 @@ fn success(ended: &Ended, run: &EndedRun, display: &Display) -> (String, Value) 
         }
         (Direction::Forward, Pipeline::Create | Pipeline::AddNode) => {
             let kubeconfig = ended.kubeconfig.clone().unwrap_or_default();
+            let is = if ended.awaits_network {
+                "up, and its nodes are NotReady until you install a pod network"
+            } else {
+                "ready"
+            };
             let text = format!(
-                "cluster {cluster} is ready: {} steps changed something, {} held already\n\nNext:\n  kubectl --kubeconfig {} \
+                "cluster {cluster} is {is}: {} steps changed something, {} held already\n\nNext:\n  kubectl --kubeconfig {} \
                  get nodes,pods -A\n  {} report {}",
                 counts.done,
                 counts.satisfied,

@@ -1,6 +1,6 @@
 //! What kubelet, kube-proxy and the CNI reference plugins make on a node, whatever the network plugin.
 
-use super::{NOTHING, NetworkTraits};
+use super::traits::{NOTHING, NetworkTraits};
 
 /// The link of kube-proxy's IPVS mode, which holds every service address.
 pub const IPVS: &str = "kube-ipvs0";

@@ -2,7 +2,7 @@
 
 use kubexm_spec::ClusterImage;
 
-use super::NetworkTraits;
+use super::traits::NetworkTraits;
 
 pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     links: &["cni0", "flannel.1"],

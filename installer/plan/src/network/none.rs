@@ -1,5 +1,5 @@
 //! No network of ours: the operator installs one, and its folders, links and rules are the operator's.
 
-use super::{NOTHING, NetworkTraits};
+use super::traits::{NOTHING, NetworkTraits};
 
 pub(super) const TRAITS: NetworkTraits = NOTHING;

@@ -2,7 +2,7 @@
 
 use kubexm_spec::cluster::RuntimeKind;
 
-use super::{Keeper, RuntimeTraits};
+use super::traits::{Keeper, RuntimeTraits};
 
 pub(super) const TRAITS: RuntimeTraits = RuntimeTraits {
     kind: RuntimeKind::Containerd,

@@ -2,7 +2,7 @@
 
 use kubexm_spec::cluster::RuntimeKind;
 
-use super::{KNOWN_BY_SIGHT, RuntimeTraits};
+use super::traits::{KNOWN_BY_SIGHT, RuntimeTraits};
 
 pub(super) const TRAITS: RuntimeTraits = RuntimeTraits {
     kind: RuntimeKind::Isulad,

@@ -1,6 +1,7 @@
 //! The node's address is on one of its interfaces: kubelet, etcd and flannel are told to use it.
 
-use super::{Report, Site};
+use super::report::Report;
+use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     for seen in &site.hosts {

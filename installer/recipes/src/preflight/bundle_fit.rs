@@ -1,6 +1,7 @@
 //! The bundle holds what this cluster needs, for the machines that are there.
 
-use super::{Report, Severity, Site, Words};
+use super::report::{Report, Severity, Words};
+use super::site::Site;
 use crate::bundle;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Report, Site};
+use super::report::Report;
+use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let mut seen: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use kubexm_spec::cluster::LoadBalancerMode;
 
-use super::{Report, Severity, Site, Words};
+use super::report::{Report, Severity, Words};
+use super::site::Site;
 use crate::mesh::API_SERVER;
 use crate::net::Network;
 

@@ -4,8 +4,8 @@ use kubexm_plan::facts::StateFolder;
 use kubexm_plan::state_folders::is_below;
 use kubexm_spec::counted;
 
-use super::site::Seen;
-use super::{Report, Site};
+use super::report::Report;
+use super::site::{Seen, Site};
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let own = &site.cx.cluster.name;

@@ -3,8 +3,8 @@
 use kubexm_manifests::NodeRole;
 use kubexm_spec::ArtifactKey;
 
-use super::site::Seen;
-use super::{Report, Site};
+use super::report::Report;
+use super::site::{Seen, Site};
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     for seen in &site.hosts {

@@ -1,7 +1,7 @@
 //! CPUs and memory. The thresholds are what machines sold as "4 GB" and "2 GB" report.
 
-use super::site::gib;
-use super::{Report, Site};
+use super::report::Report;
+use super::site::{Site, gib};
 
 const CPUS: u32 = 2;
 /// 3.5 GiB.

@@ -2,7 +2,8 @@
 //!
 //! Debian's own `127.0.1.1 name` is no failure: our block in /etc/hosts comments it out.
 
-use super::{Report, Site};
+use super::report::Report;
+use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     for seen in &site.hosts {

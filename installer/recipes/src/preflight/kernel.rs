@@ -4,8 +4,8 @@ use kubexm_manifests::CgroupV1;
 use kubexm_plan::facts::ModuleState;
 use kubexm_spec::cluster::ProxyMode;
 
-use super::site::Seen;
-use super::{Report, Severity, Site, Words};
+use super::report::{Report, Severity, Words};
+use super::site::{Seen, Site};
 use crate::modules::os::MODULES;
 use crate::support;
 

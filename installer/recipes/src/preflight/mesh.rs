@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use kubexm_plan::mesh::Dialed;
 use kubexm_spec::cluster::Firewall;
 
-use super::{Finding, Severity};
+use super::report::{Finding, Severity};
 use crate::context::PlanCx;
 use crate::mesh::LOAD_BALANCER;
 use crate::modules::os::FIREWALLS;

@@ -20,6 +20,7 @@ mod packages;
 mod ports;
 mod programs;
 mod proxies;
+mod report;
 mod resolv_conf;
 mod settings;
 mod site;
@@ -29,48 +30,11 @@ mod systemd;
 mod time;
 mod unchanged;
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
+pub use report::{Finding, Severity};
 
 use crate::context::PlanCx;
+use report::Report;
 use site::Site;
-
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Said, and gone on.
-    Warn,
-    /// Nothing is changed until it is mended.
-    Fail,
-}
-
-/// One thing that preflight found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Finding {
-    /// How bad.
-    pub severity: Severity,
-    /// Name of the check, `hardware`.
-    pub check: String,
-    /// Name of the host; none when it is about the whole cluster.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host: Option<String>,
-    /// What was seen.
-    pub found: String,
-    /// What is wanted.
-    pub needed: String,
-    /// How to get there.
-    pub mend: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let host = self.host.as_deref().unwrap_or("cluster");
-        write!(f, "{host}: {}: found {}; needed {}; {}", self.check, self.found, self.needed, self.mend)
-    }
-}
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -108,41 +72,10 @@ pub const CHECKS: &[Check] = &[
     Check { name: "bundle", run: bundle_fit::run },
 ];
 
-/// What is wrong, in the words of a finding.
-#[derive(Debug)]
-struct Words {
-    found: String,
-    needed: String,
-    mend: String,
-}
-
-/// Findings as checks add them.
-#[derive(Debug)]
-struct Report {
-    check: &'static str,
-    findings: Vec<Finding>,
-}
-
-impl Report {
-    fn add(&mut self, severity: Severity, host: Option<&str>, words: Words) {
-        let Words { found, needed, mend } = words;
-        let (check, host) = (self.check.to_owned(), host.map(str::to_owned));
-        self.findings.push(Finding { severity, check, host, found, needed, mend });
-    }
-
-    fn fail(&mut self, host: &str, found: impl Into<String>, needed: impl Into<String>, mend: impl Into<String>) {
-        self.add(Severity::Fail, Some(host), Words { found: found.into(), needed: needed.into(), mend: mend.into() });
-    }
-
-    fn warn(&mut self, host: &str, found: impl Into<String>, needed: impl Into<String>, mend: impl Into<String>) {
-        self.add(Severity::Warn, Some(host), Words { found: found.into(), needed: needed.into(), mend: mend.into() });
-    }
-}
-
 /// Runs every check over every host of which facts are there; a host without facts is the link's finding.
 pub fn preflight(cx: &PlanCx<'_>) -> Vec<Finding> {
     let site = Site::of(cx);
-    let mut report = Report { check: "", findings: Vec::new() };
+    let mut report = Report::default();
     for check in CHECKS {
         report.check = check.name;
         (check.run)(&site, &mut report);

@@ -1,6 +1,7 @@
 //! The interfaces that nodes reach each other by take packets of one size: else large packets of pods vanish on some ways.
 
-use super::{Report, Site};
+use super::report::Report;
+use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let mut known = site.hosts.iter().filter_map(|seen| {

@@ -3,8 +3,8 @@
 use crate::net::Network;
 use crate::network;
 
-use super::site::Seen;
-use super::{Report, Severity, Site, Words};
+use super::report::{Report, Severity, Words};
+use super::site::{Seen, Site};
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let network = &site.cx.cluster.network;

@@ -1,6 +1,7 @@
 //! The operating system is one of the support table.
 
-use super::{Report, Site};
+use super::report::Report;
+use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     for seen in &site.hosts {

@@ -2,7 +2,8 @@
 
 use kubexm_spec::Family;
 
-use super::{Report, Site};
+use super::report::Report;
+use super::site::Site;
 use crate::packages::{NodePackages, NothingComes};
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {

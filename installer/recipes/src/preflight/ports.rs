@@ -2,8 +2,8 @@
 
 use kubexm_spec::cluster::RegistryKind;
 
-use super::site::Seen;
-use super::{Report, Site};
+use super::report::Report;
+use super::site::{Seen, Site};
 use crate::{network, time_servers};
 
 /// A port and who will listen on it.

@@ -1,6 +1,7 @@
 //! Programs that kubeadm, kubelet and kube-proxy call: they are there, or the bundle brings them.
 
-use super::{Report, Site};
+use super::report::Report;
+use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let Some(support) = site.support else { return };

@@ -1,6 +1,7 @@
 //! `*_proxy` variables: kubeadm copies them into the control plane's manifests.
 
-use super::{Report, Site};
+use super::report::Report;
+use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     for seen in &site.hosts {

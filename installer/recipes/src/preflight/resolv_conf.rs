@@ -1,6 +1,7 @@
 //! DNS servers for what must be looked up outside the cluster. An air gap often has none: no failure, but worth knowing.
 
-use super::{Report, Site};
+use super::report::Report;
+use super::site::Site;
 use crate::context::usable_nameservers;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {

@@ -3,7 +3,8 @@
 use kubexm_plan::facts::SelinuxState;
 use kubexm_spec::cluster::{Firewall, Selinux};
 
-use super::{Report, Site};
+use super::report::Report;
+use super::site::Site;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let system = &site.cx.cluster.system;

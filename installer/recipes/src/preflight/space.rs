@@ -7,8 +7,8 @@ use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::manifest::{Artifact, Blob};
 use kubexm_spec::{ArtifactKey, Kind};
 
-use super::site::{Seen, gib};
-use super::{Report, Site, Words};
+use super::report::{Report, Words};
+use super::site::{Seen, Site, gib};
 use crate::packages::NodePackages;
 use crate::paths;
 use crate::preflight::Severity;

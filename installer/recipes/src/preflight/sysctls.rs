@@ -1,6 +1,7 @@
 //! No file that a boot reads after ours sets a kernel parameter otherwise (a hardened `ip_forward = 0`).
 
-use super::{Report, Site};
+use super::report::Report;
+use super::site::Site;
 use crate::modules::os::SYSCTLS;
 use crate::paths;
 

@@ -1,6 +1,7 @@
 //! systemd is one that starts our steps.
 
-use super::{Report, Site};
+use super::report::Report;
+use super::site::Site;
 
 /// kubeadm, apt and dnf run in transient units that outlive us, with a limit and a log of their own: `RuntimeMaxSec=` of 229,
 /// `StandardOutput=file:` of 236 (systemd's NEWS). 239 is the oldest of the systems in the support table that has both.

@@ -1,7 +1,7 @@
 //! Clocks agree, and something keeps them so. Certificates and etcd do not forgive a clock that is off.
 
-use super::site::Seen;
-use super::{Report, Site};
+use super::report::Report;
+use super::site::{Seen, Site};
 use crate::modules::time;
 
 /// Between any two of controller and nodes.

@@ -3,7 +3,8 @@
 
 use kubexm_spec::Digest;
 
-use super::{Report, Site};
+use super::report::Report;
+use super::site::Site;
 use crate::modules::kubeadm_config;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {

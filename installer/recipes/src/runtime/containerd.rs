@@ -7,7 +7,7 @@ use kubexm_spec::cluster::{RegistryKind, RuntimeKind};
 use kubexm_spec::{ClusterImage, Program};
 use minijinja::context;
 
-use super::{cgroup_driver, of, upstream_hosts};
+use super::of_cluster::{cgroup_driver, of, upstream_hosts};
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;

@@ -71,6 +71,7 @@ impl RunDriver<'_> {
             direction,
             run: Some(EndedRun { outcome, status, report: run.dir().join("report.md") }),
             kubeconfig: None,
+            awaits_network: plan.leaves_network_to_operator(),
             missing: self.fleet.missing().to_vec(),
         }
     }

@@ -28,6 +28,8 @@ pub struct Ended {
     pub run: Option<EndedRun>,
     /// The operator's kubeconfig, when the cluster runs and it was fetched.
     pub kubeconfig: Option<PathBuf>,
+    /// Its nodes are NotReady until the operator installs a pod network.
+    pub awaits_network: bool,
     /// Hosts that could not be reached and were not reset.
     pub missing: Vec<String>,
 }

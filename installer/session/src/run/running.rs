@@ -87,6 +87,7 @@ impl<S: Startable> Running<'_, S> {
                 direction: Direction::Forward,
                 run: None,
                 kubeconfig: None,
+                awaits_network: false,
                 missing: fleet.missing().to_vec(),
             }),
         };

@@ -86,7 +86,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const IO_CRATES: &[&str] = &["tokio", "reqwest", "russh", "rustix", "tempfile", "time", "rand", "getrandom", "fs4"];
 
 /// Crates whose files still need each other in circles, and how many files do. A number only becomes smaller.
-const STILL_IN_CIRCLES: &[(&str, usize)] = &[("kubexm-recipes", 24), ("kubexm-ops", 41), ("kubexm-engine", 6)];
+const STILL_IN_CIRCLES: &[(&str, usize)] = &[("kubexm-ops", 41), ("kubexm-engine", 6)];
 
 #[derive(serde::Deserialize)]
 struct Metadata {

@@ -1,0 +1,84 @@
+//! Findings, and how checks add them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Said, and gone on.
+    Warn,
+    /// Nothing is changed until it is mended.
+    Fail,
+}
+
+/// One thing that preflight found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// How bad.
+    pub severity: Severity,
+    /// Name of the check, `hardware`.
+    pub check: String,
+    /// Name of the host; none when it is about the whole cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// What was seen.
+    pub found: String,
+    /// What is wanted.
+    pub needed: String,
+    /// How to get there.
+    pub mend: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = self.host.as_deref().unwrap_or("cluster");
+        write!(f, "{host}: {}: found {}; needed {}; {}", self.check, self.found, self.needed, self.mend)
+    }
+}
+
+/// What is wrong, in the words of a finding.
+#[derive(Debug)]
+pub(super) struct Words {
+    pub(super) found: String,
+    pub(super) needed: String,
+    pub(super) mend: String,
+}
+
+/// Findings as checks add them.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) check: &'static str,
+    pub(super) findings: Vec<Finding>,
+}
+
+impl Report {
+    pub(super) fn add(&mut self, severity: Severity, host: Option<&str>, words: Words) {
+        let Words { found, needed, mend } = words;
+        let (check, host) = (self.check.to_owned(), host.map(str::to_owned));
+        self.findings.push(Finding { severity, check, host, found, needed, mend });
+    }
+
+    pub(super) fn fail(
+        &mut self,
+        host: &str,
+        found: impl Into<String>,
+        needed: impl Into<String>,
+        mend: impl Into<String>,
+    ) {
+        self.add(Severity::Fail, Some(host), Words { found: found.into(), needed: needed.into(), mend: mend.into() });
+    }
+
+    pub(super) fn warn(
+        &mut self,
+        host: &str,
+        found: impl Into<String>,
+        needed: impl Into<String>,
+        mend: impl Into<String>,
+    ) {
+        self.add(Severity::Warn, Some(host), Words { found: found.into(), needed: needed.into(), mend: mend.into() });
+    }
+}
