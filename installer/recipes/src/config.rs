@@ -1,11 +1,9 @@
 //! What in cluster.yaml no plan could be made of, told before any host is asked: planning would find it too, but after
 //! the connections and the preflight.
 
-use kubexm_spec::{ArtifactKey, Program};
-
 use crate::context::PlanCx;
 use crate::error::RecipeError;
-use crate::runtime::containerd;
+use crate::runtime;
 
 /// Addresses of the service network that are given away: 1 is the API's service, 10 is DNS.
 const SERVICES: [u32; 2] = [1, 10];
@@ -23,8 +21,7 @@ pub fn check(cx: &PlanCx<'_>) -> Vec<RecipeError> {
         wrong.push(RecipeError::NoAddress { host: host.name.clone(), address: host.address.clone() });
     }
     wrong.extend(SERVICES.iter().find_map(|n| cx.service_address(*n).err()));
-    let runtimes = cx.manifest.artifacts.iter().filter(|a| a.key == ArtifactKey::Binary(Program::Containerd));
-    wrong.extend(runtimes.filter_map(|runtime| containerd::known(&runtime.version).err()).next());
+    wrong.extend(runtime::unknown_version(cx));
     for platform in &cx.manifest.platforms {
         // A bundle that lacks the program is the closed world's to tell.
         if cx.kubernetes_version(*platform).is_ok() {

@@ -11,7 +11,8 @@ use kubexm_packages::model::{Deferred, MultiArch, Package, RepoId};
 use kubexm_packages::solve::{Pool, Repo};
 use kubexm_plan::Facts;
 use kubexm_plan::facts::{Disk, InstalledPackages, Interface, ModuleState, SelinuxState};
-use kubexm_spec::cluster::{Cluster, Host, Kubernetes, RoleGroups, Runtime};
+
+use kubexm_spec::cluster::{Cluster, Host, Kubernetes, RoleGroups, Runtime, RuntimeKind};
 use kubexm_spec::lock::PackageSet;
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
 use kubexm_spec::{Arch, ArtifactKey, Digest, Family, Trust};
@@ -60,7 +61,8 @@ pub fn host(name: &str, last: u8) -> Host {
 /// A Debian 12 machine of [`host`] with nothing to complain of.
 pub fn facts(name: &str, last: u8) -> Facts {
     let programs = ["iptables", "conntrack", "mount", "umount", "nsenter", "ip", "ethtool", "tc", "socat"];
-    let paths = ["/var/lib/kubexm", "/var/lib/containerd", "/var/lib/kubelet", "/var/lib/etcd", "/usr/local/bin"];
+    let paths =
+        ["/var/lib/kubexm", RuntimeKind::default().data_dir(), "/var/lib/kubelet", "/var/lib/etcd", "/usr/local/bin"];
     Facts {
         host: name.to_owned(),
         hostname: name.to_owned(),

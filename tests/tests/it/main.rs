@@ -5,6 +5,7 @@
 mod acts;
 mod adding;
 mod arrows;
+mod homes;
 mod laws;
 mod preflight_rooted;
 mod recorded;

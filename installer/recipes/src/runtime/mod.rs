@@ -1,18 +1,25 @@
 //! Container runtimes: one file for each, with the steps that install, configure and start it. What a runtime is called and
 //! leaves on nodes is [`kubexm_plan::runtime`].
 
-pub mod containerd;
+mod containerd;
 mod cri_o;
 mod of_cluster;
 
 use kubexm_plan::Step;
 use kubexm_spec::cluster::RuntimeKind;
+use kubexm_spec::{ArtifactKey, Program};
 
 pub use of_cluster::{cgroup_driver, of, upstream_hosts};
 
-use crate::context::Node;
+use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
+
+/// A version in the bundle whose configuration no recipe can write.
+pub fn unknown_version(cx: &PlanCx<'_>) -> Option<RecipeError> {
+    let mut programs = cx.manifest.artifacts.iter().filter(|a| a.key == ArtifactKey::Binary(Program::Containerd));
+    programs.find_map(|program| containerd::known(&program.version).err())
+}
 
 /// Programs, where images come from, and the running service.
 pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {

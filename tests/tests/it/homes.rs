@@ -1,0 +1,59 @@
+//! What a runtime or a pod network is called stands in its home, and nowhere else in what ships.
+
+use std::path::{Path, PathBuf};
+
+use walkdir::WalkDir;
+
+/// Names that only homes may spell: units, sockets, folders, links, chains, namespaces.
+const NAMES: [&str; 9] = ["containerd", "crio", "cri-o", "dockerd", "isulad", "conmon", "flannel", "cni0", "vxlan"];
+
+/// Where they may stand, below `installer/`, and why.
+const HOMES: [(&str, &str); 12] = [
+    ("plan/src/runtime/", "traits of runtimes"),
+    ("plan/src/network/", "traits of networks"),
+    ("recipes/src/runtime/", "recipes of runtimes"),
+    ("recipes/src/network/", "recipes of networks"),
+    ("recipes/src/templates.rs", "names of templates"),
+    ("plan/src/op/image_loaded.rs", "the default of a field that older plans lack"),
+    ("plan/src/op/probe.rs", "the same"),
+    ("ops/src/ops/image_loaded.rs", "images by ctr"),
+    ("ops/src/probe/", "what a runtime says of itself"),
+    ("ops/src/oci_archive.rs", "an annotation of the archive format"),
+    ("ops/src/double/", "the double of the programs themselves"),
+    ("engine/src/sim/keys.rs", "where simulated images lie"),
+];
+
+fn sources(crate_: &Path) -> impl Iterator<Item = PathBuf> {
+    let files = WalkDir::new(crate_.join("src")).sort_by_file_name().into_iter().flatten();
+    files.map(walkdir::DirEntry::into_path).filter(|path| path.extension().is_some_and(|end| end == "rs"))
+}
+
+/// Lines of code before the tests at the end of a file, with their numbers.
+fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").enumerate();
+    lines.filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+#[test]
+fn runtimes_and_networks_are_named_in_their_homes_only() {
+    let installer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../installer");
+    let (mut found, mut seen) = (Vec::new(), 0);
+    for crate_ in ["plan", "recipes", "ops", "engine"] {
+        for path in sources(&installer.join(crate_)) {
+            let name = path.strip_prefix(&installer).unwrap().to_str().unwrap().to_owned();
+            if HOMES.iter().any(|(home, _)| name.starts_with(home)) {
+                seen += 1;
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            for (number, line) in code(&text) {
+                let line = line.to_lowercase();
+                if let Some(word) = NAMES.iter().find(|word| line.contains(**word)) {
+                    found.push(format!("installer/{name}:{}: {word}", number + 1));
+                }
+            }
+        }
+    }
+    assert!(seen > 15, "homes are found: {seen}");
+    assert!(found.is_empty(), "ask plan/src/runtime or plan/src/network for these names:\n{}", found.join("\n"));
+}
