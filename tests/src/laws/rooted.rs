@@ -178,8 +178,11 @@ impl Fleet for Rooted {
 
     /// What kubelet, containerd and the pods leave beside what the double of kubeadm writes.
     fn live(&self) {
+        let flannel =
+            self.cluster()["objects"].as_object().is_some_and(|all| all.keys().any(|key| key.contains("flannel")));
+        let network: &[&str] = if flannel { &["/etc/cni/net.d/10-flannel.conflist"] } else { &[] };
         for host in self.hosts.iter().filter(|host| self.root(host).join("etc/kubernetes/kubelet.conf").is_file()) {
-            for path in ["/var/lib/containerd/blob", "/etc/cni/net.d/10-flannel.conflist", "/var/log/pods/etcd/0.log"] {
+            for path in ["/var/lib/containerd/blob", "/var/log/pods/etcd/0.log"].iter().chain(network) {
                 let real = self.machine(host).path(path);
                 std::fs::create_dir_all(real.parent().expect("a parent")).expect("a folder");
                 std::fs::write(real, path).expect("a file");

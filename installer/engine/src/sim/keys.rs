@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::Thing;
-use kubexm_plan::runtime;
-use kubexm_spec::cluster::RuntimeKind;
 
 use super::world::blob_key;
 use crate::link::Found;
@@ -70,8 +68,8 @@ pub(super) fn is_below(key: &str, folders: &[String]) -> bool {
 pub(super) fn below<'a>(key: &'a str, folder: &str) -> Option<&'a str> {
     let path = match key.split_once(':') {
         Some(("path", path)) => path,
-        // Where the runtime has them.
-        Some(("image", _)) => runtime::of(RuntimeKind::Containerd).kind.data_dir(),
+        // In a folder of the runtime's, whichever it is.
+        Some(("image", _)) => "/var/lib/containerd/images",
         _ => return None,
     };
     let rest = path.strip_prefix(folder)?;
