@@ -97,6 +97,12 @@ pub const ROWS: &[Row] = rows! {
     "kernel" Warn NODE2, "large pages", |s| s.node2().double("page-size", "65536")
         => "65536 bytes", "4096", "jemalloc";
 
+    "glibc" Fail NODE2, "a C library older than a program wants", |s| {
+            s.kubernetes().version = Some("v1.32".to_owned());
+            s.cluster.runtime.version = Some("1.6.39".to_owned());
+            s.node2().put("/lib/x86_64-linux-gnu/libc.so.6", "GNU C Library (GNU libc) stable release version 2.12, by Roland McGrath\n");
+        } => "glibc 2.12", "glibc 2.17 or newer for containerd 1.6.39", "use a newer release of the distribution";
+
     "systemd" Fail NODE2, "a systemd that starts no unit of ours", |s| s.node2().double("systemd-version", "219")
         => "systemd 219", "239 or newer", "a newer release of its system";
 
@@ -194,7 +200,7 @@ pub const ROWS: &[Row] = rows! {
             s.node2().listener("tcp6", 10250, 99);
         } => "10250/tcp held by nginx (pid 4242)", "kubelet", "stop that process";
     "ports" Fail NODE2, "the pod network's port taken by nobody", |s| s.node2().listener("udp", 8472, 99)
-        => "8472/udp held by a process that could not be found", "vxlan", "use another host";
+        => "8472/udp held by a process that could not be found", "pod network", "use another host";
 
     "resolv.conf" Warn NODE1, "no resolv.conf", |s| s.node1().remove("/etc/resolv.conf")
         => "no /etc/resolv.conf", "a nameserver", "spec.extra.resolves";
