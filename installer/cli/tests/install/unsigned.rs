@@ -25,7 +25,7 @@ use crate::trust::{key, sign};
 /// What the variable of the environment holds. It may come out nowhere.
 const SECRET: &str = "hunter2-of-the-operator";
 /// How long something that must happen is waited for.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(90);
 
 /// A bundle that wants every kind of secret for hosts where we listen. Passwords in files are pipes: who opens one waits
 /// until somebody writes, so a program that ends by itself has not opened them.
