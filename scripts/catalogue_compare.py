@@ -471,7 +471,7 @@ def read_rows(text):
 
 
 def keep(rows, result=RESULT, today=None):
-    """Lays what could be told over what stood there; what could not be told now stays as it was, and keeps its day."""
+    """Merges this result into the last one; a row that cannot be compared now keeps its last result and date."""
     today = today or datetime.now().strftime("%Y-%m-%d")
     known = {key(row): row for row in (read_rows(result.read_text()) if result.is_file() else [])}
     for row in rows:

@@ -26,7 +26,7 @@ pub(crate) fn fill(cluster: &Cluster, release: &mut ChartRelease) {
     };
     release.site = site;
     release.defaults = map(defaults);
-    // What kube-apiserver, kubeadm and the rest of the cluster were told is no choice of the chart's.
+    // What kube-apiserver, kubeadm and the rest of the cluster are configured with is not the chart's to choose.
     release.values = merged(options.clone(), &map(own));
 }
 

@@ -52,13 +52,13 @@ pub struct Component {
     /// What differs for spans of versions; the first that holds a version is taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub builds: Vec<Build>,
-    /// What its programs need of a node's C library; none where nobody has looked.
+    /// What its programs need of a node's C library; none where it was not looked up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub libc: Option<Libc>,
     /// When upstream ends a line: `2.1` → `2026-07-03`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub end_of_life: BTreeMap<String, String>,
-    /// By what it was checked that upstream has these versions; none where nobody has looked.
+    /// By what it was checked that upstream has these versions; none where it was not looked up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
     /// Why not.

@@ -87,7 +87,7 @@ pub struct FeatureVersion {
     /// The oldest kernel that upstream names, `5.10`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum_kernel: Option<String>,
-    /// By what its images were checked; none where nobody has compared them with upstream's.
+    /// By what its images were checked; none where they were not compared with upstream's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
     /// Why not.

@@ -3,22 +3,24 @@
 //! Digests are those of names, not of real content; nothing here is used by a program.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr};
 
 use kubexm_manifests::requirements::PackageNeed;
 use kubexm_manifests::{Catalogue, RequireError, Source, require};
 use kubexm_packages::model::{Deferred, MultiArch, Package, RepoId};
 use kubexm_packages::solve::{Pool, Repo};
-use kubexm_plan::Facts;
 use kubexm_plan::facts::{Disk, InstalledPackages, Interface, ModuleState, SelinuxState};
-
+use kubexm_plan::{Facts, Plan};
 use kubexm_spec::cluster::{Cluster, Host, Kubernetes, RoleGroups, Runtime, RuntimeKind};
 use kubexm_spec::lock::PackageSet;
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
 use kubexm_spec::{Arch, ArtifactKey, Digest, Family, Trust};
 
+use crate::context::PlanCx;
 use crate::modules::packages::source;
-use crate::packages::{CarriedPackages, RepositoryFile};
+use crate::packages::{CarriedPackages, NO_PACKAGES, RepositoryFile};
+use crate::pipelines::create::create;
 
 const GIB: u64 = 1 << 30;
 
@@ -56,6 +58,22 @@ pub fn fleet(control_planes: u8, workers: u8) -> Cluster {
 /// A host at 10.77.0.`last`, reached as `operator`.
 pub fn host(name: &str, last: u8) -> Host {
     Host { user: "operator".to_owned(), ..Host::new(name, Ipv4Addr::new(10, 77, 0, last).to_string()) }
+}
+
+/// The plan that creates a cluster on hosts with nothing to complain of, without packages of their distribution.
+pub fn plan(cluster: &Cluster) -> Result<Plan, Box<dyn Error + Send + Sync>> {
+    let catalogue = Catalogue::embedded();
+    let (manifest, facts) = (manifest(cluster, &catalogue)?, all_facts(cluster));
+    Ok(create(&PlanCx {
+        cluster,
+        cluster_digest: Digest::of("cluster.yaml"),
+        manifest: &manifest,
+        manifest_digest: Digest::of("manifest.json"),
+        catalogue: &catalogue,
+        facts: &facts,
+        packages: &NO_PACKAGES,
+        set_aside: false,
+    })?)
 }
 
 /// A Debian 12 machine of [`host`] with nothing to complain of.

@@ -166,18 +166,18 @@ impl Fleet {
 
     /// Reads the ledger of every host at once.
     pub(crate) async fn ledgers(&self) -> Result<BTreeMap<String, Vec<Record>>, SessionError> {
-        all(self.on_all(|link| async move { link.ledger().await }).await)
+        all(self.on_all(|link| async move { link.link().ledger().await }).await)
     }
 
     /// Looks at every host at once.
     pub(crate) async fn facts(&self, events: &dyn EventSink) -> Result<BTreeMap<String, Facts>, SessionError> {
         events::phase(events, "look");
-        all(self.on_all(|link| async move { link.facts().await }).await)
+        all(self.on_all(|link| async move { link.link().facts().await }).await)
     }
 
     /// The links as the engine takes them.
     pub(crate) fn links(&self) -> Links {
-        let reached = self.links.iter().map(|(host, link)| (host.clone(), Arc::clone(link) as Arc<dyn Link>));
+        let reached = self.links.iter().map(|(host, link)| (host.clone(), Arc::clone(link).link()));
         reached.chain(self.gone.iter().map(|(host, gone)| (host.clone(), Arc::clone(gone) as Arc<dyn Link>))).collect()
     }
 

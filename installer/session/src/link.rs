@@ -22,7 +22,10 @@ pub trait Connector: Send + Sync {
 
 /// A link, and what becomes of the agent at its other end.
 #[async_trait]
-pub trait HostLink: Link {
+pub trait HostLink: Send + Sync {
+    /// The link itself, as the engine takes it.
+    fn link(self: Arc<Self>) -> Arc<dyn Link>;
+
     /// Whether this link changed the agent's program on the host.
     fn agent_installed(&self) -> bool;
 
@@ -63,6 +66,10 @@ impl Connector for Ssh {
 
 #[async_trait]
 impl HostLink for SshLink {
+    fn link(self: Arc<Self>) -> Arc<dyn Link> {
+        self
+    }
+
     fn agent_installed(&self) -> bool {
         Self::agent_installed(self)
     }

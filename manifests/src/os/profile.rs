@@ -23,7 +23,7 @@ pub struct Profile {
     pub edition: Option<String>,
     /// Of its packages.
     pub family: Family,
-    /// Major and minor of its C library, `2.36`; none where it has no glibc, or nobody has looked.
+    /// Major and minor of its C library, `2.36`; none where it has no glibc, or it was not looked up.
     #[serde(default)]
     pub glibc: Option<String>,
     /// The architectures its repositories are kept for.

@@ -1,4 +1,4 @@
-//! `scripts/catalogue compare`, on repositories that the test makes: what is equal, what differs, what cannot be told.
+//! `scripts/catalogue compare`, on repositories that the test makes: what is equal, what differs, what cannot be compared.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

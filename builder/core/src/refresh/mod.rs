@@ -156,7 +156,7 @@ async fn digests(
     Ok(Some(pins))
 }
 
-/// Nobody has it; who does not answer might.
+/// No origin has it; one that does not answer might.
 fn is_missing(error: &BuildError) -> bool {
     match error {
         BuildError::Fetch { source, .. } => match &**source {

@@ -33,7 +33,7 @@ impl Commands for Again<'_> {
         self.words("rollback", run).join(" ")
     }
 
-    /// As a power cut would: nothing is tidied up, no agent is told.
+    /// As a power cut would: nothing is tidied up, no agent is notified.
     fn die(&self) {
         std::process::abort();
     }

@@ -1,4 +1,4 @@
-//! How a run ended, as its operator is told: what failed, where things stand now, and the command that comes next.
+//! How a run ended, as shown to its operator: what failed, where things stand now, and the command that comes next.
 
 use std::fmt::Write;
 
@@ -47,10 +47,10 @@ fn success(ended: &Ended, run: &EndedRun, display: &Display) -> (String, Value) 
     }
     let text = match (ended.direction, ended.pipeline) {
         (Direction::Back, Pipeline::Reset) => {
-            format!("reset {} was taken back: cluster {cluster} runs again", status.run)
+            format!("reset {} was rolled back: cluster {cluster} runs again", status.run)
         }
         (Direction::Back, _) => {
-            format!("run {} was taken back: {} steps, the hosts are as they were before it", status.run, counts.undone)
+            format!("run {} was rolled back: {} steps, the hosts are as they were before it", status.run, counts.undone)
         }
         (Direction::Forward, Pipeline::Reset) => {
             format!("cluster {cluster} is gone: the hosts are as they were ({} steps changed something)", counts.done)
@@ -92,7 +92,7 @@ fn unwell(run: &EndedRun) -> Failure {
             let _ = writeln!(text, "{} ({}) failed: {error}", step.title, step.step);
         }
         if let Some(error) = &step.undo_error {
-            let _ = writeln!(text, "{} ({}) could not be taken back: {error}", step.title, step.step);
+            let _ = writeln!(text, "{} ({}) could not be rolled back: {error}", step.title, step.step);
         }
     }
     for host in &status.left_out {
@@ -104,10 +104,10 @@ fn unwell(run: &EndedRun) -> Failure {
     let _ = writeln!(text, "{}", sentence(*outcome, status));
     let _ = write!(text, "report: {}", report.display());
     if let Some(command) = &status.go_on {
-        let _ = write!(text, "\nto go on when it is mended: {command}");
+        let _ = write!(text, "\nto resume when the cause is fixed: {command}");
     }
     if let Some(command) = status.take_back.as_ref().filter(|command| status.go_on.as_ref() != Some(command)) {
-        let _ = write!(text, "\nto take it all back: {command}");
+        let _ = write!(text, "\nto roll it all back: {command}");
     }
     Failure::new(outcome.exit_code(), text).with_data(data(run))
 }
@@ -118,12 +118,12 @@ fn sentence(outcome: Outcome, status: &Status) -> String {
         Outcome::Partial => format!("cluster {} is ready, without the hosts that were left out", status.cluster),
         Outcome::Failed => "what was done stays as it is".to_owned(),
         Outcome::RolledBack => {
-            "everything this run had changed was taken back: the hosts are as they were; mend the cause and begin anew"
+            "everything this run had changed was rolled back: the hosts are as they were; fix the cause and start again"
                 .to_owned()
         }
         Outcome::Stuck => {
             let why = status.undo.as_ref().and_then(|undo| undo.stuck.as_deref());
-            format!("it could not be taken back whole{}", why.map_or_else(String::new, |why| format!(": {why}")))
+            format!("it could not be rolled back completely{}", why.map_or_else(String::new, |why| format!(": {why}")))
         }
         Outcome::Interrupted => "interrupted; what has begun is done".to_owned(),
     }

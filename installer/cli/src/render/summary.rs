@@ -97,7 +97,7 @@ fn tail(text: &mut String, plan: &Plan) {
 
 /// What a reset says of each host's packages before it begins: that they go, and what goes with them for good.
 pub fn packages_that_go(plan: &Plan) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for host in &plan.hosts {
         let resets = plan.steps.iter().filter(|step| step.host == host.name).flat_map(|step| &step.ops);
         let resets = resets.filter_map(|op| if let Op::Reset(reset) = op { Some(reset) } else { None });
@@ -105,7 +105,7 @@ pub fn packages_that_go(plan: &Plan) -> Vec<String> {
         let going: BTreeMap<&str, Leaves> = match all {
             Ok(all) => all.into_iter().flatten().collect(),
             Err(why) => {
-                told.push(format!("{}: which packages go is not known: {why}", host.name));
+                lines.push(format!("{}: which packages go is not known: {why}", host.name));
                 continue;
             }
         };
@@ -123,11 +123,11 @@ pub fn packages_that_go(plan: &Plan) -> Vec<String> {
         ] {
             if !names.is_empty() {
                 let count = counted(names.len() as u64, "package");
-                told.push(format!("{}: {count} that came with the cluster: {what}: {}", host.name, names.join(" ")));
+                lines.push(format!("{}: {count} that came with the cluster: {what}: {}", host.name, names.join(" ")));
             }
         }
     }
-    told
+    lines
 }
 
 /// Modules in the order in which their first step comes.

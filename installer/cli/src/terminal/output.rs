@@ -86,10 +86,7 @@ fn failure(error: OutputError) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use kubexm_manifests::Catalogue;
-    use kubexm_recipes::packages::NO_PACKAGES;
-    use kubexm_recipes::{PlanCx, sample};
-    use kubexm_spec::Digest;
+    use kubexm_recipes::sample;
 
     use super::*;
     use crate::render::summary;
@@ -97,19 +94,7 @@ mod tests {
 
     #[test]
     fn a_plan_is_known_as_json_and_as_text_and_what_is_none_is_not() {
-        let (cluster, catalogue) = (sample::cluster(), Catalogue::embedded());
-        let (manifest, facts) = (sample::manifest(&cluster, &catalogue).unwrap(), sample::all_facts(&cluster));
-        let plan = kubexm_recipes::create(&PlanCx {
-            cluster: &cluster,
-            cluster_digest: Digest::of("cluster.yaml"),
-            manifest: &manifest,
-            manifest_digest: Digest::of("manifest.json"),
-            catalogue: &catalogue,
-            facts: &facts,
-            packages: &NO_PACKAGES,
-            set_aside: false,
-        });
-        let plan = plan.unwrap();
+        let plan = sample::plan(&sample::cluster()).unwrap();
         assert!(is_plan(&mut plan_file::to_json(&plan).unwrap().as_slice()));
         assert!(is_plan(&mut summary::long(&plan).as_bytes()));
         for other in ["plan B\n", "{\"schema\": \"kubexm.io/lock/v1\"}", ""] {

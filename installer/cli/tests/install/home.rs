@@ -2,11 +2,8 @@
 
 use kubexm_engine::journal::{Ended, Entry, Journal, Record};
 use kubexm_engine::{Run, RunId};
-use kubexm_manifests::Catalogue;
 use kubexm_plan::lint;
-use kubexm_recipes::packages::NO_PACKAGES;
-use kubexm_recipes::{PlanCx, sample};
-use kubexm_spec::Digest;
+use kubexm_recipes::sample;
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
@@ -129,17 +126,5 @@ fn started(run: &Run) -> Entry {
 }
 
 pub fn plan() -> kubexm_plan::CheckedPlan {
-    let (cluster, catalogue) = (sample::cluster(), Catalogue::embedded());
-    let (manifest, facts) = (sample::manifest(&cluster, &catalogue).unwrap(), sample::all_facts(&cluster));
-    let plan = kubexm_recipes::create(&PlanCx {
-        cluster: &cluster,
-        cluster_digest: Digest::of("cluster.yaml"),
-        manifest: &manifest,
-        manifest_digest: Digest::of("manifest.json"),
-        catalogue: &catalogue,
-        facts: &facts,
-        set_aside: false,
-        packages: &NO_PACKAGES,
-    });
-    lint::check(plan.unwrap()).unwrap().0
+    lint::check(sample::plan(&sample::cluster()).unwrap()).unwrap().0
 }

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use kubexm_plan::Facts;
-use kubexm_plan::facts::{Disk, Interface, SelinuxState};
+use kubexm_plan::facts::{Disk, Interface, ModuleState, SelinuxState};
 use kubexm_spec::{Arch, Digest};
+
+/// What a plain Debian brings of the programs that kubeadm and the installer call.
+const PROGRAMS: [&str; 9] = ["iptables", "conntrack", "mount", "umount", "nsenter", "ip", "ethtool", "tc", "socat"];
 
 /// Facts of a host that passes every check: Debian 12, amd64, 4 CPUs, 8 GiB.
 pub fn facts(host: &str) -> Facts {
@@ -29,9 +32,9 @@ pub fn facts(host: &str) -> Facts {
             filesystem: Some("ext4".to_owned()),
         }],
         cgroup_version: 2,
-        modules: BTreeMap::new(),
+        modules: ["overlay", "br_netfilter"].map(|name| (name.to_owned(), ModuleState::Present)).into(),
         systemd: Some(252),
-        programs: BTreeMap::new(),
+        programs: PROGRAMS.map(|name| (name.to_owned(), Some(format!("/usr/sbin/{name}")))).into(),
         packages: None,
         interfaces: vec![Interface {
             name: "eth0".to_owned(),

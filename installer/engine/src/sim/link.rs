@@ -83,7 +83,7 @@ impl SimLink {
     }
 }
 
-/// States are journalled, told and kept: the value of a secret slot may not be in one.
+/// States are journalled, shown and kept: the value of a secret slot may not be in one.
 fn shows_no_secret(plan: &Plan, slots: &SlotValues, states: &[Found]) -> Result<(), String> {
     let text = serde_json::to_string(states).map_err(|e| e.to_string())?;
     let secret = |name: &SlotName| plan.slots.get(name).is_none_or(SlotProvider::secret);

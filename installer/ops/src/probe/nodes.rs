@@ -7,7 +7,7 @@ use super::{no, yes};
 use crate::{Machine, OpError, kube};
 
 pub(super) fn look(machine: &Machine, name: &str) -> Result<ProbeAnswer, OpError> {
-    Ok(match ask(machine, name)? {
+    Ok(match readiness(&get(machine, name)?) {
         Ok(()) => yes(format!("node {name} is Ready")),
         Err(message) => no(format!("node {name} is not Ready: {message}")),
     })
@@ -18,29 +18,65 @@ pub(super) fn look(machine: &Machine, name: &str) -> Result<ProbeAnswer, OpError
 const NETWORK_ALONE: &str = "container runtime network not ready";
 
 pub(super) fn awaits_network(machine: &Machine, name: &str) -> Result<ProbeAnswer, OpError> {
-    Ok(match ask(machine, name)? {
-        Ok(()) => yes(format!("node {name} is Ready: somebody has installed a pod network")),
+    Ok(lacks_network_alone(name, &get(machine, name)?))
+}
+
+fn lacks_network_alone(name: &str, node: &Value) -> ProbeAnswer {
+    match readiness(node) {
+        Ok(()) => yes(format!("node {name} is Ready: a pod network is installed")),
         Err(message) if message.starts_with(NETWORK_ALONE) => {
             yes(format!("node {name} is not Ready for lack of a pod network alone; install one"))
         }
         Err(message) => no(format!("node {name} is not Ready, and not for lack of a pod network alone: {message}")),
-    })
+    }
 }
 
-/// Whether it is Ready, and why not.
-fn ask(machine: &Machine, name: &str) -> Result<Result<(), String>, OpError> {
-    let node = match kube::asked_in_a_moment(machine, name) {
-        Some(node) => node,
-        None => kube::get(machine, ["node", name])?,
-    };
-    let Some(condition) = ready_condition(&node) else { return Ok(Err("it has no Ready condition yet".to_owned())) };
-    if condition["status"] == "True" {
-        return Ok(Ok(()));
+fn get(machine: &Machine, name: &str) -> Result<Value, OpError> {
+    match kube::asked_in_a_moment(machine, name) {
+        Some(node) => Ok(node),
+        None => kube::get(machine, ["node", name]),
     }
-    Ok(Err(condition["message"].as_str().unwrap_or("no reason given").to_owned()))
+}
+
+/// Whether a node is Ready, and why not.
+fn readiness(node: &Value) -> Result<(), &str> {
+    let condition = ready_condition(node).ok_or("it has no Ready condition yet")?;
+    if condition["status"] == "True" {
+        return Ok(());
+    }
+    Err(condition["message"].as_str().unwrap_or("no reason given"))
 }
 
 /// The condition `Ready` of a node or pod.
 pub(super) fn ready_condition(object: &Value) -> Option<&Value> {
     object.pointer("/status/conditions")?.as_array()?.iter().find(|condition| condition["type"] == "Ready")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(status: &str, message: &str) -> Value {
+        json!({"status": {"conditions": [{"type": "Ready", "status": status, "message": message}]}})
+    }
+
+    /// Messages as kubelet 1.34 writes them.
+    #[test]
+    fn only_a_missing_network_and_nothing_besides_counts_as_awaiting_one() {
+        let network = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network \
+                       plugin returns error: cni plugin not initialized";
+        let besides = format!("[{network}, CSINode is not yet initialized]");
+        for (node, holds) in [
+            (node("False", network), true),
+            (node("True", "kubelet is posting ready status"), true),
+            (node("False", &besides), false),
+            (node("Unknown", "Kubelet stopped posting node status."), false),
+            (json!({"status": {}}), false),
+        ] {
+            let answer = lacks_network_alone("node1", &node);
+            assert_eq!(answer.holds, holds, "{}", answer.seen);
+        }
+    }
 }

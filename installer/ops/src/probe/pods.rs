@@ -17,9 +17,7 @@ pub(super) fn look(
     let mut count = 0;
     for namespace in namespaces {
         let list = kube::pods(machine, namespace)?;
-        let pods = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let looked_at = |pod: &&Value| !host_network_only || pod["spec"]["hostNetwork"] == true;
-        let pods: Vec<&Value> = pods.iter().filter(looked_at).collect();
+        let pods = looked_at(&list, host_network_only);
         if pods.is_empty() {
             problems.push(format!("no pod in namespace {namespace} yet"));
         }
@@ -27,6 +25,12 @@ pub(super) fn look(
         problems.extend(pods.iter().flat_map(|pod| problems_of(pod, images)));
     }
     Ok(if problems.is_empty() { yes(format!("{count} pods run and are ready")) } else { no(problems.join("; ")) })
+}
+
+/// The pods of a list, or those of them that run without a pod network.
+fn looked_at(list: &Value, host_network_only: bool) -> Vec<&Value> {
+    let pods = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    pods.iter().filter(|pod| !host_network_only || pod["spec"]["hostNetwork"] == true).collect()
 }
 
 fn problems_of(pod: &Value, images: &[String]) -> Vec<String> {
@@ -61,6 +65,17 @@ fn waiting(pod: &Value) -> Option<String> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn without_a_pod_network_only_pods_on_the_nodes_network_are_looked_at() {
+        let list = json!({"items": [
+            {"metadata": {"name": "coredns"}, "spec": {}},
+            {"metadata": {"name": "kube-proxy"}, "spec": {"hostNetwork": true}},
+        ]});
+        let names = |only| looked_at(&list, only).into_iter().map(|pod| &pod["metadata"]["name"]).collect::<Vec<_>>();
+        assert_eq!(names(false), ["coredns", "kube-proxy"]);
+        assert_eq!(names(true), ["kube-proxy"]);
+    }
 
     #[test]
     fn a_foreign_image_and_a_pod_that_is_not_ready_are_both_named() {

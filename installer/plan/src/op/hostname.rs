@@ -8,7 +8,7 @@ use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
-/// The host's name, now and at boot (cloud-init told to leave it).
+/// The host's name, now and at boot (cloud-init is configured to leave it).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Hostname {

@@ -22,7 +22,7 @@ pub fn packages(bundle: &Bundle) -> Result<CarriedPackages, SessionError> {
 const LOCK_NODES: usize = 4_000_000;
 
 /// The member is the lock in YAML, not the lock file's JSON. Its size is bounded, and so are the depth and number of what is in it:
-/// nobody has vouched for an unsigned bundle.
+/// an unsigned bundle is vouched for by no key.
 fn read_lock(text: &[u8]) -> Result<Lock, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
     let budget =

@@ -5,15 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use kubexm_engine::link::ssh::{AgentBinary, SshOptions, SshTarget};
-use kubexm_engine::link::{
-    BlobSource, Change, DeliverProgress, Fetched, Found, Link, LinkError, ProbeAnswer, SlotValues, Survey,
-};
+use kubexm_engine::link::{Link, LinkError};
 use kubexm_engine::sim::SimFleet;
-use kubexm_plan::op::Depots;
-use kubexm_plan::{Facts, Plan, Probe, SlotProvider, Step, Wave, ledger, mesh};
-use kubexm_recipes::sample;
 use kubexm_session::{Connector, HostLink};
-use kubexm_spec::{Cluster, Digest};
+use kubexm_spec::Cluster;
 use zeroize::Zeroizing;
 
 /// Connects to simulated hosts, and counts what becomes of agents there.
@@ -51,6 +46,10 @@ struct SimHost {
 
 #[async_trait]
 impl HostLink for SimHost {
+    fn link(self: Arc<Self>) -> Arc<dyn Link> {
+        Arc::clone(&self.link)
+    }
+
     fn agent_installed(&self) -> bool {
         true
     }
@@ -78,82 +77,5 @@ impl HostLink for SimHost {
 
     async fn close(&self) {
         self.agents.closed.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-#[async_trait]
-impl Link for SimHost {
-    /// With the modules and programs that every machine has.
-    async fn facts(&self) -> Result<Facts, LinkError> {
-        let Facts { modules, programs, .. } = sample::facts("node1", 11);
-        Ok(Facts { modules, programs, ..self.link.facts().await? })
-    }
-
-    async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
-        self.link.observe(plan, step, slots).await
-    }
-
-    async fn survey(&self, plan: &Plan, steps: &[&Step], slots: &SlotValues) -> Result<Survey, LinkError> {
-        self.link.survey(plan, steps, slots).await
-    }
-
-    async fn converge(
-        &self,
-        plan: &Plan,
-        step: &Step,
-        slots: &SlotValues,
-        change: Change<'_>,
-    ) -> Result<(), LinkError> {
-        self.link.converge(plan, step, slots, change).await
-    }
-
-    async fn undo(&self, plan: &Plan, step: &Step, change: Change<'_>, wave: Wave) -> Result<(), LinkError> {
-        self.link.undo(plan, step, change, wave).await
-    }
-
-    async fn provide(&self, provider: &SlotProvider) -> Result<Vec<u8>, LinkError> {
-        self.link.provide(provider).await
-    }
-
-    async fn ledger(&self) -> Result<Vec<ledger::Record>, LinkError> {
-        self.link.ledger().await
-    }
-
-    async fn fetch(
-        &self,
-        blobs: &[(Digest, u64)],
-        depots: &Depots,
-        progress: DeliverProgress<'_>,
-    ) -> Result<Fetched, LinkError> {
-        self.link.fetch(blobs, depots, progress).await
-    }
-
-    async fn listen(&self, ports: &[mesh::Port]) -> Result<(), LinkError> {
-        self.link.listen(ports).await
-    }
-
-    async fn dial(&self, dials: &[mesh::Dial]) -> Result<Vec<mesh::Dialed>, LinkError> {
-        self.link.dial(dials).await
-    }
-
-    async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError> {
-        self.link.probe(probe).await
-    }
-
-    async fn deliver(
-        &self,
-        blobs: &[(Digest, u64)],
-        source: &dyn BlobSource,
-        progress: DeliverProgress<'_>,
-    ) -> Result<(), LinkError> {
-        self.link.deliver(blobs, source, progress).await
-    }
-
-    async fn evidence(&self) -> Result<Vec<(String, String)>, LinkError> {
-        self.link.evidence().await
-    }
-
-    async fn step_log(&self, run: &str, step: &Step) -> Result<String, LinkError> {
-        self.link.step_log(run, step).await
     }
 }
