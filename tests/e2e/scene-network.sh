@@ -27,14 +27,14 @@ CNI
 }
 check "preflight says that a network is to be installed" says 0 "install one after create" network preflight --accept-new-host-keys
 check "a cluster without a network is created, and says that its nodes wait for one" \
-  says 0 "NotReady until you install a pod network" network create -y
+  says 0 "NotReady as long as you have installed no pod network" network create -y
 check "its node is NotReady for lack of a network" not_ready
 check "a second create changes nothing" says 0 "0 steps changed" network create -y
 check "the operator installs a network" operators_network
 check "then the node is Ready" becomes_ready n1
 check "then every pod runs" within 120 all_running n1
 check "a create afterwards changes nothing, and finds the node Ready" says 0 "0 steps changed" network create -y
-check "reset takes the cluster away" network reset -y
+check "reset takes the cluster away, and says whose the network is" says 0 "may stay until its own clean-up" network reset -y
 gone() { lab host root n1 sh -s <<< 'for path in /etc/cni/net.d /etc/kubernetes /var/lib/kubelet; do ! [ -e "$path" ] || exit 1; done'; }
 check "with what was put into its folders since" gone
 lab host down --all

@@ -6,7 +6,6 @@ use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::id::StepId;
-use crate::op::Probe;
 use crate::pipeline::Pipeline;
 use crate::slot::{SlotName, SlotProvider};
 use crate::step::Step;
@@ -59,13 +58,6 @@ pub struct PlanHost {
 }
 
 impl Plan {
-    /// Whether nodes stay NotReady until the operator installs a pod network.
-    pub fn leaves_network_to_operator(&self) -> bool {
-        let awaits =
-            |step: &Step| step.probe.as_ref().is_some_and(|wait| matches!(wait.probe, Probe::NodeAwaitsNetwork { .. }));
-        self.steps.iter().any(awaits)
-    }
-
     /// Adds a text and returns its digest, by which ops name it.
     pub fn text(&mut self, text: impl Into<String>) -> Digest {
         let text = text.into();

@@ -166,13 +166,13 @@ impl Fleet {
 
     /// Reads the ledger of every host at once.
     pub(crate) async fn ledgers(&self) -> Result<BTreeMap<String, Vec<Record>>, SessionError> {
-        all(self.on_all(|link| async move { link.link().ledger().await }).await)
+        by_host(self.on_all(|link| async move { link.link().ledger().await }).await)
     }
 
     /// Looks at every host at once.
     pub(crate) async fn facts(&self, events: &dyn EventSink) -> Result<BTreeMap<String, Facts>, SessionError> {
         events::phase(events, "look");
-        all(self.on_all(|link| async move { link.link().facts().await }).await)
+        by_host(self.on_all(|link| async move { link.link().facts().await }).await)
     }
 
     /// The links as the engine takes them.
@@ -229,12 +229,17 @@ impl Fleet {
     }
 }
 
-/// The answers of all hosts, or what went wrong with any.
-fn all<T>(answers: Vec<(String, Result<T, LinkError>)>) -> Result<BTreeMap<String, T>, SessionError> {
-    let (mut good, mut errors) = (BTreeMap::new(), Vec::new());
-    for (host, answer) in answers {
+/// The answers of all hosts by their names.
+fn by_host<T>(answers: Vec<(String, Result<T, LinkError>)>) -> Result<BTreeMap<String, T>, SessionError> {
+    Ok(all(answers.into_iter().map(|(host, answer)| Ok((host, answer?))))?.into_iter().collect())
+}
+
+/// All answers, or what went wrong with any.
+pub(crate) fn all<T>(answers: impl IntoIterator<Item = Result<T, LinkError>>) -> Result<Vec<T>, SessionError> {
+    let (mut good, mut errors) = (Vec::new(), Vec::new());
+    for answer in answers {
         match answer {
-            Ok(answer) => drop(good.insert(host, answer)),
+            Ok(answer) => good.push(answer),
             Err(error) => errors.push(error),
         }
     }

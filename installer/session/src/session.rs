@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use kubexm_engine::EventSink;
 use tokio_util::sync::CancellationToken;
 
-use crate::confirm::Confirm;
+use crate::confirm::{Answer, Confirm, Question};
 use crate::credentials::Credentials;
 use crate::error::SessionError;
 use crate::home::Home;
@@ -65,6 +65,14 @@ impl Session<'_> {
     /// Who holds the hosts of a cluster, for whoever finds them held.
     pub(crate) fn holder(&self, verb: &str, cluster: &str) -> String {
         format!("{verb} of cluster {cluster} from {}", self.controller.name)
+    }
+
+    /// Asks before a change; anything but a yes ends the run before it begins.
+    pub(crate) async fn ask(&self, question: Question<'_>) -> Result<(), SessionError> {
+        match self.confirm.confirm(question).await {
+            Answer::Yes => Ok(()),
+            Answer::No | Answer::Nobody => Err(SessionError::Declined),
+        }
     }
 
     /// Ends what has changed nothing yet when it was interrupted.

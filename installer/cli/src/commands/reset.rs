@@ -31,7 +31,8 @@ pub struct Args {
     /// Say yes without being asked
     #[arg(short = 'y', long)]
     yes: bool,
-    /// What becomes of hosts that cannot be reached; a reset without some ends with exit code 72
+    /// What becomes of hosts that cannot be reached; a reset without some ends with exit code 72, and one that is taken back
+    /// without some with 71
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     unreachable: Unreachable,
     /// When a step fails

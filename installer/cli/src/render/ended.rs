@@ -53,12 +53,20 @@ fn success(ended: &Ended, run: &EndedRun, display: &Display) -> (String, Value) 
             format!("run {} was rolled back: {} steps, the hosts are as they were before it", status.run, counts.undone)
         }
         (Direction::Forward, Pipeline::Reset) => {
-            format!("cluster {cluster} is gone: the hosts are as they were ({} steps changed something)", counts.done)
+            let network = if ended.network_of_operator {
+                "; of the pod network that you installed, links and rules may stay until its own clean-up or a reboot"
+            } else {
+                ""
+            };
+            format!(
+                "cluster {cluster} is gone: the hosts are as they were ({} steps changed something){network}",
+                counts.done
+            )
         }
         (Direction::Forward, Pipeline::Create | Pipeline::AddNode) => {
             let kubeconfig = ended.kubeconfig.clone().unwrap_or_default();
-            let is = if ended.awaits_network {
-                "up, and its nodes are NotReady until you install a pod network"
+            let is = if ended.network_of_operator {
+                "up; its nodes stay NotReady as long as you have installed no pod network"
             } else {
                 "ready"
             };

@@ -209,7 +209,7 @@ impl World {
             Probe::NodeReady { node } | Probe::NodeAwaitsNetwork { node } if !self.is_node(node) => {
                 Some(format!("nodes \"{node}\" not found"))
             }
-            Probe::NodeAwaitsNetwork { .. } | Probe::PodsRunning { host_network_only: true, .. } => cluster(),
+            Probe::NodeAwaitsNetwork { .. } | Probe::PodsRunning { kubeadm_only: true, .. } => cluster(),
             Probe::NodeReady { .. } | Probe::PodsRunning { .. } | Probe::PodNetwork { .. } => cluster().or_else(|| {
                 let network = self.cluster.keys().any(|key| key.starts_with("object:"));
                 (!network).then(|| "no pod network was applied".to_owned())

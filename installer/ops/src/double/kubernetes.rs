@@ -324,9 +324,13 @@ fn pods(state: &State) -> String {
 fn pod(name: &str, images: &[&str]) -> String {
     let containers: Vec<_> = images.iter().map(|image| json!({"name": "c", "image": image})).collect();
     json!({
-        "metadata": {"name": name, "namespace": "kube-system", "uid": "double"},
-        // kube-proxy and the networks' own.
-        "spec": {"containers": containers, "hostNetwork": name.starts_with("kube-")},
+        "metadata": {
+            "name": name,
+            "namespace": "kube-system",
+            "uid": "double",
+            "ownerReferences": [{"kind": "DaemonSet", "name": name}],
+        },
+        "spec": {"containers": containers},
         "status": {"phase": "Running", "podIP": "10.244.0.2", "conditions": [{"type": "Ready", "status": "True"}]},
     })
     .to_string()

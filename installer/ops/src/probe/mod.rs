@@ -25,8 +25,8 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         Probe::ClockFollows { servers } => clock::look(machine, servers),
         Probe::NodeReady { node } => nodes::look(machine, node),
         Probe::NodeAwaitsNetwork { node } => nodes::awaits_network(machine, node),
-        Probe::PodsRunning { namespaces, images, host_network_only } => {
-            pods::look(machine, namespaces, images, *host_network_only)
+        Probe::PodsRunning { namespaces, images, kubeadm_only } => {
+            pods::look(machine, namespaces, images, *kubeadm_only)
         }
         Probe::PodNetwork { node, image, name, dns, service } => {
             pod_network::look(machine, &pod_network::Check { node, image, name, dns, service })

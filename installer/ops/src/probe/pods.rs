@@ -11,13 +11,13 @@ pub(super) fn look(
     machine: &Machine,
     namespaces: &[String],
     images: &[String],
-    host_network_only: bool,
+    kubeadm_only: bool,
 ) -> Result<ProbeAnswer, OpError> {
     let mut problems = Vec::new();
     let mut count = 0;
     for namespace in namespaces {
         let list = kube::pods(machine, namespace)?;
-        let pods = looked_at(&list, host_network_only);
+        let pods = looked_at(&list, kubeadm_only);
         if pods.is_empty() {
             problems.push(format!("no pod in namespace {namespace} yet"));
         }
@@ -27,10 +27,18 @@ pub(super) fn look(
     Ok(if problems.is_empty() { yes(format!("{count} pods run and are ready")) } else { no(problems.join("; ")) })
 }
 
-/// The pods of a list, or those of them that run without a pod network.
-fn looked_at(list: &Value, host_network_only: bool) -> Vec<&Value> {
+/// The pods of a list, or those of them that kubeadm makes and that need no pod network.
+fn looked_at(list: &Value, kubeadm_only: bool) -> Vec<&Value> {
     let pods = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
-    pods.iter().filter(|pod| !host_network_only || pod["spec"]["hostNetwork"] == true).collect()
+    pods.iter().filter(|pod| !kubeadm_only || is_kubeadms(pod)).collect()
+}
+
+/// A static pod, which its node owns, or one of kube-proxy. Networks have pods on the nodes' network in kube-system too.
+fn is_kubeadms(pod: &Value) -> bool {
+    let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    owners
+        .into_iter()
+        .any(|owner| owner["kind"] == "Node" || (owner["kind"] == "DaemonSet" && owner["name"] == "kube-proxy"))
 }
 
 fn problems_of(pod: &Value, images: &[String]) -> Vec<String> {
@@ -67,14 +75,17 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn without_a_pod_network_only_pods_on_the_nodes_network_are_looked_at() {
+    fn where_the_network_is_somebody_elses_only_kubeadms_own_pods_are_looked_at() {
+        let pod = |name: &str, kind: &str, owner: &str| json!({"metadata": {"name": name, "ownerReferences": [{"kind": kind, "name": owner}]}, "spec": {"hostNetwork": true}});
         let list = json!({"items": [
-            {"metadata": {"name": "coredns"}, "spec": {}},
-            {"metadata": {"name": "kube-proxy"}, "spec": {"hostNetwork": true}},
+            pod("coredns-x", "ReplicaSet", "coredns-y"),
+            pod("cilium-x", "DaemonSet", "cilium"),
+            pod("kube-proxy-x", "DaemonSet", "kube-proxy"),
+            pod("etcd-node1", "Node", "node1"),
         ]});
         let names = |only| looked_at(&list, only).into_iter().map(|pod| &pod["metadata"]["name"]).collect::<Vec<_>>();
-        assert_eq!(names(false), ["coredns", "kube-proxy"]);
-        assert_eq!(names(true), ["kube-proxy"]);
+        assert_eq!(names(false).len(), 4);
+        assert_eq!(names(true), ["kube-proxy-x", "etcd-node1"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use kubexm_spec::Digest;
 use super::order::Order;
 use super::problem::{Problem, Severity};
 use crate::id::StepId;
-use crate::op::Op;
+use crate::op::{Act, Op};
 use crate::plan::Plan;
 use crate::slot::{SlotName, SlotProvider};
 use crate::step::Step;
@@ -193,7 +193,9 @@ fn slots_in_texts(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     for step in &plan.steps {
         for op in &step.ops {
             let needs = op.needs();
-            let Some(text) = needs.text.and_then(|d| plan.texts.get(&d)) else { continue };
+            // Any other text is what it is: a user's may hold anything.
+            let filled = !needs.slots.is_empty() || matches!(op, Op::Act(Act::KubeadmJoin(_)));
+            let Some(text) = needs.text.and_then(|d| plan.texts.get(&d)).filter(|_| filled) else { continue };
             let slots = needs.slots;
             let holes = text.matches(HOLE).count();
             let filled: usize = slots.iter().map(|slot| text.matches(slot.placeholder().as_str()).count()).sum();

@@ -53,9 +53,10 @@ pub enum Probe {
     },
     /// Every pod of these namespaces runs and is ready, and no container uses an image outside the list.
     PodsRunning {
-        /// Only those on the nodes' own network: the others cannot run before there is a pod network.
+        /// Only those that kubeadm makes and that need no pod network: static pods and kube-proxy's. The others wait for a
+        /// network, or are the network that somebody else installed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        host_network_only: bool,
+        kubeadm_only: bool,
         /// Namespaces.
         namespaces: Vec<String>,
         /// Full references that may appear.
@@ -90,8 +91,8 @@ impl std::fmt::Display for Probe {
             Self::ClockFollows { servers } => write!(f, "the clock follows {}", servers.join(" or ")),
             Self::NodeReady { node } => write!(f, "node {node} is Ready"),
             Self::NodeAwaitsNetwork { node } => write!(f, "node {node} lacks nothing but a pod network"),
-            Self::PodsRunning { namespaces, images, host_network_only } => {
-                let which = if *host_network_only { "pods on the nodes' network" } else { "pods" };
+            Self::PodsRunning { namespaces, images, kubeadm_only } => {
+                let which = if *kubeadm_only { "static pods and kube-proxy" } else { "pods" };
                 write!(f, "{which} of {} run, with none but {} images", namespaces.join(" and "), images.len())
             }
             Self::PodNetwork { node, name, dns, service, .. } => {

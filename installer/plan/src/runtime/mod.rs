@@ -26,3 +26,16 @@ pub const fn of(kind: RuntimeKind) -> &'static RuntimeTraits {
         RuntimeKind::Isulad => &isulad::TRAITS,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_runtime_that_is_installed_all_is_known_that_a_teardown_needs() {
+        for runtime in INSTALLED {
+            assert!(runtime.keeper.is_some_and(|keeper| keeper.of_kubelet.is_some()), "{}", runtime.unit);
+            assert!(!runtime.state.is_empty() && !runtime.container_mounts.is_empty(), "{}", runtime.unit);
+        }
+    }
+}

@@ -32,7 +32,8 @@ pub struct RuntimeTraits {
 pub struct Keeper {
     /// How its program's name begins.
     pub program: &'static str,
-    /// Arguments that stand side by side where the container is kubelet's; empty where all of them are.
+    /// Arguments that stand side by side where the container is kubelet's. None where nothing tells its containers from
+    /// others': then none is ended, and the runtime cannot be one of [`super::INSTALLED`].
     pub of_kubelet: Option<(&'static str, &'static str)>,
     /// Other engines keep theirs by the same program: the daemon that runs then, and the engine's name. Without that
     /// daemon it is `otherwise`.

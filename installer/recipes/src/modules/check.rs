@@ -77,7 +77,7 @@ fn pods(cx: &PlanCx<'_>, first: &Node<'_>) -> Step {
     let probe = Probe::PodsRunning {
         namespaces: namespaces.into_iter().map(|namespace| (*namespace).to_owned()).collect(),
         images: images.into_iter().collect(),
-        host_network_only: network::is_left_to_operator(cx.cluster),
+        kubeadm_only: network::is_left_to_operator(cx.cluster),
     };
     Step::on(first.name(), "check.pods", "Wait until system pods run, with images of the bundle only")
         .probe(probe, 300)

@@ -2,7 +2,6 @@
 
 use super::cluster_file::ClusterFile;
 use super::opened::Opened;
-use super::trust::Provenance;
 use crate::error::SessionError;
 use crate::options::{BundleOptions, ClusterOptions};
 use crate::session::Session;
@@ -47,10 +46,5 @@ impl ClusterSource {
             Self::File(_) => None,
             Self::Bundle(opened) => Some(opened),
         }
-    }
-
-    /// Who vouches for the bundle, where there is one.
-    pub fn provenance(&self) -> Option<&Provenance> {
-        self.bundle().map(Opened::provenance)
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use futures::future::join_all;
-use kubexm_engine::link::LinkError;
 use kubexm_engine::{EventSink, Links};
 use kubexm_plan::mesh::Dialed;
 use kubexm_recipes::Mesh;
 
 use crate::error::SessionError;
 use crate::events;
+use crate::fleet::all;
 
 /// What the dials of each host gave. Agents stop listening whatever happens.
 pub async fn dial(
@@ -34,16 +34,4 @@ pub async fn dial(
     let dialed = dialed?;
     all(silent)?;
     Ok(dialed.into_iter().collect())
-}
-
-/// All of them, or what went wrong with any.
-fn all<T>(results: Vec<Result<T, LinkError>>) -> Result<Vec<T>, SessionError> {
-    let (mut good, mut errors) = (Vec::new(), Vec::new());
-    for result in results {
-        match result {
-            Ok(value) => good.push(value),
-            Err(error) => errors.push(error),
-        }
-    }
-    if errors.is_empty() { Ok(good) } else { Err(SessionError::links(errors)) }
 }

@@ -4,6 +4,7 @@ use kubexm_engine::execute::take_back;
 use kubexm_engine::link::BlobSource;
 use kubexm_engine::{ClusterPki, EngineError, ExecuteOptions, Outcome, Run, execute, status};
 use kubexm_plan::{CheckedPlan, Pipeline};
+use kubexm_recipes::network;
 use kubexm_spec::Cluster;
 
 use super::ended::{Direction, Ended, EndedRun};
@@ -71,7 +72,7 @@ impl RunDriver<'_> {
             direction,
             run: Some(EndedRun { outcome, status, report: run.dir().join("report.md") }),
             kubeconfig: None,
-            awaits_network: plan.leaves_network_to_operator(),
+            network_of_operator: network::is_left_to_operator(self.cluster),
             missing: self.fleet.missing().to_vec(),
         }
     }

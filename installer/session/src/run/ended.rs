@@ -28,8 +28,8 @@ pub struct Ended {
     pub run: Option<EndedRun>,
     /// The operator's kubeconfig, when the cluster runs and it was fetched.
     pub kubeconfig: Option<PathBuf>,
-    /// Its nodes are NotReady until the operator installs a pod network.
-    pub awaits_network: bool,
+    /// The pod network is the operator's to install, and to clean up.
+    pub network_of_operator: bool,
     /// Hosts that could not be reached and were not reset.
     pub missing: Vec<String>,
 }

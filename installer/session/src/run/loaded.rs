@@ -9,7 +9,7 @@ use super::select;
 use crate::access::Access;
 use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::{Opened, Verified};
-use crate::confirm::{Answer, Change, Question};
+use crate::confirm::{Change, Question};
 use crate::error::SessionError;
 use crate::fleet::{Fleet, Reach, Unreachable};
 use crate::home::ClusterHome;
@@ -107,9 +107,7 @@ impl<S: Subject> Loaded<'_, S> {
         let change = Change::Rollback { run: self.run.id().as_str(), plan: self.plan.plan(), changed };
         let provenance = self.subject.bundle().map(Opened::provenance);
         let question = Question { cluster: &self.home.name, provenance, change };
-        if session.confirm.confirm(question).await != Answer::Yes {
-            return Err(SessionError::Declined);
-        }
+        session.ask(question).await?;
         let unreachable = match skip {
             true => Unreachable::LeftAsTheyAre,
             false => Unreachable::Refused(

@@ -8,13 +8,12 @@ use super::driver::RunDriver;
 use super::ended::{Direction, Ended};
 use super::loaded::Loaded;
 use crate::bundle::opened::{Opened, Verified};
-use crate::confirm::{Answer, Change, Question};
+use crate::confirm::{Change, Question};
 use crate::error::SessionError;
 use crate::fleet::{Fleet, Reach, Unreachable};
 use crate::observe::subject::Startable;
 use crate::options::{HostOptions, RunOptions};
 use crate::plan::Checked;
-use crate::session::Session;
 use crate::site::Site;
 
 /// A run that may change hosts. Made by [`Checked::start`], and by [`Loaded::resume`], alone.
@@ -87,7 +86,7 @@ impl<S: Startable> Running<'_, S> {
                 direction: Direction::Forward,
                 run: None,
                 kubeconfig: None,
-                awaits_network: false,
+                network_of_operator: false,
                 missing: fleet.missing().to_vec(),
             }),
         };
@@ -112,16 +111,9 @@ async fn decide<S: Startable>(
     };
     session.check_interrupt()?;
     let provenance = site.subject.bundle().map(Opened::provenance);
-    ask(session, Question { cluster: &site.home.name, provenance, change }).await?;
+    session.ask(Question { cluster: &site.home.name, provenance, change }).await?;
     session.check_interrupt()?;
     Ok(Some(Run::create(&site.home.runs(), RunId::at(session.clock.now()), checked)?))
-}
-
-async fn ask(session: &Session<'_>, question: Question<'_>) -> Result<(), SessionError> {
-    match session.confirm.confirm(question).await {
-        Answer::Yes => Ok(()),
-        Answer::No | Answer::Nobody => Err(SessionError::Declined),
-    }
 }
 
 impl RunOptions<'_> {
