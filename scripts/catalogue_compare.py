@@ -308,6 +308,8 @@ def component_rows(upstream, catalogue, rules):
         wrong, seen = [], []
         row = {"component": rule["name"], "of": of(component["versions"])}
         try:
+            if not component["versions"]:
+                raise CannotTell("the catalogue has no version of it")
             tags = set(upstream.git(rule["repository"], "tag", "--list").decode().split())
             for version in sorted(component["versions"], key=order):
                 tag = rule["tag"].replace("{version}", version)
@@ -349,7 +351,9 @@ def constants_rows(upstream, catalogue, rules):
                         text = upstream.file(rule["repository"], fill(rule["tag"], {"version": version}), rule["file"]).decode(errors="replace")
                         for constant in CONSTANTS:
                             match = re.search(rule[constant], text)
-                            if match and match[1] != patches[constant]:
+                            if not match:
+                                raise CannotTell(f"{rule['file']} of {rule['repository']} at {fill(rule['tag'], {'version': version})} names no {constant}")
+                            if match[1] != patches[constant]:
                                 wrong.append(f"{version}: {constant} {match[1]}, the catalogue has {patches[constant]}")
                     by = {"by": f"{rule['repository']} {rule['file']}", "tag": f"v{versions[-1]}"}
                     yield row | by | ({"result": DIFFERS, "text": "; ".join(wrong)} if wrong else {"result": EQUAL, "text": f"v{versions[0]} to v{versions[-1]}"})
@@ -381,7 +385,13 @@ def end_rows(upstream, catalogue, rules):
             wrong = [f"{line} ended {day}, the catalogue has {ours[line]}" for line, day in sorted(theirs.items()) if line in ours and ours[line] != day]
             lost = [f"{line} ended {day}, and the catalogue does not say so" for line, day in sorted(theirs.items()) if line not in ours and line in has]
             by = {"by": f"{rule['repository']} {rule['file']}", "tag": upstream.dated(rule["repository"], rule["tag"])}
-            yield {"end": name} | by | ({"result": DIFFERS, "text": "; ".join(wrong + lost)} if wrong + lost else {"result": EQUAL, "text": f"{len(theirs.keys() & ours.keys())} lines"})
+            both = theirs.keys() & ours.keys()
+            if wrong + lost:
+                yield {"end": name} | by | {"result": DIFFERS, "text": "; ".join(wrong + lost)}
+            elif not both:
+                yield {"end": name, "result": UNKNOWN, "text": f"{rule['file']} of {rule['repository']} names no line whose end the catalogue has"}
+            else:
+                yield {"end": name} | by | {"result": EQUAL, "text": f"{len(both)} lines"}
 
 
 def newest_rows(upstream, catalogue, rules):
@@ -449,31 +459,30 @@ def key(row):
 
 
 def line(row):
-    """A row of verified.yaml; JSON strings are YAML's too."""
-    return "- {" + ", ".join(f"{name}: {inline(value)}" for name, value in row.items()) + "}\n"
-
-
-def inline(value):
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}: {inline(inner)}" for name, inner in value.items()) + "}"
-    return json.dumps(value, ensure_ascii=False)
+    """A row of verified.yaml: JSON is YAML too."""
+    return f"- {json.dumps(row, ensure_ascii=False)}\n"
 
 
 def read_rows(text):
     """The lines that `line` has written."""
-    rows = []
-    for one in text.splitlines():
-        if not one.startswith("- {"):
-            continue
-        names = re.sub(r'(?<=[{ ])([a-zA-Z]+): ', r'"\1": ', one.removeprefix("- "))
-        rows.append(json.loads(names))
-    return rows
+    return [json.loads(one.removeprefix("- ")) for one in text.splitlines() if one.startswith("- {")]
 
 
-def keep(rows, result=RESULT, today=None):
-    """Merges this result into the last one; a row that cannot be compared now keeps its last result and date."""
+def is_of(catalogue, row):
+    """Whether what a row is about is in the catalogue still."""
+    if "feature" in row:
+        return row["version"] in catalogue.features.get(row["feature"], {}).get("versions", {})
+    if "component" in row:
+        return row["component"] in catalogue.components
+    return any(patches["from"] == row["from"] for patches in catalogue.releases.get(row["kubernetes"], {}).get("patches", []))
+
+
+def keep(rows, catalogue, result=RESULT, today=None):
+    """Merges this result into the last one; a row that cannot be compared now keeps its last result and date, and one about nothing
+    of the catalogue's goes."""
     today = today or datetime.now().strftime("%Y-%m-%d")
-    known = {key(row): row for row in (read_rows(result.read_text()) if result.is_file() else [])}
+    last = read_rows(result.read_text()) if result.is_file() else []
+    known = {key(row): row for row in last if is_of(catalogue, row)}
     for row in rows:
         if not key(row) or "of" not in row:
             continue
@@ -536,12 +545,13 @@ def run(arguments, stream):
             folders.append(option)
     if not folders:
         raise ValueError("no checkout is given; see scripts/catalogue --help")
-    rows = list(compare(document_of(catalogue), folders, rules, helm))
+    document = document_of(catalogue)
+    rows = list(compare(document, folders, rules, helm))
     for row in rows:
         place = f" ({row['by']} at {row['tag']})" if row.get("tag") else f" ({row['by']})" if row.get("by") else ""
         print(f"{row['result']:<11} {subject(row)}: {row['text']}{place}", file=stream)
     counts = {result: sum(row["result"] == result for row in rows) for result in (EQUAL, DIFFERS, UNKNOWN)}
     print(", ".join(f"{count} {result}" for result, count in counts.items()), file=stream)
     if written:
-        keep(rows, result)
+        keep(rows, Catalogue(document), result)
     return 1 if counts[DIFFERS] else 0

@@ -126,9 +126,10 @@ impl Bench {
         (output.status.code().unwrap(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
     }
 
-    fn verified(&self, row: &str) -> String {
+    fn verified(&self, feature: &str) -> String {
         let text = std::fs::read_to_string(self.folder.join("verified.yaml")).unwrap();
-        text.lines().find(|line| line.starts_with(&format!("- {{{row}"))).unwrap().to_owned()
+        let begins = format!("- {{\"feature\": \"{feature}\"");
+        text.lines().find(|line| line.starts_with(&begins)).unwrap_or_default().to_owned()
     }
 }
 
@@ -207,9 +208,9 @@ fn what_upstream_says_too_is_equal_and_kept_with_place_tag_and_day() {
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
-    let row = bench.verified("feature: \"net\"");
-    assert!(row.contains("verified: {by: \"acme/net all.yaml\", tag: \"v1.0.0\", date: \"20"), "{row}");
-    assert!(bench.verified("feature: \"gone\"").contains("unverified: \"no checkout of acme/elsewhere\""));
+    let row = bench.verified("net");
+    assert!(row.contains(r#""verified": {"by": "acme/net all.yaml", "tag": "v1.0.0", "date": "20"#), "{row}");
+    assert!(bench.verified("gone").contains(r#""unverified": "no checkout of acme/elsewhere""#));
 }
 
 #[test]
@@ -226,7 +227,7 @@ fn what_differs_is_named_fails_and_is_no_longer_called_verified() {
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
-    assert!(bench.verified("feature: \"net\"").contains("unverified: \"differs: "));
+    assert!(bench.verified("net").contains(r#""unverified": "differs: "#));
 }
 
 #[test]
@@ -251,17 +252,73 @@ fn ranges_kernels_newest_patches_and_names_of_files_that_differ_are_named() {
 }
 
 #[test]
+fn a_rule_that_finds_nothing_is_not_called_equal() {
+    let bench = Bench::new("nothing");
+    let constants = "pause = 'pause ([0-9.]+)'\ncoredns = 'coredns (v[0-9.]+)'\netcd = 'etcd ([0-9.-]+)'\n";
+    let rule = format!(
+        "[[constants]]\nrepository = \"acme/net\"\ntag = \"v{{version}}\"\nfile = \"constants.go\"\n{constants}\n\
+         [[component]]\nname = \"empty\"\nrepository = \"acme/net\"\ntag = \"v{{version}}\"\n"
+    );
+    bench.write("rules.toml", &format!("{RULES}\n{rule}"));
+    bench.write(
+        "catalogue.json",
+        "{\"features\": {}, \"components\": {\"kubelet\": {\"versions\": {\"1.0.0\": {}}}, \"tool\": {\"endOfLife\": {\"1.0\": \"2026-07-03\"}, \"versions\": {\"1.0.0\": {}}}, \"empty\": {\"versions\": {}}}, \"releases\": {\"1.0\": {\"patches\": [{\"from\": 0, \"pause\": \"3.1\", \"coredns\": \"v1.1\", \"etcd\": \"3.5-0\"}]}}}",
+    );
+    let compare = |constants: &str, readme: &str| {
+        bench.write("acme+net/constants.go", constants);
+        bench.write("acme+net/README.md", readme);
+        bench.git(&["add", "."]);
+        bench.git(&["commit", "--quiet", "-m", "next"]);
+        bench.git(&["tag", "--force", "v1.0.0"]);
+        bench.compare()
+    };
+    let (code, text) = compare("pause 3.1\ncoredns v1.1\netcd 3.5-0\n", README);
+    assert_eq!(code, 0, "{text}");
+    for part in ["equal       constants 1.0 from patch 0: v1.0.0 to v1.0.0", "equal       end tool: 1 lines"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(text.contains("cannot tell component empty: the catalogue has no version of it"), "{text}");
+    let (code, text) = compare("pause 3.1\ncore_dns v1.1\netcd 3.5-0\n", &README.replace("line 1.0 ends", "1.0:"));
+    assert_eq!(code, 0, "{text}");
+    for part in [
+        "constants 1.0 from patch 0: constants.go of acme/net at v1.0.0 names no coredns",
+        "end tool: README.md of acme/net names no line whose end the catalogue has",
+    ] {
+        assert!(text.contains(&format!("cannot tell {part}")), "{part}\n{text}");
+    }
+}
+
+#[test]
 fn what_cannot_be_told_today_stays_as_it_was_told_unless_it_has_changed() {
     let bench = Bench::new("kept");
     bench.catalogue("quay.io/acme/agent", &sum());
     bench.compare();
-    let before = bench.verified("feature: \"net\"");
+    let before = bench.verified("net");
     bench.git(&["tag", "--delete", "v1.0.0"]);
     let (code, text) = bench.compare();
     assert!(code == 0 && text.contains("cannot tell feature net 1.0.0: acme/net has no v1.0.0"), "{text}");
-    assert_eq!(bench.verified("feature: \"net\""), before);
+    assert_eq!(bench.verified("net"), before);
     bench.catalogue("quay.io/acme/other", &sum());
     bench.compare();
-    let after = bench.verified("feature: \"net\"");
-    assert!(after.contains("unverified: \"changed since it was compared; "), "{after}");
+    let after = bench.verified("net");
+    assert!(after.contains(r#""unverified": "changed since it was compared; "#), "{after}");
+}
+
+#[test]
+fn rows_are_kept_whatever_their_texts_hold_and_those_of_what_is_gone_from_the_catalogue_go() {
+    let bench = Bench::new("rows");
+    bench.catalogue("quay.io/acme/agent", &sum());
+    bench.compare();
+    let kept = bench.verified("net").replace("acme/net all.yaml", "a list of mine: {by: hand, tag: none}");
+    let old = r#"- {"feature": "old", "version": "1.0.0", "of": "000000000000", "verified": {"by": "x"}}"#;
+    let older = kept.replace("1.0.0", "0.9.0");
+    bench.write(
+        "verified.yaml",
+        &format!("# head\n{kept}\n{old}\n{older}\n- {{\"component\": \"lost\", \"unverified\": \"x\"}}\n"),
+    );
+    bench.git(&["tag", "--delete", "v1.0.0"]);
+    assert_eq!(bench.compare().0, 0);
+    assert_eq!(bench.verified("net"), kept);
+    let text = std::fs::read_to_string(bench.folder.join("verified.yaml")).unwrap();
+    assert!(!text.contains("old") && !text.contains("0.9.0") && !text.contains("lost"), "{text}");
 }
