@@ -112,6 +112,13 @@ impl PatchRange {
         self.from <= patch && self.to.is_none_or(|to| patch <= to)
     }
 
+    /// By what the tags of a patch were checked: what was read at one patch says nothing of later ones, which the same open range holds
+    /// until somebody reads them.
+    pub fn verified_for(&self, patch: u32) -> Option<&Verified> {
+        let verified = self.verified.as_ref()?;
+        version::patch(&verified.tag).is_none_or(|last| patch <= last).then_some(verified)
+    }
+
     /// The version of etcd in its tag: `3.6.5` of `3.6.5-0`.
     pub fn etcd_version(&self) -> &str {
         self.etcd.split_once('-').map_or(self.etcd.as_str(), |(version, _)| version)

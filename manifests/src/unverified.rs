@@ -103,9 +103,9 @@ impl fmt::Display for Checked {
 pub fn checked(requirements: &Requirements, catalogue: &Catalogue) -> Vec<Checked> {
     let Some(versions) = &requirements.versions else { return Vec::new() };
     let kubernetes = versions.kubernetes.as_str();
-    let range = version::patch(kubernetes).and_then(|patch| catalogue.release(kubernetes)?.constants(patch));
-    let constants = range.and_then(|range| range.verified.clone());
-    let constants = constants.map(|verified| Checked { about: format!("Kubernetes {kubernetes}"), verified });
+    let verified = version::patch(kubernetes)
+        .and_then(|patch| catalogue.release(kubernetes)?.constants(patch)?.verified_for(patch));
+    let constants = verified.cloned().map(|verified| Checked { about: format!("Kubernetes {kubernetes}"), verified });
     let features = catalogue.features.iter().filter_map(|(name, feature)| {
         let version = chosen(versions, name, feature)?;
         let verified = feature.versions.get(version)?.verified.clone()?;
@@ -161,14 +161,20 @@ fn unknown_program(
 
 fn constants(requirements: &Requirements, versions: &Versions, catalogue: &Catalogue) -> Option<Doubt> {
     let kubernetes = versions.kubernetes.as_str();
-    let range = catalogue.release(kubernetes)?.constants(version::patch(kubernetes)?)?;
-    if range.verified.is_some() {
+    let patch = version::patch(kubernetes)?;
+    let range = catalogue.release(kubernetes)?.constants(patch)?;
+    if range.verified_for(patch).is_some() {
         return None;
     }
-    let why = range.unverified.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+    let unread = match &range.verified {
+        Some(older) => format!("its image tags are those of an older patch, which were compared with {older}"),
+        None => {
+            let why = range.unverified.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+            format!("no kubeadm of {range} was asked for its images, and no source read{why}")
+        }
+    };
     let text = format!(
-        "no kubeadm of {range} was asked for its images, and no source read{why}: pause {}, coredns {} and etcd {} may be \
-         others; `kubeadm config images list` of {} shows them",
+        "{unread}: pause {}, coredns {} and etcd {} may be others; `kubeadm config images list` of {} shows them",
         range.pause,
         range.coredns,
         range.etcd,

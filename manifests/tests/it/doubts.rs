@@ -43,8 +43,35 @@ fn a_patch_that_the_catalogue_does_not_know_is_told_with_the_newest_that_it_does
     let keys = keys(&all[0]);
     assert!(keys.contains(&"binary/kubelet".to_owned()) && keys.contains(&"image/kube-proxy".to_owned()), "{keys:?}");
     assert!(!keys.iter().any(|key| key.contains("pause")), "{keys:?}");
-    // of a minor whose last range was read, the patch alone is in doubt
-    assert_eq!(of_version("1.33.99").len(), 1);
+    // what was read of an older patch does not vouch for this one
+    let kinds: Vec<DoubtKind> = of_version("1.33.99").iter().map(|doubt| doubt.kind).collect();
+    assert_eq!(kinds, [DoubtKind::UnknownPatch, DoubtKind::Constants]);
+}
+
+#[test]
+fn a_patch_that_a_refresh_brought_has_digests_and_its_constants_are_in_doubt() {
+    let version =
+        |name: &str| format!("  {name}: {{versions: {{1.35.99: {{amd64: {{sha256: {}}}}}}}}}\n", "ab".repeat(32));
+    let programs = ["kubeadm", "kubelet", "kubectl"].map(version).concat();
+    let text = format!("schema: kubexm.io/catalogue/v2\nname: refresh\ncomponents:\n{programs}");
+    let catalogue = Catalogue::embedded().overlaid(&text).unwrap_or_else(|error| panic!("{error}"));
+    let requirements = require(&for_version(Some("1.35")), &catalogue).unwrap_or_else(|error| panic!("{error}"));
+    let all = doubts(&requirements, &catalogue);
+    let [doubt] = all.as_slice() else { panic!("{all:?}") };
+    assert_eq!((doubt.kind, doubt.is_severe()), (DoubtKind::Constants, true));
+    let text = doubt.to_string();
+    for part in ["Kubernetes 1.35.99: ", "of an older patch", " at v1.35.8 on ", "images list` of v1.35.99"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let about = |version: &str, catalogue: &Catalogue| {
+        let requirements = require(&for_version(Some(version)), catalogue).unwrap_or_else(|error| panic!("{error}"));
+        checked(&requirements, catalogue).into_iter().map(|one| one.about).find(|about| about.starts_with("Kubernetes"))
+    };
+    assert_eq!(about("1.35", &catalogue), None);
+    assert_eq!(about("1.35.8", &catalogue), Some("Kubernetes 1.35.8".to_owned()));
+    // the last range of 1.32 was read at its last patch, second-hand
+    assert_eq!(about("1.32.13", &catalogue), Some("Kubernetes 1.32.13".to_owned()));
+    assert_eq!(about("1.32.14", &catalogue), None);
 }
 
 #[test]
