@@ -7,7 +7,8 @@ use kubexm_spec::Program;
 use serde::Serialize;
 
 use crate::catalogue::Catalogue;
-use crate::feature::FeatureSet;
+use crate::feature::{FeatureSet, FeatureVersion};
+use crate::release::Support;
 use crate::requirements::{Requirements, Versions};
 use crate::version;
 
@@ -47,18 +48,30 @@ pub fn notices(requirements: &Requirements, catalogue: &Catalogue, today: &str) 
     for (name, feature) in &catalogue.features {
         let Some(version) = versions.features.get(name) else { continue };
         all.extend(out_of_range(feature, version, minor));
-        let newer = |known: &&str| !ended(feature.end_of_life(known), today);
-        let known = feature.versions.keys().map(String::as_str).filter(newer);
-        all.extend(line_ended(name, version, feature.end_of_life(version), version::newest(known), today));
+        let fits = |known: &FeatureVersion| known.supports.as_ref().is_none_or(|minors| minors.holds(minor));
+        let fit = feature.versions.iter().filter(|(_, known)| fits(known));
+        let fit = fit.map(|(known, _)| (known.as_str(), feature.end_of_life(known)));
+        all.extend(line_ended(name, (version, feature.end_of_life(version)), fit, minor, today));
     }
     all.extend(containerd(versions, catalogue));
+    let support = catalogue.support(&versions.kubernetes);
     for (name, component) in &catalogue.components {
         let Some(version) = versions.programs.get(name.as_str()) else { continue };
-        let newer = |known: &&str| !ended(component.end_of_life(known), today);
-        let known = component.versions.keys().map(String::as_str).filter(newer);
-        all.extend(line_ended(name, version, component.end_of_life(version), version::newest(known), today));
+        let fits = |known: &&String| support.is_none_or(|support| runs_with(name, known, support));
+        let fit = component.versions.keys().filter(fits);
+        let fit = fit.map(|known| (known.as_str(), component.end_of_life(known)));
+        all.extend(line_ended(name, (version, component.end_of_life(version)), fit, minor, today));
     }
     all
+}
+
+/// Whether a minor runs with a version of a program, as far as the catalogue says.
+fn runs_with(name: &str, version: &str, support: &Support) -> bool {
+    let from = |oldest: &str| version::compare(version, oldest).is_ge();
+    if name == Program::Containerd.name() {
+        return from(&support.minimum_containerd) && support.recommends_containerd(version);
+    }
+    name != Program::Etcd.name() || support.minimum_etcd.as_deref().is_none_or(from)
 }
 
 fn ended(end: Option<&str>, today: &str) -> bool {
@@ -105,11 +118,22 @@ fn containerd(versions: &Versions, catalogue: &Catalogue) -> Option<Notice> {
     })
 }
 
-fn line_ended(name: &str, version: &str, end: Option<&str>, newest: Option<&str>, today: &str) -> Option<Notice> {
+/// `fit`: the versions that run with the Kubernetes minor, each with the end of its line.
+fn line_ended<'c>(
+    name: &str,
+    (version, end): (&str, Option<&str>),
+    fit: impl Iterator<Item = (&'c str, Option<&'c str>)>,
+    minor: &str,
+    today: &str,
+) -> Option<Notice> {
     let end = end.filter(|end| ended(Some(end), today))?;
-    let instead = match newest.filter(|newest| version::compare(newest, version).is_gt()) {
-        Some(newest) => format!("; {newest} has patches still"),
-        None => "; the catalogue knows no line of it that has patches still".to_owned(),
+    let newer = fit.filter(|(known, end)| version::compare(known, version).is_gt() && !ended(*end, today));
+    let (supported, unknown): (Vec<_>, Vec<_>) = newer.partition(|(_, end)| end.is_some());
+    let newest = |all: &[(&'c str, Option<&str>)]| version::newest(all.iter().map(|(known, _)| *known));
+    let instead = match (newest(&supported), newest(&unknown)) {
+        (Some(newest), _) => format!("; {newest} has patches still"),
+        (None, Some(newest)) => format!("; {newest} is newer, and its end is not known"),
+        (None, None) => format!("; the catalogue knows no line of it for {minor} that has patches still"),
     };
     Some(Notice {
         kind: NoticeKind::EndOfLife,
