@@ -114,10 +114,10 @@ impl Catalogue {
     pub fn from_json(bytes: &[u8]) -> Result<Self, CatalogueError> {
         let value = serde_json::from_slice(bytes).map_err(|source| CatalogueError::Json { source })?;
         let value = migrate::to_current(value);
-        let catalogue: Self = serde_json::from_value(value).map_err(|source| CatalogueError::Json { source })?;
-        if catalogue.schema != SCHEMA {
-            return Err(CatalogueError::Schema { found: catalogue.schema });
+        // Before its fields: those of a later schema are not known here.
+        if let Some(found) = value.get("schema").and_then(serde_json::Value::as_str).filter(|found| *found != SCHEMA) {
+            return Err(CatalogueError::Schema { found: found.to_owned() });
         }
-        Ok(catalogue)
+        serde_json::from_value(value).map_err(|source| CatalogueError::Json { source })
     }
 }
