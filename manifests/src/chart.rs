@@ -23,7 +23,7 @@ pub fn releases(cluster: &Cluster) -> Vec<ChartRelease> {
             key: ArtifactKey::Chart(feature.to_owned()),
             name: feature.to_owned(),
             namespace: namespace.to_owned(),
-            site: Vec::new(),
+            placeholders: Map::new(),
             defaults: of_catalogue(feature),
             values,
             values_file: None,
@@ -58,7 +58,7 @@ fn of_addon(addon: &Addon) -> ChartRelease {
         key: key(addon),
         name: addon.name.clone(),
         namespace: addon.namespace.clone(),
-        site: Vec::new(),
+        placeholders: Map::new(),
         defaults: match &addon.source {
             AddonSource::Catalogue { name, .. } => of_catalogue(name),
             _ => Map::new(),

@@ -7,30 +7,33 @@ use kubexm_spec::cluster::{Cluster, Network, NetworkPlugin};
 use kubexm_spec::rendering::merged;
 use serde_json::{Map, Value, json};
 
-use crate::chart_release::{ChartRelease, SiteFact, SiteValue};
+use crate::chart_release::ChartRelease;
 
 /// The label of control planes since Kubernetes 1.24.
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 /// Addresses that a node of a smaller pod network gets, as a prefix length.
 const NODE_PREFIX: u8 = 24;
+/// An address of TEST-NET-1 (RFC 5737), which stands for one of the site.
+const ADDRESS: &str = "192.0.2.1";
 
 /// The values of the plugin's chart; nothing where recipes make its objects.
 pub(crate) fn fill(cluster: &Cluster, release: &mut ChartRelease) {
     let network = &cluster.network;
     let options = &network.options;
-    let (site, defaults, own) = match network.plugin {
+    let (placeholders, defaults, own) = match network.plugin {
         NetworkPlugin::Cilium => cilium(network),
         NetworkPlugin::KubeOvn => kube_ovn(network),
         NetworkPlugin::Hybridnet => hybridnet(network),
         NetworkPlugin::Flannel | NetworkPlugin::Calico | NetworkPlugin::None => return,
     };
-    release.site = site;
+    release.placeholders = map(placeholders);
     release.defaults = map(defaults);
     // What kube-apiserver, kubeadm and the rest of the cluster are configured with is not the chart's to choose.
     release.values = merged(options.clone(), &map(own));
 }
 
-type Values = (Vec<SiteValue>, Value, Value);
+/// Placeholders of one control plane that is the only node, defaults, and what is not the user's to choose.
+type Values = (Value, Value, Value);
 
 fn map(value: Value) -> Map<String, Value> {
     match value {
@@ -52,14 +55,14 @@ fn cilium(network: &Network) -> Values {
     let families = json!({
         "ipv4": {"enabled": !v4.is_empty()}, "ipv6": {"enabled": !v6.is_empty()}, "ipam": {"operator": pool},
     });
-    let mut site = vec![SiteValue { path: &["operator", "replicas"], what: SiteFact::Nodes { most: 2 } }];
+    let mut placeholders = json!({"operator": {"replicas": 1}});
     // Without kube-proxy its agents do not find the API server by the service's address.
     let replaces = network.options.get("kubeProxyReplacement").is_some_and(|value| *value == true || *value == "true");
     if replaces {
-        site.push(SiteValue { path: &["k8sServiceHost"], what: SiteFact::ApiServerHost });
-        site.push(SiteValue { path: &["k8sServicePort"], what: SiteFact::ApiServerPort });
+        placeholders["k8sServiceHost"] = json!(ADDRESS);
+        placeholders["k8sServicePort"] = json!(6443);
     }
-    (site, json!({"ipam": {"mode": "cluster-pool"}}), families)
+    (placeholders, json!({"ipam": {"mode": "cluster-pool"}}), families)
 }
 
 fn kube_ovn(network: &Network) -> Values {
@@ -77,12 +80,12 @@ fn kube_ovn(network: &Network) -> Values {
     // Its pinger asks servers of the internet, and alarms about them.
     let silent = json!({"PINGER_EXTERNAL_ADDRESS": "", "PINGER_EXTERNAL_DOMAIN": ""});
     let defaults = json!({stack: silent, "networking": {"IFACE": network.interface.clone().unwrap_or_default()}});
-    let site = vec![
-        SiteValue { path: &["MASTER_NODES"], what: SiteFact::ControlPlaneAddresses },
-        // of 1.12; later ones count MASTER_NODES
-        SiteValue { path: &["replicaCount"], what: SiteFact::ControlPlanes { most: u32::MAX } },
-    ];
-    (site, defaults, json!({"networking": {"NET_STACK": stack}, stack: own}))
+    // replicaCount is of 1.12; later ones count MASTER_NODES
+    (
+        json!({"MASTER_NODES": ADDRESS, "replicaCount": 1}),
+        defaults,
+        json!({"networking": {"NET_STACK": stack}, stack: own}),
+    )
 }
 
 fn hybridnet(network: &Network) -> Values {
@@ -91,12 +94,12 @@ fn hybridnet(network: &Network) -> Values {
     let selector = json!({ CONTROL_PLANE: "" });
     let defaults = json!({"manager": {"nodeSelector": selector}, "webhook": {"nodeSelector": selector}});
     // Its replicas never share a node, so that more than there are nodes would wait for ever.
-    let site = vec![
-        SiteValue { path: &["manager", "replicas"], what: SiteFact::ControlPlanes { most: 3 } },
-        SiteValue { path: &["webhook", "replicas"], what: SiteFact::ControlPlanes { most: 3 } },
-        SiteValue { path: &["typha", "replicas"], what: SiteFact::Nodes { most: 3 } },
-    ];
-    (site, defaults, json!({"init": {"cidr": network.pod_cidr, "ipVersion": version}}))
+    let one = json!({"replicas": 1});
+    (
+        json!({"manager": one, "webhook": one, "typha": one}),
+        defaults,
+        json!({"init": {"cidr": network.pod_cidr, "ipVersion": version}}),
+    )
 }
 
 fn by_family<'n>(first: &'n str, more: &'n [String]) -> (Vec<&'n str>, Vec<&'n str>) {

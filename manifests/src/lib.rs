@@ -34,7 +34,7 @@ pub mod zone;
 
 pub use catalogue::{Catalogue, ImagePin};
 pub use chart::releases;
-pub use chart_release::{ChartRelease, SiteFact, SiteFacts, SiteValue};
+pub use chart_release::ChartRelease;
 pub use check::{check, unverified};
 pub use component::{Archive, Build, Component, NodeRole, Payload, Pin};
 pub use error::{CatalogueError, RequireError};

@@ -19,7 +19,6 @@ pub mod pipelines;
 pub mod preflight;
 pub mod runtime;
 pub mod sample;
-pub mod site_facts;
 pub mod support;
 pub mod templates;
 pub mod time_servers;

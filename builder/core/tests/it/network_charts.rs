@@ -13,11 +13,11 @@ use kubexm_builder::charts::{documents, extract};
 use kubexm_builder::origins::Origins;
 use kubexm_builder::origins::installer::Installers;
 use kubexm_builder::session::SystemClock;
-use kubexm_manifests::{Catalogue, ChartRelease, SiteFacts, Zone, releases};
+use kubexm_manifests::{Catalogue, ChartRelease, Zone, releases};
 use kubexm_spec::Cluster;
 use kubexm_spec::cluster::NetworkPlugin;
 use kubexm_transport::{Credentials, HttpClient, HttpOptions, OciRegistry, Store};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// What the charts of Kube-OVN, Hybridnet and Cilium do, in a template each.
 const OVN: &str = r#"{{- define "ips" -}}
@@ -151,23 +151,23 @@ fn images(text: &str) -> BTreeSet<String> {
 #[tokio::test]
 async fn charts_that_look_for_nodes_are_rendered_for_every_minor_and_the_real_site_has_the_same_images() {
     let renderer = Renderer::new().await;
-    let facts = SiteFacts {
-        control_planes: ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(str::to_owned).to_vec(),
-        nodes: 40,
-        api_host: "10.0.0.9".to_owned(),
-        api_port: 6443,
-    };
-    let plugins =
-        [(NetworkPlugin::KubeOvn, OVN), (NetworkPlugin::Hybridnet, HYBRIDNET), (NetworkPlugin::Cilium, CILIUM)];
+    // three control planes and many nodes, in the place of placeholders
+    let (three, nodes) = (json!({"replicas": 3}), "10.0.0.1,10.0.0.2,10.0.0.3");
+    let plugins = [
+        (NetworkPlugin::KubeOvn, OVN, json!({"MASTER_NODES": nodes, "replicaCount": 3})),
+        (NetworkPlugin::Hybridnet, HYBRIDNET, json!({"manager": three, "webhook": three, "typha": three})),
+        (NetworkPlugin::Cilium, CILIUM, json!({"operator": {"replicas": 2}})),
+    ];
     for minor in Catalogue::embedded().releases.keys() {
-        for (plugin, template) in plugins {
+        for (plugin, template, site) in &plugins {
+            let (plugin, template) = (*plugin, *template);
             let release = release(plugin);
             let kubernetes = format!("v{minor}.0");
             let values = release.rendered(Map::new());
             let rendered = renderer.text(&release, template, &kubernetes, &values).await;
             let rendered = rendered.unwrap_or_else(|error| panic!("{plugin} for {minor}: {error}"));
             assert!(rendered.contains("10.20.0.0/16"), "{plugin}: {rendered}");
-            let real = release.installed(Map::new(), &facts);
+            let real = release.rendered(site.as_object().unwrap().clone());
             let installed = renderer.text(&release, template, &kubernetes, &real).await.unwrap();
             assert_eq!(images(&rendered), images(&installed), "{plugin} for {minor}");
             assert_ne!(rendered, installed, "{plugin}: the site's own values are not there");

@@ -14,5 +14,4 @@ mod packages;
 mod preflight;
 mod registries;
 mod reset;
-mod site_facts;
 mod time;
