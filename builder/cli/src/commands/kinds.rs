@@ -26,9 +26,8 @@ pub const SPDX: Kind =
 pub const PROVENANCE: Kind =
     Kind { name: "provenance of kubexm-bundle", recognise: Some(is_provenance), access: Access::Umask };
 
-/// An overlay of the catalogue that `catalogue refresh` wrote.
-pub const OVERLAY: Kind =
-    Kind { name: "an overlay of `catalogue refresh`", recognise: Some(is_overlay), access: Access::Umask };
+/// An overlay of the catalogue. What `catalogue refresh` wrote earlier may hold versions that a later one does not find, or edits.
+pub const OVERLAY: Kind = Kind { name: "an overlay of the catalogue", recognise: None, access: Access::Umask };
 
 /// Detached signatures.
 pub const SIGNATURES: Kind =
@@ -43,11 +42,6 @@ fn is_lock(file: &mut dyn Read) -> bool {
     // As JSON or YAML has it: a text that only speaks of locks has no such field.
     let says = |(at, _): (usize, &str)| text[..at].trim_end_matches(['"', ' ', ':']).ends_with("schema");
     text.match_indices("kubexm.io/lock/").any(says)
-}
-
-fn is_overlay(file: &mut dyn Read) -> bool {
-    let first = kubexm_builder::refresh::HEAD.as_bytes();
-    head(file, LOCK_HEAD).starts_with(first)
 }
 
 fn is_cyclonedx(file: &mut dyn Read) -> bool {

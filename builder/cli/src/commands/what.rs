@@ -35,15 +35,14 @@ pub struct What {
 
 impl What {
     /// The same, for the library.
-    pub fn selection(&self) -> Selection {
+    fn selection(&self, source_date: Option<i64>) -> Selection {
         let Self { file, kubernetes, zone, catalogue, images_from, allow_secret } = self.clone();
-        let source_date = clock::source_date();
         Selection { file, kubernetes, zone, catalogue, images_from, allow_secret, source_date }
     }
 
     /// Reads all of it.
     pub fn read(&self, session: &Session) -> Result<Needed, Failure> {
-        let mut needed = session.needed(&self.selection())?;
+        let mut needed = session.needed(&self.selection(clock::source_date()?))?;
         needed.warnings.extend(self.unused_cluster_yaml());
         Ok(needed)
     }
@@ -61,6 +60,6 @@ impl What {
 
     /// The files on this machine that are read.
     pub fn files(&self, session: &Session) -> Vec<PathBuf> {
-        session.inputs(&self.selection())
+        session.inputs(&self.selection(None))
     }
 }

@@ -8,7 +8,7 @@ use kubexm_spec::ExitCode;
 use serde_json::{Value, json};
 
 use crate::server::{Reply, Request, Server};
-use crate::site::{Site, says};
+use crate::site::{Site, end, says};
 
 const SUM: &str = "1111111111111111111111111111111111111111111111111111111111111111";
 const ZONED: [&str; 5] = ["api.github.com", "dl.k8s.io", "github.com", "helm.cilium.io", "kubernetes-sigs.github.io"];
@@ -209,8 +209,124 @@ fn nothing_of_the_users_is_overwritten_and_slips_are_named() {
     let ended = site.run(&["catalogue", "refresh", "--component", "containerdd"]).must(ExitCode::UnknownVersion);
     says(&ended.err, &["the catalogue knows no containerdd; nearest: containerd"]);
     says(&site.run(&["catalogue", "refresh", "--offline"]).must(ExitCode::Usage).err, &["leave out --offline"]);
-    // its own file is made again
-    let own = [&args[..7], &["newer.yaml"]].concat();
-    site.run(&own).must(ExitCode::Ok);
-    site.run(&own).must(ExitCode::Ok);
+}
+
+#[test]
+fn an_overlay_that_is_there_is_replaced_by_force_only_and_one_that_is_read_never() {
+    let server = Server::start(|request| containerd(request).unwrap_or_else(|| Reply::new(404, "")));
+    let site = site(&server);
+    let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "containerd", "-o", "newer.yaml"];
+    site.run(&args).must(ExitCode::Ok);
+    let first = std::fs::read_to_string(site.path("newer.yaml")).unwrap();
+    let edited = format!("{first}# of mine\n");
+    site.write("newer.yaml", &edited);
+    let asked = server.requests().len();
+    says(&site.run(&args).must(ExitCode::Usage).err, &["newer.yaml already exists", "--force"]);
+    let zone = site.run(&[&args[..7], &["zone.yaml", "--force"]].concat()).must(ExitCode::Usage);
+    says(&zone.err, &["zone.yaml is one of the files that are read"]);
+    let read = site.run(&[&args[..], &["--catalogue", "newer.yaml", "--force"]].concat()).must(ExitCode::Usage);
+    says(&read.err, &["newer.yaml is one of the files that are read"]);
+    assert_eq!(std::fs::read_to_string(site.path("newer.yaml")).unwrap(), edited);
+    assert_eq!(server.requests().len(), asked, "nothing was asked");
+    site.run(&[&args[..], &["--force"]].concat()).must(ExitCode::Ok);
+    assert_eq!(std::fs::read_to_string(site.path("newer.yaml")).unwrap(), first);
+}
+
+#[test]
+fn a_version_is_not_passed_over_for_an_origin_that_refuses_or_answers_with_a_page() {
+    let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "containerd", "-o", "newer.yaml"];
+    let run = |sums: fn() -> Reply| {
+        let server = Server::start(move |request| match request.path.ends_with(".sha256sum") {
+            true => sums(),
+            false => containerd(request).unwrap_or_else(|| Reply::new(404, "")),
+        });
+        let site = site(&server);
+        let ended = site.run(&args);
+        assert!(!site.path("newer.yaml").exists(), "{}", ended.out);
+        ended
+    };
+    let denied = run(|| Reply::new(403, "no")).must(ExitCode::OriginDenied);
+    says(&denied.err, &["refuses access"]);
+    let portal = run(|| Reply::new(200, "<!DOCTYPE html><html><body>Please sign in</body></html>"));
+    says(&portal.must(ExitCode::OriginMissing).err, &["holds no sha256 of containerd-static-2.2.8-linux-amd64.tar.gz"]);
+    // what every origin says that it has not is withdrawn, and no failure
+    assert_eq!(run(|| Reply::new(404, "Not Found")).code, 0);
+}
+
+#[test]
+fn a_cluster_that_was_not_possible_before_or_is_not_now_does_not_cost_the_overlay() {
+    let server = Server::start(kubernetes);
+    let site = site(&server);
+    let refresh = |version: &str, output: &str| {
+        site.write(
+            "cluster.yaml",
+            format!("apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: x}}\nspec:\n  kubernetes: {{version: {version}}}\n"),
+        );
+        let args = ["catalogue", "refresh", "--zone", "zone.yaml", "-f", "cluster.yaml", "-o", output];
+        let ended = site.run(&[&args[..], &["--component", "kubelet"]].concat()).must(ExitCode::Ok);
+        says(&std::fs::read_to_string(site.path(output)).unwrap(), &["\"1.34.99\":"]);
+        ended.out
+    };
+    let out = refresh("v1.99.0", "one.yaml");
+    says(&out, &["note: cluster.yaml: not possible with the overlay either: ", "one.yaml: written"]);
+    assert!(!out.contains("nothing changes"), "{out}");
+    // a line of containerd that the catalogue does not know
+    let server = Server::start(|request| {
+        let path = request.path.split('?').next().unwrap_or_default();
+        match path.strip_prefix("github.com/containerd/containerd/releases/download/v2.4.0/") {
+            Some(file) => Reply::new(200, format!("{SUM}  {}\n", file.trim_end_matches(".sha256sum"))),
+            None => page(request, &[release("v2.4.0", false)]),
+        }
+    });
+    let site = self::site(&server);
+    site.write(
+        "cluster.yaml",
+        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: x}\nspec:\n  kubernetes: {version: v1.34.4}\n  runtime: {version: 2.4.0}\n",
+    );
+    let args = ["catalogue", "refresh", "--zone", "zone.yaml", "-f", "cluster.yaml", "--component", "containerd"];
+    let out = site.run(&[&args[..], &["-o", "two.yaml"]].concat()).must(ExitCode::Ok).out;
+    says(&out, &["note: cluster.yaml: possible with the overlay, and was not before: ", "two.yaml: written"]);
+    let document = site.run(&[&args[..], &["--json"]].concat()).must(ExitCode::Ok).document();
+    assert!(document["notes"][0].as_str().unwrap().contains("was not before"), "{document}");
+}
+
+#[test]
+fn with_the_overlay_on_standard_output_everything_else_is_on_standard_error() {
+    let server = Server::start(|request| containerd(request).unwrap_or_else(|| Reply::new(404, "")));
+    let site = site(&server);
+    let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "containerd", "-o", "-"];
+    let run = |more: &[&str]| {
+        let args = [&args[..], more].concat();
+        end(site.program().args(args).env("SOURCE_DATE_EPOCH", "1796083200")).must(ExitCode::Ok)
+    };
+    let ended = run(&[]);
+    says(&ended.out, &["# Written by `kubexm-bundle catalogue refresh`", "\"2.3.5\":"]);
+    assert!(!ended.out.contains("newer: ") && !ended.out.contains("upstream ended"), "{}", ended.out);
+    says(
+        &ended.err,
+        &[
+            "newer: containerd 2.2.8, 2.3.5",
+            "containerd 2.3.6: it is listed",
+            "containerd 2.2.7: upstream ended its line",
+        ],
+    );
+    site.write("newer.yaml", &ended.out);
+    let ended = run(&["--catalogue", "newer.yaml"]);
+    assert_eq!(ended.out, "");
+    says(&ended.err, &["nothing newer is published with a digest"]);
+}
+
+#[test]
+fn a_chart_repository_that_answers_with_a_page_is_passed_over_for_the_next() {
+    let index = "apiVersion: v1\nentries:\n  cilium:\n  - {version: 1.20.1}\n";
+    let server = Server::start(move |request| match request.path.as_str() {
+        "good/index.yaml" => Reply::new(200, index),
+        _ => Reply::new(200, "<!DOCTYPE html><html><body>Please sign in</body></html>"),
+    });
+    let site = Site::new();
+    let at = server.address();
+    let rule = format!("{{match: helm.cilium.io, to: [\"http://{at}/portal\", \"http://{at}/good\"], only: true}}");
+    site.write("zone.yaml", format!("name: lab\nrules:\n- {rule}\n"));
+    let ended = site.run(&["catalogue", "refresh", "--zone", "zone.yaml", "--component", "cilium"]).must(ExitCode::Ok);
+    says(&ended.out, &["newer chart: cilium 1.20.1 ("]);
 }

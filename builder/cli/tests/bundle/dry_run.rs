@@ -116,6 +116,10 @@ fn lines_past_their_end_are_told_by_the_day_and_choose_nothing() {
     // what was compared with upstream is said, too
     assert_eq!(before["verified"][0]["about"], "Kubernetes 1.34.4");
     assert_eq!(before["verified"][0]["tag"], "v1.34.10");
+    // a day that is none is a slip, not today
+    let args = ["build", "--kubernetes", "v1.34.4", "--dry-run"];
+    let ended = end(site.program().args(args).env("SOURCE_DATE_EPOCH", "yesterday")).must(ExitCode::Usage);
+    says(&ended.err, &["SOURCE_DATE_EPOCH is \"yesterday\""]);
 }
 
 #[test]

@@ -122,7 +122,7 @@ pub async fn releases(ask: Ask<'_>, repository: &str) -> Result<Vec<String>, Bui
 }
 
 /// What the first candidate says that answers with what was asked for: a mirror may answer everything with a page.
-async fn first<T>(
+pub(super) async fn first<T>(
     ask: Ask<'_>,
     url: &str,
     limit: u64,

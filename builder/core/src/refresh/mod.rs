@@ -13,7 +13,7 @@ use kubexm_manifests::{Component, FeatureSet, Pin, version};
 use kubexm_spec::{Arch, ArtifactKey, Program, Trust};
 use kubexm_transport::TransportError;
 
-pub use self::overlay::{HEAD, text};
+pub use self::overlay::text;
 use self::question::is_release;
 pub use self::question::{Ask, Refreshed};
 use crate::charts::index;
@@ -156,15 +156,15 @@ async fn digests(
     Ok(Some(pins))
 }
 
-/// No origin has it; one that does not answer might.
+/// Every origin that was asked says that it has no such file. Whoever refuses, fails, or answers with something else has not said so:
+/// a version is not passed over for a login page.
 fn is_missing(error: &BuildError) -> bool {
-    match error {
-        BuildError::Fetch { source, .. } => match &**source {
-            TransportError::AllFailed { tried, .. } => tried.iter().all(|error| !error.may_pass()),
-            error => !error.may_pass(),
-        },
-        BuildError::NoChecksum { .. } => true,
-        _ => false,
+    let BuildError::Fetch { source, .. } = error else { return false };
+    match &**source {
+        TransportError::AllFailed { tried, .. } => {
+            !tried.is_empty() && tried.iter().all(|error| matches!(error, TransportError::Missing { .. }))
+        }
+        error => matches!(error, TransportError::Missing { .. }),
     }
 }
 
@@ -173,27 +173,14 @@ async fn of_feature(ask: Ask<'_>, feature: &FeatureSet) -> Result<Vec<String>, B
     let Some(chart) = &feature.chart else { return Ok(Vec::new()) };
     let known = version::newest(feature.versions.keys().map(String::as_str)).and_then(|v| feature.chart_version(v));
     let Some(known) = known else { return Ok(Vec::new()) };
-    let (mut tried, item) = (Vec::new(), format!("chart/{}", feature.name));
-    for candidate in places::files(ask.zone, &chart_index(&chart.repository)) {
-        match ask.origins.http.get_small(&candidate, INDEX_LIMIT).await {
-            Ok(bytes) => {
-                let versions = index::versions(&bytes, &chart.name).map_err(|problem| {
-                    let index = kubexm_transport::http::shown(&candidate.url);
-                    BuildError::Listing { item: item.clone(), url: index, problem }
-                })?;
-                let mut newer: Vec<String> = versions
-                    .into_iter()
-                    .filter(|one| is_release(one) && version::compare(one, &known).is_gt())
-                    .collect();
-                newer.sort_by(|a, b| version::compare(b, a));
-                newer.dedup();
-                return Ok(newer);
-            }
-            Err(error) => tried.push(error),
-        }
-    }
-    let source = TransportError::AllFailed { what: format!("the index of {}", chart.repository), tried };
-    Err(BuildError::Fetch { item, source: Box::new(source) })
+    let item = format!("chart/{}", feature.name);
+    let read = |bytes: &[u8]| index::versions(bytes, &chart.name);
+    let versions = listing::first(ask, &chart_index(&chart.repository), INDEX_LIMIT, &item, read).await?;
+    let is_newer = |one: &String| is_release(one) && version::compare(one, &known).is_gt();
+    let mut newer: Vec<String> = versions.into_iter().filter(is_newer).collect();
+    newer.sort_by(|a, b| version::compare(b, a));
+    newer.dedup();
+    Ok(newer)
 }
 
 #[cfg(test)]

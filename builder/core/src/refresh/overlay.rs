@@ -4,17 +4,15 @@ use kubexm_manifests::catalogue::SCHEMA;
 
 use super::question::Refreshed;
 
-/// How an overlay of `catalogue refresh` begins.
-pub const HEAD: &str = "# Written by `kubexm-bundle catalogue refresh`";
-
 /// The text of the overlay; none where there is nothing new. `day` is `2026-11-23`.
 pub fn text(refreshed: &Refreshed, day: &str) -> Option<String> {
     if refreshed.components.is_empty() {
         return None;
     }
     let mut text = format!(
-        "{HEAD} on {day}: versions that upstream has published since the catalogue was made,\n\
-         # with the digests beside their files. No default is changed: name a version in cluster.yaml, or in `releases` here.\n\
+        "# Written by `kubexm-bundle catalogue refresh` on {day}: versions that upstream has published since the catalogue was\n\
+         # made, with the digests beside their files. Where cluster.yaml names only a minor of Kubernetes, the newest patch here\n\
+         # is used, and so is the newest patch of CRI-O; of everything else the default stays, until cluster.yaml names a version.\n\
          schema: {SCHEMA}\nname: refresh-{day}\ncomponents:\n"
     );
     for (name, versions) in &refreshed.components {

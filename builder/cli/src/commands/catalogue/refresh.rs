@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use kubexm_builder::refresh::{Ask, Refreshed, refresh, text};
-use kubexm_builder::session::Session;
+use kubexm_builder::session::{Selection, Session};
 use kubexm_files::is_stdout;
 use kubexm_manifests::{Catalogue, Notice, Zone, notices, require};
 use kubexm_spec::yaml::nearest;
@@ -18,8 +18,9 @@ use super::super::{clock, kinds, written};
 /// Ask origins what is newer than this program's catalogue, and write it as an overlay
 ///
 /// Newer patches and newer lines of programs, with the digests that upstream publishes beside them; charts that are newer are
-/// named, since their images must be compared before a bundle can carry them. No default changes, and no lock: `lock`,
-/// `build` and `update` take the overlay where --catalogue names it.
+/// named, since their images must be compared before a bundle can carry them. No lock changes: `lock`, `build` and `update`
+/// use the overlay where --catalogue names it. Where cluster.yaml names only a minor of Kubernetes, the newest patch in the
+/// overlay is used then, and so is the newest patch of CRI-O; of everything else the default stays.
 ///
 /// Examples:
 ///   kubexm-bundle catalogue refresh                                 # what is newer, and what is past its end
@@ -43,7 +44,7 @@ pub struct Refresh {
     /// Zone name (global, cn) or a zone file
     #[arg(long, value_name = "NAME|FILE")]
     zone: Option<String>,
-    /// Replace a file that is no overlay of this verb
+    /// Replace a file that is there, also an earlier overlay
     #[arg(long)]
     force: bool,
     /// One JSON document
@@ -53,11 +54,19 @@ pub struct Refresh {
     fetching: Fetching,
 }
 
-/// What a cluster would get.
+/// A version that a cluster would get.
 struct Effect {
     name: String,
     now: String,
     then: String,
+}
+
+/// What a cluster would get.
+#[derive(Default)]
+struct Effects {
+    all: Vec<Effect>,
+    /// Why nothing can be compared: it cannot be made with the catalogue as it is, or not with the overlay either.
+    note: Option<String>,
 }
 
 pub fn run(args: &Refresh, session: &Session, display: &Display) -> Result<(), Failure> {
@@ -66,27 +75,42 @@ pub fn run(args: &Refresh, session: &Session, display: &Display) -> Result<(), F
     let cluster = cluster.map(|(_, cluster)| cluster);
     let only: BTreeSet<String> = args.components.iter().cloned().collect();
     known(&only, &catalogue)?;
+    let source_date = clock::source_date()?;
     if let Some(target) = &args.output {
         written::alone(target, args.json)?;
+        written::apart(target, &inputs(args, session))?;
         written::check(target, &kinds::OVERLAY, args.force)?;
     }
     let choice = session.zone(args.zone.as_deref(), cluster.as_ref())?;
     session.advise(&choice.warnings, &choice.notes);
-    let day = session.today(clock::source_date());
-    let found = ask(args, session, &catalogue, &choice.zone, &only)?;
+    let day = session.today(source_date);
+    let mut found = ask(args, session, &catalogue, &choice.zone, &only)?;
     let overlay = text(&found, &day);
-    let effects = effects(&catalogue, overlay.as_deref(), cluster.as_ref())?;
-    let ended = ended(&catalogue, cluster.as_ref(), &day);
+    // Before anything else can fail: origins count requests.
     if let (Some(target), Some(overlay)) = (&args.output, &overlay) {
         written::put(target, &kinds::OVERLAY, args.force, overlay.as_bytes(), display)?;
     }
+    let effects = effects(&catalogue, overlay.as_deref(), cluster.as_ref())?;
+    if let (Some(file), Some(note)) = (&args.file, &effects.note) {
+        found.notes.push(format!("{}: {note}", file.display()));
+    }
+    let ended = ended(&catalogue, cluster.as_ref(), &day);
     match display.mode() {
         Mode::Json => display.answer(&document(args, &found, &effects, &ended, overlay.is_some()).to_string()),
-        // Then the overlay is the only thing on standard output.
-        _ if args.output.as_deref().is_some_and(is_stdout) => (),
-        _ => show(args, display, &found, &effects, &ended),
+        _ => show(args, session, display, (&found, &effects, &ended)),
     }
     Ok(())
+}
+
+/// The files on this machine that are read.
+fn inputs(args: &Refresh, session: &Session) -> Vec<PathBuf> {
+    let Refresh { file, catalogue, zone, .. } = args;
+    session.inputs(&Selection {
+        file: file.clone(),
+        catalogue: catalogue.clone(),
+        zone: zone.clone(),
+        ..Selection::default()
+    })
 }
 
 fn ask(
@@ -119,11 +143,15 @@ fn known(only: &BTreeSet<String>, catalogue: &Catalogue) -> Result<(), Failure> 
 }
 
 /// The versions of a cluster that are others with the overlay.
-fn effects(catalogue: &Catalogue, overlay: Option<&str>, cluster: Option<&Cluster>) -> Result<Vec<Effect>, Failure> {
-    let (Some(cluster), Some(overlay)) = (cluster, overlay) else { return Ok(Vec::new()) };
+fn effects(catalogue: &Catalogue, overlay: Option<&str>, cluster: Option<&Cluster>) -> Result<Effects, Failure> {
+    let (Some(cluster), Some(overlay)) = (cluster, overlay) else { return Ok(Effects::default()) };
     let with = catalogue.clone().overlaid(overlay).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    let of = |catalogue: &Catalogue| require(cluster, catalogue).map_err(|e| Failure::from_error(e.exit_code(), &e));
-    let (now, then) = (of(catalogue)?, of(&with)?);
+    let note = |text: String| Ok(Effects { all: Vec::new(), note: Some(text) });
+    let (now, then) = match (require(cluster, catalogue), require(cluster, &with)) {
+        (Ok(now), Ok(then)) => (now, then),
+        (Err(error), Ok(_)) => return note(format!("possible with the overlay, and was not before: {error}")),
+        (_, Err(error)) => return note(format!("not possible with the overlay either: {error}")),
+    };
     let versions =
         |name: &ArtifactKey| then.items.iter().find(|item| item.key == *name).map(|item| item.version.clone());
     let mut all: Vec<Effect> = Vec::new();
@@ -134,7 +162,7 @@ fn effects(catalogue: &Catalogue, overlay: Option<&str>, cluster: Option<&Cluste
             all.push(Effect { name, now, then });
         }
     }
-    Ok(all)
+    Ok(Effects { all, note: None })
 }
 
 /// What is at its end: of the cluster that is named, or of what the defaults are made of.
@@ -144,37 +172,56 @@ fn ended(catalogue: &Catalogue, cluster: Option<&Cluster>, day: &str) -> Vec<Not
     notices(&requirements, catalogue, day)
 }
 
-fn show(args: &Refresh, display: &Display, found: &Refreshed, effects: &[Effect], ended: &[Notice]) {
-    for (name, versions) in &found.components {
-        let versions: Vec<&str> = versions.keys().map(String::as_str).collect();
-        display.answer(&format!("newer: {name} {}", versions.join(", ")));
+/// On standard output; on standard error where the overlay is the only thing on standard output.
+fn show(
+    args: &Refresh,
+    session: &Session,
+    display: &Display,
+    (found, effects, ended): (&Refreshed, &Effects, &[Notice]),
+) {
+    let (news, conclusion) = news(args, found, effects);
+    if args.output.as_deref().is_some_and(is_stdout) {
+        let warnings: Vec<String> = ended.iter().map(ToString::to_string).collect();
+        session.advise(&warnings, &[&*news, &found.notes, &conclusion].concat());
+        return;
     }
-    for (name, versions) in &found.features {
-        display.answer(&format!(
-            "newer chart: {name} {} (its images are not compared: the overlay has it not)",
-            versions.join(", ")
-        ));
-    }
+    news.iter().for_each(|text| display.answer(text));
     found.notes.iter().for_each(|note| display.answer(&format!("note: {note}")));
     ended.iter().for_each(|notice| display.answer(&format!("warning: {notice}")));
-    if let Some(file) = &args.file {
-        for effect in effects {
-            display.answer(&format!("{}: {} {} becomes {}", file.display(), effect.name, effect.now, effect.then));
-        }
-        if effects.is_empty() {
-            display
-                .answer(&format!("{}: nothing changes: it names its versions, or they are the newest", file.display()));
-        }
-    }
-    match (&args.output, found.components.is_empty()) {
-        (_, true) => display.answer("nothing newer is published with a digest"),
-        (Some(target), false) => display.answer(&format!("{}: written; --catalogue takes it", target.display())),
-        (None, false) => display.answer("-o FILE writes an overlay with these"),
-    }
+    conclusion.iter().for_each(|text| display.answer(text));
 }
 
-fn document(args: &Refresh, found: &Refreshed, effects: &[Effect], ended: &[Notice], new: bool) -> Value {
-    let effects: Vec<Value> = effects.iter().map(|e| json!({"key": e.name, "now": e.now, "then": e.then})).collect();
+/// What is newer; and what follows from it.
+fn news(args: &Refresh, found: &Refreshed, effects: &Effects) -> (Vec<String>, Vec<String>) {
+    let components = found.components.iter().map(|(name, versions)| {
+        let versions: Vec<&str> = versions.keys().map(String::as_str).collect();
+        format!("newer: {name} {}", versions.join(", "))
+    });
+    let charts = found.features.iter().map(|(name, versions)| {
+        format!("newer chart: {name} {} (its images are not compared: the overlay has it not)", versions.join(", "))
+    });
+    let news = components.chain(charts).collect();
+    let mut conclusion = Vec::new();
+    if let Some(file) = &args.file {
+        let file = file.display();
+        conclusion
+            .extend(effects.all.iter().map(|one| format!("{file}: {} {} becomes {}", one.name, one.now, one.then)));
+        if effects.all.is_empty() && effects.note.is_none() {
+            conclusion.push(format!("{file}: nothing changes: it names its versions, or they are the newest"));
+        }
+    }
+    conclusion.extend(match (&args.output, found.components.is_empty()) {
+        (_, true) => Some("nothing newer is published with a digest".to_owned()),
+        (Some(target), false) if is_stdout(target) => None,
+        (Some(target), false) => Some(format!("{}: written; --catalogue takes it", target.display())),
+        (None, false) => Some("-o FILE writes an overlay with these".to_owned()),
+    });
+    (news, conclusion)
+}
+
+fn document(args: &Refresh, found: &Refreshed, effects: &Effects, ended: &[Notice], new: bool) -> Value {
+    let effects: Vec<Value> =
+        effects.all.iter().map(|e| json!({"key": e.name, "now": e.now, "then": e.then})).collect();
     json!({
         "schema": "kubexm.io/catalogue-refresh/v1", "components": found.components, "charts": found.features,
         "notes": found.notes, "notices": ended, "changes": effects,
