@@ -125,7 +125,7 @@ fn bare(facts: &mut Facts) {
     let there = programs.into_iter().chain(socat);
     facts.programs = there.map(|name| (name.to_owned(), Some(format!("/usr/sbin/{name}")))).collect();
     let packages = ["bash-completion"].into_iter().chain((facts.host == "node2").then_some("systemd-timesyncd"));
-    // As the double of dpkg writes it.
+    // As the fake dpkg writes it.
     let entry =
         |name| format!("Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1.0-1\n\n");
     facts.packages = Some(InstalledPackages { family: Family::Deb, list: packages.map(entry).collect(), broken: None });

@@ -1,4 +1,4 @@
-//! What is so on a machine rooted in a directory: its file tree, and what the double of its system remembers.
+//! What is so on a machine rooted in a directory: its file tree, and what the fake of its system remembers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,15 +10,15 @@ use serde_json::Value;
 
 /// Left out: what a reboot forgets, logs, the ledger with its times and tries, and the ids of starts.
 const LEFT_OUT: [&str; 4] = ["/run", "/var/lib/kubexm/ledger", "/var/lib/kubexm/runs", "/var/lib/kubexm/units"];
-const DOUBLE: &str = "run/kubexm-double/state.json";
+const FAKE: &str = "run/kubexm-double/state.json";
 
-/// Path → kind, mode and content; and the double's units, images and objects without what is new with every start.
+/// Path → kind, mode and content; and the fake's units, images and objects without what is new with every start.
 pub fn state_of(root: &Path) -> io::Result<BTreeMap<String, String>> {
     let mut state = BTreeMap::new();
     walk(root, "", &mut state)?;
-    if let Ok(bytes) = std::fs::read(root.join(DOUBLE)) {
-        let Value::Object(double) = serde_json::from_slice(&bytes)? else { return Ok(state) };
-        for (key, mut value) in double.into_iter().filter(|(key, _)| key != "starts") {
+    if let Ok(bytes) = std::fs::read(root.join(FAKE)) {
+        let Value::Object(fake) = serde_json::from_slice(&bytes)? else { return Ok(state) };
+        for (key, mut value) in fake.into_iter().filter(|(key, _)| key != "starts") {
             if let (true, Some(units)) = (key == "units", value.as_object_mut()) {
                 for unit in units.values_mut().filter_map(Value::as_object_mut) {
                     unit.remove("invocation");

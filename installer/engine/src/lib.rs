@@ -30,6 +30,7 @@ pub mod resume;
 pub mod run;
 mod schedule;
 mod seen;
+#[cfg(any(test, feature = "testing"))]
 pub mod sim;
 pub mod slots;
 pub mod status;

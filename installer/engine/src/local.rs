@@ -116,19 +116,13 @@ fn hold(lock: &Mutex<Option<HostLock>>, work: &impl Work, host: &str) -> Result<
     match HostLock::acquire(&work.lock_path(), &holder, patience, &|| false) {
         Ok(lock) => *held = Some(lock),
         Err(LockError::Held { holder }) => return Err(LinkError::Locked { host: host.to_owned(), holder }),
-        Err(error) => return Err(LinkError::Op { host: host.to_owned(), text: chain(&error) }),
+        Err(error) => return Err(LinkError::Op { host: host.to_owned(), text: kubexm_spec::error_chain(&error) }),
     }
     Ok(())
 }
 
 fn said<T>(result: Result<T, TransportError>) -> Result<T, String> {
-    result.map_err(|error| chain(&error))
-}
-
-/// An error with all its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |e| e.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    result.map_err(|error| kubexm_spec::error_chain(&error))
 }
 
 /// A change that may outlive its caller.

@@ -2,14 +2,14 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
+use crate::OpError;
 use crate::dirfd::DirFd;
-use crate::{Machine, OpError};
 
 /// The bytes of a file, none when it does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, OpError> {
@@ -84,25 +84,7 @@ impl Access {
     }
 }
 
-/// Puts bytes into place: a temporary file in the same folder, fsync, rename, fsync of the folder, SELinux label.
-pub(crate) fn write(machine: &Machine, path: &str, bytes: &[u8], access: Access) -> Result<(), OpError> {
-    place(machine, path, access, |file| file.write_all(bytes))
-}
-
-/// As [`write`], with the bytes coming from a function.
-pub(crate) fn place(
-    machine: &Machine,
-    path: &str,
-    access: Access,
-    fill: impl FnOnce(&mut File) -> std::io::Result<()>,
-) -> Result<(), OpError> {
-    let target = machine.path(path);
-    let (folder, name) = DirFd::made_for(&target)?;
-    place_in(&folder, name, access, fill)?;
-    relabel(machine, path)
-}
-
-/// As [`place`], in a folder that is open, and without the label.
+/// Puts a file into a folder that is open: a temporary file, fsync, rename, fsync of the folder.
 pub(crate) fn place_in(
     folder: &DirFd,
     name: &OsStr,
@@ -184,13 +166,4 @@ pub(crate) fn open_plain(path: &Path) -> std::io::Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::Error::other("it is not a regular file any more")) }
-}
-
-/// Gives a placed file the label that the policy wants: a rename keeps the label of the temporary file, and a
-/// service that may not read its program dies with 203/EXEC.
-pub(crate) fn relabel(machine: &Machine, path: &str) -> Result<(), OpError> {
-    if !machine.path("/sys/fs/selinux/enforce").exists() {
-        return Ok(());
-    }
-    machine.run(&crate::system::Program::new("restorecon").arg(path)).map(drop)
 }

@@ -1,6 +1,7 @@
 //! kubectl with the admin kubeconfig; in a survey the API server is asked without it.
 
-pub(crate) mod api;
+mod api;
+pub(crate) mod credentials;
 
 use serde_json::Value;
 
@@ -31,7 +32,7 @@ pub(crate) fn has_control_plane(machine: &Machine) -> bool {
 
 /// A node object, none when the cluster does not know it; no answer is an error.
 pub(crate) fn find_node(machine: &Machine, name: &str) -> Result<Option<Value>, OpError> {
-    if let Some(node) = asked_in_a_moment(machine, name) {
+    if let Some(node) = node_in_survey(machine, name) {
         return Ok(Some(node));
     }
     let output = machine.run(&kubectl(["get", "-o", "json", "--ignore-not-found", "node", name]))?;
@@ -46,7 +47,7 @@ pub(crate) fn find_node(machine: &Machine, name: &str) -> Result<Option<Value>, 
 /// The pods of a namespace.
 pub(crate) fn pods(machine: &Machine, namespace: &str) -> Result<Value, OpError> {
     let path = format!("/api/v1/namespaces/{namespace}/pods");
-    match machine.moment().and_then(|moment| moment.object(machine, &path)) {
+    match api::in_survey(machine, &path) {
         Some(list) => Ok(list),
         None => get(machine, ["pods", "--namespace", namespace]),
     }
@@ -65,7 +66,7 @@ pub(crate) fn node(machine: &Machine, name: &str) -> Result<Option<Value>, OpErr
     if !has_admin_conf(machine) {
         return Ok(None);
     }
-    if let Some(node) = asked_in_a_moment(machine, name) {
+    if let Some(node) = node_in_survey(machine, name) {
         return Ok(Some(node));
     }
     let output = machine.try_run(&kubectl(["get", "-o", "json", "node", name]))?;
@@ -73,6 +74,6 @@ pub(crate) fn node(machine: &Machine, name: &str) -> Result<Option<Value>, OpErr
 }
 
 /// A node object, in a survey; none says nothing.
-pub(crate) fn asked_in_a_moment(machine: &Machine, node: &str) -> Option<Value> {
-    machine.moment()?.object(machine, &format!("/api/v1/nodes/{node}"))
+pub(crate) fn node_in_survey(machine: &Machine, node: &str) -> Option<Value> {
+    api::in_survey(machine, &format!("/api/v1/nodes/{node}"))
 }

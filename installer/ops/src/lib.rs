@@ -2,26 +2,29 @@
 //!
 //! [`dispatch`] leads from an op of the plan to its implementation, [`step`] does a whole step with the node's ledger,
 //! [`probe`], [`facts`] and [`evidence`] only look. [`Machine`] is the real one or one rooted in a directory with
-//! [`double::RootedSystem`] behind it; both run the same code.
+//! [`fake::RootedSystem`] behind it; both run the same code.
 
 mod archived;
-mod at_work;
 pub mod converge;
+mod digest_cache;
 mod dirfd;
 pub mod dispatch;
-pub mod double;
+mod dpkg_lock;
 mod environment;
 pub mod error;
 pub mod evidence;
 pub mod facts;
+#[cfg(any(test, feature = "testing"))]
+pub mod fake;
 pub mod fault;
 mod folder;
 mod fsio;
+mod image_list;
 mod kube;
 pub mod ledger;
 pub mod machine;
-mod moment;
-mod noted;
+mod machine_files;
+mod managed_edit;
 mod oci_archive;
 mod ops;
 pub mod paths;
@@ -29,9 +32,10 @@ pub mod place;
 pub mod probe;
 pub mod provide;
 pub mod real;
-mod shared;
+
 pub mod step;
 pub mod survey;
+mod survey_scope;
 pub mod system;
 mod systemd;
 pub mod teardown;

@@ -11,13 +11,11 @@ use kubexm_spec::Digest;
 
 use crate::OpError;
 use crate::archived::Archived;
-use crate::double::RootedSystem;
+use crate::digest_cache::DigestCache;
 use crate::fault::Faults;
 use crate::ledger::Ledger;
-use crate::moment::Moment;
-use crate::noted::Noted;
 use crate::paths;
-use crate::real::RealSystem;
+use crate::survey_scope::SurveyScope;
 use crate::system::{ActContext, Output, Program, System};
 
 /// Root of the file system, the system behind it, and what the current step may read. Cheap to clone.
@@ -29,9 +27,9 @@ pub struct Machine {
     slots: Arc<BTreeMap<SlotName, Vec<u8>>>,
     act: Option<ActContext>,
     faults: Option<Arc<Faults>>,
-    noted: Arc<Noted>,
+    digest_cache: Arc<DigestCache>,
     archived: Arc<Archived>,
-    moment: Option<Arc<Moment>>,
+    survey: Option<Arc<SurveyScope>>,
 }
 
 // Slot values are secrets: only their names may be shown.
@@ -47,24 +45,12 @@ impl std::fmt::Debug for Machine {
 }
 
 impl Machine {
-    /// The machine this program runs on.
-    pub fn real() -> Self {
-        Self::with_system("/", Arc::new(RealSystem))
-    }
-
-    /// A machine whose file system starts at `root`, with the strict double of a system behind it.
-    pub fn rooted(root: impl Into<PathBuf>) -> Self {
-        let root = root.into();
-        let system = Arc::new(RootedSystem::new(&root));
-        Self::with_system(root, system)
-    }
-
     /// Any system over any root.
     pub fn with_system(root: impl Into<PathBuf>, system: Arc<dyn System>) -> Self {
         let root = root.into();
-        let noted = Arc::new(Noted::below(&root));
+        let digest_cache = Arc::new(DigestCache::below(&root));
         let (texts, slots, archived) = (Arc::default(), Arc::default(), Arc::default());
-        Self { root, system, texts, slots, act: None, faults: None, noted, archived, moment: None }
+        Self { root, system, texts, slots, act: None, faults: None, digest_cache, archived, survey: None }
     }
 
     /// The same machine with the texts that ops name by digest.
@@ -91,21 +77,21 @@ impl Machine {
         Self { faults: Some(faults), ..self.clone() }
     }
 
-    /// The same machine, looked at in one moment: looks share what they ask of it, and digests that were noted are
-    /// believed of files that nobody has touched since. Not for anything that changes the machine.
+    /// The same machine within one survey: its looks share what they ask, and cached digests count for files that nobody
+    /// has touched since. Not for anything that changes the machine.
     #[must_use]
-    pub(crate) fn in_a_moment(&self, moment: Moment) -> Self {
-        Self { moment: Some(Arc::new(moment)), ..self.clone() }
+    pub(crate) fn in_survey(&self, scope: SurveyScope) -> Self {
+        Self { survey: Some(Arc::new(scope)), ..self.clone() }
     }
 
-    /// The moment that is shared, when there is one.
-    pub(crate) fn moment(&self) -> Option<&Moment> {
-        self.moment.as_deref()
+    /// What the looks of a survey share, within one.
+    pub(crate) fn survey(&self) -> Option<&SurveyScope> {
+        self.survey.as_deref()
     }
 
-    /// What was noted of files.
-    pub(crate) fn noted(&self) -> &Noted {
-        &self.noted
+    /// Digests of large files that were read before.
+    pub(crate) fn digest_cache(&self) -> &DigestCache {
+        &self.digest_cache
     }
 
     /// What archives were found to hold.

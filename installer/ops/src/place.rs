@@ -38,7 +38,7 @@ impl Look for Entry {
         if found.is_file() {
             // Owner and content are of one and the same file, whatever is put there meanwhile: a restore gives the
             // content to the owner.
-            let (digest, found) = machine.noted().digest(&real, machine.moment().is_some())?;
+            let (digest, found) = machine.digest_cache().digest(&real, machine.survey().is_some())?;
             Ok(Self::File { digest, mode: found.mode() & 0o7777, uid: found.uid(), gid: found.gid() })
         } else if found.is_dir() {
             Ok(Self::Directory { mode })
@@ -76,7 +76,7 @@ impl PutBack for Place {
                 Entry::File { digest, mode, uid, gid } => {
                     let bytes = machine.ledger().content(digest)?;
                     let owner = Some((*uid, *gid));
-                    fsio::write(machine, &self.path, &bytes, Access { mode: *mode, owner })?;
+                    machine.write_file(&self.path, &bytes, Access { mode: *mode, owner })?;
                 }
                 Entry::Directory { mode } => {
                     if !real.is_dir() {

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,9 +13,9 @@ use kubexm_plan::facts::Interface;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-use crate::OpError;
 use crate::environment::{environment, find};
 use crate::system::{ActContext, Head, HttpsRequest, Kernel, Output, Program, Space, System};
+use crate::{Machine, OpError};
 
 /// A program that writes more than this is broken; the rest is dropped.
 const OUTPUT_LIMIT: u64 = 64 << 20;
@@ -24,6 +25,13 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// Programs of this machine, its kernel and its systemd.
 #[derive(Clone, Copy, Debug)]
 pub struct RealSystem;
+
+impl Machine {
+    /// The machine this program runs on.
+    pub fn real() -> Self {
+        Self::with_system("/", Arc::new(RealSystem))
+    }
+}
 
 impl System for RealSystem {
     fn run(&self, program: &Program) -> Result<Output, OpError> {
@@ -66,7 +74,7 @@ impl System for RealSystem {
     }
 
     fn run_act(&self, act: &ActContext, program: &Program) -> Result<Output, OpError> {
-        crate::transient::run(self, act, program)
+        crate::transient::run(&Machine::real(), self, act, program)
     }
 
     fn hostname(&self) -> Result<String, OpError> {

@@ -12,7 +12,7 @@ use crate::{Machine, OpError, Wave, dispatch, paths};
 /// Observes every op of a step; changes nothing.
 pub fn observe(step: &Step, machine: &Machine) -> Result<Vec<Found>, OpError> {
     let found = step.ops.iter().map(|op| dispatch::observe(op, machine)).collect();
-    machine.noted().save();
+    machine.digest_cache().save();
     found
 }
 

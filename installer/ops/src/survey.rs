@@ -7,13 +7,14 @@ use std::sync::{Mutex, PoisonError};
 use kubexm_plan::{Op, Probe, Step, StepId, Survey};
 use kubexm_spec::Digest;
 
-use crate::moment::Moment;
+use crate::ops::image_loaded;
+use crate::survey_scope::SurveyScope;
 use crate::{Machine, OpError, dispatch, fsio, paths, probe};
 
 /// Steps that are looked at side by side; most wait for programs.
 const AT_ONCE: usize = 8;
 
-/// Looks at these steps in one moment. A step that cannot be looked at does not hold: who looks at it alone is told why.
+/// Looks at these steps in one survey. A step that cannot be looked at does not hold: who looks at it alone is told why.
 ///
 /// Steps that have only a probe come when all others hold, and else not at all: something will be done before their turn, and
 /// on a host where nothing is yet, a server that does not answer would be waited for.
@@ -23,21 +24,21 @@ pub fn survey(steps: &[Step], machine: &Machine) -> Result<Survey, OpError> {
         Op::ImageLoaded(image) => Some(image.reference.clone()),
         _ => None,
     });
-    let machine = machine.in_a_moment(Moment::with_images(references.collect()));
+    let machine = machine.in_survey(SurveyScope::with_images(references.collect()));
     let (probes, mut others): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(|step| step.ops.is_empty());
     // The images come last: their answer is asked for meanwhile, and would be waited for by all.
     let images = |step: &Step| step.ops.iter().any(|op| matches!(op, Op::ImageLoaded(_)));
     others.sort_by_key(|step| images(step));
     let mut holding = std::thread::scope(|scope| {
         if others.last().is_some_and(|step| images(step)) {
-            scope.spawn(|| machine.moment().and_then(|moment| moment.images(&machine)).is_some());
+            scope.spawn(|| image_loaded::in_survey(&machine).is_some());
         }
         side_by_side(&others, &machine)
     });
     if holding.len() == others.len() {
         holding.extend(side_by_side(&probes, &machine));
     }
-    machine.noted().save();
+    machine.digest_cache().save();
     Ok(Survey { holding, past })
 }
 

@@ -240,7 +240,7 @@ impl fmt::Debug for HttpsRequest<'_> {
     }
 }
 
-/// Programs, the kernel and systemd: the real ones, or a strict double for a machine rooted in a directory.
+/// Programs, the kernel and systemd: the real ones, or a strict fake for a machine rooted in a directory.
 pub trait System: Send + Sync + fmt::Debug {
     /// Runs a program to its end. A program that cannot be found or does not end in time is an error; an exit code
     /// other than 0 is not.

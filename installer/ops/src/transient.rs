@@ -47,17 +47,21 @@ pub(crate) fn running(machine: &Machine) -> Result<Vec<String>, OpError> {
 }
 
 /// Starts the program as the act's unit, or attaches to the one that runs, and waits for its end.
-pub(crate) fn run(system: &impl System, act: &ActContext, program: &Program) -> Result<Output, OpError> {
-    let machine = Machine::real();
+pub(crate) fn run(
+    machine: &Machine,
+    system: &impl System,
+    act: &ActContext,
+    program: &Program,
+) -> Result<Output, OpError> {
     let unit = act.unit();
-    if !is_running(&machine, act)? {
-        forget(&machine, &unit)?;
-        start(system, &machine, act, program)?;
+    if !is_running(machine, act)? {
+        forget(machine, &unit)?;
+        start(system, machine, act, program)?;
     }
     // A unit ends by itself after its own limit; a little more is left for systemd to kill it.
     let deadline = Instant::now() + program.timeout + Duration::from_secs(30);
     let shown = loop {
-        let shown = systemd::show(&machine, &unit)?;
+        let shown = systemd::show(machine, &unit)?;
         if !shown.running() {
             break shown;
         }
@@ -77,7 +81,7 @@ pub(crate) fn run(system: &impl System, act: &ActContext, program: &Program) -> 
     }
     let log = fsio::read(&machine.path(act.log()))?.unwrap_or_default();
     if shown.result == "success" && shown.exit_code == 0 {
-        forget(&machine, &unit)?;
+        forget(machine, &unit)?;
         return Ok(Output { code: 0, stdout: log, stderr: Vec::new() });
     }
     if shown.result == "timeout" {

@@ -131,7 +131,7 @@ impl<F: Fleet> Case<F> {
             host.retain(|key, _| key != AGENT && key.strip_prefix("path:") != Some(AGENT));
         }
         for host in found.values_mut().chain(wanted.values_mut()) {
-            // The double keeps containerd's images beside its tree: they went with containerd's folder.
+            // The fake keeps containerd's images beside its tree: they went with containerd's folder.
             host.retain(|key, _| key != "(system) images");
         }
         // What is in the cluster was etcd's, whose folder is one of a host.

@@ -1,4 +1,4 @@
-//! Machines rooted in directories, with the real ops and the double of a system behind them, in one cluster.
+//! Machines rooted in directories, with the real ops and the fake system behind them, in one cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kubexm_engine::sim::{Invariant, Snapshot};
 use kubexm_engine::{Links, LocalLink};
-use kubexm_ops::double::{RootedSystem, furnish};
+use kubexm_ops::fake::{RootedSystem, seed};
 use kubexm_ops::{FaultPoint, Faults, Machine};
 use kubexm_plan::{CheckedPlan, state_folders};
 use serde_json::Value;
@@ -19,7 +19,7 @@ use super::{Fleet, foreign, scratch};
 use crate::samples::Sample;
 use crate::tree;
 
-/// Our own folders, which come with the ledger and go with it; and what the double has read of unit files.
+/// Our own folders, which come with the ledger and go with it; and what the fake has read of unit files.
 const LEFT_OUT: [&str; 7] = [
     "/var/lib/kubexm",
     "/var/lib/kubexm/store",
@@ -65,7 +65,7 @@ impl Rooted {
         self.folder.path().join(host)
     }
 
-    /// The double behind a host.
+    /// The fake behind a host.
     pub fn system(&self, host: &str) -> RootedSystem {
         RootedSystem::new(&self.root(host))
     }
@@ -95,7 +95,7 @@ impl Fleet for Rooted {
         for (host, address) in fleet.hosts.iter().zip(11_u8..) {
             let root = fleet.root(host);
             std::fs::create_dir_all(&root).expect("a folder");
-            let machine = furnish(&root).expect("a host");
+            let machine = seed(&root).expect("a host");
             // A link puts the agent there before any step.
             std::fs::write(machine.path("/usr/local/bin/kubexm-install"), "agent").expect("written");
             // Folders that every system has (FHS 3.0).
@@ -176,7 +176,7 @@ impl Fleet for Rooted {
         false
     }
 
-    /// What kubelet, containerd and the pods leave beside what the double of kubeadm writes.
+    /// What kubelet, containerd and the pods leave beside what the fake kubeadm writes.
     fn live(&self) {
         let flannel =
             self.cluster()["objects"].as_object().is_some_and(|all| all.keys().any(|key| key.contains("flannel")));

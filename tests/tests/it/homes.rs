@@ -17,9 +17,10 @@ const HOMES: [(&str, &str); 12] = [
     ("plan/src/op/image_loaded.rs", "the default of a field that older plans lack"),
     ("plan/src/op/probe.rs", "the same"),
     ("ops/src/ops/image_loaded.rs", "images by ctr"),
+    ("ops/src/image_list.rs", "what ctr prints"),
     ("ops/src/probe/", "what a runtime says of itself"),
     ("ops/src/oci_archive.rs", "an annotation of the archive format"),
-    ("ops/src/double/", "the double of the programs themselves"),
+    ("ops/src/fake/", "the fake programs themselves"),
     ("engine/src/sim/keys.rs", "where simulated images lie"),
 ];
 

@@ -5,8 +5,8 @@ use std::fs;
 use kubexm_plan::facts::Leftover;
 use kubexm_plan::runtime;
 
-use super::Ours;
-use super::listeners::Process;
+use super::ours::Ours;
+use super::processes::Process;
 use crate::{Machine, OpError};
 
 /// Files that only a cluster leaves.

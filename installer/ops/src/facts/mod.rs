@@ -9,7 +9,9 @@ mod leftovers;
 mod listeners;
 mod network;
 mod os;
+mod ours;
 mod packages;
+mod processes;
 mod services;
 mod state_folders;
 
@@ -70,9 +72,9 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
     let fstab = fsio::read_text(&machine.path("/etc/fstab"))?.unwrap_or_default();
     let nameservers = network::nameservers(machine)?;
     let stamp = stamp::read(machine)?;
-    let ours = Ours::read(machine, stamp.is_some())?;
+    let ours = ours::Ours::read(machine, stamp.is_some())?;
     let joined = stamp.is_some() && machine.path(KUBELET_CONF).is_file();
-    let processes = listeners::processes(machine);
+    let processes = processes::all(machine);
     let services = services::look(machine)?;
     Ok(Facts {
         host: host.to_owned(),
@@ -120,34 +122,6 @@ pub fn collect(machine: &Machine, host: &str) -> Result<Facts, OpError> {
         machine_id: os::line(machine, "/etc/machine-id")?,
         product_uuid: os::line(machine, "/sys/class/dmi/id/product_uuid")?.to_ascii_lowercase(),
     })
-}
-
-/// Tells what is ours from what is not: by the paths in the node's ledger, and for pods by our stamp.
-pub(crate) struct Ours {
-    ledger: String,
-    stamped: bool,
-}
-
-impl Ours {
-    fn read(machine: &Machine, stamped: bool) -> Result<Self, OpError> {
-        let ledger = fsio::read_text(&machine.path(format!("{}/records.jsonl", paths::LEDGER)))?.unwrap_or_default();
-        Ok(Self { ledger, stamped })
-    }
-
-    /// Whether one of our ops has to do with this path.
-    pub(crate) fn path(&self, path: &str) -> bool {
-        self.ledger.contains(&format!("\"{path}\""))
-    }
-
-    /// Whether a process runs a program of ours, or in a pod of our cluster.
-    pub(crate) fn process(&self, process: &listeners::Process) -> bool {
-        process.exe.as_deref().is_some_and(|exe| self.path(exe)) || (self.stamped && process.in_pod)
-    }
-
-    /// Whether our stamp is on this node.
-    pub(crate) const fn stamped(&self) -> bool {
-        self.stamped
-    }
 }
 
 fn modules(machine: &Machine) -> Result<BTreeMap<String, ModuleState>, OpError> {

@@ -10,7 +10,7 @@ use kubexm_spec::Family;
 
 use super::held;
 use crate::system::Program;
-use crate::{Machine, at_work, fsio, paths};
+use crate::{Machine, dpkg_lock, fsio, paths};
 
 const STATUS: &str = "/var/lib/dpkg/status";
 /// Seconds that rpm may take. A database whose lock was left behind lets everyone wait for ever.
@@ -26,8 +26,8 @@ pub(super) fn look(machine: &Machine, release: &BTreeMap<String, String>) -> Opt
     let (list, broken) = match family {
         Family::Deb => {
             // Often it is what a run began that lost its controller: it comes to its end.
-            if at_work::is_cut_off(machine) {
-                at_work::wait(machine, AT_WORK_S);
+            if dpkg_lock::is_cut_off(machine) {
+                dpkg_lock::wait(machine, AT_WORK_S);
             }
             (dpkg(machine), in_the_middle(machine))
         }
@@ -61,14 +61,14 @@ fn dpkg(machine: &Machine) -> Result<String, String> {
 
 /// Why dpkg's status is not all that it knows. Who works right now has not been cut off: it ends by itself.
 fn in_the_middle(machine: &Machine) -> Option<String> {
-    if !at_work::is_cut_off(machine) {
+    if !dpkg_lock::is_cut_off(machine) {
         return None;
     }
-    match at_work::holder(machine) {
+    match dpkg_lock::holder(machine) {
         Some(holder) => Some(format!("another package manager is at work: {holder}; wait for its end and run again")),
         // It may have come to its end since.
         None => {
-            at_work::is_cut_off(machine).then(|| "dpkg was interrupted; `dpkg --configure -a` corrects it".to_owned())
+            dpkg_lock::is_cut_off(machine).then(|| "dpkg was interrupted; `dpkg --configure -a` corrects it".to_owned())
         }
     }
 }

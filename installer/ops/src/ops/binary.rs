@@ -30,34 +30,35 @@ impl Converge for Binary {
         let blob = machine.blob(&self.blob);
         let mut source = File::open(&blob).map_err(OpError::path("open the blob", &blob))?;
         let mut digest = None;
-        fsio::place(machine, &self.path, Access::mode(self.mode), |target| {
-            let cloned = rustix::fs::ioctl_ficlone(&*target, &source).is_ok();
-            let mut hasher = Hasher::default();
-            let mut buffer = vec![0; 1 << 17];
-            loop {
-                let count = source.read(&mut buffer)?;
-                if count == 0 {
-                    break;
+        machine
+            .place_file(&self.path, Access::mode(self.mode), |target| {
+                let cloned = rustix::fs::ioctl_ficlone(&*target, &source).is_ok();
+                let mut hasher = Hasher::default();
+                let mut buffer = vec![0; 1 << 17];
+                loop {
+                    let count = source.read(&mut buffer)?;
+                    if count == 0 {
+                        break;
+                    }
+                    hasher.update(&buffer[..count]);
+                    if !cloned {
+                        target.write_all(&buffer[..count])?;
+                    }
                 }
-                hasher.update(&buffer[..count]);
-                if !cloned {
-                    target.write_all(&buffer[..count])?;
+                let found = hasher.finish();
+                digest = Some(found);
+                if found == self.blob {
+                    Ok(())
+                } else {
+                    Err(std::io::Error::other(format!("the blob's bytes have the digest {found}, not {}", self.blob)))
                 }
-            }
-            let found = hasher.finish();
-            digest = Some(found);
-            if found == self.blob {
-                Ok(())
-            } else {
-                Err(std::io::Error::other(format!("the blob's bytes have the digest {found}, not {}", self.blob)))
-            }
-        })
-        .inspect_err(|_| {
-            // A blob that does not match its name must not be found again: the next run sends it anew.
-            if digest.is_some_and(|found| found != self.blob) {
-                let _ = fsio::remove(&blob);
-            }
-        })
+            })
+            .inspect_err(|_| {
+                // A blob that does not match its name must not be found again: the next run sends it anew.
+                if digest.is_some_and(|found| found != self.blob) {
+                    let _ = fsio::remove(&blob);
+                }
+            })
     }
 
     fn restore(&self, machine: &Machine, before: &Place, wave: Wave) -> Result<(), OpError> {

@@ -4,7 +4,7 @@ use kubexm_plan::op::Dir;
 
 use crate::dirfd::DirFd;
 use crate::place::{Entry, Look, Place, PutBack};
-use crate::{Converge, Machine, OpError, Wave, fsio};
+use crate::{Converge, Machine, OpError, Wave};
 
 impl Converge for Dir {
     fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
@@ -39,7 +39,7 @@ impl Converge for Dir {
         let folder = DirFd::make(&real)?;
         folder.set_access(self.mode, None)?;
         folder.sync()?;
-        fsio::relabel(machine, &self.path)
+        machine.relabel(&self.path)
     }
 
     fn restore(&self, machine: &Machine, before: &Place, wave: Wave) -> Result<(), OpError> {

@@ -2,7 +2,7 @@
 
 use kubexm_plan::op::File;
 
-use crate::fsio::{self, Access};
+use crate::fsio::Access;
 use crate::place::{self, Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
@@ -21,7 +21,7 @@ impl Converge for File {
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         place::replaceable(machine, &self.path)?;
-        fsio::write(machine, &self.path, &machine.content(&self.content)?, Access::mode(self.mode))
+        machine.write_file(&self.path, &machine.content(&self.content)?, Access::mode(self.mode))
     }
 
     fn restore(&self, machine: &Machine, before: &Place, wave: Wave) -> Result<(), OpError> {

@@ -36,11 +36,11 @@ impl Converge for Hostname {
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         let found = self.observe(machine)?;
         if !found.preserved {
-            fsio::write(machine, PRESERVE, PRESERVE_TEXT.as_bytes(), Access::mode(0o644))?;
+            machine.write_file(PRESERVE, PRESERVE_TEXT.as_bytes(), Access::mode(0o644))?;
         }
         if found.configured.as_deref() != Some(&self.name) {
             let access = place::access_like(machine, FILE, 0o644)?;
-            fsio::write(machine, FILE, format!("{}\n", self.name).as_bytes(), access)?;
+            machine.write_file(FILE, format!("{}\n", self.name).as_bytes(), access)?;
         }
         if found.live != self.name {
             machine.system().set_hostname(&self.name)?;

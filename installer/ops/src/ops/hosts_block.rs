@@ -6,8 +6,8 @@
 use kubexm_plan::op::{Hosts, HostsBlock};
 
 use crate::fsio;
+use crate::managed_edit::{self, Edit};
 use crate::place::{self, Look, Place};
-use crate::shared::{self, Edit};
 use crate::{Converge, Machine, OpError, Wave, paths};
 
 const HOSTS: &str = "/etc/hosts";
@@ -31,12 +31,12 @@ impl Converge for HostsBlock {
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         let text = fsio::read_text(&machine.path(HOSTS))?.unwrap_or_default();
         let access = place::access_like(machine, HOSTS, 0o644)?;
-        fsio::write(machine, HOSTS, &fsio::to_bytes(&render(&text, self)), access)
+        machine.write_file(HOSTS, &fsio::to_bytes(&render(&text, self)), access)
     }
 
     fn restore(&self, machine: &Machine, before: &Hosts, wave: Wave) -> Result<(), OpError> {
         match wave {
-            Wave::Data => shared::take_back(machine, &before.file, before.settled, self),
+            Wave::Data => managed_edit::restore(machine, &before.file, before.settled, self),
             Wave::Stop | Wave::Start => Ok(()),
         }
     }

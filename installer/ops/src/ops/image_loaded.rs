@@ -7,24 +7,21 @@
 //! pulls by itself (`--local`). An import goes by `--local` in both: the archive is made while it is read.
 //! The labels are those that the CRI plugin and kubelet's image GC look at.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use kubexm_plan::op::{ImageLoaded, ImageSource, Listed, Loaded};
 use kubexm_plan::runtime::{self, RuntimeTraits};
-use kubexm_spec::Digest;
 use kubexm_spec::cluster::RuntimeKind;
 
+use crate::image_list::{ImageList, LABELS, by_digest, parse_line};
 use crate::oci_archive;
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave};
 
 const CONTAINERD: &RuntimeTraits = runtime::of(RuntimeKind::Containerd);
-const LABELS: [&str; 2] = ["io.cri-containerd.image=managed", "io.cri-containerd.pinned=pinned"];
 
 impl Converge for ImageLoaded {
     fn observe(&self, machine: &Machine) -> Result<Loaded, OpError> {
         supported(self)?;
-        if let Some(loaded) = machine.moment().and_then(|moment| moment.images(machine)).map(|all| all.of(self))
+        if let Some(loaded) = in_survey(machine).map(|all| all.of(self))
             && self.satisfied(&loaded, machine)
         {
             return Ok(loaded);
@@ -121,44 +118,22 @@ fn ctr<const N: usize>(args: [&str; N]) -> Program {
     Program::new("ctr").args(["--namespace", "k8s.io"]).args(args)
 }
 
-/// `registry.k8s.io/pause:3.10.1` → `registry.k8s.io/pause@sha256:…`.
-fn by_digest(op: &ImageLoaded) -> String {
-    let name = op.reference.split('@').next().unwrap_or(&op.reference);
-    let name = match name.rsplit_once(':') {
-        // A colon before the last slash belongs to a port.
-        Some((before, after)) if !after.contains('/') => before,
-        _ => name,
-    };
-    format!("{name}@{}", op.digest)
+/// The images of the runtime, within a survey.
+pub(crate) fn in_survey(machine: &Machine) -> Option<&ImageList> {
+    machine.survey()?.images(|references| list_all(machine, references).ok())
 }
 
-/// Images that containerd has, asked for with two programs in all.
-#[derive(Debug)]
-pub(crate) struct Images {
-    listed: BTreeMap<String, Listed>,
-    complete: BTreeSet<String>,
-}
-
-impl Images {
-    /// Of the images with these references, by their tags and by their digests, side by side.
-    pub(crate) fn ask(machine: &Machine, references: &[String]) -> Result<Self, OpError> {
-        let (listed, complete) = std::thread::scope(|scope| {
-            let listed = scope.spawn(|| machine.run(&ctr(["images", "list"])));
-            let names = references.iter().map(|reference| format!("name=={reference}"));
-            // It fails when any of them is not whole, and prints those that are all the same.
-            let complete = machine.try_run(&ctr(["images", "check", "--quiet"]).args(names));
-            (listed.join(), complete)
-        });
-        let listed = listed.unwrap_or_else(|_| Err(OpError::other("a look at the images ended abnormally")))?.stdout();
-        let listed = listed.lines().filter_map(of_line).map(|(name, image)| (name.to_owned(), image)).collect();
-        Ok(Self { listed, complete: complete?.stdout().lines().map(|line| line.trim().to_owned()).collect() })
-    }
-
-    fn of(&self, op: &ImageLoaded) -> Loaded {
-        let (by_tag, by_digest) = (self.listed.get(&op.reference), self.listed.get(&by_digest(op)));
-        let complete = by_tag.is_some() && self.complete.contains(&op.reference);
-        Loaded { by_tag: by_tag.cloned(), by_digest: by_digest.cloned(), complete }
-    }
+/// Of the images with these references, by their tags and by their digests, side by side.
+pub(crate) fn list_all(machine: &Machine, references: &[String]) -> Result<ImageList, OpError> {
+    let (listed, complete) = std::thread::scope(|scope| {
+        let listed = scope.spawn(|| machine.run(&ctr(["images", "list"])));
+        let names = references.iter().map(|reference| format!("name=={reference}"));
+        // It fails when any of them is not whole, and prints those that are all the same.
+        let complete = machine.try_run(&ctr(["images", "check", "--quiet"]).args(names));
+        (listed.join(), complete)
+    });
+    let listed = listed.unwrap_or_else(|_| Err(OpError::other("a look at the images ended abnormally")))?.stdout();
+    Ok(ImageList::parse(&listed, &complete?.stdout()))
 }
 
 /// One image by name.
@@ -169,16 +144,7 @@ fn list(machine: &Machine, name: &str) -> Result<Option<Listed>, OpError> {
     }
     let text = output.stdout();
     let found = text.lines().find(|line| line.split_whitespace().next() == Some(name));
-    Ok(found.and_then(of_line).map(|(_, image)| image))
-}
-
-/// A line of `ctr images list`: REF TYPE DIGEST SIZE UNIT PLATFORMS LABELS.
-fn of_line(line: &str) -> Option<(&str, Listed)> {
-    let name = line.split_whitespace().next()?;
-    let digest = line.split_whitespace().find(|word| word.parse::<Digest>().is_ok())?;
-    let labels = line.split_whitespace().next_back().unwrap_or_default();
-    let has = |label: &str| labels.split(',').any(|found| found == label);
-    Some((name, Listed { digest: digest.to_owned(), managed: has(LABELS[0]), pinned: has(LABELS[1]) }))
+    Ok(found.and_then(parse_line).map(|(_, image)| image))
 }
 
 /// `ctr images check --quiet` prints the names that are complete and unpacked.

@@ -37,7 +37,7 @@ impl Converge for KernelModule {
                 }
             }
         }
-        fsio::write(machine, &self.path, text(self).as_bytes(), Access::mode(0o644))
+        machine.write_file(&self.path, text(self).as_bytes(), Access::mode(0o644))
     }
 
     fn restore(&self, machine: &Machine, before: &Modules, wave: Wave) -> Result<(), OpError> {

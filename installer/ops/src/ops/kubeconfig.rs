@@ -49,7 +49,7 @@ impl Converge for Kubeconfig {
         let folder = DirFd::open(&machine.path(&user.home))?.child(".kube", 0o700, owner)?;
         let access = Access { mode: 0o600, owner: Some(owner) };
         fsio::place_in(&folder, OsStr::new("config"), access, |file| file.write_all(&bytes))?;
-        fsio::relabel(machine, &path)
+        machine.relabel(&path)
     }
 
     fn restore(&self, machine: &Machine, before: &Copied, wave: Wave) -> Result<(), OpError> {

@@ -114,7 +114,7 @@ impl Converge for RegistryLayout {
             place::replaceable(machine, path)?;
             match files[path] {
                 Has::Blob(digest) => put_blob(machine, path, &digest)?,
-                Has::Link(digest) => fsio::write(machine, path, digest.to_string().as_bytes(), Access::mode(MODE))?,
+                Has::Link(digest) => machine.write_file(path, digest.to_string().as_bytes(), Access::mode(MODE))?,
             }
         }
         Ok(())
@@ -164,9 +164,9 @@ fn put_blob(machine: &Machine, path: &str, digest: &Digest) -> Result<(), OpErro
         fsio::remove(&real)?;
     }
     if fs::hard_link(&source, &real).is_ok() {
-        return fsio::sync_folder(&folder).and_then(|()| fsio::relabel(machine, path));
+        return fsio::sync_folder(&folder).and_then(|()| machine.relabel(path));
     }
-    fsio::place(machine, path, Access::mode(MODE), |target| {
+    machine.place_file(path, Access::mode(MODE), |target| {
         if rustix::fs::ioctl_ficlone(&*target, &blob).is_ok() {
             return Ok(());
         }

@@ -3,8 +3,8 @@
 use kubexm_plan::op::{Resolver, Servers, Way};
 
 use crate::fsio;
+use crate::managed_edit::{self, Edit};
 use crate::place::{self, Entry, Look, Place, PutBack};
-use crate::shared::{self, Edit};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave};
 
@@ -38,7 +38,7 @@ impl Converge for Resolver {
         let path = file_of(way);
         let found = fsio::read_text(&machine.path(path))?;
         let wanted = self.wanted(machine, way, found.as_deref())?;
-        fsio::write(machine, path, &fsio::to_bytes(&wanted), place::access_like(machine, path, 0o644)?)?;
+        machine.write_file(path, &fsio::to_bytes(&wanted), place::access_like(machine, path, 0o644)?)?;
         tell(machine, way)
     }
 
@@ -54,7 +54,7 @@ impl Converge for Resolver {
                 let replaced = matches!(Entry::look(machine, RESOLV_CONF)?, Entry::File { .. });
                 if replaced && ours { before.file.restore(machine) } else { Ok(()) }
             }
-            Wave::Data => shared::take_back(machine, &before.file, before.settled, self),
+            Wave::Data => managed_edit::restore(machine, &before.file, before.settled, self),
             // Of its own: an undo that was killed between the file and this would never tell.
             Wave::Start if before.settled => Ok(()),
             Wave::Start => tell(machine, before.way),

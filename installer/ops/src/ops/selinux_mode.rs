@@ -38,7 +38,7 @@ impl Converge for SelinuxMode {
                 .join("\n");
             permissive.push('\n');
             let access = place::access_like(machine, CONFIG, 0o644)?;
-            fsio::write(machine, CONFIG, &fsio::to_bytes(&permissive), access)?;
+            machine.write_file(CONFIG, &fsio::to_bytes(&permissive), access)?;
         }
         set(machine, false)
     }

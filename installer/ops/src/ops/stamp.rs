@@ -41,7 +41,7 @@ impl Converge for Stamp {
         let mut text = serde_json::to_vec_pretty(&stamp)
             .map_err(|error| OpError::other(format!("the stamp cannot be written as JSON: {error}")))?;
         text.push(b'\n');
-        fsio::write(machine, paths::STAMP, &text, Access::mode(0o600))
+        machine.write_file(paths::STAMP, &text, Access::mode(0o600))
     }
 
     fn restore(&self, machine: &Machine, before: &Stamped, wave: Wave) -> Result<(), OpError> {

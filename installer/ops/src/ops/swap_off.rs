@@ -3,8 +3,8 @@
 use kubexm_plan::op::{SwapOff, Swaps};
 
 use crate::fsio;
+use crate::managed_edit::{self, Edit};
 use crate::place::{self, Entry, Look, Place, PutBack};
-use crate::shared::{self, Edit};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave, paths};
 
@@ -43,10 +43,10 @@ impl Converge for SwapOff {
         if !found.lines.is_empty() {
             let text = fsio::read_text(&machine.path(FSTAB))?.unwrap_or_default();
             let access = place::access_like(machine, FSTAB, 0o644)?;
-            fsio::write(machine, FSTAB, &fsio::to_bytes(&commented(&text)), access)?;
+            machine.write_file(FSTAB, &fsio::to_bytes(&commented(&text)), access)?;
         }
         if found.zram.is_some() {
-            fsio::write(machine, ZRAM_CONFIG, b"", place::access_like(machine, ZRAM_CONFIG, 0o644)?)?;
+            machine.write_file(ZRAM_CONFIG, b"", place::access_like(machine, ZRAM_CONFIG, 0o644)?)?;
         }
         for mask in &found.masks {
             place::put_link(machine, &mask.path, "/dev/null")?;
@@ -66,7 +66,7 @@ impl Converge for SwapOff {
         if wave != Wave::Data {
             return Ok(());
         }
-        shared::take_back(machine, &before.fstab, before.lines.is_empty(), self)?;
+        managed_edit::restore(machine, &before.fstab, before.lines.is_empty(), self)?;
         for mask in &before.masks {
             // Somebody may have put a unit of his own in its place.
             if is_mask(&Entry::look(machine, &mask.path)?) {

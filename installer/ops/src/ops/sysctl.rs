@@ -47,7 +47,7 @@ impl Converge for Sysctl {
         for (key, value) in &self.values {
             text.push_str(&format!("{key} = {value}\n"));
         }
-        fsio::write(machine, &self.path, text.as_bytes(), Access::mode(0o644))?;
+        machine.write_file(&self.path, text.as_bytes(), Access::mode(0o644))?;
         self.values.iter().try_for_each(|(key, value)| set(machine, key, value))
     }
 

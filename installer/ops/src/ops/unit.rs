@@ -151,7 +151,7 @@ fn write_record(machine: &Machine, unit: &str, loaded: BTreeMap<String, Digest>)
     let record = Started { invocation: systemd::show(machine, unit)?.invocation, boot: boot_id(machine)?, loaded };
     let text = serde_json::to_vec(&record)
         .map_err(|error| OpError::other(format!("the record of {unit} cannot be written as JSON: {error}")))?;
-    fsio::write(machine, &format!("{}/{unit}.json", paths::UNITS), &text, Access::mode(0o600))
+    machine.write_file(&format!("{}/{unit}.json", paths::UNITS), &text, Access::mode(0o600))
 }
 
 /// Digests of the files that are there; a folder counts with every file in it.

@@ -66,7 +66,7 @@ impl Converge for Unpacked {
             let Some(path) = targets.get(member) else {
                 return sunk(member, reader);
             };
-            let result = fsio::place(machine, path, Access::mode(MODE), |file| {
+            let result = machine.place_file(path, Access::mode(MODE), |file| {
                 std::io::copy(reader, file)?;
                 if contents.get(member) == Some(&reader.hasher.clone().finish()) {
                     Ok(())
@@ -142,7 +142,7 @@ fn recorded(machine: &Machine, blob: &Digest) -> Result<Option<Contents>, OpErro
 fn record(machine: &Machine, blob: &Digest, contents: &Contents) -> Result<(), OpError> {
     let text = serde_json::to_vec(contents)
         .map_err(|error| OpError::other(format!("the list of {blob} cannot be written as JSON: {error}")))?;
-    fsio::write(machine, &format!("{}/{}.json", paths::PLACED, blob.hex()), &text, Access::mode(0o600))
+    machine.write_file(&format!("{}/{}.json", paths::PLACED, blob.hex()), &text, Access::mode(0o600))
 }
 
 /// What the archive holds, by reading it unless this process has done so before.

@@ -2,7 +2,7 @@
 
 use kubexm_plan::ProbeAnswer;
 
-use super::{no, yes};
+use super::answer::{no, yes};
 use crate::system::Program;
 use crate::{Machine, OpError};
 

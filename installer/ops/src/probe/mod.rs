@@ -1,5 +1,6 @@
 //! Probes: each looks once and says what it saw. The engine polls until it holds or time runs out.
 
+mod answer;
 mod clock;
 mod cri;
 pub(crate) mod https;
@@ -11,6 +12,8 @@ mod registry;
 
 use kubexm_plan::{Probe, ProbeAnswer};
 use kubexm_spec::cluster::RuntimeKind;
+
+use answer::no;
 
 use crate::{Machine, OpError};
 
@@ -40,12 +43,4 @@ fn https_answers(machine: &Machine, url: &str, ca: &str) -> Result<ProbeAnswer, 
     let Some(bytes) = crate::fsio::read(&path)? else { return Ok(no(format!("the CA file {ca} is not there"))) };
     let status = machine.system().https_get(url, &bytes)?;
     Ok(ProbeAnswer { holds: status == 200, seen: format!("{url} answers {status}") })
-}
-
-fn yes(seen: impl Into<String>) -> ProbeAnswer {
-    ProbeAnswer { holds: true, seen: seen.into() }
-}
-
-fn no(seen: impl Into<String>) -> ProbeAnswer {
-    ProbeAnswer { holds: false, seen: seen.into() }
 }

@@ -3,7 +3,7 @@
 use kubexm_plan::ProbeAnswer;
 use serde_json::Value;
 
-use super::{no, yes};
+use super::answer::{no, yes};
 use crate::{Machine, OpError, kube};
 
 pub(super) fn look(machine: &Machine, name: &str) -> Result<ProbeAnswer, OpError> {
@@ -32,7 +32,7 @@ fn lacks_network_alone(name: &str, node: &Value) -> ProbeAnswer {
 }
 
 fn get(machine: &Machine, name: &str) -> Result<Value, OpError> {
-    match kube::asked_in_a_moment(machine, name) {
+    match kube::node_in_survey(machine, name) {
         Some(node) => Ok(node),
         None => kube::get(machine, ["node", name]),
     }

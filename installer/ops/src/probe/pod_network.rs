@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use kubexm_plan::ProbeAnswer;
 use serde_json::{Value, json};
 
+use super::answer::{no, yes};
 use super::nodes::ready_condition;
-use super::{no, yes};
 use crate::kube::{self, kubectl};
 use crate::{Machine, OpError};
 

@@ -3,8 +3,8 @@
 use kubexm_plan::ProbeAnswer;
 use serde_json::Value;
 
+use super::answer::{no, yes};
 use super::nodes::ready_condition;
-use super::{no, yes};
 use crate::{Machine, OpError, kube};
 
 pub(super) fn look(

@@ -6,7 +6,7 @@ use kubexm_plan::ProbeAnswer;
 use kubexm_spec::Digest;
 use kubexm_spec::depot::Repository;
 
-use super::{no, yes};
+use super::answer::{no, yes};
 use crate::{Machine, OpError};
 
 pub(super) fn look(

@@ -2,10 +2,10 @@
 
 mod ca_hash;
 mod certificate_key;
+mod random;
 mod token;
 
 use kubexm_plan::SlotProvider;
-use rustls::crypto::SecureRandom;
 
 use crate::{Machine, OpError, kube};
 
@@ -37,16 +37,4 @@ fn on_a_control_plane(machine: &Machine, host: &str) -> Result<(), OpError> {
          has ended there",
         crate::paths::ADMIN_CONF
     )))
-}
-
-/// Random bytes of the operating system.
-fn random<const N: usize>() -> Result<[u8; N], OpError> {
-    let mut bytes = [0; N];
-    let random: &'static dyn SecureRandom = rustls::crypto::ring::default_provider().secure_random;
-    random.fill(&mut bytes).map_err(|_| OpError::other("the system gives no random bytes (getrandom(2) failed)"))?;
-    Ok(bytes)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -3,7 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::random;
+use super::random::random;
 use crate::kube::kubectl;
 use crate::{Machine, OpError};
 

@@ -6,9 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::foreign;
 use crate::dirfd::DirFd;
-use crate::system::Program;
 use crate::{Machine, OpError, fsio};
 
 /// A line of mountinfo.
@@ -47,32 +45,6 @@ pub fn below(machine: &Machine, path: &str) -> Result<Vec<Mount>, OpError> {
     Ok(all(machine)?.into_iter().filter(inside).collect())
 }
 
-/// Unmounts everything strictly below a folder, the newest first; never forced and never lazily, so what is in use
-/// stops it. All mounts are examined first: one that is no pod's own, or that a process of the host uses, is named, and
-/// then none is unmounted.
-pub fn unmount_below(machine: &Machine, path: &str) -> Result<(), OpError> {
-    foreign::refuse(machine, path)?;
-    loop {
-        let mounted = below(machine, path)?;
-        let Some(last) = mounted.last() else { return Ok(()) };
-        unmount(machine, last)?;
-        if below(machine, path)?.len() >= mounted.len() {
-            return Err(OpError::other(format!(
-                "{} was unmounted and is mounted again: something on this host mounts it; stop that, then resume",
-                last.point
-            )));
-        }
-    }
-}
-
-/// Unmounts one mount point; none there is fine.
-pub fn unmount_point(machine: &Machine, path: &str) -> Result<(), OpError> {
-    match all(machine)?.into_iter().rfind(|mount| mount.point == path) {
-        Some(mount) => unmount(machine, &mount),
-        None => Ok(()),
-    }
-}
-
 /// The error of whoever would have to delete what is mounted.
 pub(crate) fn left_alone(mount: &Mount) -> OpError {
     OpError::other(format!(
@@ -85,20 +57,6 @@ pub(crate) fn left_alone(mount: &Mount) -> OpError {
 pub(crate) fn named(machine: &Machine, real: &Path) -> String {
     let below = real.strip_prefix(machine.root()).unwrap_or(real);
     format!("/{}", below.to_string_lossy().trim_start_matches('/'))
-}
-
-fn unmount(machine: &Machine, mount: &Mount) -> Result<(), OpError> {
-    machine.run(&Program::new("umount").args(["--", &mount.point])).map(drop).map_err(|error| {
-        OpError::other(format!(
-            "cannot unmount {} ({} of {}): {}; nothing below it is deleted; end what uses it (`fuser -vm {}` names it), \
-             then resume",
-            mount.point,
-            mount.filesystem,
-            mount.source,
-            error.full(),
-            mount.point
-        ))
-    })
 }
 
 /// Deletes a folder with all that is in it, and never crosses a mount point: with one below, nothing is deleted. A

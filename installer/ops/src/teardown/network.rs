@@ -7,7 +7,7 @@ use std::fs;
 
 use kubexm_plan::network::{self, IPVS};
 
-use super::{has_program, mounts, rules};
+use super::{has_program, mounts, rules, unmount};
 use crate::system::Program;
 use crate::{Machine, OpError, fsio};
 
@@ -37,7 +37,7 @@ pub fn leftovers(machine: &Machine) -> Result<Vec<String>, OpError> {
 /// Takes it away. Pods must have been stopped: a namespace lives as long as a process in it.
 pub fn clear(machine: &Machine) -> Result<(), OpError> {
     for path in namespaces(machine)? {
-        mounts::unmount_point(machine, &path)?;
+        unmount::unmount_point(machine, &path)?;
         fsio::remove(&machine.path(&path))?;
     }
     for filter in filters(machine) {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{Host, same};
-use kubexm_ops::double::RootedSystem;
+use kubexm_ops::fake::RootedSystem;
 use kubexm_ops::{Machine, OpError, Wave, dispatch, provide, step};
 use kubexm_plan::op::{KubeadmInit, KubeadmJoin, KubeadmReset, Kubeconfig, NodeAwaited, NodeDelete, NodeLabel, Op};
 use kubexm_plan::{SlotName, SlotProvider, Step, Undo};
@@ -199,7 +199,7 @@ fn what_kubeadm_asks_of_slots_is_made_and_made_anew_each_time() {
     let key = make(SlotProvider::CertificateKey { host: host() });
     assert_eq!(fleet.state()["certificateKey"], key.as_str());
     assert_ne!(key, make(SlotProvider::CertificateKey { host: host() }));
-    // As `openssl x509 -pubkey | openssl pkey -pubin -outform der | sha256sum` says of the double's CA.
+    // As `openssl x509 -pubkey | openssl pkey -pubin -outform der | sha256sum` says of the fake's CA.
     let hash = make(SlotProvider::CaCertHash { host: host() });
     assert_eq!(hash, "sha256:4357c8f91a776f3105a26a97ab1e87b397cf2e8210b2ca6187e831e695c1a98c");
     let nothing = Host::fresh();

@@ -349,7 +349,7 @@ fn a_pods_mount_that_a_process_of_the_host_uses_is_named_with_it_before_any_is_u
     let found = facts::collect(&host.machine, "node1").expect("facts").foreign_mounts;
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!((found[0].point.as_str(), found[0].used_by.as_deref()), (points[0].as_str(), Some("bash (pid 512)")));
-    let error = kubexm_ops::teardown::mounts::unmount_below(&host.machine, KUBELET).expect_err("in use").full();
+    let error = kubexm_ops::teardown::unmount::unmount_below(&host.machine, KUBELET).expect_err("in use").full();
     assert!(error.contains("in use by bash (pid 512)"), "{error}");
     assert!(points.iter().all(|point| host.read("/proc/self/mountinfo").contains(point)), "both are still mounted");
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::Host;
-use kubexm_ops::teardown::{mounts, network, pods};
+use kubexm_ops::teardown::{mounts, network, pods, unmount};
 use kubexm_ops::{Machine, Wave, dispatch};
 use kubexm_plan::op::{StateDir, Unit};
 use kubexm_plan::{Op, Reset};
@@ -47,7 +47,7 @@ fn mounts_below_a_folder_go_newest_first_and_others_stay() {
             ("/var/lib/kubelet-other", "ext4", "/dev/sdc1"),
         ],
     );
-    mounts::unmount_below(&host.machine, "/var/lib/kubelet").expect("unmounted");
+    unmount::unmount_below(&host.machine, "/var/lib/kubelet").expect("unmounted");
     let left: Vec<String> = mounts::all(&host.machine).expect("mounts").into_iter().map(|m| m.point).collect();
     assert_eq!(left, ["/", "/var/lib/kubelet", "/var/lib/kubelet-other"]);
 }
@@ -57,7 +57,7 @@ fn a_mount_that_is_in_use_stops_the_run_by_its_name() {
     let host = Host::fresh();
     mounted(&host, &[("/var/lib/kubelet/pods/1/volumes/nfs", "nfs4", "10.0.0.9:/export")]);
     host.put("/run/kubexm-double/busy-mounts.json", "[\"/var/lib/kubelet/pods/1/volumes/nfs\"]");
-    let error = mounts::unmount_below(&host.machine, "/var/lib/kubelet").expect_err("it is in use").full();
+    let error = unmount::unmount_below(&host.machine, "/var/lib/kubelet").expect_err("it is in use").full();
     assert!(error.contains("/var/lib/kubelet/pods/1/volumes/nfs (nfs4 of 10.0.0.9:/export)"), "{error}");
     assert!(error.contains("target is busy"), "{error}");
 }
@@ -68,7 +68,7 @@ fn a_disk_of_the_operators_fstab_is_not_unmounted_wherever_it_is() {
     let point = "/var/lib/kubelet/pods/1/volumes/x/y";
     mounted(&host, &[(point, "ext4", "/dev/sdb1")]);
     host.put("/etc/fstab", format!("/dev/sdb1 {point} ext4 defaults 0 0\n"));
-    let error = mounts::unmount_below(&host.machine, "/var/lib/kubelet").expect_err("it is the operator's").full();
+    let error = unmount::unmount_below(&host.machine, "/var/lib/kubelet").expect_err("it is the operator's").full();
     assert!(error.contains("(ext4 of /dev/sdb1)") && error.contains("left with their data"), "{error}");
     assert_eq!(mounts::below(&host.machine, "/var/lib/kubelet").expect("mounts").len(), 1);
 }

@@ -236,7 +236,7 @@ fn our_own_cluster_whose_api_server_is_away_is_done_and_not_half_done() {
     let host = Host::fresh();
     host.ready_for_init();
     dispatch::converge(&init(), &host.machine).expect("init");
-    // The double answers no kubectl without a node object, as an API server that is down.
+    // The fake answers no kubectl without a node object, as an API server that is down.
     let state =
         host.read("/run/kubexm-double/state.json").replace("\"nodes\":{\"node1\"", "\"nodes\":{},\"x\":{\"node1\"");
     host.put("/run/kubexm-double/state.json", state);

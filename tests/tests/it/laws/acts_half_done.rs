@@ -4,7 +4,7 @@ use kubexm_plan::Pipeline;
 use kubexm_tests::laws::{Case, Rooted};
 use kubexm_tests::samples::{FLEETS, SAMPLES, Sample};
 
-/// `file` makes the double kill kubeadm once on the host.
+/// `file` makes the fake kill kubeadm once on the host.
 async fn killed(sample: &Sample, pipeline: Pipeline, host: &str, file: &str) {
     let case = Case::<Rooted>::of(sample, pipeline).await.expect("a case");
     let kill = |fleet: &Rooted| fleet.system(host).put(file, b"").expect("written");

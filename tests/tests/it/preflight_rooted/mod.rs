@@ -98,7 +98,7 @@ fn every_port_of_a_role_is_looked_at_and_its_holder_named() {
 #[test]
 fn all_troubles_of_all_hosts_are_told_at_once() {
     let mut scene = Scene::good();
-    scene.node1().double("cpus", "1");
+    scene.node1().fake("cpus", "1");
     scene.node2().remove("/usr/sbin/conntrack");
     scene.node2().put("/etc/kubernetes/kubelet.conf", "");
     scene.clocks.insert("node2", (9_000, 0));

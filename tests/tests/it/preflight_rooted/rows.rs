@@ -47,22 +47,22 @@ pub const ROWS: &[Row] = rows! {
     "os" Warn NODE1, "a system nobody tried", |s| s.node1().put("/etc/os-release", "ID='ubuntu'\nVERSION_ID=\"22.04\"\n")
         => "ubuntu-22.04", "tried", "try a host";
 
-    "hardware" Fail NODE1, "one CPU", |s| s.node1().double("cpus", "1")
+    "hardware" Fail NODE1, "one CPU", |s| s.node1().fake("cpus", "1")
         => "1 CPU", "2 CPUs", "more CPUs";
     "hardware" Fail NODE1, "a 3 GB control plane", |s| s.node1().put("/proc/meminfo", "MemTotal:  3145728 kB\n")
         => "3.0 GiB of memory", "3.5 GiB or more on a control plane", "more memory";
     "hardware" Fail NODE2, "a 1 GB worker", |s| s.node2().put("/proc/meminfo", "MemTotal:  1048576 kB\n")
         => "1.0 GiB of memory", "1.7 GiB or more on a worker", "more memory";
 
-    "space" Fail NODE1, "a disk too small", |s| s.node1().double("space.json", "{\"/\": [1073741824, 10737418240]}")
+    "space" Fail NODE1, "a disk too small", |s| s.node1().fake("space.json", "{\"/\": [1073741824, 10737418240]}")
         => "1.0 GiB free on /", "/var/lib/etcd", "free some space";
     "space" Fail NODE1, "a small disk of etcd's own", |s| {
             mounts(s.node1(), "26 25 8:2 / /var/lib/etcd rw,noatime - ext4 /dev/sdb1 rw\n");
-            s.node1().double("space.json", "{\"/var/lib/etcd\": [1073741824, 1073741824]}");
+            s.node1().fake("space.json", "{\"/var/lib/etcd\": [1073741824, 1073741824]}");
         } => "1.0 GiB free on /var/lib/etcd", "2.0 GiB for /var/lib/etcd", "larger disk";
     "space" Fail NODE2, "an xfs that overlayfs refuses", |s| {
             mounts(s.node2(), "26 25 8:2 / /var/lib/containerd rw - xfs /dev/sdb1 rw\n");
-            s.node2().double("xfs-info", "naming =version 2 bsize=4096 ascii-ci=0, ftype=0\n");
+            s.node2().fake("xfs-info", "naming =version 2 bsize=4096 ascii-ci=0, ftype=0\n");
         } => "/var/lib/containerd is xfs with ftype=0", "ftype=1", "make this one anew";
 
     "kernel" Fail NODE1, "a kernel too old for containers", |s| s.node1().put("/proc/sys/kernel/osrelease", "2.6.32-754.el6\n")
@@ -79,9 +79,9 @@ pub const ROWS: &[Row] = rows! {
         } => "kernel 5.4.0-200-generic", "5.13 or newer", "proxyMode: iptables";
     "kernel" Fail NODE2, "no overlay", |s| {
             s.node2().put("/proc/filesystems", "\text4\n");
-            s.node2().double("missing-modules.json", "[\"overlay\"]");
+            s.node2().fake("missing-modules.json", "[\"overlay\"]");
         } => "no kernel module overlay", "loadable", "install the modules";
-    "kernel" Fail NODE1, "no br_netfilter", |s| s.node1().double("missing-modules.json", "[\"br_netfilter\"]")
+    "kernel" Fail NODE1, "no br_netfilter", |s| s.node1().fake("missing-modules.json", "[\"br_netfilter\"]")
         => "no kernel module br_netfilter", "loadable", "install the modules";
     "kernel" Warn NODE1, "cgroup v1", |s| s.node1().remove("/sys/fs/cgroup/cgroup.controllers")
         => "cgroup v1", "cgroup v2", "systemd.unified_cgroup_hierarchy=1";
@@ -94,7 +94,7 @@ pub const ROWS: &[Row] = rows! {
             s.kubernetes().kubelet.insert("failCgroupV1".to_owned(), false.into());
             s.node1().remove("/sys/fs/cgroup/cgroup.controllers");
         } => "cgroup v1", "cgroup v2", "being removed";
-    "kernel" Warn NODE2, "large pages", |s| s.node2().double("page-size", "65536")
+    "kernel" Warn NODE2, "large pages", |s| s.node2().fake("page-size", "65536")
         => "65536 bytes", "4096", "jemalloc";
 
     "glibc" Fail NODE2, "a C library older than a program wants", |s| {
@@ -103,7 +103,7 @@ pub const ROWS: &[Row] = rows! {
             s.node2().put("/lib/x86_64-linux-gnu/libc.so.6", "GNU C Library (GNU libc) stable release version 2.12, by Roland McGrath\n");
         } => "glibc 2.12", "glibc 2.17 or newer for containerd 1.6.39", "use a newer release of the distribution";
 
-    "systemd" Fail NODE2, "a systemd that starts no unit of ours", |s| s.node2().double("systemd-version", "219")
+    "systemd" Fail NODE2, "a systemd that starts no unit of ours", |s| s.node2().fake("systemd-version", "219")
         => "systemd 219", "239 or newer", "a newer release of its system";
 
     "hostname" Fail Some("Node_2"), "a name that Kubernetes refuses", |s| s.rename_node2("Node_2")
@@ -248,7 +248,7 @@ pub const ROWS: &[Row] = rows! {
         } => "10.77.0.11, that of node1", "an address of its own", "internalAddress";
     "sysctls" Fail NODE1, "a hardened host", |s| s.node1().put("/etc/sysctl.d/99-sysctl.conf", "# CIS\nnet.ipv4.ip_forward=0\n")
         => "/etc/sysctl.d/99-sysctl.conf:2 sets net.ipv4.ip_forward = 0", "after a reboot", "remove that line";
-    "mtu" Warn NODE2, "jumbo frames on one of two", |s| s.node2().double(
+    "mtu" Warn NODE2, "jumbo frames on one of two", |s| s.node2().fake(
             "interfaces.json",
             r#"[{"name": "eth0", "addresses": ["10.77.0.12/24"], "mac": "52:54:00:00:00:0c", "mtu": 9000}]"#,
         ) => "9000 on eth0, and 1500 on eth0 of node1", "one MTU", "same MTU";
@@ -278,7 +278,7 @@ pub const ROWS: &[Row] = rows! {
     "networks" Fail None, "pods and services in one network", |s| "10.233.64.0/20".clone_into(&mut s.cluster.network.service_cidr)
         => "podCidr 10.233.64.0/18 and serviceCidr 10.233.64.0/20", "share no address", "choose another";
 
-    "bundle" Fail NODE2, "a platform that is not in the bundle", |s| s.node2().double("arch", "aarch64\n")
+    "bundle" Fail NODE2, "a platform that is not in the bundle", |s| s.node2().fake("arch", "aarch64\n")
         => "linux/arm64", "linux/amd64", "spec.bundle.platforms";
     "bundle" Fail None, "a bundle without kubectl", |s| s.lost.push(ArtifactKey::Binary(Program::Kubectl))
         => "binary/kubectl", "all of it", "kubexm-bundle build";
@@ -307,7 +307,7 @@ pub const FINE: &[(&str, Edit)] = &[
     ("what a 2 GB worker reports", |s| s.node2().put("/proc/meminfo", "MemTotal:  1900000 kB\n")),
     ("an xfs of today", |s| mounts(s.node1(), "26 25 8:2 / /var rw - xfs /dev/sdb1 rw\n")),
     ("overlay and br_netfilter built in", |s| {
-        s.node1().double("missing-modules.json", "[\"overlay\", \"br_netfilter\"]");
+        s.node1().fake("missing-modules.json", "[\"overlay\", \"br_netfilter\"]");
         s.node1().put("/proc/sys/net/bridge/bridge-nf-call-iptables", "1\n");
     }),
     ("nft in the place of iptables", |s| {
@@ -316,8 +316,8 @@ pub const FINE: &[(&str, Edit)] = &[
     }),
     ("a slow line", |s| s.clocks.extend([("node1", (2_600, 1_300))])),
     ("a systemd of 239 and one that does not tell", |s| {
-        s.node1().double("systemd-version", "239 (239-82.el8)");
-        s.node2().double("systemd-version", "unknown");
+        s.node1().fake("systemd-version", "239 (239-82.el8)");
+        s.node2().fake("systemd-version", "unknown");
     }),
     ("chrony in the place of timesyncd", |s| {
         s.node1().unit("systemd-timesyncd.service", false);

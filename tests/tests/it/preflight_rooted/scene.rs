@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use kubexm_manifests::{Catalogue, require};
-use kubexm_ops::double::furnish;
+use kubexm_ops::fake::seed;
 use kubexm_ops::{Machine, dispatch, facts};
 use kubexm_plan::Facts;
 use kubexm_plan::op::Unit;
@@ -13,8 +13,8 @@ use kubexm_recipes::{PlanCx, preflight, sample};
 use kubexm_spec::{ArtifactKey, Cluster, Digest};
 use kubexm_tests::laws::scratch;
 
-/// Where the double of a system keeps what a test sets.
-const DOUBLE: &str = "/run/kubexm-double";
+/// Where the fake system keeps what a test sets.
+const FAKE: &str = "/run/kubexm-double";
 
 /// A machine whose file system is a directory.
 pub struct Host {
@@ -23,10 +23,10 @@ pub struct Host {
 }
 
 impl Host {
-    /// A Debian 12 at 10.77.0.`last` with nothing to complain of: the double's own, without what its swap brings.
+    /// A Debian 12 at 10.77.0.`last` with nothing to complain of: the fake's own, without what its swap brings.
     fn good(name: &str, last: u8) -> Self {
         let folder = scratch();
-        let host = Self { machine: furnish(folder.path()).expect("a host"), _folder: folder };
+        let host = Self { machine: seed(folder.path()).expect("a host"), _folder: folder };
         host.put("/proc/sys/kernel/hostname", &format!("{name}\n"));
         host.put("/etc/hosts", &format!("127.0.0.1\tlocalhost\n127.0.1.1\t{name}\n"));
         host.put("/etc/machine-id", &format!("0123456789abcdef0123456789abcd{last:02x}\n"));
@@ -56,15 +56,15 @@ impl Host {
         removed.expect("was there");
     }
 
-    /// A file that the double of a system looks at.
-    pub fn double(&self, name: &str, text: &str) {
-        self.put(&format!("{DOUBLE}/{name}"), text);
+    /// A file that the fake system looks at.
+    pub fn fake(&self, name: &str, text: &str) {
+        self.put(&format!("{FAKE}/{name}"), text);
     }
 
     /// One interface, eth0, with this address.
     pub fn interface(&self, address: &str, mac: &str) {
         let all = serde_json::json!([{"name": "eth0", "addresses": [address], "mac": mac, "mtu": 1500}]);
-        self.double("interfaces.json", &all.to_string());
+        self.fake("interfaces.json", &all.to_string());
     }
 
     /// A default route, and one to this network; numbers as the kernel writes them (proc_pid_net(5)).

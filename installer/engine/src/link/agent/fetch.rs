@@ -11,10 +11,9 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kubexm_plan::op::Depots;
-use kubexm_spec::Digest;
+use kubexm_spec::{Digest, error_chain};
 use kubexm_transport::{FileCandidate, HttpClient, HttpOptions, Store, TransportError, Want};
 
-use super::chain;
 use crate::link::Fetched;
 
 /// Blobs at the same time.
@@ -54,9 +53,9 @@ pub fn fetch(
     depots: &Depots,
     gone: impl Fn() -> bool,
 ) -> Result<Fetched, String> {
-    let store = Store::open(store).map_err(|error| chain(&error))?;
+    let store = Store::open(store).map_err(|error| error_chain(&error))?;
     let depots = Asked {
-        client: HttpClient::new(options(limits)).map_err(|error| chain(&error))?,
+        client: HttpClient::new(options(limits)).map_err(|error| error_chain(&error))?,
         urls: &depots.urls,
         ca: PathBuf::from(&depots.ca),
         down: Mutex::default(),
@@ -70,7 +69,7 @@ pub fn fetch(
         let all = futures::stream::iter(blobs).map(|(digest, size)| depots.blob(&store, *digest, *size));
         let all = all.buffer_unordered(AT_ONCE).collect::<Vec<Result<(), TransportError>>>();
         tokio::select! {
-            results = all => results.into_iter().collect::<Result<(), _>>().map_err(|error| chain(&error)),
+            results = all => results.into_iter().collect::<Result<(), _>>().map_err(|error| error_chain(&error)),
             () = until(&gone) => Err("the controller is gone".to_owned()),
             () = tokio::time::sleep(limits.whole) => {
                 depots.note(format!("the depots were too slow: not all of it came within {} s", limits.whole.as_secs()));
@@ -81,10 +80,10 @@ pub fn fetch(
     // A blocking task (a sync of a large file) may still run; what it does is whole or not there.
     runtime.shutdown_timeout(Duration::from_secs(5));
     done?;
-    store.sync_names().map_err(|error| chain(&error))?;
+    store.sync_names().map_err(|error| error_chain(&error))?;
     let mut missing = Vec::new();
     for (digest, size) in blobs {
-        if !store.holds(digest, *size).map_err(|error| chain(&error))? {
+        if !store.holds(digest, *size).map_err(|error| error_chain(&error))? {
             missing.push((*digest, *size));
         }
     }
@@ -150,7 +149,7 @@ impl Asked<'_> {
     fn failed(&self, index: usize, url: &str, tried: &[TransportError]) {
         let missing = tried.iter().all(|error| matches!(error, TransportError::Missing { .. }));
         if !missing && self.down().insert(index) {
-            let why: Vec<String> = tried.iter().map(|error| chain(error)).collect();
+            let why: Vec<String> = tried.iter().map(|error| error_chain(error)).collect();
             self.note(format!("depot {url}: {}", why.join("; ")));
         }
     }

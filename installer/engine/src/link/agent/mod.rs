@@ -6,6 +6,7 @@
 //! answered while a step takes minutes. When the channel closes, or nothing was heard for [`SILENCE`], no further
 //! request is taken, the steps that run are finished and written to the ledger, and the agent ends.
 
+mod channel;
 pub mod fetch;
 pub(crate) mod lock;
 mod mesh;
@@ -15,15 +16,16 @@ mod work;
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use kubexm_spec::Arch;
+use kubexm_spec::error_chain;
 
-use super::wire::{Answer, Ask, Frame, PROTOCOL, Request, Response, Secret, WireError, frame};
+use super::wire::{Answer, Ask, Frame, Request, Secret, WireError, frame};
 use super::{Change, Fetched};
+pub use channel::AgentError;
+use channel::{Frames, Out, clock_ms, hello, next_frame, not_here, read_frames};
 use lock::{HostLock, Patience, Presence};
 pub use store::serve_store;
 use under_way::{Place, UnderWay};
@@ -36,17 +38,6 @@ pub const SILENCE: Duration = Duration::from_secs(60);
 const MOST_AT_ONCE: usize = 64;
 /// How long a step waits for a host that another live run holds.
 const OTHER_RUN: Duration = Duration::from_secs(5);
-
-/// Why an agent ended other than by `Bye` or a closed channel.
-#[derive(Debug, thiserror::Error)]
-pub enum AgentError {
-    /// What came was not the protocol.
-    #[error("the controller does not speak our protocol: {0}")]
-    Wire(#[from] WireError),
-    /// A thread could not be started.
-    #[error("cannot start a thread")]
-    Thread(#[source] std::io::Error),
-}
 
 /// Serves until the controller says `Bye` or the channel closes.
 pub fn serve(
@@ -212,97 +203,10 @@ impl<W: Work> Agent<W> {
             match HostLock::acquire(&self.work.lock_path(), &holder, patience, &gone) {
                 Ok(lock) => *held = Some(lock),
                 Err(lock::LockError::Held { holder }) => return Err(Answer::Locked { holder }),
-                Err(error) => return Err(Answer::Failed { text: chain(&error) }),
+                Err(error) => return Err(Answer::Failed { text: error_chain(&error) }),
             }
         }
         Ok(())
-    }
-}
-
-fn not_here(reason: &str) -> Answer {
-    Answer::NotUnderstood { reason: reason.to_owned() }
-}
-
-fn hello(protocol: u32) -> Answer {
-    if protocol == PROTOCOL {
-        Answer::Hello {
-            protocol: PROTOCOL,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            arch: Arch::from_any(std::env::consts::ARCH),
-            pid: std::process::id(),
-        }
-    } else {
-        let reason = format!("the controller speaks protocol {protocol}, this agent {PROTOCOL}");
-        Answer::NotUnderstood { reason }
-    }
-}
-
-fn clock_ms() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// An error with all its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
-}
-
-/// The agent's side of the channel, shared by the threads that answer.
-struct Out(Mutex<Box<dyn Write + Send>>);
-
-impl Out {
-    fn new(mut stdout: impl Write + Send + 'static) -> Result<Self, AgentError> {
-        stdout.write_all(frame::magic_line().as_bytes()).and_then(|()| stdout.flush()).map_err(WireError::from)?;
-        Ok(Self(Mutex::new(Box::new(stdout))))
-    }
-
-    /// An answer that cannot be written has nobody who waits for it: the controller asks again on a new channel.
-    fn answer(&self, id: u64, answer: Answer) {
-        let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = match frame::write_message(&mut *out, &Response { id, answer }) {
-            Err(WireError::TooLong { length, .. }) => {
-                let text = format!("an answer of {length} bytes is too long to be sent");
-                frame::write_message(&mut *out, &Response { id, answer: Answer::Failed { text } })
-            }
-            other => other,
-        };
-        if let Err(error) = sent {
-            tracing::debug!(%error, "an answer could not be sent");
-        }
-    }
-}
-
-type Frames = Receiver<Result<Frame, WireError>>;
-
-/// Frames as they come, read by a thread, so that silence can be noticed. The thread ends with the process or channel.
-fn read_frames(mut stdin: impl Read + Send + 'static) -> Result<Frames, AgentError> {
-    let (sender, frames) = sync_channel(8);
-    let read = move || {
-        while let Some(frame) = frame::read_frame(&mut stdin).transpose() {
-            let broken = frame.is_err();
-            if sender.send(frame).is_err() || broken {
-                break;
-            }
-        }
-    };
-    std::thread::Builder::new().name("frames".into()).spawn(read).map_err(AgentError::Thread)?;
-    Ok(frames)
-}
-
-/// None when the channel closed or fell silent.
-fn next_frame(frames: &Frames, silence: Duration) -> Result<Option<Frame>, WireError> {
-    match frames.recv_timeout(silence) {
-        // A channel that broke is a closed one.
-        Ok(Err(WireError::Io(_) | WireError::Cut)) => Ok(None),
-        Ok(frame) => frame.map(Some),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(None),
     }
 }
 

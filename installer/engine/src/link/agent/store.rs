@@ -8,12 +8,13 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use kubexm_spec::Digest;
+use kubexm_spec::{Digest, error_chain};
 use kubexm_transport::Store;
 use kubexm_transport::partial::Partial;
 
+use super::Work;
+use super::channel::{AgentError, Out, clock_ms, hello, next_frame, not_here, read_frames};
 use super::lock::Presence;
-use super::{AgentError, Out, Work, chain, clock_ms, hello, next_frame, not_here, read_frames};
 use crate::link::wire::{Answer, Ask, Frame, Request, WireError, frame};
 
 /// A bundle on a slow stick may need a while before the next bytes come.
@@ -89,7 +90,7 @@ impl Put {
             && let Err(error) = partial.write(bytes, Some(self.size))
         {
             self.partial = None;
-            out.answer(self.id, Answer::Failed { text: chain(&error) });
+            out.answer(self.id, Answer::Failed { text: error_chain(&error) });
         }
         Ok(())
     }
@@ -101,7 +102,7 @@ impl Put {
         let answer = if right {
             stored(&work.store_path(), partial).map(|Stored| Answer::Stored)
         } else {
-            partial.discard().map(|()| Answer::Corrupt { found }).map_err(|error| chain(&error))
+            partial.discard().map(|()| Answer::Corrupt { found }).map_err(|error| error_chain(&error))
         };
         out.answer(self.id, answer.unwrap_or_else(|text| Answer::Failed { text }));
     }
@@ -112,7 +113,7 @@ struct Stored;
 
 fn stored(store: &Path, partial: Partial) -> Result<Stored, String> {
     let named = || partial.commit().and_then(|_| Store::open(store)?.sync_names());
-    named().map(|()| Stored).map_err(|error| chain(&error))
+    named().map(|()| Stored).map_err(|error| error_chain(&error))
 }
 
 fn begin(work: &impl Work, partials: &mut Partials, digest: Digest, offset: u64) -> Result<Partial, String> {
@@ -128,13 +129,13 @@ fn begin(work: &impl Work, partials: &mut Partials, digest: Digest, offset: u64)
 }
 
 fn open(work: &impl Work) -> Result<Store, String> {
-    Store::open(work.store_path()).map_err(|error| chain(&error))
+    Store::open(work.store_path()).map_err(|error| error_chain(&error))
 }
 
 fn hold(store: &Store, digest: &Digest) -> Result<Partial, String> {
     let begun = Instant::now();
     loop {
-        if let Some(partial) = store.try_partial(&digest.hex()).map_err(|error| chain(&error))? {
+        if let Some(partial) = store.try_partial(&digest.hex()).map_err(|error| error_chain(&error))? {
             return Ok(partial);
         }
         if begun.elapsed() > PATIENCE {
@@ -150,7 +151,7 @@ fn open_partials(work: &impl Work, blobs: &BTreeMap<Digest, u64>, partials: &mut
         let store = open(work)?;
         let mut have = BTreeMap::new();
         for (digest, size) in blobs {
-            if store.holds(digest, *size).map_err(|error| chain(&error))? {
+            if store.holds(digest, *size).map_err(|error| error_chain(&error))? {
                 continue;
             }
             let mut partial = match partials.remove(digest) {
@@ -159,7 +160,7 @@ fn open_partials(work: &impl Work, blobs: &BTreeMap<Digest, u64>, partials: &mut
             };
             // As long as the blob or longer, and still not the blob: nothing in it can be believed.
             if partial.length() >= *size && partial.length() > 0 {
-                partial.clear().map_err(|error| chain(&error))?;
+                partial.clear().map_err(|error| error_chain(&error))?;
             }
             have.insert(*digest, partial.length());
             if partial.length() > 0 {

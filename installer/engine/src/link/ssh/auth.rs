@@ -13,7 +13,7 @@ use russh::keys::{Algorithm, HashAlg, PrivateKeyWithHashAlg};
 use zeroize::Zeroize as _;
 
 use super::SshOptions;
-use super::connection::{Place, within};
+use super::endpoint::{Endpoint, within};
 use super::hostkey::Checker;
 use super::secret::{Question, shown};
 use super::target::{KeySource, Login};
@@ -29,17 +29,17 @@ const MOST_ROUNDS: usize = 20;
 /// Logs in, or tells what the server offers and what was tried.
 pub async fn authenticate(
     handle: &mut Handle<Checker>,
-    place: &Place,
+    endpoint: &Endpoint,
     login: &Login,
     options: &SshOptions,
 ) -> Result<(), LinkError> {
     let user = login.user.as_str();
-    let attempt = within(options.connect_timeout, place, "authenticating", handle.authenticate_none(user)).await?;
-    let mut attempt = match attempt.map_err(|error| place.unreachable(&ended(&error)))? {
+    let attempt = within(options.connect_timeout, endpoint, "authenticating", handle.authenticate_none(user)).await?;
+    let mut attempt = match attempt.map_err(|error| endpoint.unreachable(&ended(&error)))? {
         AuthResult::Success => return Ok(()),
         AuthResult::Failure { remaining_methods, .. } => Attempt {
             handle,
-            place,
+            endpoint,
             login,
             options,
             offered: remaining_methods,
@@ -67,7 +67,7 @@ enum Verdict {
 
 struct Attempt<'a> {
     handle: &'a mut Handle<Checker>,
-    place: &'a Place,
+    endpoint: &'a Endpoint,
     login: &'a Login,
     options: &'a SshOptions,
     offered: MethodSet,
@@ -99,7 +99,7 @@ impl Attempt<'_> {
             self.password_spent = true;
             let user = self.login.user.as_str();
             let asking = self.handle.authenticate_password(user, password.expose());
-            let answer = within(self.options.connect_timeout, self.place, "authenticating", asking).await?;
+            let answer = within(self.options.connect_timeout, self.endpoint, "authenticating", asking).await?;
             let found = self.judge(answer, "the password".to_owned())?;
             if found.is_some() {
                 return Ok(found);
@@ -113,7 +113,7 @@ impl Attempt<'_> {
 
     async fn file(&mut self, path: &Path) -> Result<Option<Verdict>, LinkError> {
         let prompt = self.options.prompt.as_ref();
-        let key = self.options.shared.key(path, prompt).await.map_err(|reason| self.place.denied(reason))?;
+        let key = self.options.shared.key(path, prompt).await.map_err(|reason| self.endpoint.denied(reason))?;
         let fingerprint = known_hosts::fingerprint(key.public_key());
         if !self.spent.insert(fingerprint.clone()) {
             return Ok(None);
@@ -122,7 +122,7 @@ impl Attempt<'_> {
         let hash = self.rsa_hash(&key.algorithm()).await?;
         let key = PrivateKeyWithHashAlg::new(key, hash);
         let asking = self.handle.authenticate_publickey(self.login.user.as_str(), key);
-        let answer = within(self.options.connect_timeout, self.place, "authenticating", asking).await?;
+        let answer = within(self.options.connect_timeout, self.endpoint, "authenticating", asking).await?;
         self.judge(answer, what)
     }
 
@@ -184,8 +184,8 @@ impl Attempt<'_> {
             return Ok(None);
         }
         let asking = self.handle.best_supported_rsa_hash();
-        let hash = within(self.options.connect_timeout, self.place, "authenticating", asking).await?;
-        Ok(hash.map_err(|error| self.place.unreachable(&ended(&error)))?.unwrap_or(Some(HashAlg::Sha512)))
+        let hash = within(self.options.connect_timeout, self.endpoint, "authenticating", asking).await?;
+        Ok(hash.map_err(|error| self.endpoint.unreachable(&ended(&error)))?.unwrap_or(Some(HashAlg::Sha512)))
     }
 
     /// Answers the server's questions: a password from the one given, the rest by the operator.
@@ -195,7 +195,7 @@ impl Attempt<'_> {
         for _ in 0..TRIES {
             let mut person = false;
             let starting = self.handle.authenticate_keyboard_interactive_start(self.login.user.as_str(), None);
-            let mut answer = within(limit, self.place, "authenticating", starting).await?;
+            let mut answer = within(limit, self.endpoint, "authenticating", starting).await?;
             for _ in 0..MOST_ROUNDS {
                 let Ok(Interactive::InfoRequest { name, instructions, prompts }) = answer else { break };
                 let said = [name, instructions].map(|text| shown(&text)).join(" ").trim().to_owned();
@@ -203,7 +203,7 @@ impl Attempt<'_> {
                     return Ok(None);
                 };
                 let answering = self.handle.authenticate_keyboard_interactive_respond(answers);
-                answer = within(limit, self.place, "authenticating", answering).await?;
+                answer = within(limit, self.endpoint, "authenticating", answering).await?;
             }
             let result = answer.map(|answer| match answer {
                 Interactive::Success => AuthResult::Success,
@@ -245,7 +245,7 @@ impl Attempt<'_> {
             }
             *person = true;
             let question = Question {
-                who: format!("{} ({}@{})", self.place.host, self.login.user, self.place.address),
+                who: format!("{} ({}@{})", self.endpoint.host, self.login.user, self.endpoint.address),
                 instructions: said.to_owned(),
                 text: text.clone(),
                 echo: asked.echo,
@@ -284,9 +284,9 @@ impl Attempt<'_> {
     /// The connection ended in the middle: the line, or sshd that has enough of our tries.
     fn cut(&self, what: String) -> LinkError {
         if self.tried.is_empty() {
-            return self.place.unreachable(&format!("the connection ended while authenticating with {what}"));
+            return self.endpoint.unreachable(&format!("the connection ended while authenticating with {what}"));
         }
-        self.place.denied(format!(
+        self.endpoint.denied(format!(
             "the server ended the connection after it refused {}; it allows few tries (MaxAuthTries): name one key with \
              privateKeyPath and leave `agent` out",
             self.tried.join(", ")
@@ -320,7 +320,7 @@ impl Attempt<'_> {
         if !hints.is_empty() {
             text.push_str(&format!(" ({})", hints.join("; ")));
         }
-        self.place.denied(text)
+        self.endpoint.denied(text)
     }
 }
 

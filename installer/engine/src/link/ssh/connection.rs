@@ -9,9 +9,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 use super::auth;
+use super::endpoint::{Endpoint, denied, unreachable, within};
 use super::hostkey::{Checker, Refused};
 use super::session::{self, Output, Streams};
-use super::target::{self, KeySource, Login};
+use super::target::{KeySource, Login};
 use super::{SshOptions, SshTarget, key, shared};
 use crate::link::LinkError;
 use crate::link::known_hosts::KnownHosts;
@@ -31,19 +32,8 @@ pub struct Connection {
     _bastions: Vec<Hopped>,
 }
 
-/// A host that we log in to: for errors, and for known_hosts.
-#[derive(Clone, Debug)]
-pub struct Place {
-    /// Name for people.
-    pub host: String,
-    /// Name for known_hosts.
-    pub address: String,
-    /// Of sshd.
-    pub port: u16,
-}
-
 struct Hopped {
-    place: Place,
+    endpoint: Endpoint,
     handle: Handle<Checker>,
 }
 
@@ -56,40 +46,22 @@ pub enum NoSession {
     Lost(LinkError),
 }
 
-impl Place {
-    fn of(target: &SshTarget) -> Self {
-        Self { host: target.name.clone(), address: target.address.clone(), port: target.port }
-    }
-
-    pub(super) fn unreachable(&self, reason: &str) -> LinkError {
-        LinkError::Unreachable { host: self.host.clone(), address: self.shown(), reason: reason.to_owned() }
-    }
-
-    pub(super) fn denied(&self, reason: String) -> LinkError {
-        LinkError::Denied { host: self.host.clone(), address: self.shown(), reason }
-    }
-
-    fn shown(&self) -> String {
-        target::shown(&self.address, self.port)
-    }
-}
-
 impl Connection {
     /// Connects, hop by hop; checks every host key and authenticates everywhere.
     pub async fn open(target: &SshTarget, options: &SshOptions) -> Result<Self, LinkError> {
-        let place = Place::of(target);
+        let endpoint = Endpoint::of(target);
         let files = options.known_hosts.clone();
         let known = tokio::task::spawn_blocking(move || KnownHosts::load(&files)).await;
         let known = known.unwrap_or_else(|error| Err(std::io::Error::other(error)));
-        let known = Arc::new(known.map_err(|error| place.denied(format!("cannot read the known hosts: {error}")))?);
+        let known = Arc::new(known.map_err(|error| endpoint.denied(format!("cannot read the known hosts: {error}")))?);
         let mut bastions: Vec<Hopped> = Vec::new();
         for hop in &target.via {
             let host = format!("the bastion of {}", target.name);
-            let place = Place { host, address: hop.address.clone(), port: hop.port };
-            let handle = enter(&place, &hop.login, bastions.last(), &known, options).await?;
-            bastions.push(Hopped { place, handle });
+            let endpoint = Endpoint { host, address: hop.address.clone(), port: hop.port };
+            let handle = enter(&endpoint, &hop.login, bastions.last(), &known, options).await?;
+            bastions.push(Hopped { endpoint, handle });
         }
-        let handle = enter(&place, &target.login, bastions.last(), &known, options).await?;
+        let handle = enter(&endpoint, &target.login, bastions.last(), &known, options).await?;
         Ok(Self { handle, target: target.clone(), _bastions: bastions })
     }
 
@@ -155,7 +127,7 @@ impl std::fmt::Debug for Connection {
 
 /// Logs in to one host, through the one before it.
 async fn enter(
-    place: &Place,
+    endpoint: &Endpoint,
     login: &Login,
     through: Option<&Hopped>,
     known: &Arc<KnownHosts>,
@@ -164,34 +136,34 @@ async fn enter(
     // A key that cannot be read is told before anything is dialled.
     for source in &login.keys {
         if let KeySource::File(path) = source {
-            shared::load(path).await.map_err(|reason| place.denied(reason))?;
+            shared::load(path).await.map_err(|reason| endpoint.denied(reason))?;
         }
     }
-    let _turn = options.shared.turn(&place.address, place.port).await;
+    let _turn = options.shared.turn(&endpoint.address, endpoint.port).await;
     let mut handle = match through {
         None => {
-            let dialling = tokio::net::TcpStream::connect((place.address.as_str(), place.port));
-            let socket = within(options.connect_timeout, place, "connecting", dialling).await?;
+            let dialling = tokio::net::TcpStream::connect((endpoint.address.as_str(), endpoint.port));
+            let socket = within(options.connect_timeout, endpoint, "connecting", dialling).await?;
             let socket = socket.and_then(|socket| socket.set_nodelay(true).map(|()| socket));
-            let socket = socket.map_err(|error| place.unreachable(&error.to_string()))?;
-            greet(socket, place, known, options).await?
+            let socket = socket.map_err(|error| endpoint.unreachable(&error.to_string()))?;
+            greet(socket, endpoint, known, options).await?
         }
         Some(bastion) => {
-            let (address, port) = (place.address.clone(), u32::from(place.port));
+            let (address, port) = (endpoint.address.clone(), u32::from(endpoint.port));
             let opening = bastion.handle.channel_open_direct_tcpip(address, port, "127.0.0.1", 0);
-            let opened = within(options.connect_timeout, place, "connecting through the bastion", opening).await?;
-            let channel = opened.map_err(|error| not_forwarded(place, &bastion.place, error))?;
-            greet(channel.into_stream(), place, known, options).await?
+            let opened = within(options.connect_timeout, endpoint, "connecting through the bastion", opening).await?;
+            let channel = opened.map_err(|error| not_forwarded(endpoint, &bastion.endpoint, error))?;
+            greet(channel.into_stream(), endpoint, known, options).await?
         }
     };
-    auth::authenticate(&mut handle, place, login, options).await?;
+    auth::authenticate(&mut handle, endpoint, login, options).await?;
     Ok(handle)
 }
 
 /// SSH's own beginning, with the host key.
 async fn greet<S>(
     stream: S,
-    place: &Place,
+    endpoint: &Endpoint,
     known: &Arc<KnownHosts>,
     options: &SshOptions,
 ) -> Result<Handle<Checker>, LinkError>
@@ -199,48 +171,28 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let config = client::Config {
-        preferred: key::preferred(&known.algorithms(&place.address, place.port)),
+        preferred: key::preferred(&known.algorithms(&endpoint.address, endpoint.port)),
         nodelay: true,
         keepalive_interval: Some(options.keepalive),
         keepalive_max: KEEPALIVES,
         ..client::Config::default()
     };
-    let checker = Checker { place: place.clone(), options: options.clone(), known: Arc::clone(known) };
+    let checker = Checker { endpoint: endpoint.clone(), options: options.clone(), known: Arc::clone(known) };
     let greeting = client::connect_stream(Arc::new(config), stream, checker);
-    let greeted: Result<_, Refused> = within(options.connect_timeout, place, "connecting", greeting).await?;
-    greeted.map_err(|refused| refused.into_link_error(place))
+    let greeted: Result<_, Refused> = within(options.connect_timeout, endpoint, "connecting", greeting).await?;
+    greeted.map_err(|refused| refused.into_link_error(endpoint))
 }
 
 /// A bastion that does not lead on (RFC 4254, 5.1).
-fn not_forwarded(place: &Place, bastion: &Place, error: russh::Error) -> LinkError {
+fn not_forwarded(endpoint: &Endpoint, bastion: &Endpoint, error: russh::Error) -> LinkError {
     match error {
         russh::Error::ChannelOpenFailure(ChannelOpenFailure::AdministrativelyProhibited) => bastion.denied(format!(
             "it does not forward to {}: AllowTcpForwarding or PermitOpen in its sshd_config forbids it",
-            place.shown()
+            endpoint.shown()
         )),
         russh::Error::ChannelOpenFailure(_) => {
-            place.unreachable(&format!("the bastion {} cannot connect to it", bastion.shown()))
+            endpoint.unreachable(&format!("the bastion {} cannot connect to it", bastion.shown()))
         }
         error => bastion.unreachable(&format!("the connection to it ended: {error}")),
     }
-}
-
-/// Bounds a stage of connecting.
-pub(super) async fn within<T>(
-    timeout: Duration,
-    place: &Place,
-    stage: &str,
-    work: impl Future<Output = T>,
-) -> Result<T, LinkError> {
-    tokio::time::timeout(timeout, work)
-        .await
-        .map_err(|_| place.unreachable(&format!("{stage} took longer than {} s", timeout.as_secs_f32())))
-}
-
-pub(super) fn unreachable(target: &SshTarget, reason: &str) -> LinkError {
-    Place::of(target).unreachable(reason)
-}
-
-pub(super) fn denied(target: &SshTarget, reason: String) -> LinkError {
-    Place::of(target).denied(reason)
 }

@@ -6,13 +6,13 @@ use russh::client;
 use russh::keys::PublicKeyOrCertificate;
 
 use super::SshOptions;
-use super::connection::Place;
+use super::endpoint::Endpoint;
 use crate::link::LinkError;
 use crate::link::known_hosts::{self, KnownHosts, Verdict};
 
 /// Judges the server's key.
 pub struct Checker {
-    pub(super) place: Place,
+    pub(super) endpoint: Endpoint,
     pub(super) options: SshOptions,
     pub(super) known: Arc<KnownHosts>,
 }
@@ -33,14 +33,14 @@ impl From<russh::Error> for Refused {
 }
 
 impl Refused {
-    pub(super) fn into_link_error(self, place: &Place) -> LinkError {
+    pub(super) fn into_link_error(self, endpoint: &Endpoint) -> LinkError {
         match self {
-            Self::HostKey(reason) => place.denied(reason),
+            Self::HostKey(reason) => endpoint.denied(reason),
             Self::Ssh(error @ russh::Error::NoCommonAlgo { .. }) => {
-                place.denied(format!("the server and we have no algorithm in common: {error}"))
+                endpoint.denied(format!("the server and we have no algorithm in common: {error}"))
             }
-            Self::Ssh(russh::Error::IO(error)) => place.unreachable(&error.to_string()),
-            Self::Ssh(error) => place.unreachable(&format!("no SSH session came about: {error}")),
+            Self::Ssh(russh::Error::IO(error)) => endpoint.unreachable(&error.to_string()),
+            Self::Ssh(error) => endpoint.unreachable(&format!("no SSH session came about: {error}")),
         }
     }
 }
@@ -49,7 +49,7 @@ impl client::Handler for Checker {
     type Error = Refused;
 
     async fn check_server_key(&mut self, server: &PublicKeyOrCertificate) -> Result<bool, Refused> {
-        let (host, port) = (self.place.address.clone(), self.place.port);
+        let (host, port) = (self.endpoint.address.clone(), self.endpoint.port);
         let key = server.public_key();
         let shown = format!("{} ({})", known_hosts::fingerprint(&key), key.algorithm());
         let verdict = self.known.check(&host, port, &key);
@@ -75,7 +75,7 @@ impl client::Handler for Checker {
         };
         let learnt = tokio::task::spawn_blocking(learn).await;
         learnt.unwrap_or_else(|error| Err(error.to_string())).map_err(Refused::HostKey)?;
-        tracing::info!(host = %self.place.host, key = %shown, "host key accepted at first sight");
+        tracing::info!(host = %self.endpoint.host, key = %shown, "host key accepted at first sight");
         Ok(true)
     }
 }

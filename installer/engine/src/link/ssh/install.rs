@@ -15,7 +15,8 @@ use russh::client::Msg;
 use tokio::io::AsyncRead;
 
 use super::SshTarget;
-use super::connection::{Connection, denied, unreachable};
+use super::connection::Connection;
+use super::endpoint::{denied, unreachable};
 use super::session::{MARK, Output, said};
 use super::shared::Shared;
 use crate::link::agent::{LOCK_PATH, PRESENT_PATH};

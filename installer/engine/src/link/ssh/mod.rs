@@ -8,6 +8,7 @@ mod auth;
 mod channel;
 mod connection;
 mod deliver;
+mod endpoint;
 mod fetch;
 mod hostkey;
 mod install;
@@ -35,8 +36,9 @@ use super::answers;
 use super::wire::{Answer, Ask, Secrets};
 use super::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, SlotValues};
 use channel::{AgentChannel, ChannelError};
-use connection::{Connection, NoSession, unreachable};
+use connection::{Connection, NoSession};
 use deliver::Interrupted;
+use endpoint::unreachable;
 use start::open_agent;
 use texts::texts_of;
 

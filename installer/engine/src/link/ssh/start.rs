@@ -4,7 +4,8 @@ use russh::Channel;
 use russh::client::Msg;
 
 use super::channel::{AgentChannel, AgentHello, ChannelError};
-use super::connection::{Connection, unreachable};
+use super::connection::Connection;
+use super::endpoint::unreachable;
 use super::install::{self, AgentBinary};
 use super::{SshOptions, SshTarget};
 use crate::link::LinkError;

@@ -213,7 +213,7 @@ pub(crate) struct SecretFile<'a> {
 
 impl<'a> SecretFile<'a> {
     pub(crate) fn write(machine: &'a Machine, path: &'static str, bytes: &[u8]) -> Result<Self, OpError> {
-        fsio::write(machine, path, bytes, Access::mode(0o600))?;
+        machine.write_file(path, bytes, Access::mode(0o600))?;
         Ok(Self { machine, path })
     }
 }

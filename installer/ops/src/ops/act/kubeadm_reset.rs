@@ -12,7 +12,7 @@ use super::perform::Perform;
 use super::{files, mark};
 use crate::place::{Entry, Place};
 use crate::system::{ActContext, Program};
-use crate::teardown::{self, cgroups, foreign, mounts, pods};
+use crate::teardown::{self, cgroups, foreign, mounts, pods, unmount};
 use crate::{Machine, OpError, folder, fsio, systemd, transient};
 
 const LIMIT_S: u64 = 300;
@@ -83,7 +83,7 @@ pub(super) fn clear(machine: &Machine, socket: &str, rest: Rest) -> Result<(), O
     if kubelet.active() || kubelet.running() {
         systemd::stop(machine, KUBELET)?;
     }
-    mounts::unmount_below(machine, state_folders::KUBELET)?;
+    unmount::unmount_below(machine, state_folders::KUBELET)?;
     clearing.run_act(&reset(socket))?;
     remove_leftovers(machine, &before)
 }
@@ -114,7 +114,7 @@ fn remove_leftovers(machine: &Machine, before: &[Place]) -> Result<(), OpError> 
     // Whatever kubeadm left running: it only warns when the runtime does not answer.
     pods::stop_all(machine)?;
     let mounts = runtime::INSTALLED.iter().flat_map(|runtime| runtime.container_mounts);
-    mounts.into_iter().try_for_each(|folder| mounts::unmount_below(machine, folder))?;
+    mounts.into_iter().try_for_each(|folder| unmount::unmount_below(machine, folder))?;
     fsio::remove(&machine.path(files::JOIN_CONFIG))?;
     for place in before {
         remove_new(machine, place)?;

@@ -72,7 +72,7 @@ pub(super) fn write(machine: &Machine, of: Of, ended_well: bool, config: Option<
     };
     let text = serde_json::to_vec(&Mark { ended_well, config, act, before })
         .map_err(|error| OpError::other(format!("{} cannot be written as JSON: {error}", of.path())))?;
-    fsio::write(machine, of.path(), &text, Access::mode(0o600))
+    machine.write_file(of.path(), &text, Access::mode(0o600))
 }
 
 /// What is in the folders that a reset clears.

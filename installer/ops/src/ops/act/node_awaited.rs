@@ -34,7 +34,7 @@ impl Perform for NodeAwaited {
                 self.node
             )));
         }
-        fsio::write(machine, &mark(&self.node), b"", Access::mode(0o600))
+        machine.write_file(&mark(&self.node), b"", Access::mode(0o600))
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::dpkg;
 use super::run::{run, run_on};
-use super::{Work, as_planned_but, dpkg};
+use super::work::{Work, as_planned_but};
 use crate::fsio::{self, Access};
 use crate::system::Program;
 use crate::teardown::mounts;
@@ -100,7 +101,7 @@ fn configure(machine: &Machine, folder: &str) -> Result<(), OpError> {
     last.extend(HOOKS.iter().map(|hook| format!("#clear APT::Update::{hook};\n")));
     let first = format!("Dir::Etc::main \"{folder}/{LAST}\";\n");
     for (name, text) in [(LAST, last), (FIRST, first)] {
-        fsio::write(machine, &format!("{folder}/{name}"), text.as_bytes(), Access::mode(0o644))?;
+        machine.write_file(&format!("{folder}/{name}"), text.as_bytes(), Access::mode(0o644))?;
     }
     Ok(())
 }

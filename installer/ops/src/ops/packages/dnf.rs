@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::dnf_told::{SUMMARY, Told};
+use super::dnf_transaction::{DnfTransaction, SUMMARY};
 use super::run::{failed, run, run_on};
-use super::{Work, as_planned_but, keys, rpm};
+use super::work::{Work, as_planned_but};
+use super::{keys, rpm};
 use crate::system::Program;
 use crate::teardown::mounts;
 use crate::{Machine, OpError, fsio, paths};
@@ -47,7 +48,7 @@ fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
     if !said.contains(SUMMARY) {
         return Err(failed(&what, &output));
     }
-    as_planned(work, name, &Told::read(&said))?;
+    as_planned(work, name, &DnfTransaction::read(&said))?;
     let install = match keys::import_vendor(machine, &op.repository)? {
         true => install.arg(format!("--setopt={REPOSITORY}.gpgkey=file://{}/{}", op.repository, keys::VENDOR)),
         false => install,
@@ -58,7 +59,7 @@ fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
 }
 
 /// Whether dnf would do what the plan says and no more.
-fn as_planned(work: &Work<'_>, manager: &str, told: &Told) -> Result<(), OpError> {
+fn as_planned(work: &Work<'_>, manager: &str, told: &DnfTransaction) -> Result<(), OpError> {
     let mut other: BTreeSet<String> = BTreeSet::new();
     for (name, version) in &told.comes {
         if work.missing.get(name.as_str()).is_none_or(|wanted| wanted.version != *version) {

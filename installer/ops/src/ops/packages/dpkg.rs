@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use kubexm_plan::op::{Packages, WantedPackage};
+use kubexm_plan::op::{Packages, Standing, WantedPackage};
 
-use super::Standing;
 use super::run::{act, failed};
 use crate::system::{Output, Program};
-use crate::{Machine, OpError, at_work};
+use crate::{Machine, OpError, dpkg_lock};
 
 /// Name, architecture, the letters of `dpkg -l`, version.
 const FORMAT: &str = "${Package}\\t${Architecture}\\t${db:Status-Abbrev}\\t${Version}\\n";
@@ -138,9 +137,9 @@ pub(super) fn put_back(machine: &Machine, op: &Packages, files: &[String]) -> Re
 /// Finishes what a kill left: what is unpacked is set up, triggers run.
 pub(super) fn mend(machine: &Machine, op: &Packages) -> Result<(), OpError> {
     // What another is in the middle of is not for us to finish.
-    at_work::wait(machine, LOCKED_S);
+    dpkg_lock::wait(machine, LOCKED_S);
     let whole = machine.try_run(&Program::new("dpkg").arg("--audit"))?;
-    if whole.code == 0 && whole.stdout.iter().all(u8::is_ascii_whitespace) && !at_work::is_cut_off(machine) {
+    if whole.code == 0 && whole.stdout.iter().all(u8::is_ascii_whitespace) && !dpkg_lock::is_cut_off(machine) {
         return Ok(());
     }
     let configure = ["--force-confdef", "--force-confold", "--configure", "--pending"];

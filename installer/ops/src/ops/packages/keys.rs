@@ -122,7 +122,7 @@ fn noted(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
 fn note(machine: &Machine, noted: &BTreeSet<String>) -> Result<(), OpError> {
     let text = serde_json::to_vec(noted)
         .map_err(|error| OpError::other(format!("{KEYS} cannot be written as JSON: {error}")))?;
-    fsio::write(machine, KEYS, &text, Access::mode(0o600))
+    machine.write_file(KEYS, &text, Access::mode(0o600))
 }
 
 #[cfg(test)]

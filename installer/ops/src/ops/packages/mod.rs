@@ -5,23 +5,26 @@
 //! said by [`kubexm_plan::op::Unit`] ops. What was not there before goes on the way back, and nothing else.
 
 mod apt;
-mod begun;
 mod dnf;
-mod dnf_told;
+mod dnf_transaction;
 mod dpkg;
 mod keys;
+mod package_transaction;
 mod policy;
 mod rpm;
 mod run;
 mod units;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use begun::Begun;
 use kubexm_packages::family::compare;
 use kubexm_plan::op::{Packages, PackagesState, Standing, WantedPackage};
 use kubexm_plan::{Found, Op};
 use kubexm_spec::Family;
+use package_transaction::PackageTransaction;
+
+use work::{OnHost, Work, by_name};
 
 use crate::place::{self, Look, Place, PutBack};
 use crate::teardown::mounts;
@@ -37,12 +40,12 @@ fn is_at_least(standing: &Standing, family: Family, wanted: &WantedPackage) -> b
 
 impl Converge for Packages {
     fn observe(&self, machine: &Machine) -> Result<PackagesState, OpError> {
-        let on = On { op: self, machine };
+        let on = OnHost { op: self, machine };
         let packages = on.standings()?;
         let replaced = self.replaced.keys().map(String::as_str);
         let leaving = on.full_names(replaced.filter(|name| packages[*name].is_installed()));
         let keys = if self.family == Family::Rpm { keys::believed(machine)? } else { BTreeSet::new() };
-        let begun = Begun::read(machine)?.is_some_and(|begun| begun.is_of(self));
+        let begun = PackageTransaction::read(machine)?.is_some_and(|begun| begun.is_of(self));
         Ok(PackagesState {
             units: units::of_interest(self.family, machine, &leaving)?,
             links: self.links().map(|(link, _)| Place::look(machine, &link)).collect::<Result<_, _>>()?,
@@ -65,8 +68,8 @@ impl Converge for Packages {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        let on = On { op: self, machine };
-        let mut begun = Begun::take_up(machine)?;
+        let on = OnHost { op: self, machine };
+        let mut begun = PackageTransaction::take_up(machine)?;
         let now = on.standings()?;
         begun.fresh.extend(self.packages.keys().filter(|name| !now[*name].is_installed()).cloned());
         begun.keys = match self.family {
@@ -93,10 +96,10 @@ impl Converge for Packages {
     }
 
     fn restore(&self, machine: &Machine, before: &PackagesState, wave: Wave) -> Result<(), OpError> {
-        let on = On { op: self, machine };
+        let on = OnHost { op: self, machine };
         match wave {
             Wave::Stop => {
-                drop(Begun::take_up(machine)?);
+                drop(PackageTransaction::take_up(machine)?);
                 // What others need by now stays, and runs on.
                 let going = on.going(before)?;
                 let free = match self.family {
@@ -106,7 +109,7 @@ impl Converge for Packages {
                 units::stop(machine, &units::active(self.family, machine, &free)?)
             }
             Wave::Data => {
-                let mut begun = Begun::take_up(machine)?;
+                let mut begun = PackageTransaction::take_up(machine)?;
                 begun.fresh.retain(|name| !self.packages.contains_key(name));
                 begun.works(machine, self)?;
                 let result = policy::while_forbidden(self.family, machine, &mut begun, || on.take_back(before));
@@ -122,8 +125,8 @@ impl Converge for Packages {
 /// Finishes what a kill left half-way of a step that cannot be taken back: nothing of ours stays in the way of others. Keys that
 /// came with it go: who is installed needs them no more.
 pub(crate) fn let_go(machine: &Machine, ops: &[Op], before: &[Found], wave: Wave) -> Result<(), OpError> {
-    if Begun::read(machine)?.is_some() {
-        let mut begun = Begun::take_up(machine)?;
+    if PackageTransaction::read(machine)?.is_some() {
+        let mut begun = PackageTransaction::take_up(machine)?;
         begun.act = None;
         policy::allow(machine, &mut begun)?;
         begun.leave(machine)?;
@@ -142,25 +145,10 @@ pub(crate) fn forget_keys(machine: &Machine) -> Result<(), OpError> {
 
 /// Waits until no package manager of ours works any more.
 pub(crate) fn wait(machine: &Machine) -> Result<(), OpError> {
-    Begun::read(machine)?.map_or(Ok(()), |begun| begun.wait(machine))
+    PackageTransaction::read(machine)?.map_or(Ok(()), |begun| begun.wait(machine))
 }
 
-/// An op on a machine.
-struct On<'a> {
-    op: &'a Packages,
-    machine: &'a Machine,
-}
-
-/// What one converge does.
-struct Work<'a> {
-    on: &'a On<'a>,
-    /// What comes or is upgraded.
-    missing: BTreeMap<&'a str, &'a WantedPackage>,
-    /// What leaves for it.
-    leaving: BTreeMap<&'a str, &'a WantedPackage>,
-}
-
-impl On<'_> {
+impl OnHost<'_> {
     /// How each package of the op stands.
     fn standings(&self) -> Result<BTreeMap<String, Standing>, OpError> {
         let wanted = by_name(self.op.packages.iter().chain(&self.op.replaced));
@@ -181,11 +169,6 @@ impl On<'_> {
                 Family::Rpm => rpm::named(name, wanted(name)),
             })
             .collect()
-    }
-
-    /// Seconds that what works for it may take: no less than the step.
-    fn limit_s(&self) -> u64 {
-        self.op.limit_s()
     }
 
     /// What is half-way is finished, then what lacks comes.
@@ -224,7 +207,7 @@ impl On<'_> {
     }
 
     /// What came and is whole runs and starts nothing by itself; and all is there.
-    fn settle(&self, begun: &mut Begun) -> Result<(), OpError> {
+    fn settle(&self, begun: &mut PackageTransaction) -> Result<(), OpError> {
         let now = self.standings()?;
         let whole = |name: &String| matches!(now.get(name), Some(Standing::Installed { whole: true, .. }));
         let came = self.full_names(begun.fresh.iter().filter(|name| whole(name)).map(String::as_str));
@@ -294,27 +277,4 @@ impl On<'_> {
         };
         packages.iter().map(file).collect()
     }
-
-    /// Where the package manager keeps what it works with, while it does.
-    fn folder(&self) -> String {
-        format!("{}/.work", self.op.repository)
-    }
-}
-
-/// Refuses what a package manager would do besides what the plan says: `install NAME VERSION`, `remove NAME`.
-fn as_planned_but(other: &BTreeSet<String>, manager: &str) -> Result<(), OpError> {
-    if other.is_empty() {
-        return Ok(());
-    }
-    let other: Vec<&str> = other.iter().map(String::as_str).collect();
-    Err(OpError::other(format!(
-        "{manager} would also {}, which the plan does not say: the packages of this host were changed since it was planned; plan anew",
-        other.join(", ")
-    )))
-}
-
-fn by_name<'a>(
-    packages: impl Iterator<Item = (&'a String, &'a WantedPackage)>,
-) -> BTreeMap<&'a str, &'a WantedPackage> {
-    packages.map(|(name, package)| (name.as_str(), package)).collect()
 }

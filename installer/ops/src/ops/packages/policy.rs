@@ -3,8 +3,8 @@
 
 use kubexm_spec::Family;
 
-use super::begun::Begun;
-use crate::fsio::{self, Access};
+use super::package_transaction::PackageTransaction;
+use crate::fsio::Access;
 use crate::place::{Look, Place, PutBack};
 use crate::{Machine, OpError};
 
@@ -15,29 +15,29 @@ const TEXT: &str = "#!/bin/sh\n# Of KubeXM while it changes packages: no service
 pub(super) fn while_forbidden(
     family: Family,
     machine: &Machine,
-    begun: &mut Begun,
+    transaction: &mut PackageTransaction,
     work: impl FnOnce() -> Result<(), OpError>,
 ) -> Result<(), OpError> {
     if family != Family::Deb {
         return work();
     }
-    if begun.policy.is_none() {
-        begun.policy = Some(Place::look(machine, PATH)?);
+    if transaction.policy.is_none() {
+        transaction.policy = Some(Place::look(machine, PATH)?);
         machine.ledger().keep(&machine.path(PATH))?;
     }
     // Before ours lies there: after a kill it must be known what was.
-    begun.write(machine)?;
-    fsio::write(machine, PATH, TEXT.as_bytes(), Access::mode(0o755))?;
+    transaction.write(machine)?;
+    machine.write_file(PATH, TEXT.as_bytes(), Access::mode(0o755))?;
     let result = work();
-    allow(machine, begun)?;
+    allow(machine, transaction)?;
     result
 }
 
 /// Brings back what was there.
-pub(super) fn allow(machine: &Machine, begun: &mut Begun) -> Result<(), OpError> {
-    if let Some(place) = &begun.policy {
+pub(super) fn allow(machine: &Machine, transaction: &mut PackageTransaction) -> Result<(), OpError> {
+    if let Some(place) = &transaction.policy {
         place.restore(machine)?;
-        begun.policy = None;
+        transaction.policy = None;
     }
     Ok(())
 }

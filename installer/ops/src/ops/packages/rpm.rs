@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_packages::rpm::version::compare;
-use kubexm_plan::op::{Packages, WantedPackage};
+use kubexm_plan::op::{Packages, Standing, WantedPackage};
 
 use super::run::{failed, run, run_on};
-use super::{On, Standing, by_name};
+use super::work::{OnHost, by_name};
 use crate::system::Program;
 use crate::systemd::systemctl;
 use crate::{Machine, OpError};
@@ -90,7 +90,7 @@ fn all(machine: &Machine, wanted: &BTreeMap<&str, &WantedPackage>) -> Result<Vec
 }
 
 /// Finishes updates that were cut off: what the newer version has taken the place of goes, as it would have gone then.
-pub(super) fn mend(on: &On<'_>) -> Result<(), OpError> {
+pub(super) fn mend(on: &OnHost<'_>) -> Result<(), OpError> {
     let (machine, op) = (on.machine, on.op);
     let mut old: Vec<String> = Vec::new();
     for one in all(machine, &by_name(op.packages.iter().chain(&op.replaced)))? {

@@ -31,7 +31,7 @@ pub(super) fn run(machine: &Machine, what: &str, program: &Program) -> Result<Ou
 }
 
 /// Runs a program that changes the host: it outlives us, and who comes next waits for its end. What it is must be written down
-/// before ([`super::begun::Begun::works`]).
+/// before ([`super::package_transaction::PackageTransaction::works`]).
 pub(super) fn act(machine: &Machine, program: &Program) -> Result<Output, OpError> {
     match machine.act() {
         Some(act) => machine.system().run_act(act, program),

@@ -1,6 +1,6 @@
 //! The parts of `reset`. Each can be taken back, but for the last.
 
-mod forgotten;
+mod purge;
 mod reverted;
 mod set_aside;
 
@@ -45,7 +45,7 @@ impl Converge for Reset {
                 Traces::Folders { folders: paths.iter().map(look).collect::<Result<_, _>>()? }
             }
             Self::Reverted { ops, before } => reverted::observe(machine, ops, before)?,
-            Self::Forgotten { paths, .. } => left(forgotten::left(machine, paths)?),
+            Self::Forgotten { paths, .. } => left(purge::left(machine, paths)?),
         })
     }
 
@@ -74,7 +74,7 @@ impl Converge for Reset {
                 paths.iter().try_for_each(|path| set_aside::set_aside(machine, path, spared, moved))
             }
             Self::Reverted { ops, before } => reverted::revert(machine, ops, before),
-            Self::Forgotten { paths, parents } => forgotten::forget(machine, paths, parents),
+            Self::Forgotten { paths, parents } => purge::purge(machine, paths, parents),
         }
     }
 

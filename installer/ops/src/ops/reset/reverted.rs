@@ -48,7 +48,7 @@ pub(super) fn revert(machine: &Machine, ops: &[Op], before: &[Found]) -> Result<
             }
         }
     }
-    fsio::write(machine, &format!("{}/{MARK}", paths::STATE), mark_of(ops).as_bytes(), fsio::Access::mode(0o600))
+    machine.write_file(&format!("{}/{MARK}", paths::STATE), mark_of(ops).as_bytes(), fsio::Access::mode(0o600))
 }
 
 /// Back to what the reset found: the oldest first, as they were made.

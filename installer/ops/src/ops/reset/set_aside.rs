@@ -8,7 +8,7 @@ use kubexm_plan::op::reset::{ASIDE, Folder};
 use kubexm_plan::state_folders::holds;
 
 use crate::ops::move_aside;
-use crate::teardown::mounts;
+use crate::teardown::{mounts, unmount};
 use crate::{Machine, OpError, folder, fsio};
 
 /// As [`kubexm_plan::Reset::SetAside`] has them.
@@ -33,7 +33,7 @@ pub(super) fn set_aside(machine: &Machine, path: &str, spared: &Spared, moved: &
     if !look(machine, path, spared, moved)?.occupied {
         return Ok(());
     }
-    mounts::unmount_below(machine, path)?;
+    unmount::unmount_below(machine, path)?;
     let real = machine.path(path);
     let inside = stays(machine, path, spared)?;
     let aside = aside(machine, path, asides(machine, path, inside)?.len(), inside)?;

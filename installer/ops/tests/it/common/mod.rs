@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use kubexm_ops::double::furnish;
+use kubexm_ops::fake::seed;
 use kubexm_ops::{ActContext, Machine};
 use kubexm_plan::Texts;
 use kubexm_plan::op::{Content, File};
@@ -22,7 +22,7 @@ pub struct Host {
 impl Host {
     pub fn fresh() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let machine = furnish(folder.path()).expect("a furnished host");
+        let machine = seed(folder.path()).expect("a fresh host");
         let act = ActContext { run: "run".to_owned(), step: "node1/test.step".to_owned() };
         Self { machine: machine.with_act(act), texts: Texts::new(), folder }
     }

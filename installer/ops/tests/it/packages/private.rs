@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kubexm_ops::double::RootedSystem;
+use kubexm_ops::fake::RootedSystem;
 use kubexm_ops::system::{ActContext, Head, HttpsRequest, Kernel, Output, Program, Space, System};
 use kubexm_ops::{Machine, OpError};
 use kubexm_plan::facts::Interface;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Programs that are run for real; the others are the double's.
+/// Programs that are run for real; the others are the fake's.
 const REAL: [&str; 6] = ["apt-get", "dpkg", "dpkg-query", "systemctl", "rpm", "dnf"];
 
 /// The lab's bare host: Debian 12 as `scripts/lab build` makes it.
@@ -118,7 +118,7 @@ pub fn changes(program: &Program) -> bool {
         && !has(&["--simulate", "--no-act", "--test", "--assumeno"])
 }
 
-/// Package managers are real and in the root, the rest is the double's.
+/// Package managers are real and in the root, the rest is the fake's.
 #[derive(Debug)]
 pub struct Private {
     holder: u32,

@@ -78,7 +78,7 @@ impl Identity {
 
 /// The notes of a machine. Shared by the clones of a [`crate::Machine`].
 #[derive(Debug)]
-pub(crate) struct Noted {
+pub(crate) struct DigestCache {
     path: PathBuf,
     notes: Mutex<Option<Notes>>,
 }
@@ -89,7 +89,7 @@ struct Notes {
     unsaved: bool,
 }
 
-impl Noted {
+impl DigestCache {
     /// Those of the machine with this root; read when they are first asked for.
     pub(crate) fn below(root: &Path) -> Self {
         Self { path: root.join(paths::DIGESTS.trim_start_matches('/')), notes: Mutex::default() }
@@ -190,12 +190,12 @@ mod tests {
 
     /// What a survey of another run would take the file for.
     fn believed(folder: &Path, path: &Path) -> Digest {
-        Noted::below(folder).digest(path, true).unwrap().0
+        DigestCache::below(folder).digest(path, true).unwrap().0
     }
 
     /// Makes the note say something else of the file, so that a belief in it is seen.
     fn forge(folder: &Path, digest: Digest) {
-        let noted = Noted::below(folder);
+        let noted = DigestCache::below(folder);
         noted.notes().as_mut().unwrap().by_path.values_mut().for_each(|note| note.digest = digest);
         noted.notes().as_mut().unwrap().unsaved = true;
         noted.save();
@@ -205,7 +205,7 @@ mod tests {
     fn a_changed_byte_is_found_though_size_and_mtime_are_set_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = program(folder.path(), &large(1));
-        let noted = Noted::below(folder.path());
+        let noted = DigestCache::below(folder.path());
         noted.digest(&path, false).unwrap();
         noted.save();
         let was = path.metadata().unwrap();
@@ -225,14 +225,14 @@ mod tests {
     fn only_a_survey_believes_a_note_and_only_of_the_very_file_for_a_day() {
         let folder = tempfile::tempdir().unwrap();
         let path = program(folder.path(), &large(1));
-        let noted = Noted::below(folder.path());
+        let noted = DigestCache::below(folder.path());
         noted.digest(&path, false).unwrap();
         noted.save();
         let forged = Digest::of("forged");
         forge(folder.path(), forged);
         assert_eq!(believed(folder.path(), &path), forged, "it was read again");
-        assert_eq!(Noted::below(folder.path()).digest(&path, false).unwrap().0, Digest::of(large(1)));
-        let old = Noted::below(folder.path());
+        assert_eq!(DigestCache::below(folder.path()).digest(&path, false).unwrap().0, Digest::of(large(1)));
+        let old = DigestCache::below(folder.path());
         for note in old.notes().as_mut().unwrap().by_path.values_mut() {
             note.read_ms -= millis(BELIEVED);
         }
@@ -248,7 +248,7 @@ mod tests {
     fn notes_that_others_may_write_to_are_none() {
         let folder = tempfile::tempdir().unwrap();
         let path = program(folder.path(), &large(1));
-        let noted = Noted::below(folder.path());
+        let noted = DigestCache::below(folder.path());
         noted.digest(&path, false).unwrap();
         noted.save();
         forge(folder.path(), Digest::of("forged"));

@@ -3,7 +3,7 @@
 //! A test sets `busy-mounts.json` (mount points that cannot be unmounted) and `<program>-save` (what it prints, until
 //! `<program>-restore` is given something, which is kept as `<program>-restore`).
 
-use super::{FOLDER, RootedSystem};
+use super::rooted::{FOLDER, RootedSystem};
 use crate::OpError;
 use crate::system::Output;
 

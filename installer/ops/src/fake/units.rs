@@ -1,61 +1,14 @@
 //! `systemctl` over unit files in the directory.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
 use kubexm_spec::Digest;
 
+use super::rooted::{FOLDER, RootedSystem};
 use super::state::State;
-use super::{FOLDER, RootedSystem};
+use super::unit_files::{file, files, text};
 use crate::OpError;
 use crate::system::Output;
 
-const FOLDERS: [&str; 5] = [
-    "/etc/systemd/system",
-    "/run/systemd/system",
-    "/usr/local/lib/systemd/system",
-    "/usr/lib/systemd/system",
-    "/lib/systemd/system",
-];
 const WANTS: &str = "/etc/systemd/system/multi-user.target.wants";
-
-/// The file of a unit, in systemd's order of folders.
-fn file(system: &RootedSystem, unit: &str) -> Option<(String, PathBuf)> {
-    FOLDERS
-        .iter()
-        .map(|folder| format!("{folder}/{unit}"))
-        .map(|path| (path.clone(), system.at(&path)))
-        .find(|(_, real)| real.symlink_metadata().is_ok())
-}
-
-fn text(system: &RootedSystem, unit: &str) -> String {
-    let Some((path, real)) = file(system, unit) else { return String::new() };
-    let mut text = std::fs::read_to_string(real).unwrap_or_default();
-    for folder in FOLDERS {
-        let Ok(entries) = std::fs::read_dir(system.at(&format!("{folder}/{unit}.d"))) else { continue };
-        let mut drop_ins: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        drop_ins.sort();
-        for drop_in in drop_ins {
-            text.push('\n');
-            text.push_str(&std::fs::read_to_string(drop_in).unwrap_or_default());
-        }
-    }
-    format!("{path}\n{text}")
-}
-
-/// Every unit and the digest of its file with its drop-ins.
-pub(super) fn files(system: &RootedSystem) -> BTreeMap<String, Digest> {
-    let mut known = BTreeMap::new();
-    for folder in FOLDERS {
-        let Ok(entries) = std::fs::read_dir(system.at(folder)) else { continue };
-        for name in entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()) {
-            if name.ends_with(".service") || name.ends_with(".swap") {
-                known.insert(name.clone(), Digest::of(text(system, &name)));
-            }
-        }
-    }
-    known
-}
 
 pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Output, OpError> {
     let unit = args.get(1).copied().unwrap_or_default();
@@ -110,7 +63,7 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
             Ok(Output::default())
         }
         "reset-failed" => Ok(Output::default()),
-        other => Err(OpError::other(format!("the double of systemctl does not know `{other}`"))),
+        other => Err(OpError::other(format!("the fake of systemctl does not know `{other}`"))),
     }
 }
 

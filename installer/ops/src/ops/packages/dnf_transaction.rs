@@ -7,14 +7,14 @@ pub(super) const SUMMARY: &str = "Transaction Summary";
 
 /// Packages of a transaction by name, with their versions.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct DnfTransaction {
     /// Installed, upgraded, installed anew.
     pub comes: BTreeMap<String, String>,
     /// Removed, made older, or replaced by another that says that it takes its place.
     pub leaves: BTreeMap<String, String>,
 }
 
-impl Told {
+impl DnfTransaction {
     /// Rows are ` NAME ARCH VERSION REPOSITORY SIZE` below a title that ends with a colon; one that is too long for its column goes
     /// on in the next line, deeper. What a package obsoletes stands below it.
     pub(super) fn read(said: &str) -> Self {
@@ -77,7 +77,7 @@ mod tests {
                     2:1.0-1   kubexm   6.2 k\nUpgrading:\n lib   noarch   2-1   kubexm   1 k\nInstalling dependencies:\n more   noarch   1-1   \
                     kubexm   1 k\nRemoving dependent packages:\n user   noarch   3-1   @System   0  \n\nTransaction Summary\n================\n\
                     Install  2 Packages\n\nTotal size: 1 k\nOperation aborted.\n";
-        let told = Told::read(said);
+        let told = DnfTransaction::read(said);
         let of =
             |map: &BTreeMap<String, String>| map.iter().map(|(n, v)| format!("{n} {v}")).collect::<Vec<_>>().join(", ");
         assert_eq!(

@@ -20,7 +20,7 @@ pub(crate) trait Edit {
 
 /// Brings back what was there before the edit: the very bytes where nobody else changed anything since, else our part
 /// alone. A file that somebody has replaced by a link is left. `held` says that the edit was in the file before.
-pub(crate) fn take_back(machine: &Machine, before: &Place, held: bool, edit: &impl Edit) -> Result<(), OpError> {
+pub(crate) fn restore(machine: &Machine, before: &Place, held: bool, edit: &impl Edit) -> Result<(), OpError> {
     let entry = Entry::look(machine, &before.path)?;
     if entry == before.entry {
         return Ok(());
@@ -49,7 +49,7 @@ pub(crate) fn take_back(machine: &Machine, before: &Place, held: bool, edit: &im
     if back == now {
         return Ok(());
     }
-    fsio::write(machine, &before.path, &fsio::to_bytes(&back), place::access_like(machine, &before.path, 0o644)?)
+    machine.write_file(&before.path, &fsio::to_bytes(&back), place::access_like(machine, &before.path, 0o644)?)
 }
 
 /// The text of the file that a link at `path` leads to.

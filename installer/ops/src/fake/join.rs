@@ -2,17 +2,18 @@
 
 use serde_json::json;
 
-use super::kubernetes::{self, TAINT};
+use super::control_plane::{self, TAINT};
+use super::etcd;
+use super::rooted::{FOLDER, RootedSystem};
 use super::state::State;
-use super::{FOLDER, RootedSystem, etcd};
 use crate::OpError;
 use crate::system::{Output, System};
 
 /// `kubeadm init phase upload-certs`.
 pub(super) fn upload_certs(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Output, OpError> {
-    let config = kubernetes::config(system, args).unwrap_or_default();
+    let config = control_plane::config(system, args).unwrap_or_default();
     if !args.contains(&"--skip-certificate-key-print") {
-        return Ok(Output::failed(1, "the double does not print keys: use --skip-certificate-key-print"));
+        return Ok(Output::failed(1, "the fake does not print keys: use --skip-certificate-key-print"));
     }
     let Some(key) = value(&config, "certificateKey:") else { return Ok(Output::failed(1, "no certificateKey")) };
     if !config.contains("kind: ClusterConfiguration") {
@@ -27,33 +28,33 @@ pub(super) fn upload_certs(system: &RootedSystem, state: &mut State, args: &[&st
 
 pub(super) fn join(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Output, OpError> {
     let refuse = |why: String| Ok(Output::failed(1, format!("[preflight] [ERROR] {why}")));
-    let Some(config) = kubernetes::config(system, args) else {
+    let Some(config) = control_plane::config(system, args) else {
         return refuse("--config does not name a file".to_owned());
     };
     let token = value(&config, "token:").unwrap_or_default();
     if !state.cluster.has_quorum() || !state.cluster.tokens.contains(&token) {
         return refuse(format!("couldn't validate the identity of the API Server: no such token {token}"));
     }
-    if !config.contains(kubernetes::CA_HASH) {
+    if !config.contains(control_plane::CA_HASH) {
         return refuse("cluster CA found in cluster-info ConfigMap is invalid: none of the hashes match".to_owned());
     }
     let control_plane = config.contains("controlPlane:");
     if control_plane && value(&config, "certificateKey:") != state.cluster.certificate_key {
         return refuse("error downloading certs: Secret \"kubeadm-certs\" cannot be decrypted".to_owned());
     }
-    if let Some(why) = kubernetes::not_ready(system, state, args) {
+    if let Some(why) = control_plane::not_ready(system, state, args) {
         return refuse(why);
     }
-    if system.at(kubernetes::CA_FILE).exists() || system.at("/etc/kubernetes/kubelet.conf").exists() {
+    if system.at(control_plane::CA_FILE).exists() || system.at("/etc/kubernetes/kubelet.conf").exists() {
         return refuse("FileAvailable--etc-kubernetes-kubelet.conf".to_owned());
     }
-    let name = match kubernetes::node_name(&config) {
+    let name = match control_plane::node_name(&config) {
         Some(name) => name,
         None => system.hostname()?,
     };
-    kubernetes::put(system, kubernetes::CA_FILE, kubernetes::CA)?;
+    control_plane::put(system, control_plane::CA_FILE, control_plane::CA)?;
     if control_plane {
-        kubernetes::put_etcd_keys(system)?;
+        control_plane::put_etcd_keys(system)?;
         etcd::add(system, state, &name)?;
     }
     let kill = system.at(&format!("{FOLDER}/kill-kubeadm-join"));
@@ -62,10 +63,10 @@ pub(super) fn join(system: &RootedSystem, state: &mut State, args: &[&str]) -> R
         return Ok(Output::failed(137, "killed half-way"));
     }
     if control_plane {
-        kubernetes::put_control_plane(system, state)?;
-        kubernetes::put(system, "/var/lib/etcd/member/snap/db", "double: etcd's data\n")?;
+        control_plane::put_control_plane(system, state)?;
+        control_plane::put(system, "/var/lib/etcd/member/snap/db", "double: etcd's data\n")?;
     } else {
-        kubernetes::put(system, "/etc/kubernetes/kubelet.conf", "double: kubelet.conf\n")?;
+        control_plane::put(system, "/etc/kubernetes/kubelet.conf", "double: kubelet.conf\n")?;
     }
     let mut node = json!({
         "kind": "Node",
@@ -77,7 +78,7 @@ pub(super) fn join(system: &RootedSystem, state: &mut State, args: &[&str]) -> R
         node["metadata"]["labels"][TAINT] = json!("");
         node["spec"]["taints"] = json!([{"key": TAINT, "effect": "NoSchedule"}]);
     }
-    kubernetes::register(system, state, name, node)?;
+    control_plane::register(system, state, name, node)?;
     Ok(Output::text("This node has joined the cluster\n"))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::RootedSystem;
+use super::rooted::RootedSystem;
 use crate::system::Output;
 use crate::{OpError, fsio};
 
@@ -173,7 +173,7 @@ fn remove(system: &RootedSystem, all: &mut All, name: &str, purged: bool) -> Res
 }
 
 /// Packages that are there from the beginning, with their files.
-pub(super) fn furnish(system: &RootedSystem, status: &str) -> Result<(), OpError> {
+pub(super) fn seed(system: &RootedSystem, status: &str) -> Result<(), OpError> {
     let file = system.at(STATUS);
     fsio::make_parent(&file)?;
     std::fs::write(&file, status).map_err(OpError::path("write", &file))?;

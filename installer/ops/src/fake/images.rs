@@ -5,7 +5,7 @@ use std::io::Read;
 
 use kubexm_spec::Digest;
 
-use super::RootedSystem;
+use super::rooted::RootedSystem;
 use super::state::{Image, State};
 use crate::system::{Output, Piece};
 
@@ -54,7 +54,7 @@ pub(super) fn ctr(system: &RootedSystem, state: &mut State, args: &[&str], archi
             state.images.remove(*name);
             Output::default()
         }
-        other => Output::failed(1, format!("the double of ctr does not know `{}`", other.join(" "))),
+        other => Output::failed(1, format!("the fake of ctr does not know `{}`", other.join(" "))),
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) fn left(machine: &Machine, folders: &[String]) -> Result<Vec<String>,
     Ok(left)
 }
 
-pub(super) fn forget(machine: &Machine, folders: &[String], parents: &[String]) -> Result<(), OpError> {
+pub(super) fn purge(machine: &Machine, folders: &[String], parents: &[String]) -> Result<(), OpError> {
     for folder in folders {
         for aside in set_aside::all(machine, folder)? {
             mounts::remove_tree(machine, &mounts::named(machine, &aside))?;

@@ -19,7 +19,7 @@ const PATH: &str = "/var/lib/kubexm/packages.json";
 /// What the file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Begun {
+pub(super) struct PackageTransaction {
     /// Packages that were not there and whose units are not switched off yet, by name.
     #[serde(default)]
     pub fresh: BTreeSet<String>,
@@ -37,7 +37,7 @@ pub(super) struct Begun {
     pub limit_s: u64,
 }
 
-impl Begun {
+impl PackageTransaction {
     /// None when nothing stands half-way.
     pub(super) fn read(machine: &Machine) -> Result<Option<Self>, OpError> {
         let Some(bytes) = fsio::read(&machine.path(PATH))? else { return Ok(None) };
@@ -52,12 +52,12 @@ impl Begun {
 
     /// What stands half-way, after the end of what is doing it, and after what must not stay of it has gone.
     pub(super) fn take_up(machine: &Machine) -> Result<Self, OpError> {
-        let Some(mut begun) = Self::read(machine)? else { return Ok(Self::default()) };
-        begun.wait(machine)?;
-        if let Some(watched) = begun.keys.take() {
+        let Some(mut transaction) = Self::read(machine)? else { return Ok(Self::default()) };
+        transaction.wait(machine)?;
+        if let Some(watched) = transaction.keys.take() {
             watched.end(machine)?;
         }
-        Ok(begun)
+        Ok(transaction)
     }
 
     /// Waits for the end of what works right now: a package manager that is stopped leaves a host worse than one that goes on.
@@ -90,7 +90,7 @@ impl Begun {
     pub(super) fn write(&self, machine: &Machine) -> Result<(), OpError> {
         let text = serde_json::to_vec(self)
             .map_err(|error| OpError::other(format!("{PATH} cannot be written as JSON: {error}")))?;
-        fsio::write(machine, PATH, &text, Access::mode(0o600))
+        machine.write_file(PATH, &text, Access::mode(0o600))
     }
 
     /// Keeps what is still to be done, and nothing where that is nothing.

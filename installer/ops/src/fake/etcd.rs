@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::RootedSystem;
+use super::rooted::RootedSystem;
 use super::state::{Member, State};
 use crate::OpError;
 use crate::system::HttpsRequest;

@@ -1,4 +1,4 @@
-//! What the double remembers between programs.
+//! What the fake remembers between programs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,13 +8,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{FOLDER, RootedSystem};
+use super::rooted::{FOLDER, RootedSystem};
 use crate::OpError;
 
 const FILE: &str = "state.json";
 const CLUSTER: &str = "cluster.json";
 
-/// The double's state.
+/// The fake's state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct State {
@@ -91,7 +91,7 @@ impl State {
     pub(super) fn load(system: &RootedSystem) -> Result<Self, OpError> {
         let mut state: Self = match read(&system.at(&format!("{FOLDER}/{FILE}")))? {
             Some(state) => state,
-            None => Self { known: super::units::files(system), unsaved: true, ..Self::default() },
+            None => Self { known: super::unit_files::files(system), unsaved: true, ..Self::default() },
         };
         if let Some(shared) = system.shared() {
             state.cluster = read(&shared.join(CLUSTER))?.unwrap_or_default();
@@ -120,5 +120,5 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, OpError> {
 
 fn bytes<T: Serialize>(value: &T) -> Result<Vec<u8>, OpError> {
     serde_json::to_vec(value)
-        .map_err(|error| OpError::other(format!("the double's state cannot be written as JSON: {error}")))
+        .map_err(|error| OpError::other(format!("the fake's state cannot be written as JSON: {error}")))
 }

@@ -1,4 +1,4 @@
-//! A strict double of a system, for machines rooted in a directory.
+//! A strict fake of a system, for machines rooted in a directory.
 //!
 //! It does what the programs of a node do to the file tree and refuses what they would refuse: to start a unit whose
 //! file or program is missing, to run `kubeadm init` twice, to pull an image that no registry serves. Its own state is
@@ -7,49 +7,38 @@
 //! `kill-kubeadm-join` to end an init or a join half-way. [`RootedSystem::share`] puts several hosts into one cluster.
 
 mod etcd;
-mod furnish;
+
+mod control_plane;
 mod images;
 mod join;
-mod kubernetes;
+mod kubeadm;
+mod kubectl;
 mod packages;
 mod registry;
+mod rooted;
+mod seed;
 mod state;
 mod teardown;
+mod unit_files;
 mod units;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::Arc;
 
 use kubexm_plan::facts::Interface;
 use kubexm_plan::{Op, Plan};
-use serde::de::DeserializeOwned;
-
-pub use furnish::furnish;
+pub use rooted::{FOLDER, RootedSystem};
+pub use seed::seed;
 use state::State;
 
 use crate::system::{ActContext, Head, HttpsRequest, Kernel, Output, Program, Space, System};
-use crate::{OpError, paths};
+use crate::{Machine, OpError, paths};
 
-/// Where the double keeps what it must remember.
-pub const FOLDER: &str = "/run/kubexm-double";
 /// Programs that a plan brings to the node: they must be there to be run.
 const BROUGHT: [&str; 3] = ["kubeadm", "kubectl", "ctr"];
 
-/// Programs, kernel and systemd of a machine that is only a directory.
-#[derive(Debug)]
-pub struct RootedSystem {
-    root: PathBuf,
-    /// One program at a time: each reads the state, changes it and writes it back.
-    turn: Mutex<()>,
-}
-
 impl RootedSystem {
-    /// Nothing is written before something runs.
-    pub fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), turn: Mutex::new(()) }
-    }
-
     /// Makes the registry serve what the plan's images want.
     pub fn serve_images_of(&self, plan: &Plan) -> Result<(), OpError> {
         let images: BTreeMap<String, String> = plan
@@ -62,19 +51,13 @@ impl RootedSystem {
             })
             .collect();
         let text = serde_json::to_vec(&images)
-            .map_err(|error| OpError::other(format!("the double's registry cannot be written as JSON: {error}")))?;
+            .map_err(|error| OpError::other(format!("the fake's registry cannot be written as JSON: {error}")))?;
         self.put("registry.json", &text)
     }
 
     /// dpkg's status says so.
     pub fn has_packages(&self, status: &str) -> Result<(), OpError> {
-        packages::furnish(self, status)
-    }
-
-    /// This host finds its cluster in a folder that other hosts have too.
-    pub fn share(&self, folder: &Path) -> Result<(), OpError> {
-        std::fs::create_dir_all(folder).map_err(OpError::path("make the folder", folder))?;
-        self.put("cluster", folder.to_string_lossy().as_bytes())
+        packages::seed(self, status)
     }
 
     /// Switches a member of etcd off, by its host's node name: it stays in the member list.
@@ -85,49 +68,14 @@ impl RootedSystem {
         state.cluster.members.values_mut().filter(|member| member.name == name).for_each(|member| member.dead = true);
         state.save(self, &before)
     }
+}
 
-    /// Sets one of the files that the double looks at.
-    pub fn put(&self, name: &str, bytes: &[u8]) -> Result<(), OpError> {
-        let path = self.at(&format!("{FOLDER}/{name}"));
-        crate::fsio::make_parent(&path)?;
-        std::fs::write(&path, bytes).map_err(OpError::path("write", &path))
-    }
-
-    fn shared(&self) -> Option<PathBuf> {
-        self.read(&format!("{FOLDER}/cluster")).map(|folder| PathBuf::from(folder.trim()))
-    }
-
-    /// One program at a time on this host, and one in the cluster.
-    fn turn(&self) -> Result<(std::sync::MutexGuard<'_, ()>, Option<std::fs::File>), OpError> {
-        let here = self.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let Some(shared) = self.shared() else { return Ok((here, None)) };
-        let path = shared.join("lock");
-        let file = std::fs::File::create(&path).map_err(OpError::path("open", &path))?;
-        file.lock().map_err(OpError::path("lock", &path))?;
-        Ok((here, Some(file)))
-    }
-
-    /// The host's own address.
-    fn address(&self) -> Result<String, OpError> {
-        let interfaces = self.interfaces()?;
-        let first = interfaces.iter().flat_map(|interface| &interface.addresses).next();
-        Ok(first.and_then(|address| address.split('/').next()).unwrap_or("127.0.0.1").to_owned())
-    }
-
-    fn at(&self, path: &str) -> PathBuf {
-        self.root.join(path.trim_start_matches('/'))
-    }
-
-    fn read(&self, path: &str) -> Option<String> {
-        std::fs::read_to_string(self.at(path)).ok()
-    }
-
-    fn setting<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        serde_json::from_str(&self.read(&format!("{FOLDER}/{name}"))?).ok()
-    }
-
-    fn is_installed(&self, program: &str) -> bool {
-        paths::PATH.split(':').any(|folder| self.at(&format!("{folder}/{program}")).is_file())
+impl Machine {
+    /// A machine whose file system starts at `root`, with a strict fake of a system behind it.
+    pub fn rooted(root: impl Into<PathBuf>) -> Self {
+        let root = root.into();
+        let system = Arc::new(RootedSystem::new(&root));
+        Self::with_system(root, system)
     }
 }
 
@@ -146,8 +94,8 @@ impl System for RootedSystem {
         let before = state.clone();
         let output = match program.name.as_str() {
             "systemctl" => units::systemctl(self, &mut state, &args)?,
-            "kubeadm" => kubernetes::kubeadm(self, &mut state, &args, &program.hidden)?,
-            "kubectl" => kubernetes::kubectl(self, &mut state, &args, program.stdin.as_deref().unwrap_or_default()),
+            "kubeadm" => kubeadm::kubeadm(self, &mut state, &args, &program.hidden)?,
+            "kubectl" => kubectl::kubectl(self, &mut state, &args, program.stdin.as_deref().unwrap_or_default()),
             "ctr" => images::ctr(self, &mut state, &args, &program.pieces),
             "modprobe" => self.modprobe(&args)?,
             "swapoff" => self.swap(&args, false)?,
@@ -175,7 +123,7 @@ impl System for RootedSystem {
                 if let Some(output) = teardown::filter(self, other, stdin)? {
                     return Ok(output);
                 }
-                return Err(OpError::other(format!("the double of a system does not know the program `{other}`")));
+                return Err(OpError::other(format!("the fake system does not know the program `{other}`")));
             }
         };
         state.save(self, &before)?;
@@ -221,14 +169,7 @@ impl System for RootedSystem {
     }
 
     fn interfaces(&self) -> Result<Vec<Interface>, OpError> {
-        Ok(self.setting("interfaces.json").unwrap_or_else(|| {
-            vec![Interface {
-                name: "eth0".to_owned(),
-                addresses: vec!["10.0.0.5/24".to_owned()],
-                mac: "02:00:00:00:00:05".to_owned(),
-                mtu: 1500,
-            }]
-        }))
+        Ok(self.own_interfaces())
     }
 
     fn https_get(&self, url: &str, ca: &[u8]) -> Result<u16, OpError> {

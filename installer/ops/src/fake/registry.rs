@@ -1,6 +1,6 @@
 //! The distribution registry: answers from its file-system layout, as the real one does.
 
-use super::RootedSystem;
+use super::rooted::RootedSystem;
 use super::state::State;
 use crate::OpError;
 use crate::system::Head;

@@ -68,7 +68,7 @@ const PROGRAMS: [&str; 12] = [
 ];
 
 /// Writes a fresh Debian 12 host into an empty directory. Tests then change what they are about.
-pub fn furnish(root: &Path) -> Result<Machine, OpError> {
+pub fn seed(root: &Path) -> Result<Machine, OpError> {
     let machine = Machine::rooted(root);
     let put = |path: &str, text: &str| {
         let real = machine.path(path);

@@ -1,0 +1,32 @@
+//! What of a host is ours.
+
+use super::processes::Process;
+use crate::{Machine, OpError, fsio, paths};
+
+/// Tells what is ours from what is not: by the paths in the node's ledger, and for pods by our stamp.
+pub(crate) struct Ours {
+    ledger: String,
+    stamped: bool,
+}
+
+impl Ours {
+    pub(super) fn read(machine: &Machine, stamped: bool) -> Result<Self, OpError> {
+        let ledger = fsio::read_text(&machine.path(format!("{}/records.jsonl", paths::LEDGER)))?.unwrap_or_default();
+        Ok(Self { ledger, stamped })
+    }
+
+    /// Whether one of our ops has to do with this path.
+    pub(crate) fn path(&self, path: &str) -> bool {
+        self.ledger.contains(&format!("\"{path}\""))
+    }
+
+    /// Whether a process runs a program of ours, or in a pod of our cluster.
+    pub(crate) fn process(&self, process: &Process) -> bool {
+        process.exe.as_deref().is_some_and(|exe| self.path(exe)) || (self.stamped && process.in_pod)
+    }
+
+    /// Whether our stamp is on this node.
+    pub(crate) const fn stamped(&self) -> bool {
+        self.stamped
+    }
+}

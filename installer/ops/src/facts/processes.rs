@@ -1,0 +1,52 @@
+//! Processes of the host, as far as anybody asks.
+
+use std::fs;
+
+use crate::Machine;
+
+/// A process, as far as anybody asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    pub pid: u32,
+    pub name: String,
+    /// Path of its program, as the process sees it.
+    pub exe: Option<String>,
+    /// Its control group belongs to kubelet.
+    pub in_pod: bool,
+    /// Inodes of its sockets.
+    pub sockets: Vec<u64>,
+}
+
+/// Every process of /proc that can be read.
+pub(super) fn all(machine: &Machine) -> Vec<Process> {
+    let proc = machine.path("/proc");
+    let Ok(entries) = fs::read_dir(&proc) else { return Vec::new() };
+    let mut found: Vec<Process> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_string_lossy().parse().ok()?;
+            let folder = entry.path();
+            let exe = fs::read_link(folder.join("exe")).ok().map(|path| path.to_string_lossy().into_owned());
+            let groups = fs::read_to_string(folder.join("cgroup")).unwrap_or_default();
+            Some(Process {
+                pid,
+                name: fs::read_to_string(folder.join("comm")).unwrap_or_default().trim().to_owned(),
+                // A program that was replaced since is still the one at its path.
+                exe: exe.map(|path| path.trim_end_matches(" (deleted)").to_owned()),
+                in_pod: groups.contains("kubepods"),
+                sockets: sockets(&folder.join("fd")),
+            })
+        })
+        .collect();
+    found.sort_by_key(|process| process.pid);
+    found
+}
+
+fn sockets(folder: &std::path::Path) -> Vec<u64> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path()).ok())
+        .filter_map(|target| target.to_string_lossy().strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok())
+        .collect()
+}

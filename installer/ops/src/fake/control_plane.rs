@@ -1,0 +1,104 @@
+//! The files and objects that kubeadm leaves on a control plane, and what it asks of a host first.
+
+use serde_json::Value;
+
+use super::rooted::RootedSystem;
+use super::state::{State, Unit};
+use crate::OpError;
+
+const STATIC_PODS: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"];
+pub(super) const CONFIGS: [&str; 5] =
+    ["super-admin.conf", "kubelet.conf", "controller-manager.conf", "scheduler.conf", "admin.conf"];
+pub(super) const TAINT: &str = "node-role.kubernetes.io/control-plane";
+
+pub(super) const CA_FILE: &str = "/etc/kubernetes/pki/ca.crt";
+/// A certificate whose key nobody has; what reads it wants a real one.
+pub(super) const CA: &str = "-----BEGIN CERTIFICATE-----\n\
+MIIBgDCCASegAwIBAgIULS/YkelPLSpjjDldY8oEwznOfGMwCgYIKoZIzj0EAwIw\n\
+FTETMBEGA1UEAwwKa3ViZXJuZXRlczAgFw0yNjExMjExNTA5NDVaGA8yMTI2MTAy\n\
+ODE1MDk0NVowFTETMBEGA1UEAwwKa3ViZXJuZXRlczBZMBMGByqGSM49AgEGCCqG\n\
+SM49AwEHA0IABBBRs19cQ28PkFVdfdJisw6RNI79WTYH3cbDFwlwTog8nzD0XltG\n\
++EPYmkqqFnlZwVX+GcOEYE33qmYgJRi7TUqjUzBRMB0GA1UdDgQWBBSO0wkT/lwK\n\
+CGnGDDp4o0pm+RZnfzAfBgNVHSMEGDAWgBSO0wkT/lwKCGnGDDp4o0pm+RZnfzAP\n\
+BgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0cAMEQCIHEky4zs6GQ9dhOgeFE6\n\
+vcPwwYXdamsP2gglJY9HRGg8AiAAsJYzqmkIPodESpshgUAIizE7rD/xC7xHZ7cY\n\
+pPS9RA==\n\
+-----END CERTIFICATE-----\n";
+/// Of its public key.
+pub(super) const CA_HASH: &str = "sha256:4357c8f91a776f3105a26a97ab1e87b397cf2e8210b2ca6187e831e695c1a98c";
+
+pub(super) fn put(system: &RootedSystem, path: &str, text: &str) -> Result<(), OpError> {
+    let real = system.at(path);
+    crate::fsio::make_parent(&real)?;
+    std::fs::write(&real, text).map_err(OpError::path("write", &real))
+}
+
+/// What `--config` names.
+pub(super) fn config(system: &RootedSystem, args: &[&str]) -> Option<String> {
+    args.windows(2).find(|pair| pair[0] == "--config").and_then(|pair| system.read(pair[1]))
+}
+
+/// What kubeadm's preflight misses of a host.
+pub(super) fn not_ready(system: &RootedSystem, state: &State, args: &[&str]) -> Option<String> {
+    if !state.units.get("containerd.service").is_some_and(|unit| unit.active) {
+        return Some("CRI: the container runtime is not running".to_owned());
+    }
+    if !state.known.contains_key("kubelet.service") {
+        return Some("there is no kubelet.service".to_owned());
+    }
+    for name in STATIC_PODS {
+        if system.at(&format!("/etc/kubernetes/manifests/{name}.yaml")).exists() {
+            return Some(format!("FileAvailable--etc-kubernetes-manifests-{name}.yaml"));
+        }
+    }
+    let check = "DirAvailable--var-lib-etcd";
+    let ignored = args.iter().filter_map(|arg| arg.strip_prefix("--ignore-preflight-errors="));
+    let ignored = ignored.flat_map(|checks| checks.split(',')).any(|ignored| ignored == check);
+    let etcd = std::fs::read_dir(system.at("/var/lib/etcd")).is_ok_and(|mut entries| entries.next().is_some());
+    (etcd && !ignored).then(|| format!("{check}: /var/lib/etcd is not empty"))
+}
+
+/// Certificates that ask etcd.
+pub(super) fn put_etcd_keys(system: &RootedSystem) -> Result<(), OpError> {
+    for name in ["ca.crt", "healthcheck-client.crt", "healthcheck-client.key"] {
+        put(system, &format!("/etc/kubernetes/pki/etcd/{name}"), &format!("double: etcd's {name}\n"))?;
+    }
+    Ok(())
+}
+
+/// Static pods and kubeconfigs of a control plane.
+pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<(), OpError> {
+    for name in STATIC_PODS {
+        put(system, &format!("/etc/kubernetes/manifests/{name}.yaml"), &format!("double: static pod {name}\n"))?;
+    }
+    let members: Vec<String> =
+        state.cluster.members.values().map(|m| format!("{}=https://{}:2380", m.name, m.address)).collect();
+    let own = system.address()?;
+    let flags = format!(
+        "    - --initial-advertise-peer-urls=https://{own}:2380\n    - --initial-cluster={}\n",
+        members.join(",")
+    );
+    put(system, "/etc/kubernetes/manifests/etcd.yaml", &format!("double: static pod etcd\n{flags}"))?;
+    for name in CONFIGS {
+        put(system, &format!("/etc/kubernetes/{name}"), &format!("double: {name}\n"))?;
+    }
+    Ok(())
+}
+
+/// A node of the cluster whose kubelet runs.
+pub(super) fn register(system: &RootedSystem, state: &mut State, name: String, node: Value) -> Result<(), OpError> {
+    put(system, "/var/lib/kubelet/config.yaml", "double: kubelet's config\n")?;
+    state.cluster.nodes.insert(name, node);
+    state.starts += 1;
+    let invocation = format!("{:032x}", state.starts);
+    state.units.insert("kubelet.service".to_owned(), Unit { active: true, invocation });
+    Ok(())
+}
+
+/// `name:` of `nodeRegistration:` in kubeadm's config.
+pub(super) fn node_name(config: &str) -> Option<String> {
+    let after = config.split_once("nodeRegistration:")?.1;
+    let block = after.lines().skip(1).take_while(|line| line.starts_with(' '));
+    let name = block.map(str::trim).find_map(|line| line.strip_prefix("name:"))?;
+    Some(name.trim().trim_matches('"').to_owned())
+}

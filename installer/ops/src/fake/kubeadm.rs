@@ -1,0 +1,90 @@
+//! `kubeadm`: the files that an init leaves.
+
+use serde_json::json;
+
+use super::control_plane::{
+    CA, CA_FILE, CONFIGS, TAINT, config, node_name, not_ready, put, put_control_plane, put_etcd_keys, register,
+};
+use super::rooted::{FOLDER, RootedSystem};
+use super::state::{Cluster, State};
+use super::{etcd, join};
+use crate::OpError;
+use crate::system::{Output, System as _};
+
+pub(super) fn kubeadm(
+    system: &RootedSystem,
+    state: &mut State,
+    args: &[&str],
+    hidden: &[String],
+) -> Result<Output, OpError> {
+    match args.first().copied() {
+        Some("init") if args.get(1..3) == Some(&["phase", "upload-certs"]) => join::upload_certs(system, state, args),
+        Some("init") => init(system, state, args),
+        Some("join") => join::join(system, state, args),
+        Some("reset") => reset(system, state, hidden),
+        other => Ok(Output::failed(1, format!("the fake kubeadm does not know {other:?}"))),
+    }
+}
+
+fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Output, OpError> {
+    let refuse = |why: String| Ok(Output::failed(1, format!("[preflight] [ERROR] {why}")));
+    let Some(config) = config(system, args) else {
+        return refuse("--config does not name a file".to_owned());
+    };
+    if let Some(why) = not_ready(system, state, args) {
+        return refuse(why);
+    }
+    put(system, CA_FILE, CA)?;
+    put_etcd_keys(system)?;
+    put(system, "/var/lib/etcd/member/snap/db", "double: etcd's data\n")?;
+    let kill = system.at(&format!("{FOLDER}/kill-kubeadm-init"));
+    if kill.exists() {
+        crate::fsio::remove(&kill)?;
+        put(system, "/etc/kubernetes/manifests/etcd.yaml", "double: static pod etcd\n")?;
+        return Ok(Output::failed(137, "killed half-way"));
+    }
+    let name = match node_name(&config) {
+        Some(name) => name,
+        None => system.hostname()?,
+    };
+    let node = json!({
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, TAINT: ""}},
+        "spec": {"taints": [{"key": TAINT, "effect": "NoSchedule"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    etcd::add(system, state, &name)?;
+    put_control_plane(system, state)?;
+    register(system, state, name, node)?;
+    for (kind, name) in [("Deployment", "coredns"), ("DaemonSet", "kube-proxy")] {
+        state.cluster.objects.insert(format!("{kind}/{name}"), format!("kind: {kind}\n"));
+    }
+    Ok(Output::text("Your Kubernetes control-plane has initialized successfully!\n"))
+}
+
+fn reset(system: &RootedSystem, state: &mut State, hidden: &[String]) -> Result<Output, OpError> {
+    let hides = |path: &str| hidden.iter().any(|folder| std::path::Path::new(path).starts_with(folder));
+    let folders = ["/etc/kubernetes/manifests", "/etc/kubernetes/pki", "/var/lib/etcd", "/var/lib/kubelet"];
+    for path in folders.into_iter().filter(|path| !hides(path)) {
+        let real = system.at(path);
+        if real.is_dir() {
+            std::fs::remove_dir_all(&real).map_err(OpError::path("remove", &real))?;
+            // kubeadm empties these folders and leaves them.
+            std::fs::create_dir_all(&real).map_err(OpError::path("make the folder", &real))?;
+        }
+    }
+    for path in CONFIGS.map(|name| format!("/etc/kubernetes/{name}")).iter().filter(|path| !hides(path)) {
+        crate::fsio::remove(&system.at(path))?;
+    }
+    // Without a cluster to ask, kubeadm leaves the member in the list: it is dead now. The last one takes all along.
+    let own = system.address()?;
+    state.cluster.members.values_mut().filter(|m| m.address == own).for_each(|member| member.dead = true);
+    if state.cluster.members.values().all(|member| member.dead) {
+        state.cluster = Cluster::default();
+    }
+    if let Some(kubelet) = state.units.get_mut("kubelet.service") {
+        kubelet.active = false;
+        kubelet.invocation.clear();
+    }
+    Ok(Output::text("[reset] done\n"))
+}

@@ -1,0 +1,51 @@
+//! Images as `ctr images list` and `ctr images check` of containerd show them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubexm_plan::op::{ImageLoaded, Listed, Loaded};
+use kubexm_spec::Digest;
+
+/// Labels that the CRI plugin and kubelet's image GC look at: managed by CRI, and pinned against GC.
+pub(crate) const LABELS: [&str; 2] = ["io.cri-containerd.image=managed", "io.cri-containerd.pinned=pinned"];
+
+/// Images that containerd has, asked for with two programs in all.
+#[derive(Debug)]
+pub(crate) struct ImageList {
+    listed: BTreeMap<String, Listed>,
+    complete: BTreeSet<String>,
+}
+
+impl ImageList {
+    /// `listed` is what `ctr images list` prints, `complete` what `ctr images check --quiet` does.
+    pub(crate) fn parse(listed: &str, complete: &str) -> Self {
+        let listed = listed.lines().filter_map(parse_line).map(|(name, image)| (name.to_owned(), image)).collect();
+        Self { listed, complete: complete.lines().map(|line| line.trim().to_owned()).collect() }
+    }
+
+    /// How the image of an op stands.
+    pub(crate) fn of(&self, op: &ImageLoaded) -> Loaded {
+        let (by_tag, by_digest) = (self.listed.get(&op.reference), self.listed.get(&by_digest(op)));
+        let complete = by_tag.is_some() && self.complete.contains(&op.reference);
+        Loaded { by_tag: by_tag.cloned(), by_digest: by_digest.cloned(), complete }
+    }
+}
+
+/// A line of `ctr images list`: REF TYPE DIGEST SIZE UNIT PLATFORMS LABELS.
+pub(crate) fn parse_line(line: &str) -> Option<(&str, Listed)> {
+    let name = line.split_whitespace().next()?;
+    let digest = line.split_whitespace().find(|word| word.parse::<Digest>().is_ok())?;
+    let labels = line.split_whitespace().next_back().unwrap_or_default();
+    let has = |label: &str| labels.split(',').any(|found| found == label);
+    Some((name, Listed { digest: digest.to_owned(), managed: has(LABELS[0]), pinned: has(LABELS[1]) }))
+}
+
+/// `registry.k8s.io/pause:3.10.1` → `registry.k8s.io/pause@sha256:…`.
+pub(crate) fn by_digest(op: &ImageLoaded) -> String {
+    let name = op.reference.split('@').next().unwrap_or(&op.reference);
+    let name = match name.rsplit_once(':') {
+        // A colon before the last slash belongs to a port.
+        Some((before, after)) if !after.contains('/') => before,
+        _ => name,
+    };
+    format!("{name}@{}", op.digest)
+}

@@ -1,0 +1,52 @@
+//! What the package managers are given: an op on a machine, and what of it is to be done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubexm_plan::op::{Packages, WantedPackage};
+
+use crate::{Machine, OpError};
+
+/// An op on a machine.
+pub(super) struct OnHost<'a> {
+    pub op: &'a Packages,
+    pub machine: &'a Machine,
+}
+
+/// What one converge does.
+pub(super) struct Work<'a> {
+    pub on: &'a OnHost<'a>,
+    /// What comes or is upgraded.
+    pub missing: BTreeMap<&'a str, &'a WantedPackage>,
+    /// What leaves for it.
+    pub leaving: BTreeMap<&'a str, &'a WantedPackage>,
+}
+
+impl OnHost<'_> {
+    /// Seconds that what works for it may take: no less than the step.
+    pub(super) fn limit_s(&self) -> u64 {
+        self.op.limit_s()
+    }
+
+    /// Where the package manager keeps what it works with, while it does.
+    pub(super) fn folder(&self) -> String {
+        format!("{}/.work", self.op.repository)
+    }
+}
+
+/// Refuses what a package manager would do besides what the plan says: `install NAME VERSION`, `remove NAME`.
+pub(super) fn as_planned_but(other: &BTreeSet<String>, manager: &str) -> Result<(), OpError> {
+    if other.is_empty() {
+        return Ok(());
+    }
+    let other: Vec<&str> = other.iter().map(String::as_str).collect();
+    Err(OpError::other(format!(
+        "{manager} would also {}, which the plan does not say: the packages of this host were changed since it was planned; plan anew",
+        other.join(", ")
+    )))
+}
+
+pub(super) fn by_name<'a>(
+    packages: impl Iterator<Item = (&'a String, &'a WantedPackage)>,
+) -> BTreeMap<&'a str, &'a WantedPackage> {
+    packages.map(|(name, package)| (name.as_str(), package)).collect()
+}
