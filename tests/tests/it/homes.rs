@@ -8,7 +8,7 @@ use walkdir::WalkDir;
 const NAMES: [&str; 9] = ["containerd", "crio", "cri-o", "dockerd", "isulad", "conmon", "flannel", "cni0", "vxlan"];
 
 /// Where they may stand, below `installer/`, and why.
-const HOMES: [(&str, &str); 12] = [
+const HOMES: [(&str, &str); 13] = [
     ("plan/src/runtime/", "traits of runtimes"),
     ("plan/src/network/", "traits of networks"),
     ("recipes/src/runtime/", "recipes of runtimes"),
