@@ -75,6 +75,7 @@ impl Catalogue {
             | ArtifactKey::Chart(_)
             | ArtifactKey::Yaml(_)
             | ArtifactKey::ChartImage(_)
+            | ArtifactKey::Material(_)
             | ArtifactKey::Package { .. } => None,
         }
     }

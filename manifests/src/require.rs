@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_spec::cluster::{ExtraFile, ExtraImage, Kubernetes};
+use kubexm_spec::cluster::{ExtraFile, ExtraImage, Kubernetes, MaterialOf, MaterialUse};
 use kubexm_spec::yaml::nearest;
 use kubexm_spec::{ArtifactKey, Cluster, Platform, Program, Trust};
 
@@ -41,6 +41,7 @@ pub fn require(cluster: &Cluster, catalogue: &Catalogue) -> Result<Requirements,
         items.extend(platforms.iter().map(|platform| extra_image(image, catalogue, *platform)));
     }
     items.extend(extra_files(&cluster.bundle.extra_files)?);
+    items.extend(cluster.materials().into_iter().map(material));
     addons::check(cluster, catalogue)?;
     items.extend(chart::of_users(cluster));
     items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
@@ -271,6 +272,25 @@ fn extra_files(files: &[ExtraFile]) -> Result<Vec<Requirement>, RequireError> {
         });
     }
     Ok(items)
+}
+
+fn material(material: MaterialOf<'_>) -> Requirement {
+    let MaterialOf { field, usage, file } = material;
+    let role = match usage {
+        MaterialUse::AuditPolicy => NodeRole::ControlPlane,
+        MaterialUse::Script => NodeRole::All,
+    };
+    Requirement {
+        key: ArtifactKey::Material(file.name.clone()),
+        platform: None,
+        version: String::new(),
+        because: field,
+        role: Some(role),
+        optional: false,
+        stage: EXTRA_STAGE,
+        trust: Trust::User,
+        source: Source::LocalFile { path: file.path.clone() },
+    }
 }
 
 fn extra_file(file: &ExtraFile) -> Result<(String, Trust, Source), RequireError> {

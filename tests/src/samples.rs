@@ -69,6 +69,7 @@ pub const FLEETS: [Sample; 6] = [
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{master: [node1, node2], worker: [node3]}",
+        spec: "  kubernetes: {audit: {policyFile: policies/audit.yaml}}\n",
         added: &["node3"],
         ..ONE
     },
@@ -252,6 +253,7 @@ impl Sample {
             facts,
             set_aside: self.occupied,
             packages: &bundle.packages,
+            materials: &kubexm_recipes::sample::materials(cluster),
         };
         let plan = pipeline(&cx).expect("a plan for a sample");
         let (plan, _) = lint::check(plan).expect("the plan passes its lint");

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use kubexm_spec::credential;
+
 /// Bytes from the start of a file that are searched: a key or a kubeconfig is far smaller.
 const LIMIT: u64 = 1 << 20;
 
@@ -18,7 +20,7 @@ pub struct Found {
 
 /// Those of the files that hold a credential. What cannot be read is left to whoever reads all of it.
 pub fn search<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Vec<Found> {
-    let found = |path: &Path| Some(Found { path: path.to_owned(), what: inside(&start(path)?)? });
+    let found = |path: &Path| Some(Found { path: path.to_owned(), what: credential::find(&start(path)?)? });
     paths.into_iter().filter_map(found).collect()
 }
 
@@ -31,94 +33,4 @@ fn start(path: &Path) -> Option<String> {
     File::open(path).ok()?.take(LIMIT).read_to_end(&mut bytes).ok()?;
     // Programs have the same words in them, and hold no key.
     (!bytes.contains(&0)).then(|| String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// What a text holds, by shapes that nothing else has.
-fn inside(text: &str) -> Option<&'static str> {
-    let lines = || text.lines().map(str::trim);
-    // RFC 7468, OpenSSH and OpenPGP; with a body, which documentation of keys does not have.
-    let mut rest = lines().skip_while(|line| {
-        !(line.contains("-----BEGIN ")
-            && (line.contains("PRIVATE KEY-----") || line.contains("PRIVATE KEY BLOCK-----")))
-    });
-    if rest.next().is_some() && rest.take(6).any(is_body) {
-        return Some("a private key");
-    }
-    if lines().any(|line| line.starts_with("PuTTY-User-Key-File-") || line.starts_with("AGE-SECRET-KEY-1")) {
-        return Some("a private key");
-    }
-    let has = |key: &str| lines().any(|line| value_of(line, key).is_some_and(|value| value.len() >= 8));
-    let is_kubeconfig = has("current-context") || lines().any(|line| value_of(line, "kind") == Some("Config"));
-    if has("client-key-data") || is_kubeconfig && (has("token") || has("password")) {
-        return Some("a kubeconfig with credentials");
-    }
-    if text.contains("\"auths\"") && (has("auth") || has("identitytoken")) {
-        return Some("registry credentials");
-    }
-    let words = || text.split(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c)));
-    words().any(is_token).then_some("a token")
-}
-
-/// A line of base64.
-fn is_body(line: &str) -> bool {
-    line.len() >= 24 && line.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
-}
-
-/// The value of a key in a line of YAML or JSON, without quotes.
-fn value_of<'l>(line: &'l str, key: &str) -> Option<&'l str> {
-    let quote = |c: char| c == '"' || c == '\'';
-    let at = line.find(key)?;
-    let before = line.get(..at)?.trim_end_matches(quote);
-    let is_key = before.chars().next_back().is_none_or(|c| c == ' ' || c == '{' || c == ',');
-    let rest = line.get(at + key.len()..)?.trim_start_matches(quote).trim_start().strip_prefix(':')?;
-    let value = rest.trim().trim_end_matches([',', '}']).trim().trim_matches(quote);
-    (is_key && !value.is_empty()).then_some(value)
-}
-
-/// A JSON web token (RFC 7519), or one of GitHub or GitLab.
-fn is_token(word: &str) -> bool {
-    let parts: Vec<&str> = word.split('.').collect();
-    let is_jwt = matches!(parts.as_slice(), [head, body, signature]
-        if head.starts_with("eyJ") && body.starts_with("eyJ") && signature.len() >= 16);
-    let starts = ["ghp_", "gho_", "ghs_", "github_pat_", "glpat-"];
-    is_jwt || starts.iter().any(|start| word.strip_prefix(start).is_some_and(|rest| rest.len() >= 20))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BODY: &str = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg";
-
-    #[test]
-    fn a_credential_is_known_by_its_shape() {
-        let jwt = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlIn0.c2lnbmF0dXJlc2lnbmF0dXJl";
-        for (text, what) in [
-            (format!("-----BEGIN EC PRIVATE KEY-----\n{BODY}\n-----END EC PRIVATE KEY-----\n"), "a private key"),
-            (format!("-----BEGIN ENCRYPTED PRIVATE KEY-----\r\n{BODY}\r\n"), "a private key"),
-            (format!("-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: 1\n\n{BODY}\n"), "a private key"),
-            ("PuTTY-User-Key-File-3: ssh-ed25519\n".to_owned(), "a private key"),
-            (format!("users:\n- name: a\n  user:\n    client-key-data: {BODY}\n"), "a kubeconfig with credentials"),
-            (format!("kind: Config\nusers:\n- user: {{token: {BODY}}}\n"), "a kubeconfig with credentials"),
-            (format!("{{\"auths\": {{\"a.test\": {{\n\"auth\": \"{BODY}\"}}}}}}"), "registry credentials"),
-            (format!("curl -H 'Authorization: Bearer {jwt}'"), "a token"),
-            ("export T=ghp_0123456789abcdefghijABCDEFGHIJ012345".to_owned(), "a token"),
-        ] {
-            assert_eq!(inside(&text), Some(what), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_only_speaks_of_credentials_is_none() {
-        for text in [
-            format!("-----BEGIN CERTIFICATE-----\n{BODY}\n-----END CERTIFICATE-----\n"),
-            "a file with -----BEGIN PRIVATE KEY----- in its first line is a key\n".to_owned(),
-            "kind: Deployment\nspec: {token: {secretKeyRef: {name: a}}}\n".to_owned(),
-            "apiVersion: v1\nkind: Config\nclusters: []\nusers: []\ntoken: \"\"\n".to_owned(),
-            "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08".to_owned(),
-            "v1.34.4".to_owned(),
-        ] {
-            assert_eq!(inside(&text), None, "{text}");
-        }
-    }
 }

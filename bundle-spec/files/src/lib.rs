@@ -11,10 +11,12 @@ mod error;
 mod existing;
 mod input;
 mod kind;
+mod material;
 mod writer;
 
 pub use error::OutputError;
 pub use existing::{check, check_folder, check_regular, is_stdout};
 pub use input::{InputError, TEXT_LIMIT, read, read_text, text_of};
 pub use kind::{Access, Kind, head};
+pub use material::{MaterialError, check_material, read_material};
 pub use writer::{Writer, rename, write};

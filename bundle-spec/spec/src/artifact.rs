@@ -171,7 +171,7 @@ impl ClusterImage {
 
 /// The name of one artifact, the same in requirements, lock, manifest and plan.
 /// Text form: `binary/kubeadm`, `image/pause`, `installer/kubexm-install`, `file/NAME`, `extra-image/REFERENCE`,
-/// `feature-image/NAME`, `chart/NAME`, `yaml/NAME`, `chart-image/REFERENCE`, `package/OS/NAME`.
+/// `feature-image/NAME`, `chart/NAME`, `yaml/NAME`, `chart-image/REFERENCE`, `package/OS/NAME`, `material/PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ArtifactKey {
     /// A program of the catalogue.
@@ -193,6 +193,8 @@ pub enum ArtifactKey {
     Yaml(String),
     /// An image found in the rendering of a chart or in a YAML add-on, by its full reference.
     ChartImage(String),
+    /// A text of the user that cluster.yaml names, by its path relative to cluster.yaml.
+    Material(String),
     /// A package of a distribution, as its vendor signed it.
     Package {
         /// The release, as the catalogue calls it: `debian-12`. No `/`.
@@ -212,6 +214,7 @@ impl ArtifactKey {
             Self::ExtraFile(_) => Kind::File,
             Self::Chart(_) => Kind::Chart,
             Self::Yaml(_) => Kind::Yaml,
+            Self::Material(_) => Kind::Material,
             Self::Package { .. } => Kind::Package,
         }
     }
@@ -228,7 +231,8 @@ impl ArtifactKey {
             | Self::FeatureImage(name)
             | Self::Chart(name)
             | Self::Yaml(name)
-            | Self::ChartImage(name) => name,
+            | Self::ChartImage(name)
+            | Self::Material(name) => name,
         })
     }
 
@@ -243,6 +247,7 @@ impl ArtifactKey {
             Self::Chart(_) => "chart",
             Self::Yaml(_) => "yaml",
             Self::ChartImage(_) => "chart-image",
+            Self::Material(_) => "material",
             Self::Package { .. } => "package",
         }
     }
@@ -275,6 +280,7 @@ impl FromStr for ArtifactKey {
             "chart" => Some(Self::Chart(name.to_owned())),
             "yaml" => Some(Self::Yaml(name.to_owned())),
             "chart-image" => Some(Self::ChartImage(name.to_owned())),
+            "material" => Some(Self::Material(name.to_owned())),
             "package" => {
                 name.split_once('/').map(|(os, name)| Self::Package { os: os.to_owned(), name: name.to_owned() })
             }
@@ -312,12 +318,14 @@ pub enum Kind {
     Chart,
     /// A plain YAML add-on.
     Yaml,
+    /// A text of the user that cluster.yaml names.
+    Material,
     /// A package of a distribution (.deb, .rpm).
     Package,
 }
 
 impl Kind {
-    /// `binary`, `image`, `installer`, `file`, `chart`, `yaml` or `package`.
+    /// `binary`, `image`, `installer`, `file`, `chart`, `yaml`, `material` or `package`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Binary => "binary",
@@ -326,6 +334,7 @@ impl Kind {
             Self::File => "file",
             Self::Chart => "chart",
             Self::Yaml => "yaml",
+            Self::Material => "material",
             Self::Package => "package",
         }
     }
@@ -390,6 +399,7 @@ mod tests {
         keys.push(ArtifactKey::Chart("cilium".into()));
         keys.push(ArtifactKey::Yaml("gateway-crds".into()));
         keys.push(ArtifactKey::ChartImage("quay.io/cilium/cilium:v1.18.4".into()));
+        keys.push(ArtifactKey::Material("scripts/disks.sh".into()));
         keys.push(ArtifactKey::Package { os: "debian-12".into(), name: "libstdc++6".into() });
         for key in keys {
             assert_eq!(key.to_string().parse(), Ok(key));

@@ -134,7 +134,6 @@ impl All {
         self.unless_none(&at("schedulerArgs"), kubernetes.scheduler_args.is_empty());
         self.add(kubernetes.auto_renew_certs, &at("autoRenewCerts"), "true", LEAVE_OUT);
         self.unless_none(&at("nodelocaldns"), kubernetes.nodelocaldns.is_none());
-        self.unless_none(&at("audit"), kubernetes.audit.is_none());
     }
 
     fn etcd(&mut self, etcd: &Etcd) {

@@ -6,6 +6,7 @@ pub mod artifact;
 pub mod built;
 pub mod cluster;
 mod count;
+pub mod credential;
 pub mod depot;
 pub mod digest;
 mod error_chain;

@@ -18,6 +18,13 @@ pub fn missing(cx: &PlanCx<'_>) -> Result<Vec<String>, RecipeError> {
     let requirements = require(cx.cluster, cx.catalogue).map_err(RecipeError::Catalogue)?;
     let mut missing = Vec::new();
     for item in &requirements.items {
+        // Of the bundle, or read beside the operator's own cluster.yaml.
+        if let ArtifactKey::Material(name) = &item.key {
+            if !cx.materials.contains_key(name) {
+                missing.push(item.key.to_string());
+            }
+            continue;
+        }
         let held: Vec<&str> = cx
             .manifest
             .artifacts

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use kubexm_plan::Facts;
-use kubexm_spec::cluster::{Cluster, Host, Kubernetes};
+use kubexm_spec::cluster::{Cluster, Host, Kubernetes, MaterialFile};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program, names};
 
@@ -35,7 +35,12 @@ pub struct PlanCx<'a> {
     pub set_aside: bool,
     /// What the bundle carries of the hosts' distributions.
     pub packages: &'a CarriedPackages,
+    /// Texts of the user that cluster.yaml names, by their name there; each is what its field wants.
+    pub materials: &'a Materials,
 }
+
+/// Texts of materials by name ([`kubexm_spec::cluster::MaterialFile`]).
+pub type Materials = BTreeMap<String, String>;
 
 /// A host with all that modules ask of it.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +157,13 @@ impl<'a> PlanCx<'a> {
         self.manifest
             .find(key, platform)
             .ok_or_else(|| RecipeError::NotInBundle { missing: vec![format!("{key} for {platform}")] })
+    }
+
+    /// The text of a material. What [`crate::bundle::check`] has passed is there.
+    pub fn material(&self, file: &MaterialFile) -> Result<&'a str, RecipeError> {
+        let missing =
+            || RecipeError::NotInBundle { missing: vec![ArtifactKey::Material(file.name.clone()).to_string()] };
+        self.materials.get(&file.name).map(String::as_str).ok_or_else(missing)
     }
 
     /// A program of the bundle.

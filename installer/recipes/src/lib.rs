@@ -24,7 +24,7 @@ pub mod templates;
 pub mod time_servers;
 pub mod yaml;
 
-pub use context::{Node, PlanCx};
+pub use context::{Materials, Node, PlanCx};
 pub use error::RecipeError;
 pub use mesh::{Mesh, mesh};
 pub use pipelines::add_node::{absent, add_node};

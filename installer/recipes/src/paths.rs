@@ -40,6 +40,12 @@ pub const CRICTL_CONFIG: &str = "/etc/crictl.yaml";
 pub const KUBELET_DROPIN: &str = "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf";
 /// kubeadm's config.
 pub const KUBEADM_CONFIG: &str = "/etc/kubexm/kubeadm.yaml";
+/// What kube-apiserver reads about its audit log.
+pub const AUDIT: &str = "/etc/kubexm/audit";
+/// Its policy.
+pub const AUDIT_POLICY: &str = "/etc/kubexm/audit/policy.yaml";
+/// Where it writes.
+pub const AUDIT_LOGS: &str = "/var/log/kubernetes/audit";
 /// Patches that kubeadm puts over its own files on this node (`patches.directory`).
 pub const KUBEADM_PATCHES: &str = "/etc/kubexm/patches";
 /// Over the KubeletConfiguration that the cluster keeps (`target+patchtype.extension`, kubeadm's "Customizing components").

@@ -12,12 +12,12 @@ use kubexm_packages::model::{Deferred, MultiArch, Package, RepoId};
 use kubexm_packages::solve::{Pool, Repo};
 use kubexm_plan::facts::{Disk, InstalledPackages, Interface, ModuleState, SelinuxState};
 use kubexm_plan::{Facts, Plan};
-use kubexm_spec::cluster::{Cluster, Host, Kubernetes, RoleGroups, Runtime, RuntimeKind};
+use kubexm_spec::cluster::{Cluster, Host, Kubernetes, MaterialUse, RoleGroups, Runtime, RuntimeKind};
 use kubexm_spec::lock::PackageSet;
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
 use kubexm_spec::{Arch, ArtifactKey, Digest, Family, Trust};
 
-use crate::context::PlanCx;
+use crate::context::{Materials, PlanCx};
 use crate::modules::packages::source;
 use crate::packages::{CarriedPackages, NO_PACKAGES, RepositoryFile};
 use crate::pipelines::create::create;
@@ -72,8 +72,18 @@ pub fn plan(cluster: &Cluster) -> Result<Plan, Box<dyn Error + Send + Sync>> {
         catalogue: &catalogue,
         facts: &facts,
         packages: &NO_PACKAGES,
+        materials: &materials(cluster),
         set_aside: false,
     })?)
+}
+
+/// A text for each material that a cluster names.
+pub fn materials(cluster: &Cluster) -> Materials {
+    let text = |usage| match usage {
+        MaterialUse::AuditPolicy => "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n",
+        MaterialUse::Script => "echo done\n",
+    };
+    cluster.materials().iter().map(|of| (of.file.name.clone(), text(of.usage).to_owned())).collect()
 }
 
 /// A Debian 12 machine of [`host`] with nothing to complain of.

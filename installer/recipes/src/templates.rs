@@ -7,6 +7,7 @@ use crate::error::RecipeError;
 
 const TEMPLATES: &[(&str, &str)] = &[
     ("Corefile", include_str!("../templates/Corefile.j2")),
+    ("audit-policy.yaml", include_str!("../templates/audit-policy.yaml.j2")),
     ("chrony.conf", include_str!("../templates/chrony.conf.j2")),
     ("cri-o.conf", include_str!("../templates/cri-o.conf.j2")),
     ("cri-o-policy.json", include_str!("../templates/cri-o-policy.json.j2")),

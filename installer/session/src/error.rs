@@ -1,11 +1,12 @@
 //! Why a stage cannot be done, and which exit code that is.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kubexm_archive::{ArchiveError, DamageReport, Incomplete};
 use kubexm_engine::EngineError;
 use kubexm_engine::link::LinkError;
-use kubexm_files::InputError;
+use kubexm_files::{InputError, MaterialError};
 use kubexm_manifests::CatalogueError;
 use kubexm_packages::trust::SignError;
 use kubexm_plan::Severity;
@@ -70,6 +71,9 @@ pub enum SessionError {
     /// A file that the operator names cannot be read.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// Texts that cluster.yaml names cannot be used.
+    #[error("{}", MaterialError::all(.0))]
+    Materials(Arc<Vec<MaterialError>>),
     /// cluster.yaml has problems.
     #[error("{name} has problems:\n{problems}")]
     Problems {
@@ -218,6 +222,7 @@ impl ExitError for SessionError {
             Self::Signing(error) => error.exit_code(),
             Self::Untrusted(error) => error.exit_code(),
             Self::Input(error) => error.exit_code(),
+            Self::Materials(errors) => MaterialError::exit_code_of(errors),
             Self::Problems { problems, .. } => problems.exit_code(),
             Self::NoCluster | Self::NoStepToFail(_) | Self::Run(_) => ExitCode::Usage,
             Self::UnsignedCluster { .. } => ExitCode::UnsignedCluster,

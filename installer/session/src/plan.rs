@@ -120,6 +120,9 @@ fn with_bundle(
 ) -> Result<Plan, SessionError> {
     survey.check(session)?;
     events::phase(session.events, "plan");
+    for note in opened.materials().notes() {
+        events::note(session.events, note);
+    }
     // With the repositories that hosts get packages from.
     survey.carried.publish(opened, home)?;
     let cx: PlanCx<'_> = opened.plan_cx(&survey.facts, &survey.carried.packages);

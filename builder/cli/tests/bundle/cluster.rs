@@ -41,10 +41,16 @@ impl Lab {
 
     /// The same of another cluster, and another server of its files.
     pub fn of(spec: &str, body: fn(&str) -> Vec<u8>) -> Self {
+        Self::with(spec, body, |_| ())
+    }
+
+    /// The same with files of the user beside cluster.yaml.
+    pub fn with(spec: &str, body: fn(&str) -> Vec<u8>, files_of_user: impl Fn(&Site)) -> Self {
         let (site, registry) = (Site::new(), Registry::start(Setup::default()));
         let server = Server::start(move |request| file(request, &body(&request.path)));
         let head = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: lab}\nspec:\n";
         site.write("cluster.yaml", format!("{head}{spec}"));
+        files_of_user(&site);
         let rule =
             |host: &str, to: &str| format!("- {{match: {host}, to: [\"{to}/{host}\"], plainHttp: true, only: true}}\n");
         let files =

@@ -41,6 +41,7 @@ mod packages_repo;
 mod packages_unsigned;
 mod parts;
 mod paths;
+mod policies;
 mod proxies;
 mod pull;
 mod push;

@@ -51,7 +51,7 @@ pub fn separate(bundle: &Bundle, items: &[Item<'_>]) -> Result<Plan, ExtractErro
             Item::File(artifact) => {
                 let program = matches!(artifact.key.kind(), Kind::Binary | Kind::Installer);
                 let content = Content::Member(members::blob_name(&artifact.digest));
-                add(&mut plan, file_name(&artifact.name)?, Output { content, program })?;
+                add(&mut plan, path_of(artifact)?, Output { content, program })?;
             }
             Item::Image { artifacts, .. } => {
                 let reference = artifacts.first().map_or("", |artifact| artifact.name.as_str());
@@ -175,6 +175,14 @@ fn add(plan: &mut Plan, path: PathBuf, output: Output) -> Result<(), ExtractErro
     match plan.insert(path.clone(), output.clone()) {
         Some(other) if other.content != output.content => Err(ExtractError::Clash { path }),
         _ => Ok(()),
+    }
+}
+
+/// A file under its name, a material under the path that cluster.yaml has for it: beside a cluster.yaml that was taken out, it is found.
+fn path_of(artifact: &Artifact) -> Result<PathBuf, ExtractError> {
+    match artifact.key.kind() {
+        Kind::Material => artifact.name.split('/').map(file_name).collect(),
+        _ => file_name(&artifact.name),
     }
 }
 

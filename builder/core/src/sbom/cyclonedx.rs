@@ -77,6 +77,6 @@ const fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Binary | Kind::Installer => "application",
         Kind::Image => "container",
-        Kind::File | Kind::Chart | Kind::Yaml | Kind::Package => "file",
+        Kind::File | Kind::Chart | Kind::Yaml | Kind::Material | Kind::Package => "file",
     }
 }

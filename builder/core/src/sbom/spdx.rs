@@ -104,6 +104,6 @@ const fn purpose(kind: Kind) -> &'static str {
     match kind {
         Kind::Binary | Kind::Installer => "APPLICATION",
         Kind::Image => "CONTAINER",
-        Kind::File | Kind::Chart | Kind::Yaml | Kind::Package => "FILE",
+        Kind::File | Kind::Chart | Kind::Yaml | Kind::Material | Kind::Package => "FILE",
     }
 }

@@ -16,9 +16,8 @@ impl Session {
         let mut cluster = cluster::parse(&text).map_err(|problems| problems_of(file, problems))?;
         if let Some(folder) = file.and_then(Path::parent) {
             place(&mut cluster.bundle, folder, &self.environment)?;
-            let scripts = cluster.system.pre_install.iter_mut().chain(&mut cluster.system.post_install);
-            for material in scripts.flat_map(|script| &mut script.materials) {
-                *material = self.environment.resolve(material, folder)?;
+            for material in cluster.material_files_mut() {
+                material.path = folder.join(&material.name);
             }
             for addon in cluster.addons.iter_mut().chain(&mut cluster.bundle.extra_charts) {
                 place_addon(addon, folder, &self.environment)?;

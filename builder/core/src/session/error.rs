@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use kubexm_archive::ArchiveError;
-use kubexm_files::InputError;
+use kubexm_files::{InputError, MaterialError};
 use kubexm_manifests::os::UnknownOs;
 use kubexm_manifests::{CatalogueError, RequireError, Zone};
 use kubexm_spec::yaml::Problems;
@@ -189,6 +189,9 @@ pub enum SessionError {
     /// A file of the user cannot be read as what it is for.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// Texts that cluster.yaml names cannot be carried.
+    #[error("{}", MaterialError::all(.0))]
+    Materials(Vec<MaterialError>),
     /// Files that go into the bundle hold credentials.
     #[error(
         "credentials would be readable by everyone who has the bundle; leave these files out, or allow each with \
@@ -236,6 +239,7 @@ impl SessionError {
             Self::Transport(error) => error.exit_code(),
             Self::Build(error) => error.exit_code(),
             Self::Input(error) => error.exit_code(),
+            Self::Materials(errors) => MaterialError::exit_code_of(errors),
             Self::Credentials { .. } => ExitCode::InlineSecret,
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use kubexm_files::MaterialError;
 use kubexm_manifests::requirements::PackageNeed;
 use kubexm_manifests::{Catalogue, Checked, Doubt, Notice, Requirements, Zone, checked, doubts, notices, require};
 use kubexm_spec::cluster::{ExtraFile, ExtraImage};
@@ -61,6 +62,7 @@ impl Session {
         let (cluster_yaml, mut cluster) = self.cluster(selection.file.as_deref(), selection.kubernetes.as_deref())?;
         add_images(&mut cluster, &selection.images_from)?;
         check_credentials(&cluster, &selection.allow_secret)?;
+        check_materials(&cluster)?;
         let catalogue = self.catalogue(&selection.catalogue)?;
         let Choice { zone, mut warnings, mut notes, .. } = self.zone(selection.zone.as_deref(), Some(&cluster))?;
         warnings.extend(built::check(&cluster).iter().map(|row| format!("kubexm-install refuses this cluster: {row}")));
@@ -132,13 +134,18 @@ fn check_credentials(cluster: &Cluster, allow: &[PathBuf]) -> Result<(), Session
         ExtraFile::Path { path } => Some(path),
         ExtraFile::Url { .. } => None,
     });
-    let scripts = cluster.system.pre_install.iter().chain(&cluster.system.post_install);
-    let materials = scripts.flat_map(|script| &script.materials);
     let allowed =
         |path: &Path| allow.iter().any(|allowed| allowed == path || path.file_name() == Some(allowed.as_os_str()));
-    let files = extra.chain(materials).map(PathBuf::as_path).filter(|path| !allowed(path));
+    let files = extra.map(PathBuf::as_path).filter(|path| !allowed(path));
     let found = credentials::search(files);
     if found.is_empty() { Ok(()) } else { Err(SessionError::Credentials { found }) }
+}
+
+/// Texts that cluster.yaml names, all that is wrong with them at once.
+fn check_materials(cluster: &Cluster) -> Result<(), SessionError> {
+    let wrong: Vec<MaterialError> =
+        cluster.materials().iter().filter_map(|material| kubexm_files::read_material(material).err()).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(SessionError::Materials(wrong)) }
 }
 
 /// Rules of a zone file that nothing needs: most often a mistyped host. (A built-in zone is for everybody.)

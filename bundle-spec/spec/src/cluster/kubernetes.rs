@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::material::MaterialFile;
 use crate::words::words;
 
 /// `spec.kubernetes`.
@@ -99,8 +99,8 @@ impl Default for NodeLocalDns {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Audit {
-    /// A policy of the user's (audit.k8s.io/v1), relative to cluster.yaml; ours, which leaves out what is only noise, when none.
-    pub policy_file: Option<PathBuf>,
+    /// A policy of the user (audit.k8s.io/v1); ours, which leaves out what is only noise, when none.
+    pub policy_file: Option<MaterialFile>,
     /// Days that old logs are kept.
     pub max_age: u32,
     /// How many old logs are kept.

@@ -1,10 +1,10 @@
 //! `spec.system` and `spec.extra`: what is done to every machine.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::material::MaterialFile;
 use crate::words::words;
 
 /// `spec.system`.
@@ -88,8 +88,8 @@ pub struct Script {
     pub name: String,
     /// What bash is given to run, in the folder that has the materials.
     pub bash: String,
-    /// Files that it needs, relative to cluster.yaml; they travel in the bundle.
-    pub materials: Vec<PathBuf>,
+    /// Texts that it needs; they travel in the bundle.
+    pub materials: Vec<MaterialFile>,
 }
 
 /// `spec.extra`.

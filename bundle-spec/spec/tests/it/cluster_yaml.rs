@@ -129,7 +129,6 @@ fn a_version_keeps_its_digits_however_it_is_written() {
 const NOT_BUILT: &[(&str, &str)] = &[
     ("  kubernetes: {type: kubexm}\n  etcd: {type: kubexm}\n", "spec.kubernetes.type spec.etcd.type"),
     ("  kubernetes: {proxyMode: ipvs}\n", "spec.kubernetes.proxyMode"),
-    ("  kubernetes: {audit: {}}\n", "spec.kubernetes.audit"),
     ("  kubernetes: {nodelocaldns: {}}\n", "spec.kubernetes.nodelocaldns"),
     ("  etcd: {type: external, externalConfig: {endpoints: [\"http://10.0.0.5:2379\"]}}\n", "spec.etcd.type"),
     ("  etcd: {dataDir: /x}\n", "spec.etcd.dataDir"),

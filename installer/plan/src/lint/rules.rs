@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_spec::Digest;
+use kubexm_spec::credential::{self, HOLE};
 
 use super::order::Order;
 use super::problem::{Problem, Severity};
@@ -209,9 +210,6 @@ fn slots_in_texts(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     problems
 }
 
-/// How a slot's place in a text begins ([`SlotName::placeholder`]).
-const HOLE: &str = "{{slot:";
-
 /// Programs, and images that no registry serves, come from the node's own store: an earlier step (or an earlier op) must have put the blob there.
 fn blobs_delivered(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
     let mut delivered: BTreeMap<(&str, Digest), Vec<(usize, usize)>> = BTreeMap::new();
@@ -248,40 +246,10 @@ fn texts_there(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
         .collect()
 }
 
-/// What a file with a secret would show. Secrets are slots.
-const SECRETS: [&str; 5] =
-    ["PRIVATE KEY-----", "client-key-data:", "kind: Secret", "\"kind\":\"Secret\"", "bootstrapTokens:"];
-/// Keys whose value is a secret, and may stand in a text as a slot's placeholder.
-const SECRET_KEYS: [&str; 2] = ["certificateKey:", "token:"];
-
 fn no_secret(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for (digest, text) in &plan.texts {
-        let marks = SECRETS.into_iter().filter(|mark| text.contains(mark));
-        let keys = SECRET_KEYS.into_iter().filter(|key| text.lines().any(|line| bare_value(line, key)));
-        let token = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').any(is_bootstrap_token);
-        for mark in marks.chain(keys).chain(token.then_some("a bootstrap token")) {
-            let text = format!("text {digest} looks like it holds a secret ({mark:?}); secrets are slots");
-            problems.push(rule.problem(None, text));
-        }
-    }
-    problems
-}
-
-/// Whether a line gives a key a value that is no placeholder.
-fn bare_value(line: &str, key: &str) -> bool {
-    let value = line.trim_start().trim_start_matches("- ").strip_prefix(key);
-    value.is_some_and(|value| !value.trim().is_empty() && !value.contains(HOLE))
-}
-
-/// `[a-z0-9]{6}.[a-z0-9]{16}` (Kubernetes, "Authenticating with Bootstrap Tokens").
-fn is_bootstrap_token(word: &str) -> bool {
-    let part = |part: &str, length: usize| {
-        part.len() == length && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
-    };
-    // One with no digit in 16 random characters is rare; a host name like `master.internalnetworks` is not.
-    let digit = |secret: &str| secret.bytes().any(|b| b.is_ascii_digit());
-    word.split_once('.').is_some_and(|(id, secret)| part(id, 6) && part(secret, 16) && digit(secret))
+    let found = plan.texts.iter().filter_map(|(digest, text)| credential::in_text(text).map(|what| (digest, what)));
+    let text = |(digest, what)| format!("text {digest} looks like it holds {what}; secrets are slots");
+    found.map(|found| rule.problem(None, text(found))).collect()
 }
 
 fn time_for_the_probe(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {

@@ -52,6 +52,7 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<
                 }
                 ArtifactKey::Installer
                 | ArtifactKey::ExtraFile(_)
+                | ArtifactKey::Material(_)
                 | ArtifactKey::Chart(_)
                 | ArtifactKey::Yaml(_)
                 | ArtifactKey::Package { .. } => false,

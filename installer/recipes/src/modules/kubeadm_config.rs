@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
 use crate::modules::join_slots::Slots;
-use crate::modules::{dns, endpoint};
+use crate::modules::{audit, dns, endpoint};
 use crate::runtime;
 use crate::yaml;
 /// Where every image of a kubeadm cluster is named (`imageRepository`).
@@ -62,11 +62,7 @@ fn local_endpoint(node: &Node<'_>) -> Value {
 
 fn registration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
     let ip = node.ip.to_string();
-    // A list since v1beta4; a map before.
-    let arguments = match cx.kubeadm_api(node.platform)? {
-        "v1beta3" => json!({"node-ip": ip}),
-        _ => json!([{"name": "node-ip", "value": ip}]),
-    };
+    let arguments = arguments(cx, node, vec![("node-ip", ip)])?;
     let mut registration = json!({
         "name": node.name(),
         "criSocket": runtime::of(cx.cluster).endpoint,
@@ -106,8 +102,29 @@ fn cluster_configuration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, Reci
             "serviceSubnet": network.service_cidr,
             "dnsDomain": kubernetes.dns_domain,
         },
-        "apiServer": {"certSANs": cert_sans(cx, node)?},
+        "apiServer": api_server(cx, node)?,
     }))
+}
+
+fn api_server(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
+    let mut config = json!({"certSANs": cert_sans(cx, node)?});
+    let (flags, volumes) = (audit::arguments(cx)?, audit::volumes(cx)?);
+    if !flags.is_empty() {
+        config["extraArgs"] = arguments(cx, node, flags)?;
+    }
+    if !volumes.is_empty() {
+        config["extraVolumes"] = volumes.into();
+    }
+    Ok(config)
+}
+
+/// Flags of a component: a list since v1beta4, a map before.
+fn arguments(cx: &PlanCx<'_>, node: &Node<'_>, flags: Vec<(&str, String)>) -> Result<Value, RecipeError> {
+    let each = flags.into_iter();
+    Ok(match cx.kubeadm_api(node.platform)? {
+        "v1beta3" => Value::Object(each.map(|(name, value)| (name.to_owned(), value.into())).collect()),
+        _ => each.map(|(name, value)| json!({"name": name, "value": value})).collect(),
+    })
 }
 
 /// The tag that the bundle has, so that kubeadm's constants cannot disagree with it.

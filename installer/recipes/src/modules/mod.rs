@@ -1,5 +1,6 @@
 //! One file for each module: what it makes hold on a host, as a chain of steps.
 
+pub mod audit;
 pub mod check;
 pub mod control_plane;
 pub mod depot;

@@ -9,7 +9,9 @@ use super::Site;
 use crate::context::Node;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{control_plane, depot, dns, images, join, kubernetes, os, packages, registry, route, time, trust};
+use crate::modules::{
+    audit, control_plane, depot, dns, images, join, kubernetes, os, packages, registry, route, time, trust,
+};
 use crate::packages::NodePackages;
 use crate::runtime;
 
@@ -128,6 +130,9 @@ impl Host<'_, '_> {
     fn kubelet(&self, draft: &mut Draft<'_>, chain: &mut Chain) -> Result<(), RecipeError> {
         chain.then(kubernetes::steps(draft, self.node)?);
         chain.then(dns::resolv_conf(draft, self.node)?);
+        if self.node.control_plane {
+            chain.then(audit::step(draft, self.node)?);
+        }
         if self.site.is_first(self.node) {
             chain.then([control_plane::configure(draft, self.node)?]);
         } else {

@@ -5,7 +5,8 @@ use crate::common::{Site, fleet_text, text};
 use insta::{Settings, assert_snapshot};
 use kubexm_plan::{Plan, lint};
 use kubexm_recipes::{RecipeError, sample};
-use kubexm_spec::cluster::{NetworkPlugin, Runtime, RuntimeKind};
+use kubexm_spec::ExitCode;
+use kubexm_spec::cluster::{Audit, Cluster, MaterialFile, MaterialUse, NetworkPlugin, Runtime, RuntimeKind};
 
 /// All texts of a case go into one folder, without a header that changes with the test's line.
 fn golden(case: &str, check: impl FnOnce()) {
@@ -95,6 +96,32 @@ fn two_control_planes_and_a_worker() {
         assert_snapshot!("join-control-plane", fleet_text(&plan, "node2/join.node"));
         assert_snapshot!("join-worker", fleet_text(&plan, "node3/join.node"));
     });
+}
+
+#[test]
+fn control_planes_with_an_audit_log_by_our_policy_and_by_one_of_the_user() {
+    let mut cluster = sample::fleet(2, 0);
+    let of = |cluster: &mut Cluster, audit| cluster.kubernetes.as_mut().unwrap().audit = Some(audit);
+    of(&mut cluster, Audit::default());
+    let ours = checked(&Site::of(cluster.clone()));
+    let file = MaterialFile::parse("policies/audit.yaml").unwrap();
+    of(&mut cluster, Audit { policy_file: Some(file), max_age: 7, ..Audit::default() });
+    let mut site = Site::of(cluster);
+    let plan = checked(&site);
+    golden("audit", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));
+        assert_snapshot!("policy", text(&ours, "/etc/kubexm/audit/policy.yaml"));
+    });
+    assert_eq!(text(&plan, "/etc/kubexm/audit/policy.yaml"), site.materials["policies/audit.yaml"]);
+    for text in [text(&ours, "/etc/kubexm/audit/policy.yaml"), text(&plan, "/etc/kubexm/audit/policy.yaml")] {
+        assert_eq!(MaterialUse::AuditPolicy.check(text), Ok(()));
+    }
+    // Without the text there is no plan.
+    site.materials.clear();
+    let error = site.create().unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::BundleIncomplete);
+    assert!(error.to_string().contains("material/policies/audit.yaml"), "{error}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ pub mod blobs;
 pub mod cluster_file;
 pub mod cluster_source;
 mod lock;
+mod materials;
 pub mod opened;
 pub mod packages;
 pub mod plan_file;

@@ -13,6 +13,7 @@ use kubexm_spec::event::EventKind;
 
 use super::cluster_file::ClusterFile;
 use super::lock;
+use super::materials::ReadMaterials;
 use super::trust::Provenance;
 use super::verified::VerifiedFiles;
 use crate::error::SessionError;
@@ -32,6 +33,8 @@ pub struct Opened {
     pub(super) catalogue: Catalogue,
     /// What its lock says of packages, before any of them is read.
     pub(super) packages: CarriedPackages,
+    /// Texts that cluster.yaml names.
+    pub(super) materials: ReadMaterials,
     pub(super) set_aside: bool,
 }
 
@@ -61,7 +64,8 @@ impl Session<'_> {
             None => ClusterFile::of_bundle(&bundle, &provenance)?,
         };
         let packages = lock::packages(&bundle)?;
-        Ok(Opened { bundle, provenance, cluster, catalogue, packages, set_aside: false })
+        let materials = ReadMaterials::read(&cluster, options.file.as_deref(), &bundle);
+        Ok(Opened { bundle, provenance, cluster, catalogue, packages, materials, set_aside: false })
     }
 }
 
@@ -107,6 +111,11 @@ impl Opened {
         &self.cluster
     }
 
+    /// Texts that its cluster.yaml names.
+    pub(crate) const fn materials(&self) -> &ReadMaterials {
+        &self.materials
+    }
+
     /// Whether a recipe installs everything that the cluster says, the bundle has everything it needs, and a plan can be made
     /// of it; all that lacks is named.
     pub fn check_closed_world(&self) -> Result<(), SessionError> {
@@ -114,6 +123,7 @@ impl Opened {
         let cx = self.plan_cx(&facts, &self.packages);
         cx.kubernetes()?;
         built::refuse(cx.cluster)?;
+        self.materials.check()?;
         bundle::check(&cx)?;
         match config::check(&cx) {
             wrong if wrong.is_empty() => Ok(()),
@@ -138,6 +148,7 @@ impl Opened {
             facts,
             set_aside: self.set_aside,
             packages,
+            materials: &self.materials.texts,
         }
     }
 

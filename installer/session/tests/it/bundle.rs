@@ -7,7 +7,7 @@ use kubexm_engine::sim;
 use kubexm_manifests::Catalogue;
 use kubexm_recipes::sample;
 use kubexm_spec::manifest::{Artifact, Blob, Manifest, Member};
-use kubexm_spec::{Digest, cluster};
+use kubexm_spec::{Digest, Kind, cluster};
 
 /// cluster.yaml of simulated hosts; the first is control plane, the others are workers.
 pub fn cluster_yaml(name: &str, hosts: &[&str]) -> String {
@@ -26,6 +26,11 @@ pub fn cluster_yaml(name: &str, hosts: &[&str]) -> String {
 
 /// Writes the bundle of a cluster.
 pub fn write_bundle(folder: &Path, cluster_yaml: &str) -> PathBuf {
+    write_bundle_with(folder, cluster_yaml, None)
+}
+
+/// The same with this text for every material; none are carried without one.
+pub fn write_bundle_with(folder: &Path, cluster_yaml: &str, material: Option<&str>) -> PathBuf {
     let catalogue = Catalogue::embedded();
     let parsed = cluster::parse(cluster_yaml).unwrap();
     let sample = sample::manifest(&parsed, &catalogue).unwrap();
@@ -39,7 +44,11 @@ pub fn write_bundle(folder: &Path, cluster_yaml: &str) -> PathBuf {
     let mut artifacts = Vec::new();
     for artifact in sample.artifacts {
         // It is stored as it is, since it looks compressed.
-        let content = [b"\x1f\x8b\x08\0", format!("what {} would be", artifact.key).as_bytes()].concat();
+        let content = match (artifact.key.kind(), material) {
+            (Kind::Material, Some(text)) => text.as_bytes().to_vec(),
+            (Kind::Material, None) => continue,
+            _ => [b"\x1f\x8b\x08\0", format!("what {} would be", artifact.key).as_bytes()].concat(),
+        };
         let digest = Digest::of(&content);
         let blobs = vec![Blob { digest, size: content.len() as u64 }];
         artifacts.push(Artifact { digest, manifest: artifact.manifest.map(|_| digest), blobs, ..artifact });

@@ -4,4 +4,5 @@
 
 mod bundle;
 mod fleet;
+mod materials;
 mod sessions;

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use kubexm_engine::events::Recorder;
 use kubexm_engine::link::ssh::{AGENT_PATH, NoTerminal, Password, Prompt};
 use kubexm_engine::{OnFailure, Outcome};
+use kubexm_plan::Plan;
 use kubexm_session::{
     Access, Answer, BundleOptions, Change, ClusterOptions, Commands, Confirm, Controller, Credentials, Ended, Home,
     HostOptions, Question, Recipe, RunOptions, Session, SessionError, SystemClock, TrustOptions, Unreachable,
@@ -23,11 +24,11 @@ use crate::bundle::{cluster_yaml, write_bundle};
 use crate::fleet::SimConnector;
 
 /// A cluster with a home, hosts and a reader of its own.
-struct Site {
-    folder: TempDir,
+pub struct Site {
+    pub folder: TempDir,
     name: &'static str,
     home: Home,
-    bundle: PathBuf,
+    pub bundle: PathBuf,
     hosts: SimConnector,
     events: Recorder,
     answers: Answers,
@@ -86,9 +87,14 @@ const RUN: RunOptions<'static> =
 
 impl Site {
     fn new(name: &'static str, hosts: &[&str], answer: Answer) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let yaml = cluster_yaml(name, hosts);
-        let bundle = write_bundle(folder.path(), &yaml);
+        let site = Self::of(name, hosts, &cluster_yaml(name, hosts), write_bundle);
+        Self { answers: Answers { answer, asked: Mutex::default() }, ..site }
+    }
+
+    /// Of another cluster.yaml, and a bundle that is written otherwise. Every answer is a yes.
+    pub fn of(name: &'static str, hosts: &[&str], yaml: &str, write: impl FnOnce(&Path, &str) -> PathBuf) -> Self {
+        let (folder, answer) = (tempfile::tempdir().unwrap(), Answer::Yes);
+        let bundle = write(folder.path(), yaml);
         fs::write(folder.path().join("cluster.yaml"), yaml).unwrap();
         let home = Home::new(folder.path().join("home"), None, None);
         let controller =
@@ -98,7 +104,7 @@ impl Site {
         Self { folder, name, home, bundle, hosts, events, answers, controller }
     }
 
-    fn session(&self) -> Session<'_> {
+    pub fn session(&self) -> Session<'_> {
         Session {
             home: &self.home,
             events: &self.events,
@@ -121,6 +127,18 @@ impl Site {
         observed.plan(Recipe::Create).await?.check().await?.start(RUN).await?.finish().await
     }
 
+    /// The checked plan of `create`, with the operator's own cluster.yaml where one is given.
+    pub async fn plan(&self, file: Option<PathBuf>) -> Plan {
+        let (session, hosts, trust) = (self.session(), HostOptions::default(), TrustOptions::default());
+        let options = BundleOptions { bundle: vec![self.bundle.clone()], file, ..BundleOptions::default() };
+        let opened = session.open(&options).unwrap();
+        opened.check_closed_world().unwrap();
+        let access = Access::obtain(&session, opened.cluster(), &trust, &hosts).unwrap();
+        let observed = session.observe("plan", opened, &access, &hosts, Unreachable::Refused("")).await.unwrap();
+        let checked = observed.plan(Recipe::Create).await.unwrap().check().await.unwrap();
+        checked.leave().await.plan().clone()
+    }
+
     async fn reset(&self) -> Result<Ended, SessionError> {
         let (session, hosts) = (self.session(), HostOptions::default());
         let cluster =
@@ -131,7 +149,7 @@ impl Site {
         observed.plan().await?.check().await?.start(RUN).await?.finish().await
     }
 
-    fn events(&self) -> String {
+    pub fn events(&self) -> String {
         self.events.events().iter().map(|event| serde_json::to_string(event).unwrap() + "\n").collect()
     }
 

@@ -177,6 +177,7 @@ impl Scene {
             (facts.clock_offset_ms, facts.round_trip_ms) = (*offset, *trip);
         }
         preflight(&PlanCx {
+            materials: &kubexm_recipes::sample::materials(&self.cluster),
             cluster: &self.cluster,
             cluster_digest: Digest::of("cluster.yaml"),
             manifest: &manifest,

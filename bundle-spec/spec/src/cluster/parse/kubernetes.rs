@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::take::{each, maybe, named, or, raw};
 use super::{addresses, values};
-use crate::cluster::{Audit, Kubernetes, KubernetesKind, NodeLocalDns, ProxyMode, Word};
+use crate::cluster::{Audit, Kubernetes, KubernetesKind, MaterialFile, NodeLocalDns, ProxyMode, Word};
 use crate::yaml::{At, Field, Object, Shape};
 
 const ARGS: Shape = Shape::Named(&Shape::Either(&Shape::Text, &Shape::Bool));
@@ -62,7 +62,11 @@ pub(super) const NODELOCALDNS: Object =
 pub(super) const AUDIT: Object = Object::new(
     "The API server's audit log",
     &[
-        Field::new("policyFile", Shape::Text, "A policy of your own (audit.k8s.io/v1), relative to this file"),
+        Field::new(
+            "policyFile",
+            Shape::Text,
+            "A policy of your own (audit.k8s.io/v1), beside this file; it travels in the bundle",
+        ),
         Field::new("maxAge", Shape::Number(1, 36500), "Days that old logs are kept"),
         Field::new("maxBackups", Shape::Number(1, 10000), "How many old logs are kept"),
         Field::new("maxSize", Shape::Number(1, 100_000), "Megabytes at which a new log is begun"),
@@ -125,7 +129,7 @@ fn node_local_dns(at: &At<'_>) -> Option<NodeLocalDns> {
 fn audit(at: &At<'_>) -> Option<Audit> {
     let map = at.mapping(&AUDIT)?;
     let default = Audit::default();
-    let policy_file = maybe(map.get("policyFile"), |at| at.parsed(values::path));
+    let policy_file = maybe(map.get("policyFile"), |at| at.parsed(MaterialFile::parse));
     let max_age = or(map.get("maxAge"), default.max_age, |at| at.number(1..=36500));
     let max_backups = or(map.get("maxBackups"), default.max_backups, |at| at.number(1..=10000));
     let max_size = or(map.get("maxSize"), default.max_size, |at| at.number(1..=100_000));

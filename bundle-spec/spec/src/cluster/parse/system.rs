@@ -2,7 +2,7 @@
 
 use super::take::{each, maybe, or, text};
 use super::{addresses, values};
-use crate::cluster::{Extra, ExtraHost, Firewall, OsPackages, Script, Selinux, System, Word};
+use crate::cluster::{Extra, ExtraHost, Firewall, MaterialFile, OsPackages, Script, Selinux, System, Word};
 use crate::yaml::{At, Field, Object, Shape};
 
 const PACKAGES: Shape = Shape::List(&Shape::Form("^[A-Za-z0-9][A-Za-z0-9._+-]*$"));
@@ -42,7 +42,7 @@ pub(super) const SCRIPT: Object = Object::new(
         Field::new(
             "materials",
             Shape::List(&Shape::Text),
-            "Files that it needs, relative to this file; they travel in the bundle",
+            "Texts that it needs, beside this file; they travel in the bundle",
         ),
     ],
 );
@@ -101,7 +101,7 @@ fn script(at: &At<'_>) -> Option<Script> {
             if good { Ok(text.to_owned()) } else { Err("there is nothing to run here".to_owned()) }
         })
     });
-    let materials = or(map.get("materials"), Vec::new(), |at| each(at, |item| item.parsed(values::path)));
+    let materials = or(map.get("materials"), Vec::new(), |at| each(at, |item| item.parsed(MaterialFile::parse)));
     Some(Script { name: name?, bash: bash?, materials: materials? })
 }
 

@@ -90,7 +90,7 @@ fn system(system: &System) -> Value {
         let mut part = Part::default();
         part.put("name", script.name.as_str());
         part.put("bash", script.bash.as_str());
-        part.each("materials", &script.materials, |path| text(path).into());
+        part.each("materials", &script.materials, |file| file.name.as_str().into());
         part.into()
     };
     let mut part = Part::default();
@@ -124,7 +124,7 @@ fn kubernetes(kubernetes: &Kubernetes) -> Value {
     part.maybe("nodelocaldns", kubernetes.nodelocaldns.as_ref().map(|dns| json!({"address": dns.address})));
     if let Some(audit) = &kubernetes.audit {
         let mut of = Part::default();
-        of.path("policyFile", audit.policy_file.as_ref());
+        of.maybe("policyFile", audit.policy_file.as_ref());
         of.put("maxAge", audit.max_age);
         of.put("maxBackups", audit.max_backups);
         of.put("maxSize", audit.max_size);

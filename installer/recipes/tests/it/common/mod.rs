@@ -9,7 +9,7 @@ use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{Content, Op};
 use kubexm_plan::{Facts, Plan, StepId};
 use kubexm_recipes::packages::CarriedPackages;
-use kubexm_recipes::{PlanCx, RecipeError, sample};
+use kubexm_recipes::{Materials, PlanCx, RecipeError, sample};
 use kubexm_spec::{Cluster, Digest, Manifest};
 
 pub struct Site {
@@ -19,6 +19,7 @@ pub struct Site {
     pub facts: BTreeMap<String, Facts>,
     pub packages: CarriedPackages,
     pub set_aside: bool,
+    pub materials: Materials,
 }
 
 impl Site {
@@ -34,7 +35,8 @@ impl Site {
         let catalogue = all.used_by(&require(&cluster, &all).unwrap());
         let facts = sample::all_facts(&cluster);
         let packages = sample::packages(&cluster, &catalogue).unwrap();
-        Self { cluster, catalogue, manifest, facts, packages, set_aside: false }
+        let materials = sample::materials(&cluster);
+        Self { cluster, catalogue, manifest, facts, packages, set_aside: false, materials }
     }
 
     pub fn facts(&mut self) -> &mut Facts {
@@ -51,6 +53,7 @@ impl Site {
             facts: &self.facts,
             set_aside: self.set_aside,
             packages: &self.packages,
+            materials: &self.materials,
         }
     }
 

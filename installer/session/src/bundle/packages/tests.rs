@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::lock;
+use crate::bundle::materials::ReadMaterials;
 use crate::home::Home;
 use crate::options::TrustOptions;
 
@@ -107,7 +108,8 @@ impl Site {
         let home = Home::new(folder.path().to_owned(), None, None);
         let provenance = TrustOptions::default().judge(&bundle, &home).unwrap();
         let cluster = ClusterFile::of_test(cluster, Digest::of("cluster.yaml"));
-        let opened = Opened { bundle, provenance, cluster, catalogue, packages, set_aside: false };
+        let materials = ReadMaterials::read(&cluster, None, &bundle);
+        let opened = Opened { bundle, provenance, cluster, catalogue, packages, materials, set_aside: false };
         Self { folder, opened, facts }
     }
 

@@ -1,0 +1,55 @@
+//! The API server's audit log on a control plane: its policy, the folder it is written to, and what kubeadm is given of both.
+
+use kubexm_plan::op::{Dir, File};
+use kubexm_plan::{Step, Undo};
+use kubexm_spec::cluster::Audit;
+use minijinja::context;
+use serde_json::{Value, json};
+
+use crate::context::{Node, PlanCx};
+use crate::draft::Draft;
+use crate::error::RecipeError;
+use crate::paths;
+
+/// What kube-apiserver reads and writes, before kubeadm starts one here. The log stays when the cluster is taken away: it says who
+/// did what, and is the operator's.
+pub fn step(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
+    let Some(audit) = of(draft.cx)? else { return Ok(None) };
+    let policy = match &audit.policy_file {
+        Some(file) => draft.file(paths::AUDIT_POLICY, 0o600, draft.cx.material(file)?),
+        None => File { mode: 0o600, ..draft.template(paths::AUDIT_POLICY, "audit-policy.yaml", context! {})? },
+    };
+    Ok(Some(
+        Step::on(node.name(), "control-plane.audit", "Write the audit policy of the API server")
+            .ensure(Dir { path: paths::AUDIT.to_owned(), mode: 0o700 })
+            .ensure(policy)
+            .ensure(Dir { path: paths::AUDIT_LOGS.to_owned(), mode: 0o700 })
+            .undo(Undo::RestoreBefore)
+            .build(),
+    ))
+}
+
+/// Flags of kube-apiserver, without their dashes.
+pub fn arguments(cx: &PlanCx<'_>) -> Result<Vec<(&'static str, String)>, RecipeError> {
+    let Some(audit) = of(cx)? else { return Ok(Vec::new()) };
+    Ok(vec![
+        ("audit-policy-file", paths::AUDIT_POLICY.to_owned()),
+        ("audit-log-path", format!("{}/audit.log", paths::AUDIT_LOGS)),
+        ("audit-log-maxage", audit.max_age.to_string()),
+        ("audit-log-maxbackup", audit.max_backups.to_string()),
+        ("audit-log-maxsize", audit.max_size.to_string()),
+    ])
+}
+
+/// What is mounted into its pod (kubeadm's `extraVolumes`).
+pub fn volumes(cx: &PlanCx<'_>) -> Result<Vec<Value>, RecipeError> {
+    if of(cx)?.is_none() {
+        return Ok(Vec::new());
+    }
+    let volume = |name: &str, path: &str, read_only: bool| json!({"name": name, "hostPath": path, "mountPath": path, "readOnly": read_only, "pathType": "Directory"});
+    Ok(vec![volume("kubexm-audit", paths::AUDIT, true), volume("kubexm-audit-logs", paths::AUDIT_LOGS, false)])
+}
+
+fn of<'a>(cx: &PlanCx<'a>) -> Result<Option<&'a Audit>, RecipeError> {
+    Ok(cx.kubernetes()?.audit.as_ref())
+}
