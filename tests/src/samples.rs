@@ -69,7 +69,7 @@ pub const FLEETS: [Sample; 6] = [
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{master: [node1, node2], worker: [node3]}",
-        spec: "  kubernetes: {audit: {policyFile: policies/audit.yaml}}\n",
+        spec: "  kubernetes: {audit: {policyFile: policies/audit.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}}}\n",
         added: &["node3"],
         ..ONE
     },

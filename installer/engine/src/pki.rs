@@ -130,6 +130,10 @@ impl SlotSource for ClusterPki {
                     reason: format!("slot {} is no certificate; this is a fault of the recipe", cert.0),
                 }),
             },
+            SlotProvider::Secret { field } => Err(EngineError::Slot {
+                slot: name.0.clone(),
+                reason: format!("{field} is no certificate; this is a fault of the program"),
+            }),
             SlotProvider::JoinToken { .. } | SlotProvider::CaCertHash { .. } | SlotProvider::CertificateKey { .. } => {
                 Err(EngineError::Slot {
                     slot: name.0.clone(),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use kubexm_plan::op::Content;
 use kubexm_plan::{SlotName, Texts};
 use kubexm_spec::Digest;
+use kubexm_spec::credential::HOLE;
 
 use crate::OpError;
 use crate::archived::Archived;
@@ -132,7 +133,7 @@ impl Machine {
     /// Runs a program; an exit code other than 0 is an error that quotes what it said.
     pub fn run(&self, program: &Program) -> Result<Output, OpError> {
         let output = self.system.run(program)?;
-        succeeded(program, output)
+        succeeded(program, output).map_err(|error| self.hide(error))
     }
 
     /// Runs a program and leaves the exit code to the caller.
@@ -147,8 +148,18 @@ impl Machine {
                 "`{program}` is an act and must be run within a step; this is a fault of the program"
             ))
         })?;
-        let output = self.system.run_act(act, program)?;
-        succeeded(program, output)
+        let output = self.system.run_act(act, program).map_err(|error| self.hide(error))?;
+        succeeded(program, output).map_err(|error| self.hide(error))
+    }
+
+    fn hide(&self, error: OpError) -> OpError {
+        match error {
+            OpError::Program { program, status, stderr } => {
+                OpError::Program { program, status, stderr: self.without_slots(stderr) }
+            }
+            OpError::Other(text) => OpError::Other(self.without_slots(text)),
+            other => other,
+        }
     }
 
     /// A text of the plan.
@@ -162,6 +173,7 @@ impl Machine {
     pub fn content(&self, content: &Content) -> Result<Cow<'_, [u8]>, OpError> {
         match content {
             Content::Text { digest } => Ok(Cow::Borrowed(self.text(digest)?.as_bytes())),
+            Content::Filled { digest, slots } => Ok(Cow::Owned(self.filled(digest, slots)?.into_bytes())),
             Content::Slot { slot } => self.slot(slot).map(Cow::Borrowed),
         }
     }
@@ -173,11 +185,44 @@ impl Machine {
         })
     }
 
+    /// A text of the plan with the values of these slots at their places. What a value says is never read as a place.
+    pub(crate) fn filled(&self, digest: &Digest, slots: &[SlotName]) -> Result<String, OpError> {
+        let mut parts = self.text(digest)?.split(HOLE);
+        let mut filled = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let place = slots.iter().find_map(|slot| Some((slot, part.strip_prefix(&slot.0)?.strip_prefix("}}")?)));
+            let (slot, rest) = place.ok_or_else(|| {
+                OpError::other(format!("text {digest} names a slot that its op does not; this is a fault of the plan"))
+            })?;
+            filled.push_str(self.slot_text(slot)?);
+            filled.push_str(rest);
+        }
+        Ok(filled)
+    }
+
+    fn slot_text(&self, slot: &SlotName) -> Result<&str, OpError> {
+        let no_text = |_| OpError::other(format!("the value of slot {} is no text (UTF-8)", slot.0));
+        std::str::from_utf8(self.slot(slot)?).map_err(no_text)
+    }
+
+    /// A text for people without the values that the step was given: a program quotes what it could not read, by whole lines or
+    /// parts of them.
+    pub(crate) fn without_slots(&self, mut text: String) -> String {
+        let values = self.slots.values().filter_map(|value| std::str::from_utf8(value).ok());
+        let mut pieces: Vec<&str> = values.flat_map(pieces).collect();
+        // A piece may lie in a longer one.
+        pieces.sort_by_key(|piece| std::cmp::Reverse(piece.len()));
+        for piece in pieces {
+            text = text.replace(piece, "(secret)");
+        }
+        text
+    }
+
     /// The digest of what a file op wants; for a text it needs no text.
     pub fn content_digest(&self, content: &Content) -> Result<Digest, OpError> {
         match content {
             Content::Text { digest } => Ok(*digest),
-            Content::Slot { .. } => Ok(Digest::of(self.content(content)?)),
+            Content::Filled { .. } | Content::Slot { .. } => Ok(Digest::of(self.content(content)?)),
         }
     }
 
@@ -195,6 +240,16 @@ impl Machine {
     pub fn ledger(&self) -> Ledger {
         Ledger::at(self.path(paths::LEDGER))
     }
+}
+
+/// Shorter parts of a value are words like others.
+const SHORTEST: usize = 8;
+
+/// The value, its lines, and the words in them.
+fn pieces(value: &str) -> impl Iterator<Item = &str> {
+    let words = value.split(|c: char| c.is_whitespace() || "\"',{}[]".contains(c));
+    let all = [value, value.trim()].into_iter().chain(value.lines().map(str::trim)).chain(words);
+    all.filter(|piece| piece.len() >= SHORTEST)
 }
 
 fn succeeded(program: &Program, output: Output) -> Result<Output, OpError> {

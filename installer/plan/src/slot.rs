@@ -46,12 +46,22 @@ pub enum SlotProvider {
         /// Control plane that uploads them.
         host: String,
     },
+    /// A secret of the operator, had where a field of cluster.yaml says; secret.
+    Secret {
+        /// `spec.kubernetes.audit.webhook.kubeconfigFrom`. Where that leads is not in the plan.
+        field: String,
+    },
 }
 
 impl SlotProvider {
     /// Whether the value may never be shown or stored outside its owner's file.
     pub const fn secret(&self) -> bool {
-        matches!(self, Self::RegistryKey { .. } | Self::JoinToken { .. } | Self::CertificateKey { .. })
+        match self {
+            Self::RegistryKey { .. } | Self::JoinToken { .. } | Self::CertificateKey { .. } | Self::Secret { .. } => {
+                true
+            }
+            Self::RegistryCa | Self::RegistryCert { .. } | Self::CaCertHash { .. } => false,
+        }
     }
 
     /// The host that makes the value. Such a slot is filled only when a step that reads it was found wanting, and anew
@@ -59,7 +69,7 @@ impl SlotProvider {
     pub fn made_on(&self) -> Option<&str> {
         match self {
             Self::JoinToken { host } | Self::CaCertHash { host } | Self::CertificateKey { host } => Some(host),
-            Self::RegistryCa | Self::RegistryCert { .. } | Self::RegistryKey { .. } => None,
+            Self::RegistryCa | Self::RegistryCert { .. } | Self::RegistryKey { .. } | Self::Secret { .. } => None,
         }
     }
 

@@ -292,6 +292,28 @@ fn a_join_whose_slots_are_not_those_of_its_text_is_refused() {
 }
 
 #[test]
+fn a_file_with_places_lists_their_slots_and_every_slot_is_read() {
+    breaks("slots-used", |plan| {
+        plan.slots.insert(slot("idle"), SlotProvider::Secret { field: "spec.a".to_owned() });
+    });
+    let with = |plan: &mut Plan, slots: Vec<SlotName>| {
+        let digest = plan.text(slot("ca").placeholder());
+        let Some(Op::File(file)) =
+            plan.steps.iter_mut().flat_map(|step| &mut step.ops).find(|op| op.slots().contains(&slot("ca")))
+        else {
+            panic!("no file reads the slot");
+        };
+        file.content = Content::Filled { digest, slots };
+    };
+    breaks("slots-in-texts", |plan| with(plan, Vec::new()));
+    breaks("slots-in-texts", |plan| {
+        plan.slots.insert(slot("other"), SlotProvider::RegistryCa);
+        with(plan, vec![slot("ca"), slot("other")]);
+    });
+    assert_eq!(broken(|plan| with(plan, vec![slot("ca")])), Vec::new());
+}
+
+#[test]
 fn a_program_whose_blob_nobody_brings_is_refused() {
     breaks("blobs-delivered", |plan| plan.steps[1].after.clear());
 }

@@ -78,6 +78,20 @@ impl<'a> Draft<'a> {
         File { path: path.to_owned(), content: Content::Slot { slot: self.slot(slot, provider) }, mode }
     }
 
+    /// A file with this text, in which the value of a slot is put at its place.
+    pub fn filled_file(
+        &mut self,
+        path: &str,
+        mode: u32,
+        slot: &str,
+        provider: SlotProvider,
+        text: impl FnOnce(&SlotName) -> String,
+    ) -> File {
+        let slot = self.slot(slot, provider);
+        let digest = self.plan.text(text(&slot));
+        File { path: path.to_owned(), content: Content::Filled { digest, slots: vec![slot] }, mode }
+    }
+
     /// A slot, and who makes its value.
     pub fn slot(&mut self, slot: &str, provider: SlotProvider) -> SlotName {
         let slot = SlotName(slot.to_owned());

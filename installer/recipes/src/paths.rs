@@ -44,6 +44,8 @@ pub const KUBEADM_CONFIG: &str = "/etc/kubexm/kubeadm.yaml";
 pub const AUDIT: &str = "/etc/kubexm/audit";
 /// Its policy.
 pub const AUDIT_POLICY: &str = "/etc/kubexm/audit/policy.yaml";
+/// The kubeconfig by which it sends events.
+pub const AUDIT_WEBHOOK: &str = "/etc/kubexm/audit/webhook.kubeconfig";
 /// Where it writes.
 pub const AUDIT_LOGS: &str = "/var/log/kubernetes/audit";
 /// Patches that kubeadm puts over its own files on this node (`patches.directory`).

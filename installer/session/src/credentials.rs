@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kubexm_engine::link::ssh::{Password, Prompt};
 use kubexm_spec::cluster::SecretSource;
+use zeroize::Zeroizing;
 
 use crate::home::Home;
 
@@ -14,6 +15,12 @@ pub trait Credentials: Send + Sync {
     /// # Errors
     /// A sentence for the operator that shows nothing of the secret.
     fn password(&self, source: &SecretSource, home: &Home) -> Result<Password, String>;
+
+    /// A secret of several lines that hosts are given, whole.
+    ///
+    /// # Errors
+    /// A sentence for the operator that shows nothing of the secret.
+    fn secret(&self, source: &SecretSource, home: &Home) -> Result<Zeroizing<String>, String>;
 
     /// Who answers what a server asks while logging in.
     fn prompt(&self) -> Arc<dyn Prompt>;

@@ -74,6 +74,9 @@ pub enum SessionError {
     /// Texts that cluster.yaml names cannot be used.
     #[error("{}", MaterialError::all(.0))]
     Materials(Arc<Vec<MaterialError>>),
+    /// Secrets that cluster.yaml names cannot be had.
+    #[error("{}", .0.join("\n"))]
+    Secrets(Vec<String>),
     /// cluster.yaml has problems.
     #[error("{name} has problems:\n{problems}")]
     Problems {
@@ -222,6 +225,7 @@ impl ExitError for SessionError {
             Self::Signing(error) => error.exit_code(),
             Self::Untrusted(error) => error.exit_code(),
             Self::Input(error) => error.exit_code(),
+            Self::Secrets(_) => ExitCode::Config,
             Self::Materials(errors) => MaterialError::exit_code_of(errors),
             Self::Problems { problems, .. } => problems.exit_code(),
             Self::NoCluster | Self::NoStepToFail(_) | Self::Run(_) => ExitCode::Usage,

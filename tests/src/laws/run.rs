@@ -6,13 +6,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use kubexm_engine::execute::Hook;
 use kubexm_engine::journal::{Journal, Record};
+use kubexm_engine::slots::SlotSource;
 use kubexm_engine::{
     Belongs, ClusterPki, Drill, EngineError, EventSink, ExecuteOptions, OnFailure, Outcome, Run, RunId, Status,
 };
 use kubexm_engine::{execute, resume, rollback, run};
-use kubexm_plan::CheckedPlan;
+use kubexm_plan::{CheckedPlan, Plan, SlotName, SlotProvider};
 
 use super::{Fleet, scratch};
 use crate::synthetic::SyntheticBundle;
@@ -100,8 +102,8 @@ impl<'s> Carried<'s> {
         Belongs { cluster: plan.cluster, bundle: plan.bundle }
     }
 
-    fn pki(&self) -> Result<ClusterPki, String> {
-        ClusterPki::open(&self.setting.pki.path().join("pki")).map_err(said)
+    fn pki(&self) -> Result<OperatorSlots, String> {
+        Ok(OperatorSlots(ClusterPki::open(&self.setting.pki.path().join("pki")).map_err(said)?))
     }
 
     /// Begins it.
@@ -299,5 +301,21 @@ mod tests {
         std::fs::create_dir_all(log.parent().expect("a parent")).expect("folders");
         std::fs::write(&log, "token: secret-joinToken-1\n").expect("a log");
         assert!(run.shows_no_secret().is_err_and(|why| why.contains("join.node.log shows a secret")));
+    }
+}
+
+/// Certificates of a controller, and an operator whose every secret is [`SECRET`].
+struct OperatorSlots(ClusterPki);
+
+/// What stands in no plan, journal, ledger or report.
+pub const SECRET: &str = "the operator's own secret";
+
+#[async_trait]
+impl SlotSource for OperatorSlots {
+    async fn value(&self, name: &SlotName, provider: &SlotProvider, plan: &Plan) -> Result<Vec<u8>, EngineError> {
+        match provider {
+            SlotProvider::Secret { .. } => Ok(SECRET.as_bytes().to_vec()),
+            provider => self.0.value(name, provider, plan).await,
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::host::SecretSource;
 use super::material::MaterialFile;
 use crate::words::words;
 
@@ -101,6 +102,9 @@ impl Default for NodeLocalDns {
 pub struct Audit {
     /// A policy of the user (audit.k8s.io/v1); ours, which leaves out what is only noise, when none.
     pub policy_file: Option<MaterialFile>,
+    /// Where events are sent besides; nowhere when none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<AuditWebhook>,
     /// Days that old logs are kept.
     pub max_age: u32,
     /// How many old logs are kept.
@@ -109,9 +113,18 @@ pub struct Audit {
     pub max_size: u32,
 }
 
+/// `spec.kubernetes.audit.webhook`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditWebhook {
+    /// The kubeconfig that names the receiver, and logs in there.
+    #[serde(rename = "kubeconfigFrom")]
+    pub kubeconfig: SecretSource,
+}
+
 impl Default for Audit {
     fn default() -> Self {
-        Self { policy_file: None, max_age: 30, max_backups: 10, max_size: 100 }
+        Self { policy_file: None, webhook: None, max_age: 30, max_backups: 10, max_size: 100 }
     }
 }
 

@@ -24,6 +24,10 @@ impl Credentials for Secrets {
         read(source, home)
     }
 
+    fn secret(&self, source: &SecretSource, home: &Home) -> Result<Zeroizing<String>, String> {
+        text(source, home).map(|(_, text)| text)
+    }
+
     fn prompt(&self) -> Arc<dyn Prompt> {
         Arc::new(Terminal::default())
     }
@@ -31,7 +35,14 @@ impl Credentials for Secrets {
 
 /// Reads a password. The error is a sentence that shows nothing of it.
 fn read(source: &SecretSource, home: &Home) -> Result<Password, String> {
-    let (place, text) = match source {
+    let (place, text) = text(source, home)?;
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    Password::new(line.strip_suffix('\r').unwrap_or(line)).map_err(|wrong| format!("the password in {place}: {wrong}"))
+}
+
+/// What a source holds, and what it is called.
+fn text(source: &SecretSource, home: &Home) -> Result<(String, Zeroizing<String>), String> {
+    Ok(match source {
         SecretSource::Env(name) => {
             let text = std::env::var(name).ok().ok_or_else(|| {
                 format!("the environment variable {name} is not set (or no text): export it and run again")
@@ -43,9 +54,7 @@ fn read(source: &SecretSource, home: &Home) -> Result<Password, String> {
             let place = path.display().to_string();
             (place.clone(), file(&path).map_err(|error| format!("cannot read {place}: {error}"))?)
         }
-    };
-    let line = text.strip_suffix('\n').unwrap_or(&text);
-    Password::new(line.strip_suffix('\r').unwrap_or(line)).map_err(|wrong| format!("the password in {place}: {wrong}"))
+    })
 }
 
 fn file(path: &std::path::Path) -> std::io::Result<Zeroizing<String>> {

@@ -43,9 +43,10 @@ pub(super) fn provided(host: &str, provider: &SlotProvider, value: Vec<u8>) -> R
         }
         SlotProvider::CaCertHash { .. } => ("hash of the CA's key", value.strip_prefix(b"sha256:").is_some_and(hex)),
         SlotProvider::CertificateKey { .. } => ("certificate key", hex(&value)),
-        SlotProvider::RegistryCa | SlotProvider::RegistryCert { .. } | SlotProvider::RegistryKey { .. } => {
-            ("value: the controller makes it", false)
-        }
+        SlotProvider::RegistryCa
+        | SlotProvider::RegistryCert { .. }
+        | SlotProvider::RegistryKey { .. }
+        | SlotProvider::Secret { .. } => ("value: the controller has it", false),
     };
     if good { Ok(value) } else { Err(untrusted(host, format!("what it made is no {what}"))) }
 }

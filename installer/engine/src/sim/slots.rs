@@ -12,7 +12,10 @@ impl World {
             SlotProvider::JoinToken { .. } => "joinToken",
             SlotProvider::CaCertHash { .. } => "caCertHash",
             SlotProvider::CertificateKey { .. } => "certificateKey",
-            SlotProvider::RegistryCa | SlotProvider::RegistryCert { .. } | SlotProvider::RegistryKey { .. } => {
+            SlotProvider::RegistryCa
+            | SlotProvider::RegistryCert { .. }
+            | SlotProvider::RegistryKey { .. }
+            | SlotProvider::Secret { .. } => {
                 return Err(format!("{provider:?} is not made on a host"));
             }
         };

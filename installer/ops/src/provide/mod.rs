@@ -21,7 +21,10 @@ pub fn value(provider: &SlotProvider, machine: &Machine) -> Result<Vec<u8>, OpEr
             on_a_control_plane(machine, host)?;
             certificate_key::upload(machine)?
         }
-        SlotProvider::RegistryCa | SlotProvider::RegistryCert { .. } | SlotProvider::RegistryKey { .. } => {
+        SlotProvider::RegistryCa
+        | SlotProvider::RegistryCert { .. }
+        | SlotProvider::RegistryKey { .. }
+        | SlotProvider::Secret { .. } => {
             return Err(OpError::other(format!("{provider:?} is not made on a node; this is a fault of the program")));
         }
     };

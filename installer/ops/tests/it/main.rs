@@ -6,6 +6,7 @@ mod common;
 mod every_op;
 mod evidence;
 mod facts;
+mod filled;
 mod https;
 mod join;
 mod kube_object;

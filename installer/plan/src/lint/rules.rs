@@ -8,7 +8,7 @@ use kubexm_spec::credential::{self, HOLE};
 use super::order::Order;
 use super::problem::{Problem, Severity};
 use crate::id::StepId;
-use crate::op::{Act, Op};
+use crate::op::{Act, Content, Op};
 use crate::plan::Plan;
 use crate::slot::{SlotName, SlotProvider};
 use crate::step::Step;
@@ -32,6 +32,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "domain-closed", severity: Severity::Error, run: domain_closed },
     Rule { name: "one-writer", severity: Severity::Error, run: one_writer },
     Rule { name: "slots-provided", severity: Severity::Error, run: slots_provided },
+    Rule { name: "slots-used", severity: Severity::Error, run: slots_used },
     Rule { name: "slots-can-be-made", severity: Severity::Error, run: slots_can_be_made },
     Rule { name: "slots-in-texts", severity: Severity::Error, run: slots_in_texts },
     Rule { name: "blobs-delivered", severity: Severity::Error, run: blobs_delivered },
@@ -167,6 +168,14 @@ fn slots_provided(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     problems
 }
 
+/// A secret that nothing reads would be fetched and given out for nothing.
+fn slots_used(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
+    let read: BTreeSet<&SlotName> = plan.steps.iter().flat_map(|step| &step.ops).flat_map(Op::slots).collect();
+    let needed: BTreeSet<&SlotName> = plan.slots.values().filter_map(SlotProvider::needs).collect();
+    let idle = plan.slots.keys().filter(|slot| !read.contains(slot) && !needed.contains(slot));
+    idle.map(|slot| rule.problem(None, format!("slot {} is provided, and no step reads it", slot.0))).collect()
+}
+
 fn unprovided(reader: &str, slot: &SlotName) -> String {
     format!("{reader} reads slot {}, which nothing provides", slot.0)
 }
@@ -195,7 +204,11 @@ fn slots_in_texts(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
         for op in &step.ops {
             let needs = op.needs();
             // Any other text is what it is: a user's may hold anything.
-            let filled = !needs.slots.is_empty() || matches!(op, Op::Act(Act::KubeadmJoin(_)));
+            let is_filled = |op: &Op| match op {
+                Op::File(file) => matches!(file.content, Content::Filled { .. }),
+                op => matches!(op, Op::Act(Act::KubeadmJoin(_))),
+            };
+            let filled = !needs.slots.is_empty() || is_filled(op);
             let Some(text) = needs.text.and_then(|d| plan.texts.get(&d)).filter(|_| filled) else { continue };
             let slots = needs.slots;
             let holes = text.matches(HOLE).count();

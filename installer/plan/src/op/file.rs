@@ -19,6 +19,13 @@ pub enum Content {
         /// Of the text.
         digest: Digest,
     },
+    /// A text of the plan in which the values of slots are put at their places ([`SlotName::placeholder`]), on the host.
+    Filled {
+        /// Of the text with its places.
+        digest: Digest,
+        /// Those that it has places for.
+        slots: Vec<SlotName>,
+    },
     /// A slot's value.
     Slot {
         /// Which.
@@ -44,6 +51,10 @@ impl OpKind for File {
     fn touches(&self) -> Vec<Touch> {
         let content = match &self.content {
             Content::Text { digest } => digest.to_string(),
+            Content::Filled { digest, slots } => {
+                let slots: Vec<String> = slots.iter().map(SlotName::placeholder).collect();
+                format!("{digest} {}", slots.join(" "))
+            }
             Content::Slot { slot } => slot.placeholder(),
         };
         vec![Touch::file(&self.path, format!("file {:04o} {content}", self.mode))]
@@ -52,6 +63,7 @@ impl OpKind for File {
     fn needs(&self) -> Needs<'_> {
         match &self.content {
             Content::Text { digest } => Needs { text: Some(*digest), ..Needs::nothing() },
+            Content::Filled { digest, slots } => Needs { slots, text: Some(*digest), ..Needs::nothing() },
             Content::Slot { slot } => Needs { slots: std::slice::from_ref(slot), ..Needs::nothing() },
         }
     }
@@ -69,6 +81,10 @@ impl fmt::Display for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let content = match &self.content {
             Content::Text { digest } => format!("text {}", digest.short()),
+            Content::Filled { digest, slots } => {
+                let slots: Vec<&str> = slots.iter().map(|slot| slot.0.as_str()).collect();
+                format!("text {} with slot {}", digest.short(), slots.join(", "))
+            }
             Content::Slot { slot } => format!("slot {}", slot.0),
         };
         write!(f, "file {} {:04o} from {content}", self.path, self.mode)

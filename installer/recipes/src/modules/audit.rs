@@ -1,8 +1,8 @@
 //! The API server's audit log on a control plane: its policy, the folder it is written to, and what kubeadm is given of both.
 
 use kubexm_plan::op::{Dir, File};
-use kubexm_plan::{Step, Undo};
-use kubexm_spec::cluster::Audit;
+use kubexm_plan::{SlotProvider, Step, Undo};
+use kubexm_spec::cluster::{AUDIT_WEBHOOK, Audit};
 use minijinja::context;
 use serde_json::{Value, json};
 
@@ -19,10 +19,17 @@ pub fn step(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, Reci
         Some(file) => draft.file(paths::AUDIT_POLICY, 0o600, draft.cx.material(file)?),
         None => File { mode: 0o600, ..draft.template(paths::AUDIT_POLICY, "audit-policy.yaml", context! {})? },
     };
+    let webhook = audit.webhook.as_ref().map(|_| {
+        let provider = SlotProvider::Secret { field: AUDIT_WEBHOOK.to_owned() };
+        draft.filled_file(paths::AUDIT_WEBHOOK, 0o600, "audit-webhook", provider, |slot| {
+            format!("# Written by kubexm-install, from {AUDIT_WEBHOOK} of cluster.yaml.\n{}", slot.placeholder())
+        })
+    });
     Ok(Some(
-        Step::on(node.name(), "control-plane.audit", "Write the audit policy of the API server")
+        Step::on(node.name(), "control-plane.audit", "Write what the API server reads about its audit log")
             .ensure(Dir { path: paths::AUDIT.to_owned(), mode: 0o700 })
             .ensure(policy)
+            .ensure_all(webhook)
             .ensure(Dir { path: paths::AUDIT_LOGS.to_owned(), mode: 0o700 })
             .undo(Undo::RestoreBefore)
             .build(),
@@ -32,13 +39,17 @@ pub fn step(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, Reci
 /// Flags of kube-apiserver, without their dashes.
 pub fn arguments(cx: &PlanCx<'_>) -> Result<Vec<(&'static str, String)>, RecipeError> {
     let Some(audit) = of(cx)? else { return Ok(Vec::new()) };
-    Ok(vec![
+    let mut flags = vec![
         ("audit-policy-file", paths::AUDIT_POLICY.to_owned()),
         ("audit-log-path", format!("{}/audit.log", paths::AUDIT_LOGS)),
         ("audit-log-maxage", audit.max_age.to_string()),
         ("audit-log-maxbackup", audit.max_backups.to_string()),
         ("audit-log-maxsize", audit.max_size.to_string()),
-    ])
+    ];
+    if audit.webhook.is_some() {
+        flags.push(("audit-webhook-config-file", paths::AUDIT_WEBHOOK.to_owned()));
+    }
+    Ok(flags)
 }
 
 /// What is mounted into its pod (kubeadm's `extraVolumes`).

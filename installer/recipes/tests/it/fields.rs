@@ -179,6 +179,16 @@ fn fields() -> Vec<(&'static str, By, Value)> {
         ("kubernetes.autoRenewCerts", Recipe, kubernetes(json!({"autoRenewCerts": true}))),
         ("kubernetes.nodelocaldns.address", Recipe, kubernetes(json!({"nodelocaldns": {"address": "169.254.25.11"}}))),
         ("kubernetes.audit.policyFile", Recipe, kubernetes(json!({"audit": {"policyFile": "policy.yaml"}}))),
+        (
+            "kubernetes.audit.webhook.kubeconfigFrom.env",
+            Recipe,
+            kubernetes(json!({"audit": {"webhook": {"kubeconfigFrom": env()}}})),
+        ),
+        (
+            "kubernetes.audit.webhook.kubeconfigFrom.file",
+            Recipe,
+            kubernetes(json!({"audit": {"webhook": {"kubeconfigFrom": file()}}})),
+        ),
         ("kubernetes.audit.maxAge", Recipe, kubernetes(json!({"audit": {"maxAge": 1}}))),
         ("kubernetes.audit.maxBackups", Recipe, kubernetes(json!({"audit": {"maxBackups": 1}}))),
         ("kubernetes.audit.maxSize", Recipe, kubernetes(json!({"audit": {"maxSize": 1}}))),

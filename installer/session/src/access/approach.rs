@@ -147,7 +147,8 @@ impl Stop {
     }
 }
 
-fn source_words(source: &SecretSource) -> String {
+/// Where a secret is had, for people.
+pub fn source_words(source: &SecretSource) -> String {
     match source {
         SecretSource::Env(name) => format!("the environment variable {}", escaped(name)),
         SecretSource::File(path) => format!("the file {}", shown(path)),

@@ -53,7 +53,7 @@ impl Access {
         let Origin::Unproven { bundle, provenance } = file.origin() else { return Ok(access) };
         let question = UnsignedCluster {
             bundle: format!("{} is {provenance}", escaped(&bundle.to_string_lossy())),
-            wanted: wanted::wanted(&file.name, &access.0, hosts.accept_new_host_keys),
+            wanted: wanted::wanted(file, &access.0, hosts.accept_new_host_keys),
         };
         if trust.allow_unsigned {
             let text = format!("{}. Its own cluster.yaml is used (--allow-unsigned):", question.bundle);

@@ -1,15 +1,18 @@
 //! What an unproven cluster.yaml wants, in lines for a person.
 
-use super::approach::{Approach, Use};
+use kubexm_spec::Cluster;
+use kubexm_spec::cluster::SecretUse;
+
+use super::approach::{Approach, Use, source_words};
 use crate::escaped::escaped;
 
 /// Every host, then every secret with all who get it: one line a secret, so that none is lost among many hosts.
-pub fn wanted(cluster: &str, approaches: &[Approach], accepts_new_keys: bool) -> Vec<String> {
-    let mut lines = vec![format!("to connect to the hosts of cluster {}:", escaped(cluster))];
+pub fn wanted(cluster: &Cluster, approaches: &[Approach], accepts_new_keys: bool) -> Vec<String> {
+    let mut lines = vec![format!("to connect to the hosts of cluster {}:", escaped(&cluster.name))];
     lines.extend(approaches.iter().map(|host| format!("  {}: {}", escaped(host.name()), host.route())));
     lines.push("to use for that:".to_owned());
     let mut secrets: Vec<(String, Vec<String>)> = Vec::new();
-    for Use { secret, goes_to } in approaches.iter().flat_map(Approach::uses) {
+    for Use { secret, goes_to } in approaches.iter().flat_map(Approach::uses).chain(of_hosts(cluster)) {
         match secrets.iter_mut().find(|(known, _)| *known == secret) {
             Some((_, all)) if all.contains(&goes_to) => {}
             Some((_, all)) => all.push(goes_to),
@@ -24,4 +27,17 @@ pub fn wanted(cluster: &str, approaches: &[Approach], accepts_new_keys: bool) ->
         lines.push("whatever host keys they show would be accepted and recorded (--accept-new-host-keys)".to_owned());
     }
     lines
+}
+
+/// Secrets that hosts are given to keep.
+fn of_hosts(cluster: &Cluster) -> impl Iterator<Item = Use> + '_ {
+    let given = |usage| match usage {
+        SecretUse::AuditWebhook => {
+            cluster.role_groups.control_plane.iter().map(|host| escaped(host)).collect::<Vec<_>>()
+        }
+    };
+    cluster.secrets().into_iter().map(move |secret| Use {
+        secret: format!("{} from {}", secret.usage.title(), source_words(secret.source)),
+        goes_to: format!("kept on {}", given(secret.usage).join(", ")),
+    })
 }

@@ -6,8 +6,10 @@ use kubexm_engine::{ClusterPki, EngineError, ExecuteOptions, Outcome, Run, execu
 use kubexm_plan::{CheckedPlan, Pipeline};
 use kubexm_recipes::network;
 use kubexm_spec::Cluster;
+use tokio::sync::Mutex;
 
 use super::ended::{Direction, Ended, EndedRun};
+use super::secrets::ControllerSlots;
 use super::{agents, kubeconfig};
 use crate::error::SessionError;
 use crate::events;
@@ -32,9 +34,14 @@ impl RunDriver<'_> {
         let events = self.session.events;
         events::note(events, format!("run {} in {}", run.id(), run.dir().display()));
         agents::remember(run.dir(), self.fleet, events);
-        let pki = ClusterPki::open(&self.home.pki())?;
+        let slots = ControllerSlots {
+            session: self.session,
+            cluster: self.cluster,
+            pki: ClusterPki::open(&self.home.pki())?,
+            read: Mutex::default(),
+        };
         let (links, options) = (self.fleet.links(), self.execute_options(&run));
-        let outcome = execute(self.plan, &links, &mut run, &pki, blobs, events, options).await;
+        let outcome = execute(self.plan, &links, &mut run, &slots, blobs, events, options).await;
         let outcome = outcome.map_err(|error| self.stopped(error, self.options.commands.resume(run.id().as_str())))?;
         let mut kubeconfig = None;
         match (outcome, self.plan.plan().pipeline) {

@@ -6,6 +6,7 @@ mod ended;
 mod kubeconfig;
 mod loaded;
 mod running;
+mod secrets;
 mod select;
 
 pub use ended::{Direction, Ended, EndedRun};

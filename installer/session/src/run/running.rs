@@ -7,6 +7,7 @@ use kubexm_plan::{CheckedPlan, Pipeline, Plan};
 use super::driver::RunDriver;
 use super::ended::{Direction, Ended};
 use super::loaded::Loaded;
+use super::secrets;
 use crate::bundle::opened::{Opened, Verified};
 use crate::confirm::{Change, Question};
 use crate::error::SessionError;
@@ -52,6 +53,7 @@ impl<'s> Loaded<'s, Verified> {
         options: RunOptions<'s>,
     ) -> Result<Running<'s, Verified>, SessionError> {
         let Self { session, subject, access, home, lock, run, plan } = self;
+        secrets::check(session, subject.opened().cluster(), plan.plan())?;
         let holder = session.holder("resume", &home.name);
         let reach = Reach { access: &access, bundle: Some(subject.opened()), hosts, holder: &holder };
         let unreachable = Unreachable::LeftOut(plan.plan(), options.max_failed_workers);
@@ -104,6 +106,7 @@ async fn decide<S: Startable>(
     let (session, checked) = (site.session, plan);
     let plan = plan.plan();
     options.check(plan)?;
+    secrets::check(session, site.subject.cluster(), plan)?;
     let change = match plan.pipeline {
         Pipeline::Reset if plan.steps.is_empty() => return Ok(None),
         Pipeline::Reset => Change::Reset { plan, missing: site.fleet.missing() },

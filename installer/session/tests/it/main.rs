@@ -5,4 +5,5 @@
 mod bundle;
 mod fleet;
 mod materials;
+mod secrets;
 mod sessions;

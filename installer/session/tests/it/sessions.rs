@@ -19,6 +19,7 @@ use kubexm_spec::cluster::SecretSource;
 use kubexm_spec::{ExitCode, ExitError as _};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+use zeroize::Zeroizing;
 
 use crate::bundle::{cluster_yaml, write_bundle};
 use crate::fleet::SimConnector;
@@ -26,19 +27,20 @@ use crate::fleet::SimConnector;
 /// A cluster with a home, hosts and a reader of its own.
 pub struct Site {
     pub folder: TempDir,
-    name: &'static str,
-    home: Home,
+    pub name: &'static str,
+    pub home: Home,
     pub bundle: PathBuf,
-    hosts: SimConnector,
-    events: Recorder,
-    answers: Answers,
-    controller: Controller,
+    pub hosts: SimConnector,
+    pub events: Recorder,
+    pub answers: Answers,
+    pub controller: Controller,
+    pub secrets: NoSecrets,
 }
 
 /// Answers everything alike, and keeps what was asked.
-struct Answers {
+pub struct Answers {
     answer: Answer,
-    asked: Mutex<Vec<String>>,
+    pub asked: Mutex<Vec<String>>,
 }
 
 #[async_trait]
@@ -58,11 +60,16 @@ impl Confirm for Answers {
     }
 }
 
-struct NoSecrets;
+/// No password, and one text for whatever else is asked for.
+pub struct NoSecrets(pub Option<String>);
 
 impl Credentials for NoSecrets {
     fn password(&self, _: &SecretSource, _: &Home) -> Result<Password, String> {
         Err("there is none".to_owned())
+    }
+
+    fn secret(&self, _: &SecretSource, _: &Home) -> Result<Zeroizing<String>, String> {
+        self.0.clone().map(Zeroizing::new).ok_or_else(|| "there is none".to_owned())
     }
 
     fn prompt(&self) -> Arc<dyn Prompt> {
@@ -101,7 +108,7 @@ impl Site {
             Controller { tool: "test".into(), name: "here".into(), agent: Path::new("/nowhere").to_owned() };
         let answers = Answers { answer, asked: Mutex::default() };
         let (hosts, events) = (SimConnector::new(hosts), Recorder::default());
-        Self { folder, name, home, bundle, hosts, events, answers, controller }
+        Self { folder, name, home, bundle, hosts, events, answers, controller, secrets: NoSecrets(None) }
     }
 
     pub fn session(&self) -> Session<'_> {
@@ -109,7 +116,7 @@ impl Site {
             home: &self.home,
             events: &self.events,
             confirm: &self.answers,
-            credentials: &NoSecrets,
+            credentials: &self.secrets,
             connector: &self.hosts,
             clock: &SystemClock,
             controller: &self.controller,
@@ -117,7 +124,7 @@ impl Site {
         }
     }
 
-    async fn create(&self) -> Result<Ended, SessionError> {
+    pub async fn create(&self) -> Result<Ended, SessionError> {
         let (session, hosts, trust) = (self.session(), HostOptions::default(), TrustOptions::default());
         let opened = session.open(&BundleOptions { bundle: vec![self.bundle.clone()], ..BundleOptions::default() })?;
         opened.check_closed_world()?;

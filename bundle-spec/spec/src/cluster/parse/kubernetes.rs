@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::take::{each, maybe, named, or, raw};
-use super::{addresses, values};
-use crate::cluster::{Audit, Kubernetes, KubernetesKind, MaterialFile, NodeLocalDns, ProxyMode, Word};
+use super::{addresses, secret, values};
+use crate::cluster::{Audit, AuditWebhook, Kubernetes, KubernetesKind, MaterialFile, NodeLocalDns, ProxyMode, Word};
 use crate::yaml::{At, Field, Object, Shape};
 
 const ARGS: Shape = Shape::Named(&Shape::Either(&Shape::Text, &Shape::Bool));
@@ -67,10 +67,21 @@ pub(super) const AUDIT: Object = Object::new(
             Shape::Text,
             "A policy of your own (audit.k8s.io/v1), beside this file; it travels in the bundle",
         ),
+        Field::new("webhook", Shape::Mapping(&WEBHOOK), "Where events are sent besides; nowhere when left out"),
         Field::new("maxAge", Shape::Number(1, 36500), "Days that old logs are kept"),
         Field::new("maxBackups", Shape::Number(1, 10000), "How many old logs are kept"),
         Field::new("maxSize", Shape::Number(1, 100_000), "Megabytes at which a new log is begun"),
     ],
+);
+
+/// `spec.kubernetes.audit.webhook`.
+pub(super) const WEBHOOK: Object = Object::new(
+    "A receiver of audit events",
+    &[Field::needed(
+        "kubeconfigFrom",
+        Shape::Mapping(&secret::SOURCE),
+        "Where the kubeconfig is had that names the receiver; it never travels in the bundle",
+    )],
 );
 
 pub(super) fn kubernetes(at: &At<'_>, name: &str) -> Option<Kubernetes> {
@@ -130,8 +141,20 @@ fn audit(at: &At<'_>) -> Option<Audit> {
     let map = at.mapping(&AUDIT)?;
     let default = Audit::default();
     let policy_file = maybe(map.get("policyFile"), |at| at.parsed(MaterialFile::parse));
+    let webhook = maybe(map.get("webhook"), webhook);
     let max_age = or(map.get("maxAge"), default.max_age, |at| at.number(1..=36500));
     let max_backups = or(map.get("maxBackups"), default.max_backups, |at| at.number(1..=10000));
     let max_size = or(map.get("maxSize"), default.max_size, |at| at.number(1..=100_000));
-    Some(Audit { policy_file: policy_file?, max_age: max_age?, max_backups: max_backups?, max_size: max_size? })
+    Some(Audit {
+        policy_file: policy_file?,
+        webhook: webhook?,
+        max_age: max_age?,
+        max_backups: max_backups?,
+        max_size: max_size?,
+    })
+}
+
+fn webhook(at: &At<'_>) -> Option<AuditWebhook> {
+    let map = at.mapping(&WEBHOOK)?;
+    Some(AuditWebhook { kubeconfig: secret::source(&map.need("kubeconfigFrom")?)? })
 }

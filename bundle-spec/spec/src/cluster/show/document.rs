@@ -125,6 +125,11 @@ fn kubernetes(kubernetes: &Kubernetes) -> Value {
     if let Some(audit) = &kubernetes.audit {
         let mut of = Part::default();
         of.maybe("policyFile", audit.policy_file.as_ref());
+        if let Some(webhook) = &audit.webhook {
+            let mut to = Part::default();
+            to.secret("kubeconfigFrom", Some(&webhook.kubeconfig));
+            of.some("webhook", to);
+        }
         of.put("maxAge", audit.max_age);
         of.put("maxBackups", audit.max_backups);
         of.put("maxSize", audit.max_size);

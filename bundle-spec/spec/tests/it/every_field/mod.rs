@@ -53,7 +53,7 @@ const RICH: &str = r#"
     certSANs: [k8s.example.com, "*.example.com"]
     autoRenewCerts: true
     nodelocaldns: {address: 169.254.25.11}
-    audit: {policyFile: policy.yaml, maxAge: 1, maxBackups: 2, maxSize: 3}
+    audit: {policyFile: policy.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}, maxAge: 1, maxBackups: 2, maxSize: 3}
     kubelet: {evictionHard: {nodefs.available: 1Gi}, x: ["1", 1, 1.5, ~, {a: [b]}], empty: {}}
     kubeProxy: {metricsBindAddress: "0.0.0.0:10249"}
   etcd: {type: kubexm, dataDir: /data/etcd, quota: 8Gi, snapshots: {count: 5000, keep: 3}, backup: {schedule: "*-*-* 03:00:00", dir: /srv/b, keep: 2}}
@@ -116,6 +116,7 @@ const OTHERS: &[&str] = &[
     "  runtime: {type: isulad}\n",
     "  storage: {openebs: {}}\n",
     "  kubernetes: {audit: {}, nodelocaldns: {}}\n",
+    "  kubernetes: {audit: {webhook: {kubeconfigFrom: {file: /audit}}}}\n",
     "  etcd: {backup: {}}\n",
     "  bundle: {extraFiles: [{path: a}]}\n",
 ];

@@ -4,7 +4,6 @@
 //! /run, readable by root alone, for the time of the call. Our own [`mark`] tells a half-done join of ours from
 //! somebody's node.
 
-use kubexm_plan::SlotName;
 use kubexm_plan::op::{KubeadmJoin, Progress};
 
 use super::ignored::ignored;
@@ -106,39 +105,14 @@ impl Join<'_> {
 
     /// With the config in place for as long as it runs, or attached to the one that runs.
     fn call(&self, machine: &Machine) -> Result<(), OpError> {
-        let text = self.filled(machine)?;
+        let text = machine.filled(&self.0.config, &self.0.slots)?;
         let _config = SecretFile::write(machine, files::JOIN_CONFIG, text.as_bytes())?;
         let mut join = Program::new("kubeadm").args(["join", "--config", files::JOIN_CONFIG]).within(LIMIT_S);
         let ignore = ignored(machine, &self.0.ignore);
         if !ignore.is_empty() {
             join = join.arg(format!("--ignore-preflight-errors={}", ignore.join(",")));
         }
-        machine.run_act(&join).map(drop).map_err(|error| self.without_secrets(machine, error))
-    }
-
-    fn filled(&self, machine: &Machine) -> Result<String, OpError> {
-        let mut text = machine.text(&self.0.config)?.to_owned();
-        for slot in &self.0.slots {
-            text = text.replace(&slot.placeholder(), &slot_text(machine, slot)?);
-        }
-        match text.find("{{slot:") {
-            None => Ok(text),
-            Some(_) => Err(OpError::other(
-                "kubeadm's join config names a slot that its step does not list; this is a fault of the plan",
-            )),
-        }
-    }
-
-    fn without_secrets(&self, machine: &Machine, error: OpError) -> OpError {
-        let hide = |text: String| {
-            let values = self.0.slots.iter().filter_map(|slot| slot_text(machine, slot).ok());
-            values.filter(|value| !value.is_empty()).fold(text, |text, value| text.replace(&value, "(secret)"))
-        };
-        match error {
-            OpError::Program { program, status, stderr } => OpError::Program { program, status, stderr: hide(stderr) },
-            OpError::Other(text) => OpError::Other(hide(text)),
-            other => other,
-        }
+        machine.run_act(&join).map(drop)
     }
 
     /// What a join that ended well leaves, and is not there.
@@ -197,12 +171,6 @@ impl Join<'_> {
         }
         systemd::start_anew(machine, KUBELET)
     }
-}
-
-fn slot_text(machine: &Machine, slot: &SlotName) -> Result<String, OpError> {
-    let value = machine.slot(slot)?;
-    String::from_utf8(value.to_vec())
-        .map_err(|_| OpError::other(format!("the value of slot {} is no text; this is a fault of the program", slot.0)))
 }
 
 /// A file with secrets that goes when it is let go of.

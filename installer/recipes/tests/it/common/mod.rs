@@ -75,7 +75,7 @@ pub fn text<'p>(plan: &'p Plan, wanted: &str) -> &'p str {
     let mut ops = plan.steps.iter().flat_map(|s| &s.ops);
     let digest = ops.find_map(|op| match op {
         Op::File(file) if file.path == wanted => match &file.content {
-            Content::Text { digest } => Some(digest),
+            Content::Text { digest } | Content::Filled { digest, .. } => Some(digest),
             Content::Slot { .. } => None,
         },
         Op::KubeObject(object) if object.name == wanted => Some(&object.text),

@@ -105,6 +105,7 @@ fn carry_out(site: &Site) -> (DepotConfig, Vec<RepositoryFile>) {
         let Op::File(file) = op else { continue };
         let bytes = match &file.content {
             Content::Text { digest } => plan.texts[digest].clone().into_bytes(),
+            Content::Filled { .. } => continue,
             Content::Slot { slot } => runtime.block_on(pki.value(slot, &plan.slots[slot], &plan)).unwrap(),
         };
         put(below(&file.path), &bytes);

@@ -1,0 +1,63 @@
+//! Secrets that hosts are given, read where cluster.yaml says, for as long as a run goes on.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use kubexm_engine::slots::SlotSource;
+use kubexm_engine::{ClusterPki, EngineError};
+use kubexm_plan::{Plan, SlotName, SlotProvider};
+use kubexm_spec::Cluster;
+use tokio::sync::Mutex;
+use zeroize::Zeroizing;
+
+use crate::error::SessionError;
+use crate::session::Session;
+
+/// What the controller gives to a run: certificates that it keeps, and secrets of the operator.
+pub(super) struct ControllerSlots<'a> {
+    pub session: &'a Session<'a>,
+    pub cluster: &'a Cluster,
+    pub pki: ClusterPki,
+    /// One value for the whole run, by field: a file that is edited meanwhile would make hosts of two kinds.
+    pub read: Mutex<BTreeMap<String, Zeroizing<String>>>,
+}
+
+#[async_trait]
+impl SlotSource for ControllerSlots<'_> {
+    async fn value(&self, name: &SlotName, provider: &SlotProvider, plan: &Plan) -> Result<Vec<u8>, EngineError> {
+        let SlotProvider::Secret { field } = provider else { return self.pki.value(name, provider, plan).await };
+        let mut read = self.read.lock().await;
+        if let Some(value) = read.get(field) {
+            return Ok(value.as_bytes().to_vec());
+        }
+        let value = read_secret(self.session, self.cluster, field)
+            .map_err(|reason| EngineError::Slot { slot: name.0.clone(), reason })?;
+        let bytes = value.as_bytes().to_vec();
+        read.insert(field.clone(), value);
+        Ok(bytes)
+    }
+}
+
+/// Refuses a run whose secrets cannot be had, before anything is asked or changed.
+pub(super) fn check(session: &Session<'_>, cluster: &Cluster, plan: &Plan) -> Result<(), SessionError> {
+    let wanted = plan.slots.values().filter_map(|provider| match provider {
+        SlotProvider::Secret { field } => Some(field),
+        _ => None,
+    });
+    let wrong: Vec<String> = wanted.filter_map(|field| read_secret(session, cluster, field).err()).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(SessionError::Secrets(wrong)) }
+}
+
+/// The error shows nothing of the secret.
+fn read_secret(session: &Session<'_>, cluster: &Cluster, field: &str) -> Result<Zeroizing<String>, String> {
+    let all = cluster.secrets();
+    let secret = all.iter().find(|secret| secret.field == field);
+    let secret =
+        secret.ok_or_else(|| format!("{field}: cluster.yaml says nothing there; the plan is of another one"))?;
+    let wrong = |reason: String| format!("{field}: {reason}");
+    let text = session.credentials.secret(secret.source, session.home).map_err(wrong)?;
+    match secret.usage.check(&text) {
+        Ok(()) => Ok(text),
+        Err(problem) => Err(format!("{field}: what is there cannot be used: {problem}")),
+    }
+}
