@@ -286,6 +286,22 @@ impl<F: Fleet> Hook for Camera<F> {
     }
 }
 
+/// Certificates of a controller, and an operator whose every secret is [`SECRET`].
+struct OperatorSlots(ClusterPki);
+
+/// What stands in no plan, journal, ledger or report.
+pub const SECRET: &str = "the operator's own secret";
+
+#[async_trait]
+impl SlotSource for OperatorSlots {
+    async fn value(&self, name: &SlotName, provider: &SlotProvider, plan: &Plan) -> Result<Vec<u8>, EngineError> {
+        match provider {
+            SlotProvider::Secret { .. } => Ok(SECRET.as_bytes().to_vec()),
+            provider => self.0.value(name, provider, plan).await,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,21 +317,5 @@ mod tests {
         std::fs::create_dir_all(log.parent().expect("a parent")).expect("folders");
         std::fs::write(&log, "token: secret-joinToken-1\n").expect("a log");
         assert!(run.shows_no_secret().is_err_and(|why| why.contains("join.node.log shows a secret")));
-    }
-}
-
-/// Certificates of a controller, and an operator whose every secret is [`SECRET`].
-struct OperatorSlots(ClusterPki);
-
-/// What stands in no plan, journal, ledger or report.
-pub const SECRET: &str = "the operator's own secret";
-
-#[async_trait]
-impl SlotSource for OperatorSlots {
-    async fn value(&self, name: &SlotName, provider: &SlotProvider, plan: &Plan) -> Result<Vec<u8>, EngineError> {
-        match provider {
-            SlotProvider::Secret { .. } => Ok(SECRET.as_bytes().to_vec()),
-            provider => self.0.value(name, provider, plan).await,
-        }
     }
 }
