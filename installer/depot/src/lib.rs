@@ -10,7 +10,7 @@ mod packages;
 mod registry;
 mod serve;
 
-pub use serve::{Running, serve};
+pub use serve::{Running, check, serve};
 
 /// Why a depot cannot serve.
 #[derive(Debug, thiserror::Error)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path as FilePath;
+use std::path::{Path as FilePath, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 
 use crate::DepotError;
@@ -39,6 +39,9 @@ const UNREAD: Duration = Duration::from_secs(120);
 
 /// A depot that listens; [`Running::run`] answers requests.
 pub struct Running {
+    config: PathBuf,
+    /// As the config says it: its port may be 0.
+    listen: SocketAddr,
     listener: TcpListener,
     tls: TlsAcceptor,
     router: Router,
@@ -51,16 +54,42 @@ pub struct Running {
 
 /// Reads the config file and begins to listen. The caller has installed rustls' ring provider.
 pub async fn serve(config_path: &FilePath) -> Result<Running, DepotError> {
+    let (config, tls) = load(config_path).await?;
+    let listen = config.listen;
+    let (listener, address) = bind(listen).await?;
+    let router = router(config);
+    Ok(Running {
+        config: config_path.to_owned(),
+        listen,
+        listener,
+        tls,
+        router,
+        patience: PATIENCE,
+        most: MOST,
+        most_of_one: MOST_OF_ONE,
+        address,
+    })
+}
+
+/// Reads all that a start or a reload would, and serves nothing: the error is the one they would end with.
+pub async fn check(config_path: &FilePath) -> Result<(), DepotError> {
+    load(config_path).await.map(drop)
+}
+
+async fn load(config_path: &FilePath) -> Result<(depot::DepotConfig, TlsAcceptor), DepotError> {
     let path = config_path.display().to_string();
     let text = read(&path).await?;
     let config: depot::DepotConfig =
-        serde_json::from_slice(&text).map_err(|source| DepotError::Config { path: path.clone(), source })?;
+        serde_json::from_slice(&text).map_err(|source| DepotError::Config { path, source })?;
     let tls = tls(&config.tls).await?;
-    let listen = |source| DepotError::Listen { listen: config.listen.to_string(), source };
-    let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
-    let address = listener.local_addr().map_err(listen)?;
-    let router = router(config);
-    Ok(Running { listener, tls, router, patience: PATIENCE, most: MOST, most_of_one: MOST_OF_ONE, address })
+    Ok((config, tls))
+}
+
+async fn bind(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), DepotError> {
+    let failed = |source| DepotError::Listen { listen: listen.to_string(), source };
+    let listener = TcpListener::bind(listen).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
 }
 
 impl Running {
@@ -78,15 +107,34 @@ impl Running {
 
     /// Answers requests until the future is dropped. One bad client never ends it.
     pub async fn run(self) {
+        let (_never, reloads) = mpsc::channel(1);
+        self.run_with_reloads(reloads).await;
+    }
+
+    /// As [`Running::run`]. Whenever something comes from `reloads`, config, certificate and key are read again: connections
+    /// from then on have the new ones, those that are open end with the old. Where something is wrong with the new ones the
+    /// old stay, and the log says why.
+    pub async fn run_with_reloads(mut self, mut reloads: mpsc::Receiver<()>) {
         // HTTP/1.1 alone: every client of a registry speaks it, and what has no second protocol has no attacks on it.
         let mut server = hyper::server::conn::http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(self.patience);
         let patience = self.patience;
         let (all, clients) = (Arc::new(Semaphore::new(self.most)), Clients::default());
         loop {
-            // When all are taken the next client waits in the system's queue; silent ones are let go meanwhile.
-            let Ok(permit) = Arc::clone(&all).acquire_owned().await else { return };
-            let (stream, from) = match self.listener.accept().await {
+            let next = async {
+                // When all are taken the next client waits in the system's queue; silent ones are let go meanwhile.
+                let permit = Arc::clone(&all).acquire_owned().await;
+                (permit, self.listener.accept().await)
+            };
+            let (permit, accepted) = tokio::select! {
+                next = next => next,
+                Some(()) = reloads.recv() => {
+                    self.reload().await;
+                    continue;
+                }
+            };
+            let Ok(permit) = permit else { return };
+            let (stream, from) = match accepted {
                 Ok((stream, from)) => (stream, from.ip()),
                 Err(error) => {
                     // Out of file descriptors, most often: wait for some connection to end.
@@ -113,6 +161,29 @@ impl Running {
                 }
             });
         }
+    }
+}
+
+impl Running {
+    async fn reload(&mut self) {
+        match self.reloaded().await {
+            Ok(()) => tracing::info!(address = %self.address, "reloaded"),
+            Err(error) => {
+                tracing::error!(error = %kubexm_spec::error_chain(&error), "not reloaded; what was served before is served on");
+            }
+        }
+    }
+
+    /// All of it, or nothing.
+    async fn reloaded(&mut self) -> Result<(), DepotError> {
+        let (config, tls) = load(&self.config).await?;
+        if config.listen != self.listen {
+            (self.listener, self.address) = bind(config.listen).await?;
+            self.listen = config.listen;
+        }
+        self.tls = tls;
+        self.router = router(config);
+        Ok(())
     }
 }
 

@@ -118,6 +118,14 @@ pub(crate) fn stop(machine: &Machine, unit: &str) -> Result<(), OpError> {
     machine.try_run(&systemctl(["reset-failed", unit])).map(drop)
 }
 
+/// Has the running unit take over what its files say now; its process stays.
+pub(crate) fn reload(machine: &Machine, unit: &str) -> Result<(), OpError> {
+    match machine.run(&systemctl(["reload", unit])) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(with_journal(machine, unit, &error.full())),
+    }
+}
+
 /// Starts or restarts, and sees that it stays up: a unit that crash-loops is "active" for a moment in each turn.
 pub(crate) fn start_anew(machine: &Machine, unit: &str) -> Result<(), OpError> {
     machine.try_run(&systemctl(["reset-failed", unit]))?;

@@ -39,7 +39,13 @@ fn good() -> Plan {
         .build();
     let run = Step::on("a", "x.run", "Run")
         .after(&install.id)
-        .ensure(Unit { name: "x.service".to_owned(), enabled: true, running: Some(true), loaded: Vec::new() })
+        .ensure(Unit {
+            name: "x.service".to_owned(),
+            enabled: true,
+            running: Some(true),
+            loaded: Vec::new(),
+            reloaded: Vec::new(),
+        })
         .probe(Probe::NodeReady { node: "a".to_owned() }, 60)
         .undo(Undo::RestoreBefore)
         .build();
@@ -161,7 +167,13 @@ fn two_unordered_writers_of_a_path_are_refused_and_ordered_ones_are_not() {
 #[test]
 fn two_unordered_steps_on_a_unit_are_refused() {
     breaks("one-writer", |plan| {
-        let unit = Unit { name: "x.service".to_owned(), enabled: false, running: None, loaded: Vec::new() };
+        let unit = Unit {
+            name: "x.service".to_owned(),
+            enabled: false,
+            running: None,
+            loaded: Vec::new(),
+            reloaded: Vec::new(),
+        };
         plan.steps.push(Step::on("a", "y.stop", "Stop").ensure(unit).undo(Undo::RestoreBefore).build());
     });
 }

@@ -6,6 +6,7 @@ use kubexm_depot::DepotError;
 use kubexm_spec::ExitCode;
 use kubexm_terminal::Failure;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
 
 use crate::terminal::start;
 
@@ -17,23 +18,35 @@ use crate::terminal::start;
 ///
 /// Examples:
 ///   kubexm-install depot --config /etc/kubexm/depot/config.json
+///   systemctl reload kubexm-depot       (reads config, certificate and key again)
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, hide = true)]
 pub struct Args {
     /// What to serve, and where
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+    /// Read what would be served, and serve nothing
+    #[arg(long)]
+    check: bool,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let depot = |error: DepotError| Failure::from_error(exit_code(&error), &error);
     start::runtime()?.block_on(async {
+        if args.check {
+            return kubexm_depot::check(&args.config).await.map_err(depot);
+        }
+        let listen = |kind| {
+            signal(kind)
+                .map_err(|error| Failure::new(ExitCode::Internal, format!("cannot listen for signals: {error}")))
+        };
+        let (mut terminate, mut hangup) = (listen(SignalKind::terminate())?, listen(SignalKind::hangup())?);
         let running = kubexm_depot::serve(&args.config).await.map_err(depot)?;
         tracing::info!(address = %running.address, "serving");
-        let mut terminate = signal(SignalKind::terminate())
-            .map_err(|error| Failure::new(ExitCode::Internal, format!("cannot listen for signals: {error}")))?;
+        let (reload, reloads) = mpsc::channel(1);
+        tokio::spawn(async move { while hangup.recv().await.is_some() && reload.send(()).await.is_ok() {} });
         tokio::select! {
-            () = running.run() => {}
+            () = running.run_with_reloads(reloads) => {}
             _ = terminate.recv() => {}
             _ = tokio::signal::ctrl_c() => {}
         }

@@ -166,6 +166,44 @@ impl rustls::client::danger::ServerCertVerifier for Anybody {
     }
 }
 
+/// What a new client, on a connection of its own, gets for a path.
+async fn status_of(ca: &str, address: std::net::SocketAddr, path: &str) -> Option<u16> {
+    let ca = reqwest::Certificate::from_pem(ca.as_bytes()).unwrap();
+    let client = reqwest::Client::builder().tls_certs_only([ca]).no_proxy().build().unwrap();
+    let answer = client.get(format!("https://localhost:{}{path}", address.port())).send().await.ok()?;
+    Some(answer.status().as_u16())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_takes_over_all_that_is_new_or_nothing_and_open_connections_end_with_the_old() {
+    let depot = start().await;
+    let at = |name: &str| depot.folder.path().join(name);
+    let old = std::fs::read_to_string(at("crt")).unwrap();
+    let config: depot::DepotConfig = serde_json::from_slice(&std::fs::read(at("config.json")).unwrap()).unwrap();
+    // A certificate whose key was not written yet: what is served stays as it is.
+    let new = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(at("crt"), new.cert.pem()).unwrap();
+    let mut more = config.clone();
+    more.files.insert("more".to_owned(), depot.layer);
+    std::fs::write(at("config.json"), serde_json::to_vec(&more).unwrap()).unwrap();
+    assert!(kubexm_depot::check(&at("config.json")).await.is_err(), "the key belongs to the other certificate");
+    // The second is taken only when the first has been read.
+    for _ in 0..3 {
+        depot.reload.send(()).await.unwrap();
+    }
+    assert_eq!(status_of(&old, depot.address, "/files/kubeadm").await, Some(200), "the old certificate still serves");
+    assert_eq!(status_of(&old, depot.address, "/files/more").await, Some(404), "half of it was taken over");
+    std::fs::write(at("key"), new.signing_key.serialize_pem()).unwrap();
+    kubexm_depot::check(&at("config.json")).await.unwrap();
+    depot.reload.send(()).await.unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while status_of(&new.cert.pem(), depot.address, "/files/more").await != Some(200) {
+        assert!(std::time::Instant::now() < until, "the new certificate and file are not served");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(status_of(&old, depot.address, "/files/kubeadm").await, None, "the old certificate is gone");
+}
+
 #[tokio::test]
 async fn a_key_that_does_not_fit_is_an_error_that_names_the_files() {
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -12,6 +12,7 @@ pub struct Fixture {
     pub index: Digest,
     pub layer: Digest,
     pub folder: tempfile::TempDir,
+    pub reload: tokio::sync::mpsc::Sender<()>,
 }
 
 fn put(store: &Path, bytes: &[u8]) -> Digest {
@@ -66,10 +67,11 @@ pub async fn start_with(change: impl FnOnce(kubexm_depot::Running) -> kubexm_dep
     let running = kubexm_depot::serve(&path).await.unwrap();
     let base = format!("https://localhost:{}", running.address.port());
     let address = running.address;
-    tokio::spawn(change(running).run());
+    let (reload, reloads) = tokio::sync::mpsc::channel(1);
+    tokio::spawn(change(running).run_with_reloads(reloads));
     let ca = reqwest::Certificate::from_pem(certified.cert.pem().as_bytes()).unwrap();
     let client = reqwest::Client::builder().tls_certs_only([ca]).no_proxy().build().unwrap();
-    Fixture { client, base, address, index, layer, folder }
+    Fixture { client, base, address, index, layer, folder, reload }
 }
 
 /// Two repositories of packages: one for apt, one for dnf.

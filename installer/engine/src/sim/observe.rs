@@ -95,7 +95,7 @@ impl World {
         };
         let mut want = vec![(format!("unit:{}", unit.name), words.to_owned())];
         if unit.running == Some(true) {
-            for path in &unit.loaded {
+            for path in unit.files() {
                 // A path that is not there cannot have been loaded: wanted as such, and refused when it is started.
                 let now = here.state.get(&format!("path:{path}")).map_or("missing", String::as_str);
                 want.push((format!("loaded:{}:{path}", unit.name), now.to_owned()));

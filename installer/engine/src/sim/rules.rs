@@ -155,7 +155,7 @@ impl World {
         if unit.running != Some(true) {
             return Ok(());
         }
-        let mut reads = unit.loaded.clone();
+        let mut reads: Vec<String> = unit.files().cloned().collect();
         reads.extend(self.unit_reads(host, &unit.name));
         for path in reads {
             if !here.has_path(&path) {

@@ -44,6 +44,7 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
         "enable" => enable(system, state, unit),
         "disable" => disable(system, unit),
         "start" | "restart" => start(system, state, unit),
+        "reload" => reload(system, state, unit),
         "try-restart" | "try-reload-or-restart" => {
             if state.units.get(unit).is_some_and(|unit| unit.active) {
                 start(system, state, unit)
@@ -120,6 +121,18 @@ fn disable(system: &RootedSystem, unit: &str) -> Result<Output, OpError> {
     crate::fsio::remove(&system.at(&format!("{WANTS}/{unit}")))?;
     // As systemctl does, when it was the last one.
     let _ = std::fs::remove_dir(system.at(WANTS));
+    Ok(Output::default())
+}
+
+/// The process stays as it is: its invocation is the one before.
+fn reload(system: &RootedSystem, state: &State, unit: &str) -> Result<Output, OpError> {
+    let fail = |why: &str| Ok(Output::failed(1, format!("Failed to reload {unit}: {why}")));
+    if !state.units.get(unit).is_some_and(|unit| unit.active) {
+        return fail("Unit is not active, cannot reload.");
+    }
+    if !text(system, unit).lines().any(|line| line.starts_with("ExecReload=")) {
+        return fail("Job type reload is not applicable for unit.");
+    }
     Ok(Output::default())
 }
 

@@ -3,6 +3,7 @@
 //! outlives a reboot (with the boot it was written in): what the next boot starts, it starts with the files on disk.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use kubexm_plan::op::{Started, Unit, UnitState};
 use kubexm_spec::Digest;
@@ -21,9 +22,9 @@ impl Converge for Unit {
     fn observe(&self, machine: &Machine) -> Result<UnitState, OpError> {
         let shown = systemd::show(machine, &self.name)?;
         let record = read_record(machine, &self.name)?;
-        let now = digests(machine, &self.loaded)?;
+        let now = digests(machine, self)?;
         let boot = boot_id(machine)?;
-        let current = self.loaded.is_empty()
+        let current = self.files().next().is_none()
             || record.as_ref().is_some_and(|started| holds(started, &shown.invocation, &boot, &now));
         Ok(UnitState {
             exists: shown.exists(),
@@ -71,8 +72,8 @@ impl Converge for Unit {
         match self.running {
             Some(true) if !(found.active && found.current) => {
                 // Before the start: a file that changes between the two makes the record stale, not wrong.
-                let loaded = digests(machine, &self.loaded)?;
-                systemd::start_anew(machine, &self.name)?;
+                let loaded = digests(machine, self)?;
+                take_over(self, machine, &found, &loaded)?;
                 write_record(machine, &self.name, loaded)
             }
             Some(false) if found.active => systemd::stop(machine, &self.name),
@@ -107,14 +108,16 @@ impl Converge for Unit {
                 if !before.active {
                     return Ok(());
                 }
-                let loaded = digests(machine, &self.loaded)?;
+                let loaded = digests(machine, self)?;
                 // Without a record it runs as before, unless a kill came between our start and its record.
                 let reloaded = now.record.as_ref().map_or(
-                    before.invocation.is_empty() || now.invocation == before.invocation || self.loaded.is_empty(),
+                    before.invocation.is_empty()
+                        || now.invocation == before.invocation
+                        || self.files().next().is_none(),
                     |record| record.loaded == loaded,
                 );
                 if !now.active || !reloaded {
-                    systemd::start_anew(machine, &self.name)?;
+                    take_over(self, machine, &now, &loaded)?;
                 }
                 if before.record.is_some() {
                     write_record(machine, &self.name, loaded)
@@ -124,6 +127,24 @@ impl Converge for Unit {
             }
         }
     }
+}
+
+/// Makes the running unit have its files as they are now: by a reload where it runs with all others already, else by a new
+/// start.
+fn take_over(unit: &Unit, machine: &Machine, found: &UnitState, now: &BTreeMap<String, Digest>) -> Result<(), OpError> {
+    let by_start = |files: &BTreeMap<String, Digest>| -> BTreeMap<String, Digest> {
+        let by_reload = |path: &String| unit.reloaded.iter().any(|of| Path::new(path).starts_with(of));
+        files.iter().filter(|(path, _)| !by_reload(path)).map(|(path, digest)| (path.clone(), *digest)).collect()
+    };
+    let boot = boot_id(machine)?;
+    let runs_with_the_rest = found.record.as_ref().is_some_and(|record| {
+        let record = Started { loaded: by_start(&record.loaded), ..record.clone() };
+        holds(&record, &found.invocation, &boot, &by_start(now))
+    });
+    if found.active && !unit.reloaded.is_empty() && runs_with_the_rest {
+        return systemd::reload(machine, &unit.name);
+    }
+    systemd::start_anew(machine, &unit.name)
 }
 
 fn record_path(machine: &Machine, unit: &str) -> std::path::PathBuf {
@@ -155,9 +176,9 @@ fn write_record(machine: &Machine, unit: &str, loaded: BTreeMap<String, Digest>)
 }
 
 /// Digests of the files that are there; a folder counts with every file in it.
-fn digests(machine: &Machine, loaded: &[String]) -> Result<BTreeMap<String, Digest>, OpError> {
+fn digests(machine: &Machine, unit: &Unit) -> Result<BTreeMap<String, Digest>, OpError> {
     let mut digests = BTreeMap::new();
-    for path in loaded {
+    for path in unit.files() {
         match Entry::look(machine, path)? {
             Entry::File { digest, .. } => {
                 digests.insert(path.clone(), digest);

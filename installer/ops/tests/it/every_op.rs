@@ -101,18 +101,26 @@ const CASES: [Case; 34] = [
     }),
     ("a unit that must run", |h| {
         h.unit("a.service", "/usr/local/bin/a");
-        Unit { name: "a.service".into(), enabled: true, running: Some(true), loaded: vec!["/etc/hostname".into()] }
-            .into()
+        Unit {
+            name: "a.service".into(),
+            enabled: true,
+            running: Some(true),
+            loaded: vec!["/etc/hostname".into()],
+            reloaded: Vec::new(),
+        }
+        .into()
     }),
     ("a unit that is only enabled", |h| {
         h.unit("a.service", "/usr/local/bin/a");
-        Unit { name: "a.service".into(), enabled: true, running: None, loaded: vec![] }.into()
+        Unit { name: "a.service".into(), enabled: true, running: None, loaded: vec![], reloaded: Vec::new() }.into()
     }),
     ("a unit that must be off", |h| {
         h.unit("a.service", "/usr/local/bin/a");
-        let on = Unit { name: "a.service".into(), enabled: true, running: Some(true), loaded: vec![] };
+        let on =
+            Unit { name: "a.service".into(), enabled: true, running: Some(true), loaded: vec![], reloaded: Vec::new() };
         dispatch::converge(&on.into(), &h.machine).expect("on");
-        Unit { name: "a.service".into(), enabled: false, running: Some(false), loaded: vec![] }.into()
+        Unit { name: "a.service".into(), enabled: false, running: Some(false), loaded: vec![], reloaded: Vec::new() }
+            .into()
     }),
     ("kernel parameters", |_| {
         let values = BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]);

@@ -237,7 +237,13 @@ fn settings_that_will_be_changed_or_clash_are_seen() {
     let before = look(&host);
     assert!(before.fips && !before.fapolicyd, "what is installed and does not run refuses nothing");
     for name in ["firewalld.service", "ufw.service", "chrony.service", "fapolicyd.service"] {
-        let unit = kubexm_plan::op::Unit { name: name.into(), enabled: true, running: Some(true), loaded: vec![] };
+        let unit = kubexm_plan::op::Unit {
+            name: name.into(),
+            enabled: true,
+            running: Some(true),
+            loaded: vec![],
+            reloaded: Vec::new(),
+        };
         dispatch::converge(&unit.into(), &host.machine).expect("a unit");
     }
     let facts = look(&host);

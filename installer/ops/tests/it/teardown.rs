@@ -236,7 +236,13 @@ fn a_join_that_outlived_its_agent_ends_before_pods_are_stopped_and_so_does_the_k
     host.put("/proc/1/stat", "1 (systemd) S 0 1 1 0 -1\n");
     let (act, kubelet) = ("kubexm-act-create-node1-join.service", "kubelet.service");
     let op = |name: &str, runs| {
-        Op::from(Unit { name: name.to_owned(), enabled: false, running: Some(runs), loaded: Vec::new() })
+        Op::from(Unit {
+            name: name.to_owned(),
+            enabled: false,
+            running: Some(runs),
+            loaded: Vec::new(),
+            reloaded: Vec::new(),
+        })
     };
     let stopped = |name| dispatch::observe(&op(name, false), &host.machine).expect("a look").satisfied;
     for name in [act, kubelet] {

@@ -88,7 +88,8 @@ fn a_restart_that_a_crash_swallowed_is_made_up_for() {
     let mut host = Host::fresh();
     host.unit("a.service", "/usr/local/bin/a");
     let loaded = vec!["/etc/a.conf".to_owned()];
-    let unit = Op::from(Unit { name: "a.service".into(), enabled: true, running: Some(true), loaded });
+    let unit =
+        Op::from(Unit { name: "a.service".into(), enabled: true, running: Some(true), loaded, reloaded: Vec::new() });
     let first = Op::from(host.file("/etc/a.conf", "one\n"));
     dispatch::converge(&first, &host.machine).expect("file");
     dispatch::converge(&unit, &host.machine).expect("unit");
@@ -102,10 +103,54 @@ fn a_restart_that_a_crash_swallowed_is_made_up_for() {
 }
 
 #[test]
+fn a_unit_is_reloaded_for_files_it_can_take_over_and_started_anew_for_others() {
+    let mut host = Host::fresh();
+    host.unit("a.service", "/usr/local/bin/a");
+    let unit = host
+        .read("/etc/systemd/system/a.service")
+        .replace("[Install]", "ExecReload=/bin/kill -HUP $MAINPID\n[Install]");
+    host.put("/etc/systemd/system/a.service", unit);
+    let op = |loaded: &str, reloaded: &str| {
+        let (loaded, reloaded) = (vec![loaded.to_owned()], vec![reloaded.to_owned()]);
+        Op::from(Unit { name: "a.service".into(), enabled: true, running: Some(true), loaded, reloaded })
+    };
+    let unit = op("/etc/a.args", "/etc/a.d");
+    let invocation = |host: &Host| {
+        let found = dispatch::observe(&unit, &host.machine).expect("a look");
+        found.state::<Unit>().expect("its state").invocation
+    };
+    let write = |host: &mut Host, path: &str, text: &str| {
+        dispatch::converge(&Op::from(host.file(path, text)), &host.machine).expect("file");
+    };
+    for (path, text) in [("/etc/a.args", "one"), ("/etc/a.d/1.conf", "one")] {
+        write(&mut host, path, text);
+    }
+    dispatch::converge(&unit, &host.machine).expect("unit");
+    let first = invocation(&host);
+    write(&mut host, "/etc/a.d/2.conf", "two");
+    assert!(!satisfied(&unit, &host.machine), "what it has not taken over passed for current");
+    dispatch::converge(&unit, &host.machine).expect("unit");
+    assert!(satisfied(&unit, &host.machine));
+    assert_eq!(invocation(&host), first, "a reload is no new start");
+    write(&mut host, "/etc/a.args", "two");
+    dispatch::converge(&unit, &host.machine).expect("unit");
+    let second = invocation(&host);
+    assert_ne!(second, first, "a reload does not change how it was started");
+    assert!(satisfied(&unit, &host.machine));
+    // A unit that has no ExecReload= is a fault of the plan, and is not passed over.
+    host.unit("a.service", "/usr/local/bin/a");
+    dispatch::converge(&unit, &host.machine).expect("unit");
+    write(&mut host, "/etc/a.d/2.conf", "three");
+    let text = text_of(dispatch::converge(&unit, &host.machine));
+    assert!(text.contains("reload is not applicable"), "{text}");
+}
+
+#[test]
 fn a_unit_without_its_program_is_refused_by_the_double() {
     let host = Host::fresh();
     host.put("/etc/systemd/system/a.service", "[Service]\nExecStart=/usr/local/bin/absent\n[Install]\n");
-    let unit = Unit { name: "a.service".into(), enabled: true, running: Some(true), loaded: vec![] };
+    let unit =
+        Unit { name: "a.service".into(), enabled: true, running: Some(true), loaded: vec![], reloaded: Vec::new() };
     let text = text_of(dispatch::converge(&unit.into(), &host.machine));
     assert!(text.contains("203/EXEC"), "{text}");
 }

@@ -23,6 +23,17 @@ pub struct Unit {
     /// Paths whose content the running unit must have been started with. Their digests and the unit's invocation
     /// id are recorded under /run, so a restart is a state, not a handler.
     pub loaded: Vec<String>,
+    /// Paths whose content the running unit takes over when it is reloaded (`ExecReload=` of its file), without a new
+    /// start: a change of these alone is a reload.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reloaded: Vec<String>,
+}
+
+impl Unit {
+    /// Every path whose content the running unit must have, by a start or a reload.
+    pub fn files(&self) -> impl Iterator<Item = &String> {
+        self.loaded.iter().chain(&self.reloaded)
+    }
 }
 
 /// The unit as it was found.
@@ -46,7 +57,7 @@ pub struct UnitState {
     pub record: Option<Started>,
 }
 
-/// What a unit was started with.
+/// What a unit was started with, or has reloaded since.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Started {
@@ -87,7 +98,10 @@ impl fmt::Display for Unit {
             None => "",
         };
         write!(f, "unit {} {}{running}", self.name, if self.enabled { "enabled" } else { "disabled" })?;
-        if self.loaded.is_empty() { Ok(()) } else { write!(f, ", with {}", self.loaded.join(" ")) }
+        if !self.loaded.is_empty() {
+            write!(f, ", with {}", self.loaded.join(" "))?;
+        }
+        if self.reloaded.is_empty() { Ok(()) } else { write!(f, ", reloaded for {}", self.reloaded.join(" ")) }
     }
 }
 

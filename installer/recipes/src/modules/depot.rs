@@ -113,11 +113,8 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
             name: UNIT.to_owned(),
             enabled: true,
             running: Some(true),
-            loaded: [paths::DEPOT_CERT, paths::DEPOT_KEY, paths::DEPOT_CONFIG]
-                .into_iter()
-                .map(str::to_owned)
-                .chain([paths::unit(UNIT)])
-                .collect(),
+            loaded: vec![paths::unit(UNIT)],
+            reloaded: [paths::DEPOT_CERT, paths::DEPOT_KEY, paths::DEPOT_CONFIG].map(str::to_owned).to_vec(),
         })
         .probe(Probe::Https { url: format!("https://{}/v2/", cx.depot_address()), ca: paths::DEPOT_CA.to_owned() }, 30)
         .timeout_s(120)

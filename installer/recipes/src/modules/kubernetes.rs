@@ -68,7 +68,7 @@ fn kubelet(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> 
         .ensure(unit)
         .ensure(Dir { path: format!("{}.d", paths::unit(UNIT)), mode: 0o755 })
         .ensure(dropin)
-        .ensure(Unit { name: UNIT.to_owned(), enabled: true, running: None, loaded: Vec::new() })
+        .ensure(Unit { name: UNIT.to_owned(), enabled: true, running: None, loaded: Vec::new(), reloaded: Vec::new() })
         .undo(Undo::RestoreBefore)
         .build())
 }

@@ -138,6 +138,7 @@ fn firewall(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
             enabled: false,
             running: Some(false),
             loaded: Vec::new(),
+            reloaded: Vec::new(),
         });
     }
     Some(step.undo(Undo::RestoreBefore).build())

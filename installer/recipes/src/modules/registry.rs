@@ -104,6 +104,7 @@ fn serve(
             enabled: true,
             running: Some(true),
             loaded: loaded.into_iter().chain([paths::unit(UNIT), paths::bin("registry")]).collect(),
+            reloaded: Vec::new(),
         })
         .probe(
             Probe::RegistryServes {

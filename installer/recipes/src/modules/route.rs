@@ -32,7 +32,13 @@ pub fn step(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, Reci
     Ok(Some(
         Step::on(node.name(), "network.service-route", "Route services on a host without a default route")
             .ensure(file)
-            .ensure(Unit { name: UNIT.to_owned(), enabled: true, running: Some(true), loaded: vec![path] })
+            .ensure(Unit {
+                name: UNIT.to_owned(),
+                enabled: true,
+                running: Some(true),
+                loaded: vec![path],
+                reloaded: Vec::new(),
+            })
             .undo(Undo::RestoreBefore)
             .build(),
     ))

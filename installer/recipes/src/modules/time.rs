@@ -73,6 +73,7 @@ pub fn before(cluster: &Cluster, node: &Node<'_>, coming: Option<&NodePackages<'
         enabled: false,
         running: Some(false),
         loaded: Vec::new(),
+        reloaded: Vec::new(),
     });
     let stopped: Vec<Unit> = stopped.collect();
     if stopped.is_empty() {
@@ -121,7 +122,13 @@ pub fn step(
     };
     let values = context! { servers => &servers, clients, stratum => stratum(cluster, node, nodes), drift };
     let file = draft.template(config, "chrony.conf", values)?;
-    let unit = Unit { name: unit.to_owned(), enabled: true, running: Some(true), loaded: vec![config.to_owned()] };
+    let unit = Unit {
+        name: unit.to_owned(),
+        enabled: true,
+        running: Some(true),
+        loaded: vec![config.to_owned()],
+        reloaded: Vec::new(),
+    };
     let (name, title) = match node.serves_time {
         true => ("time.server", "Serve the time to the cluster's hosts".to_owned()),
         false => ("time.client", format!("Take the time from {}", servers.join(", "))),

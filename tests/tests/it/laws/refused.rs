@@ -135,8 +135,13 @@ async fn law_4_refuses_two_steps_that_write_one_file_differently() {
 #[tokio::test]
 async fn law_5_refuses_a_plan_that_stops_half_of_etcd() {
     let case = case(&FLEETS[0], Pipeline::Create).await;
-    let stopped =
-        || Unit { name: "kubelet.service".to_owned(), enabled: true, running: Some(false), loaded: Vec::new() };
+    let stopped = || Unit {
+        name: "kubelet.service".to_owned(),
+        enabled: true,
+        running: Some(false),
+        loaded: Vec::new(),
+        reloaded: Vec::new(),
+    };
     let bent = case.bent(|plan| {
         let after = StepId("node1/join.register-node2".to_owned());
         let stop = Step::on("node2", "test.stop", "Stop a control plane")

@@ -88,7 +88,13 @@ impl Host {
     pub fn unit(&self, name: &str, running: bool) {
         let text = "[Service]\nExecStart=/usr/sbin/ip\n[Install]\nWantedBy=multi-user.target\n";
         self.put(&format!("/lib/systemd/system/{name}"), text);
-        let unit = Unit { name: name.to_owned(), enabled: running, running: Some(running), loaded: Vec::new() };
+        let unit = Unit {
+            name: name.to_owned(),
+            enabled: running,
+            running: Some(running),
+            loaded: Vec::new(),
+            reloaded: Vec::new(),
+        };
         dispatch::converge(&unit.into(), &self.machine).expect("a unit");
     }
 

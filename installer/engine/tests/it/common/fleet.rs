@@ -101,6 +101,7 @@ fn runtime(plan: &mut Plan, host: &str) -> StepId {
         enabled: true,
         running,
         loaded: running.iter().map(|_| "/etc/containerd/config.toml".to_owned()).collect(),
+        reloaded: Vec::new(),
     };
     let binary = |path: &str| Binary { path: path.to_owned(), blob: Digest::of(BLOB), mode: 0o755 };
     let step = Step::on(host, "os.runtime", "Prepare the host")

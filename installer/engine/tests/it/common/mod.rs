@@ -58,6 +58,7 @@ pub fn plan() -> CheckedPlan {
                 enabled: true,
                 running: Some(true),
                 loaded: vec!["/etc/containerd/config.toml".to_owned()],
+                reloaded: Vec::new(),
             })
             .probe(Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump: Vec::new() }, 5)
             .after(&os.id)

@@ -70,7 +70,8 @@ impl Host {
         self.unit("kubelet.service", "/usr/local/bin/kubelet");
         self.put("/etc/kubexm/kubeadm.yaml", "nodeRegistration:\n  name: node1\n");
         for (name, running) in [("containerd.service", Some(true)), ("kubelet.service", None)] {
-            let unit = Op::from(Unit { name: name.to_owned(), enabled: true, running, loaded: vec![] });
+            let unit =
+                Op::from(Unit { name: name.to_owned(), enabled: true, running, loaded: vec![], reloaded: Vec::new() });
             kubexm_ops::dispatch::converge(&unit, &self.machine).expect("a unit");
         }
     }
