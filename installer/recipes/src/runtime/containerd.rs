@@ -136,7 +136,13 @@ fn run(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
         .ensure(unit)
         .ensure(Dir { path: paths::CNI_CONF.to_owned(), mode: 0o755 })
         .ensure_all(runtime.state.iter().copied().map(StateDir::at))
-        .ensure(Unit { name: runtime.unit.to_owned(), enabled: true, running: Some(true), loaded })
+        .ensure(Unit {
+            name: runtime.unit.to_owned(),
+            enabled: true,
+            running: Some(true),
+            loaded,
+            reloaded: Vec::new(),
+        })
         .probe(
             Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump: line.config_dump(pause, systemd_cgroup) },
             60,

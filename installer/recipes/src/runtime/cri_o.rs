@@ -84,7 +84,13 @@ fn run(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
         .ensure(unit)
         .ensure(Dir { path: paths::CNI_CONF.to_owned(), mode: 0o755 })
         .ensure_all(runtime.state.iter().copied().map(StateDir::at))
-        .ensure(Unit { name: runtime.unit.to_owned(), enabled: true, running: Some(true), loaded })
+        .ensure(Unit {
+            name: runtime.unit.to_owned(),
+            enabled: true,
+            running: Some(true),
+            loaded,
+            reloaded: Vec::new(),
+        })
         .probe(Probe::CriReady { runtime: RuntimeKind::CriO, config_dump }, 60)
         .timeout_s(180)
         .undo(Undo::RestoreBefore)

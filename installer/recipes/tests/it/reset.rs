@@ -23,7 +23,7 @@ fn file(path: &str, text: &str) -> Op {
 
 fn unit(name: &str) -> Op {
     let loaded = vec![format!("/etc/systemd/system/{name}")];
-    Unit { name: name.to_owned(), enabled: true, running: Some(true), loaded }.into()
+    Unit { name: name.to_owned(), enabled: true, running: Some(true), loaded, reloaded: Vec::new() }.into()
 }
 
 fn init() -> Op {
