@@ -20,7 +20,7 @@ PIECE = 8 << 20  # of a member's stream, in one frame
 BLOCK = 128 << 10  # of a raw frame
 BOUND = PIECE + (PIECE >> 8)  # ZSTD_compressBound(PIECE)
 ROOM = 16384  # of the signatures
-FORMAT = 1
+FORMATS = (1, 2)
 FRAME, VOLUME, TRAILER, TABLE = b"\x28\xb5\x2f\xfd", b"\x5c\x2a\x4d\x18", b"\x5d\x2a\x4d\x18", b"\x5e\x2a\x4d\x18"
 FIXED = ["lock.yaml", "cluster.yaml", "catalogue.json", "oci-layout", "index.json"]
 
@@ -59,7 +59,7 @@ def seek_table(data):
 
 
 def trailer(data, frame):
-    """Count of volumes, and the digests of the frames with content but the signature's."""
+    """Format, count of volumes, and the digests of the frames with content but the signature's."""
     offset, stored, content = frame
     whole = data[offset : offset + stored]
     demand(content == 0 and len(whole) >= 8 + 28 + 32 and whole[:4] == TRAILER, "no trailer before the seek table")
@@ -68,23 +68,22 @@ def trailer(data, frame):
     demand(payload[:8] == b"KUBEXM\r\n", "the trailer is another program's")
     demand(hashlib.sha256(payload[:-32]).digest() == payload[-32:], "the trailer's own digest")
     version, volumes, length, count = struct.unpack("<IIQI", payload[8:28])
-    demand(version == FORMAT, f"format {version} is newer than this reader")
+    demand(version in FORMATS, f"format {version} is newer than this reader")
     demand(length == len(data), "the trailer tells another length of the file")
     demand(len(payload) == 28 + 32 * count + 32, "the trailer has another number of digests than it says")
-    return volumes, [payload[28 + 32 * n : 60 + 32 * n] for n in range(count)]
+    return version, volumes, [payload[28 + 32 * n : 60 + 32 * n] for n in range(count)]
 
 
 # -- volumes -----------------------------------------------------------------------------------------------------------
 
 
 def volume_header(frame):
-    """Number, bundle id and offset of a volume."""
+    """Format, number, bundle id and offset of a volume."""
     demand(len(frame) == 96 and frame[:8] == VOLUME + struct.pack("<I", 88), "no volume header")
     demand(frame[8:16] == b"KUBEXMV\n", "the volume header is another program's")
     demand(hashlib.sha256(frame[8:64]).digest() == frame[64:], "the volume header's own digest")
     version, number = struct.unpack("<II", frame[16:24])
-    demand(version == FORMAT, f"format {version} is newer than this reader")
-    return number, frame[24:56].hex(), struct.unpack("<Q", frame[56:64])[0]
+    return version, number, frame[24:56].hex(), struct.unpack("<Q", frame[56:64])[0]
 
 
 # -- frames ------------------------------------------------------------------------------------------------------------
@@ -187,14 +186,14 @@ class Stream:
 # -- documents ---------------------------------------------------------------------------------------------------------
 
 
-def canonical(name, text):
+def canonical(name, text, version):
     try:
         value = json.loads(text, parse_float=lambda _: demand(False, f"a float in {name}"))
         again = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     except ValueError as error:
         raise Wrong(f"{name} is no JSON: {error}") from error
     demand(again == text, f"{name} is not canonical")
-    demand(value["format"] == FORMAT, f"{name} is of a newer format")
+    demand(value["format"] == version, f"{name} is of another format than the trailer")
     return value
 
 
@@ -205,8 +204,35 @@ def signatures(room):
         found = json.loads(text)
     except ValueError as error:
         raise Wrong(f"manifest.json.sig is no JSON: {error}") from error
-    demand(isinstance(found, list) and all(set(one) == {"keyId", "alg", "sig"} for one in found), "no list of signatures")
+    demand(isinstance(found, list) and all(set(one) - {"statement"} == {"keyId", "alg", "sig"} for one in found), "no list of signatures")
     return found
+
+
+def statement(signature, manifest_digest, sources_digest):
+    """What a signature says of the bundle; nothing where it is over manifest.json itself, as all of format 1 are."""
+    if "statement" not in signature:
+        return {}
+    said = json.loads(signature["statement"])
+    again = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    demand(again == signature["statement"], "a statement that is not canonical")
+    demand(said.keys() <= {"schema", "manifest", "sources", "date"} and isinstance(said["date"], int), "the fields of a statement")
+    demand(said["schema"] == "kubexm.io/statement/v1", "a statement of another schema")
+    demand(said["manifest"] == "sha256:" + manifest_digest, "a statement about another manifest.json")
+    demand(sources_digest is None or said["sources"] == "sha256:" + sources_digest, "a statement about another sources.json")
+    return said
+
+
+def read_sources(content):
+    """sources.json: one canonical document, then spaces."""
+    text = content.rstrip(b" ")
+    try:
+        value = json.loads(text)
+        again = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    except ValueError as error:
+        raise Wrong(f"sources.json is no JSON: {error}") from error
+    demand(again == text, "sources.json is not canonical")
+    demand(value.keys() == {"schema", "zone", "artifacts"} and value["schema"] == "kubexm.io/sources/v1", "another sources.json")
+    return value
 
 
 def names(members):
@@ -228,7 +254,7 @@ def names(members):
 def read(data, volume_ends=None):
     """Reads a bundle of which all bytes (of all volumes, in order) are `data`, and checks every one of them."""
     table = seek_table(data)
-    volumes, digests = trailer(data, table[-1])
+    version, volumes, digests = trailer(data, table[-1])
     frames = [frame for frame in table[:-1] if data[frame[0] : frame[0] + 4] != VOLUME]
     headers = [frame for frame in table[:-1] if data[frame[0] : frame[0] + 4] == VOLUME]
     demand(all(content > 0 for _, _, content in frames), "a frame without content")
@@ -240,7 +266,7 @@ def read(data, volume_ends=None):
     room = stream.member("manifest.json.sig", None, "raw")
     demand(stream.at == room_frame + 1, "the signatures are not in one frame")
     layout_json = stream.member("layout.json", None, "raw")
-    manifest, layout = canonical("manifest.json", manifest_json), canonical("layout.json", layout_json)
+    manifest, layout = canonical("manifest.json", manifest_json, version), canonical("layout.json", layout_json, version)
     bundle_id = hashlib.sha256(manifest_json + layout_json).hexdigest()
 
     demand(len(digests) == len(frames) - 1, "the trailer has another number of digests than the file has frames")
@@ -251,7 +277,7 @@ def read(data, volume_ends=None):
 
     demand((volumes == 1 and not headers) or volumes == len(headers), "another number of volumes than the trailer says")
     for number, (offset, stored, _) in enumerate(headers, 1):
-        demand(volume_header(data[offset : offset + stored]) == (number, bundle_id, offset), f"the header of volume {number}")
+        demand(volume_header(data[offset : offset + stored]) == (version, number, bundle_id, offset), f"the header of volume {number}")
     if volume_ends and len(volume_ends) > 1:
         demand([0] + volume_ends[:-1] == [offset for offset, _, _ in headers], "volumes end elsewhere than frames")
 
@@ -259,7 +285,10 @@ def read(data, volume_ends=None):
     stored = {member["name"]: member["encoding"] for member in layout["members"]}
     left_out = {member["name"]: member["encoding"] for member in layout.get("leftOut", [])}
     demand(not layout.get("recoded"), "recoded members are not read yet")
-    demand(layout.keys() <= {"base", "encoder", "format", "leftOut", "level", "members", "recoded"}, "a newer layout.json")
+    demand(layout.keys() <= {"base", "encoder", "format", "leftOut", "level", "members", "recoded", "sources"}, "a newer layout.json")
+    demand("sources" not in layout or version > 1, "sources.json came with format 2")
+    places = [one for one in [manifest, *manifest["artifacts"]] if ("zone" if one is manifest else "sources") in one]
+    demand(len(places) == (len(manifest["artifacts"]) + 1 if version == 1 else 0), "places are in manifests of format 1 only")
     demand(all(encoding in ("raw", "zstd") for encoding in [*stored.values(), *left_out.values()]), "an unknown encoding")
     listed = [member["name"] for member in manifest["members"]]
     demand([name for name in listed if name in stored] == [member["name"] for member in layout["members"]], "order of layout.json")
@@ -273,6 +302,8 @@ def read(data, volume_ends=None):
         if name in stored:
             contents[name] = stream.member(name, member["size"], stored[name])
             demand("sha256:" + digest(contents[name]) == member["sha256"], f"the digest of {name}")
+    sources = stream.member("sources.json", layout["sources"], "raw") if "sources" in layout else None
+    sources_digest = None if sources is None else digest(sources)
     demand(stream.next_frame("raw", 1024) == bytes(1024), "the end of the archive")
     demand(stream.at == len(frames), "frames behind the end of the archive")
     if "lock.yaml" in contents:
@@ -283,7 +314,8 @@ def read(data, volume_ends=None):
         "bundleId": bundle_id,
         "layout": layout,
         "volumes": volumes,
-        "signatures": signatures(room),
+        "signatures": [(one, statement(one, digest(manifest_json), sources_digest)) for one in signatures(room)],
+        "sources": None if sources is None else read_sources(sources),
         "contents": contents,
         "leftOut": list(left_out),
     }
@@ -324,7 +356,10 @@ def told(bundle, whole):
         "manifest": "sha256:" + bundle["manifestDigest"],
         "members": [{"name": name, "sha256": digest(content), "size": len(content)} for name, content in whole.items()],
         "name": bundle["manifest"]["name"],
-        "signatures": [{"alg": one["alg"], "keyId": one["keyId"]} for one in bundle["signatures"]],
+        "signatures": [
+            {"alg": one["alg"], "date": said.get("date"), "keyId": one["keyId"]} for one, said in bundle["signatures"]
+        ],
+        "sources": bundle["sources"],
         "volumes": bundle["volumes"],
     }
 

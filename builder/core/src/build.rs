@@ -16,7 +16,7 @@ use crate::base::Base;
 use crate::lock::Sizes;
 use crate::origins::Origins;
 use crate::pack::Packing;
-use crate::{BuildError, Report, Resolution, charts, fetch, harbor, lock, locked, pack, packages, resolve};
+use crate::{BuildError, Report, Resolution, charts, fetch, harbor, lock, locked, pack, packages, resolve, sources};
 
 /// How long is waited for registries to say whether tags were moved.
 const TAGS_WITHIN: Duration = Duration::from_secs(20);
@@ -41,6 +41,8 @@ pub struct Request<'a> {
     pub options: Options,
     /// What need not be carried, since it is on the far side already.
     pub base: Option<&'a Base>,
+    /// Whether the bundle says where its artifacts are from.
+    pub sources: bool,
     /// `kubexm-bundle 0.1.0`.
     pub tool: &'a str,
 }
@@ -108,7 +110,8 @@ pub fn build(
         requirements: &requirements,
         tool: request.tool,
     };
-    let packing = pack::plan(&lock, &inputs, request.base)?;
+    let sources = request.sources.then(|| sources::plan(&lock, &resolution, &origins.store));
+    let packing = pack::plan(&lock, &inputs, request.base, sources)?;
     phase("fetch");
     let together = Together { request, origins, report, lock: &lock, resolution: &resolution };
     let written = together.run(packing, runtime).map_err(failed)?;
@@ -125,17 +128,9 @@ async fn from_lock(
 ) -> Result<(), BuildError> {
     let jobs = request.jobs;
     locked::prepare(locked, resolution, origins, jobs).await?;
-    if locked.zone != resolution.zone {
-        let (was, now) = (&locked.zone, &resolution.zone);
-        let (absent, held) = match locked::zone_of(locked, request.zone) {
-            Some(_) => (String::new(), String::new()),
-            // Else `resolve` had refused it.
-            None => (
-                ", whose file is not here".to_owned(),
-                format!("; every place that the lock names is one of zone {now} or built in"),
-            ),
-        };
-        let text = format!("locked in zone {was}{absent}; fetched in zone {now}, by the same digests{held}");
+    if let Some(was) = locked.zone.as_ref().filter(|was| **was != resolution.zone) {
+        let now = &resolution.zone;
+        let text = format!("locked in zone {was}; fetched in zone {now}, by the same digests");
         report(EventKind::Note { text });
     }
     match tokio::time::timeout(TAGS_WITHIN, locked::moved_tags(locked, resolution, origins, jobs)).await {

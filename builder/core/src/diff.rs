@@ -169,7 +169,7 @@ mod tests {
             name: "x".into(),
             cluster: None,
             platforms: vec![Platform::LINUX_AMD64],
-            zone: "global".into(),
+            zone: None,
             tool: "t".into(),
             lock: Digest::of(&lock),
             artifacts: artifacts
@@ -183,7 +183,7 @@ mod tests {
                     manifest: None,
                     blobs: vec![Blob { digest: Digest::of(content), size: content.len() as u64 }],
                     trust: Trust::Pinned,
-                    sources: Vec::new(),
+                    sources: None,
                 })
                 .collect(),
             members,

@@ -52,23 +52,6 @@ pub enum What {
 /// Who says what is needed.
 pub(crate) const NEEDED: &str = "cluster.yaml and catalogue need";
 
-/// Where an item may be had.
-pub(crate) const SOURCES: &str = "sources";
-/// Of a lock as a whole.
-const ZONE: &str = "zone";
-
-/// That the zone of a lock is nobody's here.
-pub fn unknown_zone(locked: &str, here: &str) -> Difference {
-    let by = "whose file is not here; this is zone".into();
-    let what = What::Changed { field: ZONE, locked: locked.to_owned(), now: here.to_owned(), by };
-    Difference { key: None, platform: None, what }
-}
-
-/// Whether only the places differ: what is locked stays what it is.
-pub fn only_places(differences: &[Difference]) -> bool {
-    differences.iter().all(|one| matches!(one.what, What::Changed { field: SOURCES | ZONE, .. }))
-}
-
 /// A difference that was found while an item was brought here.
 pub(crate) fn changed(
     item: &LockItem,
@@ -99,8 +82,6 @@ impl fmt::Display for Difference {
             What::NotLocked { needed } => write!(f, "{needed} is needed, and not in the lock"),
             What::NotNeeded { locked } if locked.is_empty() => f.write_str("in the lock, and nothing needs it"),
             What::NotNeeded { locked } => write!(f, "{locked} is in the lock, and nothing needs it"),
-            // What stands between two names, and is said by nobody.
-            What::Changed { field: ZONE, locked, now, by } => write!(f, "zone: the lock has {locked}, {by} {now}"),
             What::Changed { field, locked, now, by } => {
                 write!(f, "{field}: the lock has {}, {by} {}", shown(locked), shown(now))
             }

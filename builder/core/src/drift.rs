@@ -1,6 +1,5 @@
 //! What a lock says and what cluster.yaml and catalogue need now: every difference, as values. Pure.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use kubexm_manifests::requirements::{ChartSource, Source};
@@ -8,8 +7,8 @@ use kubexm_manifests::{Requirement, Requirements};
 use kubexm_spec::lock::{Content, LockItem};
 use kubexm_spec::{ArtifactKey, Digest, Lock, Platform, Reference, Trust};
 
-use crate::difference::{Difference, NEEDED, SOURCES, What, changed, of};
-use crate::{packages, places};
+use crate::difference::{Difference, NEEDED, What, changed, of};
+use crate::packages;
 
 /// Who says why a digest may be believed.
 const GIVEN: &str = "cluster.yaml and catalogue give";
@@ -106,19 +105,6 @@ fn may_be_believed(needed: &Requirement, trust: Trust) -> bool {
     trust == needed.trust || asked.contains(&trust)
 }
 
-/// Places of an item that nobody at hand (`by`) gives, or none where some are given. A lock may have fewer: a zone that has got
-/// another mirror since changes no lock. That a mirror moved and that a hand wrote a place into the lock look alike, and neither
-/// touches a digest; but the bundle carries these places as where its bytes are from.
-pub fn sources(item: &LockItem, given: &[String], by: impl Into<Cow<'static, str>>) -> Option<Difference> {
-    let strange: Vec<&str> =
-        item.sources.iter().map(String::as_str).filter(|source| !given.iter().any(|given| given == source)).collect();
-    let lost = item.sources.is_empty() && !given.is_empty();
-    // As people may see them: a query may be a key.
-    let shown = |all: &[&str]| -> String { all.iter().map(|one| places::shown(one)).collect::<Vec<_>>().join(" ") };
-    let given: Vec<&str> = given.iter().map(String::as_str).collect();
-    (lost || !strange.is_empty()).then(|| changed(item, SOURCES, shown(&strange), shown(&given), by))
-}
-
 /// What renderings name and the lock has no image of, and images of charts that none of them names.
 pub fn of_renderings(lock: &Lock) -> Vec<Difference> {
     let full = |name: &str| Reference::read(name).map_or_else(|| name.to_owned(), |name| name.to_string());
@@ -190,7 +176,7 @@ mod tests {
             schema: SCHEMA.to_owned(),
             name: requirements.name.clone(),
             kubernetes,
-            zone: "global".to_owned(),
+            zone: None,
             items,
             renderings: Vec::new(),
             packages: Vec::new(),
@@ -265,25 +251,6 @@ mod tests {
             ("image/pause", Trust::Mirror),
         ] {
             assert_eq!(with(key, trust), [""; 0], "{key} {trust}");
-        }
-    }
-
-    #[test]
-    fn a_source_that_the_zone_does_not_give_is_told_and_one_less_is_not() {
-        let mut item = locked(&needed("  kubernetes: {}\n")).items.remove(0);
-        let given = ["https://mirror.test/x", "https://origin.test/x"].map(str::to_owned);
-        for (sources, told) in [
-            (&given[..], None),
-            (&given[1..], None),
-            (&["https://origin.test/x".to_owned(), "https://evil.test/x".to_owned()][..], Some("https://evil.test/x")),
-            (&[][..], Some("none")),
-        ] {
-            item.sources = sources.to_vec();
-            let said = super::sources(&item, &given, "the zone gives").map(|difference| difference.to_string());
-            let wanted = told.map(|told| {
-                format!("{}: sources: the lock has {told}, the zone gives {}", item.name(), given.join(" "))
-            });
-            assert_eq!(said, wanted);
         }
     }
 

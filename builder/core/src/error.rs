@@ -10,7 +10,7 @@ use kubexm_spec::{Digest, ExitCode, ExitError, Platform, counted_of, error_chain
 use kubexm_transport::TransportError;
 
 use crate::charts::ChartError;
-use crate::difference::{Difference, only_places};
+use crate::difference::Difference;
 use crate::harbor::HarborError;
 use crate::origins::packages::PackagesError;
 
@@ -262,11 +262,6 @@ const NAMED: usize = 3;
 
 /// What to do about differences.
 fn mend(differences: &[Difference]) -> String {
-    if only_places(differences) {
-        return "no digest is different: `kubexm-bundle update --sources` writes the places of this zone into the lock, and changes \
-                no digest; or give the zone that the lock was made in with --zone FILE"
-            .to_owned();
-    }
     let items = items(differences);
     format!("`kubexm-bundle update{items}` locks anew what is different; `kubexm-bundle diff` shows what that changes")
 }

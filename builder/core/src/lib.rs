@@ -40,6 +40,7 @@ pub mod resolve;
 pub mod sbom;
 pub mod session;
 pub mod sizes;
+pub mod sources;
 pub mod update;
 
 pub use difference::{Difference, What};

@@ -68,7 +68,7 @@ pub async fn lock(
         schema: SCHEMA.to_owned(),
         name: resolution.name.clone(),
         kubernetes: resolution.kubernetes.clone(),
-        zone: resolution.zone.clone(),
+        zone: Some(resolution.zone.clone()),
         items,
         renderings: Vec::new(),
         packages: Vec::new(),

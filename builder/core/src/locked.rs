@@ -7,14 +7,15 @@ use kubexm_manifests::{Catalogue, Requirement, Requirements, Zone};
 use kubexm_spec::lock::{Content, Descriptor, LockItem, Referrer};
 use kubexm_spec::{ArtifactKey, Digest, Lock};
 
-use crate::difference::{Difference, changed, unknown_zone};
+use crate::difference::{Difference, changed};
 use crate::drift::{self, drift, of_renderings};
 use crate::origins::{Origins, image};
 use crate::resolve::{Candidates, Resolution, Resolved, candidates};
 use crate::{BuildError, charts, lock, packages};
 
 /// Where the items of a lock may be had in this zone, in the lock's order; refused when cluster.yaml and catalogue need
-/// anything else, or when the lock says what it could not have been made with. Pure.
+/// anything else, or when the lock says what it could not have been made with. The places that the lock names are not asked, and not
+/// carried: digests decide what is built, and the zone at hand where it is fetched. Pure.
 pub fn resolve(
     requirements: &Requirements,
     locked: &Lock,
@@ -23,8 +24,6 @@ pub fn resolve(
 ) -> Result<Resolution, BuildError> {
     let mut differences = drift(requirements, locked);
     differences.extend(of_renderings(locked));
-    let mut strange = Vec::new();
-    let places = Places::of(locked, zone);
     let mut items = Vec::new();
     for item in &locked.items {
         let needed = requirements.items.iter().find(|r| r.key == item.key && r.platform == item.platform);
@@ -39,14 +38,9 @@ pub fn resolve(
                 None => continue,
             },
         };
-        strange.extend(drift::sources(item, &places.of_item(&requirement), places.by.clone()));
         let candidates = candidates(&requirement, zone);
         items.push(Resolved { requirement, candidates });
     }
-    if !strange.is_empty() && !places.is_known {
-        differences.push(unknown_zone(&locked.zone, &zone.name));
-    }
-    differences.extend(strange);
     if !differences.is_empty() {
         return Err(BuildError::Drift(differences));
     }
@@ -54,49 +48,10 @@ pub fn resolve(
     Ok(Resolution { name, kubernetes, zone, items })
 }
 
-/// The zone that a lock was made in: this one, or one that is built in; none of a file that is not here.
-pub fn zone_of(locked: &Lock, here: &Zone) -> Option<Zone> {
-    if locked.zone == here.name { Some(here.clone()) } else { Zone::builtin(&locked.zone) }
-}
-
-/// What the places in a lock are held against. Digests decide what is fetched, and the zone at hand where from; places that
-/// nobody here gives are refused all the same, since SBOM and provenance of the bundle would repeat them.
-struct Places {
-    zones: Vec<Zone>,
-    /// Whether these are the zone of the lock, and not all that there are.
-    is_known: bool,
-    /// Who gives them, for people.
-    by: String,
-}
-
-impl Places {
-    fn of(locked: &Lock, here: &Zone) -> Self {
-        match zone_of(locked, here) {
-            Some(zone) => Self { by: format!("zone {} gives", zone.name), zones: vec![zone], is_known: true },
-            // Its name may be all that is new.
-            None => {
-                let builtin = Zone::builtin_names();
-                let zones = builtin.iter().filter_map(|name| Zone::builtin(name)).chain([here.clone()]).collect();
-                Self { zones, is_known: false, by: format!("zone {} and those built in give", here.name) }
-            }
-        }
-    }
-
-    fn of_item(&self, requirement: &Requirement) -> Vec<String> {
-        let mut all: Vec<String> = Vec::new();
-        for address in self.zones.iter().flat_map(|zone| addresses(requirement, zone)) {
-            if !all.contains(&address) {
-                all.push(address);
-            }
-        }
-        all
-    }
-}
-
 /// The same lock with the places that this zone gives, and no other digest. What nothing needs stays as it is. Pure.
 #[must_use]
 pub fn with_places(requirements: &Requirements, locked: &Lock, catalogue: &Catalogue, zone: &Zone) -> Lock {
-    let mut new = Lock { zone: zone.name.clone(), ..locked.clone() };
+    let mut new = Lock { zone: Some(zone.name.clone()), ..locked.clone() };
     for item in &mut new.items {
         let needed = requirements.items.iter().find(|r| r.key == item.key && r.platform == item.platform);
         if let Some(requirement) = needed.cloned().or_else(|| known_by_the_lock(item, locked, catalogue)) {

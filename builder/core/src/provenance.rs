@@ -1,7 +1,7 @@
 //! What a bundle was built from, as an in-toto statement (v1) with SLSA's provenance (v1). Pure and without a clock: it
 //! says what the bundle itself says, in a form that policy engines read. Who signs it vouches for it.
 
-use kubexm_spec::{Digest, Manifest};
+use kubexm_spec::Digest;
 use serde_json::{Map, Value, json};
 
 use crate::sbom::{Component, Subject, components};
@@ -36,7 +36,7 @@ pub fn provenance(built: &Built<'_>) -> Value {
         "predicate": {
             "buildDefinition": {
                 "buildType": BUILD_TYPE,
-                "externalParameters": external(manifest),
+                "externalParameters": external(&built.subject),
                 "internalParameters": {
                     "encoder": built.encoder.0,
                     "level": built.encoder.1,
@@ -53,14 +53,17 @@ pub fn provenance(built: &Built<'_>) -> Value {
 }
 
 /// What the user decides: the cluster, the catalogue (overlays included), the zone.
-fn external(manifest: &Manifest) -> Value {
+fn external(subject: &Subject<'_>) -> Value {
+    let manifest = subject.manifest;
     let mut all = Map::new();
     for (key, member) in [("cluster", "cluster.yaml"), ("catalogue", "catalogue.json")] {
         if let Some(found) = manifest.members.iter().find(|m| m.name == member) {
             all.insert(key.to_owned(), json!({ "name": member, "digest": { "sha256": found.sha256.hex() } }));
         }
     }
-    all.insert("zone".to_owned(), manifest.zone.as_str().into());
+    if let Some(sources) = subject.sources {
+        all.insert("zone".to_owned(), sources.zone.as_str().into());
+    }
     all.insert("platforms".to_owned(), json!(manifest.platforms));
     all.into()
 }
@@ -78,6 +81,9 @@ fn dependency(component: &Component<'_>) -> Value {
     }
     if !artifact.version.is_empty() {
         annotations.insert("version".to_owned(), artifact.version.as_str().into());
+    }
+    if !component.from.is_empty() {
+        annotations.insert("from".to_owned(), json!(component.from));
     }
     let mut descriptor = json!({
         "name": component.id,

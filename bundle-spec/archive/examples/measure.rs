@@ -108,11 +108,11 @@ impl Read for Pattern {
 fn write(inputs: Vec<Input<'_>>, out: &Path, base: Option<&Path>) {
     let members = inputs.iter().map(|i| Member { name: i.name.clone(), size: i.size, sha256: i.sha256 }).collect();
     let manifest = Manifest {
-        format: 1,
+        format: 2,
         name: "measure".into(),
         cluster: None,
         platforms: vec![Platform::LINUX_AMD64],
-        zone: "global".into(),
+        zone: None,
         tool: "measure".into(),
         lock: Digest::of(""),
         artifacts: vec![],
@@ -129,7 +129,7 @@ fn write(inputs: Vec<Input<'_>>, out: &Path, base: Option<&Path>) {
         }
     }
     delta.base = base.as_ref().map(Bundle::manifest_digest);
-    let contents = Contents { manifest: &manifest, inputs: carried, delta, signatures: &[] };
+    let contents = Contents { manifest: &manifest, inputs: carried, delta, signatures: &[], sources: None };
     let written = write_contents(out, contents, &Options::default(), &|_, _| {}).unwrap();
     println!("{}", written.size);
 }

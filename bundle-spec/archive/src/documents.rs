@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use kubexm_spec::Manifest;
 use kubexm_spec::manifest::FORMAT;
+use kubexm_spec::{Manifest, Sources};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::{ArchiveError, TooManyValues, check_values};
+use crate::{ArchiveError, TooManyValues, check_values, members};
 
 /// The most bytes that a document of a bundle may have, manifest.json and index.json among them: a bundle of 100 000 members
 /// needs a quarter of it.
@@ -63,4 +63,23 @@ pub trait Documents {
     fn size_of(&self, name: &str) -> Option<u64>;
     /// The content of a member of at most `limit` bytes.
     fn document(&self, name: &str, limit: u64) -> Result<Vec<u8>, ArchiveError>;
+
+    /// The content of sources.json, padding included: a statement has its digest. None where it was left out, and in format 1.
+    fn sources_json(&self) -> Result<Option<Vec<u8>>, ArchiveError> {
+        match self.size_of(members::SOURCES) {
+            Some(_) => self.document(members::SOURCES, DOCUMENT_LIMIT).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Where its artifacts are from; none where that was left out, and in format 1, whose manifest says it. Trusted as far as a
+    /// signature's statement has its digest.
+    fn sources(&self) -> Result<Option<Sources>, ArchiveError> {
+        let Some(content) = self.sources_json()? else { return Ok(None) };
+        let read = check_values(&content).map_err(|e| e.to_string()).and_then(|()| Sources::parse(&content));
+        read.map(Some).map_err(|problem| {
+            let (path, part) = (self.path().to_owned(), members::SOURCES.to_owned());
+            ArchiveError::Damaged { path, part, offset: 0, problem }
+        })
+    }
 }

@@ -18,7 +18,8 @@ pub fn join(
 ) -> Result<Written, ArchiveError> {
     let inner = &*bundle.0;
     let total: u64 = inner.frames.iter().map(|place| u64::from(place.len)).sum();
-    let mut file = Target::create(target, bundle.bundle_id(), split, smallest_split(inner.frames.len(), total))?;
+    let fits = smallest_split(inner.frames.len(), total);
+    let mut file = Target::create(target, bundle.manifest().format, bundle.bundle_id(), split, fits)?;
     let mut done = 0;
     for (number, place) in inner.frames.iter().enumerate() {
         let bytes = inner.origin.read(place.offset, place.len as usize)?;

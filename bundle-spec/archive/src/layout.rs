@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 
 use kubexm_spec::Digest;
-use kubexm_spec::manifest::{FORMAT, Member};
+use kubexm_spec::manifest::{FORMAT_WITH_PLACES, Member};
 use serde::{Deserialize, Serialize};
 
-use crate::{Encoding, members};
+use crate::{DOCUMENT_LIMIT, Encoding, members};
 
 /// How a bundle's members are stored. Canonical JSON, like the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,9 @@ pub struct Layout {
     /// Of a delta: the blobs that the base has, in the manifest's order, and how the full bundle stores them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<StoredMember>,
+    /// Bytes of the member sources.json, which stands behind all others; none where the places are left out, and in format 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sources: Option<u64>,
     /// Names of the members that are stored in another compression than they have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recoded: Vec<String>,
@@ -57,17 +60,29 @@ impl Layout {
 
     /// Of a file written by this program.
     pub(crate) fn new(
+        format: u32,
         level: i32,
         members: Vec<StoredMember>,
         base: Option<Digest>,
         left_out: Vec<StoredMember>,
+        sources: Option<u64>,
     ) -> Self {
-        Self { format: FORMAT, encoder: Self::own_encoder(), level, members, base, left_out, recoded: Vec::new() }
+        let (encoder, recoded) = (Self::own_encoder(), Vec::new());
+        Self { format, encoder, level, members, base, left_out, sources, recoded }
     }
 
     /// Members that are here and members that are left out are those of the manifest, each once, in its order; only blobs
     /// may be left out. The level is one that there is.
     pub(crate) fn check(&self, listed: &[Member]) -> Result<(), String> {
+        match self.sources {
+            Some(_) if self.format == FORMAT_WITH_PLACES => {
+                return Err("has sources, which came with format 2".to_owned());
+            }
+            Some(size) if !(1..=DOCUMENT_LIMIT).contains(&size) => {
+                return Err(format!("tells {size} bytes of sources"));
+            }
+            _ => {}
+        }
         if !Self::LEVELS.contains(&self.level) {
             return Err(format!("tells level {}, which is not one of 1 to 19", self.level));
         }

@@ -13,6 +13,8 @@ pub const MANIFEST: &str = "manifest.json";
 pub const SIGNATURE: &str = "manifest.json.sig";
 /// The third member.
 pub const LAYOUT: &str = "layout.json";
+/// The last member, where there is one: where the artifacts are from. Neither the manifest nor layout.json has its digest.
+pub const SOURCES: &str = "sources.json";
 /// Where blobs are.
 pub const BLOBS: &str = "blobs/sha256/";
 
@@ -71,7 +73,7 @@ pub struct StoredAt {
     pub name: String,
     /// Bytes of content.
     pub size: u64,
-    /// Of the content; none for the signature member, which may be replaced.
+    /// Of the content; none for the signature member, which may be replaced, and for sources.json, which only the trailer has.
     pub sha256: Option<Digest>,
     /// Of all its frames.
     pub encoding: Encoding,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::input::Input;
 use crate::write::{Contents, Delta, Options, Written, write_contents};
-use crate::{ArchiveError, Bundle, Encoding, Layout};
+use crate::{ArchiveError, Bundle, DOCUMENT_LIMIT, Encoding, Layout, members};
 
 /// Writes the full bundle of a delta that was put on its bases ([`Bundle::on_bases`]): byte for byte what a build in full
 /// by the program that wrote the delta gives, and signed as the delta is.
@@ -39,11 +39,16 @@ pub fn merge(
             open: Box::new(open),
         }
     });
+    let sources = match layout.sources {
+        Some(_) => Some(Input::sources(delta.read(members::SOURCES, DOCUMENT_LIMIT)?)),
+        None => None,
+    };
     let contents = Contents {
         manifest: delta.manifest(),
         inputs: inputs.collect(),
         delta: Delta::default(),
         signatures: delta.signatures(),
+        sources,
     };
     let options = Options { level: layout.level, threads, split: None };
     write_contents(target, contents, &options, progress)

@@ -115,6 +115,11 @@ impl Opening<'_> {
 
         let manifest: Manifest = self.parse(members::MANIFEST, &manifest_json)?;
         let layout: Layout = self.parse(members::LAYOUT, &layout_json)?;
+        if layout.format != manifest.format || self.known.is_some_and(|(_, trailer)| trailer.format != manifest.format)
+        {
+            return Err(self.damaged(members::LAYOUT, "tells another format than manifest.json or the trailer"));
+        }
+        manifest.check_fields().map_err(|problem| self.damaged(members::MANIFEST, &problem))?;
         if manifest.canonical_json().ok().as_ref() != Some(&manifest_json) {
             return Err(self.damaged(members::MANIFEST, "is not canonical JSON"));
         }
@@ -252,6 +257,13 @@ impl Opening<'_> {
             let first = all.last().map_or(0, StoredAt::end_frame);
             let at = StoredAt::new(&member.name, member.size, Some(member.sha256), here.encoding, first)
                 .ok_or_else(|| self.damaged(members::MANIFEST, "a member's size is beyond all bounds"))?;
+            self.fits(&at)?;
+            all.push(at);
+        }
+        if let Some(size) = layout.sources {
+            let first = all.last().map_or(0, StoredAt::end_frame);
+            let at = StoredAt::new(members::SOURCES, size, None, Encoding::Raw, first)
+                .ok_or_else(|| self.damaged(members::LAYOUT, "the size of sources.json is beyond all bounds"))?;
             self.fits(&at)?;
             all.push(at);
         }

@@ -239,7 +239,12 @@ impl Inner {
     /// The headers that its volumes must begin with, and where.
     pub(crate) fn volume_headers(&self) -> impl Iterator<Item = (u64, [u8; LEN])> {
         self.volumes.iter().zip(1..).map(|(place, number)| {
-            let header = VolumeHeader { bundle_id: self.bundle_id, number, offset: place.offset };
+            let header = VolumeHeader {
+                format: self.head.manifest.format,
+                bundle_id: self.bundle_id,
+                number,
+                offset: place.offset,
+            };
             (place.offset, header.encode())
         })
     }

@@ -1,5 +1,6 @@
 //! `manifest.json.sig`: a member of fixed size, so that a signature is put in later without moving another byte.
 
+use kubexm_spec::Statement;
 use serde::{Deserialize, Serialize};
 
 /// Size of the member in bytes.
@@ -8,7 +9,10 @@ pub const SIGNATURE_ROOM: usize = 16 << 10;
 /// Hex digits of a key's id.
 const KEY_ID: usize = 32;
 
-/// A signature over the exact bytes of manifest.json.
+/// The most bytes of a statement: one of today has 250.
+const STATEMENT: usize = 2048;
+
+/// A signature over the exact bytes of its statement; without one (as in format 1), over those of manifest.json.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Signature {
@@ -18,6 +22,16 @@ pub struct Signature {
     pub alg: String,
     /// Base64; DER for ECDSA.
     pub sig: String,
+    /// What is signed: the text of a [`kubexm_spec::Statement`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statement: Option<String>,
+}
+
+impl Signature {
+    /// The statement. What cannot be read as one was refused when the signature was read.
+    pub fn stated(&self) -> Option<Statement> {
+        self.statement.as_deref().and_then(|text| Statement::parse(text).ok())
+    }
 }
 
 /// More signatures than the member has room for.
@@ -58,7 +72,7 @@ pub fn decode(room: &[u8]) -> Result<Vec<Signature>, String> {
 
 /// The array alone, as `NAME.sig` holds it.
 pub fn to_json(signatures: &[Signature]) -> Vec<u8> {
-    // Three texts in a struct: there is nothing that could not be written.
+    // Texts in a struct: there is nothing that could not be written.
     serde_json::to_vec(signatures).unwrap_or_default()
 }
 
@@ -81,6 +95,12 @@ pub fn from_json(json: &[u8]) -> Result<Vec<Signature>, String> {
         if signature.sig.is_empty() || !signature.sig.bytes().all(base64) {
             return Err(format!("has a sig that is no base64, in signature {}", at + 1));
         }
+        if let Some(text) = &signature.statement {
+            if text.len() > STATEMENT {
+                return Err(format!("has a statement of {} bytes, in signature {}", text.len(), at + 1));
+            }
+            Statement::parse(text).map_err(|e| format!("has a statement that {e}, in signature {}", at + 1))?;
+        }
         if all[..at].iter().any(|other| other.key_id == signature.key_id) {
             return Err(format!("has two signatures of the key {}", signature.key_id));
         }
@@ -93,7 +113,12 @@ mod tests {
     use super::*;
 
     fn signature(number: usize) -> Signature {
-        Signature { key_id: format!("{number:032x}"), alg: "ecdsa-p256-sha256".into(), sig: "A".repeat(96) }
+        Signature {
+            key_id: format!("{number:032x}"),
+            alg: "ecdsa-p256-sha256".into(),
+            sig: "A".repeat(96),
+            statement: None,
+        }
     }
 
     fn room(json: &str) -> Result<Vec<Signature>, String> {
@@ -108,6 +133,18 @@ mod tests {
         let all: Vec<_> = (0..80).map(signature).collect();
         assert_eq!(encode(&all).map(|room| decode(&room)), Ok(Ok(all.clone())));
         assert_eq!(from_json(&to_json(&all)), Ok(all));
+    }
+
+    #[test]
+    fn a_statement_reads_back_and_what_is_none_is_refused() {
+        let text = Statement::new(kubexm_spec::Digest::of(b"m"), None, 7).to_text();
+        let with = |text: &str| Signature { statement: Some(text.to_owned()), ..signature(1) };
+        let all = vec![with(&text), signature(2)];
+        assert_eq!(from_json(&to_json(&all)), Ok(all.clone()));
+        assert_eq!(all[0].stated().map(|statement| statement.date), Some(7));
+        for wrong in ["", "{}", &text.replacen(":7", ": 7", 1), &text.replacen("7", "\"7\"", 1), &" ".repeat(3000)] {
+            assert!(from_json(&to_json(&[with(wrong)])).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub fn verify_stream(
         name,
         total: head.frames(),
         signature_frame: head.signature_frame,
+        format: head.manifest.format,
         state: Mutex::new(State { frames, digests: HashMap::new(), failed: None }),
         documents: Mutex::default(),
     };
@@ -247,6 +248,7 @@ struct Stream<'a, R> {
     name: &'a Path,
     total: usize,
     signature_frame: usize,
+    format: u32,
     state: Mutex<State<'a, R>>,
     documents: Mutex<(HashMap<String, Vec<u8>>, usize)>,
 }
@@ -330,10 +332,10 @@ impl<R: Read + Send> Stream<'_, R> {
             }
             return check.finish(name, at);
         }
-        let (trailer, table) = state.expected(self.signature_frame);
+        let (trailer, table) = state.expected(self.signature_frame, self.format);
         let mut wrong = Vec::new();
         for ((place, found), number) in state.frames.seen.volumes.iter().zip(1..) {
-            let wanted = VolumeHeader { bundle_id, number, offset: place.offset };
+            let wanted = VolumeHeader { format: self.format, bundle_id, number, offset: place.offset };
             if number > volume_header::MAX || wanted.encode() != found[..] {
                 wrong.push(("volume header", place.offset, place.len as usize));
             }
@@ -380,7 +382,7 @@ impl<R: Read + Send> Stream<'_, R> {
 
 impl<R: Read> State<'_, R> {
     /// The trailer and the seek table that the frames make, where a volume's header stands before them too.
-    fn expected(&mut self, signature_frame: usize) -> (Vec<u8>, Vec<u8>) {
+    fn expected(&mut self, signature_frame: usize, format: u32) -> (Vec<u8>, Vec<u8>) {
         // The tail may stand alone in a volume of its own.
         if self.frames.reader.fill_buf().is_ok_and(|next| next.starts_with(&volume_header::MAGIC)) {
             let mut header = Vec::new();
@@ -401,7 +403,7 @@ impl<R: Read> State<'_, R> {
         let trailer_len = crate::trailer::len(digests.len());
         let table = seek_table_of(&seen.frames, &volumes, trailer_len);
         let total = self.frames.offset + (trailer_len + table.len()) as u64;
-        let trailer = Trailer { volumes: volumes.len().max(1) as u32, total, digests };
+        let trailer = Trailer { format, volumes: volumes.len().max(1) as u32, total, digests };
         (trailer.encode(), table)
     }
 }

@@ -28,6 +28,7 @@ const STDOUT: &str = "standard output";
 /// A bundle that is being written. Nothing has a final name before [`Target::finish`].
 pub(crate) struct Target<'t> {
     path: &'t Path,
+    format: u32,
     bundle_id: Digest,
     /// The most bytes of a volume.
     split: Option<u64>,
@@ -51,6 +52,7 @@ impl<'t> Target<'t> {
     /// Creates and locks the first file; `-` is standard output. `fits`: the smallest split that is certain to do, in bytes.
     pub(crate) fn create(
         path: &'t Path,
+        format: u32,
         bundle_id: Digest,
         split: Option<u64>,
         fits: u64,
@@ -64,7 +66,7 @@ impl<'t> Target<'t> {
             _ => Volume::create(&first)?,
         };
         let (whole, places) = (Vec::new(), Vec::new());
-        let mut target = Self { path, bundle_id, split, fits, current, whole, places, offset: 0 };
+        let mut target = Self { path, format, bundle_id, split, fits, current, whole, places, offset: 0 };
         if split.is_some() {
             target.header()?;
         }
@@ -84,7 +86,7 @@ impl<'t> Target<'t> {
         self.room_for(trailer_len + seek_table::len(self.places.len() + 2))?;
         let size = self.offset + (trailer_len + seek_table::len(self.places.len() + 1)) as u64;
         let volumes = self.whole.len() as u32 + 1;
-        self.put(&Trailer { volumes, total: size, digests }.encode(), 0)?;
+        self.put(&Trailer { format: self.format, volumes, total: size, digests }.encode(), 0)?;
         let table = seek_table::encode(&self.places);
         self.current.put(&table, self.split.is_some())?;
         let files = self.commit()?;
@@ -108,7 +110,7 @@ impl<'t> Target<'t> {
 
     fn header(&mut self) -> Result<(), ArchiveError> {
         let number = self.whole.len() as u32 + 1;
-        let header = VolumeHeader { bundle_id: self.bundle_id, number, offset: self.offset };
+        let header = VolumeHeader { format: self.format, bundle_id: self.bundle_id, number, offset: self.offset };
         self.put(&header.encode(), 0)
     }
 

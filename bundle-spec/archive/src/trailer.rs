@@ -19,6 +19,8 @@ const DIGEST: usize = 32;
 /// What a trailer says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trailer {
+    /// Of the bundle, 1 to [`FORMAT`].
+    pub(crate) format: u32,
     /// Number of files the bundle is split into; 1 when it is one.
     pub(crate) volumes: u32,
     /// Length of the whole file in bytes, seek table included.
@@ -50,7 +52,7 @@ impl Trailer {
         frame.extend_from_slice(&SKIPPABLE);
         frame.extend_from_slice(&((len(self.digests.len()) - HEADER) as u32).to_le_bytes());
         frame.extend_from_slice(MARK);
-        frame.extend_from_slice(&FORMAT.to_le_bytes());
+        frame.extend_from_slice(&self.format.to_le_bytes());
         frame.extend_from_slice(&self.volumes.to_le_bytes());
         frame.extend_from_slice(&self.total.to_le_bytes());
         frame.extend_from_slice(&(self.digests.len() as u32).to_le_bytes());
@@ -85,10 +87,13 @@ impl Trailer {
         if format > FORMAT {
             return Err(Refusal::Newer(format));
         }
+        if format == 0 {
+            return Err(Refusal::Damaged);
+        }
         let volumes = word(4).ok_or(Refusal::Damaged)?;
         let total = u64::from(word(8).ok_or(Refusal::Damaged)?) | u64::from(word(12).ok_or(Refusal::Damaged)?) << 32;
         let digests = body.get(FIXED..).ok_or(Refusal::Damaged)?.as_chunks().0.to_vec();
-        let trailer = Self { volumes, total, digests };
+        let trailer = Self { format, volumes, total, digests };
         if trailer.encode() == frame { Ok(trailer) } else { Err(Refusal::Damaged) }
     }
 }
@@ -98,7 +103,7 @@ mod tests {
     use super::*;
 
     fn sample() -> Vec<u8> {
-        Trailer { volumes: 1, total: 77, digests: vec![[1; 32], [2; 32]] }.encode()
+        Trailer { format: FORMAT, volumes: 1, total: 77, digests: vec![[1; 32], [2; 32]] }.encode()
     }
 
     #[test]

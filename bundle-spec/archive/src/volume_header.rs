@@ -20,6 +20,8 @@ pub(crate) const MAX: u32 = 999;
 /// What a volume says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VolumeHeader {
+    /// Of the bundle, 1 to [`FORMAT`].
+    pub(crate) format: u32,
     /// Id of the whole bundle.
     pub(crate) bundle_id: Digest,
     /// From 1 on.
@@ -45,7 +47,7 @@ impl VolumeHeader {
         frame[..4].copy_from_slice(&MAGIC);
         frame[4..8].copy_from_slice(&(PAYLOAD as u32).to_le_bytes());
         frame[8..16].copy_from_slice(MARK);
-        frame[16..20].copy_from_slice(&FORMAT.to_le_bytes());
+        frame[16..20].copy_from_slice(&self.format.to_le_bytes());
         frame[20..24].copy_from_slice(&self.number.to_le_bytes());
         frame[24..56].copy_from_slice(self.bundle_id.as_bytes());
         frame[56..64].copy_from_slice(&self.offset.to_le_bytes());
@@ -68,7 +70,11 @@ impl VolumeHeader {
         }
         let mut id = [0; DIGEST];
         id.copy_from_slice(&frame[24..56]);
+        if word(16) == 0 {
+            return Err(Refusal::Damaged);
+        }
         let header = Self {
+            format: word(16),
             bundle_id: Digest::from_bytes(id),
             number: word(20),
             offset: u64::from(word(56)) | u64::from(word(60)) << 32,
@@ -83,7 +89,7 @@ mod tests {
 
     #[test]
     fn it_reads_back_and_every_changed_byte_and_every_cut_is_found() {
-        let header = VolumeHeader { bundle_id: Digest::of(b"x"), number: 7, offset: 1 << 40 };
+        let header = VolumeHeader { format: FORMAT, bundle_id: Digest::of(b"x"), number: 7, offset: 1 << 40 };
         let frame = header.encode();
         assert_eq!(VolumeHeader::decode(&frame), Ok(header));
         for at in 0..LEN {

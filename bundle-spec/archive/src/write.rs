@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use kubexm_spec::manifest::FORMAT;
 use kubexm_spec::{Digest, Manifest};
 
 use crate::input::Input;
@@ -54,6 +55,8 @@ pub struct Contents<'a> {
     pub delta: Delta,
     /// Signatures over the manifest that are there already.
     pub signatures: &'a [Signature],
+    /// The member sources.json, which is opened when all others were read; its size is told before.
+    pub sources: Option<Input<'a>>,
 }
 
 /// What was written.
@@ -80,7 +83,7 @@ pub fn write(
     options: &Options,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Written, ArchiveError> {
-    let contents = Contents { manifest, inputs, delta: Delta::default(), signatures: &[] };
+    let contents = Contents { manifest, inputs, delta: Delta::default(), signatures: &[], sources: None };
     write_contents(target, contents, options, progress)
 }
 
@@ -92,7 +95,7 @@ pub fn write_contents(
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Written, ArchiveError> {
     let (manifest_json, layout_json) = documents(&contents, options)?;
-    let Contents { inputs, signatures, .. } = contents;
+    let Contents { manifest, inputs, signatures, sources, .. } = contents;
     let manifest_digest = Digest::of(&manifest_json);
     let bundle_id = bundle_id(&manifest_json, &layout_json);
     let room = signature_slot::encode(signatures)
@@ -103,7 +106,7 @@ pub fn write_contents(
         Input::bytes(members::SIGNATURE, room).raw(),
         Input::bytes(members::LAYOUT, layout_json).raw(),
     ];
-    let all: Vec<Input<'_>> = head.into_iter().chain(inputs).collect();
+    let all: Vec<Input<'_>> = head.into_iter().chain(inputs).chain(sources.map(Input::raw)).collect();
     let (frames, total) = count(&all)?;
     let signature_frame = StoredAt::new(members::MANIFEST, all[0].size, None, Encoding::Raw, 0).map_or(0, |m| m.frames);
 
@@ -113,7 +116,7 @@ pub fn write_contents(
     {
         return Err(ArchiveError::SplitTooSmall { split, fits });
     }
-    let mut file = Target::create(target, bundle_id, options.split, fits)?;
+    let mut file = Target::create(target, manifest.format, bundle_id, options.split, fits)?;
     let mut digests = Vec::with_capacity(frames);
     let (mut number, mut done) = (0, 0);
     pipeline::run(&all, options.level, options.threads, |frame, size, digest| {
@@ -137,9 +140,15 @@ pub fn bundle_id_of(contents: &Contents<'_>, options: &Options) -> Result<Digest
 
 /// manifest.json and layout.json.
 fn documents(contents: &Contents<'_>, options: &Options) -> Result<(Vec<u8>, Vec<u8>), ArchiveError> {
-    let Contents { manifest, inputs, delta, .. } = contents;
+    let Contents { manifest, inputs, delta, sources, .. } = contents;
     let stored = inputs.iter().map(|i| StoredMember { name: i.name.clone(), encoding: i.encoding }).collect();
-    let layout = Layout::new(options.level, stored, delta.base, delta.left_out.clone());
+    let layout = {
+        let (left_out, sources) = (delta.left_out.clone(), sources.as_ref().map(|sources| sources.size));
+        Layout::new(manifest.format, options.level, stored, delta.base, left_out, sources)
+    };
+    if sources.as_ref().is_some_and(|sources| sources.name != members::SOURCES) {
+        return Err(ArchiveError::Unwritable { problem: "its sources have another name".to_owned() });
+    }
     check(manifest, &layout, inputs, options)?;
     let unwritable = |e: serde_json::Error| ArchiveError::Unwritable { problem: format!("its manifest: {e}") };
     Ok((manifest.canonical_json().map_err(unwritable)?, layout.canonical_json().map_err(unwritable)?))
@@ -173,8 +182,11 @@ fn check(manifest: &Manifest, layout: &Layout, inputs: &[Input<'_>], options: &O
     if !Layout::LEVELS.contains(&options.level) {
         return unwritable(format!("level {} is not one of 1 to 19", options.level));
     }
-    if manifest.format != kubexm_spec::manifest::FORMAT {
+    if !(1..=FORMAT).contains(&manifest.format) {
         return unwritable(format!("its manifest says format {}", manifest.format));
+    }
+    if let Err(problem) = manifest.check_fields() {
+        return unwritable(format!("its manifest {problem}"));
     }
     if let Err(problem) = members::check(&manifest.members).and_then(|()| layout.check(&manifest.members)) {
         return unwritable(problem);

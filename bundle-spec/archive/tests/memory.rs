@@ -45,16 +45,14 @@ fn peak_of(artifacts: &str) -> (u64, String) {
     (peak.parse().unwrap(), ended.to_owned())
 }
 
-fn artifact(blobs: &str, sources: &str) -> String {
+fn artifact(blobs: &str, more: &str) -> String {
     let digest = Digest::of(b"x");
-    format!(
-        r#"{{"blobs":[{blobs}],"digest":"{digest}","key":"file/x","name":"x","sources":[{sources}],"trust":"user","version":"1"}}"#
-    )
+    format!(r#"{{"blobs":[{blobs}],"digest":"{digest}","key":"file/x","name":"x"{more},"trust":"user","version":"1"}}"#)
 }
 
 #[test]
 fn a_manifest_of_millions_of_empty_texts_is_refused_before_they_are_read() {
-    let (peak, ended) = peak_of(&artifact("", &vec!["\"\""; 10_000_000].join(",")));
+    let (peak, ended) = peak_of(&artifact("", &format!(",\"sources\":[{}]", vec!["\"\""; 10_000_000].join(","))));
     assert!(ended.contains("million values"), "{ended}");
     assert!(peak < MOST, "{peak} KiB were held for a manifest of 30 MB");
 }

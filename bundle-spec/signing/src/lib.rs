@@ -1,8 +1,8 @@
-//! Keys, signatures, and whom to trust: over the exact bytes of a bundle's manifest.json.
+//! Keys, signatures, and whom to trust: over a statement about a bundle: its manifest.json, its sources, a date.
 //!
 //! ```text
 //! PrivateKey ─sign→ Signature ─with_added→ the array in manifest.json.sig, or in NAME.sig
-//! Signatures, manifest.json, Policy ─judge→ Trust, or Untrusted
+//! Signatures, Subject, Policy ─judge→ Trust, or Untrusted
 //! ```
 //!
 //! ECDSA over P-256 with SHA-256 (RFC 6979, so that signing twice gives the same bytes) and Ed25519 (RFC 8032). Only
@@ -24,4 +24,4 @@ pub use error::SigningError;
 pub use password::Password;
 pub use private::PrivateKey;
 pub use public::{KeyId, PublicKey};
-pub use trust::{Broken, Policy, Trust, Untrusted, check, with_added};
+pub use trust::{Broken, Policy, Signer, Subject, Trust, Untrusted, check, sign_bundle, with_added};

@@ -124,7 +124,12 @@ impl PublicKey {
 
     /// A signature of this key, as the format keeps it.
     pub(crate) fn named(&self, signature: &[u8]) -> Signature {
-        Signature { key_id: self.id().0, alg: self.algorithm().name().to_owned(), sig: STANDARD.encode(signature) }
+        Signature {
+            key_id: self.id().0,
+            alg: self.algorithm().name().to_owned(),
+            sig: STANDARD.encode(signature),
+            statement: None,
+        }
     }
 
     /// What a signer elsewhere may have meant by its bytes: as they are, the two numbers of ECDSA without DER (as hardware

@@ -2,8 +2,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kubexm_archive::Signature;
-use kubexm_spec::ExitCode;
+use kubexm_archive::{ArchiveError, Bundle, Documents, Signature};
+use kubexm_spec::manifest::FORMAT_WITH_PLACES;
+use kubexm_spec::{Digest, ExitCode, Statement};
 
 use crate::{KeyId, PublicKey};
 
@@ -20,7 +21,7 @@ pub enum Trust {
     /// At least one trusted key's signature holds, and none of them does not.
     Valid {
         /// Whose signatures hold.
-        by: Vec<KeyId>,
+        by: Vec<Signer>,
         /// The ids of keys that are not at hand.
         others: Vec<String>,
     },
@@ -29,6 +30,57 @@ pub enum Trust {
         /// Which, and why.
         broken: Vec<Broken>,
     },
+}
+
+/// Somebody whose signature holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signer {
+    /// By which key.
+    pub key: KeyId,
+    /// When the bundle was signed, in seconds of Unix time by the signer's clock; none of a signature without a statement.
+    pub date: Option<i64>,
+}
+
+/// What signatures are about.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The exact bytes of manifest.json.
+    pub manifest_json: &'a [u8],
+    /// Digest of sources.json; none where it was left out.
+    pub sources: Option<Digest>,
+}
+
+impl<'a> Subject<'a> {
+    /// Of a bundle whose manifest.json has these bytes.
+    ///
+    /// # Errors
+    /// Its sources.json cannot be read.
+    pub fn of(bundle: &dyn Documents, manifest_json: &'a [u8]) -> Result<Self, ArchiveError> {
+        let sources = bundle.sources_json()?.map(|content| Digest::of(&content));
+        Ok(Self { manifest_json, sources })
+    }
+
+    /// What somebody signs who signs it now.
+    pub fn statement(&self, date: i64) -> Statement {
+        Statement::new(Digest::of(self.manifest_json), self.sources, date)
+    }
+}
+
+/// Signs a bundle at a time in seconds of Unix time: its statement, or (format 1) its manifest.json.
+///
+/// # Errors
+/// The bundle cannot be read, or `sign` fails.
+pub fn sign_bundle<E: From<ArchiveError>>(
+    bundle: &Bundle,
+    date: i64,
+    sign: impl FnOnce(&[u8]) -> Result<Signature, E>,
+) -> Result<Signature, E> {
+    if bundle.manifest().format == FORMAT_WITH_PLACES {
+        return sign(bundle.manifest_json());
+    }
+    let statement = Subject::of(bundle, bundle.manifest_json())?.statement(date).to_text();
+    let signature = sign(statement.as_bytes())?;
+    Ok(Signature { statement: Some(statement), ..signature })
 }
 
 /// A signature that does not hold.
@@ -52,7 +104,12 @@ impl Trust {
     }
 
     /// The ids of the trusted keys whose signatures hold.
-    pub fn valid_by(&self) -> &[KeyId] {
+    pub fn valid_by(&self) -> Vec<&KeyId> {
+        self.signers().iter().map(|signer| &signer.key).collect()
+    }
+
+    /// Those whose signatures hold.
+    pub fn signers(&self) -> &[Signer] {
         match self {
             Self::Valid { by, .. } => by,
             _ => &[],
@@ -66,7 +123,7 @@ impl std::fmt::Display for Trust {
             Self::Unsigned => f.write_str("unsigned"),
             Self::NotChecked { by } => write!(f, "signed by {}, not checked", by.join(", ")),
             Self::Valid { by, others } => {
-                let by: Vec<&str> = by.iter().map(KeyId::as_str).collect();
+                let by: Vec<&str> = by.iter().map(|signer| signer.key.as_str()).collect();
                 write!(f, "signature valid, by {}", by.join(", "))?;
                 if others.is_empty() {
                     Ok(())
@@ -82,16 +139,16 @@ impl std::fmt::Display for Trust {
     }
 }
 
-/// Holds every signature that tells the id of a trusted key against that key. `manifest_json`: the exact bytes.
-pub fn check(signatures: &[Signature], manifest_json: &[u8], trusted: &[PublicKey]) -> Trust {
+/// Checks every signature that tells the id of a trusted key with that key.
+pub fn check(signatures: &[Signature], subject: &Subject<'_>, trusted: &[PublicKey]) -> Trust {
     let (mut valid, mut others, mut broken) = (Vec::new(), Vec::new(), Vec::new());
     for signature in signatures {
         let Some(key) = trusted.iter().find(|key| key.id().as_str() == signature.key_id) else {
             push_new(&mut others, signature.key_id.clone());
             continue;
         };
-        match holds(signature, manifest_json, key) {
-            Ok(()) => push_new(&mut valid, key.id()),
+        match holds(signature, subject, key) {
+            Ok(date) => push_new(&mut valid, Signer { key: key.id(), date }),
             Err(problem) => broken.push(Broken { key_id: key.id(), problem }),
         }
     }
@@ -105,12 +162,27 @@ pub fn check(signatures: &[Signature], manifest_json: &[u8], trusted: &[PublicKe
     }
 }
 
-fn holds(signature: &Signature, manifest_json: &[u8], key: &PublicKey) -> Result<(), &'static str> {
+/// When it says that it was made.
+fn holds(signature: &Signature, subject: &Subject<'_>, key: &PublicKey) -> Result<Option<i64>, &'static str> {
     if signature.alg != key.algorithm().name() {
         return Err("is of another algorithm than the key");
     }
     let bytes = STANDARD.decode(&signature.sig).map_err(|_| "is no base64")?;
-    if key.verifies(manifest_json, &bytes) { Ok(()) } else { Err("does not hold for this manifest.json") }
+    let Some(text) = &signature.statement else {
+        let right = key.verifies(subject.manifest_json, &bytes);
+        return if right { Ok(None) } else { Err("does not hold for this manifest.json") };
+    };
+    if !key.verifies(text.as_bytes(), &bytes) {
+        return Err("does not hold for its statement");
+    }
+    let statement = Statement::parse(text).map_err(|_| "is over no statement about a bundle")?;
+    if statement.manifest != Digest::of(subject.manifest_json) {
+        return Err("is about another manifest.json");
+    }
+    if subject.sources.is_some_and(|found| statement.sources != Some(found)) {
+        return Err("is about another sources.json, or about none");
+    }
+    Ok(Some(statement.date))
 }
 
 fn push_new<T: PartialEq>(all: &mut Vec<T>, new: T) {
@@ -159,8 +231,8 @@ impl Untrusted {
 
 impl Policy {
     /// Checks the signatures, and whether what they say is enough. `name` is what messages call the bundle.
-    pub fn judge(&self, name: &str, signatures: &[Signature], manifest_json: &[u8]) -> Result<Trust, Untrusted> {
-        let trust = check(signatures, manifest_json, &self.keys);
+    pub fn judge(&self, name: &str, signatures: &[Signature], subject: &Subject<'_>) -> Result<Trust, Untrusted> {
+        let trust = check(signatures, subject, &self.keys);
         let mandatory = self.required || !self.keys.is_empty();
         let problem = match &trust {
             Trust::Valid { .. } => None,

@@ -5,8 +5,10 @@
 use std::slice::from_ref;
 
 use kubexm_archive::Signature;
-use kubexm_signing::{Algorithm, Password, Policy, PrivateKey, PublicKey, SigningError, Trust, check, with_added};
-use kubexm_spec::ExitCode;
+use kubexm_signing::{
+    Algorithm, Password, Policy, PrivateKey, PublicKey, Signer, SigningError, Subject, Trust, check, with_added,
+};
+use kubexm_spec::{Digest, ExitCode};
 
 /// RFC 6979, A.2.5.
 const ECDSA: &str = "-----BEGIN EC PRIVATE KEY-----
@@ -125,20 +127,51 @@ fn what_was_encrypted_opens_with_its_password_only_and_is_asked_for_only_then() 
     assert!(!format!("{one:?}").contains(&one.to_pem(None).unwrap()[40..60]));
 }
 
+const fn about(manifest_json: &[u8]) -> Subject<'_> {
+    Subject { manifest_json, sources: None }
+}
+
+#[test]
+fn a_statement_holds_for_this_manifest_and_these_sources_and_tells_its_date() {
+    let key = private(ECDSA);
+    let (sources, others) = (Digest::of(b"sources"), Digest::of(b"other sources"));
+    let subject = |sources| Subject { manifest_json: b"{}", sources };
+    let signed = |subject: Subject<'_>, date| {
+        let text = subject.statement(date).to_text();
+        Signature { statement: Some(text.clone()), ..key.sign(text.as_bytes()) }
+    };
+    let state = |signature: &Signature, subject: &Subject<'_>| check(from_ref(signature), subject, &[key.public()]);
+    let valid = |date| Trust::Valid { by: vec![Signer { key: key.public().id(), date: Some(date) }], others: vec![] };
+    let with = signed(subject(Some(sources)), 77);
+    assert_eq!(state(&with, &subject(Some(sources))), valid(77));
+    assert_eq!(state(&with, &subject(None)), valid(77), "they may be left out");
+    let bad = |signature: &Signature, subject: Subject<'_>| matches!(state(signature, &subject), Trust::Invalid { .. });
+    assert!(bad(&with, subject(Some(others))));
+    assert!(bad(&with, Subject { manifest_json: b"{ }", sources: Some(sources) }));
+    assert!(bad(&signed(subject(None), 77), subject(Some(sources))), "added after it was signed");
+    // Neither its text nor the kind of signature can be changed.
+    let later = subject(Some(sources)).statement(78).to_text();
+    assert!(bad(&Signature { statement: Some(later), ..with.clone() }, subject(Some(sources))));
+    assert!(bad(&Signature { statement: None, ..with.clone() }, subject(Some(sources))));
+    let of_manifest = key.sign(b"{}");
+    assert!(bad(&Signature { statement: with.statement.clone(), ..of_manifest }, subject(Some(sources))));
+}
+
 #[test]
 fn a_signature_holds_for_these_bytes_this_key_and_this_algorithm() {
     let (key, other) = (private(ECDSA), private(ED25519));
     let signature = key.sign(b"{}");
     let trusted = [key.public(), other.public()];
-    let state = |signatures: &[Signature], message: &[u8]| check(signatures, message, &trusted);
+    let state = |signatures: &[Signature], message: &[u8]| check(signatures, &about(message), &trusted);
+    let signer = |key: &PrivateKey| Signer { key: key.public().id(), date: None };
     assert_eq!(state(&[], b"{}"), Trust::Unsigned);
-    assert_eq!(state(from_ref(&signature), b"{}"), Trust::Valid { by: vec![key.public().id()], others: vec![] });
+    assert_eq!(state(from_ref(&signature), b"{}"), Trust::Valid { by: vec![signer(&key)], others: vec![] });
     assert!(matches!(state(from_ref(&signature), b"{} "), Trust::Invalid { .. }));
     let renamed = Signature { key_id: other.public().id().to_string(), ..signature.clone() };
     assert!(matches!(state(&[renamed], b"{}"), Trust::Invalid { .. }));
     let stranger = PrivateKey::generate(Algorithm::EcdsaP256).unwrap().sign(b"{}");
     assert_eq!(state(from_ref(&stranger), b"{}"), Trust::NotChecked { by: vec![stranger.key_id.clone()] });
-    let both = Trust::Valid { by: vec![key.public().id()], others: vec![stranger.key_id.clone()] };
+    let both = Trust::Valid { by: vec![signer(&key)], others: vec![stranger.key_id.clone()] };
     assert_eq!(state(&[stranger.clone(), signature.clone()], b"{}"), both);
     // One that does not hold spoils the others, in any order.
     let broken = Signature { sig: stranger.sig.clone(), ..signature.clone() };
@@ -151,7 +184,7 @@ fn a_key_or_a_demand_makes_a_valid_signature_mandatory() {
     let (key, other) = (private(ECDSA), private(ED25519));
     let signed = [key.sign(b"{}")];
     let policy = |keys: &[&PrivateKey], required| Policy { keys: keys.iter().map(|k| k.public()).collect(), required };
-    let taken = |policy: &Policy, signatures: &[Signature]| policy.judge("x", signatures, b"{}").is_ok();
+    let taken = |policy: &Policy, signatures: &[Signature]| policy.judge("x", signatures, &about(b"{}")).is_ok();
     assert!(taken(&policy(&[], false), &[]) && taken(&policy(&[], false), &signed));
     assert!(taken(&policy(&[&key], false), &signed) && taken(&policy(&[&other, &key], true), &signed));
     for (policy, signatures) in [
@@ -160,11 +193,11 @@ fn a_key_or_a_demand_makes_a_valid_signature_mandatory() {
         (policy(&[&key], false), &[]),
         (policy(&[&other], false), &signed),
     ] {
-        let refused = policy.judge("x.tar.zst", signatures, b"{}").unwrap_err();
+        let refused = policy.judge("x.tar.zst", signatures, &about(b"{}")).unwrap_err();
         assert_eq!(refused.exit_code(), ExitCode::BundleUntrusted);
         assert!(refused.to_string().starts_with("x.tar.zst is not to be trusted: "), "{refused}");
     }
-    assert!(policy(&[&key], false).judge("x", &signed, b"{ }").is_err());
+    assert!(policy(&[&key], false).judge("x", &signed, &about(b"{ }")).is_err());
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub mod platform;
 mod printable;
 pub mod reference;
 pub mod rendering;
+pub mod sources;
+pub mod statement;
 pub mod words;
 pub mod yaml;
 
@@ -37,3 +39,5 @@ pub use platform::{Arch, Platform};
 pub use printable::printable;
 pub use reference::Reference;
 pub use rendering::Rendering;
+pub use sources::Sources;
+pub use statement::Statement;

@@ -24,8 +24,9 @@ pub struct Lock {
     /// Kubernetes version (`v1.34.4`); none in a bundle of extras only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<String>,
-    /// Name of the zone it was resolved in.
-    pub zone: String,
+    /// Name of the zone it was resolved in; none in the lock that a bundle carries, whose places are in its sources.json.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
     /// Sorted.
     pub items: Vec<LockItem>,
     /// What charts and YAML add-ons were rendered to, sorted by key; their images are items.
@@ -50,7 +51,9 @@ pub struct LockItem {
     pub platform: Option<Platform>,
     /// Why the digest is believed.
     pub trust: Trust,
-    /// Candidate addresses in order, never the mirror that happened to answer.
+    /// Candidate addresses in order, never the mirror that happened to answer. They are not part of what is locked: a build asks
+    /// the places of its own zone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
     /// What it is made of.
     #[serde(flatten)]
@@ -124,6 +127,14 @@ impl Lock {
     /// The item of a key for a platform; `None` for what is the same on every platform.
     pub fn find(&self, key: &ArtifactKey, platform: Option<Platform>) -> Option<&LockItem> {
         self.items.iter().find(|item| item.key == *key && item.platform == platform)
+    }
+
+    /// The same lock without zone and addresses: what a bundle carries, so that the same content locked behind another mirror
+    /// is the same manifest.
+    #[must_use]
+    pub fn without_places(&self) -> Self {
+        let items = self.items.iter().map(|item| LockItem { sources: Vec::new(), ..item.clone() }).collect();
+        Self { zone: None, items, ..self.clone() }
     }
 
     /// Every blob once, with its size in bytes: what a full bundle carries of upstream's.

@@ -1,11 +1,14 @@
-//! `manifest.json` of a bundle: what is in it, and nothing about how it is stored (bundle format v1, "Members").
+//! `manifest.json` of a bundle: what is in it, and nothing about how it is stored or where it was fetched (SPEC.md, "Members").
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ArtifactKey, Digest, Platform, Trust};
 
-/// The newest format this program reads, and the one it writes.
-pub const FORMAT: u32 = 1;
+/// The newest format this program reads, and the one it builds. Format 1 is read, and written where a bundle of it is merged.
+pub const FORMAT: u32 = 2;
+
+/// The format whose manifest named the zone and the addresses of its artifacts.
+pub const FORMAT_WITH_PLACES: u32 = 1;
 
 /// The signed statement of a bundle's content. Serialised as canonical JSON: sorted keys, no floats, no blanks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,8 +23,9 @@ pub struct Manifest {
     pub cluster: Option<ClusterSummary>,
     /// Sorted.
     pub platforms: Vec<Platform>,
-    /// Zone the lock was resolved in.
-    pub zone: String,
+    /// Zone the lock was resolved in; in format 1 only, and always there. See [`crate::Sources`] for later formats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
     /// Program and version that packed it.
     pub tool: String,
     /// Digest of the member `lock.yaml`.
@@ -78,8 +82,9 @@ pub struct Artifact {
     pub blobs: Vec<Blob>,
     /// Why its digest is believed.
     pub trust: Trust,
-    /// Candidate addresses.
-    pub sources: Vec<String>,
+    /// Candidate addresses; in format 1 only, and always there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sources: Option<Vec<String>>,
 }
 
 /// A blob by digest.
@@ -105,7 +110,26 @@ impl Manifest {
         self.artifacts.iter().find(|a| a.key == *key && a.platform.is_none_or(|p| p == platform))
     }
 
-    /// The bytes that are signed: keys sorted, no blanks, UTF-8 (`serde_json`'s map is sorted).
+    /// Whether its fields are those of its format: zone and addresses are in format 1, and in no later one.
+    ///
+    /// # Errors
+    /// What is there and must not be, or is missing.
+    pub fn check_fields(&self) -> Result<(), String> {
+        let named = self.format == FORMAT_WITH_PLACES;
+        let wrong = |what: &str| {
+            let problem = if named { "lacks" } else { "has" };
+            Err(format!("is of format {} and {problem} {what}", self.format))
+        };
+        if self.zone.is_some() != named {
+            return wrong("a zone");
+        }
+        if self.artifacts.iter().any(|artifact| artifact.sources.is_some() != named) {
+            return wrong("addresses of artifacts");
+        }
+        Ok(())
+    }
+
+    /// The bytes of manifest.json: keys sorted, no blanks, UTF-8 (`serde_json`'s map is sorted).
     pub fn canonical_json(&self) -> Result<Vec<u8>, serde_json::Error> {
         serde_json::to_vec(&serde_json::to_value(self)?)
     }

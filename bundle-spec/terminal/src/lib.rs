@@ -12,4 +12,4 @@ mod text;
 pub use display::{Display, Mode};
 pub use failure::{Failure, finish};
 pub use help::{exit_code_table, reflowed};
-pub use text::{bytes, seconds};
+pub use text::{bytes, seconds, shown_date};

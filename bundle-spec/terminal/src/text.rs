@@ -15,8 +15,25 @@ pub fn seconds(milliseconds: u64) -> String {
     }
 }
 
+/// Seconds of Unix time: `2026-11-23 09:30 UTC`; the number itself where no calendar has it.
+pub fn shown_date(seconds: i64) -> String {
+    match time::OffsetDateTime::from_unix_timestamp(seconds) {
+        Ok(date) => {
+            let (hour, minute, _) = date.to_hms();
+            format!("{} {hour:02}:{minute:02} UTC", date.date())
+        }
+        Err(_) => format!("{seconds} s after 1970"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn dates_are_of_utc_to_the_minute() {
+        assert_eq!(super::shown_date(1_795_424_400), "2026-11-23 09:00 UTC");
+        assert_eq!(super::shown_date(i64::MAX), format!("{} s after 1970", i64::MAX));
+    }
+
     #[test]
     fn times_are_short_and_never_round_up_to_a_lie() {
         assert_eq!(super::seconds(460), "0.4 s");

@@ -11,7 +11,9 @@ use crate::clients::Clients;
 use crate::retries::retried;
 use crate::schedule::Chance;
 use crate::source::{Source, next_chunk};
-use crate::{Fetched, FileCandidate, Head, HttpOptions, Progress, Store, TransportError, Want, medium, transfer};
+use crate::{
+    Fetched, FileCandidate, Head, HttpOptions, LOCAL_FOLDER, Progress, Store, TransportError, Want, medium, transfer,
+};
 
 /// Fetches files. Cheap to clone; clones share connections and limits.
 #[derive(Clone, Debug)]
@@ -70,10 +72,16 @@ impl HttpClient {
         progress: &Progress<'_>,
     ) -> Result<Fetched, TransportError> {
         if candidate.is_local() {
-            return medium::fetch(candidate, want, store, progress).await;
+            let fetched = medium::fetch(candidate, want, store, progress).await?;
+            store.note_from(&fetched.digest, LOCAL_FOLDER);
+            return Ok(fetched);
         }
         let source = self.source(candidate, chance)?;
-        transfer::fetch(&self.clients, &source, want, store, progress).await
+        let fetched = transfer::fetch(&self.clients, &source, want, store, progress).await?;
+        if fetched.url.is_some() {
+            store.note_from(&fetched.digest, &shown(&candidate.url));
+        }
+        Ok(fetched)
     }
 
     fn source(&self, candidate: &FileCandidate, chance: Chance) -> Result<Source<'static>, TransportError> {

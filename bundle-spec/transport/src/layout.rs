@@ -12,6 +12,9 @@ use serde::Deserialize;
 use crate::oci::{ResolvedImage, image, resolve};
 use crate::{Store, TransportError};
 
+/// What the place of an image in a folder begins with.
+pub(crate) const PLACE: &str = "oci:";
+
 /// A folder with `oci-layout`, `index.json` and `blobs/`.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -142,7 +145,7 @@ impl resolve::Content for Folder<'_> {
     }
 
     fn place(&self) -> String {
-        format!("oci:{}", self.layout.dir.display())
+        format!("{PLACE}{}", self.layout.dir.display())
     }
 
     async fn manifest(&self, descriptor: &Descriptor) -> Result<Vec<u8>, TransportError> {

@@ -49,7 +49,7 @@ pub use oci::{Credentials, ImageCandidate, OciRegistry, RegistriesConf, Registry
 pub use options::HttpOptions;
 pub use range::HttpFile;
 pub use sniff::by_content_type as page_by_content_type;
-pub use store::Store;
+pub use store::{LOCAL_FOLDER, Store};
 pub use watch::Watch;
 
 /// Told as bytes arrive: bytes so far, and in all when known. Called often; it must be quick.

@@ -30,6 +30,9 @@ const SWEEP_AGE: Duration = Duration::from_secs(24 * 3600);
 /// Bytes read from a reader at a time.
 const CHUNK: usize = 1 << 20;
 
+/// Where a file is from that a zone's folder of this machine had: the folder is nobody else's.
+pub const LOCAL_FOLDER: &str = "a local folder";
+
 /// A content-addressed store in a folder. Cheap to clone; clones and other processes may share the folder.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -189,6 +192,19 @@ impl Store {
         }
     }
 
+    /// Notes at which place a blob was fetched. What cannot be noted is not known later, and does no other harm.
+    pub(crate) fn note_from(&self, digest: &Digest, place: &str) {
+        if let Err(error) = self.note(&from_key(digest), place) {
+            tracing::warn!(%error, "where a blob is from could not be noted");
+        }
+    }
+
+    /// At which place a blob was fetched: an address without its query, the repository of an image, or [`LOCAL_FOLDER`]. None of what
+    /// was copied from this machine or fetched by a program that did not note it.
+    pub fn came_from(&self, digest: &Digest) -> Option<String> {
+        self.noted(&from_key(digest)).ok().flatten()
+    }
+
     /// Writes a small file of the store by a temporary file and a rename, without fsync: a kill leaves it whole or as it was, a
     /// power cut may leave it empty. What a kill leaves is in `partial/`, where it is swept.
     pub(crate) fn write_loose(&self, path: &Path, bytes: &[u8]) -> Result<(), TransportError> {
@@ -224,6 +240,10 @@ impl Store {
             }
         }
     }
+}
+
+fn from_key(digest: &Digest) -> String {
+    format!("from {digest}")
 }
 
 /// Makes a rename in `dir` survive a power cut.

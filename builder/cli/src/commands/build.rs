@@ -14,7 +14,7 @@ use serde_json::json;
 use super::dry_run::{self, How};
 use super::fetching::{self, Fetching};
 use super::hand_over;
-use super::signing_key::KeyArgs;
+use super::signing_key::{self, KeyArgs};
 use super::what::What;
 use super::{lockfile, size, written};
 
@@ -66,6 +66,9 @@ pub struct Args {
     /// The lock, with --locked [default: cluster.lock.json beside cluster.yaml, by its name]
     #[arg(long, value_name = "FILE", requires = "locked")]
     lock: Option<PathBuf>,
+    /// Leave out where the artifacts are from: internal addresses of mirrors, and the zone's name
+    #[arg(long)]
+    no_sources: bool,
     /// Only show what would go in, how large it is, and from where
     #[arg(long)]
     dry_run: bool,
@@ -98,6 +101,8 @@ pub fn run(args: Args, session: &Session, display: &Display) -> Result<(), Failu
         let text = "a key signs what --hand-over makes; give that, or sign the bundle with `kubexm-bundle sign`";
         return Err(Failure::new(ExitCode::Usage, text));
     }
+    // Before anything is fetched: what it says may be wrong.
+    let date = signing_key::date(session)?;
     let base = args.base.as_deref().map(|base| session.base(base)).transpose()?;
     let origins = session.origins(&args.fetching.options())?;
     let hand_over = args.hand_over.as_deref().map(|folder| hand_over::What {
@@ -116,6 +121,7 @@ pub fn run(args: Args, session: &Session, display: &Display) -> Result<(), Failu
         jobs: args.fetching.jobs.into(),
         options: Options { level: args.level, split: args.split, ..Options::default() },
         base: base.as_ref(),
+        sources: !args.no_sources,
         tool: concat!("kubexm-bundle ", env!("CARGO_PKG_VERSION")),
     };
     let runtime = fetching::runtime()?;
@@ -130,7 +136,7 @@ pub fn run(args: Args, session: &Session, display: &Display) -> Result<(), Failu
         count => format!("{count} volumes, "),
     };
     if let Some(what) = &hand_over {
-        data["handOver"] = hand_over::after_build(&built.written.files, what, key.as_ref(), display)?;
+        data["handOver"] = hand_over::after_build(&built.written.files, what, key.as_ref(), date, display)?;
     }
     display.emit(EventKind::Result {
         ok: true,

@@ -128,8 +128,7 @@ fn text(diff: &Diff<'_>, differs: bool, stored: Option<u64>) -> String {
     }
     let mut lines: Vec<String> = diff.artifacts.iter().map(line).collect();
     if diff.is_empty() {
-        lines
-            .push("the same bytes of artifacts; the manifests differ in name, zone, tool or addresses only".to_owned());
+        lines.push("the same bytes of artifacts; the manifests differ in name, tool or format only".to_owned());
     }
     lines.extend(diff.texts.iter().map(|(name, change)| format!("{} {name}", change.mark())));
     let count = |change| diff.artifacts.iter().filter(|changed| changed.change() == change).count() as u64;

@@ -8,7 +8,7 @@ use kubexm_builder::session::Session;
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::{Value, json};
 
-use super::signing_key::{Key, KeyArgs};
+use super::signing_key::{self, Key, KeyArgs};
 use super::size;
 
 /// Make a folder to be carried by hand: bundle, installers, sums, signature, one page of instructions
@@ -59,7 +59,7 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
         installers: &args.installer,
         force: args.force,
     };
-    let document = make(&bundle, &what, key.as_ref(), display)?;
+    let document = make(&bundle, &what, key.as_ref(), signing_key::date(session)?, display)?;
     if display.mode() == Mode::Json {
         display.answer(&document.to_string());
     }
@@ -87,9 +87,15 @@ pub fn check_ahead(bundle: &Path, what: &What<'_>) -> Result<(), Failure> {
 }
 
 /// What `build --hand-over` ends with. The bundle is whole by then, and an error says so.
-pub fn after_build(files: &[PathBuf], what: &What<'_>, key: Option<&Key>, display: &Display) -> Result<Value, Failure> {
+pub fn after_build(
+    files: &[PathBuf],
+    what: &What<'_>,
+    key: Option<&Key>,
+    date: i64,
+    display: &Display,
+) -> Result<Value, Failure> {
     let bundle = Bundle::open_all(files).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    make(&bundle, what, key, display).map_err(|failure| {
+    make(&bundle, what, key, date, display).map_err(|failure| {
         let (file, folder) = (files.first().map(|file| file.display().to_string()), what.folder.display());
         let file = file.unwrap_or_default();
         let text = format!(
@@ -101,7 +107,7 @@ pub fn after_build(files: &[PathBuf], what: &What<'_>, key: Option<&Key>, displa
 }
 
 /// Makes the folder and tells people; the document is for machines.
-fn make(bundle: &Bundle, what: &What<'_>, key: Option<&Key>, display: &Display) -> Result<Value, Failure> {
+fn make(bundle: &Bundle, what: &What<'_>, key: Option<&Key>, date: i64, display: &Display) -> Result<Value, Failure> {
     let people = display.mode() != Mode::Json;
     let report = |kind| {
         if people {
@@ -120,6 +126,7 @@ fn make(bundle: &Bundle, what: &What<'_>, key: Option<&Key>, display: &Display) 
         split: what.split,
         installers: what.installers,
         signer: signer.as_ref(),
+        date,
         force: what.force,
         threads: Options::default().threads,
     };

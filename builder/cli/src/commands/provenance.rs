@@ -43,9 +43,10 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
     let to = sbom::Output { file: args.output.as_deref(), kind: &kinds::PROVENANCE, force: args.force };
     let bundle = to.checked(session.bundle(&args.bundle)?)?;
     let catalogue = sbom::catalogue(&bundle)?;
+    let sources = sbom::places(&bundle)?;
     let files = if args.files { files(&args.bundle, &bundle, session)? } else { Vec::new() };
     let built = Built {
-        subject: sbom::subject(&bundle, &catalogue),
+        subject: sbom::subject(&bundle, &catalogue, sources.as_ref()),
         bundle_id: bundle.bundle_id(),
         encoder: (&bundle.layout().encoder, bundle.layout().level),
         files,

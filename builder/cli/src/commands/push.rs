@@ -103,7 +103,10 @@ fn bill(bundle: &Bundle) -> Result<Option<Vec<u8>>, Failure> {
         return Ok(None);
     }
     let catalogue = sbom::catalogue(bundle)?;
-    let document = kubexm_builder::sbom::cyclonedx(&sbom::subject(bundle, &catalogue));
+    let document = {
+        let sources = sbom::places(bundle)?;
+        kubexm_builder::sbom::cyclonedx(&sbom::subject(bundle, &catalogue, sources.as_ref()))
+    };
     Ok(Some(format!("{document:#}\n").into_bytes()))
 }
 

@@ -6,9 +6,10 @@ use kubexm_archive::Bundle;
 use kubexm_builder::complete;
 use kubexm_builder::sbom::{self, Subject};
 use kubexm_builder::session::Session;
+use kubexm_builder::sources;
 use kubexm_files::Kind;
 use kubexm_manifests::Catalogue;
-use kubexm_spec::names;
+use kubexm_spec::{Sources, names};
 use kubexm_terminal::{Display, Failure};
 use serde_json::Value;
 
@@ -55,7 +56,8 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
     let to = Output { file: args.output.as_deref(), kind, force: args.force };
     let bundle = to.checked(session.bundle(&args.bundle)?)?;
     let catalogue = catalogue(&bundle)?;
-    let subject = subject(&bundle, &catalogue);
+    let sources = places(&bundle)?;
+    let subject = subject(&bundle, &catalogue, sources.as_ref());
     let document = match args.format {
         Format::Cyclonedx => sbom::cyclonedx(&subject),
         Format::Spdx => sbom::spdx(&subject),
@@ -68,9 +70,15 @@ pub fn catalogue(bundle: &Bundle) -> Result<Catalogue, Failure> {
     complete::catalogue(bundle).map_err(|e| Failure::from_error(e.exit_code(), &e))
 }
 
+/// Where the artifacts of a bundle are from.
+pub fn places(bundle: &Bundle) -> Result<Option<Sources>, Failure> {
+    sources::of(bundle).map_err(|e| Failure::from_error(e.exit_code(), &e))
+}
+
 /// What documents about a bundle are made of.
-pub fn subject<'a>(bundle: &'a Bundle, catalogue: &'a Catalogue) -> Subject<'a> {
+pub fn subject<'a>(bundle: &'a Bundle, catalogue: &'a Catalogue, sources: Option<&'a Sources>) -> Subject<'a> {
     Subject {
+        sources,
         manifest: bundle.manifest(),
         digest: bundle.manifest_digest(),
         catalogue,

@@ -4,27 +4,30 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kubexm_archive::{ArchiveError, Signature, Signing, detached_path_of, signature_slot, write_detached};
+use kubexm_archive::{ArchiveError, Bundle, Signature, Signing, detached_path_of, signature_slot, write_detached};
 use kubexm_builder::session::Session;
 use kubexm_files::is_stdout;
-use kubexm_signing::{files, with_added};
+use kubexm_signing::{files, sign_bundle, with_added};
 use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
-use super::signing_key::{Key, KeyArgs};
+use super::signing_key::{self, Key, KeyArgs};
 use super::trust::failure;
 use super::{kinds, written};
 
-/// Sign a bundle: its manifest.json, which has the digest of every byte in it
+/// Sign a bundle: a statement with the digest of its manifest.json, that of its sources.json, and the date
+///
+/// manifest.json has the digest of every other byte in it. The date says which of two bundles is the newer one: a cluster takes
+/// no older one than it has without being told so. It is this machine's, or that of SOURCE_DATE_EPOCH.
 ///
 /// The signature goes into the room that every bundle keeps for it; no other byte of the file changes,
 /// and NAME.sums beside it gets the new sum. It also holds for volumes and deltas of the bundle.
 /// A signature by another key is added, one by the same key is replaced. With --detached the bundle
 /// stays as it is, and NAME.sig beside it holds the signatures.
 ///
-/// A key that cannot be read is used through a program: it gets the bytes of manifest.json on
+/// A key that cannot be read is used through a program: it gets the bytes of the statement on
 /// standard input and writes the signature to standard output (ECDSA: DER, or the two numbers;
 /// Ed25519: 64 bytes; base64 of either will do). What it gives is held against --public-key before
 /// it is stored.
@@ -72,13 +75,15 @@ struct Done {
 }
 
 pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
-    let done = if args.detached { beside(args, session, display)? } else { in_place(args, display)? };
+    let date = signing_key::date(session)?;
+    let done = if args.detached { beside(args, date, session, display)? } else { in_place(args, date, display)? };
     if display.mode() == Mode::Json {
         let document = json!({
             "schema": "kubexm.io/sign/v1",
             "file": done.file,
             "keyId": done.signature.key_id,
             "algorithm": done.signature.alg,
+            "date": done.signature.stated().map(|statement| statement.date),
             "signatures": done.count,
             "detached": args.detached,
             "sums": done.sums,
@@ -104,11 +109,26 @@ fn key(args: &Args) -> Result<Key, Failure> {
     key.ok_or_else(|| Failure::new(ExitCode::Usage, "give --key, --key-env, or --signer with --public-key"))
 }
 
-fn signature(key: &Key, manifest_json: &[u8]) -> Result<Signature, Failure> {
-    key.sign(manifest_json).map_err(|(code, text)| Failure::new(code, text))
+fn signature(key: &Key, bundle: &Bundle, date: i64) -> Result<Signature, Failure> {
+    /// What went wrong.
+    enum Wrong {
+        Bundle(ArchiveError),
+        Key(ExitCode, String),
+    }
+    impl From<ArchiveError> for Wrong {
+        fn from(error: ArchiveError) -> Self {
+            Self::Bundle(error)
+        }
+    }
+    sign_bundle(bundle, date, |bytes| key.sign(bytes).map_err(|(code, text)| Wrong::Key(code, text))).map_err(|wrong| {
+        match wrong {
+            Wrong::Bundle(error) => archive(error),
+            Wrong::Key(code, text) => Failure::new(code, text),
+        }
+    })
 }
 
-fn in_place(args: &Args, display: &Display) -> Result<Done, Failure> {
+fn in_place(args: &Args, date: i64, display: &Display) -> Result<Done, Failure> {
     let key = key(args)?;
     let open = Signing::open(&args.bundle).map_err(archive)?;
     if let Some(problem) = open.torn() {
@@ -117,7 +137,7 @@ fn in_place(args: &Args, display: &Display) -> Result<Done, Failure> {
             format!("{file}: the signatures that were in it cannot be read ({problem}); only the new one is kept");
         display.emit(EventKind::Warning { text });
     }
-    let signature = signature(&key, open.bundle().manifest_json())?;
+    let signature = signature(&key, open.bundle(), date)?;
     let all = with_added(open.bundle().signatures().to_vec(), signature.clone());
     let people = display.mode() != Mode::Json;
     let progress = |done, total| {
@@ -136,7 +156,7 @@ fn in_place(args: &Args, display: &Display) -> Result<Done, Failure> {
     Ok(Done { signature, count: all.len(), file: signed.file, sums: signed.sums })
 }
 
-fn beside(args: &Args, session: &Session, display: &Display) -> Result<Done, Failure> {
+fn beside(args: &Args, date: i64, session: &Session, display: &Display) -> Result<Done, Failure> {
     let key = key(args)?;
     let bundle = session.bundle(&args.bundle)?;
     let file = args.output.clone().unwrap_or_else(|| detached_path_of(bundle.path()));
@@ -149,7 +169,7 @@ fn beside(args: &Args, session: &Session, display: &Display) -> Result<Done, Fai
         Some(Err(failure)) if !args.force => return Err(failure),
         old => old.and_then(Result::ok).unwrap_or_default(),
     };
-    let signature = signature(&key, bundle.manifest_json())?;
+    let signature = signature(&key, &bundle, date)?;
     let all = with_added(old, signature.clone());
     if is_stdout(&file) {
         written::put(

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kubexm_archive::Signature;
 use kubexm_builder::hand_over::Signer;
+use kubexm_builder::session::Session;
 use kubexm_signing::external::Signer as Program;
 use kubexm_signing::{PrivateKey, PublicKey, files};
 use kubexm_spec::ExitCode;
@@ -105,5 +106,17 @@ impl Key {
     /// For [`kubexm_builder::hand_over`].
     pub fn signer<'a>(&self, sign: &'a kubexm_builder::hand_over::Sign<'a>) -> Signer<'a> {
         Signer { key_id: self.id(), public_pem: self.public().to_pem(), sign }
+    }
+}
+
+/// When something is signed, in seconds of Unix time: now, or as SOURCE_DATE_EPOCH says
+/// (reproducible-builds.org, "SOURCE_DATE_EPOCH").
+pub fn date(session: &Session) -> Result<i64, Failure> {
+    const VARIABLE: &str = "SOURCE_DATE_EPOCH";
+    match std::env::var(VARIABLE) {
+        Ok(text) if !text.is_empty() => text.parse().ok().filter(|date| *date >= 0).ok_or_else(|| {
+            Failure::new(ExitCode::Usage, format!("{VARIABLE} is {text:?}; it must be seconds since 1970"))
+        }),
+        _ => Ok(session.now()),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::Signature;
-use kubexm_signing::{Policy, SigningError, Trust, files};
+use kubexm_signing::{Policy, SigningError, Subject, Trust, files};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::Failure;
 use serde_json::{Value, json};
@@ -53,10 +53,10 @@ impl TrustArgs {
 
 impl Given {
     /// Checks the signatures that a bundle carries and those that were given. `name` is what messages call the bundle;
-    /// `manifest_json` are the exact bytes.
-    pub fn answer(&self, name: &Path, carried: &[Signature], manifest_json: &[u8]) -> Answer {
+    /// `subject` is what they are about.
+    pub fn answer(&self, name: &Path, carried: &[Signature], subject: &Subject<'_>) -> Answer {
         let signatures = [carried, &self.detached].concat();
-        let judged = self.policy.judge(&name.display().to_string(), &signatures, manifest_json);
+        let judged = self.policy.judge(&name.display().to_string(), &signatures, subject);
         let (trust, problem) = match judged {
             Ok(trust) => (trust, None),
             Err(untrusted) => (untrusted.trust, Some(untrusted.problem)),
@@ -98,7 +98,11 @@ impl Answer {
 
 /// Signatures as machines see them, without the bytes.
 pub fn listed(signatures: &[Signature]) -> Vec<Value> {
-    signatures.iter().map(|signature| json!({ "keyId": signature.key_id, "alg": signature.alg })).collect()
+    let one = |signature: &Signature| {
+        let date = signature.stated().map(|statement| statement.date);
+        json!({ "keyId": signature.key_id, "alg": signature.alg, "date": date })
+    };
+    signatures.iter().map(one).collect()
 }
 
 /// A key or a signature that cannot be had.

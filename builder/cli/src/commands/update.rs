@@ -104,8 +104,9 @@ fn renewed(args: &Args, needed: &Needed, old: &Lock, session: &Session) -> Resul
         [] => None,
         words => Some(chosen(words, &needed.requirements, old).map_err(|(word, near)| unknown(&word, &near))?),
     };
-    if keys.is_some() && old.zone != whole.zone {
-        let (was, now) = (&old.zone, &whole.zone);
+    let other = old.zone.as_ref().filter(|was| keys.is_some() && **was != whole.zone);
+    if let Some(was) = other {
+        let now = &whole.zone;
         let text = format!(
             "the lock was made in zone {was}, and this is {now}: give --zone {was}, or update all items; `kubexm-bundle update --sources` brings the lock into this zone without another digest"
         );

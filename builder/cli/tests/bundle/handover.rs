@@ -44,7 +44,7 @@ fn built() -> Site {
             manifest: None,
             blobs: vec![Blob { digest, size: content.len() as u64 }],
             trust: Trust::SelfBuilt,
-            sources: vec![],
+            sources: None,
         });
         contents.push((kubexm_archive::members::blob_name(&digest), content));
     }
@@ -161,7 +161,7 @@ fn sums_that_were_changed_no_longer_have_the_signature() {
 fn a_signature_by_the_key_that_does_not_hold_is_replaced_by_one_that_does() {
     let site = built();
     let id = kubexm_signing::files::public_key(&site.path("a.pub")).unwrap().id().to_string();
-    let forged = Signature { key_id: id, alg: "ecdsa-p256-sha256".into(), sig: "AAAA".into() };
+    let forged = Signature { key_id: id, alg: "ecdsa-p256-sha256".into(), sig: "AAAA".into(), statement: None };
     Signing::open(&site.path("site.tar.zst")).unwrap().replace(&[forged], &|_, _| {}).unwrap();
     site.run(&["verify", "--key", "a.pub", "site.tar.zst"]).must(ExitCode::BundleUntrusted);
     says(&hand_over(&site, &["--key", "a.key"]).must(ExitCode::Ok).out, &["signed by key"]);
@@ -396,7 +396,8 @@ fn an_installer_that_is_given_comes_before_the_one_in_the_bundle_and_one_that_la
     let inputs = delta.members.iter().filter(|m| !is_left_out(&m.name)).map(read).collect();
     let left_out = bundle.layout().members.iter().filter(|stored| is_left_out(&stored.name)).cloned().collect();
     delta.name = "delta".into();
-    let contents = Contents { manifest: &delta, inputs, delta: Delta { base: None, left_out }, signatures: &[] };
+    let contents =
+        Contents { manifest: &delta, inputs, delta: Delta { base: None, left_out }, signatures: &[], sources: None };
     write_contents(&site.path("delta.tar.zst"), contents, &Options::default(), &|_, _| {}).unwrap();
     site.run(&["hand-over", "delta.tar.zst", "delta"]).must(ExitCode::Ok);
     let page = std::fs::read_to_string(site.path("delta/README.txt")).unwrap();

@@ -356,7 +356,7 @@ fn a_lock_that_lost_a_line_of_an_image_is_refused_with_a_cold_cache_and_a_warm_o
 }
 
 #[test]
-fn a_trust_or_a_source_that_was_written_into_a_lock_by_hand_is_drift_and_named() {
+fn a_trust_that_was_written_into_a_lock_by_hand_is_drift_and_named() {
     let stock = Stock::new();
     let whole = stock.lock();
     let app = "extra-image/registry.test/team/app:v1";
@@ -376,12 +376,6 @@ fn a_trust_or_a_source_that_was_written_into_a_lock_by_hand_is_drift_and_named()
         &|lock| image(lock, "file/tool.bin")["trust"] = "pinned".into(),
         &["file/tool.bin", "trust: the lock has pinned", "give user"],
     );
-    let url = stock.server.url(TOOL);
-    refused(
-        &|lock| image(lock, "file/tool.bin")["sources"] = serde_json::json!([url, "https://evil.test/tool.bin"]),
-        &["1 difference\n", "file/tool.bin: sources: the lock has https://evil.test/tool.bin, zone lab gives", &url],
-    );
-    refused(&|lock| image(lock, app)["sources"] = serde_json::json!([]), &[app, "sources: the lock has none"]);
 }
 
 #[test]

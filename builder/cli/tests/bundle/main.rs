@@ -51,6 +51,7 @@ mod server;
 mod sign;
 mod sign_referees;
 mod site;
+mod sources;
 mod stock;
 mod verify;
 mod waiting;

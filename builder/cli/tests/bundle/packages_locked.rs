@@ -236,7 +236,7 @@ fn a_lock_that_lacks_a_package_or_has_what_nobody_needs_is_refused_by_name() {
     );
     site.drifts(
         |lock| item(lock, "socat").sources = vec!["https://evil.test/pool/socat_1_amd64.deb".to_owned()],
-        &["package/debian-12/socat linux/amd64: sources", "https://evil.test/pool/socat_1_amd64.deb"],
+        &["package/debian-12/socat linux/amd64: address", "https://evil.test/pool/socat_1_amd64.deb"],
     );
     // Without a place nobody would be asked whose package it is, and the cache may have it.
     site.drifts(

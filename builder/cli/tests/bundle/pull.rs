@@ -191,7 +191,8 @@ fn a_signature_that_is_none_is_left_out_with_a_warning() {
 
 /// A referrer with one signature by a key of that number, and its layer.
 fn signed(subject: Subject, key: usize) -> (Vec<u8>, Vec<u8>) {
-    let signature = Signature { key_id: format!("{key:032x}"), alg: "ed25519".to_owned(), sig: "AAAA".to_owned() };
+    let signature =
+        Signature { key_id: format!("{key:032x}"), alg: "ed25519".to_owned(), sig: "AAAA".to_owned(), statement: None };
     let referrer = Referrer::signature(signature_slot::encode(&[signature]).unwrap());
     (referrer.to_json(subject), referrer.content)
 }

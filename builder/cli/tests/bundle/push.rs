@@ -167,7 +167,7 @@ fn written_again(site: &Site, target: &str, split: Option<u64>, left_out: bool) 
         let content = bundle.read(&member.name, 1 << 30).unwrap();
         inputs.push(Input { encoding: stored.encoding, ..Input::bytes(member.name.clone(), content) });
     }
-    let contents = Contents { manifest, inputs, delta, signatures: &[] };
+    let contents = Contents { manifest, inputs, delta, signatures: &[], sources: None };
     let options = Options { level: layout.level, split, ..Options::default() };
     kubexm_archive::write_contents(&site.path(target), contents, &options, &|_, _| {}).unwrap();
 }

@@ -132,15 +132,12 @@ fn a_damaged_byte_and_a_valid_signature_are_two_answers() {
 fn a_signature_of_another_manifest_is_refused_even_beside_a_valid_one() {
     let site = built();
     site.run(&["sign", "--key", "a.key", "--detached", "-o", "first.sig", "out.tar.zst"]).must(ExitCode::Ok);
-    rewrite(&site, &site.path("other.tar.zst"), None, |manifest| manifest.zone = "elsewhere".into());
+    rewrite(&site, &site.path("other.tar.zst"), None, |manifest| manifest.tool = "elsewhere".into());
     std::fs::rename(site.path("other.tar.zst"), site.path("out.tar.zst")).unwrap();
     let given = ["--signature", "first.sig", "--key", "a.pub"];
     let changed = answer(&site, ExitCode::BundleUntrusted, &given);
     assert_eq!((&changed["ok"], &changed["state"]), (&false.into(), &"invalid".into()));
-    says(
-        changed["problem"].as_str().unwrap(),
-        &["does not hold for this manifest.json", "changed after it was signed"],
-    );
+    says(changed["problem"].as_str().unwrap(), &["is about another manifest.json", "changed after it was signed"]);
     site.run(&["sign", "--key", "b.key", "out.tar.zst"]).must(ExitCode::Ok);
     let both = answer(&site, ExitCode::BundleUntrusted, &[&given[..], &["--key", "b.pub"]].concat());
     assert_eq!(both["state"], "invalid");

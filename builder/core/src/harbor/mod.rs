@@ -299,7 +299,7 @@ mod tests {
                 schema: SCHEMA.to_owned(),
                 name,
                 kubernetes: None,
-                zone,
+                zone: Some(zone),
                 items: vec![item],
                 renderings: Vec::new(),
                 packages: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use kubexm_archive::{Bundle, DOCUMENT_LIMIT, Layout, members};
+use kubexm_archive::{ArchiveError, Bundle, DOCUMENT_LIMIT, Documents, Layout, members};
 use kubexm_spec::Digest;
 use kubexm_spec::manifest::Manifest;
 use serde::Deserialize;
@@ -72,12 +72,20 @@ pub enum ArtifactError {
 
 impl Artifact {
     /// The members of a bundle's file, without the signature, which is a referrer.
-    pub fn of(bundle: &Bundle) -> Self {
-        let layers = bundle.members().filter_map(|member| {
-            let digest = member.sha256?;
-            Some(Layer { name: member.name.clone(), digest, size: member.size })
-        });
-        Self { layers: layers.collect() }
+    ///
+    /// # Errors
+    /// sources.json, of which nothing else has the digest, cannot be read.
+    pub fn of(bundle: &Bundle) -> Result<Self, ArchiveError> {
+        let mut layers = Vec::new();
+        for member in bundle.members() {
+            let digest = match (member.sha256, member.name.as_str()) {
+                (Some(digest), _) => digest,
+                (None, members::SOURCES) => Digest::of(bundle.sources_json()?.unwrap_or_default()),
+                (None, _) => continue,
+            };
+            layers.push(Layer { name: member.name.clone(), digest, size: member.size });
+        }
+        Ok(Self { layers })
     }
 
     /// The bytes of its manifest: canonical JSON, the same for the same file.
@@ -131,7 +139,9 @@ impl Artifact {
             }
             let is_member = || {
                 let blob = name.strip_prefix(members::BLOBS).map(Digest::from_hex);
-                members::FIXED.contains(&name) || blob.is_some_and(|digest| digest == Ok(layer.digest))
+                members::FIXED.contains(&name)
+                    || name == members::SOURCES
+                    || blob.is_some_and(|digest| digest == Ok(layer.digest))
             };
             if wanted.is_none() && !is_member() {
                 return broken(format!("{} is no name of a member, or not that of its own digest", shown(name)));
@@ -157,7 +167,14 @@ impl Artifact {
     /// size and digest of the manifest, and no others.
     pub fn check(&self, manifest: &Manifest, layout: &Layout) -> Result<(), ArtifactError> {
         let broken = |problem: String| Err(ArtifactError::Broken(problem));
-        let layers = self.layers.get(2..).unwrap_or_default();
+        let mut layers = self.layers.get(2..).unwrap_or_default();
+        let sources = layers.split_last().filter(|(last, _)| last.name == members::SOURCES);
+        if sources.map(|(last, _)| last.size) != layout.sources {
+            return broken("its sources.json is not the one that layout.json tells".to_owned());
+        }
+        if let Some((_, rest)) = sources {
+            layers = rest;
+        }
         if layers.len() != layout.members.len() {
             return broken(format!("it has {} members, its layout.json {}", layers.len(), layout.members.len()));
         }

@@ -4,7 +4,9 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use kubexm_archive::{ArchiveError, Contents, Delta, Input, Layout, Options, SIGNATURE_ROOM, Signature, Written};
+use kubexm_archive::{
+    ArchiveError, Contents, Delta, Encoding, Input, Layout, Options, SIGNATURE_ROOM, Signature, Written,
+};
 use kubexm_archive::{DOCUMENT_LIMIT, bundle_id_of, members, read_document, signature_slot, write_contents};
 use kubexm_spec::digest::Hasher;
 use kubexm_spec::event::EventKind;
@@ -79,7 +81,7 @@ pub async fn pull(pull: &Pull<'_>, report: Report<'_>) -> Result<Pulled, OciErro
         return Err(OciError::Encoder { place, theirs: head.layout.encoder });
     }
     let signatures = signatures(pull, &repository, &raw.descriptor.digest, report).await?;
-    let contents = contents(pull, &head, &signatures);
+    let contents = contents(pull, &artifact, &head, &signatures);
     let options = Options { level: head.layout.level, threads: pull.threads, ..Options::default() };
     let id = bundle_id_of(&contents, &options).map_err(|e| unwritable(e, &place))?;
     if !recoded && id != head.bundle_id {
@@ -218,7 +220,7 @@ async fn room(
 }
 
 /// What the file is made of, with the encodings of its layout.json.
-fn contents<'a>(pull: &Pull<'_>, head: &'a Head, signatures: &'a [Signature]) -> Contents<'a> {
+fn contents<'a>(pull: &Pull<'_>, artifact: &Artifact, head: &'a Head, signatures: &'a [Signature]) -> Contents<'a> {
     let mut listed = head.manifest.members.iter();
     let mut inputs = Vec::with_capacity(head.layout.members.len());
     for stored in &head.layout.members {
@@ -229,7 +231,13 @@ fn contents<'a>(pull: &Pull<'_>, head: &'a Head, signatures: &'a [Signature]) ->
         inputs.push(Input { name, size, sha256, encoding, open: Box::new(open) });
     }
     let delta = Delta { base: head.layout.base, left_out: head.layout.left_out.clone() };
-    Contents { manifest: &head.manifest, inputs, delta, signatures }
+    let sources = artifact.layers.last().filter(|last| last.name == members::SOURCES).map(|last| {
+        let path = pull.store.path(&last.digest);
+        let open = move || Ok(Box::new(std::fs::File::open(&path)?) as Box<dyn Read + Send>);
+        let (name, size, sha256) = (last.name.clone(), last.size, last.digest);
+        Input { name, size, sha256, encoding: Encoding::Raw, open: Box::new(open) }
+    });
+    Contents { manifest: &head.manifest, inputs, delta, signatures, sources }
 }
 
 /// What the registry had contradicts itself; nothing of ours is at fault.
@@ -247,7 +255,7 @@ mod tests {
     use super::*;
 
     fn signature(key: &str, sig: &str) -> Signature {
-        Signature { key_id: key.to_owned(), alg: "ed25519".to_owned(), sig: sig.to_owned() }
+        Signature { key_id: key.to_owned(), alg: "ed25519".to_owned(), sig: sig.to_owned(), statement: None }
     }
 
     #[test]

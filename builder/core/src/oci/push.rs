@@ -52,7 +52,7 @@ pub struct Pushed {
 /// Sends what is missing, then the manifest, then what refers to it, and moves the tag last: who pulls by the tag finds
 /// all of it.
 pub async fn push(push: &Push<'_>, report: Report<'_>) -> Result<Pushed, OciError> {
-    let artifact = Artifact::of(push.bundle);
+    let artifact = Artifact::of(push.bundle)?;
     let place = || format!("{}:{}", push.to.place(), push.wanted);
     let manifest = artifact.to_json().map_err(|source| OciError::Artifact { place: place(), source })?;
     let subject = Subject { digest: Digest::of(&manifest), size: manifest.len() as u64 };

@@ -18,6 +18,8 @@ use kubexm_transport::Store;
 use crate::BuildError;
 use crate::arrivals::Arrivals;
 use crate::base::Base;
+use crate::packages;
+use crate::sources::Planned;
 
 /// What goes into the bundle beside the artifacts.
 pub struct Inputs<'a> {
@@ -36,10 +38,17 @@ pub struct Packing {
     manifest: Manifest,
     sources: Vec<members::Source>,
     delta: Delta,
+    places: Option<Planned>,
 }
 
-/// What the bundle of a lock is. Same lock, same bytes: nothing here knows a time, a host or which mirror answered.
-pub fn plan(lock: &Lock, inputs: &Inputs<'_>, base: Option<&Base>) -> Result<Packing, BuildError> {
+/// What the bundle of a lock is. Same content, same manifest: nothing in it knows a time, a host, a zone, or which mirror answered;
+/// that is in `places`, which may be left out.
+pub fn plan(
+    lock: &Lock,
+    inputs: &Inputs<'_>,
+    base: Option<&Base>,
+    places: Option<Planned>,
+) -> Result<Packing, BuildError> {
     let lock_yaml = lock_yaml(lock)?;
     let catalogue = inputs.catalogue.to_json()?;
     let index = index::build(lock)?;
@@ -56,7 +65,7 @@ pub fn plan(lock: &Lock, inputs: &Inputs<'_>, base: Option<&Base>) -> Result<Pac
         name: lock.name.clone(),
         cluster: summary(inputs.requirements),
         platforms: platforms(lock),
-        zone: lock.zone.clone(),
+        zone: None,
         tool: inputs.tool.to_owned(),
         lock: Digest::of(&lock_yaml),
         artifacts: artifacts(lock),
@@ -69,7 +78,7 @@ pub fn plan(lock: &Lock, inputs: &Inputs<'_>, base: Option<&Base>) -> Result<Pac
         base: base.and_then(|base| base.manifest),
         left_out: left_out.iter().map(members::Source::stored_member).collect(),
     };
-    Ok(Packing { manifest, sources, delta })
+    Ok(Packing { manifest, sources, delta, places })
 }
 
 /// What a full bundle of a lock is about, as far as the lock knows it: artifacts and blobs, without the texts before them.
@@ -81,7 +90,7 @@ pub fn outline(lock: &Lock) -> Result<Manifest, BuildError> {
         name: lock.name.clone(),
         cluster: None,
         platforms: platforms(lock),
-        zone: lock.zone.clone(),
+        zone: None,
         tool: String::new(),
         lock: Digest::of(lock_yaml(lock)?),
         artifacts: artifacts(lock),
@@ -98,9 +107,15 @@ pub fn pack(
     options: &Options,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Written, BuildError> {
-    let Packing { manifest, sources, delta } = packing;
+    let Packing { manifest, sources, delta, places } = packing;
     let inputs = sources.into_iter().map(|source| source.input(store, arrivals)).collect();
-    let contents = Contents { manifest: &manifest, inputs, delta, signatures: &[] };
+    let contents = Contents {
+        manifest: &manifest,
+        inputs,
+        delta,
+        signatures: &[],
+        sources: places.map(|planned| planned.input(store)),
+    };
     kubexm_archive::write_contents(target, contents, options, progress).map_err(|e| heal(store, e))
 }
 
@@ -118,9 +133,14 @@ fn heal(store: &Store, error: ArchiveError) -> BuildError {
     }
 }
 
-/// The text of lock.yaml.
+/// The text of lock.yaml: the lock without its zone and the places of mirrors. The own addresses of packages stay, which nothing
+/// else knows.
 pub fn lock_yaml(lock: &Lock) -> Result<String, BuildError> {
-    serde_saphyr::to_string(lock).map_err(|e| BuildError::Encode { what: "lock.yaml", reason: e.to_string() })
+    let mut carried = lock.without_places();
+    for (item, locked) in carried.items.iter_mut().zip(&lock.items) {
+        item.sources.extend(packages::own(locked));
+    }
+    serde_saphyr::to_string(&carried).map_err(|e| BuildError::Encode { what: "lock.yaml", reason: e.to_string() })
 }
 
 fn summary(requirements: &Requirements) -> Option<ClusterSummary> {
@@ -157,7 +177,7 @@ fn artifacts(lock: &Lock) -> Vec<Artifact> {
                 manifest,
                 blobs: item.blobs().into_iter().map(|(digest, size)| Blob { digest, size }).collect(),
                 trust: item.trust,
-                sources: item.sources.clone(),
+                sources: None,
             }
         })
         .collect()

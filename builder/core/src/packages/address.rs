@@ -1,8 +1,8 @@
 //! Addresses of packages: below which repository of their release they are, and which file they name.
 
 use kubexm_manifests::os::{Profile, Profiles, Repository};
-use kubexm_spec::Platform;
-use kubexm_spec::lock::LockItem;
+use kubexm_spec::lock::{Content, LockItem};
+use kubexm_spec::{ArtifactKey, Platform};
 
 /// A package's own address: the one of its sources that is below a repository of its release.
 pub(super) fn own_address(item: &LockItem, os: &str, platform: Platform, file_name: &str) -> Option<String> {
@@ -10,6 +10,16 @@ pub(super) fn own_address(item: &LockItem, os: &str, platform: Platform, file_na
     let is_own =
         |source: &&String| repository(profile, platform, source).is_some() && file_name_of(source) == file_name;
     item.sources.iter().rev().find(is_own).cloned()
+}
+
+/// The own address of an item that is a package.
+pub(crate) fn own(item: &LockItem) -> Option<String> {
+    match (&item.key, &item.content, item.platform) {
+        (ArtifactKey::Package { os, .. }, Content::File { file_name, .. }, Some(platform)) => {
+            own_address(item, os, platform, file_name)
+        }
+        _ => None,
+    }
 }
 
 /// The repository that an address is below.

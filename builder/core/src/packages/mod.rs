@@ -12,6 +12,7 @@ mod medium;
 mod mirrors;
 mod probe;
 
+pub(crate) use address::own;
 pub use complete::{Work, complete};
 pub use distribution::{Distribution, Solved};
 pub(crate) use held::Held;

@@ -19,9 +19,11 @@ pub fn cyclonedx(subject: &Subject<'_>) -> Value {
             property("kubexm:hashes", "of manifest.json, which names every byte of the bundle"),
             property("kubexm:lock", &manifest.lock.to_string()),
             property("kubexm:tool", &manifest.tool),
-            property("kubexm:zone", &manifest.zone),
         ],
     });
+    if let (Some(sources), Some(properties)) = (subject.sources, bundle["properties"].as_array_mut()) {
+        properties.push(property("kubexm:zone", &sources.zone));
+    }
     if let Some(cluster) = &manifest.cluster {
         bundle["version"] = cluster.kubernetes.clone().into();
     }
@@ -64,6 +66,7 @@ fn entry(component: &Component<'_>) -> Value {
     let mut properties = vec![property("kubexm:key", &artifact.key.to_string())];
     properties.extend(artifact.platform.map(|platform| property("kubexm:platform", &platform.to_string())));
     properties.push(property("kubexm:size", &artifact.size().to_string()));
+    properties.extend(component.from.iter().map(|from| property("kubexm:from", from)));
     properties.push(property("kubexm:trust", &artifact.trust.to_string()));
     put("properties", properties.into());
     entry.into()

@@ -9,7 +9,8 @@ use std::borrow::Cow;
 
 use kubexm_manifests::Catalogue;
 use kubexm_spec::manifest::Artifact;
-use kubexm_spec::{ArtifactKey, Digest, Kind, Manifest, depot};
+use kubexm_spec::sources::ArtifactSources;
+use kubexm_spec::{ArtifactKey, Digest, Kind, Manifest, Sources, depot};
 
 pub use cyclonedx::cyclonedx;
 pub use spdx::spdx;
@@ -23,6 +24,8 @@ pub struct Subject<'a> {
     pub digest: Digest,
     /// The catalogue that the bundle carries, for licences and origins.
     pub catalogue: &'a Catalogue,
+    /// Where the artifacts are from; none where the bundle does not say it.
+    pub sources: Option<&'a Sources>,
     /// Name and version of this program.
     pub tool: (&'a str, &'a str),
     /// SPDX identifier of this program's licence, which is that of the installer too.
@@ -38,8 +41,10 @@ pub(crate) struct Component<'a> {
     pub name: Cow<'a, str>,
     /// Of the file, or of the image's manifest for the platform.
     pub digest: Digest,
-    /// Upstream's address, not a mirror's; none for what came from the builder's machine.
+    /// What was asked for: upstream's address, not a mirror's; none for what came from the builder's machine.
     pub origin: Option<String>,
+    /// The addresses that answered, as far as the bundle says it.
+    pub from: &'a [String],
     /// SPDX identifier, where it is known.
     pub licence: Option<&'a str>,
     /// Package URL.
@@ -57,7 +62,9 @@ fn component<'a>(subject: &Subject<'a>, artifact: &'a Artifact) -> Component<'a>
         None => artifact.key.to_string(),
     };
     let digest = artifact.manifest.unwrap_or(artifact.digest);
-    let origin = origin(subject.catalogue, artifact);
+    let places = subject.sources.and_then(|sources| sources.find(&artifact.key, artifact.platform));
+    let origin = origin(subject.catalogue, artifact, places);
+    let from = places.map(|places| places.from.as_slice()).unwrap_or_default();
     let licence = match artifact.key {
         ArtifactKey::Installer => Some(subject.tool_licence),
         _ => subject.catalogue.licence(&artifact.key),
@@ -77,21 +84,22 @@ fn component<'a>(subject: &Subject<'a>, artifact: &'a Artifact) -> Component<'a>
             (name, purl)
         }
     };
-    Component { artifact, id, name, digest, origin, licence, purl }
+    Component { artifact, id, name, digest, origin, from, licence, purl }
 }
 
-/// Where upstream has it. The candidates of the manifest begin with the zone's mirrors and end with the origin.
-fn origin(catalogue: &Catalogue, artifact: &Artifact) -> Option<String> {
+/// Where upstream has it: by the bundle's own word, and where that was left out as far as it follows from what the artifact is.
+fn origin(catalogue: &Catalogue, artifact: &Artifact, places: Option<&ArtifactSources>) -> Option<String> {
+    let asked = || places.and_then(|places| places.asked.clone());
     match (&artifact.key, artifact.platform) {
         (ArtifactKey::Image(_) | ArtifactKey::FeatureImage(_) | ArtifactKey::ChartImage(_), _) => {
             Some(format!("oci://{}", artifact.name))
         }
-        (ArtifactKey::ExtraImage(_), _) => artifact.sources.last().map(|_| format!("oci://{}", artifact.name)),
+        (ArtifactKey::ExtraImage(_), _) => asked().map(|_| format!("oci://{}", artifact.name)),
         (ArtifactKey::Binary(program), Some(platform)) => match catalogue.component(*program) {
             Some(component) => Some(component.url(&artifact.version, platform.arch)),
-            None => artifact.sources.last().cloned(),
+            None => asked(),
         },
-        _ => artifact.sources.last().cloned(),
+        _ => asked(),
     }
 }
 

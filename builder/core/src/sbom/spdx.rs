@@ -70,7 +70,7 @@ fn package(component: &Component<'_>) -> Value {
         "licenseDeclared": component.licence.unwrap_or(UNKNOWN),
         "copyrightText": UNKNOWN,
         "primaryPackagePurpose": purpose(artifact.key.kind()),
-        "comment": format!("{}; digest believed because: {}", component.id, artifact.trust),
+        "comment": comment(component),
         "externalRefs": [{
             "referenceCategory": "PACKAGE-MANAGER",
             "referenceType": "purl",
@@ -84,6 +84,14 @@ fn package(component: &Component<'_>) -> Value {
         package["packageFileName"] = artifact.name.as_str().into();
     }
     package
+}
+
+fn comment(component: &Component<'_>) -> String {
+    let from = match component.from {
+        [] => String::new(),
+        places => format!("; fetched from: {}", places.join(" ")),
+    };
+    format!("{}; digest trusted because: {}{from}", component.id, component.artifact.trust)
 }
 
 fn relationship(from: &str, kind: &str, to: &str) -> Value {

@@ -24,6 +24,8 @@ pub struct Building<'a> {
     pub options: Options,
     /// What need not be carried, since it is on the far side already.
     pub base: Option<&'a Base>,
+    /// Whether the bundle says where its artifacts are from.
+    pub sources: bool,
     /// The program that builds, as the bundle names it: `kubexm-bundle 0.1.0`.
     pub tool: &'a str,
 }
@@ -38,9 +40,10 @@ impl Session {
         building: &Building<'_>,
         runtime: &Handle,
     ) -> Result<Built, BuildError> {
-        let Building { locked, target, jobs, options, base, tool } = *building;
+        let Building { locked, target, jobs, options, base, sources, tool } = *building;
         let Needed { cluster, cluster_yaml, catalogue, zone, .. } = needed;
-        let request = Request { cluster, cluster_yaml, catalogue, zone, locked, target, jobs, options, base, tool };
+        let request =
+            Request { cluster, cluster_yaml, catalogue, zone, locked, target, jobs, options, base, sources, tool };
         build(&request, origins, runtime, &*self.events)
     }
 }

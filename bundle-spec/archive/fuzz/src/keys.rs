@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use kubexm_archive::signature_slot::{SIGNATURE_ROOM, decode, encode, from_json, to_json};
-use kubexm_signing::{PrivateKey, PublicKey, Trust, check};
+use kubexm_signing::{PrivateKey, PublicKey, Subject, Trust, check};
 
 /// Those of the corpus; their private halves were thrown away.
 static KEYS: LazyLock<Vec<PublicKey>> = LazyLock::new(|| {
@@ -28,7 +28,7 @@ pub(crate) fn signatures(bytes: &[u8]) {
     }
     if let Ok(signatures) = from_json(bytes) {
         assert_eq!(from_json(&to_json(&signatures)).unwrap(), signatures);
-        let trust = check(&signatures, b"signed by nobody", &KEYS);
+        let trust = check(&signatures, &Subject { manifest_json: b"signed by nobody", sources: None }, &KEYS);
         assert!(!matches!(trust, Trust::Valid { .. }));
         let _ = trust.to_string();
     }

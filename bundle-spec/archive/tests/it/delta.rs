@@ -35,7 +35,8 @@ fn delta(target: &Path, full: &[(String, Vec<u8>)], base: &[(String, Vec<u8>)], 
         .collect();
     let inputs: Vec<Input<'_>> = inputs(full).into_iter().filter(|input| !has(&input.name)).collect();
     let base = Some(kubexm_spec::Digest::of(manifest(base).canonical_json().unwrap()));
-    let contents = Contents { manifest: &manifest(full), inputs, delta: Delta { base, left_out }, signatures };
+    let contents =
+        Contents { manifest: &manifest(full), inputs, delta: Delta { base, left_out }, signatures, sources: None };
     let options = Options { level: 1, threads: 2, split: None };
     write_contents(target, contents, &options, &|_, _| {}).unwrap().files.remove(0)
 }
@@ -98,7 +99,7 @@ fn a_chain_of_deltas_reads_through_to_the_first_bundle() {
 fn a_merge_keeps_the_signatures() {
     let dir = tempfile::tempdir().unwrap();
     let [base, part, merged] = ["base", "part", "merged"].map(|name| dir.path().join(name));
-    let signature = Signature { key_id: "ab".repeat(16), alg: "ed25519".into(), sig: "AA==".into() };
+    let signature = Signature { key_id: "ab".repeat(16), alg: "ed25519".into(), sig: "AA==".into(), statement: None };
     write_with(&base, &old(), 1).unwrap();
     delta(&part, &new(), &old(), std::slice::from_ref(&signature));
     let on_base = Bundle::open(&part).unwrap().on_bases(vec![Bundle::open(&base).unwrap()]).unwrap();

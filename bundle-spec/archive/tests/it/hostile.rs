@@ -85,9 +85,9 @@ fn documents_that_are_not_canonical_are_refused() {
 
 #[test]
 fn what_a_newer_program_wrote_is_called_newer_and_not_damaged() {
-    assert_eq!(exit_of(&Forged { format: 2, ..honest() }), ExitCode::BundleNewer);
-    assert_eq!(exit_of(&honest().edit_manifest("\"format\":1", "\"format\":2")), ExitCode::BundleNewer);
-    assert_eq!(exit_of(&honest().edit_layout("\"format\":1", "\"format\":2")), ExitCode::BundleNewer);
+    assert_eq!(exit_of(&Forged { format: 3, ..honest() }), ExitCode::BundleNewer);
+    assert_eq!(exit_of(&honest().edit_manifest("\"format\":2", "\"format\":3")), ExitCode::BundleNewer);
+    assert_eq!(exit_of(&honest().edit_layout("\"format\":2", "\"format\":3")), ExitCode::BundleNewer);
     assert_eq!(exit_of(&honest().edit_layout("\"level\":1", "\"level\":1,\"new\":1")), ExitCode::BundleNewer);
     assert_eq!(exit_of(&honest().edit_layout("\"raw\"", "\"brotli\"")), ExitCode::BundleNewer);
 }

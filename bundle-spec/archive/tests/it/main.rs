@@ -11,6 +11,7 @@ mod named;
 mod references;
 mod round_trip;
 mod signing;
+mod sources;
 mod stock_tools;
 mod stream;
 #[path = "../support/mod.rs"]

@@ -68,7 +68,7 @@ fn delta(dir: &Path) -> Bundle {
     let here: Vec<Input<'_>> = inputs(&contents).into_iter().filter(|input| !has(&input.name)).collect();
     let manifest = manifest(&contents);
     let delta = Delta { base: None, left_out };
-    let contents = Contents { manifest: &manifest, inputs: here, delta, signatures: &[] };
+    let contents = Contents { manifest: &manifest, inputs: here, delta, signatures: &[], sources: None };
     let options = Options { level: 1, threads: 1, split: None };
     write_contents(&part, contents, &options, &|_, _| {}).unwrap();
     Bundle::open(&part).unwrap().on_bases(vec![Bundle::open(&base).unwrap()]).unwrap()
@@ -80,7 +80,7 @@ fn build(target: &Path, split: Option<u64>) -> Result<(), ArchiveError> {
 }
 
 fn signature() -> Signature {
-    Signature { key_id: "ab".repeat(16), alg: "ed25519".into(), sig: "AA==".into() }
+    Signature { key_id: "ab".repeat(16), alg: "ed25519".into(), sig: "AA==".into(), statement: None }
 }
 
 /// Every way to write a bundle to a place.

@@ -14,8 +14,12 @@ use kubexm_archive::{
 use kubexm_spec::ExitCode;
 
 fn signatures() -> Vec<Signature> {
-    let one =
-        |id: char, alg: &str| Signature { key_id: id.to_string().repeat(32), alg: alg.into(), sig: "QUJD".repeat(24) };
+    let one = |id: char, alg: &str| Signature {
+        key_id: id.to_string().repeat(32),
+        alg: alg.into(),
+        sig: "QUJD".repeat(24),
+        statement: None,
+    };
     vec![one('a', "ecdsa-p256-sha256"), one('b', "ed25519")]
 }
 
@@ -35,6 +39,7 @@ fn bundle(target: &Path, signed: bool, split: Option<u64>, delta: bool) -> Vec<P
         inputs: here.collect(),
         delta: Delta { base: None, left_out },
         signatures: &signatures,
+        sources: None,
     };
     let options = Options { level: 1, threads: 1, split };
     write_contents(target, contents, &options, &|_, _| {}).unwrap().files

@@ -57,7 +57,7 @@ impl Image {
             manifest: Some(Digest::of(&self.amd64)),
             blobs: self.blobs().into_iter().map(|b| Blob { digest: Digest::of(b), size: b.len() as u64 }).collect(),
             trust: Trust::Pinned,
-            sources: vec![],
+            sources: None,
         }
     }
 

@@ -12,7 +12,7 @@ use kubexm_spec::{Digest, ExitCode};
 use tempfile::TempDir;
 
 fn signature(number: usize) -> Signature {
-    Signature { key_id: format!("{number:032x}"), alg: "ed25519".into(), sig: "A".repeat(88) }
+    Signature { key_id: format!("{number:032x}"), alg: "ed25519".into(), sig: "A".repeat(88), statement: None }
 }
 
 /// A folder with a bundle in it.

@@ -129,7 +129,7 @@ fn what_is_no_bundle_and_what_lies_is_refused_as_a_stream_too() {
     let lie = Forged::honest(&small()).edit_manifest(&name, "blobs/sha256/../../../etc/passwd");
     assert_eq!(code(&lie.bytes()), ExitCode::BundleDamaged);
     assert_eq!(
-        code(&Forged::honest(&small()).edit_manifest("\"format\":1", "\"format\":2").bytes()),
+        code(&Forged::honest(&small()).edit_manifest("\"format\":2", "\"format\":3").bytes()),
         ExitCode::BundleNewer
     );
 }

@@ -211,7 +211,7 @@ fn a_newer_format_is_told_with_what_reads_it() {
     let (code, text) = refused(&Forged { format: 7, ..Forged::honest(&small()) }.bytes());
     assert_eq!(code, ExitCode::BundleNewer);
     assert!(text.contains("format 7") && text.contains("kubexm"), "{text}");
-    let newer = Forged::honest(&small()).edit_manifest("\"format\":1", "\"format\":7");
+    let newer = Forged::honest(&small()).edit_manifest("\"format\":2", "\"format\":7");
     let (code, text) = refused(&newer.bytes());
     assert_eq!(code, ExitCode::BundleNewer);
     assert!(text.contains("format 7"), "{text}");

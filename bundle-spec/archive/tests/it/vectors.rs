@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::support::{blob, noise, python, small, write_with};
-use kubexm_archive::{Bundle, check_references, verify};
+use kubexm_archive::{Bundle, Documents, Signature, check_references, join, merge, verify};
 use kubexm_spec::Digest;
 use serde_json::{Value, json};
 
@@ -47,7 +47,11 @@ fn told_by_us(bundle: &Bundle, volumes: usize) -> Value {
             json!({ "name": member.name, "size": content.len(), "sha256": Digest::of(content).hex() })
         })
         .collect();
-    let signatures = bundle.signatures().iter().map(|s| json!({ "alg": s.alg, "keyId": s.key_id })).collect::<Vec<_>>();
+    let signature = |s: &Signature| {
+        let date = s.stated().map(|statement| statement.date);
+        json!({ "alg": s.alg, "keyId": s.key_id, "date": date })
+    };
+    let signatures = bundle.signatures().iter().map(signature).collect::<Vec<_>>();
     json!({
         "base": bundle.layout().base,
         "bundleId": bundle.bundle_id(),
@@ -58,6 +62,7 @@ fn told_by_us(bundle: &Bundle, volumes: usize) -> Value {
         "members": members,
         "name": manifest.name,
         "signatures": signatures,
+        "sources": bundle.sources().unwrap(),
         "volumes": volumes,
     })
 }
@@ -174,19 +179,50 @@ for name, step in [('split.tar.zst.001', 1), ('full.tar.zst', 97), ('signed.tar.
 #[test]
 fn openssl_takes_the_signatures_of_the_signed_vector() {
     let (dir, bundle) = (tempfile::tempdir().unwrap(), open("signed.tar.zst"));
-    fs::write(dir.path().join("manifest.json"), bundle.manifest_json()).unwrap();
     for signature in bundle.signatures() {
+        fs::write(dir.path().join("statement.json"), signature.statement.as_deref().unwrap()).unwrap();
         let name = if signature.alg == "ed25519" { "ed25519.pub" } else { "ecdsa-p256.pub" };
         fs::copy(folder().join(name), dir.path().join("key")).unwrap();
         fs::write(dir.path().join("base64"), &signature.sig).unwrap();
         run("openssl", &["base64", "-A", "-d", "-in", "base64", "-out", "sig"], dir.path());
         let checked = match signature.alg.as_str() {
-            "ed25519" => "pkeyutl -verify -pubin -inkey key -rawin -in manifest.json -sigfile sig",
-            _ => "dgst -sha256 -verify key -signature sig manifest.json",
+            "ed25519" => "pkeyutl -verify -pubin -inkey key -rawin -in statement.json -sigfile sig",
+            _ => "dgst -sha256 -verify key -signature sig statement.json",
         };
         run("openssl", &checked.split(' ').collect::<Vec<_>>(), dir.path());
         run("openssl", &["pkey", "-pubin", "-in", "key", "-outform", "DER", "-out", "spki"], dir.path());
         let spki = fs::read(dir.path().join("spki")).unwrap();
         assert_eq!(signature.key_id, Digest::of(spki).hex()[..32]);
     }
+}
+
+/// What today's readers must still read, and merge to the same bytes: bundles that the last program of format 1 wrote.
+#[test]
+fn bundles_of_format_1_are_read_verified_and_merged_to_the_bytes_they_had() {
+    let old = |name: &str| open(&format!("format-1/{name}"));
+    for (name, volumes) in [("base.tar.zst", 1), ("full.tar.zst", 1), ("split.tar.zst.002", 3), ("signed.tar.zst", 1)] {
+        let bundle = old(name);
+        verify(&bundle, 2, &|_, _| {}).unwrap();
+        check_references(&bundle).unwrap();
+        assert_eq!((bundle.manifest().format, bundle.manifest().zone.as_deref()), (1, Some("global")));
+        assert!(bundle.sources().unwrap().is_none());
+        assert_eq!(told_by_python(&folder().join("format-1").join(name), &[]), told_by_us(&bundle, volumes), "{name}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let [merged, joined] = ["merged.tar.zst", "joined.tar.zst"].map(|name| dir.path().join(name));
+    let whole = old("delta.tar.zst").on_bases(vec![old("base.tar.zst")]).unwrap();
+    merge(&whole, &merged, 2, &|_, _| {}).unwrap();
+    join(&old("split.tar.zst.001"), &joined, None, &|_, _| {}).unwrap();
+    let full = fs::read(folder().join("format-1/full.tar.zst")).unwrap();
+    assert!(fs::read(merged).unwrap() == full && fs::read(joined).unwrap() == full);
+}
+
+/// A newer bundle has what an older one had: a base of format 1 serves a delta of format 2.
+#[test]
+fn a_base_of_format_1_serves_a_delta_of_format_2() {
+    let whole = open("delta.tar.zst").on_bases(vec![open("format-1/base.tar.zst")]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let merged = dir.path().join("merged.tar.zst");
+    merge(&whole, &merged, 2, &|_, _| {}).unwrap();
+    assert!(fs::read(merged).unwrap() == fs::read(folder().join("full.tar.zst")).unwrap());
 }

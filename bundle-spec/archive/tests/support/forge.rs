@@ -25,9 +25,9 @@ impl Forged {
             contents.iter().map(|(name, _)| format!(r#"{{"encoding":"raw","name":"{name}"}}"#)).collect();
         let encoder = zstd::zstd_safe::version_string();
         let layout_json =
-            format!(r#"{{"encoder":"zstd {encoder}","format":1,"level":1,"members":[{}]}}"#, names.join(","));
+            format!(r#"{{"encoder":"zstd {encoder}","format":2,"level":1,"members":[{}]}}"#, names.join(","));
         let members = contents.iter().map(|(n, c)| (n.clone(), c.len() as u64, c.clone())).collect();
-        Self { manifest_json, room, layout_json: layout_json.into_bytes(), members, format: 1, volumes: 1 }
+        Self { manifest_json, room, layout_json: layout_json.into_bytes(), members, format: 2, volumes: 1 }
     }
 
     /// The file.

@@ -16,11 +16,11 @@ pub fn manifest(contents: &[(String, Vec<u8>)]) -> Manifest {
         .map(|(name, content)| Member { name: name.clone(), size: content.len() as u64, sha256: Digest::of(content) })
         .collect();
     Manifest {
-        format: 1,
+        format: 2,
         name: "sample".into(),
         cluster: None,
         platforms: vec![Platform::LINUX_AMD64],
-        zone: "global".into(),
+        zone: None,
         tool: "kubexm-bundle 0.1.0".into(),
         lock: Digest::of(b"lock: 1\n"),
         artifacts: vec![],

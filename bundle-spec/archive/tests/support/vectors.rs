@@ -4,19 +4,20 @@ use std::path::{Path, PathBuf};
 
 use kubexm_archive::{Contents, Delta, Input, Options, Signature, StoredMember, Written, members, write_contents};
 use kubexm_spec::manifest::{Artifact, Blob, Manifest, Member};
-use kubexm_spec::{ArtifactKey, Digest, Platform, Trust};
+use kubexm_spec::sources::{self, ArtifactSources};
+use kubexm_spec::{ArtifactKey, Digest, Platform, Sources, Trust};
 use serde_json::json;
 
 /// The most bytes of a volume of the split one.
 pub const VOLUME: u64 = 20_000;
 
-/// Writes `base.tar.zst`, `full.tar.zst`, `delta.tar.zst` (the full one on the base), `split.tar.zst.001` … (the full one in
+/// Writes `base.tar.zst` (without sources), `full.tar.zst`, `delta.tar.zst` (the full one on the base), `split.tar.zst.001` … (the full one in
 /// volumes) and, with signatures, `signed.tar.zst` (the full one). The same bytes every time.
 pub fn make(folder: &Path, signatures: &[Signature]) -> Vec<PathBuf> {
     let (old, new) = (Vector::new("1.0", b"notes of the old one\n"), Vector::new("1.1", b"notes of the new one\n"));
     let options = Options { level: 3, threads: 2, split: None };
     let at = |name: &str| folder.join(name);
-    let base = old.write(&at("base.tar.zst"), Delta::default(), &[], &options);
+    let base = old.write_from(&at("base.tar.zst"), Delta::default(), &[], &options, None);
     let full = new.write(&at("full.tar.zst"), Delta::default(), &[], &options);
     let split = new.write(&at("split.tar.zst"), Delta::default(), &[], &Options { split: Some(VOLUME), ..options });
     let had: Vec<String> = old.contents.iter().map(|(name, _)| name.clone()).collect();
@@ -35,6 +36,7 @@ pub fn make(folder: &Path, signatures: &[Signature]) -> Vec<PathBuf> {
 struct Vector {
     manifest: Manifest,
     contents: Vec<(String, Vec<u8>)>,
+    sources: Vec<u8>,
 }
 
 impl Vector {
@@ -78,11 +80,11 @@ impl Vector {
                 manifest: None,
                 blobs: vec![Blob { digest: Digest::of(content), size: content.len() as u64 }],
                 trust: Trust::User,
-                sources: vec![format!("https://files.test/{version}/{name}")],
+                sources: None,
             });
         }
         blobs.extend(files.map(|(_, content)| content));
-        let lock = format!("schema: kubexm.io/lock/v1\nname: vector\nzone: global\nversion: {version}\nitems: []\n");
+        let lock = format!("schema: kubexm.io/lock/v1\nname: vector\nversion: {version}\nitems: []\n");
         let index = json!({
             "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": entries,
         });
@@ -101,20 +103,44 @@ impl Vector {
             })
             .collect();
         let manifest = Manifest {
-            format: 1,
+            format: 2,
             name: "vector".into(),
             cluster: None,
             platforms: vec![Platform::LINUX_AMD64],
-            zone: "global".into(),
+            zone: None,
             tool: "kubexm-bundle 0.1.0".into(),
             lock: Digest::of(lock),
             artifacts,
             members,
         };
-        Self { manifest, contents }
+        let places = |artifact: &Artifact| ArtifactSources {
+            key: artifact.key.clone(),
+            platform: None,
+            asked: Some(format!("https://files.test/{version}/{}", artifact.name)),
+            candidates: ["mirror", "files"]
+                .map(|host| format!("https://{host}.test/{version}/{}", artifact.name))
+                .to_vec(),
+            from: vec![format!("https://mirror.test/{version}/{}", artifact.name)],
+        };
+        let artifacts = manifest.artifacts.iter().map(places).collect();
+        let sources = Sources { schema: sources::SCHEMA.into(), zone: "office".into(), artifacts };
+        // Seven spaces are its padding.
+        let sources = sources.to_padded(sources.canonical().len() + 7).unwrap();
+        Self { manifest, contents, sources }
     }
 
     fn write(&self, target: &Path, delta: Delta, signatures: &[Signature], options: &Options) -> Written {
+        self.write_from(target, delta, signatures, options, Some(Input::sources(self.sources.clone())))
+    }
+
+    fn write_from(
+        &self,
+        target: &Path,
+        delta: Delta,
+        signatures: &[Signature],
+        options: &Options,
+        sources: Option<Input<'_>>,
+    ) -> Written {
         let left_out = |name: &str| delta.left_out.iter().any(|stored| stored.name == name);
         let inputs = self
             .contents
@@ -122,7 +148,7 @@ impl Vector {
             .filter(|(name, _)| !left_out(name))
             .map(|(name, content)| Input::bytes(name.clone(), content.clone()))
             .collect();
-        let contents = Contents { manifest: &self.manifest, inputs, delta, signatures };
+        let contents = Contents { manifest: &self.manifest, inputs, delta, signatures, sources };
         write_contents(target, contents, options, &|_, _| {}).unwrap()
     }
 }

@@ -88,7 +88,9 @@ impl Lock {
         if let Some(kubernetes) = kubernetes {
             lines.push(format!("  \"kubernetes\": {}", one_line(kubernetes)?));
         }
-        lines.push(format!("  \"zone\": {}", one_line(zone)?));
+        if let Some(zone) = zone {
+            lines.push(format!("  \"zone\": {}", one_line(zone)?));
+        }
         let items = items.iter().map(item_text).collect::<Result<Vec<_>, _>>()?;
         lines.push(format!("  \"items\": {}", list(&items, "  ")));
         if !renderings.is_empty() {
@@ -208,7 +210,7 @@ mod tests {
                 referrers: Vec::new(),
             },
         };
-        let (name, zone) = ("prod".into(), "global".into());
+        let (name, zone) = ("prod".into(), Some("global".into()));
         Lock {
             schema: SCHEMA.into(),
             name,

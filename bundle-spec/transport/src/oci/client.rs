@@ -256,15 +256,17 @@ impl OciRegistry {
             let reference = named(&candidate, asked)?;
             let bytes = self.session(&candidate).await?.manifest(&reference, chance).await?;
             match Digest::of(&bytes) {
-                found if found == manifest.digest => Ok(bytes),
+                found if found == manifest.digest => Ok((bytes, candidate.place())),
                 found => {
                     let origin = reference.whole();
                     Err(TransportError::Mismatch { origin, expected: manifest.digest, found })
                 }
             }
         });
-        let bytes = bytes.await.map_err(|tried| failed(what(), tried))?;
-        store.insert(bytes.as_slice(), Some(manifest.digest)).map(drop)
+        let (bytes, place) = bytes.await.map_err(|tried| failed(what(), tried))?;
+        store.insert(bytes.as_slice(), Some(manifest.digest))?;
+        store.note_from(&manifest.digest, &place);
+        Ok(())
     }
 
     async fn fetch_blob_from(
@@ -280,7 +282,11 @@ impl OciRegistry {
         let reference = named(candidate, &digest.to_string())?;
         let access = Access { session: &session, reference: &reference };
         let source = session.blob(&reference, &digest, &access, chance)?;
-        transfer::fetch(self.http.clients(), &source, want, store, progress).await.map(drop)
+        let fetched = transfer::fetch(self.http.clients(), &source, want, store, progress).await?;
+        if fetched.url.is_some() {
+            store.note_from(&digest, &candidate.place());
+        }
+        Ok(())
     }
 }
 

@@ -59,6 +59,11 @@ impl ImageCandidate {
     pub fn new(registry: impl Into<String>, repository: impl Into<String>) -> Self {
         Self { registry: registry.into(), repository: repository.into(), plain_http: false, ca_file: None }
     }
+
+    /// `registry/repository`: how locks and sources of bundles name it.
+    pub fn place(&self) -> String {
+        format!("{}/{}", self.registry, self.repository)
+    }
 }
 
 /// A manifest or index as the registry sent it.
@@ -101,6 +106,8 @@ impl ResolvedImage {
         for (descriptor, bytes) in pairs.into_iter().chain(nested).chain([(&self.config, &self.config_bytes)]) {
             if !store.holds(&descriptor.digest, descriptor.size)? {
                 store.insert(bytes.as_slice(), Some(descriptor.digest))?;
+                let local = self.answered_by.starts_with(crate::layout::PLACE);
+                store.note_from(&descriptor.digest, if local { crate::LOCAL_FOLDER } else { &self.answered_by });
             }
         }
         Ok(())

@@ -74,7 +74,9 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
         }
         Err(failure) => return Err(failure),
     };
-    let trust = given.answer(args.name(), subject.signatures(), subject.manifest_json());
+    let about = kubexm_signing::Subject::of(subject.documents(), subject.manifest_json());
+    let about = about.map_err(|e| Failure::from_error(e.exit_code(), &e))?;
+    let trust = given.answer(args.name(), subject.signatures(), &about);
     let damage = subject.check(args.quick, threads, &progress).err();
     // Bytes that did not come are the network's fault, not the bundle's.
     if let Some((code, text)) = session.broken_off() {
