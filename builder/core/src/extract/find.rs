@@ -38,8 +38,8 @@ pub fn find<'a>(manifest: &'a Manifest, item: &str, platform: Option<Platform>) 
         }
     }
     let name = digest.map_or_else(|| item.to_owned(), |digest| members::blob_name(&digest));
-    let head = [members::MANIFEST, members::SIGNATURE, members::LAYOUT];
-    if head.contains(&name.as_str()) || manifest.members.iter().any(|member| member.name == name) {
+    let beside = [members::MANIFEST, members::SIGNATURE, members::LAYOUT, members::SOURCES];
+    if beside.contains(&name.as_str()) || manifest.members.iter().any(|member| member.name == name) {
         return Ok(Item::Member(name));
     }
     Err(ExtractError::NoSuchItem { item: item.to_owned(), nearest: suggestions(manifest, item) })

@@ -38,8 +38,8 @@ pub enum Content {
 /// Every member as it is: a plain OCI image layout with the bundle's own files beside it. Of a delta, those that it or
 /// its bases have.
 pub fn members(bundle: &Bundle) -> Plan {
-    let head = [members::MANIFEST, members::SIGNATURE, members::LAYOUT];
-    let all = head.into_iter().chain(bundle.manifest().members.iter().map(|member| member.name.as_str()));
+    let beside = [members::MANIFEST, members::SIGNATURE, members::LAYOUT, members::SOURCES];
+    let all = beside.into_iter().chain(bundle.manifest().members.iter().map(|member| member.name.as_str()));
     all.filter(|name| bundle.find(name).is_some()).map(|name| (name.into(), Output::member(name))).collect()
 }
 
