@@ -194,7 +194,7 @@ impl Sample {
             if !self.added.contains(&name.as_str()) {
                 facts.state_folders.clear();
                 facts.joined = nodes.control_plane.contains(name) || nodes.worker.contains(name);
-                facts.stamp = Some(Stamp { cluster: "demo".to_owned(), run: "run".to_owned() });
+                facts.stamp = Some(Stamp { cluster: "demo".to_owned(), run: "run".to_owned(), bundle: None });
                 if !cluster.system.ntp_servers.is_empty() {
                     facts.programs.insert("chronyd".to_owned(), Some("/usr/sbin/chronyd".to_owned()));
                 }
@@ -245,6 +245,7 @@ impl Sample {
         let catalogue = Catalogue::embedded();
         let bundle = SyntheticBundle::of(cluster, &catalogue).expect("a bundle for a sample");
         let cx = PlanCx {
+            vouched: None,
             cluster,
             cluster_digest: Digest::of(self.yaml()),
             manifest: &bundle.manifest,

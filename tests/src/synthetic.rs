@@ -62,7 +62,7 @@ impl SyntheticBundle {
                 manifest: None,
                 blobs: vec![blob],
                 trust: Trust::Gpg,
-                sources: Vec::new(),
+                sources: None,
             });
         }
         carried.pool = sample::pool(need, all);
@@ -151,7 +151,7 @@ fn empty(cluster: &Cluster) -> Manifest {
             network: "flannel".to_owned(),
         }),
         platforms: vec![Platform { arch: Arch::Amd64 }],
-        zone: "global".to_owned(),
+        zone: None,
         tool: "synthetic".to_owned(),
         lock: Digest::of("lock.yaml"),
         artifacts: Vec::new(),
@@ -169,7 +169,7 @@ fn artifact(item: &Requirement, name: &str, digest: Digest, manifest: Option<Dig
         manifest,
         blobs,
         trust: Trust::User,
-        sources: Vec::new(),
+        sources: None,
     }
 }
 

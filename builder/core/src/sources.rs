@@ -29,7 +29,7 @@ pub struct Planned {
 
 /// Plans the member. `resolution` has the places of the lock's items, in its order.
 pub fn plan(lock: &Lock, resolution: &Resolution, store: &Store) -> Planned {
-    let candidates: Vec<Vec<String>> = resolution.items.iter().map(|one| addresses(one)).collect();
+    let candidates: Vec<Vec<String>> = resolution.items.iter().map(addresses).collect();
     // A blob that several artifacts share may come from the places of any of them.
     let mut places: BTreeMap<Digest, BTreeSet<String>> = BTreeMap::new();
     for (item, candidates) in lock.items.iter().zip(&candidates) {
@@ -37,17 +37,19 @@ pub fn plan(lock: &Lock, resolution: &Resolution, store: &Store) -> Planned {
             places.entry(digest).or_default().extend(candidates.iter().cloned().chain(store.came_from(&digest)));
         }
     }
+    let at_own = |place: &String, own: &[String]| own_place(place, own).to_owned();
     let (mut artifacts, mut blobs) = (Vec::new(), Vec::new());
     for ((item, resolved), candidates) in lock.items.iter().zip(&resolution.items).zip(candidates) {
         let digests: Vec<Digest> = item.blobs().into_iter().map(|(digest, _)| digest).collect();
-        let foreseen = digests.iter().filter_map(|digest| places.get(digest)).flatten().cloned().collect();
+        let foreseen = digests.iter().filter_map(|digest| places.get(digest)).flatten();
+        let foreseen = foreseen.map(|place| at_own(place, &candidates)).collect();
         blobs.push((digests, foreseen));
         let (key, platform, from) = (item.key.clone(), item.platform, Vec::new());
         artifacts.push(ArtifactSources { key, platform, asked: asked(resolved), candidates, from });
     }
     let sources = Sources { schema: SCHEMA.to_owned(), zone: resolution.zone.clone(), artifacts };
     let mut planned = Planned { sources, blobs, size: 0 };
-    let most = planned.answered(|(_, foreseen)| foreseen.clone());
+    let most = planned.answered(|(_, foreseen), _| foreseen.clone());
     planned.size = most.canonical().len() + UNFORESEEN * planned.blobs.len();
     planned
 }
@@ -62,22 +64,35 @@ impl Planned {
     }
 
     fn content(&self, store: &Store) -> Vec<u8> {
-        let came = |digests: &[Digest]| digests.iter().filter_map(|digest| store.came_from(digest)).collect();
-        let all = self.answered(|(digests, _)| came(digests));
+        let came = |digests: &[Digest], own: &[String]| -> BTreeSet<String> {
+            let places = digests.iter().filter_map(|digest| store.came_from(digest));
+            places.map(|place| own_place(&place, own).to_owned()).collect()
+        };
+        let all = self.answered(|(digests, _), own| came(digests, own));
         all.to_padded(self.size).unwrap_or_else(|_| {
             // There is room for all that was foreseen.
-            let known = self.answered(|(digests, foreseen)| &came(digests) & foreseen);
+            let known = self.answered(|(digests, foreseen), own| &came(digests, own) & foreseen);
             known.to_padded(self.size).unwrap_or_default()
         })
     }
 
-    fn answered(&self, from: impl Fn(&(Vec<Digest>, BTreeSet<String>)) -> BTreeSet<String>) -> Sources {
+    fn answered(&self, from: impl Fn(&(Vec<Digest>, BTreeSet<String>), &[String]) -> BTreeSet<String>) -> Sources {
         let mut sources = self.sources.clone();
         for (artifact, blobs) in sources.artifacts.iter_mut().zip(&self.blobs) {
-            artifact.from = from(blobs).into_iter().collect();
+            artifact.from = from(blobs, &artifact.candidates).into_iter().collect();
         }
         sources
     }
+}
+
+/// Where an artifact itself is at the host that answered: a blob that several artifacts share was asked for by whichever came
+/// first, which is another one in every build.
+fn own_place<'a>(place: &'a str, own: &'a [String]) -> &'a str {
+    let host = |place: &'a str| place.split_once("://").map_or(place, |(_, rest)| rest).split('/').next();
+    if own.iter().any(|one| one == place) {
+        return place;
+    }
+    own.iter().find(|one| host(one) == host(place)).map_or(place, String::as_str)
 }
 
 /// What was asked for, before any zone rewrites it.

@@ -37,17 +37,25 @@ pub const LOCAL_FOLDER: &str = "a local folder";
 #[derive(Clone, Debug)]
 pub struct Store {
     root: PathBuf,
+    /// Whether it is noted where blobs are from.
+    remembers: bool,
 }
 
 impl Store {
     /// Opens the store in `root`, making the folders that are missing.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, TransportError> {
-        let store = Self { root: root.into() };
+        let store = Self { root: root.into(), remembers: false };
         for dir in [store.blobs(), store.partials(), store.facts(), store.leases()] {
             fs::create_dir_all(&dir).map_err(|e| TransportError::disk("make the folder", &dir, None, e))?;
         }
         store.sweep();
         Ok(store)
+    }
+
+    /// The same store, in which it is noted where each blob is from. A node's is not: it is taken away whole.
+    #[must_use]
+    pub fn remembering(self) -> Self {
+        Self { remembers: true, ..self }
     }
 
     /// The folder it is in.
@@ -194,6 +202,9 @@ impl Store {
 
     /// Notes at which place a blob was fetched. What cannot be noted is not known later, and does no other harm.
     pub(crate) fn note_from(&self, digest: &Digest, place: &str) {
+        if !self.remembers {
+            return;
+        }
         if let Err(error) = self.note(&from_key(digest), place) {
             tracing::warn!(%error, "where a blob is from could not be noted");
         }

@@ -10,3 +10,18 @@ pub fn now() -> String {
     // RFC 3339 can express every year a system clock gives; the epoch stands for a clock that is out of range.
     now.format(&Rfc3339).unwrap_or_else(|_| "1970-01-01T00:00:00Z".to_owned())
 }
+
+/// Seconds of Unix time as RFC 3339 in UTC; the number itself where no calendar has it.
+pub fn rfc3339(seconds: i64) -> String {
+    let date = OffsetDateTime::from_unix_timestamp(seconds).ok();
+    date.and_then(|date| date.format(&Rfc3339).ok()).unwrap_or_else(|| format!("{seconds} s after 1970"))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn dates_are_of_utc_and_those_of_no_calendar_are_numbers() {
+        assert_eq!(super::rfc3339(1_790_000_001), "2026-09-21T14:13:21Z");
+        assert_eq!(super::rfc3339(i64::MAX), format!("{} s after 1970", i64::MAX));
+    }
+}

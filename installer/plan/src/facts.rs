@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use kubexm_spec::{Arch, Digest, Family};
 use serde::{Deserialize, Serialize};
 
+use crate::Vouched;
+
 /// One host as it was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -268,4 +270,7 @@ pub struct Stamp {
     pub cluster: String,
     /// Run that wrote it.
     pub run: String,
+    /// The bundle of that run; none in stamps of programs that did not write it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<Vouched>,
 }

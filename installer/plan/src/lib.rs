@@ -25,6 +25,7 @@ pub mod step;
 mod survey;
 pub mod touch;
 pub mod undo;
+mod vouched;
 pub mod wave;
 
 pub use facts::Facts;
@@ -43,4 +44,5 @@ pub use step::{OVER_NETWORK, Step, StepBuilder};
 pub use survey::Survey;
 pub use touch::{Thing, Touch};
 pub use undo::Undo;
+pub use vouched::Vouched;
 pub use wave::Wave;

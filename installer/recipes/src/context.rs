@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use kubexm_plan::Facts;
+use kubexm_plan::{Facts, Vouched};
 use kubexm_spec::cluster::{Cluster, Host, Kubernetes, MaterialFile};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program, names};
@@ -27,6 +27,8 @@ pub struct PlanCx<'a> {
     pub manifest: &'a Manifest,
     /// Of the bytes of manifest.json.
     pub manifest_digest: Digest,
+    /// The bundle, and who vouches for it, as nodes remember it.
+    pub vouched: Option<&'a Vouched>,
     /// The bundle's own catalogue.
     pub catalogue: &'a kubexm_manifests::Catalogue,
     /// By host name.

@@ -65,6 +65,7 @@ pub fn plan(cluster: &Cluster) -> Result<Plan, Box<dyn Error + Send + Sync>> {
     let catalogue = Catalogue::embedded();
     let (manifest, facts) = (manifest(cluster, &catalogue)?, all_facts(cluster));
     Ok(create(&PlanCx {
+        vouched: None,
         cluster,
         cluster_digest: Digest::of("cluster.yaml"),
         manifest: &manifest,
@@ -190,7 +191,7 @@ pub fn manifest(cluster: &Cluster, catalogue: &Catalogue) -> Result<Manifest, Re
                 manifest: image.then(|| named("manifest")),
                 blobs: parts.iter().map(|part| Blob { digest: named(part), size: 1 << 20 }).collect(),
                 trust: item.trust,
-                sources: Vec::new(),
+                sources: None,
             }
         })
         .collect();
@@ -205,7 +206,7 @@ pub fn manifest(cluster: &Cluster, catalogue: &Catalogue) -> Result<Manifest, Re
             network: versions.network,
         }),
         platforms: cluster.bundle.platforms.clone(),
-        zone: "global".to_owned(),
+        zone: None,
         tool: "kubexm-bundle 0.1.0".to_owned(),
         lock: Digest::of("lock"),
         artifacts,
@@ -306,7 +307,7 @@ fn package_artifacts(need: &PackageNeed) -> impl Iterator<Item = Artifact> {
             manifest: None,
             blobs: vec![blob],
             trust: Trust::Gpg,
-            sources: Vec::new(),
+            sources: None,
         }
     })
 }

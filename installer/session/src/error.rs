@@ -17,6 +17,8 @@ use kubexm_spec::yaml::Problems;
 use kubexm_spec::{ExitCode, ExitError, error_chain};
 use serde_json::Value;
 
+use crate::bundle::replace::ReplaceRefused;
+
 /// An error of a [`crate::Session`].
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
@@ -68,6 +70,21 @@ pub enum SessionError {
     /// A bundle is not signed as is demanded.
     #[error(transparent)]
     Untrusted(#[from] Untrusted),
+    /// A bundle may not take the place of the one that is installed.
+    #[error(transparent)]
+    Replace(#[from] Box<ReplaceRefused>),
+    /// What this controller remembers of a cluster's bundle cannot be read.
+    #[error(
+        "{} says which bundle is installed, and cannot be read: {problem}; use the kubexm-install that wrote it, or remove the file \
+         when you know which bundle is installed",
+        path.display()
+    )]
+    Installed {
+        /// The record.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A file that the operator names cannot be read.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -224,6 +241,8 @@ impl ExitError for SessionError {
             Self::Sign(error) | Self::SiteKey { error, .. } => error.exit_code(),
             Self::Signing(error) => error.exit_code(),
             Self::Untrusted(error) => error.exit_code(),
+            Self::Replace(_) => ExitCode::BundleUntrusted,
+            Self::Installed { .. } => ExitCode::Config,
             Self::Input(error) => error.exit_code(),
             Self::Secrets(_) => ExitCode::Config,
             Self::Materials(errors) => MaterialError::exit_code_of(errors),
@@ -248,6 +267,7 @@ impl ExitError for SessionError {
     fn details(&self) -> Option<Value> {
         match self {
             Self::Preflight { document, .. } => Some(document.clone()),
+            Self::Replace(refused) => serde_json::to_value(refused).ok(),
             Self::Lint(problems) => Some(serde_json::to_value(problems).unwrap_or_default()),
             _ => None,
         }

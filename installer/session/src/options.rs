@@ -19,6 +19,15 @@ pub struct TrustOptions {
     pub allow_unsigned: bool,
 }
 
+/// Which bundle may take the place of the one that a cluster was made of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReplaceOptions {
+    /// One that was signed before it.
+    pub older: bool,
+    /// One that no remembered signer has signed.
+    pub other_signer: bool,
+}
+
 /// A bundle, and whose cluster.yaml.
 #[derive(Clone, Debug, Default)]
 pub struct BundleOptions {
@@ -30,6 +39,8 @@ pub struct BundleOptions {
     pub file: Option<PathBuf>,
     /// Whom it has to be from.
     pub trust: TrustOptions,
+    /// What it may take the place of.
+    pub replace: ReplaceOptions,
 }
 
 /// A cluster by its cluster.yaml, with or without a bundle.

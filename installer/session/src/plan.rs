@@ -125,7 +125,8 @@ fn with_bundle(
     }
     // With the repositories that hosts get packages from.
     survey.carried.publish(opened, home)?;
-    let cx: PlanCx<'_> = opened.plan_cx(&survey.facts, &survey.carried.packages);
+    let vouched = opened.vouched_after(&survey.facts, home)?;
+    let cx = PlanCx { vouched: Some(&vouched), ..opened.plan_cx(&survey.facts, &survey.carried.packages) };
     Ok(match recipe {
         Recipe::Create => kubexm_recipes::create(&cx)?,
         Recipe::AddNode([]) => kubexm_recipes::add_node(&cx, &kubexm_recipes::absent(&cx)?)?,

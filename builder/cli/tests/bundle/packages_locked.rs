@@ -303,8 +303,8 @@ fn a_lock_goes_into_another_zone_without_another_digest() {
     let lock = site.read();
     let other = Server::start(|request| file(request, &served(&request.path)));
     site.mirror(other.address());
-    let refused = site.build(&["--locked"]).must(ExitCode::LockDrift);
-    says(&refused.err, &["package/debian-12/socat linux/amd64: sources", "update --sources"]);
+    site.build(&["--locked", "--cache", "before"]).must(ExitCode::Ok);
+    assert!(other.requests().iter().any(|one| one.path.contains("/socat_")), "the lock need not know the mirror");
     site.run(&["update", "--sources"], &[]).must(ExitCode::Ok);
     let moved = site.read();
     let digests = |lock: &Lock| lock.items.iter().map(LockItem::digest).collect::<Vec<_>>();

@@ -67,16 +67,21 @@ fn refused(registry: &Registry, site: &Site, code: ExitCode) -> String {
 fn an_artifact_that_lies_is_refused_before_its_members_are_fetched() {
     let (registry, site) = pushed();
     type Change = fn(&mut Vec<Value>);
-    let changes: [(&str, Change); 6] = [
-        ("is not the one that manifest.json lists", |l| {
+    let changes: [(&str, Change); 8] = [
+        ("sources.json is not the one that layout.json tells", |l| {
             let at = l.len() - 1;
+            l[at]["size"] = (l[at]["size"].as_u64().unwrap() + 1).into();
+        }),
+        ("is not the one that manifest.json lists", |l| {
+            let at = l.len() - 2;
             l[at]["size"] = (l[at]["size"].as_u64().unwrap() + 1).into();
         }),
         ("is there twice", |l| l.push(l[l.len() - 1].clone())),
         ("../../lock.yaml", |l| l[2]["annotations"][TITLE] = "../../lock.yaml".into()),
-        ("its layout.json", |l| drop(l.pop())),
+        ("sources.json is not the one", |l| drop(l.pop())),
+        ("its layout.json", |l| drop(l.remove(l.len() - 2))),
         ("stands where layout.json has", |l| {
-            let at = l.len() - 1;
+            let at = l.len() - 2;
             l.swap(at, at - 1);
         }),
         ("is not the one that manifest.json lists", |l| {

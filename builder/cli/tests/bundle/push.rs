@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use kubexm_archive::{Bundle, Contents, Delta, Input, Options};
+use kubexm_archive::{Bundle, Contents, Delta, Documents, Input, Options};
 use kubexm_spec::{Digest, ExitCode};
 use serde_json::Value;
 
@@ -167,7 +167,8 @@ fn written_again(site: &Site, target: &str, split: Option<u64>, left_out: bool) 
         let content = bundle.read(&member.name, 1 << 30).unwrap();
         inputs.push(Input { encoding: stored.encoding, ..Input::bytes(member.name.clone(), content) });
     }
-    let contents = Contents { manifest, inputs, delta, signatures: &[], sources: None };
+    let sources = Input::sources(bundle.sources_json().unwrap().unwrap());
+    let contents = Contents { manifest, inputs, delta, signatures: &[], sources: Some(sources) };
     let options = Options { level: layout.level, split, ..Options::default() };
     kubexm_archive::write_contents(&site.path(target), contents, &options, &|_, _| {}).unwrap();
 }

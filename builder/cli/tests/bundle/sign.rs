@@ -104,7 +104,7 @@ fn another_key_adds_its_signature_and_the_same_key_replaces_its_own() {
     let shown = site.run(&["inspect", "out.tar.zst"]).must(ExitCode::Ok).out;
     says(&shown, &[&format!("1: by key {a}"), &format!("2: by key {b}")]);
     let listed = site.run(&["inspect", "--json", "out.tar.zst"]).must(ExitCode::Ok).document();
-    assert_eq!(listed["signatures"][1], serde_json::json!({ "keyId": b, "alg": "ed25519" }));
+    assert_eq!(listed["signatures"][1], serde_json::json!({ "keyId": b, "alg": "ed25519", "date": 1_790_000_000 }));
     let by_number = site.run(&["inspect", "--signature", "1", "--form", "base64", "out.tar.zst"]).must(ExitCode::Ok);
     let by_id = site.run(&["inspect", "--signature", &a, "--form", "base64", "out.tar.zst"]).must(ExitCode::Ok);
     assert_eq!(by_number.out, by_id.out);

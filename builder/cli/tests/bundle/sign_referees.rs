@@ -51,6 +51,7 @@ fn signed() -> Site {
         site.run(&["sign", "--key", key, "out.tar.zst"]).must(ExitCode::Ok);
     }
     inspected(&site, &["--manifest"], "manifest.json");
+    inspected(&site, &["--statement", "1"], "statement.json");
     for number in ["1", "2"] {
         inspected(&site, &["--signature", number], &format!("{number}.sig"));
         inspected(&site, &["--signature", number, "--form", "base64"], &format!("{number}.b64"));
@@ -63,9 +64,12 @@ fn openssl_accepts_our_signatures_and_refuses_them_for_other_bytes() {
     let site = signed();
     let member = site.unpack(&site.path("out.tar.zst")).join("manifest.json");
     assert_eq!(std::fs::read(member).unwrap(), std::fs::read(site.path("manifest.json")).unwrap());
-    openssl(&site, "dgst -sha256 -verify a.pub -signature 1.sig manifest.json");
-    openssl(&site, "pkeyutl -verify -rawin -pubin -inkey b.pub -sigfile 2.sig -in manifest.json");
-    site.write("changed.json", [std::fs::read(site.path("manifest.json")).unwrap(), b" ".to_vec()].concat());
+    let statement = std::fs::read_to_string(site.path("statement.json")).unwrap();
+    let digest = crate::site::digest(&site.path("manifest.json")).to_string();
+    says(&statement, &[&format!("\"manifest\":\"{digest}\""), "\"date\":1790000000"]);
+    openssl(&site, "dgst -sha256 -verify a.pub -signature 1.sig statement.json");
+    openssl(&site, "pkeyutl -verify -rawin -pubin -inkey b.pub -sigfile 2.sig -in statement.json");
+    site.write("changed.json", [std::fs::read(site.path("statement.json")).unwrap(), b" ".to_vec()].concat());
     for line in [
         "dgst -sha256 -verify a.pub -signature 1.sig changed.json",
         "pkeyutl -verify -rawin -pubin -inkey b.pub -sigfile 2.sig -in changed.json",
@@ -80,7 +84,7 @@ fn cosign_without_a_network_accepts_our_signatures_and_refuses_them_for_other_by
     site.write("changed.json", b"{}");
     for (key, signature) in [("a.pub", "1.b64"), ("b.pub", "2.b64")] {
         let verify = format!("verify-blob --key {key} --insecure-ignore-tlog --signature {signature}");
-        let good = cosign(&site, &format!("{verify} manifest.json"));
+        let good = cosign(&site, &format!("{verify} statement.json"));
         says(&String::from_utf8_lossy(&good.stderr), &["Verified OK"]);
         assert!(good.status.success());
         assert!(!cosign(&site, &format!("{verify} changed.json")).status.success(), "{key}");
@@ -165,10 +169,10 @@ fn a_key_of_cosign_signs_and_what_cosign_signs_is_taken() {
     says(&with("wrong").must(ExitCode::Config).err, &["cosign.key does not open with this password"]);
     with("sesame").must(ExitCode::Ok);
     site.run(&["verify", "--key", "cosign.pub", "out.tar.zst"]).must(ExitCode::Ok);
-    inspected(&site, &["--manifest"], "manifest.json");
+    inspected(&site, &["--statement", "1"], "statement.json");
     inspected(&site, &["--signature", "1", "--form", "base64"], "ours.b64");
     let verified =
-        cosign(&site, "verify-blob --key cosign.pub --insecure-ignore-tlog --signature ours.b64 manifest.json");
+        cosign(&site, "verify-blob --key cosign.pub --insecure-ignore-tlog --signature ours.b64 statement.json");
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
 
     // The other way round: cosign itself is the program that signs.

@@ -57,6 +57,8 @@ impl Site {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.path("home"))
             .env("KUBEXM_HOME", self.path("kubexm"))
+            // Statements of signatures have a date; signing again gives the same bytes.
+            .env("SOURCE_DATE_EPOCH", "1790000000")
             .env("NO_PROXY", "*");
         command
     }

@@ -121,11 +121,11 @@ fn a_bundle_of_a_newer_format_says_which_program_to_use() {
     // The trailer's payload: its magic, the format's number, …, and the digest of all before it.
     let at = bytes.windows(8).rposition(|window| window == b"KUBEXM\r\n").unwrap();
     let length = u32::from_le_bytes(bytes[at - 4..at].try_into().unwrap()) as usize;
-    bytes[at + 8..at + 12].copy_from_slice(&2_u32.to_le_bytes());
+    bytes[at + 8..at + 12].copy_from_slice(&3_u32.to_le_bytes());
     let own = Digest::of(&bytes[at..at + length - 32]);
     bytes[at + length - 32..at + length].copy_from_slice(own.as_bytes());
     site.write("newer.tar.zst", bytes);
-    says(&verify(&site, "newer.tar.zst", ExitCode::BundleNewer).0, &["newer.tar.zst", "newer format", "format 2"]);
+    says(&verify(&site, "newer.tar.zst", ExitCode::BundleNewer).0, &["newer.tar.zst", "newer format", "format 3"]);
 }
 
 /// Writes a bundle anew after its texts or its manifest were changed.

@@ -72,13 +72,13 @@ impl Session {
 
     /// The cache: in this folder, or in the usual one.
     pub fn store(&self, folder: Option<&Path>) -> Result<Store, SessionError> {
-        Ok(Store::open(self.environment.cache(folder)?)?)
+        Ok(Store::open(self.environment.cache(folder)?)?.remembering())
     }
 
     /// The cache, where there is one: it is not made, and nothing in it is written.
     pub fn store_at_hand(&self, folder: Option<&Path>) -> Option<Store> {
         let folder = self.environment.cache(folder).ok().filter(|folder| folder.is_dir())?;
-        Store::open(folder).ok()
+        Store::open(folder).ok().map(Store::remembering)
     }
 
     fn origins_with(&self, fetching: &Fetching, options: HttpOptions) -> Result<Origins, SessionError> {

@@ -7,7 +7,22 @@ use kubexm_builder::oci::referrer::{self, LOOKS, Referrer, SIGNATURE_TYPE, Subje
 use kubexm_spec::cluster;
 use kubexm_spec::inventory::Inventory;
 use kubexm_spec::lock::Lock;
-use kubexm_spec::{ArtifactKey, Digest, Reference};
+use kubexm_spec::{ArtifactKey, Digest, Reference, Sources, Statement};
+
+/// The content of sources.json: what is understood is canonical, and keeps its padding.
+pub(crate) fn sources(bytes: &[u8]) {
+    if let Ok(sources) = Sources::parse(bytes) {
+        assert_eq!(sources.to_padded(bytes.len()).unwrap(), bytes);
+    }
+}
+
+/// What a signature says: one statement has one text.
+pub(crate) fn statement(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(statement) = Statement::parse(text) {
+        assert_eq!(statement.to_text(), text);
+    }
+}
 
 /// `inventory.json`.
 pub(crate) fn inventory(bytes: &[u8]) {

@@ -48,6 +48,8 @@ pub const TARGETS: &[Target] = &[
     target("frame", fuzzing::frame),
     target("signatures", keys::signatures),
     target("public_key", keys::public_key),
+    target("sources", documents::sources),
+    target("statement", documents::statement),
     target("inventory", documents::inventory),
     target("artifact", documents::artifact),
     target("referrers", documents::referrers),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kubexm_engine::execute as engine;
 use kubexm_engine::options::Drill;
 use kubexm_plan::StepId;
-use kubexm_session::{BundleOptions, ClusterOptions, Commands, HostOptions, RunOptions, TrustOptions};
+use kubexm_session::{BundleOptions, ClusterOptions, Commands, HostOptions, ReplaceOptions, RunOptions, TrustOptions};
 
 /// The bundle, and whose cluster.yaml.
 #[derive(Clone, Debug, clap::Args)]
@@ -22,6 +22,8 @@ pub struct BundleArgs {
     pub file: Option<PathBuf>,
     #[command(flatten)]
     pub trust: TrustArgs,
+    #[command(flatten)]
+    pub replace: ReplaceArgs,
 }
 
 /// cluster.yaml alone, or a bundle that carries one.
@@ -57,6 +59,17 @@ pub struct TrustArgs {
     /// with the passwords and keys that it names. Where a key is trusted, such a bundle is refused all the same
     #[arg(long, requires = "bundle", conflicts_with = "require_signature")]
     pub allow_unsigned: bool,
+}
+
+/// What a bundle may take the place of.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct ReplaceArgs {
+    /// Install a bundle that was signed before the one that is installed; otherwise it is refused (exit 34)
+    #[arg(long)]
+    pub allow_older: bool,
+    /// Install a bundle that the signer of the one that is installed has not signed, or nobody; otherwise it is refused (exit 34)
+    #[arg(long)]
+    pub allow_other_signer: bool,
 }
 
 /// How hosts are reached.
@@ -108,7 +121,9 @@ impl BundleArgs {
     /// As a session takes it.
     pub fn options(&self) -> BundleOptions {
         let Self { bundle, bases, file, .. } = self.clone();
-        BundleOptions { bundle, bases, file, trust: self.trust.options() }
+        let ReplaceArgs { allow_older: older, allow_other_signer: other_signer } = self.replace;
+        let replace = ReplaceOptions { older, other_signer };
+        BundleOptions { bundle, bases, file, trust: self.trust.options(), replace }
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use kubexm_session::Commands;
 
-use super::args::{BundleArgs, ClusterArgs, FailureArgs, HostArgs, OnFailure, TrustArgs};
+use super::args::{BundleArgs, ClusterArgs, FailureArgs, HostArgs, OnFailure, ReplaceArgs, TrustArgs};
 
 /// How the program was called for a run.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,10 @@ impl Commands for Again<'_> {
         if self.failure.max_failed_workers > 0 {
             words.push(format!("--max-failed-workers {}", self.failure.max_failed_workers));
         }
+        // What the run may take the place of was said when it began; another run may have installed something since.
+        let ReplaceArgs { allow_older, allow_other_signer } = self.bundle.replace;
+        words.extend(allow_older.then(|| "--allow-older".to_owned()));
+        words.extend(allow_other_signer.then(|| "--allow-other-signer".to_owned()));
         words.join(" ")
     }
 
@@ -118,7 +122,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::{Again, on_cluster, shell_word};
-    use crate::commands::args::{BundleArgs, ClusterArgs, FailureArgs, HostArgs, TrustArgs};
+    use crate::commands::args::{BundleArgs, ClusterArgs, FailureArgs, HostArgs, ReplaceArgs, TrustArgs};
     use kubexm_session::Commands as _;
 
     #[test]
@@ -146,13 +150,15 @@ mod tests {
             require_signature: true,
             allow_unsigned: false,
         };
-        let bundle = BundleArgs { bundle: vec![PathBuf::from("/media/x.tar.zst")], bases: vec![], file: None, trust };
+        let replace = ReplaceArgs { allow_older: true, allow_other_signer: false };
+        let bundle =
+            BundleArgs { bundle: vec![PathBuf::from("/media/x.tar.zst")], bases: vec![], file: None, trust, replace };
         let hosts = HostArgs { accept_new_host_keys: false, known_hosts: None };
         let again = Again { bundle: &bundle, hosts: &hosts, failure: &FailureArgs::default() };
-        for command in [again.resume("run"), again.rollback("run")] {
-            let wanted = " --key /keys/a.pub --key /keys/b.pub --signature /media/x.sig --require-signature";
-            assert!(command.ends_with(wanted), "{command}");
-        }
+        let wanted = " --key /keys/a.pub --key /keys/b.pub --signature /media/x.sig --require-signature";
+        let (resume, rollback) = (again.resume("run"), again.rollback("run"));
+        assert!(resume.ends_with(&format!("{wanted} --allow-older")), "{resume}");
+        assert!(rollback.ends_with(wanted), "{rollback}");
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
     let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
     let opened = session.open(&bundle)?;
+    opened.check_remembered(&session)?;
     opened.check_closed_world()?;
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let plan = plan_file::read(plan, &opened)?;

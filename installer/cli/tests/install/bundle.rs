@@ -53,7 +53,7 @@ fn a_bundle_of_a_newer_format_ends_with_32() {
     let magic = b"KUBEXM\r\n";
     let at = bytes.windows(magic.len()).rposition(|window| window == magic).unwrap();
     let length = u32::from_le_bytes(bytes[at - 4..at].try_into().unwrap()) as usize;
-    bytes[at + magic.len()] = 2;
+    bytes[at + magic.len()] = 3;
     let digest = Digest::of(&bytes[at..at + length - 32]);
     bytes[at + length - 32..at + length].copy_from_slice(digest.as_bytes());
     fs::write(&bundle, bytes).unwrap();
@@ -197,7 +197,8 @@ fn a_delta_wants_its_base_before_any_host_is_touched_and_installs_with_it() {
         .map(|member| Input::bytes(member.name.clone(), full.read(&member.name, 1 << 20).unwrap()));
     let left_out = full.layout().members.iter().filter(|stored| is_blob(&stored.name)).cloned().collect();
     let delta = Delta { base: Some(full.manifest_digest()), left_out };
-    let contents = Contents { manifest: full.manifest(), inputs: inputs.collect(), delta, signatures: &[] };
+    let contents =
+        Contents { manifest: full.manifest(), inputs: inputs.collect(), delta, signatures: &[], sources: None };
     let path = site.path("delta.tar.zst");
     write_contents(&path, contents, &Options::default(), &|_, _| {}).unwrap();
 

@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use assert_cmd::Command;
-use kubexm_archive::{Signing, write_detached};
-use kubexm_signing::{Algorithm, PrivateKey, files};
+use kubexm_archive::{ArchiveError, Bundle, Signing, write_detached};
+use kubexm_signing::{Algorithm, PrivateKey, files, sign_bundle, with_added};
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -135,4 +135,71 @@ fn every_verb_that_takes_a_bundle_demands_the_signature() {
     fs::write(&file, cluster_yaml(&[("node1", closed_port())])).unwrap();
     let alone = ["reset", "-y", "-f", file.to_str().unwrap(), "--key", &key];
     site.install(&alone).assert().code(2).stderr(contains("--bundle"));
+}
+
+/// Signs at a date, beside the signatures that are there.
+fn sign_at(bundle: &Path, key: &PrivateKey, date: i64) {
+    let open = Signing::open(bundle).unwrap();
+    let signature = sign_bundle(open.bundle(), date, |bytes| Ok::<_, ArchiveError>(key.sign(bytes))).unwrap();
+    let all = with_added(open.bundle().signatures().to_vec(), signature);
+    open.replace(&all, &|_, _| {}).unwrap();
+}
+
+/// What a run leaves that ended well.
+fn installed(site: &Site, signer: &PrivateKey, date: i64) {
+    let bundle = serde_json::json!({
+        "manifest": kubexm_spec::Digest::of("another bundle"), "signers": [signer.public().id().to_string()], "date": date,
+    });
+    let record =
+        serde_json::json!({ "schema": "kubexm.io/installed/v1", "run": "20261120T081502Z-4f1c", "bundle": bundle });
+    let name = Bundle::open(&site.path("site.tar.zst")).unwrap().manifest().name.clone();
+    let folder = site.path("home/clusters").join(name);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("installed.json"), record.to_string()).unwrap();
+}
+
+#[test]
+fn an_older_bundle_and_one_of_another_signer_are_refused_before_a_host_is_touched_until_they_are_allowed() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    let (ours, theirs) = (key(&site, "ours"), key(&site, "theirs"));
+    sign_at(&bundle, &ours, 1_790_000_000);
+    with_key(&site, &bundle, "ours").assert().code(51);
+    installed(&site, &ours, 1_790_000_001);
+    let older = with_key(&site, &bundle, "ours").assert().code(34);
+    older
+        .stderr(contains("is older than what is installed").and(contains("--allow-older")).and(contains("2026-09-21")));
+    with_key(&site, &bundle, "ours").arg("--allow-other-signer").assert().code(34);
+    with_key(&site, &bundle, "ours").arg("--allow-older").assert().code(51);
+    sign_at(&bundle, &ours, 1_790_000_001);
+    with_key(&site, &bundle, "ours").assert().code(51);
+
+    installed(&site, &theirs, 1_790_000_000);
+    let other = with_key(&site, &bundle, "ours").assert().code(34);
+    other.stderr(contains(theirs.public().id().as_str()).and(contains("--allow-other-signer")));
+    with_key(&site, &bundle, "ours").arg("--allow-other-signer").assert().code(51);
+    // The old key vouches for the new one by signing the same bundle.
+    sign_at(&bundle, &theirs, 1_790_000_001);
+    with_key(&site, &bundle, "ours").arg("--key").arg(site.path("theirs.pub")).assert().code(51);
+}
+
+#[test]
+fn a_cluster_that_was_made_of_a_signed_bundle_takes_no_unsigned_one_by_itself_later() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    let ours = key(&site, "ours");
+    site.create(&bundle).assert().code(51);
+    installed(&site, &ours, 1_790_000_000);
+    let refused = site.create(&bundle).assert().code(34);
+    refused.stderr(contains("nobody whom you trust has signed this one").and(contains("this controller remembers")));
+    for verb in [&["preflight"][..], &["plan", "create"], &["add-node", "-y"]] {
+        site.install(&[verb, &["--bundle", bundle.to_str().unwrap()]].concat()).assert().code(34);
+    }
+    site.create(&bundle).args(["--allow-other-signer", "--allow-older"]).assert().code(51);
+    fs::write(
+        site.path("home/clusters").join(Bundle::open(&bundle).unwrap().manifest().name.as_str()).join("installed.json"),
+        "{",
+    )
+    .unwrap();
+    site.create(&bundle).assert().code(20).stderr(contains("installed.json"));
 }

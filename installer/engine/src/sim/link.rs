@@ -100,7 +100,7 @@ impl Link for SimLink {
         self.reach()?;
         let world = self.fleet.lock();
         let state = world.host(&self.host).map_err(|text| self.refused(text))?.state.get("stamp");
-        let stamp = state.map(|cluster| Stamp { cluster: cluster.clone(), run: "simulated".to_owned() });
+        let stamp = state.map(|cluster| Stamp { cluster: cluster.clone(), run: "simulated".to_owned(), bundle: None });
         Ok(Facts { stamp, joined: world.is_joined(&self.host), ..facts(&self.host) })
     }
 

@@ -23,12 +23,14 @@ pub(crate) fn read(machine: &Machine) -> Result<Option<facts::Stamp>, OpError> {
 
 impl Converge for Stamp {
     fn observe(&self, machine: &Machine) -> Result<Stamped, OpError> {
-        Ok(Stamped { place: Place::look(machine, paths::STAMP)?, cluster: read(machine)?.map(|stamp| stamp.cluster) })
+        let place = Place::look(machine, paths::STAMP)?;
+        let (cluster, bundle) = read(machine)?.map(|stamp| (stamp.cluster, stamp.bundle)).unzip();
+        Ok(Stamped { place, cluster, bundle: bundle.flatten() })
     }
 
     /// The run that wrote it does not matter: a second run changes nothing.
     fn satisfied(&self, found: &Stamped, _: &Machine) -> bool {
-        found.cluster.as_deref() == Some(&self.cluster)
+        found.cluster.as_deref() == Some(&self.cluster) && found.bundle == self.bundle
     }
 
     fn overwrites(&self, _: &Machine) -> Vec<String> {
@@ -37,7 +39,7 @@ impl Converge for Stamp {
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         let run = machine.act().map(|act| act.run.clone()).unwrap_or_default();
-        let stamp = facts::Stamp { cluster: self.cluster.clone(), run };
+        let stamp = facts::Stamp { cluster: self.cluster.clone(), run, bundle: self.bundle.clone() };
         let mut text = serde_json::to_vec_pretty(&stamp)
             .map_err(|error| OpError::other(format!("the stamp cannot be written as JSON: {error}")))?;
         text.push(b'\n');

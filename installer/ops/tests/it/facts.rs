@@ -139,7 +139,7 @@ fn a_taken_port_is_named_with_its_process_and_ours_is_known_by_the_ledger() {
 #[test]
 fn a_stamp_that_cannot_be_read_is_nobodys_to_replace() {
     let host = Host::fresh();
-    let stamp = Op::from(Stamp { cluster: "lab".into() });
+    let stamp = Op::from(Stamp { cluster: "lab".into(), bundle: None });
     for damaged in ["", "{\"cluster\":\"other\"", "{\"cluster\":\"other\",\"run\":\"r\",\"later\":1}"] {
         host.put("/var/lib/kubexm/stamp.json", damaged);
         for error in [
@@ -152,6 +152,20 @@ fn a_stamp_that_cannot_be_read_is_nobodys_to_replace() {
         }
         assert_eq!(host.read("/var/lib/kubexm/stamp.json"), damaged);
     }
+}
+
+#[test]
+fn a_stamp_says_which_bundle_was_installed_and_one_from_before_gets_it() {
+    let host = Host::fresh();
+    host.put("/var/lib/kubexm/stamp.json", "{\"cluster\":\"lab\",\"run\":\"r\"}");
+    assert_eq!(look(&host).stamp.and_then(|stamp| stamp.bundle), None);
+    let manifest = kubexm_spec::Digest::of("manifest.json");
+    let bundle = kubexm_plan::Vouched { manifest, signers: ["ab".repeat(16)].into(), date: Some(1_790_000_000) };
+    let stamp = Op::from(Stamp { cluster: "lab".into(), bundle: Some(bundle.clone()) });
+    let found = dispatch::observe(&stamp, &host.machine).expect("observe");
+    assert!(!found.satisfied, "the bundle is not in it yet");
+    dispatch::converge(&stamp, &host.machine).expect("stamp");
+    assert_eq!(look(&host).stamp.and_then(|stamp| stamp.bundle), Some(bundle));
 }
 
 #[test]
@@ -173,7 +187,7 @@ fn leftovers_of_others_are_named_and_those_of_our_own_cluster_are_ours() {
     assert_eq!(what, wanted);
     assert!(found.iter().all(|leftover| !leftover.ours));
 
-    dispatch::converge(&Stamp { cluster: "lab".into() }.into(), &host.machine).expect("stamp");
+    dispatch::converge(&Stamp { cluster: "lab".into(), bundle: None }.into(), &host.machine).expect("stamp");
     let facts = look(&host);
     assert_eq!(facts.stamp.map(|stamp| stamp.cluster).as_deref(), Some("lab"));
     let ours: Vec<bool> = facts.leftovers.iter().map(|leftover| leftover.ours).collect();

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Vouched;
 use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
@@ -14,6 +15,9 @@ use crate::touch::{Thing, Touch};
 pub struct Stamp {
     /// `metadata.name`.
     pub cluster: String,
+    /// The bundle that is installed, and who vouches for it; none in plans of programs that did not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<Vouched>,
 }
 
 /// The stamp's place, and the cluster it names.
@@ -24,6 +28,9 @@ pub struct Stamped {
     pub place: Place,
     /// None without a stamp.
     pub cluster: Option<String>,
+    /// What the stamp says of the bundle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<Vouched>,
 }
 
 impl OpKind for Stamp {

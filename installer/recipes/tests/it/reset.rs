@@ -13,7 +13,7 @@ use serde_json::json;
 
 fn facts(host: &str, cluster: Option<&str>) -> Facts {
     let mut facts = sample::facts(host, 11);
-    facts.stamp = cluster.map(|cluster| Stamp { cluster: cluster.to_owned(), run: "r".to_owned() });
+    facts.stamp = cluster.map(|cluster| Stamp { cluster: cluster.to_owned(), run: "r".to_owned(), bundle: None });
     facts
 }
 
@@ -81,7 +81,7 @@ fn a_cluster() -> Vec<Record> {
             vec![(file("/etc/systemd/system/kubelet.service", "k"), "no file"), (unit("kubelet.service"), "off")],
         ),
         ("control-plane.init", vec![(init(), "notBegun")]),
-        ("stamp", vec![(Op::Stamp(op::Stamp { cluster: "demo".to_owned() }), "none")]),
+        ("stamp", vec![(Op::Stamp(op::Stamp { cluster: "demo".to_owned(), bundle: None }), "none")]),
     ];
     let mut records = vec![folders()];
     for (name, ops) in &steps {
@@ -270,7 +270,12 @@ fn a_host_of_another_cluster_is_refused_by_stamp_and_by_ledger() {
     assert!(error.to_string().contains("node1 belongs to cluster other"), "{error}");
     assert_eq!(error.exit_code(), ExitCode::Preflight);
     let bare = facts("node1", None);
-    let ledger = [record("create", "stamp", &[(Op::Stamp(op::Stamp { cluster: "third".into() }), "")], Outcome::Done)];
+    let ledger = [record(
+        "create",
+        "stamp",
+        &[(Op::Stamp(op::Stamp { cluster: "third".into(), bundle: None }), "")],
+        Outcome::Done,
+    )];
     let error = planned(vec![host("node1", "c", &bare, &ledger)]).expect_err("it is another's");
     assert!(error.to_string().contains("cluster third"), "{error}");
 }
@@ -278,7 +283,7 @@ fn a_host_of_another_cluster_is_refused_by_stamp_and_by_ledger() {
 #[test]
 fn the_newest_stamp_says_whose_host_it_is() {
     let stamp = |run: &str, cluster: &str| {
-        record(run, "stamp", &[(Op::Stamp(op::Stamp { cluster: cluster.into() }), "")], Outcome::Done)
+        record(run, "stamp", &[(Op::Stamp(op::Stamp { cluster: cluster.into(), bundle: None }), "")], Outcome::Done)
     };
     let ledger = [stamp("first", "older"), stamp("second", "demo")];
     for stamped in [None, Some("demo")] {

@@ -23,7 +23,9 @@ impl Session<'_> {
     pub fn cluster(&self, options: &ClusterOptions) -> Result<ClusterSource, SessionError> {
         if let Some(bundle) = &options.bundle {
             let ClusterOptions { file, bases, trust, .. } = options.clone();
-            let opened = self.open(&BundleOptions { bundle: vec![bundle.clone()], bases, file, trust })?;
+            // It takes the place of nothing.
+            let bundle = BundleOptions { bundle: vec![bundle.clone()], bases, file, trust, ..BundleOptions::default() };
+            let opened = self.open(&bundle)?;
             return Ok(ClusterSource::Bundle(Box::new(opened)));
         }
         let file = options.file.as_ref().ok_or(SessionError::NoCluster)?;

@@ -3,11 +3,13 @@
 pub mod blobs;
 pub mod cluster_file;
 pub mod cluster_source;
+pub mod installed;
 mod lock;
 mod materials;
 pub mod opened;
 pub mod packages;
 pub mod plan_file;
+pub mod replace;
 mod repository;
 mod site_key;
 pub mod trust;

@@ -6,20 +6,21 @@ use kubexm_archive::{Bundle, DOCUMENT_LIMIT};
 use kubexm_engine::Belongs;
 use kubexm_engine::events::event;
 use kubexm_manifests::Catalogue;
-use kubexm_plan::Facts;
+use kubexm_plan::{Facts, Vouched};
 use kubexm_recipes::packages::CarriedPackages;
 use kubexm_recipes::{PlanCx, built, bundle, config};
 use kubexm_spec::event::EventKind;
 
 use super::cluster_file::ClusterFile;
-use super::lock;
 use super::materials::ReadMaterials;
 use super::trust::Provenance;
 use super::verified::VerifiedFiles;
+use super::{installed, lock, replace};
 use crate::error::SessionError;
 use crate::escaped::escaped;
 use crate::events;
-use crate::options::BundleOptions;
+use crate::home::ClusterHome;
+use crate::options::{BundleOptions, ReplaceOptions};
 use crate::session::Session;
 
 /// Bundle, cluster and catalogue. Made by [`Session::open`] alone.
@@ -36,6 +37,8 @@ pub struct Opened {
     /// Texts that cluster.yaml names.
     pub(super) materials: ReadMaterials,
     pub(super) set_aside: bool,
+    /// What it may take the place of.
+    pub(super) replace: ReplaceOptions,
 }
 
 /// An opened bundle of which every byte was read and found right, now or before. Made by [`Opened::verify`] alone.
@@ -65,7 +68,8 @@ impl Session<'_> {
         };
         let packages = lock::packages(&bundle)?;
         let materials = ReadMaterials::read(&cluster, options.file.as_deref(), &bundle);
-        Ok(Opened { bundle, provenance, cluster, catalogue, packages, materials, set_aside: false })
+        let replace = options.replace;
+        Ok(Opened { bundle, provenance, cluster, catalogue, packages, materials, set_aside: false, replace })
     }
 }
 
@@ -131,6 +135,47 @@ impl Opened {
         }
     }
 
+    /// Whether it may take the place of what this controller remembers as installed. [`Session::observe`] asks it too; asked
+    /// before that, nothing was read whole and nobody was asked anything.
+    ///
+    /// # Errors
+    /// It is older, or of another signer, and that is not allowed; or what is remembered cannot be read.
+    pub fn check_remembered(&self, session: &Session<'_>) -> Result<(), SessionError> {
+        match installed::remembered(&session.home.cluster(&self.cluster.name))? {
+            Some(known) => self.check_replaces(&known, "this controller"),
+            None => Ok(()),
+        }
+    }
+
+    /// The same by the stamps of nodes, which other controllers may have written.
+    pub(crate) fn check_stamps(&self, facts: &BTreeMap<String, Facts>) -> Result<(), SessionError> {
+        stamps(&self.cluster.name, facts).try_for_each(|(host, known)| self.check_replaces(known, host))
+    }
+
+    fn check_replaces(&self, known: &Vouched, remembered_by: &str) -> Result<(), SessionError> {
+        let checked = replace::check(known, &self.vouched(), self.replace, remembered_by);
+        checked.map_err(|refused| SessionError::Replace(Box::new(refused)))
+    }
+
+    /// The bundle, and who vouches for it.
+    pub fn vouched(&self) -> Vouched {
+        self.provenance.vouched()
+    }
+
+    /// What nodes are to remember: with the keys that vouch for it since they signed an earlier bundle of this cluster. What this
+    /// controller remembers counts, and where it remembers nothing, what all nodes agree upon: no node alone adds a key.
+    pub(crate) fn vouched_after(
+        &self,
+        facts: &BTreeMap<String, Facts>,
+        home: &ClusterHome,
+    ) -> Result<Vouched, SessionError> {
+        let known = match installed::remembered(home)? {
+            Some(known) => Some(known),
+            None => Vouched::agreed(stamps(&self.cluster.name, facts).map(|(_, known)| known)),
+        };
+        Ok(known.iter().fold(self.vouched(), Vouched::in_place_of))
+    }
+
     /// The same with what lies in state folders moved aside, or refused.
     #[must_use]
     pub fn setting_aside(self, set_aside: bool) -> Self {
@@ -144,6 +189,7 @@ impl Opened {
             cluster_digest: self.cluster.digest(),
             manifest: self.bundle.manifest(),
             manifest_digest: self.bundle.manifest_digest(),
+            vouched: None,
             catalogue: &self.catalogue,
             facts,
             set_aside: self.set_aside,
@@ -163,6 +209,14 @@ impl Verified {
     pub const fn opened(&self) -> &Opened {
         &self.0
     }
+}
+
+/// What the nodes of a cluster say of the bundle that they have, by host.
+fn stamps<'a>(cluster: &'a str, facts: &'a BTreeMap<String, Facts>) -> impl Iterator<Item = (&'a str, &'a Vouched)> {
+    facts.iter().filter_map(move |(host, facts)| {
+        let stamp = facts.stamp.as_ref().filter(|stamp| stamp.cluster == cluster)?;
+        Some((host.as_str(), stamp.bundle.as_ref()?))
+    })
 }
 
 fn about(bundle: &Bundle) -> String {

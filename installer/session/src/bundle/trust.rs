@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::Bundle;
-use kubexm_signing::{KeyId, Policy, PublicKey, Trust, files};
+use kubexm_plan::Vouched;
+use kubexm_signing::{KeyId, Policy, PublicKey, Subject, Trust, files};
 use kubexm_spec::Digest;
 
 use crate::error::SessionError;
@@ -25,6 +26,16 @@ impl Provenance {
     /// Whether a trusted key has signed exactly this bundle.
     pub fn vouches_for(&self, bundle: &Bundle) -> bool {
         matches!(self.trust, Trust::Valid { .. }) && self.manifest == bundle.manifest_digest()
+    }
+
+    /// How nodes and controllers remember the bundle.
+    pub fn vouched(&self) -> Vouched {
+        let signers = self.trust.signers();
+        Vouched {
+            manifest: self.manifest,
+            signers: signers.iter().map(|signer| signer.key.to_string()).collect(),
+            date: signers.iter().filter_map(|signer| signer.date).max(),
+        }
     }
 
     /// What the signatures say, for the log.
@@ -67,10 +78,11 @@ impl TrustOptions {
         for path in &self.signatures {
             signatures.extend(files::signatures(path)?);
         }
+        let subject = Subject::of(bundle, bundle.manifest_json())?;
         let policy =
             Policy { keys: keys.iter().map(|(_, key)| key.clone()).collect(), required: self.require_signature };
-        let trust = policy.judge(&bundle.path().display().to_string(), &signatures, bundle.manifest_json())?;
-        let names = trust.valid_by().iter().map(|id| (id.clone(), name_of(id, &keys))).collect();
+        let trust = policy.judge(&bundle.path().display().to_string(), &signatures, &subject)?;
+        let names = trust.valid_by().into_iter().map(|id| (id.clone(), name_of(id, &keys))).collect();
         Ok(Provenance { trust, names, manifest: bundle.manifest_digest() })
     }
 }

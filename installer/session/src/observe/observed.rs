@@ -24,7 +24,7 @@ impl Session<'_> {
     /// Connects to the hosts of a cluster and looks at them. `verb` is for whoever finds a host locked meanwhile.
     ///
     /// # Errors
-    /// Another program works on the cluster, or a host cannot be worked with; nothing stays on any host.
+    /// Another program works on the cluster, the bundle may not take the place of what is installed, or a host cannot be worked with; nothing stays on any host.
     pub async fn observe<'s, S: Subject>(
         &'s self,
         verb: &str,
@@ -39,6 +39,8 @@ impl Session<'_> {
             true => Some(ClusterLock::take(&home.folder, &name, &holder)?),
             false => None,
         };
+        // With the lock: no other run of this controller changes it meanwhile.
+        subject.check_remembered(self)?;
         let reach = Reach { access, bundle: subject.bundle(), hosts, holder: &holder };
         let fleet = Fleet::connect(self, reach, unreachable).await?;
         let site = Site { session: self, subject, fleet, home, lock };

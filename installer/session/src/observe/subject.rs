@@ -32,6 +32,12 @@ pub trait Subject: sealed::Sealed + Send + Sync {
     /// The bundle, where one takes part.
     fn bundle(&self) -> Option<&Opened>;
 
+    /// Whether it may take the place of what this controller remembers as installed.
+    ///
+    /// # Errors
+    /// It may not.
+    fn check_remembered(&self, session: &Session<'_>) -> Result<(), SessionError>;
+
     /// Looks at the hosts; changes nothing.
     fn survey(
         &self,
@@ -79,10 +85,15 @@ impl Subject for Opened {
         Some(self)
     }
 
+    fn check_remembered(&self, session: &Session<'_>) -> Result<(), SessionError> {
+        self.check_remembered(session)
+    }
+
     /// Gathers facts and compares them with preflight's table.
     async fn survey(&self, session: &Session<'_>, fleet: &Fleet) -> Result<BundleSurvey, SessionError> {
         let events = session.events;
         let facts = fleet.facts(events).await?;
+        self.check_stamps(&facts)?;
         events::phase(events, "preflight");
         let carried = Carried::read(self, &facts).await?;
         let cx = self.plan_cx(&facts, &carried.packages);
@@ -106,6 +117,10 @@ impl Subject for Verified {
 
     fn bundle(&self) -> Option<&Opened> {
         Some(self.opened())
+    }
+
+    fn check_remembered(&self, session: &Session<'_>) -> Result<(), SessionError> {
+        self.opened().check_remembered(session)
     }
 
     fn survey(
@@ -133,6 +148,11 @@ impl Subject for ClusterSource {
 
     fn bundle(&self) -> Option<&Opened> {
         self.bundle()
+    }
+
+    /// Nothing takes its place.
+    fn check_remembered(&self, _: &Session<'_>) -> Result<(), SessionError> {
+        Ok(())
     }
 
     async fn survey(&self, session: &Session<'_>, fleet: &Fleet) -> Result<LedgerSurvey, SessionError> {

@@ -11,6 +11,8 @@ use tokio::sync::Mutex;
 use super::ended::{Direction, Ended, EndedRun};
 use super::secrets::ControllerSlots;
 use super::{agents, kubeconfig};
+use crate::bundle::installed;
+use crate::bundle::opened::Opened;
 use crate::error::SessionError;
 use crate::events;
 use crate::fleet::Fleet;
@@ -22,6 +24,8 @@ use crate::session::Session;
 pub(super) struct RunDriver<'a> {
     pub session: &'a Session<'a>,
     pub cluster: &'a Cluster,
+    /// The bundle that is installed, where one takes part.
+    pub bundle: Option<&'a Opened>,
     pub fleet: &'a Fleet,
     pub home: &'a ClusterHome,
     pub plan: &'a CheckedPlan,
@@ -45,8 +49,16 @@ impl RunDriver<'_> {
         let outcome = outcome.map_err(|error| self.stopped(error, self.options.commands.resume(run.id().as_str())))?;
         let mut kubeconfig = None;
         match (outcome, self.plan.plan().pipeline) {
-            (Outcome::Succeeded, Pipeline::Reset) => self.remove_kubeconfig(),
+            (Outcome::Succeeded, Pipeline::Reset) => {
+                self.remove_kubeconfig();
+                if self.fleet.missing().is_empty() {
+                    installed::forget(self.home)?;
+                }
+            }
             (Outcome::Succeeded | Outcome::Partial, Pipeline::Create | Pipeline::AddNode) => {
+                if let Some(opened) = self.bundle {
+                    installed::remember(self.home, run.id().as_str(), &opened.vouched())?;
+                }
                 let fetched = kubeconfig::fetch(self.fleet, self.cluster, self.home).await;
                 fetched.map_err(|error| SessionError::Kubeconfig(Box::new(error)))?;
                 kubeconfig = Some(self.home.kubeconfig());
@@ -67,6 +79,9 @@ impl RunDriver<'_> {
         let outcome =
             outcome.map_err(|error| self.stopped(error, self.options.commands.rollback(run.id().as_str())))?;
         agents::take_away(&run, self.plan.plan(), self.fleet, events).await;
+        if outcome == Outcome::RolledBack {
+            installed::rolled_back(self.home, run.id().as_str())?;
+        }
         Ok(self.ended(Direction::Back, outcome, &run))
     }
 

@@ -33,11 +33,13 @@ impl Session<'_> {
     /// Finds the run to resume: the named one, or the cluster's last.
     ///
     /// # Errors
-    /// There is none that can be resumed, or it belongs to another bundle or cluster.yaml.
+    /// There is none that can be resumed, it belongs to another bundle or cluster.yaml, or its bundle may not take the place of
+    /// one that another run has installed since.
     pub fn run_to_resume(&self, opened: Opened, named: Option<&str>) -> Result<Loaded<'_, Opened>, SessionError> {
         let home = self.home.cluster(&opened.cluster().name);
         let id = select::to_resume(&home, named)?;
         let lock = ClusterLock::take(&home.folder, &home.name, &self.holder("resume", &home.name))?;
+        opened.check_remembered(self)?;
         let (run, plan, access) = Access::of_run(&opened, self.home, &home.runs(), &id)?;
         Ok(Loaded { session: self, subject: opened, access, home, lock, run, plan })
     }
@@ -119,7 +121,8 @@ impl<S: Subject> Loaded<'_, S> {
         let fleet = Fleet::connect(session, reach, unreachable).await?;
         fleet.keep(session.events).await;
         let (cluster, home, plan) = (self.subject.cluster(), &self.home, &self.plan);
-        let driver = RunDriver { session, cluster, fleet: &fleet, home, plan, options };
+        let bundle = self.subject.bundle();
+        let driver = RunDriver { session, cluster, bundle, fleet: &fleet, home, plan, options };
         let ended = driver.back(self.run, skip).await;
         fleet.close().await;
         drop(self.lock);

@@ -75,6 +75,7 @@ impl<S: Startable> Running<'_, S> {
         let driver = RunDriver {
             session,
             cluster: subject.cluster(),
+            bundle: subject.bundle(),
             fleet: &fleet,
             home: &home,
             plan: &plan,

@@ -184,6 +184,7 @@ impl Scene {
         }
         preflight(&PlanCx {
             materials: &kubexm_recipes::sample::materials(&self.cluster),
+            vouched: None,
             cluster: &self.cluster,
             cluster_digest: Digest::of("cluster.yaml"),
             manifest: &manifest,

@@ -6,8 +6,8 @@ mod subject;
 use std::path::PathBuf;
 
 use kubexm_builder::session::Session;
-use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
+use kubexm_spec::{Digest, ExitCode};
 use kubexm_terminal::{Display, Failure, Mode};
 
 use answers::{Answers, Completeness};
@@ -74,9 +74,6 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
         }
         Err(failure) => return Err(failure),
     };
-    let about = kubexm_signing::Subject::of(subject.documents(), subject.manifest_json());
-    let about = about.map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    let trust = given.answer(args.name(), subject.signatures(), &about);
     let damage = subject.check(args.quick, threads, &progress).err();
     // Bytes that did not come are the network's fault, not the bundle's.
     if let Some((code, text)) = session.broken_off() {
@@ -87,6 +84,14 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
         display.answer(&answers::unopened(args.name(), args.quick, &failure).to_string());
         return Err(Failure::silent(code));
     }
+    let sources = match subject.documents().sources_json() {
+        Ok(sources) => sources.map(|content| Digest::of(&content)),
+        // That is told already; what the signatures say of the manifest holds or does not.
+        Err(_) if damage.is_some() => None,
+        Err(error) => return Err(Failure::from_error(error.exit_code(), &error)),
+    };
+    let about = kubexm_signing::Subject { manifest_json: subject.manifest_json(), sources };
+    let trust = given.answer(args.name(), subject.signatures(), &about);
     // Completeness is read from the content, so it is asked only of content that is right.
     let complete = match damage.is_none() && !args.quick {
         true => Completeness::of(&subject),

@@ -45,6 +45,7 @@ impl Site {
 
     pub fn cx(&self) -> PlanCx<'_> {
         PlanCx {
+            vouched: None,
             cluster: &self.cluster,
             cluster_digest: Digest::of("cluster.yaml"),
             manifest: &self.manifest,
@@ -61,7 +62,11 @@ impl Site {
     pub fn join_all_but(&mut self, new: &str) {
         for (name, facts) in &mut self.facts {
             facts.joined = name != new;
-            facts.stamp = facts.joined.then(|| Stamp { cluster: self.cluster.name.clone(), run: "earlier".to_owned() });
+            facts.stamp = facts.joined.then(|| Stamp {
+                cluster: self.cluster.name.clone(),
+                run: "earlier".to_owned(),
+                bundle: None,
+            });
         }
     }
 

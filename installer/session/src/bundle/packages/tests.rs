@@ -20,7 +20,7 @@ use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::lock;
 use crate::bundle::materials::ReadMaterials;
 use crate::home::Home;
-use crate::options::TrustOptions;
+use crate::options::{ReplaceOptions, TrustOptions};
 
 mod served;
 
@@ -72,7 +72,7 @@ impl Site {
             schema: SCHEMA.to_owned(),
             name: cluster.name.clone(),
             kubernetes: None,
-            zone: "global".to_owned(),
+            zone: None,
             items: Vec::new(),
             renderings: Vec::new(),
             packages: vec![set],
@@ -109,7 +109,8 @@ impl Site {
         let provenance = TrustOptions::default().judge(&bundle, &home).unwrap();
         let cluster = ClusterFile::of_test(cluster, Digest::of("cluster.yaml"));
         let materials = ReadMaterials::read(&cluster, None, &bundle);
-        let opened = Opened { bundle, provenance, cluster, catalogue, packages, materials, set_aside: false };
+        let replace = ReplaceOptions::default();
+        let opened = Opened { bundle, provenance, cluster, catalogue, packages, materials, set_aside: false, replace };
         Self { folder, opened, facts }
     }
 
