@@ -215,7 +215,7 @@ def statement(signature, manifest_digest, sources_digest):
     said = json.loads(signature["statement"])
     again = json.dumps(said, sort_keys=True, separators=(",", ":"))
     demand(again == signature["statement"], "a statement that is not canonical")
-    demand(said.keys() <= {"schema", "manifest", "sources", "date"} and isinstance(said["date"], int), "the fields of a statement")
+    demand(said.keys() <= {"schema", "manifest", "sources", "date", "sequence"} and isinstance(said["date"], int), "the fields of a statement")
     demand(said["schema"] == "kubexm.io/statement/v1", "a statement of another schema")
     demand(said["manifest"] == "sha256:" + manifest_digest, "a statement about another manifest.json")
     demand(sources_digest is None or said["sources"] == "sha256:" + sources_digest, "a statement about another sources.json")

@@ -110,6 +110,8 @@ pub fn from_json(json: &[u8]) -> Result<Vec<Signature>, String> {
 
 #[cfg(test)]
 mod tests {
+    use kubexm_spec::SignedAt;
+
     use super::*;
 
     fn signature(number: usize) -> Signature {
@@ -137,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_statement_reads_back_and_what_is_none_is_refused() {
-        let text = Statement::new(kubexm_spec::Digest::of(b"m"), None, 7).to_text();
+        let text = Statement::new(kubexm_spec::Digest::of(b"m"), None, SignedAt { date: 7, sequence: None }).to_text();
         let with = |text: &str| Signature { statement: Some(text.to_owned()), ..signature(1) };
         let all = vec![with(&text), signature(2)];
         assert_eq!(from_json(&to_json(&all)), Ok(all.clone()));

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kubexm_archive::{ArchiveError, Bundle, Documents, Signature};
 use kubexm_spec::manifest::FORMAT_WITH_PLACES;
-use kubexm_spec::{Digest, ExitCode, Statement};
+use kubexm_spec::{Digest, ExitCode, SignedAt, Statement};
 
 use crate::{KeyId, PublicKey};
 
@@ -37,8 +37,8 @@ pub enum Trust {
 pub struct Signer {
     /// By which key.
     pub key: KeyId,
-    /// When the bundle was signed, in seconds of Unix time by the signer's clock; none of a signature without a statement.
-    pub date: Option<i64>,
+    /// When the bundle was signed; none of a signature without a statement.
+    pub signed: Option<SignedAt>,
 }
 
 /// What signatures are about.
@@ -61,24 +61,24 @@ impl<'a> Subject<'a> {
     }
 
     /// What somebody signs who signs it now.
-    pub fn statement(&self, date: i64) -> Statement {
-        Statement::new(Digest::of(self.manifest_json), self.sources, date)
+    pub fn statement(&self, signed: SignedAt) -> Statement {
+        Statement::new(Digest::of(self.manifest_json), self.sources, signed)
     }
 }
 
-/// Signs a bundle at a time in seconds of Unix time: its statement, or (format 1) its manifest.json.
+/// Signs a bundle: its statement, or (format 1) its manifest.json, where `signed` is said nowhere.
 ///
 /// # Errors
 /// The bundle cannot be read, or `sign` fails.
 pub fn sign_bundle<E: From<ArchiveError>>(
     bundle: &Bundle,
-    date: i64,
+    signed: SignedAt,
     sign: impl FnOnce(&[u8]) -> Result<Signature, E>,
 ) -> Result<Signature, E> {
     if bundle.manifest().format == FORMAT_WITH_PLACES {
         return sign(bundle.manifest_json());
     }
-    let statement = Subject::of(bundle, bundle.manifest_json())?.statement(date).to_text();
+    let statement = Subject::of(bundle, bundle.manifest_json())?.statement(signed).to_text();
     let signature = sign(statement.as_bytes())?;
     Ok(Signature { statement: Some(statement), ..signature })
 }
@@ -148,7 +148,7 @@ pub fn check(signatures: &[Signature], subject: &Subject<'_>, trusted: &[PublicK
             continue;
         };
         match holds(signature, subject, key) {
-            Ok(date) => push_new(&mut valid, Signer { key: key.id(), date }),
+            Ok(signed) => push_new(&mut valid, Signer { key: key.id(), signed }),
             Err(problem) => broken.push(Broken { key_id: key.id(), problem }),
         }
     }
@@ -163,12 +163,16 @@ pub fn check(signatures: &[Signature], subject: &Subject<'_>, trusted: &[PublicK
 }
 
 /// When it says that it was made.
-fn holds(signature: &Signature, subject: &Subject<'_>, key: &PublicKey) -> Result<Option<i64>, &'static str> {
+fn holds(signature: &Signature, subject: &Subject<'_>, key: &PublicKey) -> Result<Option<SignedAt>, &'static str> {
     if signature.alg != key.algorithm().name() {
         return Err("is of another algorithm than the key");
     }
     let bytes = STANDARD.decode(&signature.sig).map_err(|_| "is no base64")?;
     let Some(text) = &signature.statement else {
+        // Else whoever carries the bundle could say where everything in it is from.
+        if subject.sources.is_some() {
+            return Err("is over manifest.json alone, and says nothing of the sources.json that is there");
+        }
         let right = key.verifies(subject.manifest_json, &bytes);
         return if right { Ok(None) } else { Err("does not hold for this manifest.json") };
     };
@@ -182,7 +186,8 @@ fn holds(signature: &Signature, subject: &Subject<'_>, key: &PublicKey) -> Resul
     if subject.sources.is_some_and(|found| statement.sources != Some(found)) {
         return Err("is about another sources.json, or about none");
     }
-    Ok(Some(statement.date))
+    let Statement { date, sequence, .. } = statement;
+    Ok(Some(SignedAt { date, sequence }))
 }
 
 fn push_new<T: PartialEq>(all: &mut Vec<T>, new: T) {

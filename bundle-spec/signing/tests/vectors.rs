@@ -8,7 +8,7 @@ use kubexm_archive::Signature;
 use kubexm_signing::{
     Algorithm, Password, Policy, PrivateKey, PublicKey, Signer, SigningError, Subject, Trust, check, with_added,
 };
-use kubexm_spec::{Digest, ExitCode};
+use kubexm_spec::{Digest, ExitCode, SignedAt};
 
 /// RFC 6979, A.2.5.
 const ECDSA: &str = "-----BEGIN EC PRIVATE KEY-----
@@ -137,11 +137,14 @@ fn a_statement_holds_for_this_manifest_and_these_sources_and_tells_its_date() {
     let (sources, others) = (Digest::of(b"sources"), Digest::of(b"other sources"));
     let subject = |sources| Subject { manifest_json: b"{}", sources };
     let signed = |subject: Subject<'_>, date| {
-        let text = subject.statement(date).to_text();
+        let text = subject.statement(SignedAt { date, sequence: None }).to_text();
         Signature { statement: Some(text.clone()), ..key.sign(text.as_bytes()) }
     };
     let state = |signature: &Signature, subject: &Subject<'_>| check(from_ref(signature), subject, &[key.public()]);
-    let valid = |date| Trust::Valid { by: vec![Signer { key: key.public().id(), date: Some(date) }], others: vec![] };
+    let valid = |date| {
+        let signed = Some(SignedAt { date, sequence: None });
+        Trust::Valid { by: vec![Signer { key: key.public().id(), signed }], others: vec![] }
+    };
     let with = signed(subject(Some(sources)), 77);
     assert_eq!(state(&with, &subject(Some(sources))), valid(77));
     assert_eq!(state(&with, &subject(None)), valid(77), "they may be left out");
@@ -150,10 +153,12 @@ fn a_statement_holds_for_this_manifest_and_these_sources_and_tells_its_date() {
     assert!(bad(&with, Subject { manifest_json: b"{ }", sources: Some(sources) }));
     assert!(bad(&signed(subject(None), 77), subject(Some(sources))), "added after it was signed");
     // Neither its text nor the kind of signature can be changed.
-    let later = subject(Some(sources)).statement(78).to_text();
+    let later = subject(Some(sources)).statement(SignedAt { date: 78, sequence: None }).to_text();
     assert!(bad(&Signature { statement: Some(later), ..with.clone() }, subject(Some(sources))));
     assert!(bad(&Signature { statement: None, ..with.clone() }, subject(Some(sources))));
     let of_manifest = key.sign(b"{}");
+    assert!(bad(&of_manifest, subject(Some(sources))), "nobody has signed these sources");
+    assert!(!bad(&of_manifest, subject(None)));
     assert!(bad(&Signature { statement: with.statement.clone(), ..of_manifest }, subject(Some(sources))));
 }
 
@@ -163,7 +168,7 @@ fn a_signature_holds_for_these_bytes_this_key_and_this_algorithm() {
     let signature = key.sign(b"{}");
     let trusted = [key.public(), other.public()];
     let state = |signatures: &[Signature], message: &[u8]| check(signatures, &about(message), &trusted);
-    let signer = |key: &PrivateKey| Signer { key: key.public().id(), date: None };
+    let signer = |key: &PrivateKey| Signer { key: key.public().id(), signed: None };
     assert_eq!(state(&[], b"{}"), Trust::Unsigned);
     assert_eq!(state(from_ref(&signature), b"{}"), Trust::Valid { by: vec![signer(&key)], others: vec![] });
     assert!(matches!(state(from_ref(&signature), b"{} "), Trust::Invalid { .. }));

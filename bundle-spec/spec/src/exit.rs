@@ -36,7 +36,7 @@ pub enum ExitCode {
     BundleNewer = 32,
     /// Something the cluster needs, or something the bundle names, is not in it.
     BundleIncomplete = 33,
-    /// The signature is missing or not by a trusted key.
+    /// The signature is missing or not by a trusted key; or a bundle is older than the one that is installed, or of another signer.
     BundleUntrusted = 34,
     /// It is no bundle at all.
     NotABundle = 35,
@@ -149,7 +149,9 @@ impl ExitCode {
             Self::BundleTruncated => "the bundle is truncated",
             Self::BundleNewer => "the bundle is of a newer format",
             Self::BundleIncomplete => "something needed is not in the bundle",
-            Self::BundleUntrusted => "signature missing or not trusted",
+            Self::BundleUntrusted => {
+                "signature missing or not trusted, or older or by another signer than what is installed"
+            }
             Self::NotABundle => "this is no bundle",
             Self::UnsignedCluster => "an unsigned bundle's own cluster.yaml needs -f or --allow-unsigned",
             Self::OriginDown => "an origin does not answer, or cuts off",

@@ -40,4 +40,4 @@ pub use printable::printable;
 pub use reference::Reference;
 pub use rendering::Rendering;
 pub use sources::Sources;
-pub use statement::Statement;
+pub use statement::{SignedAt, Statement};

@@ -7,6 +7,18 @@ use crate::Digest;
 /// The schema this program writes and reads.
 pub const SCHEMA: &str = "kubexm.io/statement/v1";
 
+/// The largest sequence: every reader of JSON has whole numbers up to it.
+pub const MAX_SEQUENCE: u64 = (1 << 53) - 1;
+
+/// When a bundle was signed, by which it is older or newer than another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignedAt {
+    /// Seconds of Unix time by the signer's clock.
+    pub date: i64,
+    /// A number that all who sign for a site count up, such as that of a CI run; it comes before the date.
+    pub sequence: Option<u64>,
+}
+
 /// The statement that a signer makes about a bundle. It stands beside the manifest, so that the same content has the same manifest
 /// whenever it is built and whoever signs it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,12 +33,16 @@ pub struct Statement {
     pub sources: Option<Digest>,
     /// When it was signed, in seconds of Unix time by the signer's clock: which of two bundles of a signer is the newer one.
     pub date: i64,
+    /// Where the signer counts: which of two bundles is the newer one, whatever their dates are. At most [`MAX_SEQUENCE`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
 }
 
 impl Statement {
     /// About a bundle.
-    pub fn new(manifest: Digest, sources: Option<Digest>, date: i64) -> Self {
-        Self { schema: SCHEMA.to_owned(), manifest, sources, date }
+    pub fn new(manifest: Digest, sources: Option<Digest>, signed: SignedAt) -> Self {
+        let SignedAt { date, sequence } = signed;
+        Self { schema: SCHEMA.to_owned(), manifest, sources, date, sequence }
     }
 
     /// Canonical JSON: sorted keys, no blanks.
@@ -44,6 +60,9 @@ impl Statement {
         if statement.schema != SCHEMA {
             return Err(format!("is of schema {:?}, and this program reads {SCHEMA}", statement.schema));
         }
+        if statement.sequence.is_some_and(|sequence| sequence > MAX_SEQUENCE) {
+            return Err(format!("has a sequence above {MAX_SEQUENCE}"));
+        }
         if statement.to_text() == text { Ok(statement) } else { Err("is not canonical JSON".to_owned()) }
     }
 }
@@ -54,10 +73,13 @@ mod tests {
 
     #[test]
     fn it_reads_back_and_no_other_form_is_taken() {
-        for sources in [None, Some(Digest::of(b"s"))] {
-            let statement = Statement::new(Digest::of(b"m"), sources, 1_790_000_000);
+        for (sources, sequence) in [(None, None), (Some(Digest::of(b"s")), None), (None, Some(MAX_SEQUENCE))] {
+            let signed = SignedAt { date: 1_790_000_000, sequence };
+            let statement = Statement::new(Digest::of(b"m"), sources, signed);
             let text = statement.to_text();
             assert_eq!(Statement::parse(&text), Ok(statement));
+            let huge = text.replacen(&MAX_SEQUENCE.to_string(), &(MAX_SEQUENCE + 1).to_string(), 1);
+            assert_eq!(Statement::parse(&huge).is_ok(), sequence.is_none());
             for other in [format!("{text} "), text.replacen("v1", "v2", 1), text.replacen('{', "{\"a\":1,", 1)] {
                 assert!(Statement::parse(&other).is_err(), "{other}");
             }

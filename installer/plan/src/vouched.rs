@@ -18,9 +18,22 @@ pub struct Vouched {
     /// When it was signed, in seconds of Unix time by the signer's clock; of several signatures the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<i64>,
+    /// The number that its signers count, where they do; of several signatures the largest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
 }
 
 impl Vouched {
+    /// Whether it was signed before what is installed. Where that has a sequence, one without it counts as older, and the dates
+    /// count between equal ones only: of what is left out of a file nobody can say which it was.
+    pub fn is_older_than(&self, installed: &Self) -> bool {
+        match (self.sequence, installed.sequence) {
+            (None, Some(_)) => true,
+            (Some(own), Some(other)) if own != other => own < other,
+            _ => installed.date.is_some_and(|other| self.date.is_none_or(|own| own < other)),
+        }
+    }
+
     /// Whether a key that is remembered has signed the other one.
     pub fn knows(&self, other: &Self) -> bool {
         !self.signers.is_disjoint(&other.signers)
@@ -35,6 +48,7 @@ impl Vouched {
                 manifest: agreed.manifest,
                 signers: agreed.signers.intersection(&next.signers).cloned().collect(),
                 date: agreed.date.min(next.date),
+                sequence: agreed.sequence.min(next.sequence),
             })
         })
     }
@@ -49,6 +63,7 @@ impl Vouched {
         }
         if same {
             self.date = self.date.max(known.date);
+            self.sequence = self.sequence.max(known.sequence);
         }
         self
     }
@@ -59,7 +74,26 @@ mod tests {
     use super::*;
 
     fn vouched(content: &str, signers: &[&str], date: Option<i64>) -> Vouched {
-        Vouched { manifest: Digest::of(content), signers: signers.iter().map(|key| (*key).to_owned()).collect(), date }
+        let signers = signers.iter().map(|key| (*key).to_owned()).collect();
+        Vouched { manifest: Digest::of(content), signers, date, sequence: None }
+    }
+
+    #[test]
+    fn a_sequence_comes_before_the_date_and_cannot_be_left_out_again() {
+        let of = |date, sequence| Vouched { sequence, ..vouched("1", &["release"], date) };
+        for (offered, installed, older) in [
+            (of(Some(9), Some(4)), of(Some(1), Some(5)), true),
+            (of(Some(1), Some(6)), of(Some(9), Some(5)), false),
+            (of(Some(9), None), of(Some(1), Some(5)), true),
+            (of(Some(9), Some(5)), of(Some(8), Some(5)), false),
+            (of(Some(7), Some(5)), of(Some(8), Some(5)), true),
+            (of(Some(7), Some(5)), of(Some(8), None), true),
+            (of(Some(8), Some(5)), of(Some(8), None), false),
+            (of(None, None), of(Some(8), None), true),
+            (of(None, None), of(None, None), false),
+        ] {
+            assert_eq!(offered.is_older_than(&installed), older, "{offered:?} {installed:?}");
+        }
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub mod support_bundle;
 pub use access::Access;
 pub use bundle::cluster_file::{ClusterFile, Origin};
 pub use bundle::cluster_source::ClusterSource;
+pub use bundle::installed::installed_bundle;
 pub use bundle::opened::{Opened, Verified};
 pub use bundle::plan_file;
 pub use bundle::replace::{RefusedReason, ReplaceRefused};

@@ -50,7 +50,8 @@ async fn a_recorded_stamp_says_whose_node_it_is() {
     let recorded = load("rooted-whole");
     for (host, link) in recorded.fleet.links() {
         let facts = link.facts().await.expect("facts");
-        assert_eq!(facts.stamp.map(|stamp| stamp.cluster).as_deref(), Some("demo"), "{host}");
+        let stamp = facts.stamp.expect("a stamp");
+        assert_eq!((stamp.cluster.as_str(), stamp.bundle), ("demo", None), "{host}: its program remembered no bundle");
     }
 }
 

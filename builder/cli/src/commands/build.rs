@@ -14,7 +14,7 @@ use serde_json::json;
 use super::dry_run::{self, How};
 use super::fetching::{self, Fetching};
 use super::hand_over;
-use super::signing_key::{self, KeyArgs};
+use super::signing_key::KeyArgs;
 use super::what::What;
 use super::{lockfile, size, written};
 
@@ -66,7 +66,8 @@ pub struct Args {
     /// The lock, with --locked [default: cluster.lock.json beside cluster.yaml, by its name]
     #[arg(long, value_name = "FILE", requires = "locked")]
     lock: Option<PathBuf>,
-    /// Leave out where the artifacts are from: internal addresses of mirrors, and the zone's name
+    /// Leave out where the artifacts are from: internal addresses of mirrors, and the zone's name. cluster.yaml is carried as it
+    /// is: name the zone by --zone or KMZONE where nobody is to read it
     #[arg(long)]
     no_sources: bool,
     /// Only show what would go in, how large it is, and from where
@@ -88,6 +89,13 @@ pub fn run(args: Args, session: &Session, display: &Display) -> Result<(), Failu
         return dry_run::run(&needed, &how, session, display);
     }
     session.advise(&needed.warnings, &needed.notes);
+    if let Some(zone) = needed.cluster.bundle.zone.as_ref().filter(|_| args.no_sources) {
+        let text = format!(
+            "--no-sources leaves out the zone's name, and cluster.yaml, which is carried as it is, has it (spec.bundle.zone: {zone}); \
+             name the zone by --zone or KMZONE instead"
+        );
+        display.emit(EventKind::Warning { text });
+    }
     let target = args.output.clone().unwrap_or_else(|| default_name(&needed.cluster, &needed.requirements));
     // What is read is reported first: no --force helps there.
     written::apart(&target, &inputs(&args, session))?;
@@ -102,7 +110,7 @@ pub fn run(args: Args, session: &Session, display: &Display) -> Result<(), Failu
         return Err(Failure::new(ExitCode::Usage, text));
     }
     // Before anything is fetched: what it says may be wrong.
-    let date = signing_key::date(session)?;
+    let signed = args.key.signed_at(session)?;
     let base = args.base.as_deref().map(|base| session.base(base)).transpose()?;
     let origins = session.origins(&args.fetching.options())?;
     let hand_over = args.hand_over.as_deref().map(|folder| hand_over::What {
@@ -136,7 +144,7 @@ pub fn run(args: Args, session: &Session, display: &Display) -> Result<(), Failu
         count => format!("{count} volumes, "),
     };
     if let Some(what) = &hand_over {
-        data["handOver"] = hand_over::after_build(&built.written.files, what, key.as_ref(), date, display)?;
+        data["handOver"] = hand_over::after_build(&built.written.files, what, key.as_ref(), signed, display)?;
     }
     display.emit(EventKind::Result {
         ok: true,

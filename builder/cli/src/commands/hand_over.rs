@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use kubexm_archive::{Bundle, Options};
 use kubexm_builder::hand_over::{self as core, HandOver, HandedOver, hand_over};
 use kubexm_builder::session::Session;
+use kubexm_spec::SignedAt;
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::{Value, json};
 
-use super::signing_key::{self, Key, KeyArgs};
+use super::signing_key::{Key, KeyArgs};
 use super::size;
 
 /// Make a folder to be carried by hand: bundle, installers, sums, signature, one page of instructions
@@ -59,7 +60,7 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
         installers: &args.installer,
         force: args.force,
     };
-    let document = make(&bundle, &what, key.as_ref(), signing_key::date(session)?, display)?;
+    let document = make(&bundle, &what, key.as_ref(), args.key.signed_at(session)?, display)?;
     if display.mode() == Mode::Json {
         display.answer(&document.to_string());
     }
@@ -91,11 +92,11 @@ pub fn after_build(
     files: &[PathBuf],
     what: &What<'_>,
     key: Option<&Key>,
-    date: i64,
+    signed: SignedAt,
     display: &Display,
 ) -> Result<Value, Failure> {
     let bundle = Bundle::open_all(files).map_err(|e| Failure::from_error(e.exit_code(), &e))?;
-    make(&bundle, what, key, date, display).map_err(|failure| {
+    make(&bundle, what, key, signed, display).map_err(|failure| {
         let (file, folder) = (files.first().map(|file| file.display().to_string()), what.folder.display());
         let file = file.unwrap_or_default();
         let text = format!(
@@ -107,7 +108,13 @@ pub fn after_build(
 }
 
 /// Makes the folder and tells people; the document is for machines.
-fn make(bundle: &Bundle, what: &What<'_>, key: Option<&Key>, date: i64, display: &Display) -> Result<Value, Failure> {
+fn make(
+    bundle: &Bundle,
+    what: &What<'_>,
+    key: Option<&Key>,
+    signed: SignedAt,
+    display: &Display,
+) -> Result<Value, Failure> {
     let people = display.mode() != Mode::Json;
     let report = |kind| {
         if people {
@@ -126,7 +133,7 @@ fn make(bundle: &Bundle, what: &What<'_>, key: Option<&Key>, date: i64, display:
         split: what.split,
         installers: what.installers,
         signer: signer.as_ref(),
-        date,
+        signed,
         force: what.force,
         threads: Options::default().threads,
     };

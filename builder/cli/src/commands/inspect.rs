@@ -98,8 +98,11 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
     }
     for (number, signature) in (1..).zip(bundle.signatures()) {
         let Signature { key_id, alg, .. } = signature;
-        let date = signature.stated().map(|statement| format!(", {}", shown_date(statement.date))).unwrap_or_default();
-        display.answer(&format!("signed    {number}: by key {key_id} ({alg}){date}, not checked"));
+        let stated = signature.stated();
+        let date = stated.as_ref().map(|statement| format!(", {}", shown_date(statement.date))).unwrap_or_default();
+        let sequence = stated.and_then(|statement| statement.sequence);
+        let sequence = sequence.map(|sequence| format!(", sequence {sequence}")).unwrap_or_default();
+        display.answer(&format!("signed    {number}: by key {key_id} ({alg}){date}{sequence}, not checked"));
     }
     display.answer("");
     for artifact in &manifest.artifacts {

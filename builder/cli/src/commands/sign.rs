@@ -8,19 +8,19 @@ use kubexm_archive::{ArchiveError, Bundle, Signature, Signing, detached_path_of,
 use kubexm_builder::session::Session;
 use kubexm_files::is_stdout;
 use kubexm_signing::{files, sign_bundle, with_added};
-use kubexm_spec::ExitCode;
 use kubexm_spec::event::EventKind;
+use kubexm_spec::{ExitCode, SignedAt};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
-use super::signing_key::{self, Key, KeyArgs};
+use super::signing_key::{Key, KeyArgs};
 use super::trust::failure;
 use super::{kinds, written};
 
 /// Sign a bundle: a statement with the digest of its manifest.json, that of its sources.json, and the date
 ///
 /// manifest.json has the digest of every other byte in it. The date says which of two bundles is the newer one: a cluster takes
-/// no older one than it has without being told so. It is this machine's, or that of SOURCE_DATE_EPOCH.
+/// no older one than it has without being told so. It is this machine's, or that of SOURCE_DATE_EPOCH. With --sequence a number says it in place of the date.
 ///
 /// The signature goes into the room that every bundle keeps for it; no other byte of the file changes,
 /// and NAME.sums beside it gets the new sum. It also holds for volumes and deltas of the bundle.
@@ -37,6 +37,7 @@ use super::{kinds, written};
 ///   SIGNING_KEY="$(cat release.key)" kubexm-bundle sign --key-env SIGNING_KEY site.tar.zst
 ///   kubexm-bundle sign --signer pkcs11-tool --public-key hsm.pub site.tar.zst -- \
 ///       --sign --id 01 --mechanism ECDSA-SHA256 --signature-format openssl --pin env:PIN
+///   kubexm-bundle sign --key release.key --sequence "$CI_PIPELINE_IID" site.tar.zst
 ///   kubexm-bundle sign --key release.key --detached site.tar.zst
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, group = clap::ArgGroup::new("what_signs").args(["key", "key_env", "signer"]).required(true))]
@@ -75,8 +76,8 @@ struct Done {
 }
 
 pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Failure> {
-    let date = signing_key::date(session)?;
-    let done = if args.detached { beside(args, date, session, display)? } else { in_place(args, date, display)? };
+    let signed = args.key.signed_at(session)?;
+    let done = if args.detached { beside(args, signed, session, display)? } else { in_place(args, signed, display)? };
     if display.mode() == Mode::Json {
         let document = json!({
             "schema": "kubexm.io/sign/v1",
@@ -84,6 +85,7 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
             "keyId": done.signature.key_id,
             "algorithm": done.signature.alg,
             "date": done.signature.stated().map(|statement| statement.date),
+            "sequence": done.signature.stated().and_then(|statement| statement.sequence),
             "signatures": done.count,
             "detached": args.detached,
             "sums": done.sums,
@@ -109,7 +111,7 @@ fn key(args: &Args) -> Result<Key, Failure> {
     key.ok_or_else(|| Failure::new(ExitCode::Usage, "give --key, --key-env, or --signer with --public-key"))
 }
 
-fn signature(key: &Key, bundle: &Bundle, date: i64) -> Result<Signature, Failure> {
+fn signature(key: &Key, bundle: &Bundle, signed: SignedAt) -> Result<Signature, Failure> {
     /// What went wrong.
     enum Wrong {
         Bundle(ArchiveError),
@@ -120,15 +122,15 @@ fn signature(key: &Key, bundle: &Bundle, date: i64) -> Result<Signature, Failure
             Self::Bundle(error)
         }
     }
-    sign_bundle(bundle, date, |bytes| key.sign(bytes).map_err(|(code, text)| Wrong::Key(code, text))).map_err(|wrong| {
-        match wrong {
+    sign_bundle(bundle, signed, |bytes| key.sign(bytes).map_err(|(code, text)| Wrong::Key(code, text))).map_err(
+        |wrong| match wrong {
             Wrong::Bundle(error) => archive(error),
             Wrong::Key(code, text) => Failure::new(code, text),
-        }
-    })
+        },
+    )
 }
 
-fn in_place(args: &Args, date: i64, display: &Display) -> Result<Done, Failure> {
+fn in_place(args: &Args, signed: SignedAt, display: &Display) -> Result<Done, Failure> {
     let key = key(args)?;
     let open = Signing::open(&args.bundle).map_err(archive)?;
     if let Some(problem) = open.torn() {
@@ -137,7 +139,7 @@ fn in_place(args: &Args, date: i64, display: &Display) -> Result<Done, Failure> 
             format!("{file}: the signatures that were in it cannot be read ({problem}); only the new one is kept");
         display.emit(EventKind::Warning { text });
     }
-    let signature = signature(&key, open.bundle(), date)?;
+    let signature = signature(&key, open.bundle(), signed)?;
     let all = with_added(open.bundle().signatures().to_vec(), signature.clone());
     let people = display.mode() != Mode::Json;
     let progress = |done, total| {
@@ -156,7 +158,7 @@ fn in_place(args: &Args, date: i64, display: &Display) -> Result<Done, Failure> 
     Ok(Done { signature, count: all.len(), file: signed.file, sums: signed.sums })
 }
 
-fn beside(args: &Args, date: i64, session: &Session, display: &Display) -> Result<Done, Failure> {
+fn beside(args: &Args, signed: SignedAt, session: &Session, display: &Display) -> Result<Done, Failure> {
     let key = key(args)?;
     let bundle = session.bundle(&args.bundle)?;
     let file = args.output.clone().unwrap_or_else(|| detached_path_of(bundle.path()));
@@ -169,7 +171,7 @@ fn beside(args: &Args, date: i64, session: &Session, display: &Display) -> Resul
         Some(Err(failure)) if !args.force => return Err(failure),
         old => old.and_then(Result::ok).unwrap_or_default(),
     };
-    let signature = signature(&key, &bundle, date)?;
+    let signature = signature(&key, &bundle, signed)?;
     let all = with_added(old, signature.clone());
     if is_stdout(&file) {
         written::put(

@@ -9,7 +9,8 @@ use kubexm_builder::hand_over::Signer;
 use kubexm_builder::session::Session;
 use kubexm_signing::external::Signer as Program;
 use kubexm_signing::{PrivateKey, PublicKey, files};
-use kubexm_spec::ExitCode;
+use kubexm_spec::statement::MAX_SEQUENCE;
+use kubexm_spec::{ExitCode, SignedAt};
 use kubexm_terminal::Failure;
 
 use super::trust::failure;
@@ -23,7 +24,7 @@ pub struct KeyArgs {
     /// Variable of the environment that holds the private key
     #[arg(long, value_name = "VARIABLE", conflicts_with = "signer")]
     key_env: Option<String>,
-    /// Program that signs: the bytes of manifest.json on standard input, the signature on standard output
+    /// Program that signs: the bytes of the statement on standard input, the signature on standard output
     #[arg(long, value_name = "PROGRAM", requires = "public_key")]
     signer: Option<PathBuf>,
     /// Argument of the program of --signer; may be given several times
@@ -35,6 +36,10 @@ pub struct KeyArgs {
     /// File with the password of the key [default: KUBEXM_KEY_PASSWORD of the environment]
     #[arg(long, value_name = "FILE", conflicts_with = "signer")]
     password_file: Option<PathBuf>,
+    /// Number that all who sign for a site count up, such as that of a CI run: the larger one is the newer bundle, whatever the
+    /// dates say. A cluster that has a bundle with one takes none without it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MAX_SEQUENCE))]
+    sequence: Option<u64>,
 }
 
 /// Seconds that a program may take to sign.
@@ -52,6 +57,18 @@ impl KeyArgs {
     /// Opens it, if one is named: before any work, so that a wrong password is told at once.
     pub fn open(&self) -> Result<Option<Key>, Failure> {
         self.open_with(&[], TIMEOUT)
+    }
+
+    /// What a signature by it says of when. Where nothing is to be signed it is not used.
+    pub fn signed_at(&self, session: &Session) -> Result<SignedAt, Failure> {
+        let keys = [self.key.is_some(), self.key_env.is_some(), self.signer.is_some()];
+        if self.sequence.is_some() && !keys.contains(&true) {
+            return Err(Failure::new(
+                ExitCode::Usage,
+                "--sequence is part of a signature: give --key, --key-env or --signer",
+            ));
+        }
+        Ok(SignedAt { date: date(session)?, sequence: self.sequence })
     }
 
     /// The same, with more arguments for the program, and the time that it may take.
@@ -111,7 +128,7 @@ impl Key {
 
 /// When something is signed, in seconds of Unix time: now, or as SOURCE_DATE_EPOCH says
 /// (reproducible-builds.org, "SOURCE_DATE_EPOCH").
-pub fn date(session: &Session) -> Result<i64, Failure> {
+fn date(session: &Session) -> Result<i64, Failure> {
     const VARIABLE: &str = "SOURCE_DATE_EPOCH";
     match std::env::var(VARIABLE) {
         Ok(text) if !text.is_empty() => text.parse().ok().filter(|date| *date >= 0).ok_or_else(|| {

@@ -99,8 +99,13 @@ impl Answer {
 /// Signatures as machines see them, without the bytes.
 pub fn listed(signatures: &[Signature]) -> Vec<Value> {
     let one = |signature: &Signature| {
-        let date = signature.stated().map(|statement| statement.date);
-        json!({ "keyId": signature.key_id, "alg": signature.alg, "date": date })
+        let stated = signature.stated();
+        let date = stated.as_ref().map(|statement| statement.date);
+        let mut document = json!({ "keyId": signature.key_id, "alg": signature.alg, "date": date });
+        if let Some(sequence) = stated.and_then(|statement| statement.sequence) {
+            document["sequence"] = sequence.into();
+        }
+        document
     };
     signatures.iter().map(one).collect()
 }

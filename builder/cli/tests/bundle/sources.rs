@@ -109,6 +109,23 @@ fn the_same_content_locked_behind_two_mirrors_is_one_manifest_and_without_source
 }
 
 #[test]
+fn a_zone_that_cluster_yaml_names_is_content_and_the_one_that_is_used_is_not() {
+    let mirrored = Mirrored::new();
+    let yaml = std::fs::read_to_string(mirrored.site.path("cluster.yaml")).unwrap();
+    mirrored.site.write("cluster.yaml", yaml.replace("platforms:", "zone: zone0.yaml\n    platforms:"));
+    mirrored.built(0, "0.tar.zst", &[]);
+    mirrored.built(1, "1.tar.zst", &[]);
+    let [one, other] = ["0.tar.zst", "1.tar.zst"].map(|name| Bundle::open(&mirrored.site.path(name)).unwrap());
+    assert_eq!(one.manifest_digest(), other.manifest_digest());
+    let site = ["-f", "cluster.yaml", "--zone", "zone0.yaml", "--cache", "cache0"];
+    let build = |more: &[&str]| {
+        mirrored.site.run(&[&["build", "-o", "x.tar.zst"][..], &site, more].concat()).must(ExitCode::Ok)
+    };
+    says(&build(&["--no-sources"]).err, &["spec.bundle.zone: zone0.yaml", "KMZONE"]);
+    assert!(!build(&[]).err.contains("spec.bundle.zone"));
+}
+
+#[test]
 fn a_second_build_from_the_cache_knows_where_its_blobs_are_from_and_is_the_same_file() {
     let mirrored = Mirrored::new();
     let first = std::fs::read(mirrored.built(0, "0.tar.zst", &[])).unwrap();

@@ -19,7 +19,7 @@ use base64::engine::general_purpose::STANDARD;
 use kubexm_archive::{Bundle, Signature, Signing, join, members, sums, verify};
 use kubexm_signing::{sign_bundle, with_added};
 use kubexm_spec::event::EventKind;
-use kubexm_spec::{Arch, ArtifactKey, Digest, ExitCode, Platform, names as spec_names};
+use kubexm_spec::{Arch, ArtifactKey, Digest, ExitCode, Platform, SignedAt, names as spec_names};
 
 pub use error::HandOverError;
 
@@ -43,8 +43,8 @@ pub struct HandOver<'a> {
     pub installers: &'a [PathBuf],
     /// Signs the sums, and the bundle in the folder.
     pub signer: Option<&'a Signer<'a>>,
-    /// When it is signed, in seconds of Unix time.
-    pub date: i64,
+    /// When it is signed.
+    pub signed: SignedAt,
     /// Write into a folder that holds something.
     pub force: bool,
     /// Threads that verify.
@@ -101,7 +101,7 @@ pub fn hand_over(request: &HandOver<'_>, report: Report<'_>) -> Result<HandedOve
     phase("write");
     let written = write_bundle(request, &folder, &stem, report)?;
     if let Some(signer) = request.signer {
-        sign_carried(signer, &written, request.date)?;
+        sign_carried(signer, &written, request.signed)?;
     }
     phase("verify");
     let there = Bundle::open_all(&written)?;
@@ -261,11 +261,11 @@ fn absent_others(target: &Path, written: &[PathBuf]) -> Result<(), HandOverError
     Ok(())
 }
 
-fn sign_carried(signer: &Signer<'_>, written: &[PathBuf], date: i64) -> Result<(), HandOverError> {
+fn sign_carried(signer: &Signer<'_>, written: &[PathBuf], signed: SignedAt) -> Result<(), HandOverError> {
     let Some(first) = written.first() else { return Ok(()) };
     let open = Signing::open(first)?;
     // One that is there already by this key may not hold: it is replaced.
-    let new = sign_bundle(open.bundle(), date, |bytes| sign(signer, bytes))?;
+    let new = sign_bundle(open.bundle(), signed, |bytes| sign(signer, bytes))?;
     let all = with_added(open.bundle().signatures().to_vec(), new);
     open.replace(&all, &|_, _| {})?;
     Ok(())

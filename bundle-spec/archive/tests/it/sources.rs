@@ -113,6 +113,29 @@ fn a_file_whose_layout_tells_sources_that_are_not_there_is_refused() {
 }
 
 #[test]
+fn a_bundle_of_format_1_has_no_sources_beside_its_manifest() {
+    let code = |sources: bool| {
+        let dir = tempfile::tempdir().unwrap();
+        let honest = Forged { format: 1, ..Forged::honest(&small()) };
+        let mut forged = honest
+            .edit_manifest("\"format\":2", "\"format\":1")
+            .edit_manifest("\"tool\":\"kubexm-bundle 0.1.0\"", "\"tool\":\"x\",\"zone\":\"office\"")
+            .edit_layout("\"format\":2", "\"format\":1");
+        if sources {
+            let content = self::sources("evil.test").canonical();
+            let size = content.len() as u64;
+            forged = forged.edit_layout("]}", &format!("],\"sources\":{size}}}"));
+            forged.members.push((members::SOURCES.to_owned(), size, content));
+        }
+        fs::write(dir.path().join("x.tar.zst"), forged.bytes()).unwrap();
+        let streamed = verify_stream(Path::new("-"), &forged.bytes()[..], 1, &|_, _| {});
+        (Bundle::open(&dir.path().join("x.tar.zst")).map(drop).map_err(|e| e.exit_code()), streamed.is_ok())
+    };
+    assert_eq!(code(false), (Ok(()), true));
+    assert_eq!(code(true), (Err(ExitCode::BundleDamaged), false));
+}
+
+#[test]
 fn fields_of_another_format_are_refused() {
     let code = |forged: Forged| {
         let dir = tempfile::tempdir().unwrap();

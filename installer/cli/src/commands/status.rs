@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use kubexm_engine::clock::rfc3339;
 use kubexm_engine::replay::{RunState, StepState};
 use kubexm_engine::{ClusterLock, Status, run};
-use kubexm_session::ClusterHome;
+use kubexm_plan::Vouched;
+use kubexm_session::{ClusterHome, installed_bundle};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::{Value, json};
 
@@ -40,6 +42,16 @@ enum Seen {
     Unreadable { run: String, error: String },
 }
 
+/// A cluster as this machine knows it.
+struct Cluster<'a> {
+    home: &'a ClusterHome,
+    /// Who works on it now.
+    at_work: Option<String>,
+    runs: Vec<Seen>,
+    /// The bundle that it was made of, or why the record cannot be read.
+    installed: Result<Option<Vouched>, String>,
+}
+
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let home = home()?;
     let mut shown = None;
@@ -50,11 +62,15 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         };
         let mut seen = Vec::new();
         for cluster in &clusters {
-            seen.push((cluster, ClusterLock::holder(&cluster.folder), look(cluster)?));
+            seen.push(Cluster {
+                home: cluster,
+                at_work: ClusterLock::holder(&cluster.folder),
+                runs: look(cluster)?,
+                installed: installed_bundle(cluster).map_err(|error| error.to_string()),
+            });
         }
         if display.mode() == Mode::Json {
-            let clusters: Vec<Value> =
-                seen.iter().map(|(cluster, at_work, runs)| document(cluster, at_work, runs)).collect();
+            let clusters: Vec<Value> = seen.iter().map(document).collect();
             display.answer(&json!({ "schema": "kubexm.io/status/v1", "clusters": clusters }).to_string());
             return Ok(());
         }
@@ -63,22 +79,23 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             display.answer(&text);
             shown = Some(text);
         }
-        if !args.watch || seen.iter().all(|(_, at_work, _)| at_work.is_none()) {
+        if !args.watch || seen.iter().all(|cluster| cluster.at_work.is_none()) {
             return Ok(());
         }
         std::thread::sleep(WATCH);
     }
 }
 
-fn text(seen: &[(&ClusterHome, Option<String>, Vec<Seen>)]) -> String {
-    if seen.iter().all(|(_, _, runs)| runs.is_empty()) {
+fn text(seen: &[Cluster<'_>]) -> String {
+    if seen.iter().all(|cluster| cluster.runs.is_empty()) {
         return "no runs yet; `kubexm-install --bundle FILE` begins one".to_owned();
     }
     let mut lines = Vec::new();
-    for (cluster, at_work, runs) in seen {
+    for Cluster { home, at_work, runs, installed } in seen {
         // Only the newest can be the one that goes on.
         let last = runs.len().saturating_sub(1);
-        lines.extend(runs.iter().enumerate().map(|(n, run)| line(cluster, at_work.is_some() && n == last, run)));
+        lines.extend(runs.iter().enumerate().map(|(n, run)| line(home, at_work.is_some() && n == last, run)));
+        lines.extend(installed_line(installed));
         let Some(Seen::Read(last)) = runs.last() else { continue };
         if let Some(holder) = at_work {
             lines.push(format!("at work: {holder}"));
@@ -102,7 +119,28 @@ fn look(cluster: &ClusterHome) -> Result<Vec<Seen>, Failure> {
     Ok(runs.iter().map(read).collect())
 }
 
-fn document(cluster: &ClusterHome, at_work: &Option<String>, runs: &[Seen]) -> Value {
+/// The bundle that a cluster was made of: whoever brings the next one sees what it is compared with.
+fn installed_line(installed: &Result<Option<Vouched>, String>) -> Option<String> {
+    let bundle = match installed {
+        Ok(bundle) => bundle.as_ref()?,
+        Err(error) => return Some(format!("  installed: {error}")),
+    };
+    let signers: Vec<&str> = bundle.signers.iter().map(String::as_str).collect();
+    let signed = match (signers.is_empty(), bundle.date) {
+        (true, _) => "NOT SIGNED".to_owned(),
+        (false, None) => format!("signed by key {}, without a date", signers.join(", ")),
+        (false, Some(date)) => format!("signed by key {} at {}", signers.join(", "), rfc3339(date)),
+    };
+    let sequence = bundle.sequence.map(|sequence| format!(", sequence {sequence}")).unwrap_or_default();
+    Some(format!("  installed: bundle {}, {signed}{sequence}", bundle.manifest))
+}
+
+fn document(cluster: &Cluster<'_>) -> Value {
+    let Cluster { home, at_work, runs, installed } = cluster;
+    let installed = match installed {
+        Ok(bundle) => json!(bundle),
+        Err(error) => json!({ "error": error }),
+    };
     let runs: Vec<Value> = runs
         .iter()
         .map(|run| match run {
@@ -110,8 +148,8 @@ fn document(cluster: &ClusterHome, at_work: &Option<String>, runs: &[Seen]) -> V
             Seen::Unreadable { run, error } => json!({ "run": run, "error": error }),
         })
         .collect();
-    let kubeconfig = Some(cluster.kubeconfig()).filter(|path| path.is_file());
-    json!({ "name": cluster.name, "kubeconfig": kubeconfig, "atWork": at_work, "runs": runs })
+    let kubeconfig = Some(home.kubeconfig()).filter(|path| path.is_file());
+    json!({ "name": home.name, "kubeconfig": kubeconfig, "installed": installed, "atWork": at_work, "runs": runs })
 }
 
 fn line(cluster: &ClusterHome, at_work: bool, run: &Seen) -> String {

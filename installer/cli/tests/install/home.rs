@@ -52,6 +52,41 @@ fn a_run_is_seen_by_status_and_report_and_resumed_only_with_its_own_bundle() {
 }
 
 #[test]
+fn status_says_which_bundle_is_installed_who_signed_it_and_when() {
+    let site = Site::new();
+    let cluster = site.path("home/clusters/demo");
+    Run::create(&cluster.join("runs"), RunId::named("20260101T000000Z-0001"), &plan()).unwrap();
+    let json = || -> Value {
+        let output = site.install(&["status", "--json"]).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()["clusters"][0]["installed"].clone()
+    };
+    site.install(&["status"]).assert().success().stdout(contains("installed").not());
+    assert_eq!(json(), Value::Null);
+    let manifest = format!("sha256:{}", "ab".repeat(32));
+    for (more, says) in [
+        (
+            r#","signers":["0123"],"date":1790000001,"sequence":7"#,
+            "signed by key 0123 at 2026-09-21T14:13:21Z, sequence 7",
+        ),
+        (r#","signers":["0123"]"#, "signed by key 0123, without a date"),
+        ("", "NOT SIGNED"),
+    ] {
+        let bundle = format!(r#"{{"manifest":"{manifest}"{more}}}"#);
+        let record = format!(r#"{{"schema":"kubexm.io/installed/v1","run":"r","bundle":{bundle}}}"#);
+        std::fs::write(cluster.join("installed.json"), record).unwrap();
+        let line = format!("installed: bundle {manifest}, {says}\n");
+        site.install(&["status"]).assert().success().stdout(contains(line));
+        assert_eq!(json(), serde_json::from_str::<Value>(&bundle).unwrap());
+    }
+    std::fs::write(cluster.join("installed.json"), "{").unwrap();
+    site.install(&["status"])
+        .assert()
+        .success()
+        .stdout(contains("installed.json says which bundle").and(contains("not begun")));
+    assert!(json()["error"].as_str().unwrap().contains("cannot be read"));
+}
+
+#[test]
 fn files_and_folders_that_somebody_left_beside_clusters_and_runs_are_no_runs() {
     let site = Site::new();
     let runs = site.path("home/clusters/demo/runs");

@@ -7,6 +7,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use kubexm_archive::{ArchiveError, Bundle, Signing, write_detached};
 use kubexm_signing::{Algorithm, PrivateKey, files, sign_bundle, with_added};
+use kubexm_spec::SignedAt;
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -139,17 +140,29 @@ fn every_verb_that_takes_a_bundle_demands_the_signature() {
 
 /// Signs at a date, beside the signatures that are there.
 fn sign_at(bundle: &Path, key: &PrivateKey, date: i64) {
+    sign_as(bundle, key, SignedAt { date, sequence: None });
+}
+
+fn sign_as(bundle: &Path, key: &PrivateKey, signed: SignedAt) {
     let open = Signing::open(bundle).unwrap();
-    let signature = sign_bundle(open.bundle(), date, |bytes| Ok::<_, ArchiveError>(key.sign(bytes))).unwrap();
+    let signature = sign_bundle(open.bundle(), signed, |bytes| Ok::<_, ArchiveError>(key.sign(bytes))).unwrap();
     let all = with_added(open.bundle().signatures().to_vec(), signature);
     open.replace(&all, &|_, _| {}).unwrap();
 }
 
 /// What a run leaves that ended well.
 fn installed(site: &Site, signer: &PrivateKey, date: i64) {
-    let bundle = serde_json::json!({
+    remembered(site, signer, SignedAt { date, sequence: None });
+}
+
+fn remembered(site: &Site, signer: &PrivateKey, signed: SignedAt) {
+    let SignedAt { date, sequence } = signed;
+    let mut bundle = serde_json::json!({
         "manifest": kubexm_spec::Digest::of("another bundle"), "signers": [signer.public().id().to_string()], "date": date,
     });
+    if let Some(sequence) = sequence {
+        bundle["sequence"] = sequence.into();
+    }
     let record =
         serde_json::json!({ "schema": "kubexm.io/installed/v1", "run": "20261120T081502Z-4f1c", "bundle": bundle });
     let name = Bundle::open(&site.path("site.tar.zst")).unwrap().manifest().name.clone();
@@ -202,4 +215,45 @@ fn a_cluster_that_was_made_of_a_signed_bundle_takes_no_unsigned_one_by_itself_la
     )
     .unwrap();
     site.create(&bundle).assert().code(20).stderr(contains("installed.json"));
+}
+
+#[test]
+fn a_newer_statement_of_another_bundle_makes_no_bundle_newer() {
+    let (site, other) = (Site::new(), Site::new());
+    let (bundle, newer) = (site.bundle(closed_port()), other.bundle(closed_port()));
+    let ours = key(&site, "ours");
+    sign_at(&bundle, &ours, 1_790_000_000);
+    sign_at(&newer, &ours, 1_790_000_009);
+    assert_ne!(Bundle::open(&bundle).unwrap().manifest_digest(), Bundle::open(&newer).unwrap().manifest_digest());
+    write_detached(&site.path("newer.sig"), Bundle::open(&newer).unwrap().signatures()).unwrap();
+    installed(&site, &ours, 1_790_000_001);
+    let beside = with_key(&site, &bundle, "ours").arg("--signature").arg(site.path("newer.sig")).assert().code(34);
+    beside.stderr(contains("about another manifest.json"));
+    let open = Signing::open(&bundle).unwrap();
+    open.replace(Bundle::open(&newer).unwrap().signatures(), &|_, _| {}).unwrap();
+    with_key(&site, &bundle, "ours").assert().code(34).stderr(contains("about another manifest.json"));
+}
+
+#[test]
+fn a_newer_date_makes_no_older_sequence_newer_and_what_is_refused_says_so_to_machines() {
+    let site = Site::new();
+    let bundle = site.bundle(closed_port());
+    let ours = key(&site, "ours");
+    sign_as(&bundle, &ours, SignedAt { date: 1_790_000_002, sequence: Some(6) });
+    remembered(&site, &ours, SignedAt { date: 1_790_000_001, sequence: Some(7) });
+    let refused = with_key(&site, &bundle, "ours").assert().code(34);
+    refused.stderr(contains("has sequence 7").and(contains("has sequence 6")).and(contains("--allow-older")));
+    let told = with_key(&site, &bundle, "ours").arg("--json").assert().code(34).get_output().stdout.clone();
+    let last: serde_json::Value =
+        serde_json::from_slice(told.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty()).unwrap()).unwrap();
+    let data = &last["data"];
+    assert_eq!((&data["reason"], &data["installed"]["sequence"]), (&"older".into(), &7.into()), "{last}");
+    // The signer's clock ran ahead once; the number says which is the newer one.
+    remembered(&site, &ours, SignedAt { date: 1_890_000_000, sequence: Some(5) });
+    with_key(&site, &bundle, "ours").assert().code(51);
+    // Who signs without a number again has to be allowed once.
+    remembered(&site, &ours, SignedAt { date: 1, sequence: Some(1) });
+    sign_at(&bundle, &ours, 1_790_000_009);
+    with_key(&site, &bundle, "ours").assert().code(34);
+    with_key(&site, &bundle, "ours").arg("--allow-older").assert().code(51);
 }

@@ -100,7 +100,11 @@ impl Link for SimLink {
         self.reach()?;
         let world = self.fleet.lock();
         let state = world.host(&self.host).map_err(|text| self.refused(text))?.state.get("stamp");
-        let stamp = state.map(|cluster| Stamp { cluster: cluster.clone(), run: "simulated".to_owned(), bundle: None });
+        let stamp = state.map(|text| {
+            let (cluster, bundle) = text.split_once(' ').unwrap_or((text, ""));
+            let bundle = serde_json::from_str(bundle).ok();
+            Stamp { cluster: cluster.to_owned(), run: "simulated".to_owned(), bundle }
+        });
         Ok(Facts { stamp, joined: world.is_joined(&self.host), ..facts(&self.host) })
     }
 

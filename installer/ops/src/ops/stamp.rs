@@ -28,9 +28,10 @@ impl Converge for Stamp {
         Ok(Stamped { place, cluster, bundle: bundle.flatten() })
     }
 
-    /// The run that wrote it does not matter: a second run changes nothing.
+    /// The run that wrote it does not matter: a second run changes nothing. A plan that says nothing of the bundle was made by a
+    /// program that did not remember it, and takes nothing from what is remembered.
     fn satisfied(&self, found: &Stamped, _: &Machine) -> bool {
-        found.cluster.as_deref() == Some(&self.cluster) && found.bundle == self.bundle
+        found.cluster.as_deref() == Some(&self.cluster) && (self.bundle.is_none() || found.bundle == self.bundle)
     }
 
     fn overwrites(&self, _: &Machine) -> Vec<String> {

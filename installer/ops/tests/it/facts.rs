@@ -160,12 +160,20 @@ fn a_stamp_says_which_bundle_was_installed_and_one_from_before_gets_it() {
     host.put("/var/lib/kubexm/stamp.json", "{\"cluster\":\"lab\",\"run\":\"r\"}");
     assert_eq!(look(&host).stamp.and_then(|stamp| stamp.bundle), None);
     let manifest = kubexm_spec::Digest::of("manifest.json");
-    let bundle = kubexm_plan::Vouched { manifest, signers: ["ab".repeat(16)].into(), date: Some(1_790_000_000) };
+    let bundle = kubexm_plan::Vouched {
+        manifest,
+        signers: ["ab".repeat(16)].into(),
+        date: Some(1_790_000_000),
+        sequence: Some(7),
+    };
     let stamp = Op::from(Stamp { cluster: "lab".into(), bundle: Some(bundle.clone()) });
     let found = dispatch::observe(&stamp, &host.machine).expect("observe");
     assert!(!found.satisfied, "the bundle is not in it yet");
     dispatch::converge(&stamp, &host.machine).expect("stamp");
     assert_eq!(look(&host).stamp.and_then(|stamp| stamp.bundle), Some(bundle));
+    let older_plan = Op::from(Stamp { cluster: "lab".into(), bundle: None });
+    let found = dispatch::observe(&older_plan, &host.machine).expect("observe");
+    assert!(found.satisfied, "a plan that says nothing of bundles forgets none");
 }
 
 #[test]

@@ -37,7 +37,10 @@ impl OpKind for Stamp {
     type State = Stamped;
 
     fn touches(&self) -> Vec<Touch> {
-        vec![Touch::sets(Thing::Stamp, &self.cluster)]
+        // Texts and numbers in a struct: there is nothing that could not be written.
+        let bundle = self.bundle.as_ref().and_then(|bundle| serde_json::to_string(bundle).ok());
+        let value = bundle.map_or_else(|| self.cluster.clone(), |bundle| format!("{} {bundle}", self.cluster));
+        vec![Touch::sets(Thing::Stamp, value)]
     }
 
     fn needs(&self) -> Needs<'_> {

@@ -50,7 +50,7 @@ fn write(cluster: &ClusterHome, record: &Record) -> Result<(), SessionError> {
 ///
 /// # Errors
 /// The record cannot be read.
-pub fn remembered(cluster: &ClusterHome) -> Result<Option<Vouched>, SessionError> {
+pub fn installed_bundle(cluster: &ClusterHome) -> Result<Option<Vouched>, SessionError> {
     Ok(read(cluster)?.map(|record| record.bundle))
 }
 
@@ -93,7 +93,8 @@ mod tests {
     use crate::options::ReplaceOptions;
 
     fn vouched(content: &str, signers: &[&str], date: Option<i64>) -> Vouched {
-        Vouched { manifest: Digest::of(content), signers: signers.iter().map(|key| (*key).to_owned()).collect(), date }
+        let signers = signers.iter().map(|key| (*key).to_owned()).collect();
+        Vouched { manifest: Digest::of(content), signers, date, sequence: None }
     }
 
     fn refused(known: &Vouched, offered: &Vouched) -> bool {
@@ -106,13 +107,13 @@ mod tests {
         let cluster = ClusterHome { folder: folder.path().join("c"), name: "c".to_owned() };
         remember(&cluster, "r1", &vouched("1", &["backup", "release"], Some(1))).unwrap();
         remember(&cluster, "r2", &vouched("2", &["release"], Some(2))).unwrap();
-        let known = remembered(&cluster).unwrap().unwrap();
+        let known = installed_bundle(&cluster).unwrap().unwrap();
         // Who takes the other signatures out of the first bundle leaves its date.
         assert!(refused(&known, &vouched("1", &["backup"], Some(1))));
         let next = vouched("3", &["backup", "new"], Some(3));
         assert!(!refused(&known, &next));
         remember(&cluster, "r3", &next).unwrap();
-        let known = remembered(&cluster).unwrap().unwrap();
+        let known = installed_bundle(&cluster).unwrap().unwrap();
         assert!(!refused(&known, &vouched("4", &["new"], Some(4))));
         assert!(refused(&known, &vouched("4", &["stranger"], Some(4))));
     }
@@ -122,21 +123,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cluster = ClusterHome { folder: folder.path().join("c"), name: "c".to_owned() };
         let [one, two] = [1, 2].map(|date| vouched(&date.to_string(), &["ours"], Some(date)));
-        assert_eq!(remembered(&cluster).unwrap(), None);
+        assert_eq!(installed_bundle(&cluster).unwrap(), None);
         remember(&cluster, "r1", &one).unwrap();
         remember(&cluster, "r2", &two).unwrap();
         remember(&cluster, "r3", &two).unwrap();
         rolled_back(&cluster, "r3").unwrap();
-        assert_eq!(remembered(&cluster).unwrap(), Some(two), "it has changed nothing");
+        assert_eq!(installed_bundle(&cluster).unwrap(), Some(two), "it has changed nothing");
         rolled_back(&cluster, "r2").unwrap();
-        assert_eq!(remembered(&cluster).unwrap(), Some(one.clone()));
+        assert_eq!(installed_bundle(&cluster).unwrap(), Some(one.clone()));
         remember(&cluster, "r4", &one).unwrap();
         forget(&cluster).unwrap();
-        assert_eq!(remembered(&cluster).unwrap(), None);
+        assert_eq!(installed_bundle(&cluster).unwrap(), None);
         remember(&cluster, "r5", &one).unwrap();
         rolled_back(&cluster, "r5").unwrap();
-        assert_eq!(remembered(&cluster).unwrap(), None);
+        assert_eq!(installed_bundle(&cluster).unwrap(), None);
         std::fs::write(path(&cluster), "{}").unwrap();
-        assert_eq!(remembered(&cluster).unwrap_err().exit_code(), ExitCode::Config);
+        assert_eq!(installed_bundle(&cluster).unwrap_err().exit_code(), ExitCode::Config);
     }
 }

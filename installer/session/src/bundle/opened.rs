@@ -141,7 +141,7 @@ impl Opened {
     /// # Errors
     /// It is older, or of another signer, and that is not allowed; or what is remembered cannot be read.
     pub fn check_remembered(&self, session: &Session<'_>) -> Result<(), SessionError> {
-        match installed::remembered(&session.home.cluster(&self.cluster.name))? {
+        match installed::installed_bundle(&session.home.cluster(&self.cluster.name))? {
             Some(known) => self.check_replaces(&known, "this controller"),
             None => Ok(()),
         }
@@ -169,7 +169,7 @@ impl Opened {
         facts: &BTreeMap<String, Facts>,
         home: &ClusterHome,
     ) -> Result<Vouched, SessionError> {
-        let known = match installed::remembered(home)? {
+        let known = match installed::installed_bundle(home)? {
             Some(known) => Some(known),
             None => Vouched::agreed(stamps(&self.cluster.name, facts).map(|(_, known)| known)),
         };

@@ -50,15 +50,24 @@ impl ReplaceRefused {
                 )
             }
             RefusedReason::Older => {
-                let at = |of: &Vouched| of.date.map(clock::rfc3339);
-                let was = at(installed).unwrap_or_default();
-                let now = at(offered).map_or_else(|| "has no date".to_owned(), |at| format!("was signed at {at}"));
                 format!(
-                    "this bundle is older than what is installed: that was signed at {was}, as {remembered_by} remembers, and \
-                     this one {now}; nothing was changed. When an older one is what you want, give --allow-older"
+                    "this bundle is older than what is installed: that {}, as {remembered_by} remembers, and this one {}; \
+                     nothing was changed. When an older one is what you want, give --allow-older",
+                    when(installed),
+                    when(offered)
                 )
             }
         }
+    }
+}
+
+/// When it was signed, and which number it has.
+fn when(of: &Vouched) -> String {
+    let date =
+        of.date.map_or_else(|| "has no date".to_owned(), |date| format!("was signed at {}", clock::rfc3339(date)));
+    match of.sequence {
+        Some(sequence) => format!("has sequence {sequence} and {date}"),
+        None => date,
     }
 }
 
@@ -76,11 +85,10 @@ pub fn check(
     if installed.signers.is_empty() || installed.manifest == offered.manifest {
         return Ok(());
     }
-    // Whatever signatures are left out of the file: the newest that is there must not be older than the newest that was.
-    let older = installed.date.is_some_and(|known| offered.date.is_none_or(|date| date < known));
     let reason = match () {
         () if !installed.knows(offered) && !allowed.other_signer => RefusedReason::OtherSigner,
-        () if older && !allowed.older => RefusedReason::Older,
+        // Whatever signatures are left out of the file: the newest that is there must not be older than the newest that was.
+        () if offered.is_older_than(installed) && !allowed.older => RefusedReason::Older,
         () => return Ok(()),
     };
     let (installed, offered) = (installed.clone(), offered.clone());
@@ -94,7 +102,8 @@ mod tests {
     use super::*;
 
     fn vouched(content: &str, signers: &[&str], date: Option<i64>) -> Vouched {
-        Vouched { manifest: Digest::of(content), signers: signers.iter().map(|key| (*key).to_owned()).collect(), date }
+        let signers = signers.iter().map(|key| (*key).to_owned()).collect();
+        Vouched { manifest: Digest::of(content), signers, date, sequence: None }
     }
 
     fn reason(known: &Vouched, offered: &Vouched, allowed: ReplaceOptions) -> Option<RefusedReason> {

@@ -31,10 +31,12 @@ impl Provenance {
     /// How nodes and controllers remember the bundle.
     pub fn vouched(&self) -> Vouched {
         let signers = self.trust.signers();
+        let signed = || signers.iter().filter_map(|signer| signer.signed);
         Vouched {
             manifest: self.manifest,
             signers: signers.iter().map(|signer| signer.key.to_string()).collect(),
-            date: signers.iter().filter_map(|signer| signer.date).max(),
+            date: signed().map(|signed| signed.date).max(),
+            sequence: signed().filter_map(|signed| signed.sequence).max(),
         }
     }
 

@@ -39,8 +39,8 @@ impl Session<'_> {
         let home = self.home.cluster(&opened.cluster().name);
         let id = select::to_resume(&home, named)?;
         let lock = ClusterLock::take(&home.folder, &home.name, &self.holder("resume", &home.name))?;
-        opened.check_remembered(self)?;
         let (run, plan, access) = Access::of_run(&opened, self.home, &home.runs(), &id)?;
+        opened.check_remembered(self)?;
         Ok(Loaded { session: self, subject: opened, access, home, lock, run, plan })
     }
 

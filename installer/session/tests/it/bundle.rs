@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use kubexm_archive::{Input, Options, members, write};
+use kubexm_archive::{ArchiveError, Input, Options, Signing, members, write};
 use kubexm_engine::sim;
 use kubexm_manifests::Catalogue;
 use kubexm_recipes::sample;
+use kubexm_signing::{PrivateKey, sign_bundle};
 use kubexm_spec::manifest::{Artifact, Blob, Manifest, Member};
-use kubexm_spec::{Digest, Kind, cluster};
+use kubexm_spec::{Digest, Kind, SignedAt, cluster};
 
 /// cluster.yaml of simulated hosts; the first is control plane, the others are workers.
 pub fn cluster_yaml(name: &str, hosts: &[&str]) -> String {
@@ -24,13 +25,30 @@ pub fn cluster_yaml(name: &str, hosts: &[&str]) -> String {
     )
 }
 
+/// Signs a bundle.
+pub fn sign(bundle: &Path, key: &PrivateKey, date: i64) {
+    let open = Signing::open(bundle).unwrap();
+    let signed = SignedAt { date, sequence: None };
+    let signature = sign_bundle(open.bundle(), signed, |bytes| Ok::<_, ArchiveError>(key.sign(bytes))).unwrap();
+    open.replace(&[signature], &|_, _| {}).unwrap();
+}
+
 /// Writes the bundle of a cluster.
 pub fn write_bundle(folder: &Path, cluster_yaml: &str) -> PathBuf {
     write_bundle_with(folder, cluster_yaml, None)
 }
 
+/// The same by another tool, which makes it another manifest.
+pub fn write_bundle_by(folder: &Path, cluster_yaml: &str, tool: &str) -> PathBuf {
+    write_bundle_of(folder, cluster_yaml, None, tool)
+}
+
 /// The same with this text for every material; none are carried without one.
 pub fn write_bundle_with(folder: &Path, cluster_yaml: &str, material: Option<&str>) -> PathBuf {
+    write_bundle_of(folder, cluster_yaml, material, "kubexm-bundle 0.1.0")
+}
+
+fn write_bundle_of(folder: &Path, cluster_yaml: &str, material: Option<&str>, tool: &str) -> PathBuf {
     let catalogue = Catalogue::embedded();
     let parsed = cluster::parse(cluster_yaml).unwrap();
     let sample = sample::manifest(&parsed, &catalogue).unwrap();
@@ -59,7 +77,8 @@ pub fn write_bundle_with(folder: &Path, cluster_yaml: &str, material: Option<&st
         size: content.len() as u64,
         sha256: Digest::of(content),
     });
-    let manifest = Manifest { artifacts, lock: Digest::of(b"lock: 1\n"), members: members.collect(), ..sample };
+    let tool = tool.to_owned();
+    let manifest = Manifest { tool, artifacts, lock: Digest::of(b"lock: 1\n"), members: members.collect(), ..sample };
     let inputs = contents.into_iter().map(|(name, content)| Input::bytes(name, content)).collect();
     let path = folder.join(format!("{}.tar.zst", parsed.name));
     write(&path, &manifest, inputs, &Options::default(), &|_, _| {}).unwrap();

@@ -4,6 +4,7 @@
 
 mod bundle;
 mod fleet;
+mod installed;
 mod materials;
 mod secrets;
 mod sessions;

@@ -12,8 +12,7 @@ use kubexm_engine::{OnFailure, Outcome};
 use kubexm_plan::Plan;
 use kubexm_session::{
     Access, Answer, BundleOptions, Change, ClusterOptions, Commands, Confirm, Controller, Credentials, Ended, Home,
-    HostOptions, Question, Recipe, RunOptions, Session, SessionError, SystemClock, TrustOptions, Unreachable,
-    UnsignedCluster,
+    HostOptions, Question, Recipe, RunOptions, Session, SessionError, SystemClock, TrustOptions, Unreachable, UnsignedCluster,
 };
 use kubexm_spec::cluster::SecretSource;
 use kubexm_spec::{ExitCode, ExitError as _};
@@ -89,11 +88,11 @@ impl Commands for NoCommands {
     }
 }
 
-const RUN: RunOptions<'static> =
+pub const RUN: RunOptions<'static> =
     RunOptions { on_failure: OnFailure::Rollback, max_failed_workers: 0, drill: None, commands: &NoCommands };
 
 impl Site {
-    fn new(name: &'static str, hosts: &[&str], answer: Answer) -> Self {
+    pub fn new(name: &'static str, hosts: &[&str], answer: Answer) -> Self {
         let site = Self::of(name, hosts, &cluster_yaml(name, hosts), write_bundle);
         Self { answers: Answers { answer, asked: Mutex::default() }, ..site }
     }
@@ -125,13 +124,8 @@ impl Site {
     }
 
     pub async fn create(&self) -> Result<Ended, SessionError> {
-        let (session, hosts, trust) = (self.session(), HostOptions::default(), TrustOptions::default());
-        let opened = session.open(&BundleOptions { bundle: vec![self.bundle.clone()], ..BundleOptions::default() })?;
-        opened.check_closed_world()?;
-        let access = Access::obtain(&session, opened.cluster(), &trust, &hosts)?;
-        let verified = opened.verify(&session)?;
-        let observed = session.observe("create", verified, &access, &hosts, Unreachable::Refused("")).await?;
-        observed.plan(Recipe::Create).await?.check().await?.start(RUN).await?.finish().await
+        let bundle = BundleOptions { bundle: vec![self.bundle.clone()], ..BundleOptions::default() };
+        create(&self.session(), &bundle, RUN).await
     }
 
     /// The checked plan of `create`, with the operator's own cluster.yaml where one is given.
@@ -146,7 +140,7 @@ impl Site {
         checked.leave().await.plan().clone()
     }
 
-    async fn reset(&self) -> Result<Ended, SessionError> {
+    pub async fn reset(&self) -> Result<Ended, SessionError> {
         let (session, hosts) = (self.session(), HostOptions::default());
         let cluster =
             ClusterOptions { file: Some(self.folder.path().join("cluster.yaml")), ..ClusterOptions::default() };
@@ -160,9 +154,19 @@ impl Site {
         self.events.events().iter().map(|event| serde_json::to_string(event).unwrap() + "\n").collect()
     }
 
-    fn connected(&self) -> usize {
+    pub fn connected(&self) -> usize {
         self.hosts.agents.connected.load(Ordering::Relaxed)
     }
+}
+
+pub async fn create(session: &Session<'_>, bundle: &BundleOptions, run: RunOptions<'_>) -> Result<Ended, SessionError> {
+    let hosts = HostOptions::default();
+    let opened = session.open(bundle)?;
+    opened.check_closed_world()?;
+    let access = Access::obtain(session, opened.cluster(), &bundle.trust, &hosts)?;
+    let verified = opened.verify(session)?;
+    let observed = session.observe("create", verified, &access, &hosts, Unreachable::Refused("")).await?;
+    observed.plan(Recipe::Create).await?.check().await?.start(run).await?.finish().await
 }
 
 #[tokio::test]
