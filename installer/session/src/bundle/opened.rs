@@ -153,8 +153,7 @@ impl Opened {
     }
 
     fn check_replaces(&self, known: &Vouched, remembered_by: &str) -> Result<(), SessionError> {
-        let checked = replace::check(known, &self.vouched(), self.replace, remembered_by);
-        checked.map_err(|refused| SessionError::Replace(Box::new(refused)))
+        Ok(replace::check(known, &self.vouched(), self.replace, remembered_by)?)
     }
 
     /// The bundle, and who vouches for it.

@@ -80,7 +80,7 @@ pub fn check(
     offered: &Vouched,
     allowed: ReplaceOptions,
     remembered_by: &str,
-) -> Result<(), ReplaceRefused> {
+) -> Result<(), Box<ReplaceRefused>> {
     // The same content takes nothing away, whoever signed it, and when.
     if installed.signers.is_empty() || installed.manifest == offered.manifest {
         return Ok(());
@@ -92,7 +92,7 @@ pub fn check(
         () => return Ok(()),
     };
     let (installed, offered) = (installed.clone(), offered.clone());
-    Err(ReplaceRefused { reason, remembered_by: remembered_by.to_owned(), installed, offered })
+    Err(Box::new(ReplaceRefused { reason, remembered_by: remembered_by.to_owned(), installed, offered }))
 }
 
 #[cfg(test)]

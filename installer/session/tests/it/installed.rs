@@ -39,7 +39,7 @@ fn options(bundle: &std::path::Path, replace: ReplaceOptions) -> BundleOptions {
 
 fn refused(error: SessionError) -> (RefusedReason, String) {
     assert_eq!(error.exit_code(), ExitCode::BundleUntrusted, "{error}");
-    let SessionError::Replace(refused) = error else { panic!("{error}") };
+    let SessionError::Replace(refused) = error else { unreachable!("{error}") };
     (refused.reason, refused.remembered_by)
 }
 
@@ -101,7 +101,7 @@ async fn a_run_of_an_older_bundle_is_not_resumed_over_what_another_run_has_insta
 
     let run = stopped.status.run;
     let opened = session.open(&options(&old, NOTHING)).unwrap();
-    let Err(error) = session.run_to_resume(opened, Some(&run)) else { panic!("it is older") };
+    let Err(error) = session.run_to_resume(opened, Some(&run)) else { unreachable!("it is older") };
     assert_eq!(refused(error).0, RefusedReason::Older);
     let opened = session.open(&options(&old, OLDER)).unwrap();
     assert!(session.run_to_resume(opened, Some(&run)).is_ok());
