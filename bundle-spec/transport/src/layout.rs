@@ -9,11 +9,8 @@ use kubexm_spec::lock::Descriptor;
 use kubexm_spec::{Digest, Platform, names};
 use serde::Deserialize;
 
-use crate::oci::{ResolvedImage, image, resolve};
+use crate::oci::{FOLDER_PLACE, ResolvedImage, image, resolve};
 use crate::{Store, TransportError};
-
-/// What the place of an image in a folder begins with.
-pub(crate) const PLACE: &str = "oci:";
 
 /// A folder with `oci-layout`, `index.json` and `blobs/`.
 #[derive(Clone, Debug)]
@@ -145,7 +142,7 @@ impl resolve::Content for Folder<'_> {
     }
 
     fn place(&self) -> String {
-        format!("{PLACE}{}", self.layout.dir.display())
+        format!("{FOLDER_PLACE}{}", self.layout.dir.display())
     }
 
     async fn manifest(&self, descriptor: &Descriptor) -> Result<Vec<u8>, TransportError> {

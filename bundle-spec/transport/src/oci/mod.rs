@@ -66,6 +66,9 @@ impl ImageCandidate {
     }
 }
 
+/// What the place of an image in a folder begins with.
+pub(crate) const FOLDER_PLACE: &str = "oci:";
+
 /// A manifest or index as the registry sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawManifest {
@@ -106,7 +109,7 @@ impl ResolvedImage {
         for (descriptor, bytes) in pairs.into_iter().chain(nested).chain([(&self.config, &self.config_bytes)]) {
             if !store.holds(&descriptor.digest, descriptor.size)? {
                 store.insert(bytes.as_slice(), Some(descriptor.digest))?;
-                let local = self.answered_by.starts_with(crate::layout::PLACE);
+                let local = self.answered_by.starts_with(FOLDER_PLACE);
                 store.note_from(&descriptor.digest, if local { crate::LOCAL_FOLDER } else { &self.answered_by });
             }
         }

@@ -7,7 +7,8 @@ use kubexm_engine::options::Drill;
 use kubexm_engine::{OnFailure, Outcome};
 use kubexm_plan::{StepId, Vouched};
 use kubexm_session::{
-    Answer, BundleOptions, Home, RefusedReason, ReplaceOptions, RunOptions, Session, SessionError, installed_bundle,
+    Access, Answer, BundleOptions, Home, HostOptions, RefusedReason, ReplaceOptions, RunOptions, Session, SessionError,
+    TrustOptions, Unreachable, installed_bundle,
 };
 use kubexm_signing::{Algorithm, PrivateKey};
 use kubexm_spec::{ExitCode, ExitError as _};
@@ -81,7 +82,11 @@ async fn an_older_bundle_is_refused_by_the_controller_and_by_the_nodes_and_a_res
 
     assert!(site.reset().await.unwrap().is_success());
     assert_eq!(installed_bundle(&cluster).unwrap(), None);
-    assert!(create(&session, &options(&old, NOTHING), RUN).await.unwrap().is_success());
+    let hosts = HostOptions::default();
+    let opened = session.open(&options(&old, NOTHING)).unwrap();
+    let access = Access::obtain(&session, opened.cluster(), &TrustOptions::default(), &hosts).unwrap();
+    let observed = session.observe("create", opened, &access, &hosts, Unreachable::Refused("")).await;
+    assert!(observed.unwrap().leave().await.is_ok(), "neither this controller nor a node remembers");
 }
 
 #[tokio::test]
