@@ -12,7 +12,8 @@ use kubexm_engine::{OnFailure, Outcome};
 use kubexm_plan::Plan;
 use kubexm_session::{
     Access, Answer, BundleOptions, Change, ClusterOptions, Commands, Confirm, Controller, Credentials, Ended, Home,
-    HostOptions, Question, Recipe, RunOptions, Session, SessionError, SystemClock, TrustOptions, Unreachable, UnsignedCluster,
+    HostOptions, Question, Recipe, RunOptions, Session, SessionError, SystemClock, TrustOptions, Unreachable,
+    UnsignedCluster,
 };
 use kubexm_spec::cluster::SecretSource;
 use kubexm_spec::{ExitCode, ExitError as _};
