@@ -69,7 +69,8 @@ pub const FLEETS: [Sample; 6] = [
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{master: [node1, node2], worker: [node3]}",
-        spec: "  kubernetes: {audit: {policyFile: policies/audit.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}}}\n",
+        spec: "  kubernetes: {audit: {policyFile: policies/audit.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}}}\n  system: {preInstall: [{name: disks, bash: \"cp disks.txt /run/disks\", undo: \"rm -f /run/disks\", materials: [disks.txt]}], \
+               postInstall: [{name: report, bash: \"true\", undo: \"true\"}]}\n",
         added: &["node3"],
         ..ONE
     },

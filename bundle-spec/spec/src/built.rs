@@ -117,8 +117,6 @@ impl All {
         let nowhere = |asked: bool| asked && systems.is_empty();
         self.add(nowhere(!system.rpms.is_empty()), "spec.system.rpms", "", NAME_SYSTEMS);
         self.add(nowhere(!system.debs.is_empty()), "spec.system.debs", "", NAME_SYSTEMS);
-        self.unless_none("spec.system.preInstall", system.pre_install.is_empty());
-        self.unless_none("spec.system.postInstall", system.post_install.is_empty());
         self.add(system.skip_configure_os, "spec.system.skipConfigureOS", "true", LEAVE_OUT);
         let full = system.os_packages == OsPackages::Full;
         self.add(nowhere(full), "spec.system.osPackages", system.os_packages.word(), NAME_SYSTEMS);

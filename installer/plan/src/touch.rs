@@ -57,6 +57,8 @@ pub enum Thing {
         /// Key.
         key: String,
     },
+    /// What a script of the user does, by its id.
+    Script(String),
     /// Whose node this is.
     Stamp,
     /// What kubeadm makes of a host.
@@ -100,6 +102,7 @@ impl fmt::Display for Thing {
             Self::Node(name) => write!(f, "node {name}"),
             Self::Taint { node, key } => write!(f, "node {node} taint {key}"),
             Self::Label { node, key } => write!(f, "node {node} label {key}"),
+            Self::Script(id) => write!(f, "script {id}"),
             Self::Stamp => f.write_str("stamp"),
             Self::Kubeadm => f.write_str("kubeadm"),
             Self::ControlPlane => f.write_str("control plane"),

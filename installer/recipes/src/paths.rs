@@ -40,6 +40,8 @@ pub const CRICTL_CONFIG: &str = "/etc/crictl.yaml";
 pub const KUBELET_DROPIN: &str = "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf";
 /// kubeadm's config.
 pub const KUBEADM_CONFIG: &str = "/etc/kubexm/kubeadm.yaml";
+/// Scripts of the user, each in a folder of its own.
+pub const SCRIPTS: &str = "/var/lib/kubexm/scripts";
 /// What kube-apiserver reads about its audit log.
 pub const AUDIT: &str = "/etc/kubexm/audit";
 /// Its policy.

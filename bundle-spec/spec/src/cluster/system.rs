@@ -90,6 +90,16 @@ pub struct Script {
     pub bash: String,
     /// Texts that it needs; they travel in the bundle.
     pub materials: Vec<MaterialFile>,
+    /// Seconds after which it is stopped, and counts as failed; the same for its undo.
+    pub timeout: u32,
+    /// What bash is given to undo it, whole or half done, in the same folder: it may be run more than once. None: it cannot be rolled back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo: Option<String>,
+}
+
+impl Script {
+    /// Seconds that one may take where cluster.yaml does not say.
+    pub const TIMEOUT: u32 = 600;
 }
 
 /// `spec.extra`.

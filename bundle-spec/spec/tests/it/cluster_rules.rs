@@ -243,6 +243,8 @@ fn secrets_are_refused_wherever_a_bundle_would_carry_them_and_never_shown() {
         "  bundle: {extraFiles: [{url: \"https://a.test/f?X-Amz-Signature=hunter2#x\", sha256: HEX}]}\n",
         "  bundle: {extraFiles: [{url: \"https://a.test/f?AWSAccessKeyId=hunter2\", sha256: HEX}]}\n",
         "  addons: [{name: a, type: yaml, source: {url: \"https://a.test/f?sv=1&sig=hunter2\", sha256: HEX}}]\n",
+        "  system: {preInstall: [{name: a, bash: \"cat > f <<E\\ntoken: hunter2\\nE\\n\"}]}\n",
+        "  system: {postInstall: [{name: a, bash: \"true\", undo: \"echo 'kind: Secret' hunter2\"}]}\n",
     ] {
         let spec = &spec.replace("HEX", &"ab".repeat(32));
         let problems = refused(spec);

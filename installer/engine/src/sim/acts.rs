@@ -1,7 +1,7 @@
 //! Acts on a simulated host: those whose effect no data says, since kubeadm makes it (`nodes`) or the cluster does. Any
 //! other is what it touches, like every op.
 
-use kubexm_plan::op::{Act, KubeadmJoin, NodeAwaited, NodeDelete};
+use kubexm_plan::op::{Act, KubeadmJoin, NodeAwaited, NodeDelete, ScriptRun, ScriptUndo};
 use kubexm_plan::{Step, Wave};
 
 use super::keys::{Keys, Want};
@@ -17,6 +17,7 @@ impl World {
             Act::KubeadmJoin(_) => (&mut want.cluster, format!("joined:{host}"), "yes"),
             Act::NodeAwaited(NodeAwaited { node }) => (&mut want.cluster, format!("awaited:{node}"), "yes"),
             Act::KubeadmReset(_) => (&mut want.host, "kubernetes".to_owned(), "reset"),
+            Act::ScriptRun(ScriptRun { id, .. }) => (&mut want.host, format!("script:{id}"), "done"),
             // One that deletes is known by what is not there.
             _ => return,
         };
@@ -102,6 +103,7 @@ impl World {
                 }
                 Ok(())
             }
+            Act::ScriptUndo(ScriptUndo { id, .. }) => self.remove(host, &format!("script:{id}")),
             other => Err(format!("{} rolls nothing back", other.title())),
         }
     }

@@ -44,6 +44,7 @@ pub(super) fn key(thing: &Thing) -> Option<Key> {
         | Thing::Unit(_)
         | Thing::PackageManager
         | Thing::Node(_)
+        | Thing::Script(_)
         | Thing::Kubeadm => return None,
         Thing::ControlPlane | Thing::Pods | Thing::Network => return None,
         Thing::Runtime | Thing::AdminConf | Thing::Api | Thing::Registry => return None,

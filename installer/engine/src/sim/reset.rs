@@ -178,5 +178,5 @@ fn is_back(state: &BTreeMap<String, String>, key: &str, moved: &BTreeSet<String>
 }
 
 fn is_forgotten(key: &str) -> bool {
-    key.starts_with(ASIDE) || key.starts_with("blob:") || key == "stamp" || key == AGENT
+    key.starts_with(ASIDE) || key.starts_with("blob:") || key.starts_with("script:") || key == "stamp" || key == AGENT
 }

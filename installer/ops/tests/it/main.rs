@@ -15,6 +15,7 @@ mod links;
 mod packages;
 mod programs;
 mod registry_layout;
+mod scripts;
 mod shared_files;
 mod state_folders;
 mod survey;

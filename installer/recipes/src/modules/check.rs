@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kubexm_plan::network::CLUSTER;
-use kubexm_plan::{Probe, Step, Undo};
+use kubexm_plan::{Probe, Step, StepId, Undo};
 use kubexm_spec::{ClusterImage, Kind};
 
 use crate::context::{Node, PlanCx};
@@ -12,14 +12,14 @@ use crate::error::RecipeError;
 use crate::network;
 use crate::phases::{ControlPlane, Joined, Site};
 
-/// Run from the first control plane; changes nothing. What is a worker only is a failure domain of its own: the others wait for the
+/// Run from the first control plane; changes nothing. Gives the steps after which all of it holds. What is a worker only is a failure domain of its own: the others wait for the
 /// end of its check, not for its success.
 pub fn run<'a>(
     draft: &mut Draft<'a>,
     site: &Site<'a>,
     cluster: &ControlPlane,
     joined: &Joined<'a>,
-) -> Result<(), RecipeError> {
+) -> Result<Vec<StepId>, RecipeError> {
     let (first, members) = (&site.first, site.members());
     let mut chain = Chain::after(cluster.network.iter().cloned());
     let mut settled = Vec::new();
@@ -42,15 +42,13 @@ pub fn run<'a>(
     pods.settled = settled;
     chain.then([draft.of_all(pods)]);
     if network::is_left_to_operator(draft.cx.cluster) {
-        draft.add(chain);
-        return Ok(());
+        return Ok(draft.add(chain));
     }
     // The pod that is asked from runs where the check runs, and is made with the admin's rights: on control planes. It has
     // one name in the cluster, so one check waits for the other.
     let asked = members.iter().filter(|n| n.control_plane).map(|node| pod_network(draft.cx, node));
     chain.then(asked.collect::<Result<Vec<_>, _>>()?);
-    draft.add(chain);
-    Ok(())
+    Ok(draft.add(chain))
 }
 
 fn ready_step(cx: &PlanCx<'_>, first: &Node<'_>, node: &Node<'_>) -> Step {

@@ -17,5 +17,6 @@ pub mod packages;
 pub mod programs;
 pub mod registry;
 pub mod route;
+pub mod scripts;
 pub mod time;
 pub mod trust;

@@ -12,7 +12,7 @@ use kubexm_spec::names;
 use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::endpoint;
+use crate::modules::{endpoint, scripts};
 use crate::paths;
 
 /// Modules that the runtime and the bridge of the CNI plugins need, on every host.
@@ -49,6 +49,7 @@ pub const FIREWALLS: [&str; 2] = ["firewalld", "ufw"];
 pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
     let cx = draft.cx;
     let mut steps = vec![stamp(cx, node)];
+    steps.extend(scripts::before(draft, node)?);
     steps.extend(set_aside(cx, node));
     steps.extend([hostname(node), draft.of_all(hosts(cx, node)?)]);
     steps.extend(resolver(cx, node));

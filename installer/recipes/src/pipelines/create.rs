@@ -5,7 +5,7 @@ use kubexm_plan::{Pipeline, Plan};
 use crate::context::PlanCx;
 use crate::draft::{Draft, Drafted};
 use crate::error::RecipeError;
-use crate::modules::check;
+use crate::modules::{check, scripts};
 use crate::phases::{Site, join, prepare, set_clocks, start};
 use crate::{built, bundle};
 
@@ -33,6 +33,7 @@ fn compose(cx: &PlanCx<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeError> 
     set_clocks(&mut draft, &site, &mut prepared)?;
     let cluster = start(&mut draft, &site, &prepared)?;
     let joined = join(&mut draft, &site, &prepared, &cluster)?;
-    check::run(&mut draft, &site, &cluster, &joined)?;
+    let checked = check::run(&mut draft, &site, &cluster, &joined)?;
+    scripts::finish(&mut draft, &site.nodes, &checked)?;
     Ok(draft.finish())
 }

@@ -74,7 +74,11 @@ fn fields() -> Vec<(&'static str, By, Value)> {
     let sha256 = "0".repeat(64);
     let from = |source: Value| json!({"addons": [{"name": "a", "type": "helm", "source": source}]});
     let repo = || json!({"repo": "https://charts.example.com", "chart": "a", "version": "1.0.0"});
-    let script = || json!([{"name": "a", "bash": "true", "materials": ["a.sh"]}]);
+    let script = |field: Value| {
+        let mut whole = json!({"name": "a", "bash": "true"});
+        merge(&mut whole, field);
+        json!([whole])
+    };
     let bundle = |field: Value| json!({"bundle": field});
     let chart = |field: Value| {
         let mut whole = json!({"name": "a", "source": {"path": "a"}});
@@ -146,12 +150,24 @@ fn fields() -> Vec<(&'static str, By, Value)> {
         ("system.selinux", Recipe, json!({"system": {"selinux": "permissive"}})),
         ("system.rpms", Recipe, json!({"system": {"rpms": ["vim"]}})),
         ("system.debs", Recipe, json!({"system": {"debs": ["vim"]}})),
-        ("system.preInstall[].name", Recipe, json!({"system": {"preInstall": script()}})),
-        ("system.preInstall[].bash", Recipe, json!({"system": {"preInstall": script()}})),
-        ("system.preInstall[].materials", Recipe, json!({"system": {"preInstall": script()}})),
-        ("system.postInstall[].name", Recipe, json!({"system": {"postInstall": script()}})),
-        ("system.postInstall[].bash", Recipe, json!({"system": {"postInstall": script()}})),
-        ("system.postInstall[].materials", Recipe, json!({"system": {"postInstall": script()}})),
+        ("system.preInstall[].name", Recipe, json!({"system": {"preInstall": script(json!({}))}})),
+        ("system.preInstall[].bash", Recipe, json!({"system": {"preInstall": script(json!({"bash": "false"}))}})),
+        (
+            "system.preInstall[].materials",
+            Recipe,
+            json!({"system": {"preInstall": script(json!({"materials": ["a.sh"]}))}}),
+        ),
+        ("system.preInstall[].timeout", Recipe, json!({"system": {"preInstall": script(json!({"timeout": 5}))}})),
+        ("system.preInstall[].undo", Recipe, json!({"system": {"preInstall": script(json!({"undo": "true"}))}})),
+        ("system.postInstall[].name", Recipe, json!({"system": {"postInstall": script(json!({}))}})),
+        ("system.postInstall[].bash", Recipe, json!({"system": {"postInstall": script(json!({"bash": "false"}))}})),
+        (
+            "system.postInstall[].materials",
+            Recipe,
+            json!({"system": {"postInstall": script(json!({"materials": ["a.sh"]}))}}),
+        ),
+        ("system.postInstall[].timeout", Recipe, json!({"system": {"postInstall": script(json!({"timeout": 5}))}})),
+        ("system.postInstall[].undo", Recipe, json!({"system": {"postInstall": script(json!({"undo": "true"}))}})),
         ("system.skipConfigureOS", Recipe, json!({"system": {"skipConfigureOS": true}})),
         ("system.osPackages", Recipe, json!({"system": {"osPackages": "full"}})),
         (

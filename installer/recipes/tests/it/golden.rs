@@ -6,7 +6,7 @@ use insta::{Settings, assert_snapshot};
 use kubexm_plan::{Plan, lint};
 use kubexm_recipes::{RecipeError, sample};
 use kubexm_spec::ExitCode;
-use kubexm_spec::cluster::{Audit, Cluster, MaterialFile, MaterialUse, NetworkPlugin, Runtime, RuntimeKind};
+use kubexm_spec::cluster::{Audit, Cluster, MaterialFile, MaterialUse, NetworkPlugin, Runtime, RuntimeKind, Script};
 
 /// All texts of a case go into one folder, without a header that changes with the test's line.
 fn golden(case: &str, check: impl FnOnce()) {
@@ -122,6 +122,32 @@ fn control_planes_with_an_audit_log_by_our_policy_and_by_one_of_the_user() {
     let error = site.create().unwrap_err();
     assert_eq!(error.exit_code(), ExitCode::BundleIncomplete);
     assert!(error.to_string().contains("material/policies/audit.yaml"), "{error}");
+}
+
+#[test]
+fn scripts_run_before_and_after_everything_and_one_without_an_undo_is_said() {
+    let script = |name: &str, undo: Option<&str>| Script {
+        name: name.to_owned(),
+        bash: format!("./{name}.sh\n"),
+        materials: vec![MaterialFile::parse("scripts/disks.sh").unwrap()],
+        timeout: 90,
+        undo: undo.map(str::to_owned),
+    };
+    let mut cluster = sample::fleet(1, 1);
+    cluster.system.pre_install = vec![script("disks", Some("./disks.sh off\n"))];
+    cluster.system.post_install = vec![script("report", None)];
+    let plan = Site::of(cluster).create().unwrap();
+    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let said: Vec<&str> = warnings.iter().map(|warning| warning.text.as_str()).collect();
+    let said_of =
+        |host: &str| format!("{host}/script.post-1 cannot be taken back: cluster.yaml gives no undo for this script");
+    assert_eq!(said, [said_of("node1"), said_of("node2")]);
+    let rendered = plan.render();
+    let steps: Vec<&str> = rendered.split("\n\n").filter(|step| step.contains("/script.")).collect();
+    golden("scripts", || assert_snapshot!("steps", steps.join("\n\n")));
+    let first =
+        |host: &str| plan.steps.iter().filter(|step| step.host == host).take(2).map(|s| &*s.id.0).collect::<Vec<_>>();
+    assert_eq!(first("node2"), ["node2/os.stamp", "node2/script.pre-1"]);
 }
 
 #[test]

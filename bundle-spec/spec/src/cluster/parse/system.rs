@@ -3,7 +3,8 @@
 use super::take::{each, maybe, or, text};
 use super::{addresses, values};
 use crate::cluster::{Extra, ExtraHost, Firewall, MaterialFile, OsPackages, Script, Selinux, System, Word};
-use crate::yaml::{At, Field, Object, Shape};
+use crate::credential;
+use crate::yaml::{At, Field, Object, ProblemKind, Shape};
 
 const PACKAGES: Shape = Shape::List(&Shape::Form("^[A-Za-z0-9][A-Za-z0-9._+-]*$"));
 const SCRIPTS: Shape = Shape::List(&Shape::Mapping(&SCRIPT));
@@ -43,6 +44,12 @@ pub(super) const SCRIPT: Object = Object::new(
             "materials",
             Shape::List(&Shape::Text),
             "Texts that it needs, beside this file; they travel in the bundle",
+        ),
+        Field::new("timeout", Shape::Number(1, 86400), "Seconds after which it is stopped and counts as failed"),
+        Field::new(
+            "undo",
+            Shape::Text,
+            "What bash is given to undo it, also half done and more than once; no way back without it",
         ),
     ],
 );
@@ -95,14 +102,29 @@ pub(super) fn system(at: &At<'_>) -> Option<System> {
 fn script(at: &At<'_>) -> Option<Script> {
     let map = at.mapping(&SCRIPT)?;
     let name = map.need("name").and_then(|at| text(&at));
-    let bash = map.need("bash").and_then(|at| {
-        at.parsed(|text| {
-            let good = !text.trim().is_empty() && !text.contains('\0');
-            if good { Ok(text.to_owned()) } else { Err("there is nothing to run here".to_owned()) }
-        })
-    });
+    let bash_text = map.need("bash").and_then(|at| bash(&at));
+    let timeout = or(map.get("timeout"), Script::TIMEOUT, |at| at.number(1..=86400));
+    let undo = maybe(map.get("undo"), bash);
     let materials = or(map.get("materials"), Vec::new(), |at| each(at, |item| item.parsed(MaterialFile::parse)));
-    Some(Script { name: name?, bash: bash?, materials: materials? })
+    Some(Script { name: name?, bash: bash_text?, materials: materials?, timeout: timeout?, undo: undo? })
+}
+
+/// What bash is given to run. It travels in the bundle and stands in the plan.
+fn bash(at: &At<'_>) -> Option<String> {
+    let text = at.parsed(|text| {
+        let good = !text.trim().is_empty() && !text.contains('\0');
+        if good { Ok(text.to_owned()) } else { Err("there is nothing to run here".to_owned()) }
+    })?;
+    if let Some(what) = credential::in_text(&text) {
+        let instead = "read it on the host, from a file that the script does not bring";
+        at.fail(
+            ProblemKind::InlineSecret,
+            format!("the script holds {what}, in a file that travels in the bundle"),
+            instead,
+        );
+        return None;
+    }
+    Some(text)
 }
 
 pub(super) fn extra(at: &At<'_>) -> Option<Extra> {

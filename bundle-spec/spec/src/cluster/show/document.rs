@@ -91,6 +91,8 @@ fn system(system: &System) -> Value {
         part.put("name", script.name.as_str());
         part.put("bash", script.bash.as_str());
         part.each("materials", &script.materials, |file| file.name.as_str().into());
+        part.put("timeout", script.timeout);
+        part.maybe("undo", script.undo.as_ref());
         part.into()
     };
     let mut part = Part::default();

@@ -32,8 +32,8 @@ const RICH: &str = r#"
     selinux: permissive
     rpms: [nfs-utils]
     debs: [nfs-common]
-    preInstall: [{name: disks, bash: "set -e\n./disks.sh \"$1\" # all\n", materials: [disks.sh]}]
-    postInstall: [{name: done, bash: "true", materials: [a]}]
+    preInstall: [{name: disks, bash: "set -e\n./disks.sh \"$1\" # all\n", materials: [disks.sh], timeout: 90, undo: "./disks.sh off"}]
+    postInstall: [{name: done, bash: "true", materials: [a], undo: "true"}]
     skipConfigureOS: true
     osPackages: full
   extra:

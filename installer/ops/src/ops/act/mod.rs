@@ -11,6 +11,9 @@ mod node_awaited;
 mod node_delete;
 
 mod perform;
+mod script;
+mod script_run;
+mod script_undo;
 
 use kubexm_plan::each_act;
 use kubexm_plan::op::{Act, Progress};

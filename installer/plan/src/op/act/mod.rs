@@ -7,6 +7,8 @@ mod kubeadm_join;
 mod kubeadm_reset;
 mod node_awaited;
 mod node_delete;
+mod script_run;
+mod script_undo;
 
 use std::fmt;
 
@@ -18,6 +20,8 @@ pub use kubeadm_join::KubeadmJoin;
 pub use kubeadm_reset::KubeadmReset;
 pub use node_awaited::NodeAwaited;
 pub use node_delete::NodeDelete;
+pub use script_run::ScriptRun;
+pub use script_undo::ScriptUndo;
 
 use crate::kind::{AfterReset, Needs, OpKind, Scope};
 use crate::touch::Touch;
@@ -27,7 +31,7 @@ use crate::touch::Touch;
 #[macro_export]
 macro_rules! acts {
     ([$($then:tt)+] $($with:tt)*) => {
-        $($then)+! { [$($with)*] KubeadmInit KubeadmJoin NodeAwaited NodeDelete KubeadmReset }
+        $($then)+! { [$($with)*] KubeadmInit KubeadmJoin NodeAwaited NodeDelete KubeadmReset ScriptRun ScriptUndo }
     };
 }
 

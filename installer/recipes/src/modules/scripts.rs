@@ -1,0 +1,60 @@
+//! Scripts of the user, before and after everything else on a host.
+
+use kubexm_plan::op::{Dir, File, ScriptRun, ScriptUndo};
+use kubexm_plan::{Step, StepId, Undo};
+use kubexm_spec::Digest;
+use kubexm_spec::cluster::Script;
+
+use crate::context::Node;
+use crate::draft::{Chain, Draft};
+use crate::error::RecipeError;
+use crate::paths;
+
+/// `spec.system.preInstall`, in order.
+pub fn before(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
+    let scripts = &draft.cx.cluster.system.pre_install;
+    scripts.iter().zip(1..).map(|(script, number)| step(draft, node, script, &format!("pre-{number}"))).collect()
+}
+
+/// `spec.system.postInstall`, in order, on every host once the cluster was checked.
+pub fn finish(draft: &mut Draft<'_>, nodes: &[Node<'_>], checked: &[StepId]) -> Result<(), RecipeError> {
+    let scripts = &draft.cx.cluster.system.post_install;
+    for node in nodes {
+        let mut chain = Chain::after(checked.iter().cloned());
+        for (script, number) in scripts.iter().zip(1..) {
+            chain.then([step(draft, node, script, &format!("post-{number}"))?]);
+        }
+        draft.add(chain);
+    }
+    Ok(())
+}
+
+/// Its files, and the script. They are named after their content: an edited script is one that has not run yet.
+fn step(draft: &mut Draft<'_>, node: &Node<'_>, script: &Script, place: &str) -> Result<Step, RecipeError> {
+    let cx = draft.cx;
+    let mut texts = vec![("run.sh".to_owned(), script.bash.as_str())];
+    texts.extend(script.undo.as_ref().map(|undo| ("undo.sh".to_owned(), undo.as_str())));
+    for file in &script.materials {
+        texts.push((format!("files/{}", file.name), cx.material(file)?));
+    }
+    let all: String = texts.iter().map(|(name, text)| format!("{name} {}\n", Digest::of(text))).collect();
+    let id = format!("{place}-{}", Digest::of(all).short());
+    let folder = format!("{}/{id}", paths::SCRIPTS);
+    let files: Vec<File> =
+        texts.into_iter().map(|(name, text)| draft.file(format!("{folder}/{name}"), 0o700, text)).collect();
+    let (name, timeout_s) = (script.name.clone(), u64::from(script.timeout));
+    let undo = match &script.undo {
+        Some(_) => Undo::Act {
+            act: ScriptUndo { id: id.clone(), name: name.clone(), folder: folder.clone(), timeout_s }.into(),
+        },
+        None => Undo::Irreversible { why: "cluster.yaml gives no undo for this script".to_owned() },
+    };
+    Ok(Step::on(node.name(), &format!("script.{place}"), &format!("Run script {name:?}"))
+        .ensure(Dir { path: folder.clone(), mode: 0o700 })
+        .ensure_all(files)
+        .ensure(ScriptRun { id, name, folder, timeout_s, undo: script.undo.is_some() })
+        // A half-done one is undone first.
+        .timeout_s(2 * timeout_s + 60)
+        .undo(undo)
+        .build())
+}
