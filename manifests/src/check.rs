@@ -348,7 +348,7 @@ fn published(catalogue: &Catalogue, key: &ArtifactKey) -> Vec<Platform> {
     Platform::ALL.into_iter().filter(|platform| only.is_none_or(|archs| archs.contains(&platform.arch))).collect()
 }
 
-/// What the requirements hold; those without a digest are told.
+/// What the requirements hold; those without a digest are reported.
 fn sound(
     catalogue: &Catalogue,
     kubernetes: &str,

@@ -82,9 +82,9 @@ pub struct Support {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Nothing can go on.
+    /// Nothing can continue.
     Fail,
-    /// Said, and gone on.
+    /// Said, and continued.
     Warn,
 }
 

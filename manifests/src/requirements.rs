@@ -77,7 +77,7 @@ pub struct Requirement {
     pub optional: bool,
     /// Blobs of lower stages come first in the bundle.
     pub stage: u8,
-    /// Why its digest is (or will be) believed.
+    /// Why its digest is (or will be) trusted.
     pub trust: Trust,
     /// Where it comes from.
     pub source: Source,

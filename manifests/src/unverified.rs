@@ -1,4 +1,4 @@
-//! What a set of requirements rests on that was held against no upstream: no gap, and said before anything is built of it.
+//! What a set of requirements rests on that was compared with no upstream: no gap, and said before anything is built of it.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::requirements::{Requirements, Versions};
 use crate::verified::Verified;
 use crate::version;
 
-/// Programs that are told of with Kubernetes, whose version they have.
+/// Programs that are reported about with Kubernetes, whose version they have.
 const OF_KUBERNETES: [Program; 7] = [
     Program::Kubeadm,
     Program::Kubelet,

@@ -173,7 +173,7 @@ impl Zone {
         self.rules.iter().filter(|rule| !addresses.iter().any(|address| rule.rest(address).is_some())).collect()
     }
 
-    /// Candidates of every rule that matches, each once, and whether one of them forbids to go on.
+    /// Candidates of every rule that matches, each once, and whether one of them forbids to continue.
     fn candidates<T: PartialEq>(&self, address: &str, make: impl Fn(&Rule, &str, &str) -> Option<T>) -> (Vec<T>, bool) {
         let mut all: Vec<T> = Vec::new();
         for rule in &self.rules {

@@ -157,7 +157,7 @@ def pick(path, seed, early, late):
     print("\n".join(sorted(chance.sample([i for i in able if i in first], int(early))) + sorted(late)))
 
 
-def taken_back(events):
+def rolled_back(events):
     lines = [json.loads(line) for line in open(events)]
     outcomes = {}
     for e in lines:
@@ -172,5 +172,5 @@ def taken_back(events):
 
 WORDS = {"overlap": overlap, "one-at-a-time": one_at_a_time, "nothing-done": nothing_done, "seconds": print_seconds,
          "next-kill": next_kill, "before-init": before_init, "init": init, "said": said,
-         "pick": pick, "failed-and-taken-back": taken_back}
+         "pick": pick, "failed-and-taken-back": rolled_back}
 WORDS[sys.argv[1]](*sys.argv[2:])

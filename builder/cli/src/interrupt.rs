@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const TEXT: &str =
     "interrupted: nothing half done is under a final name, and what was fetched is kept for the next call";
 
-/// Watches from a thread of its own. No work is waited for: what is fetched or written goes on from a kill at any moment.
+/// Watches from a thread of its own. No work is waited for: what is fetched or written continues from a kill at any moment.
 pub fn watch(display: &Arc<Display>) -> std::io::Result<()> {
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
     let entered = runtime.enter();

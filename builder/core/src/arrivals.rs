@@ -32,7 +32,7 @@ impl Arrivals {
         self.changed.notify_all();
     }
 
-    /// Nothing more will come once this is dropped: however fetching ends, whoever waits is told.
+    /// Nothing more will come once this is dropped: however fetching ends, whoever waits is reported.
     pub fn until_dropped(&self) -> UntilDropped<'_> {
         UntilDropped(self)
     }
@@ -76,10 +76,10 @@ mod tests {
     use super::Arrivals;
 
     #[test]
-    fn who_waits_for_a_blob_is_told_when_fetching_panics() {
+    fn who_waits_for_a_blob_is_reported_when_fetching_panics() {
         let arrivals = std::sync::Arc::new(Arrivals::default());
         let (here, lost) = (Digest::of(b"here"), Digest::of(b"lost"));
-        let (tell, told) = mpsc::channel();
+        let (tell, reported) = mpsc::channel();
         let waiting = std::sync::Arc::clone(&arrivals);
         std::thread::spawn(move || tell.send((waiting.wait(&here).is_ok(), waiting.wait(&lost).is_ok())));
         let fetching = std::thread::spawn(move || {
@@ -88,6 +88,6 @@ mod tests {
             std::panic::resume_unwind(Box::new("a fault of fetching"));
         });
         assert!(fetching.join().is_err());
-        assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok((true, false)));
+        assert_eq!(reported.recv_timeout(Duration::from_secs(20)), Ok((true, false)));
     }
 }

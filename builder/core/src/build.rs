@@ -157,7 +157,7 @@ impl Together<'_> {
     fn run(&self, packing: Packing, runtime: &tokio::runtime::Handle) -> Result<Written, BuildError> {
         let (arrivals, all_here, stopped) = (Arrivals::default(), AtomicBool::new(false), Notify::new());
         let progress = |done, total| {
-            // One thing at a time for people: the bytes that are fetched are told first.
+            // One thing at a time for people: the bytes that are fetched are reported first.
             if all_here.load(Ordering::Relaxed) {
                 let (what, unit) = ("pack".to_owned(), "bytes".to_owned());
                 (self.report)(EventKind::Progress { what, done, total: Some(total), unit });

@@ -47,7 +47,7 @@ impl Change {
         }
     }
 
-    /// `+`, `-` or `~`, as it stands before a line.
+    /// `+`, `-` or `~`, as it is before a line.
     pub const fn mark(self) -> char {
         match self {
             Self::Added => '+',
@@ -119,7 +119,7 @@ fn by_key(manifest: &Manifest) -> BTreeMap<(&ArtifactKey, Option<Platform>), &Ar
     manifest.artifacts.iter().map(|artifact| ((&artifact.key, artifact.platform), artifact)).collect()
 }
 
-/// Addresses and reasons to believe may differ where the bytes are the same.
+/// Addresses and reasons to trust may differ where the bytes are the same.
 fn differs(pair: &Changed<'_, Artifact>) -> bool {
     let content =
         |artifact: &Artifact| (artifact.version.clone(), artifact.name.clone(), artifact.digest, artifact.manifest);
@@ -191,19 +191,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_removed_changed_and_kept_is_told_with_its_bytes() {
+    fn what_was_added_removed_changed_and_kept_is_reported_with_its_bytes() {
         let old =
             manifest(&[(Program::Kubeadm, "1", b"aa"), (Program::Runc, "1", b"bbb"), (Program::Helm, "1", b"cccc")]);
         let new =
             manifest(&[(Program::Kubeadm, "2", b"ddddd"), (Program::Runc, "1", b"bbb"), (Program::Crictl, "1", b"e")]);
         let diff = diff(&old, &new);
-        let told: Vec<_> = diff
+        let reported: Vec<_> = diff
             .artifacts
             .iter()
             .map(|c| (c.new.or(c.old).unwrap().key.name().into_owned(), c.change(), c.old.map(|a| a.version.as_str())))
             .collect();
         assert_eq!(
-            told,
+            reported,
             [
                 ("kubeadm".to_owned(), Change::Changed, Some("1")),
                 ("crictl".to_owned(), Change::Added, None),

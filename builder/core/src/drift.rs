@@ -10,7 +10,7 @@ use kubexm_spec::{ArtifactKey, Digest, Lock, Platform, Reference, Trust};
 use crate::difference::{Difference, NEEDED, What, changed, of};
 use crate::packages;
 
-/// Who says why a digest may be believed.
+/// Who says why a digest may be trusted.
 const GIVEN: &str = "cluster.yaml and catalogue give";
 
 /// Every difference between a lock and what is needed now, in the order of keys. Images of charts come from renderings,
@@ -81,15 +81,15 @@ pub fn changes(needed: &Requirement, item: &LockItem) -> Vec<Difference> {
             compare("kind", word(file), Some(word(!file)));
         }
     }
-    if !may_be_believed(needed, item.trust) {
+    if !may_be_trusted(needed, item.trust) {
         all.push(changed(item, "trust", item.trust.to_string(), needed.trust.to_string(), GIVEN));
     }
     all
 }
 
 /// Whether a lock could have been made with this trust. It may say less than is known now: what is pinned today may have been
-/// believed upstream, or a mirror, when it was locked; its digest is compared by itself.
-fn may_be_believed(needed: &Requirement, trust: Trust) -> bool {
+/// trusted upstream, or a mirror, when it was locked; its digest is compared by itself.
+fn may_be_trusted(needed: &Requirement, trust: Trust) -> bool {
     let asked: &[Trust] = match &needed.source {
         Source::File { checksum_url: Some(_), .. } | Source::Chart { chart: ChartSource::Repository { .. } } => {
             &[Trust::UpstreamChecksum, Trust::Mirror]
@@ -183,34 +183,38 @@ mod tests {
         }
     }
 
-    fn told(requirements: &Requirements, lock: &Lock) -> Vec<String> {
+    fn reported(requirements: &Requirements, lock: &Lock) -> Vec<String> {
         drift(requirements, lock).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_lock_does_not_differ_from_what_it_was_made_of() {
         let now = needed("  kubernetes: {version: v1.34.4}\n");
-        assert_eq!(told(&now, &locked(&now)), [""; 0]);
+        assert_eq!(reported(&now, &locked(&now)), [""; 0]);
     }
 
     #[test]
     fn another_patch_of_kubernetes_names_every_item_that_changes_with_it() {
         let (old, new) = (needed("  kubernetes: {version: v1.34.4}\n"), needed("  kubernetes: {version: v1.34.3}\n"));
-        let told = told(&new, &locked(&old));
-        assert!(told.contains(&"kubernetes: the lock has v1.34.4, cluster.yaml and catalogue need v1.34.3".to_owned()));
+        let reported = reported(&new, &locked(&old));
+        assert!(
+            reported.contains(&"kubernetes: the lock has v1.34.4, cluster.yaml and catalogue need v1.34.3".to_owned())
+        );
         for key in ["binary/kubeadm linux/amd64: version", "image/kube-apiserver linux/amd64: version"] {
-            assert!(told.iter().any(|line| line.starts_with(key)), "{key}: {told:#?}");
+            assert!(reported.iter().any(|line| line.starts_with(key)), "{key}: {reported:#?}");
         }
-        assert!(told.iter().any(|line| line.starts_with("binary/kubelet linux/amd64: digest: the lock has sha256:")));
-        assert!(!told.iter().any(|line| line.contains("runc")), "{told:#?}");
+        assert!(
+            reported.iter().any(|line| line.starts_with("binary/kubelet linux/amd64: digest: the lock has sha256:"))
+        );
+        assert!(!reported.iter().any(|line| line.contains("runc")), "{reported:#?}");
     }
 
     #[test]
     fn what_came_and_what_went_are_told_apart() {
         let (with, without) = (needed("  kubernetes: {}\n"), needed("  kubernetes: {}\n  bundle: {exclude: [helm]}\n"));
-        let went = told(&without, &locked(&with));
+        let went = reported(&without, &locked(&with));
         assert!(went.len() == 1 && went[0].ends_with("is in the lock, and nothing needs it"), "{went:?}");
-        let came = told(&with, &locked(&without));
+        let came = reported(&with, &locked(&without));
         assert!(came.len() == 1 && came[0].starts_with("binary/helm linux/amd64: "), "{came:?}");
         assert!(came[0].ends_with("is needed, and not in the lock"), "{came:?}");
     }
@@ -222,8 +226,8 @@ mod tests {
         let item = lock.items.iter_mut().find(|item| item.key.name() == "kubeadm").unwrap();
         let Content::File { digest, .. } = &mut item.content else { panic!() };
         *digest = Digest::of("another build");
-        let told = told(&now, &lock);
-        assert!(told.len() == 1 && told[0].contains(&Digest::of("another build").to_string()), "{told:?}");
+        let reported = reported(&now, &lock);
+        assert!(reported.len() == 1 && reported[0].contains(&Digest::of("another build").to_string()), "{reported:?}");
     }
 
     #[test]
@@ -232,7 +236,7 @@ mod tests {
         let with = |key: &str, trust: Trust| {
             let mut lock = locked(&now);
             lock.items.iter_mut().filter(|item| item.key.to_string() == key).for_each(|item| item.trust = trust);
-            told(&now, &lock)
+            reported(&now, &lock)
         };
         for (key, trust) in [
             ("binary/kubeadm", Trust::Pinned),
@@ -255,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_of_a_rendering_that_lost_its_item_and_an_item_that_lost_its_rendering_are_told() {
+    fn an_image_of_a_rendering_that_lost_its_item_and_an_item_that_lost_its_rendering_are_reported() {
         let now = needed("  kubernetes: {version: v1.34.4}\n");
         let mut lock = locked(&now);
         lock.renderings.push(kubexm_spec::Rendering {

@@ -25,7 +25,7 @@ pub enum BuildError {
         /// What went wrong; its text names the origin.
         source: Box<TransportError>,
     },
-    /// Several artifacts failed; all are told.
+    /// Several artifacts failed; all are reported.
     #[error("{} failed:{}", counted_of(.0, "artifact"), .0.iter().map(|e| format!("\n- {}", error_chain(e))).collect::<String>())]
     Several(Vec<BuildError>),
     /// The cluster asks for what the catalogue does not have.
@@ -141,7 +141,7 @@ pub enum BuildError {
     #[error(
         "{item}: the lock says that the vendor signs it (gpg), and none of its sources is below a repository of {os}{}; \
          `kubexm-bundle update` locks it anew from the signed repositories",
-        believed(*family)
+        trusted(*family)
     )]
     ForeignPackage {
         /// The item.
@@ -247,8 +247,8 @@ impl ExitError for BuildError {
     }
 }
 
-/// Why a package is believed for where it is from.
-pub(crate) fn believed(family: kubexm_spec::Family) -> &'static str {
+/// Why a package is trusted for where it is from.
+pub(crate) fn trusted(family: kubexm_spec::Family) -> &'static str {
     match family {
         kubexm_spec::Family::Deb => {
             " (a .deb carries no signature of its own: it is believed by the signed index that it was locked from)"

@@ -18,7 +18,7 @@ use kubexm_spec::{Arch, ArtifactKey, Cluster, Program, Reference};
 use crate::packages::roots;
 use crate::update::{reference, stands_for};
 
-/// How many near names are told.
+/// How many near names are reported.
 const NEAR: usize = 4;
 
 /// What a word of a person stands for in a cluster.
@@ -144,7 +144,7 @@ fn needed(word: &str, requirements: &Requirements) -> Vec<Requirement> {
     requirements.items.iter().filter(fits).cloned().collect()
 }
 
-/// What a word stands for in other requirements, as it is told.
+/// What a word stands for in other requirements, as it is reported.
 fn brought(word: &str, requirements: &Requirements, catalogue: &Catalogue) -> Option<String> {
     let found = needed(word, requirements).into_iter().next().map(|first| first.key.to_string());
     found.or_else(|| inside(word, requirements, catalogue).map(|(image, _)| image))
@@ -216,7 +216,7 @@ fn near(word: &str, keys: &[ArtifactKey], catalogue: &Catalogue) -> Vec<String> 
 mod tests {
     use super::*;
 
-    fn told_with(word: &str, spec: &str, charts: &[(&str, Option<&[&str]>)]) -> Explained {
+    fn reported_with(word: &str, spec: &str, charts: &[(&str, Option<&[&str]>)]) -> Explained {
         let text = format!("apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: prod}}\nspec:\n{spec}");
         let (cluster, catalogue) = (kubexm_spec::cluster::parse(&text).unwrap(), Catalogue::embedded());
         let requirements = require(&cluster, &catalogue).unwrap();
@@ -226,20 +226,20 @@ mod tests {
         explain(word, &Question { cluster: &cluster, catalogue, requirements, charts, lock: None })
     }
 
-    fn told(word: &str, spec: &str) -> Explained {
-        told_with(word, spec, &[])
+    fn reported(word: &str, spec: &str) -> Explained {
+        reported_with(word, spec, &[])
     }
 
     #[test]
-    fn packages_that_are_asked_for_are_told_without_a_lock_and_what_would_bring_others_in() {
+    fn packages_that_are_asked_for_are_reported_without_a_lock_and_what_would_bring_others_in() {
         let with = "  kubernetes: {version: v1.34.4}\n  bundle: {os: [debian-12]}\n";
         for word in ["socat", "debian-12/socat", "package/debian-12/socat"] {
-            let Explained::Asked(found) = told(word, with) else { panic!("{word}") };
+            let Explained::Asked(found) = reported(word, with) else { panic!("{word}") };
             assert_eq!(found[0].key.to_string(), "package/debian-12/socat");
         }
-        let Explained::Asked(found) = told("iproute", with) else { panic!("by the name of the table") };
+        let Explained::Asked(found) = reported("iproute", with) else { panic!("by the name of the table") };
         assert_eq!(found[0].key.to_string(), "package/debian-12/iproute2");
-        let Explained::Unknown { near, .. } = told("package/debian-12/sokat", with) else { panic!() };
+        let Explained::Unknown { near, .. } = reported("package/debian-12/sokat", with) else { panic!() };
         assert!(near.contains(&"package/debian-12/socat".to_owned()), "{near:?}");
     }
 
@@ -248,7 +248,7 @@ mod tests {
     }
 
     fn out(word: &str, spec: &str) -> (String, Vec<String>) {
-        match told(word, spec) {
+        match reported(word, spec) {
             Explained::Out { what, with } => (what, with),
             other => panic!("{word}: {other:?}"),
         }
@@ -259,24 +259,24 @@ mod tests {
     #[test]
     fn a_name_a_key_a_reference_and_a_repository_stand_for_the_same() {
         for word in ["pause", "image/pause", "registry.k8s.io/pause", "registry.k8s.io/pause:3.10.1", "pause:3.10.1"] {
-            let Explained::In(found) = told(word, PLAIN) else { panic!("{word}") };
+            let Explained::In(found) = reported(word, PLAIN) else { panic!("{word}") };
             assert_eq!(keys(&found), ["image/pause"]);
         }
-        let Explained::In(both) = told("etcd", PLAIN) else { panic!() };
+        let Explained::In(both) = reported("etcd", PLAIN) else { panic!() };
         assert_eq!(keys(&both), ["binary/etcd", "image/etcd"]);
         let hub = "  bundle: {extraImages: [{name: \"busybox:1\"}]}\n";
         for word in ["busybox:1", "index.docker.io/busybox:1", "docker.io/library/busybox"] {
-            assert!(matches!(told(word, hub), Explained::In(_)), "{word}");
+            assert!(matches!(reported(word, hub), Explained::In(_)), "{word}");
         }
     }
 
     #[test]
-    fn another_version_of_what_is_needed_is_told_with_the_one_that_is() {
+    fn another_version_of_what_is_needed_is_reported_with_the_one_that_is() {
         for word in ["pause:3.9", "registry.k8s.io/pause:3.9", "kubeadm:v1.34.3"] {
-            let Explained::Otherwise(found) = told(word, PLAIN) else { panic!("{word}") };
+            let Explained::Otherwise(found) = reported(word, PLAIN) else { panic!("{word}") };
             assert!(matches!(*found, Explained::In(_)), "{word}");
         }
-        let Explained::In(found) = told("kubeadm:v1.34.4", PLAIN) else { panic!() };
+        let Explained::In(found) = reported("kubeadm:v1.34.4", PLAIN) else { panic!() };
         assert_eq!(keys(&found), ["binary/kubeadm"]);
         // of what is not in, the version does not matter
         assert_eq!(out("quay.io/calico/node:v3.0.0", PLAIN).1, ["network.plugin: calico"]);
@@ -298,7 +298,7 @@ mod tests {
         for word in ["metrics-server", "chart/metrics-server", "registry.k8s.io/metrics-server/metrics-server"] {
             assert_eq!(out(word, PLAIN).1, wanted, "{word}");
         }
-        // what a field brings in is told by its field
+        // what a field brings in is reported by its field
         assert_eq!(out("cilium", PLAIN).1, ["network.plugin: cilium"]);
     }
 
@@ -307,7 +307,7 @@ mod tests {
         let (image, harbor) =
             ("docker.io/goharbor/harbor-core:v2.10.2", "  kubernetes: {}\n  registry: {type: harbor}\n");
         for word in ["harbor-core", "docker.io/goharbor/harbor-core", "feature-image/harbor-core", image] {
-            let Explained::Inside { image: found, carriers } = told(word, harbor) else { panic!("{word}") };
+            let Explained::Inside { image: found, carriers } = reported(word, harbor) else { panic!("{word}") };
             assert_eq!((found.as_str(), keys(&carriers)), (image, vec!["binary/harbor".to_owned()]));
         }
         assert_eq!(out("harbor-core", PLAIN), (image.to_owned(), vec!["registry.type: harbor".to_owned()]));
@@ -315,16 +315,16 @@ mod tests {
 
     #[test]
     fn what_no_cluster_needs_says_why_and_how_it_is_carried_all_the_same() {
-        let Explained::Never { because, with, .. } = told("nerdctl", PLAIN) else { panic!() };
+        let Explained::Never { because, with, .. } = reported("nerdctl", PLAIN) else { panic!() };
         assert!(because.contains("no cluster needs it"));
         assert!(
             with[0].starts_with("spec.bundle.extraFiles: [{url: \"https://github.com/containerd/nerdctl/"),
             "{with:?}"
         );
-        let Explained::Never { with, .. } = told("binary/crun", PLAIN) else { panic!() };
+        let Explained::Never { with, .. } = reported("binary/crun", PLAIN) else { panic!() };
         assert_eq!(with.len(), 1);
         for word in ["isulad", "keepalived"] {
-            assert!(matches!(told(word, PLAIN), Explained::Never { with, .. } if with.is_empty()), "{word}");
+            assert!(matches!(reported(word, PLAIN), Explained::Never { with, .. } if with.is_empty()), "{word}");
         }
     }
 
@@ -333,12 +333,12 @@ mod tests {
         let spec = "  bundle: {extraCharts: [{name: web, source: {path: web}}, {name: more, source: {path: more}}]}\n";
         let charts: [(&str, Option<&[&str]>); 2] = [("chart/web", Some(&["a.test/web:1"])), ("chart/more", None)];
         for word in ["a.test/web:1", "a.test/web", "web:1", "chart-image/a.test/web:1"] {
-            let Explained::Rendered { image, by } = told_with(word, spec, &charts) else { panic!("{word}") };
+            let Explained::Rendered { image, by } = reported_with(word, spec, &charts) else { panic!("{word}") };
             assert_eq!((image.as_str(), by), ("a.test/web:1", vec!["chart/web".parse().unwrap()]));
         }
-        let Explained::Otherwise(found) = told_with("a.test/web:2", spec, &charts) else { panic!() };
+        let Explained::Otherwise(found) = reported_with("a.test/web:2", spec, &charts) else { panic!() };
         assert!(matches!(*found, Explained::Rendered { .. }));
-        let Explained::Unknown { unrendered, .. } = told_with("a.test/other:1", spec, &charts) else { panic!() };
+        let Explained::Unknown { unrendered, .. } = reported_with("a.test/other:1", spec, &charts) else { panic!() };
         assert_eq!(unrendered, ["chart/more".parse().unwrap()]);
     }
 
@@ -366,10 +366,10 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nothing_has_is_unknown_and_its_neighbours_are_told() {
-        let Explained::Unknown { near, .. } = told("kubeadmm", PLAIN) else { panic!() };
+    fn a_name_that_nothing_has_is_unknown_and_its_neighbours_are_reported() {
+        let Explained::Unknown { near, .. } = reported("kubeadmm", PLAIN) else { panic!() };
         assert_eq!(near[0], "kubeadm");
-        let Explained::Unknown { near, .. } = told("nerdctll", PLAIN) else { panic!() };
+        let Explained::Unknown { near, .. } = reported("nerdctll", PLAIN) else { panic!() };
         assert_eq!(near[0], "nerdctl");
     }
 }

@@ -28,11 +28,11 @@ struct Wanted<'a> {
 }
 
 enum From<'a> {
-    /// `told` is a size that catalogue and cluster.yaml do not have: an origin said it when it was locked.
+    /// `reported` is a size that catalogue and cluster.yaml do not have: an origin said it when it was locked.
     File {
         candidates: &'a [FileCandidate],
         refuse_html: bool,
-        told: bool,
+        reported: bool,
     },
     Image {
         candidates: Vec<ImageCandidate>,
@@ -41,7 +41,7 @@ enum From<'a> {
     Local,
 }
 
-/// Fetches what neither the store nor the base holds. All failures are told, not only the first: the next run has one round
+/// Fetches what neither the store nor the base holds. All failures are reported, not only the first: the next run has one round
 /// less. `arrivals` learns of each blob that is there.
 pub async fn fetch(
     lock: &Lock,
@@ -113,10 +113,10 @@ pub async fn fetch(
 }
 
 impl Wanted<'_> {
-    /// The size of a file that is here under its digest, and not as long as an origin told when it was locked.
+    /// The size of a file that is here under its digest, and not as long as an origin reported when it was locked.
     fn other_size_here(&self, origins: &Origins) -> Option<u64> {
         match self.from {
-            From::File { told: true, .. } => origins.store.size(&self.digest).filter(|size| *size != self.size),
+            From::File { reported: true, .. } => origins.store.size(&self.digest).filter(|size| *size != self.size),
             _ => None,
         }
     }
@@ -124,7 +124,7 @@ impl Wanted<'_> {
     /// The size of such a file that its origins have, now in the store; or the error.
     async fn as_it_is(&self, error: TransportError, origins: &Origins) -> Result<u64, TransportError> {
         match self.from {
-            From::File { candidates, refuse_html, told: true } => {
+            From::File { candidates, refuse_html, reported: true } => {
                 remote_size::as_it_is(self.digest, error, candidates, refuse_html, origins).await
             }
             _ => Err(error),
@@ -151,8 +151,8 @@ fn plan<'a>(lock: &'a Lock, resolution: &'a Resolution, wanted: &dyn Fn(&Digest)
             }
             let from = match &resolved.candidates {
                 Candidates::File { file: candidates, .. } => {
-                    let told = !matches!(resolved.requirement.source, Source::File { size: Some(_), .. });
-                    From::File { candidates, refuse_html: file::refuse_html(&locked.key), told }
+                    let reported = !matches!(resolved.requirement.source, Source::File { size: Some(_), .. });
+                    From::File { candidates, refuse_html: file::refuse_html(&locked.key), reported }
                 }
                 Candidates::Image(candidates) => From::Image { candidates: candidates.clone(), media_type },
                 // A chart in a registry is a layer of its own manifest.
@@ -193,14 +193,14 @@ fn blobs(content: &Content) -> Vec<(Digest, u64, &str)> {
 }
 
 async fn one(blob: &Wanted<'_>, origins: &Origins, progress: &Total<'_>) -> Result<(), TransportError> {
-    let told = |done, _| progress.at(&blob.digest, done);
+    let reported = |done, _| progress.at(&blob.digest, done);
     match &blob.from {
         From::File { candidates, refuse_html, .. } => {
-            file::fetch((blob.digest, blob.size), candidates, *refuse_html, origins, &told).await
+            file::fetch((blob.digest, blob.size), candidates, *refuse_html, origins, &reported).await
         }
         From::Image { candidates, media_type } => {
             let descriptor = Descriptor { media_type: (*media_type).to_owned(), digest: blob.digest, size: blob.size };
-            image::fetch(&descriptor, candidates, origins, &told).await
+            image::fetch(&descriptor, candidates, origins, &reported).await
         }
         // Brought into the store when it was locked.
         From::Local => {
@@ -210,7 +210,7 @@ async fn one(blob: &Wanted<'_>, origins: &Origins, progress: &Total<'_>) -> Resu
     }
 }
 
-/// What is told of an artifact of which several blobs failed, most often for one reason.
+/// What is reported about an artifact of which several blobs failed, most often for one reason.
 fn one_of(mut errors: Vec<TransportError>) -> TransportError {
     let absent: Vec<&str> = errors
         .iter()

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_that_names_no_image_is_told_with_its_number() {
+    fn every_line_that_names_no_image_is_reported_with_its_number() {
         let bad = parse("busybox\nquay.io/a/b:2\nquay.io/A/b:2 extra\n").unwrap_err();
         assert_eq!(bad.iter().map(|bad| bad.line).collect::<Vec<_>>(), [1, 3]);
         assert!(bad[0].problem.contains("tag or digest"), "{bad:?}");

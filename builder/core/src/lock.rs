@@ -19,11 +19,11 @@ pub enum Sizes {
     /// The file is fetched: a build needs it anyway, and a HEAD may lie.
     Fetched,
     /// Origins are asked by HEAD; what they do not tell, or not alike, is fetched. One that lies alone is found out when the
-    /// lock is built: the digest is what is believed, and the lock is what is wrong then.
-    Told,
+    /// lock is built: the digest is what is trusted, and the lock is what is wrong then.
+    Reported,
 }
 
-/// Locks every item, several at once; all failures are told.
+/// Locks every item, several at once; all failures are reported.
 pub async fn lock(
     resolution: &Resolution,
     origins: &Origins,
@@ -133,7 +133,7 @@ pub(crate) async fn lock_item(resolved: &Resolved, origins: &Origins, sizes: Siz
             Candidates::File { file: candidates, checksum },
         ) => {
             let size = match (*size, sizes) {
-                (None, Sizes::Told) => remote_size::size(sha256.as_ref(), candidates, origins).await,
+                (None, Sizes::Reported) => remote_size::size(sha256.as_ref(), candidates, origins).await,
                 (size, _) => size,
             };
             let wanted = file::Wanted {

@@ -1,4 +1,4 @@
-//! A build from a lock: what is packed is what the lock says, byte for byte, and every difference is told.
+//! A build from a lock: what is packed is what the lock says, byte for byte, and every difference is reported.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub fn resolve(
                     differences.extend(drift::changes(&requirement, item));
                     requirement
                 }
-                // Told by drift: nothing needs it.
+                // Reported by drift: nothing needs it.
                 None => continue,
             },
         };
@@ -80,7 +80,7 @@ fn known_by_the_lock(item: &LockItem, lock: &Lock, catalogue: &Catalogue) -> Opt
 
 /// Copies what is on this machine into the cache and holds it against the lock, and what the lock says of each image against
 /// the image's own index and manifests: a line that a merge has lost would be missed inside the gap only. What origins send is
-/// held against the lock when it comes. Every difference is told, and every failure.
+/// compared with the lock when it comes. Every difference is reported, and every failure.
 pub async fn prepare(locked: &Lock, resolution: &Resolution, origins: &Origins, jobs: usize) -> Result<(), BuildError> {
     let (mut differences, mut failures) = (Vec::new(), Vec::new());
     let mut items = stream::iter(locked.items.iter().zip(&resolution.items))

@@ -1,5 +1,5 @@
 //! Asks every place that an artifact may come from whether it has what a build would take of it: holes are found before a
-//! long build, not in its middle. Who does not have it is told from who does not answer now.
+//! long build, not in its middle. Who does not have it is distinguished from who does not answer now.
 
 use futures::{StreamExt, stream};
 use kubexm_manifests::requirements::Source;
@@ -30,7 +30,7 @@ pub struct Probed {
 pub struct Place {
     /// Address, or registry and repository; `this machine` of what is local.
     pub address: String,
-    /// Size in bytes where it is told; or why it cannot be had here.
+    /// Size in bytes where it is reported; or why it cannot be had here.
     pub answer: Result<Option<u64>, Hole>,
 }
 
@@ -101,7 +101,7 @@ impl Probed {
     }
 }
 
-/// Asks for every item of a resolution, `jobs` at once; told in the resolution's order. `done` gets the number of items so far.
+/// Asks for every item of a resolution, `jobs` at once; reported in the resolution's order. `done` gets the number of items so far.
 pub async fn probe(
     resolution: &Resolution,
     origins: &Origins,
@@ -129,7 +129,7 @@ async fn one(resolved: &Resolved, origins: &Origins) -> Probed {
     match (&resolved.candidates, &needed.source) {
         (Candidates::File { file: candidates, checksum }, Source::File { size, .. }) => {
             for candidate in candidates {
-                let answer = file(&needed.key, candidate, origins).await.and_then(|told| fits(told, *size));
+                let answer = file(&needed.key, candidate, origins).await.and_then(|reported| fits(reported, *size));
                 places.push(Place { address: shown(candidate), answer });
             }
             for candidate in checksum {
@@ -145,7 +145,7 @@ async fn one(resolved: &Resolved, origins: &Origins) -> Probed {
                 places.push(Place { address: format!("{}/{}", candidate.registry, candidate.repository), answer });
             }
         }
-        // Where a chart itself is stands in the index; that there is one is what can be asked in short.
+        // Where a chart itself is is in the index; that there is one is what can be asked in short.
         (Candidates::Chart(ChartCandidates::Repository { index, .. }), _) => {
             for candidate in index {
                 let answer = file(&needed.key, candidate, origins).await;
@@ -180,12 +180,12 @@ pub async fn file(key: &ArtifactKey, candidate: &FileCandidate, origins: &Origin
     }
 }
 
-fn fits(told: Option<u64>, wanted: Option<u64>) -> Result<Option<u64>, Hole> {
-    match (told, wanted) {
-        (Some(told), Some(wanted)) if told != wanted => {
-            Err(other(format!("has {told} bytes, and {wanted} are wanted")))
+fn fits(reported: Option<u64>, wanted: Option<u64>) -> Result<Option<u64>, Hole> {
+    match (reported, wanted) {
+        (Some(reported), Some(wanted)) if reported != wanted => {
+            Err(other(format!("has {reported} bytes, and {wanted} are wanted")))
         }
-        (told, wanted) => Ok(told.or(wanted)),
+        (reported, wanted) => Ok(reported.or(wanted)),
     }
 }
 

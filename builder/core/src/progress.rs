@@ -23,7 +23,7 @@ struct Done {
 }
 
 impl<'a> Total<'a> {
-    /// A sum that begins with what is there already: a rate is told of what comes from now on.
+    /// A sum that begins with what is there already: a rate is reported about what comes from now on.
     pub fn new(what: &'static str, total: u64, already: u64, report: Report<'a>) -> Self {
         let all = Self { what, total, done: Mutex::new(Done { sum: already, ..Done::default() }), report };
         all.tell(already);
@@ -35,7 +35,7 @@ impl<'a> Total<'a> {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         let before = done.by_blob.insert(*blob, bytes).unwrap_or_default();
         done.sum = (done.sum - before.min(done.sum)) + bytes;
-        // Told while it is locked: sums come in order.
+        // Reported while it is locked: sums come in order.
         self.tell(done.sum);
     }
 
@@ -60,10 +60,10 @@ mod tests {
 
     #[test]
     fn bytes_of_all_blobs_are_one_sum_that_goes_back_with_a_transfer_that_begins_again() {
-        let told = Mutex::new(Vec::new());
+        let reported = Mutex::new(Vec::new());
         let report = |kind: EventKind| {
             let EventKind::Progress { done, total: Some(100), .. } = kind else { return };
-            told.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(done);
+            reported.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(done);
         };
         let (one, two) = (Digest::of("one"), Digest::of("two"));
         let total = Total::new("fetch", 100, 10, &report);
@@ -71,6 +71,6 @@ mod tests {
         total.at(&two, 30);
         total.at(&one, 0);
         total.at(&one, 60);
-        assert_eq!(*told.lock().unwrap_or_else(std::sync::PoisonError::into_inner), [10, 30, 60, 40, 100]);
+        assert_eq!(*reported.lock().unwrap_or_else(std::sync::PoisonError::into_inner), [10, 30, 60, 40, 100]);
     }
 }

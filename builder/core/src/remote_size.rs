@@ -10,7 +10,7 @@ use crate::origins::{Origins, file};
 /// How long is waited for one more place to say what the first has said: a lock can be made without it.
 const SECOND_WITHIN: Duration = Duration::from_secs(3);
 
-/// The size in bytes that may be believed of a file before it is fetched: what the cache has; else what two places tell alike,
+/// The size in bytes that may be trusted of a file before it is fetched: what the cache has; else what two places tell alike,
 /// or what one tells where no other says anything. None where they differ: then the file is fetched, and its digest decides.
 pub(crate) async fn size(sha256: Option<&Digest>, candidates: &[FileCandidate], origins: &Origins) -> Option<u64> {
     if let Some(size) = sha256.and_then(|digest| origins.store.size(digest)) {
@@ -18,14 +18,14 @@ pub(crate) async fn size(sha256: Option<&Digest>, candidates: &[FileCandidate], 
     }
     let mut first = None;
     for candidate in candidates {
-        let told = match first {
+        let reported = match first {
             None => head(candidate, origins).await,
             Some(_) => tokio::time::timeout(SECOND_WITHIN, head(candidate, origins)).await.ok().flatten(),
         };
-        match (first, told) {
+        match (first, reported) {
             (_, None) => {}
-            (None, told) => first = told,
-            (Some(first), Some(told)) => return (first == told).then_some(first),
+            (None, reported) => first = reported,
+            (Some(first), Some(reported)) => return (first == reported).then_some(first),
         }
     }
     first

@@ -1,6 +1,6 @@
 //! Where the artifacts of a bundle are from: what was asked for, where this zone lets ask, and who has answered.
 //!
-//! The member is the last of a bundle, and its size stands before the first blob: it is computed for every address that may answer,
+//! The member is the last of a bundle, and its size is before the first blob: it is computed for every address that may answer,
 //! and what is not needed of it is spaces.
 
 use std::collections::{BTreeMap, BTreeSet};

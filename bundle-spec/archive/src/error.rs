@@ -45,7 +45,7 @@ pub enum ArchiveError {
     },
     /// The format names it, this program cannot read it yet.
     #[error("{} uses {feature}: known, not built yet; use a bundle built in full and in one file", path.display())]
-    NotBuiltYet {
+    Unsupported {
         /// The file.
         path: PathBuf,
         /// The part of the format.
@@ -192,7 +192,7 @@ pub enum ArchiveError {
     /// More signatures than a bundle holds.
     #[error(transparent)]
     RoomFull(#[from] crate::signature_slot::RoomFull),
-    /// What stands under the name may not be replaced, or the name could not be given.
+    /// What is under the name may not be replaced, or the name could not be given.
     #[error(transparent)]
     Output(#[from] OutputError),
     /// Somebody else writes the same file now.
@@ -233,7 +233,7 @@ impl ArchiveError {
             Self::NotABundle { .. } => ExitCode::NotABundle,
             Self::Truncated { .. } | Self::VolumeMissing { .. } => ExitCode::BundleTruncated,
             Self::Newer { .. } | Self::OtherEncoder { .. } => ExitCode::BundleNewer,
-            Self::NotBuiltYet { .. } => ExitCode::NotBuiltYet,
+            Self::Unsupported { .. } => ExitCode::Unsupported,
             Self::Damaged { .. } | Self::TooLarge { .. } => ExitCode::BundleDamaged,
             Self::NoSuchMember { .. } | Self::Volumes { .. } | Self::BaseLacks { .. } | Self::NotKept { .. } => {
                 ExitCode::BundleIncomplete

@@ -8,7 +8,7 @@ use crate::{ArchiveError, Bundle, frame};
 
 /// Writes the same bundle in one file, or in volumes of at most `split` bytes; byte for byte what a build would have written.
 ///
-/// Each frame is held against the trailer on its way. Nothing of the bundle that is read is changed or removed. `progress`
+/// Each frame is compared with the trailer on its way. Nothing of the bundle that is read is changed or removed. `progress`
 /// gets bytes done and in all.
 pub fn join(
     bundle: &Bundle,

@@ -26,7 +26,7 @@ pub struct Layout {
     /// Of a delta: the blobs that the base has, in the manifest's order, and how the full bundle stores them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<StoredMember>,
-    /// Bytes of the member sources.json, which stands behind all others; none where the places are left out, and in format 1.
+    /// Bytes of the member sources.json, which is behind all others; none where the places are left out, and in format 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<u64>,
     /// Names of the members that are stored in another compression than they have.

@@ -27,7 +27,7 @@ pub(crate) struct Ready {
     pub(crate) decoded: Decoded,
     /// The frame as it is stored, where its content is another buffer; empty when it is not.
     pub(crate) stored: Vec<u8>,
-    /// Whether the digest of the frame is wanted and not yet held against the trailer.
+    /// Whether the digest of the frame is wanted and not yet compared with the trailer.
     pub(crate) unproved: bool,
 }
 

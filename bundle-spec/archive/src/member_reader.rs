@@ -44,14 +44,14 @@ impl Bundle {
     }
 
     /// Reads a blob from a byte on; only the frames from there on are read. From 0 the content's digest is verified at
-    /// the end. From elsewhere each frame is held against the trailer, which is not signed: that finds damage, not forgery;
+    /// the end. From elsewhere each frame is compared with the trailer, which is not signed: that finds damage, not forgery;
     /// [`crate::verify`] first where the file is not trusted.
     pub fn blob(&self, digest: &Digest, offset: u64) -> Result<MemberReader, ArchiveError> {
         let (bundle, member) = self.wanted(&members::blob_name(digest))?;
         MemberReader::new(bundle.clone(), member.clone(), offset)
     }
 
-    /// Reads a member from a byte on, to stop anywhere: each frame is held against the trailer before any of it is given.
+    /// Reads a member from a byte on, to stop anywhere: each frame is compared with the trailer before any of it is given.
     /// The trailer is not signed: that finds damage, not forgery; [`crate::verify`] first where the file is not trusted.
     pub fn part(&self, name: &str, offset: u64) -> Result<MemberReader, ArchiveError> {
         let (bundle, member) = self.wanted(name)?;
@@ -69,7 +69,7 @@ impl MemberReader {
         Ok(Self { bundle, member, decoder, current: None, spare: Vec::new(), at: tar_header::BLOCK + offset, hasher })
     }
 
-    /// For a part of the content: each frame is held against the trailer, wherever the part begins and ends.
+    /// For a part of the content: each frame is compared with the trailer, wherever the part begins and ends.
     fn of_part(bundle: Bundle, member: StoredAt, offset: u64) -> Result<Self, ArchiveError> {
         Ok(Self { hasher: None, ..Self::new(bundle, member, offset)? })
     }

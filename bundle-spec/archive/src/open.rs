@@ -207,7 +207,7 @@ impl Opening<'_> {
         Ok((digest, decoded.pieces().collect::<Vec<_>>().concat()))
     }
 
-    /// The table stands behind the trailer, which stands behind the frames.
+    /// The table is behind the trailer, which is behind the frames.
     fn table_damaged(&self, name: &str) -> ArchiveError {
         let problem = format!("tells another size than a frame of {name} has");
         let Some((frames, trailer)) = self.known else { return self.damaged(name, &problem) };
@@ -247,7 +247,7 @@ impl Opening<'_> {
     fn place_members(&self, manifest: &Manifest, layout: &Layout, all: &mut Vec<StoredAt>) -> Result<(), ArchiveError> {
         if !layout.recoded.is_empty() {
             let (path, feature) = (self.name.to_owned(), "recoded members");
-            return Err(ArchiveError::NotBuiltYet { path, feature });
+            return Err(ArchiveError::Unsupported { path, feature });
         }
         members::check(&manifest.members).map_err(|problem| self.damaged(members::MANIFEST, &problem))?;
         layout.check(&manifest.members).map_err(|problem| self.damaged(members::LAYOUT, &problem))?;

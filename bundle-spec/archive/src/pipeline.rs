@@ -139,7 +139,7 @@ fn read_member(input: &Input<'_>, mut emit: impl FnMut(Encoding, Fill<'_>) -> Re
         return Err(mismatch(format!("it has more than {} bytes", input.size)).into());
     }
     let digest = hasher.finish();
-    // Where blobs are from is known when the last one has come: no digest of it could be told before.
+    // Where blobs are from is known when the last one has come: no digest of it could be determined before.
     if digest != input.sha256 && input.name != members::SOURCES {
         return Err(mismatch(format!("its digest is {digest}, not {}", input.sha256)).into());
     }

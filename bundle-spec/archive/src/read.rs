@@ -116,7 +116,7 @@ impl Bundle {
         &self.0.bases
     }
 
-    /// What is in the bundle. Believed only as far as its signature is.
+    /// What is in the bundle. Trusted only as far as its signature is.
     pub fn manifest(&self) -> &Manifest {
         &self.0.head.manifest
     }

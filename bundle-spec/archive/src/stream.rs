@@ -381,7 +381,7 @@ impl<R: Read + Send> Stream<'_, R> {
 }
 
 impl<R: Read> State<'_, R> {
-    /// The trailer and the seek table that the frames make, where a volume's header stands before them too.
+    /// The trailer and the seek table that the frames make, where a volume's header is before them too.
     fn expected(&mut self, signature_frame: usize, format: u32) -> (Vec<u8>, Vec<u8>) {
         // The tail may stand alone in a volume of its own.
         if self.frames.reader.fill_buf().is_ok_and(|next| next.starts_with(&volume_header::MAGIC)) {

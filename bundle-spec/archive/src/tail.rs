@@ -37,7 +37,7 @@ impl Tail {
             return Err(table_damaged("is longer than the file"));
         };
         let table = origin.read(table_at, table_len)?;
-        // A count that lies leads to a place where no table begins: what is wrong then stands in the footer.
+        // A count that lies leads to a place where no table begins: what is wrong then is in the footer.
         let begins = table.first_chunk().is_some_and(|magic| seek_table::is_magic(*magic));
         let problem_at = if begins { table_at } else { footer_at };
         let table_damaged = |problem: &str| origin.damaged("seek table", problem_at, problem);

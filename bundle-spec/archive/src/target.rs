@@ -156,7 +156,7 @@ impl<'t> Target<'t> {
 /// Where the bytes of a volume go.
 enum Sink {
     File(Partial),
-    /// Nothing can be taken back that was written.
+    /// Nothing can be rolled back that was written.
     Stdout(File),
 }
 

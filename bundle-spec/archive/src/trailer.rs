@@ -32,7 +32,7 @@ pub(crate) struct Trailer {
 /// Why bytes are no trailer of ours.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Not the frame that stands before the seek table of a bundle.
+    /// Not the frame that is before the seek table of a bundle.
     Foreign,
     /// Its own digest does not match, or its parts do not fit together.
     Damaged,

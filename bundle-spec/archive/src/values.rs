@@ -15,7 +15,7 @@ pub fn check_values(json: &[u8]) -> Result<(), TooManyValues> {
     if values_in(json) > LIMIT { Err(TooManyValues) } else { Ok(()) }
 }
 
-/// At least as many as there are values in a JSON text: what stands before or between them, outside of strings.
+/// At least as many as there are values in a JSON text: what is before or between them, outside of strings.
 fn values_in(json: &[u8]) -> usize {
     let (mut count, mut in_string, mut escaped) = (1, false, false);
     for byte in json {

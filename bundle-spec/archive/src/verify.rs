@@ -388,7 +388,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Headers of volumes, trailer and seek table, read again and held against what the frames make them.
+    /// Headers of volumes, trailer and seek table, read again and compared with what the frames make them.
     fn tail(&self, inner: &Inner) {
         let trailer = inner.trailer.encode();
         let table = seek_table_of(&inner.frames, &inner.volumes, trailer.len());

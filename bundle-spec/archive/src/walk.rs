@@ -12,7 +12,7 @@ pub(crate) enum Walk {
     Truncated,
     /// The same, and the last frame is whole: what is missing may be whole volumes.
     EndsBetweenFrames,
-    /// At this byte stands no frame; or the file goes on behind its seek table there.
+    /// At this byte is no frame; or the file continues behind its seek table there.
     Damaged(u64),
 }
 

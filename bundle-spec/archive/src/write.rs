@@ -55,7 +55,7 @@ pub struct Contents<'a> {
     pub delta: Delta,
     /// Signatures over the manifest that are there already.
     pub signatures: &'a [Signature],
-    /// The member sources.json, which is opened when all others were read; its size is told before.
+    /// The member sources.json, which is opened when all others were read; its size is reported before.
     pub sources: Option<Input<'a>>,
 }
 

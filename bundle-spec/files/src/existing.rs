@@ -1,4 +1,4 @@
-//! What stands at the path already.
+//! What is at the path already.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};

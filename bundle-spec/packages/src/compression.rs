@@ -1,4 +1,4 @@
-//! How indexes and members of packages are compressed. Told by their first bytes: names lie, and are not at hand everywhere.
+//! How indexes and members of packages are compressed. Reported by their first bytes: names lie, and are not at hand everywhere.
 
 use std::io::{self, BufRead, BufReader, Read, Write as _};
 

@@ -70,7 +70,7 @@ pub struct Provide {
     pub version: Option<(Comparison, Box<str>)>,
 }
 
-/// How versions are held against each other.
+/// How versions are compared with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Comparison {
     /// `<<` in Debian's words, `<` in rpm's.
@@ -86,7 +86,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// Whether `found` stands in this relation to what is wanted, given their order.
+    /// Whether `found` is in this relation to what is wanted, given their order.
     pub const fn holds(self, found_to_wanted: Ordering) -> bool {
         match self {
             Self::Less => found_to_wanted.is_lt(),

@@ -86,7 +86,7 @@ pub(crate) fn scrypt_params(n: u64, r: u32, p: u32) -> Option<scrypt::Params> {
     scrypt::Params::new(u8::try_from(n.trailing_zeros()).ok()?, r, p).ok()
 }
 
-/// `crypto_secretbox_open` of NaCl: XSalsa20 with Poly1305, whose key is the stream's first 32 bytes; the tag stands first.
+/// `crypto_secretbox_open` of NaCl: XSalsa20 with Poly1305, whose key is the stream's first 32 bytes; the tag is first.
 fn secretbox_open(key: &[u8; 32], nonce: &[u8; 24], boxed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let (tag, ciphertext) = boxed.split_first_chunk::<16>()?;
     let mut stream = XSalsa20::new(key.into(), nonce.into());

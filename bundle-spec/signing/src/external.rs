@@ -49,7 +49,7 @@ impl Signer {
         })
     }
 
-    /// Whether there is such a program to start: told before other work is done for it.
+    /// Whether there is such a program to start: reported before other work is done for it.
     pub fn check(&self) -> Result<(), SigningError> {
         let is_program =
             |path: &Path| path.metadata().is_ok_and(|there| there.is_file() && there.permissions().mode() & 0o111 != 0);
@@ -102,7 +102,7 @@ impl Signer {
         let said = stderr.and_then(|stderr| stderr.recv_timeout(GRACE).ok()?.ok()).unwrap_or_default();
         match status {
             None => Err(late()),
-            // Told first: the program was cut off, and may have failed on that.
+            // Reported first: the program was cut off, and may have failed on that.
             Some(_) if output.len() as u64 > OUTPUT_LIMIT => {
                 Err(self.failed(format!("gave more than {OUTPUT_LIMIT} bytes; wanted is the signature alone"), ""))
             }

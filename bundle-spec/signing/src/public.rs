@@ -1,4 +1,4 @@
-//! Public keys: who is trusted, and what a signature is held against.
+//! Public keys: who is trusted, and what a signature is compared with.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -196,7 +196,7 @@ fn push_new<T: PartialEq>(all: &mut Vec<T>, new: T) {
     }
 }
 
-/// The signatures with one more; one by the same key is replaced where it stands.
+/// The signatures with one more; one by the same key is replaced where it is.
 #[must_use]
 pub fn with_added(mut signatures: Vec<Signature>, new: Signature) -> Vec<Signature> {
     let at = signatures.iter().position(|old| old.key_id == new.key_id);
@@ -206,7 +206,7 @@ pub fn with_added(mut signatures: Vec<Signature>, new: Signature) -> Vec<Signatu
     signatures
 }
 
-/// What the operator asks of a bundle before it is believed.
+/// What the operator asks of a bundle before it is trusted.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// Whom to trust. With a key in it, a valid signature by one of them is mandatory.
@@ -215,7 +215,7 @@ pub struct Policy {
     pub required: bool,
 }
 
-/// Why a bundle is not believed.
+/// Why a bundle is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} is not to be trusted: {problem}")]
 pub struct Untrusted {

@@ -345,7 +345,7 @@ impl Kind {
     }
 }
 
-/// Why a digest is believed.
+/// Why a digest is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {

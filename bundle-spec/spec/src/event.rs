@@ -131,6 +131,6 @@ pub enum StepOutcome {
     Failed,
     /// A step it needs failed.
     Blocked,
-    /// It was taken back.
+    /// It was rolled back.
     Undone,
 }

@@ -19,7 +19,7 @@ pub enum ExitCode {
     /// A version or component that the catalogue does not know.
     UnknownVersion = 21,
     /// The design names it, this program does not build it yet.
-    NotBuiltYet = 22,
+    Unsupported = 22,
     /// cluster.yaml holds a secret where a bundle would carry it.
     InlineSecret = 23,
     /// What is needed now is not what the lock says.
@@ -52,7 +52,7 @@ pub enum ExitCode {
     OriginDenied = 43,
     /// The disk of this machine is full or fails.
     Disk = 44,
-    /// `zone check`: something that is needed can be had nowhere.
+    /// `zone check`: something that is needed can be found nowhere.
     NoSource = 45,
     /// Nothing may be asked (`--offline`), and the cache lacks something that is needed.
     NotCached = 46,
@@ -72,9 +72,9 @@ pub enum ExitCode {
     PlanLint = 60,
     /// The plan belongs to another bundle, cluster or schema.
     PlanMismatch = 61,
-    /// A step failed; what can go on, and how, is in the report.
+    /// A step failed; what can continue, and how, is in the report.
     RunFailed = 70,
-    /// The run cannot go on or back by itself.
+    /// The run can neither continue nor roll back by itself.
     RunStuck = 71,
     /// The run ended with some hosts left out.
     RunPartial = 72,
@@ -92,7 +92,7 @@ impl ExitCode {
         Self::NeedsYes,
         Self::Config,
         Self::UnknownVersion,
-        Self::NotBuiltYet,
+        Self::Unsupported,
         Self::InlineSecret,
         Self::LockDrift,
         Self::ChartImages,
@@ -140,7 +140,7 @@ impl ExitCode {
             Self::NeedsYes => "a change without a terminal needs -y",
             Self::Config => "cluster.yaml, zone, catalogue overlay or key is wrong",
             Self::UnknownVersion => "unknown version or component",
-            Self::NotBuiltYet => "known, not built yet",
+            Self::Unsupported => "known, not built yet",
             Self::InlineSecret => "a secret stands where a bundle would carry it",
             Self::LockDrift => "what is needed is not what the lock says",
             Self::ChartImages => "what a chart seems to name is neither carried nor ignored",

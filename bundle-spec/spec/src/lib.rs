@@ -3,7 +3,6 @@
 //! The stages of a bundle are types (`Cluster` → `Lock` → `Manifest`); each names things by digest.
 
 pub mod artifact;
-pub mod built;
 pub mod cluster;
 mod count;
 pub mod credential;
@@ -14,6 +13,7 @@ pub mod event;
 pub mod exit;
 mod family;
 pub mod inventory;
+pub mod keywords;
 pub mod lock;
 pub mod manifest;
 pub mod names;
@@ -23,7 +23,7 @@ pub mod reference;
 pub mod rendering;
 pub mod sources;
 pub mod statement;
-pub mod words;
+pub mod unsupported;
 pub mod yaml;
 
 pub use artifact::{ArtifactKey, ClusterImage, Kind, Program, Trust};

@@ -49,7 +49,7 @@ pub struct LockItem {
     /// None for what is the same on every platform (extra files).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    /// Why the digest is believed.
+    /// Why the digest is trusted.
     pub trust: Trust,
     /// Candidate addresses in order, never the mirror that happened to answer. They are not part of what is locked: a build asks
     /// the places of its own zone.

@@ -80,7 +80,7 @@ pub struct Artifact {
     pub manifest: Option<Digest>,
     /// Every blob of it with size in bytes: a file's one; an image's index, manifest, config, layers.
     pub blobs: Vec<Blob>,
-    /// Why its digest is believed.
+    /// Why its digest is trusted.
     pub trust: Trust,
     /// Candidate addresses; in format 1 only, and always there.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -69,7 +69,7 @@ pub enum Other {
         /// The one that is there.
         asked: Digest,
     },
-    /// Other values. Only their places are told: a value may be a secret.
+    /// Other values. Only their places are reported: a value may be a secret.
     Values {
         /// `image.tag`, `controller.args[0]`.
         places: Vec<String>,
@@ -264,7 +264,7 @@ mod tests {
         }
     }
 
-    fn told(rendering: &Rendering, values: Value) -> Vec<String> {
+    fn reported(rendering: &Rendering, values: Value) -> Vec<String> {
         let (key, values) = (key(), map(values));
         let asked = Asked {
             key: &key,
@@ -280,27 +280,28 @@ mod tests {
     fn the_values_that_were_rendered_are_taken_in_whatever_order_they_are_written() {
         let rendered = rendering(json!({"a": {"x": 1, "y": [true, null]}, "b": "z"}));
         let text = r#"{"b":"z","a":{"y":[true,null],"x":1}}"#;
-        assert_eq!(told(&rendered, serde_json::from_str(text).unwrap()), [""; 0]);
+        assert_eq!(reported(&rendered, serde_json::from_str(text).unwrap()), [""; 0]);
     }
 
     #[test]
     fn other_values_are_refused_by_their_places_and_never_by_what_they_are() {
         let rendered = rendering(json!({"image": {"tag": "s3cret-1"}, "args": ["a", "b"], "same": 1}));
-        let told = told(&rendered, json!({"image": {"tag": "s3cret-2"}, "args": ["a", "c"], "same": 1, "more": {}}));
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains("args[1], image.tag, more"), "{told:?}");
-        assert!(!told[0].contains("s3cret"), "{told:?}");
+        let reported =
+            reported(&rendered, json!({"image": {"tag": "s3cret-2"}, "args": ["a", "c"], "same": 1, "more": {}}));
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        assert!(reported[0].contains("args[1], image.tag, more"), "{reported:?}");
+        assert!(!reported[0].contains("s3cret"), "{reported:?}");
     }
 
     #[test]
-    fn a_lock_whose_values_were_edited_beside_their_digest_is_not_believed() {
+    fn a_lock_whose_values_were_edited_beside_their_digest_is_not_trusted() {
         let mut rendered = rendering(json!({"tag": "1"}));
         rendered.values = map(json!({"tag": "2"}));
-        assert_eq!(told(&rendered, json!({"tag": "2"})).len(), 1);
+        assert_eq!(reported(&rendered, json!({"tag": "2"})).len(), 1);
     }
 
     #[test]
-    fn another_chart_namespace_or_kubernetes_is_told_each() {
+    fn another_chart_namespace_or_kubernetes_is_reported_each() {
         let (key, values) = (key(), Map::new());
         let asked = Asked {
             key: &key,
@@ -309,8 +310,8 @@ mod tests {
             namespace: "kube-system",
             kubernetes: Some("v1.35.0"),
         };
-        let told = check(&[rendering(json!({}))], &[asked]);
-        assert_eq!(told.len(), 3, "{told:?}");
+        let reported = check(&[rendering(json!({}))], &[asked]);
+        assert_eq!(reported.len(), 3, "{reported:?}");
         assert_eq!(check(&[], &[asked])[0].what, Other::NotRendered);
     }
 

@@ -1,4 +1,4 @@
-//! `sources.json` of a bundle: where its artifacts are from. It stands beside the manifest and not in it, so that the same content
+//! `sources.json` of a bundle: where its artifacts are from. It is beside the manifest and not in it, so that the same content
 //! has the same manifest behind whichever mirror it was fetched.
 
 use serde::{Deserialize, Serialize};

@@ -19,7 +19,7 @@ pub struct SignedAt {
     pub sequence: Option<u64>,
 }
 
-/// The statement that a signer makes about a bundle. It stands beside the manifest, so that the same content has the same manifest
+/// The statement that a signer makes about a bundle. It is beside the manifest, so that the same content has the same manifest
 /// whenever it is built and whoever signs it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

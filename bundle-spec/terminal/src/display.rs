@@ -46,9 +46,9 @@ impl State {
     fn is_due(&mut self, kind: &EventKind) -> bool {
         match kind {
             EventKind::Progress { done, total, .. } if *total != Some(*done) => {
-                let due = self.last_told.is_none_or(|last| last.elapsed() >= JSON_INTERVAL);
+                let due = self.last_reported.is_none_or(|last| last.elapsed() >= JSON_INTERVAL);
                 if due {
-                    self.last_told = Some(Instant::now());
+                    self.last_reported = Some(Instant::now());
                 }
                 due
             }
@@ -67,7 +67,7 @@ pub struct Display {
 struct State {
     bar: Option<(String, ProgressBar)>,
     /// When progress was last told as a line.
-    last_told: Option<Instant>,
+    last_reported: Option<Instant>,
     /// Of what is told as lines.
     pace: Option<Pace>,
     /// Why an answer is not where standard output leads.
@@ -81,7 +81,7 @@ enum End {
     #[default]
     Open,
     /// Its verb.
-    Told,
+    Reported,
     /// A signal.
     Interrupted(ExitCode),
 }
@@ -124,8 +124,8 @@ impl Display {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match state.end {
             End::Interrupted(code) => Some(code),
-            End::Open | End::Told => {
-                state.end = End::Told;
+            End::Open | End::Reported => {
+                state.end = End::Reported;
                 None
             }
         }
@@ -134,7 +134,7 @@ impl Display {
     fn put(&self, state: &mut State, event: Event) {
         match (state.end, &event.kind) {
             (End::Interrupted(_), _) => return,
-            (_, EventKind::Result { .. }) => state.end = End::Told,
+            (_, EventKind::Result { .. }) => state.end = End::Reported,
             _ => {}
         }
         match self.mode {
@@ -187,7 +187,7 @@ impl Display {
                 if let Some((_, bar)) = state.bar.take() {
                     bar.finish_and_clear();
                 }
-                state.last_told = None;
+                state.last_reported = None;
                 say(state, &format!("== {name}"));
             }
             EventKind::Note { text } => say(state, &format!("   {text}")),
@@ -236,10 +236,10 @@ impl Display {
         let rate = if unit == "bytes" { pace.text(done, total) } else { String::new() };
         state.pace = Some(pace);
         let finished = total == Some(done);
-        if !finished && state.last_told.is_some_and(|last| last.elapsed() < PLAIN_INTERVAL) {
+        if !finished && state.last_reported.is_some_and(|last| last.elapsed() < PLAIN_INTERVAL) {
             return;
         }
-        state.last_told = Some(Instant::now());
+        state.last_reported = Some(Instant::now());
         let amount = |n: u64| if unit == "bytes" { text::bytes(n) } else { n.to_string() };
         let of = total.map(|t| format!(" of {}", amount(t))).unwrap_or_default();
         say(state, &format!("   {what}: {}{of}{rate}", amount(done)));
@@ -319,18 +319,18 @@ mod tests {
 
     #[test]
     fn a_wait_says_for_whom_why_which_try_it_is_and_what_comes_when() {
-        let told =
+        let reported =
             |tries, next, within_ms| waiting("https://a.test/f", "503 Service Unavailable", tries, next, within_ms);
         assert_eq!(
-            told(Some((2, 6)), Next::Try, 60_000),
+            reported(Some((2, 6)), Next::Try, 60_000),
             "waiting for https://a.test/f: 503 Service Unavailable (try 2 of 6, next in 60 s)"
         );
         assert_eq!(
-            told(None, Next::GiveUp, 15_000),
+            reported(None, Next::GiveUp, 15_000),
             "waiting for https://a.test/f: 503 Service Unavailable (given up in 15 s)"
         );
         assert_eq!(
-            told(Some((1, 1)), Next::Elsewhere, 0),
+            reported(Some((1, 1)), Next::Elsewhere, 0),
             "https://a.test/f: 503 Service Unavailable; another place is asked"
         );
     }

@@ -55,9 +55,9 @@ pub fn finish(display: &Display, result: Result<(), Failure>) -> std::process::E
     if let Some(code) = display.conclude() {
         return std::process::ExitCode::from(code.code());
     }
-    let told = result.as_ref().is_err_and(|failure| !failure.text.is_empty());
+    let reported = result.as_ref().is_err_and(|failure| !failure.text.is_empty());
     // Of a verb that says no more, its answer was all there is to say. Told on standard error, whoever reads.
-    if let Some(error) = display.unanswered().filter(|_| !told) {
+    if let Some(error) = display.unanswered().filter(|_| !reported) {
         let _ = writeln!(std::io::stderr().lock(), "error: cannot write to standard output: {error}");
         return std::process::ExitCode::from(ExitCode::Disk.code());
     }
@@ -95,9 +95,9 @@ mod tests {
         assert_eq!(finish(&failed, Err(Failure::new(ExitCode::Disk, "full"))), code(ExitCode::Disk));
         assert!(!failed.interrupt(ExitCode::Declined, "interrupted"));
 
-        let told = Display::new(Mode::Plain);
-        told.emit(EventKind::Result { ok: true, exit_code: 0, summary: "built".into(), data: None });
-        assert!(!told.interrupt(ExitCode::Declined, "interrupted"));
-        assert_eq!(finish(&told, Ok(())), std::process::ExitCode::SUCCESS);
+        let reported = Display::new(Mode::Plain);
+        reported.emit(EventKind::Result { ok: true, exit_code: 0, summary: "built".into(), data: None });
+        assert!(!reported.interrupt(ExitCode::Declined, "interrupted"));
+        assert_eq!(finish(&reported, Ok(())), std::process::ExitCode::SUCCESS);
     }
 }

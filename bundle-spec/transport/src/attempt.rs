@@ -20,7 +20,7 @@ pub(crate) enum Why {
     /// Nothing came for as long as is waited.
     Silent,
     /// It said when to come back (`Retry-After`).
-    Told(Duration),
+    Reported(Duration),
 }
 
 impl From<TransportError> for Attempt {

@@ -58,7 +58,7 @@ impl FileCandidate {
 /// What is wanted of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Want {
-    /// Its digest, when known beforehand. Without one, what comes is what is believed.
+    /// Its digest, when known beforehand. Without one, what comes is what is trusted.
     pub digest: Option<Digest>,
     /// Its size in bytes, when known beforehand.
     pub size: Option<u64>,

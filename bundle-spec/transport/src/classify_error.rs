@@ -51,7 +51,7 @@ impl Source<'_> {
         }
     }
 
-    /// The same through a proxy: what is its doing is told as that.
+    /// The same through a proxy: what is its doing is reported as that.
     async fn failed_at(&self, proxy: &Proxy, to: &Url, error: &reqwest::Error, patience: Duration) -> Attempt {
         let text = text_of(error);
         if text.contains(WRONG_CERTIFICATE) {
@@ -59,7 +59,7 @@ impl Source<'_> {
                 "{text}; the way goes through the proxy {proxy}: if that looks into TLS, its CA is the one to trust (caFile)"
             ));
         }
-        let told = |reason: String, denied| TransportError::Proxy {
+        let reported = |reason: String, denied| TransportError::Proxy {
             origin: self.origin(),
             proxy: proxy.to_string(),
             reason,
@@ -67,28 +67,28 @@ impl Source<'_> {
         };
         if text.contains("proxy authorization required") {
             let reason = "wants another login (407 Proxy Authentication Required)".to_owned();
-            return Attempt::Fatal(told(reason, true));
+            return Attempt::Fatal(reported(reason, true));
         }
         // The way was there, and what is at its other end is no TLS.
         if text.contains(NOT_TLS) {
             return self.failed(error);
         }
         if error.is_timeout() {
-            let error = told("gives no way to it in time".to_owned(), false);
+            let error = reported("gives no way to it in time".to_owned(), false);
             return Attempt::Again { error, why: Why::Silent };
         }
         if !text.contains("tunnel error: unsuccessful") {
             let does = if text.contains("tcp connect error") { "does not answer" } else { "does not lead there" };
-            let error = told(format!("{does}: {text}"), false);
+            let error = reported(format!("{does}: {text}"), false);
             return Attempt::Again { error, why: Why::Failed };
         }
         let refuses = format!("refuses the way to {}", host_of(to));
         match proxy.refusal(to, patience).await {
             Some(status) if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
-                Attempt::Fatal(told(format!("{refuses}: {status}"), true))
+                Attempt::Fatal(reported(format!("{refuses}: {status}"), true))
             }
-            Some(status) => Attempt::Again { error: told(format!("{refuses}: {status}"), false), why: Why::Failed },
-            None => Attempt::Again { error: told(refuses, false), why: Why::Failed },
+            Some(status) => Attempt::Again { error: reported(format!("{refuses}: {status}"), false), why: Why::Failed },
+            None => Attempt::Again { error: reported(refuses, false), why: Why::Failed },
         }
     }
 
@@ -164,9 +164,9 @@ impl Source<'_> {
             Some(after) if after > longest => {
                 let asked = format!("it asks to be left alone for {} s (Retry-After)", after.as_secs());
                 let reason = format!("{reason}; {asked}, and no wait is longer than {}", seconds(longest));
-                self.attempt(reason, Why::Told(after))
+                self.attempt(reason, Why::Reported(after))
             }
-            Some(after) => self.attempt(reason, Why::Told(after)),
+            Some(after) => self.attempt(reason, Why::Reported(after)),
             None => self.again(reason),
         }
     }

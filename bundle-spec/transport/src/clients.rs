@@ -45,7 +45,7 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// Reads the CA certificates of the options, so that a wrong one is told before any transfer.
+    /// Reads the CA certificates of the options, so that a wrong one is reported before any transfer.
     pub fn new(options: HttpOptions) -> Result<Self, TransportError> {
         for (index, pem) in options.ca_pem.iter().enumerate() {
             certificates(pem, &format!("CA certificate {}", index + 1))?;

@@ -14,10 +14,10 @@ use crate::{FileCandidate, HttpClient, HttpOptions, TransportError, medium};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Validators {
-    /// `ETag`, as it was told.
+    /// `ETag`, as it was reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
-    /// `Last-Modified`, as it was told.
+    /// `Last-Modified`, as it was reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
 }
@@ -50,7 +50,7 @@ impl Validators {
 }
 
 impl HttpClient {
-    /// A body of at most `limit` bytes, unless it is still the one that `known` was told of.
+    /// A body of at most `limit` bytes, unless it is still the one that `known` was reported about.
     pub async fn get_if_changed(
         &self,
         candidate: &FileCandidate,

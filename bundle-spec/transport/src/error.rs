@@ -49,7 +49,7 @@ pub enum TransportError {
     Credentials {
         /// The file.
         path: PathBuf,
-        /// What is wrong and how to mend it; never what stands in the file.
+        /// What is wrong and how to mend it; never what is in the file.
         problem: String,
         /// Whether it is about all of the file, rather than about one registry.
         whole: bool,

@@ -20,7 +20,7 @@ pub struct Limits {
     pub age: Option<Duration>,
     /// The least recently used, until the blobs take no more bytes than this.
     pub size: Option<u64>,
-    /// Nothing is removed, only told.
+    /// Nothing is removed, only reported.
     pub dry_run: bool,
 }
 

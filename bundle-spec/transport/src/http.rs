@@ -60,7 +60,7 @@ impl HttpClient {
                 }
             }
         }
-        Err(TransportError::AllFailed { what: what(candidates, want), tried: medium::told(tried) })
+        Err(TransportError::AllFailed { what: what(candidates, want), tried: medium::reported(tried) })
     }
 
     async fn fetch_one(
@@ -130,14 +130,14 @@ impl HttpClient {
         let source = &self.only(candidate)?;
         let options = &self.clients.options;
         let _permit = self.clients.schedule.permit(&source.host(), Some(0)).await?;
-        let told = retried(source.retries(options), || async move {
+        let reported = retried(source.retries(options), || async move {
             let response = source.send(options, Method::HEAD, None).await?;
             if NO_HEAD.contains(&response.status()) {
                 return Ok(None);
             }
             Ok(Some(Head::of(&source.answered(options, response)?)))
         });
-        if let Some(head) = told.await? {
+        if let Some(head) = reported.await? {
             return Ok(head);
         }
         let first = HeaderValue::from_static("bytes=0-0");

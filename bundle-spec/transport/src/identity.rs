@@ -12,7 +12,7 @@ use crate::TransportError;
 use crate::pem::certificates;
 use kubexm_spec::error_chain;
 
-/// Two files in PEM. They are read when a connection needs them; what stands in them goes into no text and no error.
+/// Two files in PEM. They are read when a connection needs them; what is in them goes into no text and no error.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The certificate, and those between it and its authority.
@@ -22,7 +22,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Whether both files are what they should be: told when a zone is read, not in the middle of a build.
+    /// Whether both files are what they should be: reported when a zone is read, not in the middle of a build.
     pub fn check(&self) -> Result<(), TransportError> {
         self.read().map(drop)
     }

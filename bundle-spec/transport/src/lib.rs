@@ -52,5 +52,5 @@ pub use sniff::by_content_type as page_by_content_type;
 pub use store::{LOCAL_FOLDER, Store};
 pub use watch::Watch;
 
-/// Told as bytes arrive: bytes so far, and in all when known. Called often; it must be quick.
+/// Reported as bytes arrive: bytes so far, and in all when known. Called often; it must be quick.
 pub type Progress<'a> = dyn Fn(u64, Option<u64>) + Send + Sync + 'a;

@@ -1,4 +1,4 @@
-//! Files of a folder of this machine: a mounted medium, an unpacked ISO, a copied mirror. Held against size and digest as what
+//! Files of a folder of this machine: a mounted medium, an unpacked ISO, a copied mirror. Compared with size and digest as what
 //! comes over a network is, and nothing outside the folder is read.
 
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use crate::{Fetched, FileCandidate, Head, Progress, Store, TransportError, Want}
 
 /// What an address of a file of this machine begins with (RFC 8089).
 pub const SCHEME: &str = "file://";
-/// How often progress is told.
+/// How often progress is reported.
 const TICK: Duration = Duration::from_millis(100);
 
 impl FileCandidate {
@@ -182,7 +182,7 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
 }
 
-/// Reads, and remembers how far it came and why it could not go on: the store would take that for a fault of its own disk.
+/// Reads, and remembers how far it came and why it could not continue: the store would take that for a fault of its own disk.
 struct Counted {
     file: io::Take<File>,
     done: Arc<AtomicU64>,
@@ -274,9 +274,9 @@ pub(crate) async fn head(candidate: &FileCandidate) -> Result<Head, TransportErr
     Ok(Head { size: Some(size), etag: None, content_type: None })
 }
 
-/// What is told of places that all failed, each with the folder that it is below. A folder may be laid out in more ways than one:
+/// What is reported about places that all failed, each with the folder that it is below. A folder may be laid out in more ways than one:
 /// that something is not where it would be in another way is no news where it was found.
-pub(crate) fn told(tried: Vec<(Option<&str>, TransportError)>) -> Vec<TransportError> {
+pub(crate) fn reported(tried: Vec<(Option<&str>, TransportError)>) -> Vec<TransportError> {
     let absent = |error: &TransportError| matches!(error, TransportError::Missing { .. });
     let found: Vec<String> =
         tried.iter().filter(|(_, error)| !absent(error)).filter_map(|(folder, _)| folder.map(str::to_owned)).collect();

@@ -24,9 +24,9 @@ pub struct HttpOptions {
     /// The longest wait between two tries, and the longest `Retry-After` that is honoured. Who asks for more is asked once
     /// more after it, or not at all where another place can be asked.
     pub backoff_max: Duration,
-    /// How long an origin may be waited for before [`HttpOptions::watch`] is told, and how often of one host.
+    /// How long an origin may be waited for before [`HttpOptions::watch`] is reported, and how often of one host.
     pub notice_after: Duration,
-    /// Who is told when a transfer waits.
+    /// Who is reported when a transfer waits.
     pub watch: Watch,
     /// Transfers at the same time.
     pub parallel: usize,

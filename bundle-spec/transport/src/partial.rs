@@ -1,4 +1,4 @@
-//! An unfinished blob: a `.part` file that one writer at a time holds, and that the next one goes on with.
+//! An unfinished blob: a `.part` file that one writer at a time holds, and that the next one continues with.
 
 use std::fs::{self, File, FileTimes, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::TransportError;
 use crate::store::Store;
 
-/// Where the bytes of a `.part` file came from, so that they are only gone on with when that is still the same thing.
+/// Where the bytes of a `.part` file came from, so that they are only resumed when that is still the same thing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Came {
     /// The address.
@@ -69,7 +69,7 @@ impl Partial {
         }
     }
 
-    /// Hashes what is already there: a part file is never believed without that.
+    /// Hashes what is already there: a part file is never trusted without that.
     fn resume(store: &Store, path: PathBuf, mut file: File) -> Result<Self, TransportError> {
         let mut hasher = Hasher::default();
         let length = io::copy(&mut file, &mut hasher).map_err(|e| TransportError::disk("read", &path, None, e))?;

@@ -29,7 +29,7 @@ pub(crate) struct Proxy {
     host: String,
     port: u16,
     login: Option<HeaderValue>,
-    /// Which variable names it; none where that cannot be told.
+    /// Which variable names it; none where that cannot be determined.
     variable: Option<&'static str>,
 }
 

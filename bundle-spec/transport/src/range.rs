@@ -61,7 +61,7 @@ impl Held {
 
     /// Whether an answer is of the same file. A part may come without a date (RFC 9110, 15.3.7), never with another one.
     fn is_still(&self, answer: &Self) -> bool {
-        let same = |held: &Option<String>, told: &Option<String>| told.is_none() || told == held;
+        let same = |held: &Option<String>, reported: &Option<String>| reported.is_none() || reported == held;
         self.len == answer.len && same(&self.etag, &answer.etag) && same(&self.modified, &answer.modified)
     }
 
@@ -137,8 +137,8 @@ impl HttpFile {
         let Some(runtime) = &self.runtime else { return Err(io::Error::other("the file is closed")) };
         let inner = Arc::clone(&self.inner);
         wait(runtime, async move { inner.fetch(start, end).await }).map_err(|error| {
-            let told = (error.exit_code(), error.to_string());
-            *self.inner.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+            let reported = (error.exit_code(), error.to_string());
+            *self.inner.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(reported);
             io::Error::other(error)
         })
     }
@@ -243,7 +243,7 @@ impl Inner {
         Ok((held, bytes.freeze()))
     }
 
-    /// The bytes from `start` up to `end`; a connection that broke is gone on with where it was.
+    /// The bytes from `start` up to `end`; a connection that broke is resumed where it was.
     async fn fetch(&self, start: u64, end: u64) -> Result<Bytes, TransportError> {
         let mut retries = Retries::new(&self.options);
         let mut bytes = BytesMut::new();
@@ -367,9 +367,9 @@ fn plain(source: &Source<'_>, response: &Response) -> Result<(), TransportError>
 }
 
 fn lies(source: &Source<'_>, response: &Response, asked: &str) -> TransportError {
-    let told = text(response, header::CONTENT_RANGE).map(crate::oci::short);
-    let reason = match told {
-        Some(told) => format!("{asked}, its Content-Range says {told:?}"),
+    let reported = text(response, header::CONTENT_RANGE).map(crate::oci::short);
+    let reason = match reported {
+        Some(reported) => format!("{asked}, its Content-Range says {reported:?}"),
         None => format!("{asked}, and it sent a part without a Content-Range"),
     };
     TransportError::Down { origin: source.origin(), reason }

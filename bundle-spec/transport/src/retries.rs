@@ -1,4 +1,4 @@
-//! The tries at one address: how many, how long between them, who is told, and when another place is the better one.
+//! The tries at one address: how many, how long between them, who is reported, and when another place is the better one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ pub(crate) struct Retries {
     /// Of those, without a word.
     silent: usize,
     /// Of those, with a longer `Retry-After` than is honoured.
-    told: usize,
+    reported: usize,
     /// Something came in the last try.
     came: bool,
     since: Instant,
@@ -64,7 +64,7 @@ impl Retries {
             chance: Chance::default(),
             failed: Arc::default(),
             silent: 0,
-            told: 0,
+            reported: 0,
             came: false,
             since: Instant::now(),
         }
@@ -80,7 +80,7 @@ impl Retries {
         self.waits = self.builder.build();
         self.chance.once = false;
         self.failed.store(0, Ordering::Relaxed);
-        (self.silent, self.told, self.came, self.since) = (0, 0, true, Instant::now());
+        (self.silent, self.reported, self.came, self.since) = (0, 0, true, Instant::now());
         if let Some((before, host)) = &mut self.host {
             host.answered();
             *before = host.answers();
@@ -104,15 +104,15 @@ impl Retries {
                 left = left.min(self.limits.silent_tries.saturating_sub(self.silent));
                 elsewhere = self.chance.others && !came;
             }
-            Why::Told(after) if after > self.limits.longest => {
-                self.told += 1;
-                left = left.min(TOLD_TRIES.saturating_sub(self.told));
+            Why::Reported(after) if after > self.limits.longest => {
+                self.reported += 1;
+                left = left.min(TOLD_TRIES.saturating_sub(self.reported));
                 elsewhere = self.chance.others;
             }
-            Why::Told(_) | Why::Failed => {}
+            Why::Reported(_) | Why::Failed => {}
         }
         let next = self.waits.next().filter(|_| left > 0 && !elsewhere && !self.chance.once);
-        let retry_after = if let Why::Told(after) = why { Some(after) } else { None };
+        let retry_after = if let Why::Reported(after) = why { Some(after) } else { None };
         let Some(wait) = next else {
             self.give_up(elsewhere);
             if self.chance.others && (elsewhere || self.since.elapsed() >= self.limits.notice_after) {

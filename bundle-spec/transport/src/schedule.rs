@@ -109,7 +109,7 @@ pub(crate) struct Host {
     worse: Notify,
     /// What its last `Retry-After` said.
     rest: Mutex<Option<Rest>>,
-    /// When somebody was told last that it is waited for, and until when that holds.
+    /// When somebody was reported last that it is waited for, and until when that holds.
     news: Mutex<Option<(Instant, Instant)>>,
 }
 
@@ -157,7 +157,7 @@ impl Host {
         self.down.store(false, Ordering::Relaxed);
     }
 
-    /// No connection came about.
+    /// No connection was made.
     pub fn failed(&self) {
         if self.failures.fetch_add(1, Ordering::Relaxed) + 1 == FAILURES {
             self.worse.notify_waiters();
@@ -212,13 +212,13 @@ impl Host {
         }
     }
 
-    /// Whether it is to be told that it is waited for: not for each of the many that wait, but when that was not told for a
-    /// while, or when it is to last longer than was told.
+    /// Whether it is to be told that it is waited for: not for each of the many that wait, but when that was not reported for a
+    /// while, or when it is to last longer than was reported.
     pub fn is_news(&self, interval: Duration, within: Duration) -> bool {
         let now = Instant::now();
         let until = now + within;
         let mut news = lock(&self.news);
-        let known = news.is_some_and(|(told, holds)| now < told + interval && until <= holds + interval);
+        let known = news.is_some_and(|(reported, holds)| now < reported + interval && until <= holds + interval);
         if !known {
             *news = Some((now, until));
         }
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_for_a_host_is_told_when_another_gives_it_up() {
+    async fn who_waits_for_a_host_is_reported_when_another_gives_it_up() {
         let host = Host::new(4);
         let begun = Instant::now();
         let (waited, ()) = tokio::join!(host.wait(Duration::from_secs(60), false), async {

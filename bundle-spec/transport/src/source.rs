@@ -1,4 +1,4 @@
-//! One address, and how it is asked: with which login, how long it is waited for, and who is told.
+//! One address, and how it is asked: with which login, how long it is waited for, and who is reported.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -64,7 +64,7 @@ impl<'a> Source<'a> {
         Self { host, chance, ..self }
     }
 
-    /// As one whose tries are counted, for those who are told.
+    /// As one whose tries are counted, for those who are reported.
     pub fn counted(self, options: &HttpOptions) -> Self {
         let tries = 1 + options.retries.min(options.silent_tries.saturating_sub(1));
         Self { tries: Some(tries), ..self }

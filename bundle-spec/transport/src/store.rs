@@ -184,14 +184,14 @@ impl Store {
     /// Notes a small fact under a key, replacing what was noted before. What may change (what a tag points at, a published
     /// checksum) is read again in a run without a network only. Not synced: what a power cut takes is asked for again.
     pub fn note(&self, key: &str, value: &str) -> Result<(), TransportError> {
-        if self.noted(key)?.as_deref() == Some(value) {
+        if self.recorded(key)?.as_deref() == Some(value) {
             return Ok(());
         }
         self.write_loose(&self.fact(key), value.as_bytes())
     }
 
     /// What was noted under a key.
-    pub fn noted(&self, key: &str) -> Result<Option<String>, TransportError> {
+    pub fn recorded(&self, key: &str) -> Result<Option<String>, TransportError> {
         let path = self.fact(key);
         match fs::read_to_string(&path) {
             Ok(value) => Ok(Some(value)),
@@ -213,7 +213,7 @@ impl Store {
     /// At which place a blob was fetched: an address without its query, the repository of an image, or [`LOCAL_FOLDER`]. None of what
     /// was copied from this machine or fetched by a program that did not note it.
     pub fn came_from(&self, digest: &Digest) -> Option<String> {
-        self.noted(&from_key(digest)).ok().flatten()
+        self.recorded(&from_key(digest)).ok().flatten()
     }
 
     /// Writes a small file of the store by a temporary file and a rename, without fsync: a kill leaves it whole or as it was, a

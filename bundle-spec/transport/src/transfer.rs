@@ -15,7 +15,7 @@ use crate::{Fetched, HttpOptions, Progress, Store, TransportError, Want};
 
 /// Bytes gathered before they are hashed and written; also what a kill can lose of a transfer.
 const GATHER: usize = 16 << 10;
-/// Below this many bytes, where a file came from is not noted: going on with it would save less than the note costs.
+/// Below this many bytes, where a file came from is not noted: continuing with it would save less than the note costs.
 const SMALL: u64 = 1 << 20;
 /// Between two looks whether another writer of the same blob has finished.
 const POLL: Duration = Duration::from_millis(50);
@@ -196,7 +196,7 @@ impl Download<'_> {
         self.body(response).await
     }
 
-    /// Clears what cannot be gone on with; the entity tag that must still hold for the rest.
+    /// Clears what cannot be resumed; the entity tag that must still hold for the rest.
     fn resumable(&mut self) -> Result<Option<String>, TransportError> {
         if self.partial.length() == 0 {
             return Ok(None);
@@ -210,7 +210,7 @@ impl Download<'_> {
         Ok(etag)
     }
 
-    /// Checks that a 206 goes on where we are; the size of the whole.
+    /// Checks that a 206 continues where we are; the size of the whole.
     fn check_range(&mut self, response: &Response, offset: u64) -> Result<u64, Attempt> {
         let text = header_text(response, header::CONTENT_RANGE).unwrap_or_default();
         let parsed = text.strip_prefix("bytes ").and_then(|rest| {
@@ -276,7 +276,7 @@ impl Download<'_> {
                 Err(attempt) => break Err(attempt),
             }
         };
-        // What came before a break is good: the next try goes on behind it.
+        // What came before a break is good: the next try continues behind it.
         self.flush(&mut gathered).await?;
         end?;
         match self.total {

@@ -1,4 +1,4 @@
-//! Who is told when a transfer waits for an origin: nobody is to look at a screen that says nothing for a minute.
+//! Who is reported when a transfer waits for an origin: nobody is to look at a screen that says nothing for a minute.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ pub struct Watch(Option<Arc<dyn Fn(EventKind) + Send + Sync>>);
 
 impl Watch {
     /// Tells this one.
-    pub fn new(told: impl Fn(EventKind) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(told)))
+    pub fn new(reported: impl Fn(EventKind) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(reported)))
     }
 
     pub(crate) fn tell(&self, origin: String, seen: Seen, next: Next, within: Duration) {
-        let Some(told) = &self.0 else { return };
+        let Some(reported) = &self.0 else { return };
         let Seen { reason, tries, retry_after } = seen;
-        told(EventKind::Waiting {
+        reported(EventKind::Waiting {
             origin,
             reason,
             attempt: tries.map(|(attempt, _)| attempt as u64),

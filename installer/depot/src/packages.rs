@@ -37,16 +37,16 @@ pub fn router(packages: depot::Packages, store: Store) -> Router {
 
 /// Which repositories there are, for people.
 async fn list(State(all): State<Arc<Repositories>>) -> Response<Body> {
-    let mut told = String::from("Packages of operating systems, as the cluster's bundle has them:\n");
+    let mut reported = String::from("Packages of operating systems, as the cluster's bundle has them:\n");
     for (name, one) in &all.packages.repositories {
         let (manager, count) = (manager(one.family), counted(one.packages.len() as u64, "package"));
-        let _ = write!(told, "\n{}/{name}/\n    {count} for {manager}", all.packages.url);
+        let _ = write!(reported, "\n{}/{name}/\n    {count} for {manager}", all.packages.url);
         if one.metadata.contains_key(depot::HOW_TO) {
-            let _ = write!(told, "; how to use it: {}/{name}/{}", all.packages.url, depot::HOW_TO);
+            let _ = write!(reported, "; how to use it: {}/{name}/{}", all.packages.url, depot::HOW_TO);
         }
-        told.push('\n');
+        reported.push('\n');
     }
-    text(told)
+    text(reported)
 }
 
 /// What is in a repository, for people: one path a line.
@@ -86,6 +86,6 @@ fn media_type(path: &str) -> &'static str {
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-fn text(told: String) -> Response<Body> {
-    (StatusCode::OK, [(header::CONTENT_TYPE, PLAIN)], told).into_response()
+fn text(reported: String) -> Response<Body> {
+    (StatusCode::OK, [(header::CONTENT_TYPE, PLAIN)], reported).into_response()
 }

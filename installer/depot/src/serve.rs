@@ -143,7 +143,7 @@ impl Running {
                     continue;
                 }
             };
-            // Closed at once: the client tries again, and what it has open goes on.
+            // Closed at once: the client tries again, and what it has open continues.
             let Some(seat) = clients.seat(from, self.most_of_one) else {
                 tracing::warn!(client = %from, most = self.most_of_one, "too many connections from one address");
                 continue;

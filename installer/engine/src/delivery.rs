@@ -8,12 +8,12 @@ use kubexm_plan::{Op, Step};
 use kubexm_spec::Digest;
 use kubexm_spec::event::EventKind;
 
-use crate::carry::{Carrier, Trouble};
-use crate::link::{DeliverProgress, Found, Link};
+use crate::link::{DeliverProgress, Link, ObservedState};
+use crate::step_runner::{StepRunner, Trouble};
 
-impl Carrier<'_, '_> {
+impl StepRunner<'_, '_> {
     /// Brings the blobs of those `Blobs` ops that do not hold. What arrived stays there, so a cut is no loss.
-    pub(crate) async fn deliver(&self, step: &Step, link: &dyn Link, found: &[Found]) -> Result<(), Trouble> {
+    pub(crate) async fn deliver(&self, step: &Step, link: &dyn Link, found: &[ObservedState]) -> Result<(), Trouble> {
         let wanting: Vec<&Blobs> = step
             .ops
             .iter()

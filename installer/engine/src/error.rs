@@ -122,13 +122,13 @@ pub enum EngineError {
         /// Process and run, when known.
         holder: String,
     },
-    /// The run was taken back: its plan was made for hosts that are as before.
+    /// The run was rolled back: its plan was made for hosts that are as before.
     #[error("run {run} was rolled back and cannot go on; begin a new one with `kubexm-install create`")]
     RolledBack {
         /// Run id.
         run: String,
     },
-    /// There is nothing to take back.
+    /// There is nothing to roll back.
     #[error("run {run} has not begun: it has changed nothing that could be taken back")]
     NotBegun {
         /// Run id.
@@ -136,7 +136,7 @@ pub enum EngineError {
     },
     /// The design names it, this program does not build it yet.
     #[error("{what} is known, not built yet; {instead}")]
-    NotBuiltYet {
+    Unsupported {
         /// What was asked for.
         what: &'static str,
         /// What can be done today.
@@ -177,7 +177,7 @@ impl EngineError {
             Self::JournalNewer { .. } | Self::PlanMismatch { .. } => ExitCode::PlanMismatch,
             Self::PlanLint { .. } | Self::Order { .. } => ExitCode::PlanLint,
             Self::ClusterLocked { .. } => ExitCode::HostLocked,
-            Self::NotBuiltYet { .. } => ExitCode::NotBuiltYet,
+            Self::Unsupported { .. } => ExitCode::Unsupported,
             Self::Link(error) => error.exit_code(),
             Self::NoLink { .. }
             | Self::Slot { .. }

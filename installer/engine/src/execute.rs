@@ -8,27 +8,27 @@ use futures::stream::FuturesUnordered;
 use kubexm_plan::CheckedPlan;
 use kubexm_spec::event::{EventKind, StepOutcome};
 
-use crate::attempt::Attempt;
-pub use crate::attempt::Links;
-use crate::carry::{Carrier, StepEnd};
-use crate::domain::Judged;
 use crate::events::EventSink;
+use crate::failure_domain::Judged;
 use crate::journal::{Ended, Record, Scope};
 use crate::link::BlobSource;
 pub use crate::options::{Drill, ExecuteOptions, Hook, OnFailure, Outcome};
 use crate::replay::RunState;
+pub use crate::run_context::Links;
+use crate::run_context::RunContext;
 use crate::schedule::Schedule;
-use crate::seen::Seen;
 use crate::slots::{SlotSource, Slots};
+use crate::step_runner::{StepEnd, StepRunner};
+use crate::survey_cache::SurveyCache;
 use crate::undo::UndoResult;
 use crate::{EngineError, Run};
 
 /// Carries a plan out, from the start or from where the run's journal ends, in the direction that it went.
 ///
-/// Whatever an earlier attempt did, every step is looked at again before it is believed; the before-state of a
+/// Whatever an earlier attempt did, every step is looked at again before it is trusted; the before-state of a
 /// step's first change stays the one an undo will bring back. A run that has succeeded is left alone; one that was being
-/// taken back goes on being taken back; one that has been taken back is refused. One that stood (it ended without some
-/// hosts, or was kept) is not taken back by itself any more, whatever the options say: people use the cluster.
+/// rolled back continues being rolled back; one that has been rolled back is refused. One that stood (it ended without some
+/// hosts, or was kept) is not rolled back by itself any more, whatever the options say: people use the cluster.
 pub async fn execute(
     plan: &CheckedPlan,
     links: &Links,
@@ -43,24 +43,24 @@ pub async fn execute(
     if run.replay().stood || state == RunState::Failed {
         options.on_failure = OnFailure::Keep;
     }
-    let attempt = Attempt::new(plan, links, run, events, &options)?;
+    let attempt = RunContext::new(plan, links, run, events, &options)?;
     let outcome = match state {
         RunState::Succeeded => return Ok(Outcome::Succeeded),
         RunState::RolledBack => return Err(EngineError::RolledBack { run: id }),
-        state if state.goes_back() => attempt.take_back("it was begun before").await?,
+        state if state.goes_back() => attempt.roll_back("it was begun before").await?,
         _ => {
-            let (slots, seen) = (Slots::new(plan, links, slots), Seen::nothing());
-            forward(Carrier { attempt: &attempt, slots, blobs, seen }).await?
+            let (slots, seen) = (Slots::new(plan, links, slots), SurveyCache::nothing());
+            forward(StepRunner { attempt: &attempt, slots, blobs, seen }).await?
         }
     };
     attempt.lock().write_report(plan)?;
     Ok(outcome)
 }
 
-/// Takes back whatever a run has changed and is still there; goes on with a rollback that was cut off or is stuck.
+/// Rolls back whatever a run has changed and is still there; continues with a rollback that was cut off or is stuck.
 ///
-/// What other runs have changed since is not known to this one: take back the last run of a cluster first.
-pub async fn take_back(
+/// What other runs have changed since is not known to this one: roll back the last run of a cluster first.
+pub async fn roll_back(
     plan: &CheckedPlan,
     links: &Links,
     run: &mut Run,
@@ -74,16 +74,16 @@ pub async fn take_back(
         RunState::New => return Err(EngineError::NotBegun { run: run.id().to_string() }),
         _ => {}
     }
-    let attempt = Attempt::new(plan, links, run, events, &options)?;
-    let outcome = attempt.take_back("the operator asked for it").await?;
+    let attempt = RunContext::new(plan, links, run, events, &options)?;
+    let outcome = attempt.roll_back("the operator asked for it").await?;
     attempt.lock().write_report(plan)?;
     Ok(outcome)
 }
 
-/// Something that goes on while a plan is carried out.
+/// Something that continues while a plan is carried out.
 enum Job<'p> {
     Step(usize),
-    /// A host that was left out is taken back.
+    /// A host that was left out is rolled back.
     Host(&'p str),
 }
 
@@ -92,11 +92,11 @@ enum Done<'p> {
     Host(&'p str, UndoResult),
 }
 
-async fn forward(mut carrier: Carrier<'_, '_>) -> Result<Outcome, EngineError> {
+async fn forward(mut carrier: StepRunner<'_, '_>) -> Result<Outcome, EngineError> {
     let attempt = carrier.attempt;
     attempt.emit(EventKind::Phase { name: "run".to_owned() });
     begin(attempt)?;
-    carrier.seen = Seen::look(attempt, &carrier.slots).await?;
+    carrier.seen = SurveyCache::look(attempt, &carrier.slots).await?;
     let carrier = &carrier;
     let mut schedule = Schedule::of(attempt.plan, attempt.options.max_failed_hosts)?;
     let first = carrier.run_steps(&mut schedule).await?;
@@ -114,12 +114,12 @@ async fn forward(mut carrier: Carrier<'_, '_>) -> Result<Outcome, EngineError> {
         OnFailure::Keep => Ok(outcome),
         OnFailure::Rollback => {
             let why = first.map(|index| format!("{} failed", attempt.plan.steps[index].id));
-            attempt.take_back(&why.unwrap_or_else(|| "a step failed".to_owned())).await
+            attempt.roll_back(&why.unwrap_or_else(|| "a step failed".to_owned())).await
         }
     }
 }
 
-fn begin(attempt: &Attempt<'_>) -> Result<(), EngineError> {
+fn begin(attempt: &RunContext<'_>) -> Result<(), EngineError> {
     let (state, plan) = {
         let run = attempt.lock();
         (run.replay().state, run.plan_digest())
@@ -137,7 +137,7 @@ fn begin(attempt: &Attempt<'_>) -> Result<(), EngineError> {
     })
 }
 
-fn end(attempt: &Attempt<'_>, schedule: &Schedule<'_>) -> Result<Outcome, EngineError> {
+fn end(attempt: &RunContext<'_>, schedule: &Schedule<'_>) -> Result<Outcome, EngineError> {
     let (record, outcome) = if schedule.all_hold() {
         (Record::RunEnded { outcome: Ended::Succeeded }, Outcome::Succeeded)
     } else if schedule.others_hold() {
@@ -151,14 +151,14 @@ fn end(attempt: &Attempt<'_>, schedule: &Schedule<'_>) -> Result<Outcome, Engine
     Ok(outcome)
 }
 
-impl<'p> Carrier<'_, 'p> {
+impl<'p> StepRunner<'_, 'p> {
     /// Runs what may run until nothing is left. Returns the step whose failure failed the run, when there is one.
     async fn run_steps(&self, schedule: &mut Schedule<'p>) -> Result<Option<usize>, EngineError> {
         let options = self.attempt.options;
         let mut fatal = None;
         let mut running = FuturesUnordered::new();
         loop {
-            // What will be taken back anyway is not begun.
+            // What will be rolled back anyway is not begun.
             let goes_on =
                 || !options.cancel.is_cancelled() && (fatal.is_none() || options.on_failure == OnFailure::Keep);
             while goes_on()
@@ -183,7 +183,7 @@ impl<'p> Carrier<'_, 'p> {
                     }
                 }
                 Done::Host(_, UndoResult::Interrupted) => {}
-                Done::Host(host, UndoResult::TakenBack | UndoResult::Stuck) => schedule.settled(host),
+                Done::Host(host, UndoResult::RolledBack | UndoResult::Stuck) => schedule.settled(host),
             }
         }
     }

@@ -126,7 +126,7 @@ impl Journal {
         Ok((Self { path: path.to_owned(), file }, parsed.entries))
     }
 
-    /// Reads without touching; a torn last line is passed over, since the run may be going on right now.
+    /// Reads without touching; a torn last line is passed over, since the run may be continuing right now.
     pub fn read(path: &Path) -> Result<Vec<Entry>, EngineError> {
         let bytes = match std::fs::read(path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),

@@ -5,15 +5,12 @@
 //!                                          └ crash, Ctrl-C or failure: Run::load ─┘   └─ report.md
 //! ```
 
-mod attempt;
-mod backwards;
-mod carry;
 pub mod clock;
 mod delivery;
-mod domain;
 pub mod error;
 pub mod events;
 pub mod execute;
+mod failure_domain;
 mod files;
 pub mod journal;
 pub mod kubeconfig;
@@ -28,19 +25,22 @@ pub mod replay;
 pub mod report;
 pub mod resume;
 pub mod run;
+mod run_context;
 mod schedule;
-mod seen;
 #[cfg(any(test, feature = "testing"))]
 pub mod sim;
 pub mod slots;
 pub mod status;
-mod taking;
+mod step_runner;
+mod survey_cache;
 mod transitions;
 mod undo;
+mod undo_order;
+mod undo_scope;
 
 pub use error::EngineError;
 pub use events::{EventSink, FanOut};
-pub use execute::{Drill, ExecuteOptions, Links, OnFailure, Outcome, execute, take_back};
+pub use execute::{Drill, ExecuteOptions, Links, OnFailure, Outcome, execute, roll_back};
 pub use local::LocalLink;
 pub use lock::ClusterLock;
 pub use pki::ClusterPki;

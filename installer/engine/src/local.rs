@@ -7,13 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kubexm_ops::Machine;
 use kubexm_plan::op::Depots;
-use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, SlotProvider, Step, Survey, Wave, ledger, mesh};
+use kubexm_plan::{Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, Survey, Wave, ledger, mesh};
 use kubexm_spec::Digest;
 use kubexm_transport::{Store, TransportError};
 use tokio::io::AsyncReadExt;
 
 use crate::link::agent::Work;
-use crate::link::agent::lock::{HostLock, LockError, Patience};
+use crate::link::agent::lock::{HostLock, LockError, LockTimeouts};
 use crate::link::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, SlotValues};
 
 /// Bytes of a blob that are read before they are written.
@@ -34,7 +34,7 @@ impl<W: Work> LocalLink<W> {
         Self { host: host.into(), work: Arc::new(work), lock: Arc::default() }
     }
 
-    /// Runs work that blocks. It goes on to its end when the caller is dropped, as an agent's does.
+    /// Runs work that blocks. It continues to its end when the caller is dropped, as an agent's does.
     async fn block<T: Send + 'static>(
         &self,
         work: impl FnOnce(&W) -> Result<T, String> + Send + 'static,
@@ -86,7 +86,7 @@ impl<W: Work> LocalLink<W> {
     }
 }
 
-/// The unfinished blob to go on with; none when it is there already.
+/// The unfinished blob to continue with; none when it is there already.
 fn begin(
     work: &impl Work,
     digest: Digest,
@@ -97,7 +97,7 @@ fn begin(
         return Ok(None);
     }
     let mut partial = store.partial(&digest.hex())?;
-    // As long as the blob or longer, and still not the blob: nothing in it can be believed.
+    // As long as the blob or longer, and still not the blob: nothing in it can be trusted.
     if partial.length() >= size && partial.digest() != digest {
         partial.clear()?;
     }
@@ -112,7 +112,7 @@ fn hold(lock: &Mutex<Option<HostLock>>, work: &impl Work, host: &str) -> Result<
     }
     // A link of this very process may have ops that come to their end.
     let holder = format!("a local run of process {}", std::process::id());
-    let patience = Patience { other: Duration::ZERO, own: OWN_PATIENCE };
+    let patience = LockTimeouts { other: Duration::ZERO, own: OWN_PATIENCE };
     match HostLock::acquire(&work.lock_path(), &holder, patience, &|| false) {
         Ok(lock) => *held = Some(lock),
         Err(LockError::Held { holder }) => return Err(LinkError::Locked { host: host.to_owned(), holder }),
@@ -129,7 +129,7 @@ fn said<T>(result: Result<T, TransportError>) -> Result<T, String> {
 struct Owned {
     run: String,
     sequence: u64,
-    before: Vec<Found>,
+    before: Vec<ObservedState>,
 }
 
 impl Owned {
@@ -149,7 +149,7 @@ impl<W: Work> Link for LocalLink<W> {
         self.block(move |work| work.facts(&host)).await
     }
 
-    async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
+    async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError> {
         let (step, texts, slots) = (step.clone(), plan.texts.clone(), slots.clone());
         self.block(move |work| work.observe(&step, texts, slots)).await
     }

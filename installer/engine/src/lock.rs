@@ -1,6 +1,6 @@
 //! The lock of a cluster's folder on the controller: one run at a time.
 //!
-//! Who only asks whether a run goes on must not take the lock that a run is about to take, not even for a moment. So a run
+//! Who only asks whether a run continues must not take the lock that a run is about to take, not even for a moment. So a run
 //! holds two files: `lock`, which decides and is never waited for, and `lock.held`, which says so and which others look at.
 //! A run waits for the second one: whoever looks at it lets go at once.
 

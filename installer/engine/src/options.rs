@@ -21,17 +21,17 @@ pub trait Hook: Send + Sync {
 /// What happens when a step failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// The run is taken back: nothing new begins, evidence is kept, and every change is undone.
+    /// The run is rolled back: nothing new begins, evidence is kept, and every change is undone.
     #[default]
     Rollback,
     /// Everything stays as it is, for `resume`; what does not need the failed step is carried out.
     Keep,
 }
 
-/// A failure on purpose, for operators who want to see the way back before they need it, and for tests.
+/// A failure on purpose, for operators who want to see the rollback before they need it, and for tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Drill {
-    /// This step is told as failed after it was done.
+    /// This step is reported as failed after it was done.
     FailStep(StepId),
     /// The run ends with [`crate::EngineError::Stopped`] when that many records are on disk (from 1, over all attempts),
     /// and the program is expected to end at once: what the death of a controller leaves.
@@ -43,7 +43,7 @@ pub enum Drill {
 pub struct ExecuteOptions {
     /// Program and version, for the journal.
     pub tool: String,
-    /// The exact command that goes on with this run, for report and status.
+    /// The exact command that continues with this run, for report and status.
     pub resume_command: String,
     /// The exact command that takes this run back; when empty, `kubexm-install rollback <run>`.
     pub rollback_command: String,
@@ -51,8 +51,8 @@ pub struct ExecuteOptions {
     pub on_failure: OnFailure,
     /// How many hosts that are failure domains of their own may be left out.
     pub max_failed_hosts: usize,
-    /// Whether a rollback goes on without hosts that are not reached: they are left as they are, the others are taken back
-    /// whole, and the run stays stuck until it is taken back again with them. Else a host that is not reached holds up what
+    /// Whether a rollback continues without hosts that are not reached: they are left as they are, the others are rolled back
+    /// whole, and the run stays stuck until it is rolled back again with them. Else a host that is not reached holds up what
     /// its steps build on, and the waves that follow.
     pub skip_unreachable: bool,
     /// A failure on purpose.
@@ -97,13 +97,13 @@ pub enum Outcome {
     Succeeded,
     /// Every step holds but those of the hosts that were left out; `resume` tries those again.
     Partial,
-    /// A step failed and nothing was taken back; the report tells which, and how to go on.
+    /// A step failed and nothing was rolled back; the report tells which, and how to continue.
     Failed,
     /// Everything the run had changed is as it was before.
     RolledBack,
-    /// It could not be taken back whole; the report tells why, and the command that goes on.
+    /// It could not be rolled back whole; the report tells why, and the command that continues.
     Stuck,
-    /// The operator interrupted; `resume` goes on, forward or back.
+    /// The operator interrupted; `resume` continues, forward or back.
     Interrupted,
 }
 

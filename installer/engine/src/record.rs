@@ -4,7 +4,7 @@ use kubexm_plan::{StepId, Wave};
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::link::Found;
+use crate::link::ObservedState;
 
 /// How an attempt at a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub enum Ended {
 pub enum Scope {
     /// Everything that the run has changed.
     Run,
-    /// Only the steps of one failure domain; the run goes on beside it.
+    /// Only the steps of one failure domain; the run continues beside it.
     Host {
         /// The domain's host.
         host: String,
@@ -36,8 +36,9 @@ pub enum Scope {
 #[serde(tag = "is", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum UndoEnd {
     /// The state before came back.
-    TakenBack,
-    /// It could not go on.
+    #[serde(rename = "takenBack")]
+    RolledBack,
+    /// It could not continue.
     Stuck {
         /// Why, with the way to mend it.
         why: String,
@@ -54,7 +55,7 @@ pub enum Record {
         plan: Digest,
         /// Program and version.
         tool: String,
-        /// The command that goes on with this run, for people.
+        /// The command that continues with this run, for people.
         resume: String,
         /// The command that takes this run back, for people.
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -72,7 +73,7 @@ pub enum Record {
         /// Number of the change in this run; also names the node's ledger record.
         sequence: u64,
         /// One entry an op.
-        before: Vec<Found>,
+        before: Vec<ObservedState>,
     },
     /// The step held already.
     StepSatisfied {
@@ -106,8 +107,8 @@ pub enum Record {
         /// The step that failed.
         on: StepId,
     },
-    /// Write-ahead: these steps will be taken back, from what they found before their first change. Again after a
-    /// crash or a stuck undo: what was taken back stays so.
+    /// Write-ahead: these steps will be rolled back, from what they found before their first change. Again after a
+    /// crash or a stuck undo: what was rolled back stays so.
     UndoBegan {
         /// Of what.
         scope: Scope,
@@ -116,14 +117,14 @@ pub enum Record {
         /// Every step that will be touched, in the order of the plan.
         steps: Vec<StepId>,
     },
-    /// A step was taken back in this wave and those before it.
+    /// A step was rolled back in this wave and those before it.
     WaveDone {
         /// Which.
         step: StepId,
         /// Up to which.
         wave: Wave,
     },
-    /// A step could not be taken back, after all its tries.
+    /// A step could not be rolled back, after all its tries.
     UndoFailed {
         /// Which.
         step: StepId,

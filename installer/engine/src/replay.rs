@@ -6,7 +6,7 @@ use kubexm_plan::{Plan, StepId, Wave};
 use kubexm_spec::Digest;
 
 use crate::journal::{Ended, Entry, Record, UndoEnd};
-use crate::link::Found;
+use crate::link::ObservedState;
 pub use crate::transitions::{RunState, StepState};
 use crate::transitions::{RunVerb, StepVerb, run_after, step_after};
 
@@ -17,7 +17,7 @@ pub struct StepStory {
     pub state: StepState,
     /// Number and before-state of its first change in this run. A later, half-changed state never replaces them:
     /// they are what an undo brings back.
-    pub before: Option<(u64, Vec<Found>)>,
+    pub before: Option<(u64, Vec<ObservedState>)>,
     /// What went wrong last.
     pub error: Option<String>,
     /// How often it was tried when it failed.
@@ -26,7 +26,7 @@ pub struct StepStory {
     pub blocked_on: Option<StepId>,
     /// Milliseconds of the last attempt at it.
     pub duration_ms: Option<u64>,
-    /// Taken back up to this wave.
+    /// Rolled back up to this wave.
     pub wave: Option<Wave>,
     /// Where taking it back failed last, and why.
     pub undo_error: Option<(Wave, String)>,
@@ -35,18 +35,18 @@ pub struct StepStory {
 impl StepStory {
     /// Whether something that this run has changed, or may have, is there still.
     pub const fn changed(&self) -> bool {
-        self.before.is_some() && !self.taken_back()
+        self.before.is_some() && !self.rolled_back()
     }
 
     /// Whether it was changed and is as it was before.
-    pub const fn taken_back(&self) -> bool {
+    pub const fn rolled_back(&self) -> bool {
         matches!(self.wave, Some(Wave::Start))
     }
 
-    /// A further attempt at the plan: it is looked at anew. What was taken back has no before-state any more; what was
+    /// A further attempt at the plan: it is looked at anew. What was rolled back has no before-state any more; what was
     /// not, or not whole, keeps its first one.
     fn look_again(&mut self) {
-        if self.taken_back() {
+        if self.rolled_back() {
             self.before = None;
         }
         self.state = StepState::Waiting;
@@ -63,22 +63,22 @@ pub struct UndoStory {
     pub why: String,
     /// What it goes over.
     pub steps: BTreeSet<StepId>,
-    /// How it ended; none while it goes on, or when the program died.
+    /// How it ended; none while it continues, or when the program died.
     pub end: Option<UndoEnd>,
 }
 
 /// A run as its journal tells it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replay {
-    /// Where it stands.
+    /// Where it is.
     pub state: RunState,
     /// Plan it carries out.
     pub plan: Option<Digest>,
     /// Program that started it.
     pub tool: String,
-    /// Command that goes on.
+    /// Command that continues.
     pub resume: String,
-    /// Command that takes it back.
+    /// Command that rolls it back.
     pub rollback: String,
     /// Time of the first record.
     pub started: Option<String>,
@@ -119,7 +119,7 @@ impl Replay {
         Ok(replay)
     }
 
-    /// Where a step stands.
+    /// Where a step is.
     pub fn step(&self, id: &StepId) -> StepStory {
         self.steps.get(id).cloned().unwrap_or_default()
     }
@@ -221,7 +221,7 @@ impl Replay {
         self.held.extend(self.steps.iter().filter(|(_, story)| holds(story)).map(|(id, _)| id.clone()));
     }
 
-    fn prepare(&mut self, step: &StepId, sequence: u64, before: &[Found]) -> Result<(), IllegalTransition> {
+    fn prepare(&mut self, step: &StepId, sequence: u64, before: &[ObservedState]) -> Result<(), IllegalTransition> {
         let expected = self.step(step).before.map_or(self.next_sequence, |(first, _)| first);
         if sequence != expected {
             return Err(IllegalTransition(format!("{step} is prepared as change {sequence}, not {expected}")));

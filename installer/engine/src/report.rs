@@ -45,8 +45,8 @@ fn header(text: &mut String, status: &Status) {
     }
     let (forward, back) = match status.state {
         RunState::RollingBack | RunState::Stuck => ("To go on with the rollback, when the cause is mended", None),
-        RunState::Partial => ("To add the hosts that were left out, when they are mended", status.take_back.as_ref()),
-        _ => ("To go on", status.take_back.as_ref()),
+        RunState::Partial => ("To add the hosts that were left out, when they are mended", status.roll_back.as_ref()),
+        _ => ("To go on", status.roll_back.as_ref()),
     };
     for (what, command) in [(forward, status.go_on.as_ref()), ("To take everything back", back)] {
         if let Some(command) = command {
@@ -61,7 +61,7 @@ fn left_out(text: &mut String, status: &Status) {
     }
     let _ = writeln!(text, "\n## Hosts that were left out\n");
     for host in &status.left_out {
-        let left = match (&host.left_as_it_is, host.taken_back) {
+        let left = match (&host.left_as_it_is, host.rolled_back) {
             (_, true) => "Everything that this run had changed for it is as it was before.".to_owned(),
             (Some(why), false) => format!("It is left as it is, half changed: {}", line(why)),
             (None, false) => "It has not been taken back whole.".to_owned(),

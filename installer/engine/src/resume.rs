@@ -1,18 +1,18 @@
-//! Goes on with a run from its folder: everything it needs to know lies there.
+//! Continues with a run from its folder: everything it needs to know lies there.
 //!
-//! There is no second way of carrying out: [`execute`] looks at every step again, [`take_back`] at what the journal has
+//! There is no second way of carrying out: [`execute`] looks at every step again, [`roll_back`] at what the journal has
 //! as changed. This module only makes sure that the folder, the cluster and the bundle belong together.
 
 use std::path::Path;
 
 use crate::events::EventSink;
-use crate::execute::{ExecuteOptions, Links, Outcome, execute, take_back};
+use crate::execute::{ExecuteOptions, Links, Outcome, execute, roll_back};
 use crate::link::BlobSource;
 use crate::run::{Belongs, Run, RunId};
 use crate::slots::SlotSource;
 use crate::{EngineError, Status, status};
 
-/// Loads a run and carries its plan on. Returns how it ended and where it stands.
+/// Loads a run and carries its plan on. Returns how it ended and where it is.
 #[expect(clippy::too_many_arguments, reason = "the arguments of execute, and where the run lies")]
 pub async fn resume(
     runs: &Path,
@@ -29,7 +29,7 @@ pub async fn resume(
     Ok((outcome, status::of(id.as_str(), plan.plan(), run.replay())))
 }
 
-/// Loads a run and takes it back. Returns how it ended and where it stands; [`Outcome::RolledBack`] is the success.
+/// Loads a run and rolls it back. Returns how it ended and where it is; [`Outcome::RolledBack`] is the success.
 pub async fn rollback(
     runs: &Path,
     id: &RunId,
@@ -39,6 +39,6 @@ pub async fn rollback(
     options: ExecuteOptions,
 ) -> Result<(Outcome, Status), EngineError> {
     let (mut run, plan) = Run::load(runs, id, belongs)?;
-    let outcome = take_back(&plan, links, &mut run, events, options).await?;
+    let outcome = roll_back(&plan, links, &mut run, events, options).await?;
     Ok((outcome, status::of(id.as_str(), plan.plan(), run.replay())))
 }

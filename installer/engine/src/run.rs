@@ -72,7 +72,7 @@ impl fmt::Display for RunId {
     }
 }
 
-/// What a run that goes on must belong to.
+/// What a run that continues must belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Belongs {
     /// Digest of the bytes of cluster.yaml.
@@ -113,7 +113,7 @@ impl Run {
         Self::open(dir, id, plan)
     }
 
-    /// Opens a run to go on with it: schema, cluster, bundle, texts and journal are checked.
+    /// Opens a run to continue with it: schema, cluster, bundle, texts and journal are checked.
     pub fn load(runs: &Path, id: &RunId, belongs: Belongs) -> Result<(Self, CheckedPlan), EngineError> {
         let dir = runs.join(id.as_str());
         let plan = read_plan(&dir, id)?;
@@ -160,7 +160,7 @@ impl Run {
         self.plan
     }
 
-    /// Where it stands.
+    /// Where it is.
     pub fn replay(&self) -> &Replay {
         &self.replay
     }
@@ -193,7 +193,7 @@ impl Run {
     }
 }
 
-/// Reads a run without opening it for writing; it may be going on right now.
+/// Reads a run without opening it for writing; it may be continuing right now.
 pub fn read_status(runs: &Path, id: &RunId) -> Result<Status, EngineError> {
     let dir = runs.join(id.as_str());
     let plan = read_plan(&dir, id)?;
@@ -224,7 +224,7 @@ pub fn list(runs: &Path) -> Result<Vec<RunId>, EngineError> {
     for entry in entries {
         let entry = entry.map_err(EngineError::file("list", runs))?;
         let (name, path) = (entry.file_name(), entry.path());
-        // Names with a dot are runs whose making was cut off. What looks like a run and has lost its plan is told as
+        // Names with a dot are runs whose making was cut off. What looks like a run and has lost its plan is reported as
         // such; a folder or file that somebody put beside the runs must not pass for the last of them.
         let is_run = |name: &&str| {
             let dated = name.starts_with(|first: char| first.is_ascii_digit());

@@ -9,7 +9,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 
 use crate::EngineError;
-use crate::domain::{Domains, Judged};
+use crate::failure_domain::{Domains, Judged};
 
 /// Why one step comes before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ enum State {
     Blocked,
 }
 
-/// The steps of a plan by their position, and where each stands.
+/// The steps of a plan by their position, and where each is.
 #[derive(Debug)]
 pub(crate) struct Schedule<'a> {
     plan: &'a Plan,
@@ -154,7 +154,7 @@ impl<'a> Schedule<'a> {
                 self.states[next] = State::Blocked;
                 blocked.push(next);
             }
-            // Who waits for a host only to settle goes on without it.
+            // Who waits for a host only to settle continues without it.
             let settles = self.domains.is_left_out(self.plan.steps[next].domain());
             let later = self.graph.edges(NodeIndex::new(next)).filter(|e| *e.weight() == Edge::After || !settles);
             open.extend(later.map(|e| e.target().index()).filter(|&i| self.states[i] == State::Waiting));
@@ -163,7 +163,7 @@ impl<'a> Schedule<'a> {
         (judged, blocked)
     }
 
-    /// The next host that is left out and on whose behalf nothing runs any more: it can be taken back now.
+    /// The next host that is left out and on whose behalf nothing runs any more: it can be rolled back now.
     pub(crate) fn take_drained(&mut self) -> Option<&'a str> {
         let busy = |domain: &str| {
             let mut steps = self.plan.steps.iter().zip(&self.states);

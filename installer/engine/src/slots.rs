@@ -1,4 +1,4 @@
-//! Slots: values that exist only while a run goes on. They are made for the step that reads them, sent with its
+//! Slots: values that exist only while a run continues. They are made for the step that reads them, sent with its
 //! requests, and forgotten; they are never journalled, logged or shown.
 //!
 //! What the controller keeps (certificates) is given with every look. What a host makes (a join token) is made only once
@@ -14,8 +14,8 @@ use kubexm_plan::{Op, Plan, SlotName, SlotProvider, Step};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::EngineError;
-use crate::attempt::Links;
 use crate::link::SlotValues;
+use crate::run_context::Links;
 
 /// How long a value that was made on a host is given out. kubeadm's uploaded certificates live two hours, its tokens a
 /// day; a join takes minutes.

@@ -1,4 +1,4 @@
-//! Where a run stands, as data: a pure fold of plan and journal, for `status`, `--json` and the report.
+//! Where a run is, as data: a pure fold of plan and journal, for `status`, `--json` and the report.
 
 use kubexm_plan::{Op, Pipeline, Plan, Step, Undo};
 use kubexm_spec::names;
@@ -22,7 +22,7 @@ pub struct Status {
     pub pipeline: Pipeline,
     /// `metadata.name`.
     pub cluster: String,
-    /// Where it stands. `running` is also what a crash leaves behind.
+    /// Where it is. `running` is also what a crash leaves behind.
     pub state: RunState,
     /// RFC 3339, none before the first record.
     pub started: Option<String>,
@@ -42,10 +42,11 @@ pub struct Status {
     pub left_out: Vec<LeftOut>,
     /// In the order of the plan.
     pub steps: Vec<StepStatus>,
-    /// The exact command that goes on, when there is something to go on with: forward, or with a rollback.
+    /// The exact command that continues, when there is something to continue with: forward, or with a rollback.
     pub go_on: Option<String>,
-    /// The exact command that takes the run back, when there is something to take back.
-    pub take_back: Option<String>,
+    /// The exact command that takes the run back, when there is something to roll back.
+    #[serde(rename = "takeBack")]
+    pub roll_back: Option<String>,
 }
 
 /// The undo of a run.
@@ -54,11 +55,11 @@ pub struct Status {
 pub struct UndoStatus {
     /// Why it was begun.
     pub why: String,
-    /// Why it cannot go on, when it is stuck.
+    /// Why it cannot continue, when it is stuck.
     pub stuck: Option<String>,
 }
 
-/// A host that the run has gone on without.
+/// A host that the run has continued without.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftOut {
@@ -67,7 +68,8 @@ pub struct LeftOut {
     /// The step that failed, and why.
     pub why: String,
     /// Whether everything that the run had changed for it is as it was before.
-    pub taken_back: bool,
+    #[serde(rename = "takenBack")]
+    pub rolled_back: bool,
     /// Why not, when it was tried: the host is left as it is.
     pub left_as_it_is: Option<String>,
 }
@@ -80,7 +82,7 @@ pub struct Counts {
     pub satisfied: usize,
     /// Changed by this run.
     pub done: usize,
-    /// Changed by this run and taken back.
+    /// Changed by this run and rolled back.
     pub undone: usize,
     /// Failed.
     pub failed: usize,
@@ -106,7 +108,7 @@ pub struct StepStatus {
     pub duration_ms: Option<u64>,
     /// What went wrong.
     pub error: Option<String>,
-    /// Why it could not be taken back.
+    /// Why it could not be rolled back.
     pub undo_error: Option<String>,
     /// How often it was tried when it failed.
     pub tries: u32,
@@ -114,12 +116,12 @@ pub struct StepStatus {
     pub blocked_on: Option<String>,
     /// What this run changed or may have changed: `file /etc/hosts`.
     pub changes: Vec<String>,
-    /// Why it cannot be taken back, when that is so.
+    /// Why it cannot be rolled back, when that is so.
     pub irreversible: Option<String>,
 }
 
 impl StepStatus {
-    /// Whether it failed, taken back since or not.
+    /// Whether it failed, rolled back since or not.
     pub fn failed(&self) -> bool {
         self.state == StepState::Failed || (self.state == StepState::Undone && self.error.is_some())
     }
@@ -165,14 +167,14 @@ pub fn of(run: &str, plan: &Plan, replay: &Replay) -> Status {
         left_out: replay.left_out.iter().map(left_out).collect(),
         steps,
         go_on,
-        take_back: state.can_be_taken_back().then(back),
+        roll_back: state.can_be_rolled_back().then(back),
     }
 }
 
 fn stuck(undo: &UndoStory) -> Option<String> {
     match &undo.end {
         Some(UndoEnd::Stuck { why }) => Some(why.clone()),
-        Some(UndoEnd::TakenBack) | None => None,
+        Some(UndoEnd::RolledBack) | None => None,
     }
 }
 
@@ -180,7 +182,7 @@ fn left_out((host, undo): (&String, &UndoStory)) -> LeftOut {
     LeftOut {
         host: host.clone(),
         why: undo.why.clone(),
-        taken_back: undo.end == Some(UndoEnd::TakenBack),
+        rolled_back: undo.end == Some(UndoEnd::RolledBack),
         left_as_it_is: stuck(undo),
     }
 }
@@ -191,7 +193,7 @@ fn step_status(step: &Step, replay: &Replay) -> StepStatus {
         StepState::Satisfied if story.changed() => StepState::Done,
         other => other,
     };
-    let unsatisfied = |before: &(u64, Vec<crate::link::Found>)| {
+    let unsatisfied = |before: &(u64, Vec<crate::link::ObservedState>)| {
         let pairs = step.ops.iter().zip(&before.1);
         pairs.filter(|(_, found)| !found.satisfied).map(|(op, _)| describe(op)).collect()
     };

@@ -4,14 +4,14 @@ use serde::Serialize;
 
 use crate::record::{Ended, Record, Scope, UndoEnd};
 
-/// Where a run stands.
+/// Where a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RunState {
     /// Nothing was written yet.
     #[default]
     New,
-    /// An attempt is going on, or died.
+    /// An attempt is continuing, or died.
     Running,
     /// The operator interrupted it.
     Interrupted,
@@ -21,11 +21,11 @@ pub enum RunState {
     Succeeded,
     /// Every step holds but those of the hosts that were left out.
     Partial,
-    /// It is being taken back, or the program died while it was.
+    /// It is being rolled back, or the program died while it was.
     RollingBack,
     /// Everything it had changed is as it was before.
     RolledBack,
-    /// It could not be taken back whole; what was taken back stays so.
+    /// It could not be rolled back whole; what was rolled back stays so.
     Stuck,
 }
 
@@ -35,18 +35,18 @@ impl RunState {
         matches!(self, Self::New | Self::Running | Self::Interrupted | Self::Failed | Self::Partial)
     }
 
-    /// Whether `resume` goes on with taking back.
+    /// Whether `resume` continues with rolling back.
     pub const fn goes_back(self) -> bool {
         matches!(self, Self::RollingBack | Self::Stuck)
     }
 
-    /// Whether there may be something that `rollback` takes back.
-    pub const fn can_be_taken_back(self) -> bool {
+    /// Whether there may be something that `rollback` rolls back.
+    pub const fn can_be_rolled_back(self) -> bool {
         !matches!(self, Self::New | Self::RolledBack)
     }
 }
 
-/// Where a step stands in the current attempt.
+/// Where a step is in the current attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StepState {
@@ -63,7 +63,7 @@ pub enum StepState {
     Failed,
     /// A step it needs failed, or its host is left out.
     Blocked,
-    /// Changed, and taken back.
+    /// Changed, and rolled back.
     Undone,
 }
 
@@ -79,7 +79,7 @@ pub(crate) enum RunVerb {
     UndoHost,
     UndoRun,
     UndoStep,
-    TakenBack,
+    RolledBack,
     Stick,
 }
 
@@ -105,19 +105,19 @@ const RUN_TABLE: [(RunState, RunVerb, RunState); 23] = [
     (RunState::Interrupted, RunVerb::Resume, RunState::Running),
     (RunState::Failed, RunVerb::Resume, RunState::Running),
     (RunState::Partial, RunVerb::Resume, RunState::Running),
-    // A host that failed is taken back while the others go on.
+    // A host that failed is rolled back while the others continue.
     (RunState::Running, RunVerb::UndoHost, RunState::Running),
     (RunState::Running, RunVerb::UndoStep, RunState::Running),
-    // Everything is taken back.
+    // Everything is rolled back.
     (RunState::Running, RunVerb::UndoRun, RunState::RollingBack),
     (RunState::Interrupted, RunVerb::UndoRun, RunState::RollingBack),
     (RunState::Failed, RunVerb::UndoRun, RunState::RollingBack),
     (RunState::Partial, RunVerb::UndoRun, RunState::RollingBack),
     (RunState::Succeeded, RunVerb::UndoRun, RunState::RollingBack),
     (RunState::RollingBack, RunVerb::UndoStep, RunState::RollingBack),
-    (RunState::RollingBack, RunVerb::TakenBack, RunState::RolledBack),
+    (RunState::RollingBack, RunVerb::RolledBack, RunState::RolledBack),
     (RunState::RollingBack, RunVerb::Stick, RunState::Stuck),
-    // Interrupted or dead in the middle, or stuck and mended: it goes on.
+    // Interrupted or dead in the middle, or stuck and mended: it continues.
     (RunState::RollingBack, RunVerb::Interrupt, RunState::RollingBack),
     (RunState::RollingBack, RunVerb::UndoRun, RunState::RollingBack),
     (RunState::Stuck, RunVerb::UndoRun, RunState::RollingBack),
@@ -152,7 +152,7 @@ impl RunVerb {
             | Record::UndoEnded { scope: Scope::Host { .. }, .. } => Self::UndoHost,
             Record::UndoBegan { scope: Scope::Run, .. } => Self::UndoRun,
             Record::WaveDone { .. } | Record::UndoFailed { .. } => Self::UndoStep,
-            Record::UndoEnded { scope: Scope::Run, end: UndoEnd::TakenBack } => Self::TakenBack,
+            Record::UndoEnded { scope: Scope::Run, end: UndoEnd::RolledBack } => Self::RolledBack,
             Record::UndoEnded { scope: Scope::Run, end: UndoEnd::Stuck { .. } } => Self::Stick,
             Record::StepPrepared { .. }
             | Record::StepSatisfied { .. }

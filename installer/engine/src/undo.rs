@@ -1,11 +1,11 @@
-//! Takes back what a run, or one host of it, has changed: three waves (services stop, data comes back, services start
+//! Rolls back what a run, or one host of it, has changed: three waves (services stop, data comes back, services start
 //! again), each over all steps in reverse order before the next begins.
 //!
 //! What is to be touched is journalled before anything is; every wave of every step is journalled when it is done, so a
-//! crash goes on where it was. A step that cannot be taken back holds up what it builds on and the waves that follow; the
-//! rest of the wave goes on. Nothing is tried again by itself afterwards: the undo is stuck, and says so.
+//! crash continues where it was. A step that cannot be rolled back holds up what it builds on and the waves that follow; the
+//! rest of the wave continues. Nothing is tried again by itself afterwards: the undo is stuck, and says so.
 //!
-//! A host that is not reached does the same, unless the operator has said to go on without such hosts.
+//! A host that is not reached does the same, unless the operator has said to continue without such hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,19 +15,19 @@ use futures::stream::FuturesUnordered;
 use kubexm_plan::{Step, StepId, Wave};
 use kubexm_spec::event::{EventKind, StepOutcome};
 
-use crate::attempt::Attempt;
-use crate::backwards::Backwards;
-use crate::carry::{millis, pauses};
 use crate::execute::Outcome;
 use crate::journal::{Record, Scope, UndoEnd};
 use crate::link::{Change, LinkError};
-use crate::taking::Taking;
+use crate::run_context::RunContext;
+use crate::step_runner::{millis, pauses};
+use crate::undo_order::UndoOrder;
+use crate::undo_scope::UndoScope;
 use crate::{EngineError, schedule};
 
 /// How an undo ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UndoResult {
-    TakenBack,
+    RolledBack,
     Stuck,
     Interrupted,
 }
@@ -39,15 +39,15 @@ enum StepUndo {
     Interrupted,
 }
 
-impl Attempt<'_> {
-    /// Takes the whole run back, or goes on with it.
-    pub(crate) async fn take_back(&self, why: &str) -> Result<Outcome, EngineError> {
+impl RunContext<'_> {
+    /// Takes the whole run back, or continues with it.
+    pub(crate) async fn roll_back(&self, why: &str) -> Result<Outcome, EngineError> {
         let why = match &self.lock().replay().undo {
             Some(undo) => undo.why.clone(),
             None => why.to_owned(),
         };
         match self.undo(Scope::Run, &why).await? {
-            UndoResult::TakenBack => Ok(Outcome::RolledBack),
+            UndoResult::RolledBack => Ok(Outcome::RolledBack),
             UndoResult::Stuck => Ok(Outcome::Stuck),
             UndoResult::Interrupted => {
                 self.record(Record::Interrupted)?;
@@ -56,10 +56,10 @@ impl Attempt<'_> {
         }
     }
 
-    /// Takes back what belongs to the scope.
+    /// Rolls back what belongs to the scope.
     pub(crate) async fn undo(&self, scope: Scope, why: &str) -> Result<UndoResult, EngineError> {
         let dag = schedule::dag(self.plan)?;
-        let taking = Taking::of(self.plan, &dag, self.lock().replay(), &scope);
+        let taking = UndoScope::of(self.plan, &dag, self.lock().replay(), &scope);
         self.record(Record::UndoBegan { scope: scope.clone(), why: why.to_owned(), steps: taking.ids(self.plan) })?;
         // Hosts that are left as they are, and why.
         let mut left = BTreeMap::new();
@@ -70,7 +70,7 @@ impl Attempt<'_> {
                 continue;
             }
             self.emit(EventKind::Phase { name: phase(&scope, wave) });
-            let mut order = Backwards::over(self.plan, &dag, &members);
+            let mut order = UndoOrder::over(self.plan, &dag, &members);
             let failures = self.undo_wave(&taking, wave, &mut order, &mut left).await?;
             if let Some((step, text)) = failures.first() {
                 let others = match failures.len() {
@@ -99,7 +99,7 @@ impl Attempt<'_> {
 
     fn end_undo(&self, scope: Scope, end: UndoEnd) -> Result<UndoResult, EngineError> {
         let result = match &end {
-            UndoEnd::TakenBack => UndoResult::TakenBack,
+            UndoEnd::RolledBack => UndoResult::RolledBack,
             UndoEnd::Stuck { why } => {
                 let what = match &scope {
                     Scope::Run => "the rollback is stuck",
@@ -116,9 +116,9 @@ impl Attempt<'_> {
     /// One wave, as parallel as the order and the plan's limits allow. Returns what failed, but for hosts that are left.
     async fn undo_wave<'s>(
         &'s self,
-        taking: &Taking,
+        taking: &UndoScope,
         wave: Wave,
-        order: &mut Backwards<'_>,
+        order: &mut UndoOrder<'_>,
         left: &mut BTreeMap<&'s str, String>,
     ) -> Result<Vec<(StepId, String)>, EngineError> {
         let mut failures = Vec::new();
@@ -199,7 +199,7 @@ impl Attempt<'_> {
     }
 }
 
-/// What is told of hosts that were left as they are.
+/// What is reported about hosts that were left as they are.
 fn left_alone(left: &BTreeMap<&str, String>) -> String {
     let hosts: Vec<&str> = left.keys().copied().collect();
     let (are, they) = if hosts.len() == 1 { ("is", "it answers") } else { ("are", "they answer") };

@@ -1,6 +1,6 @@
 //! Digests of large files that were read before, so that a look at a host need not read hundreds of megabytes of programs again.
 //!
-//! A note is taken by every look that reads a file, and believed only by a survey, of the very same file: path, device,
+//! A note is taken by every look that reads a file, and trusted only by a survey, of the very same file: path, device,
 //! inode, size, mode, owner and both times, of which that of the last change of content or metadata (ctime) is set by the
 //! kernel alone and cannot be set back by who writes the file. It lies below /run: after a boot everything is read anew, and
 //! after a day too, since a disk may rot without a trace. Before anything is changed, files are read.
@@ -20,8 +20,8 @@ use crate::{OpError, fsio, paths};
 
 /// Files below this size in bytes are read each time.
 const LARGE: u64 = 64 << 10;
-/// How long a note is believed.
-const BELIEVED: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long a note is trusted.
+const TRUSTED: Duration = Duration::from_secs(24 * 60 * 60);
 /// The kernel's clock for ctime stands still for up to 10 ms (HZ=100), and some file systems know whole seconds only: a file
 /// that was changed within so long before it was read may have been changed again without a new ctime.
 const TICK: Duration = Duration::from_millis(50);
@@ -95,15 +95,15 @@ impl DigestCache {
         Self { path: root.join(paths::DIGESTS.trim_start_matches('/')), notes: Mutex::default() }
     }
 
-    /// The digest of a file: as noted, when that may be believed, else read and noted.
+    /// The digest of a file: as noted, when that may be trusted, else read and noted.
     /// With the metadata of the very file that was read.
-    pub(crate) fn digest(&self, path: &Path, believe: bool) -> Result<(Digest, Metadata), OpError> {
+    pub(crate) fn digest(&self, path: &Path, trust: bool) -> Result<(Digest, Metadata), OpError> {
         let mut file = fsio::open_plain(path).map_err(OpError::path("open", path))?;
         let look = |file: &File| file.metadata().map_err(OpError::path("look at", path));
         let found = look(&file)?;
         let before = Identity::of(&found);
         let now = now();
-        if before.size >= LARGE && believe {
+        if before.size >= LARGE && trust {
             let notes = self.notes();
             let note = notes.as_ref().and_then(|notes| notes.by_path.get(path));
             if let Some(note) = note.filter(|note| note.file == before && is_fresh(note, now)) {
@@ -155,9 +155,9 @@ impl DigestCache {
     }
 }
 
-/// A note from the future is of a clock that was set back since: not to be believed.
+/// A note from the future is of a clock that was set back since: not to be trusted.
 fn is_fresh(note: &Note, now: Duration) -> bool {
-    now.checked_sub(Duration::from_millis(note.read_ms)).is_some_and(|age| age < BELIEVED)
+    now.checked_sub(Duration::from_millis(note.read_ms)).is_some_and(|age| age < TRUSTED)
 }
 
 fn now() -> Duration {
@@ -189,25 +189,25 @@ mod tests {
     }
 
     /// What a survey of another run would take the file for.
-    fn believed(folder: &Path, path: &Path) -> Digest {
+    fn trusted(folder: &Path, path: &Path) -> Digest {
         DigestCache::below(folder).digest(path, true).unwrap().0
     }
 
     /// Makes the note say something else of the file, so that a belief in it is seen.
     fn forge(folder: &Path, digest: Digest) {
-        let noted = DigestCache::below(folder);
-        noted.notes().as_mut().unwrap().by_path.values_mut().for_each(|note| note.digest = digest);
-        noted.notes().as_mut().unwrap().unsaved = true;
-        noted.save();
+        let recorded = DigestCache::below(folder);
+        recorded.notes().as_mut().unwrap().by_path.values_mut().for_each(|note| note.digest = digest);
+        recorded.notes().as_mut().unwrap().unsaved = true;
+        recorded.save();
     }
 
     #[test]
     fn a_changed_byte_is_found_though_size_and_mtime_are_set_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = program(folder.path(), &large(1));
-        let noted = DigestCache::below(folder.path());
-        noted.digest(&path, false).unwrap();
-        noted.save();
+        let recorded = DigestCache::below(folder.path());
+        recorded.digest(&path, false).unwrap();
+        recorded.save();
         let was = path.metadata().unwrap();
         let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
         file.write_all(&[2]).unwrap();
@@ -217,43 +217,43 @@ mod tests {
         assert_eq!((is.len(), is.mtime(), is.mtime_nsec()), (was.len(), was.mtime(), was.mtime_nsec()));
         let mut bytes = large(1);
         bytes[0] = 2;
-        assert_eq!(noted.digest(&path, true).unwrap().0, Digest::of(&bytes));
-        assert_eq!(believed(folder.path(), &path), Digest::of(&bytes));
+        assert_eq!(recorded.digest(&path, true).unwrap().0, Digest::of(&bytes));
+        assert_eq!(trusted(folder.path(), &path), Digest::of(&bytes));
     }
 
     #[test]
-    fn only_a_survey_believes_a_note_and_only_of_the_very_file_for_a_day() {
+    fn only_a_survey_trusts_a_note_and_only_of_the_very_file_for_a_day() {
         let folder = tempfile::tempdir().unwrap();
         let path = program(folder.path(), &large(1));
-        let noted = DigestCache::below(folder.path());
-        noted.digest(&path, false).unwrap();
-        noted.save();
+        let recorded = DigestCache::below(folder.path());
+        recorded.digest(&path, false).unwrap();
+        recorded.save();
         let forged = Digest::of("forged");
         forge(folder.path(), forged);
-        assert_eq!(believed(folder.path(), &path), forged, "it was read again");
+        assert_eq!(trusted(folder.path(), &path), forged, "it was read again");
         assert_eq!(DigestCache::below(folder.path()).digest(&path, false).unwrap().0, Digest::of(large(1)));
         let old = DigestCache::below(folder.path());
         for note in old.notes().as_mut().unwrap().by_path.values_mut() {
-            note.read_ms -= millis(BELIEVED);
+            note.read_ms -= millis(TRUSTED);
         }
         assert_eq!(old.digest(&path, true).unwrap().0, Digest::of(large(1)), "a note of yesterday was believed");
         // The same content under another inode.
         let copy = folder.path().join("copy");
         fs::copy(&path, &copy).unwrap();
         fs::rename(&copy, &path).unwrap();
-        assert_eq!(believed(folder.path(), &path), Digest::of(large(1)), "a note of another file was believed");
+        assert_eq!(trusted(folder.path(), &path), Digest::of(large(1)), "a note of another file was believed");
     }
 
     #[test]
     fn notes_that_others_may_write_to_are_none() {
         let folder = tempfile::tempdir().unwrap();
         let path = program(folder.path(), &large(1));
-        let noted = DigestCache::below(folder.path());
-        noted.digest(&path, false).unwrap();
-        noted.save();
+        let recorded = DigestCache::below(folder.path());
+        recorded.digest(&path, false).unwrap();
+        recorded.save();
         forge(folder.path(), Digest::of("forged"));
-        fs::set_permissions(&noted.path, fs::Permissions::from_mode(0o666)).unwrap();
-        assert_eq!(believed(folder.path(), &path), Digest::of(large(1)));
+        fs::set_permissions(&recorded.path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(trusted(folder.path(), &path), Digest::of(large(1)));
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! From an op to the implementation of its kind. The kinds are the list of [`kubexm_plan::each_op`].
 
-use kubexm_plan::{Found, Op, each_op};
+use kubexm_plan::{ObservedState, Op, each_op};
 
 use crate::fault::FaultPoint;
 use crate::{Converge, Machine, OpError, Wave};
 
 /// Looks at one op's state; changes nothing.
-pub fn observe(op: &Op, machine: &Machine) -> Result<Found, OpError> {
-    fn with<C: Converge>(op: &C, machine: &Machine) -> Result<Found, OpError> {
+pub fn observe(op: &Op, machine: &Machine) -> Result<ObservedState, OpError> {
+    fn with<C: Converge>(op: &C, machine: &Machine) -> Result<ObservedState, OpError> {
         let state = op.observe(machine)?;
         let satisfied = op.satisfied(&state, machine);
-        Found::new::<C>(&state, satisfied)
+        ObservedState::new::<C>(&state, satisfied)
             .map_err(|error| OpError::other(format!("a state cannot be written as JSON: {error}")))
     }
     each_op!(op, kind => with(kind, machine))
@@ -27,7 +27,7 @@ pub fn keep(op: &Op, machine: &Machine) -> Result<(), OpError> {
     overwrites(op, machine).iter().try_for_each(|path| ledger.keep(&machine.path(path)).map(drop))
 }
 
-/// Makes it so. [`keep`] must have been called before, or there is no way back.
+/// Makes it so. [`keep`] must have been called before, or there is no rollback.
 pub fn converge(op: &Op, machine: &Machine) -> Result<(), OpError> {
     let run = || each_op!(op, kind => Converge::converge(kind, machine));
     let Some(faults) = machine.faults() else { return run() };
@@ -43,8 +43,8 @@ pub(crate) fn make(op: &Op, machine: &Machine) -> Result<(), OpError> {
 }
 
 /// Brings back the state that [`observe`] found.
-pub fn restore(op: &Op, machine: &Machine, before: &Found, wave: Wave) -> Result<(), OpError> {
-    fn with<C: Converge>(op: &C, machine: &Machine, before: &Found, wave: Wave) -> Result<(), OpError> {
+pub fn restore(op: &Op, machine: &Machine, before: &ObservedState, wave: Wave) -> Result<(), OpError> {
+    fn with<C: Converge>(op: &C, machine: &Machine, before: &ObservedState, wave: Wave) -> Result<(), OpError> {
         op.restore(machine, &before.state::<C>()?, wave)
     }
     each_op!(op, kind => with(kind, machine, before, wave))

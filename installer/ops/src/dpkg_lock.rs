@@ -1,6 +1,6 @@
-//! Whether a dpkg, or a program that works with it (apt, unattended-upgrades), is at work right now, or was cut off.
+//! Whether a dpkg, or a program that works with it (apt, unattended-upgrades), is running right now, or was cut off.
 //!
-//! Both leave entries in the folder of updates; who is at work holds a record lock (fcntl(2)) on one of two files: the first is
+//! Both leave entries in the folder of updates; who is running holds a record lock (fcntl(2)) on one of two files: the first is
 //! dpkg's, the second that of its frontends (dpkg(1), since 1.19.1).
 
 use std::fs::File;
@@ -21,7 +21,7 @@ pub(crate) fn is_cut_off(machine: &Machine) -> bool {
     entries.any(|entry| entry.file_name().to_string_lossy().bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Waits until nobody is at work, or until these seconds are over: who works next waits or tells by itself.
+/// Waits until nobody is running, or until these seconds are over: who works next waits or tells by itself.
 pub(crate) fn wait(machine: &Machine, seconds: u64) {
     let until = Instant::now() + Duration::from_secs(seconds);
     while holder(machine).is_some() && Instant::now() < until {

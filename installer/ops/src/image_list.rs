@@ -22,7 +22,7 @@ impl ImageList {
         Self { listed, complete: complete.lines().map(|line| line.trim().to_owned()).collect() }
     }
 
-    /// How the image of an op stands.
+    /// How the image of an op is.
     pub(crate) fn of(&self, op: &ImageLoaded) -> Loaded {
         let (by_tag, by_digest) = (self.listed.get(&op.reference), self.listed.get(&by_digest(op)));
         let complete = by_tag.is_some() && self.complete.contains(&op.reference);

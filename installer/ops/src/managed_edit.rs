@@ -11,7 +11,7 @@ pub(crate) trait Edit {
     /// The edited text; editing it again changes nothing.
     fn make(&self, text: &str) -> String;
 
-    /// The text with nothing of ours in it, as far as it can be told from the text alone.
+    /// The text with nothing of ours in it, as far as it can be distinguished from the text alone.
     fn bare(&self, text: &str) -> String;
 
     /// `now` with the parts of ours that `then` had, and no others.

@@ -1,7 +1,7 @@
 //! One step on the machine it belongs to: what the local link and the agent both do.
 
 use kubexm_plan::op::{Act, Stamp};
-use kubexm_plan::{Entry, Found, Op, Step, Undo};
+use kubexm_plan::{Entry, ObservedState, Op, Step, Undo};
 
 use crate::ledger::{Outcome, Record, SCHEMA};
 use crate::ops::packages;
@@ -10,7 +10,7 @@ use crate::teardown::mounts;
 use crate::{Machine, OpError, Wave, dispatch, paths};
 
 /// Observes every op of a step; changes nothing.
-pub fn observe(step: &Step, machine: &Machine) -> Result<Vec<Found>, OpError> {
+pub fn observe(step: &Step, machine: &Machine) -> Result<Vec<ObservedState>, OpError> {
     let found = step.ops.iter().map(|op| dispatch::observe(op, machine)).collect();
     machine.digest_cache().save();
     found
@@ -20,7 +20,13 @@ pub fn observe(step: &Step, machine: &Machine) -> Result<Vec<Found>, OpError> {
 /// satisfied. Each op is looked at again right before its turn: an earlier one of the step may have changed it.
 /// `before` is what the step's first change in this run found: an undo brings that back, and not what a half-done
 /// earlier try left. Slot values and texts are those of `machine`.
-pub fn converge(step: &Step, machine: &Machine, run: &str, sequence: u64, before: &[Found]) -> Result<(), OpError> {
+pub fn converge(
+    step: &Step,
+    machine: &Machine,
+    run: &str,
+    sequence: u64,
+    before: &[ObservedState],
+) -> Result<(), OpError> {
     let machine = machine.with_act(ActContext { run: run.to_owned(), step: step.id.0.clone() });
     let found = observe(step, &machine)?;
     for (op, _) in step.ops.iter().zip(&found).filter(|(_, found)| !found.satisfied) {
@@ -49,7 +55,7 @@ pub fn converge(step: &Step, machine: &Machine, run: &str, sequence: u64, before
     result
 }
 
-fn record(step: &Step, run: &str, sequence: u64, before: &[Found], outcome: Outcome) -> Record {
+fn record(step: &Step, run: &str, sequence: u64, before: &[ObservedState], outcome: Outcome) -> Record {
     Record {
         schema: SCHEMA,
         run: run.to_owned(),
@@ -69,7 +75,7 @@ pub fn undo(
     machine: &Machine,
     run: &str,
     sequence: u64,
-    before: &[Found],
+    before: &[ObservedState],
     wave: Wave,
 ) -> Result<(), OpError> {
     let machine = machine.with_act(ActContext { run: run.to_owned(), step: format!("{}.undo", step.id.0) });
@@ -85,7 +91,7 @@ pub fn undo(
                 dispatch::restore(op, &machine, found, wave)?;
             }
         }
-        // What was upgraded stays; that services may not start, as long as that went on, does not.
+        // What was upgraded stays; that services may not start, as long as that continued, does not.
         Undo::Irreversible { .. } if step.ops.iter().any(|op| matches!(op, Op::Packages(_))) => {
             packages::let_go(&machine, &step.ops, before, wave)?;
         }
@@ -93,8 +99,8 @@ pub fn undo(
     }
     // A disk of its own below stays, and the ledger with it.
     if wave == Wave::Start && marked_the_host(step, before)? && mounts::below(&machine, paths::STATE)?.is_empty() {
-        // The first step of the run that made the host ours, and the last to be taken back: what was there before has come
-        // back from the ledger, and nothing of ours is left to be told of.
+        // The first step of the run that made the host ours, and the last to be rolled back: what was there before has come
+        // back from the ledger, and nothing of ours is left to be reported about.
         return mounts::remove_tree(&machine, paths::STATE);
     }
     if wave == Wave::Start {
@@ -104,7 +110,7 @@ pub fn undo(
 }
 
 /// Whether the host was nobody's before this step.
-fn marked_the_host(step: &Step, before: &[Found]) -> Result<bool, OpError> {
+fn marked_the_host(step: &Step, before: &[ObservedState]) -> Result<bool, OpError> {
     let mut stamps = step.ops.iter().zip(before).filter(|(op, _)| matches!(op, Op::Stamp(_)));
     if step.undo != Undo::RestoreBefore {
         return Ok(false);
@@ -114,7 +120,7 @@ fn marked_the_host(step: &Step, before: &[Found]) -> Result<bool, OpError> {
 
 /// Whether what the step's acts made is ours to take away: not when it was there before, whole or damaged, and not when
 /// somebody else made it and the step was refused for that.
-fn is_ours(step: &Step, before: &[Found]) -> Result<bool, OpError> {
+fn is_ours(step: &Step, before: &[ObservedState]) -> Result<bool, OpError> {
     let acts = step.ops.iter().zip(before).filter(|(op, _)| matches!(op, Op::Act(_)));
     for (_, found) in acts {
         if !found.state::<Act>()?.may_be_undone() {
@@ -125,7 +131,7 @@ fn is_ours(step: &Step, before: &[Found]) -> Result<bool, OpError> {
 }
 
 /// Brings back what every op of a step found, in reverse order, in one wave. `before` is as [`observe`] gave it.
-pub fn restore(step: &Step, machine: &Machine, before: &[Found], wave: Wave) -> Result<(), OpError> {
+pub fn restore(step: &Step, machine: &Machine, before: &[ObservedState], wave: Wave) -> Result<(), OpError> {
     if before.len() != step.ops.len() {
         return Err(OpError::other(format!(
             "{} ops and {} journalled states for step {}: the plan was changed since",

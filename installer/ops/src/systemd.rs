@@ -164,13 +164,13 @@ mod tests {
 
     #[test]
     fn a_version_is_read_as_distributions_write_it() {
-        let told = [
+        let reported = [
             "Version=252.39-1~deb12u1\n",
             "Version=219\n",
             "Version=systemd 239 (239-82.el8)",
             "Version=v255.4-1ubuntu8",
         ];
-        assert_eq!(told.map(number), [Some(252), Some(219), Some(239), Some(255)]);
+        assert_eq!(reported.map(number), [Some(252), Some(219), Some(239), Some(255)]);
         assert_eq!(["", "Version=", "Version=unknown", "252"].map(number), [None; 4]);
     }
 }

@@ -121,7 +121,7 @@ pub struct InstalledPackages {
     /// Deb: dpkg's status file, without what is not installed and without fields that no solver reads. Rpm: the lines of
     /// `rpm -qa` that `kubexm_packages::rpm::installed` reads.
     pub list: String,
-    /// Why the list cannot be believed, in the words of who was asked: the database cannot be read, or nobody answered.
+    /// Why the list cannot be trusted, in the words of who was asked: the database cannot be read, or nobody answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<String>,
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use kubexm_spec::Family;
 
-use crate::found::StateError;
-use crate::op::{Op, Packages, Reset, Standing};
+use crate::observed_state::StateError;
+use crate::op::{Op, PackageState, Packages, Reset};
 
 /// How a package goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,8 +25,8 @@ pub fn packages_that_go(reset: &Reset) -> Result<BTreeMap<&str, Leaves>, StateEr
         let was = found.state::<Packages>()?.packages;
         for name in packages.packages.keys() {
             let leaves = match (was.get(name), packages.family) {
-                (Some(Standing::Absent), Family::Deb) => Leaves::Purged,
-                (Some(Standing::Absent), Family::Rpm) | (Some(Standing::Configuration), _) => Leaves::Removed,
+                (Some(PackageState::Absent), Family::Deb) => Leaves::Purged,
+                (Some(PackageState::Absent), Family::Rpm) | (Some(PackageState::Configuration), _) => Leaves::Removed,
                 _ => continue,
             };
             // The oldest look is the one that counts: the newest op comes first.

@@ -1,11 +1,11 @@
-//! A record of a node's ledger: enough to take back what was done there, without the controller that did it.
+//! A record of a node's ledger: enough to roll back what was done there, without the controller that did it.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::found::Found;
 use crate::id::StepId;
+use crate::observed_state::ObservedState;
 use crate::op::Op;
 use crate::undo::Undo;
 
@@ -26,10 +26,10 @@ pub struct Record {
     pub step: StepId,
     /// Its ops as they were sent.
     pub ops: Vec<Op>,
-    /// How the plan takes it back.
+    /// How the plan rolls it back.
     pub undo: Undo,
     /// What each op found before the step's first change in this run.
-    pub before: Vec<Found>,
+    pub before: Vec<ObservedState>,
     /// How far it came.
     pub outcome: Outcome,
 }

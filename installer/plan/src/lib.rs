@@ -1,10 +1,9 @@
-//! Plans as data: what shall hold on which host, in which order, and how each step is taken back.
+//! Plans as data: what shall hold on which host, in which order, and how each step is rolled back.
 //!
 //! A plan leaves the executor no choice. Nothing here does IO; everything is serialisable, because ops travel
 //! to the machine they run on. Each op kind is a file in `op`, with what others may ask of it ([`OpKind`]).
 
 pub mod facts;
-pub mod found;
 mod id;
 pub mod kind;
 mod leaving;
@@ -12,6 +11,7 @@ pub mod ledger;
 pub mod lint;
 pub mod mesh;
 pub mod network;
+pub mod observed_state;
 pub mod op;
 pub mod pipeline;
 pub mod place;
@@ -29,11 +29,11 @@ mod vouched;
 pub mod wave;
 
 pub use facts::Facts;
-pub use found::{Found, ProbeAnswer, StateError};
 pub use id::StepId;
 pub use kind::{AfterReset, Needs, OpKind, Scope, State};
 pub use leaving::{Leaves, packages_that_go};
 pub use lint::{CheckedPlan, Problem, Severity};
+pub use observed_state::{ObservedState, ProbeAnswer, StateError};
 pub use op::{Act, Op, Probe, Reset};
 pub use pipeline::{Invariant, Pipeline};
 pub use place::{Entry, Place};

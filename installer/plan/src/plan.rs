@@ -51,10 +51,10 @@ pub struct PlanHost {
     pub name: String,
     /// Roles for people: `control-plane`, `worker`, `registry`.
     pub roles: Vec<String>,
-    /// A failure domain of its own: when one of its steps fails, the run may go on without it (a host that is a
+    /// A failure domain of its own: when one of its steps fails, the run may continue without it (a host that is a
     /// worker and nothing else). See [`Step::settled`].
-    #[serde(default)]
-    pub expendable: bool,
+    #[serde(default, rename = "expendable")]
+    pub optional: bool,
 }
 
 impl Plan {

@@ -26,7 +26,7 @@ impl Plan {
 }
 
 impl Step {
-    /// The step with its ops, what it waits for and how it is taken back.
+    /// The step with its ops, what it waits for and how it is rolled back.
     pub fn render(&self) -> String {
         let mut text = format!("{}: {}\n", self.id, self.title);
         if !self.after.is_empty() {

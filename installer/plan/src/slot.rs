@@ -1,4 +1,4 @@
-//! Slots: values that exist only while a run goes on, and who makes them.
+//! Slots: values that exist only while a run continues, and who makes them.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct SlotName(pub String);
 
 impl SlotName {
-    /// What stands in a text for the slot's value.
+    /// What is in a text for the slot's value.
     pub fn placeholder(&self) -> String {
         format!("{{{{slot:{}}}}}", self.0)
     }

@@ -21,7 +21,7 @@ pub struct Step {
     /// Steps that must have succeeded before.
     pub after: Vec<StepId>,
     /// Steps that must have come to their end before, whether they hold or not: of a host that may be left out
-    /// ([`crate::PlanHost::expendable`]), which then has been taken back.
+    /// ([`crate::PlanHost::optional`]), which then has been rolled back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settled: Vec<StepId>,
     /// Host whose failure a failure of this step is, when that is not the one it runs on: a control plane labels a
@@ -37,7 +37,7 @@ pub struct Step {
     pub timeout_s: u64,
     /// Further tries after a failure, with backoff.
     pub retries: u32,
-    /// How it is taken back.
+    /// How it is rolled back.
     pub undo: Undo,
 }
 
@@ -146,7 +146,7 @@ impl<State> StepBuilder<State> {
         self
     }
 
-    /// How the step is taken back.
+    /// How the step is rolled back.
     pub fn undo(mut self, undo: Undo) -> StepBuilder<HasUndo> {
         self.step.undo = undo;
         StepBuilder { step: self.step, state: PhantomData }

@@ -1,4 +1,4 @@
-//! How a step is taken back. There is no default: a step without a choice does not compile.
+//! How a step is rolled back. There is no default: a step without a choice does not compile.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub enum Undo {
         /// That step.
         step: StepId,
     },
-    /// It cannot be taken back; shown before the operator says yes.
+    /// It cannot be rolled back; shown before the operator says yes.
     Irreversible {
         /// Why not.
         why: String,

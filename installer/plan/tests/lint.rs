@@ -16,7 +16,7 @@ fn good() -> Plan {
         cluster_name: "demo".to_owned(),
         cluster: Digest::of("cluster"),
         bundle: Some(Digest::of("bundle")),
-        hosts: vec![PlanHost { name: "a".to_owned(), roles: Vec::new(), expendable: false }],
+        hosts: vec![PlanHost { name: "a".to_owned(), roles: Vec::new(), optional: false }],
         fleet_concurrency: 1,
         host_concurrency: 1,
         slots: BTreeMap::new(),
@@ -60,7 +60,7 @@ fn good() -> Plan {
 
 /// The plan with a worker `w` that joins: `a` makes the slots, labels the node and looks at the whole in the end.
 fn fleet(plan: &mut Plan) {
-    plan.hosts.push(PlanHost { name: "w".to_owned(), roles: Vec::new(), expendable: true });
+    plan.hosts.push(PlanHost { name: "w".to_owned(), roles: Vec::new(), optional: true });
     plan.slots.insert(slot("token"), SlotProvider::JoinToken { host: "a".to_owned() });
     let config = plan.text("token: \"{{slot:token}}\"\n");
     let init = Step::on("a", "k.init", "Init").ensure(KubeadmInit {
@@ -130,7 +130,7 @@ fn waiting_for_a_step_that_does_not_exist_is_refused() {
 }
 
 #[test]
-fn being_taken_back_with_a_step_that_does_not_exist_is_refused() {
+fn being_rolled_back_with_a_step_that_does_not_exist_is_refused() {
     breaks("known-steps", |plan| plan.steps[3].undo = Undo::WithParent { step: id("a/nothing") });
 }
 
@@ -362,7 +362,7 @@ fn a_probe_that_outlasts_its_step_is_refused() {
 }
 
 #[test]
-fn being_taken_back_with_a_step_that_comes_later_is_refused() {
+fn being_rolled_back_with_a_step_that_comes_later_is_refused() {
     breaks("parent-before", |plan| plan.steps[1].undo = Undo::WithParent { step: id("a/x.apply") });
 }
 
@@ -385,7 +385,7 @@ fn all_problems_are_returned_at_once() {
 }
 
 #[test]
-fn a_rendered_plan_says_what_each_step_does_and_how_it_is_taken_back() {
+fn a_rendered_plan_says_what_each_step_does_and_how_it_is_rolled_back() {
     let mut plan = good();
     plan.steps[3].undo = Undo::Act { act: KubeadmReset { cri_socket: "unix:///x".to_owned() }.into() };
     let text = plan.render();

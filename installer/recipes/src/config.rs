@@ -1,4 +1,4 @@
-//! What in cluster.yaml no plan could be made of, told before any host is asked: planning would find it too, but after
+//! What in cluster.yaml no plan could be made of, reported before any host is asked: planning would find it too, but after
 //! the connections and the preflight.
 
 use crate::context::PlanCx;

@@ -77,7 +77,7 @@ impl Node<'_> {
     }
 
     /// Whether the cluster may be made without it: a worker and nothing else.
-    pub const fn expendable(&self) -> bool {
+    pub const fn optional(&self) -> bool {
         self.worker && !self.control_plane && !self.registry && !self.serves_time
     }
 
@@ -213,7 +213,7 @@ impl<'a> PlanCx<'a> {
             missing: vec![format!("catalogue entry for Kubernetes {version}")],
         })?;
         if !release.installable {
-            return Err(RecipeError::NotBuiltYet {
+            return Err(RecipeError::Unsupported {
                 what: format!("installing Kubernetes {}", release.minor),
                 hint: format!(
                     "name one of {} in spec.kubernetes.version and build the bundle again",

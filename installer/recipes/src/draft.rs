@@ -158,7 +158,7 @@ impl Chain {
         }
     }
 
-    /// An empty chain that goes on from where this one is.
+    /// An empty chain that continues from where this one is.
     pub fn fork(&self) -> Self {
         Self::after(self.tail.iter().cloned())
     }
@@ -207,6 +207,6 @@ fn plan_host(node: &Node<'_>) -> kubexm_plan::PlanHost {
     kubexm_plan::PlanHost {
         name: node.name().to_owned(),
         roles: roles.into_iter().filter(|(_, has)| *has).map(|(role, _)| role.to_owned()).collect(),
-        expendable: node.expendable(),
+        optional: node.optional(),
     }
 }

@@ -1,7 +1,7 @@
 //! Why no plan could be made.
 
 use kubexm_spec::ExitCode;
-use kubexm_spec::built::NotBuilt;
+use kubexm_spec::unsupported::Unsupported;
 
 /// Why no plan could be made. Nothing has been touched when one of these is returned.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +17,7 @@ pub enum RecipeError {
     },
     /// The design names it, nothing builds it yet.
     #[error("{what}: known, not built yet; {hint}")]
-    NotBuiltYet {
+    Unsupported {
         /// What.
         what: String,
         /// What can be done instead.
@@ -27,7 +27,7 @@ pub enum RecipeError {
     #[error("cluster.yaml says what kubexm-install does not install yet:\n{}", lines(.all))]
     NotInstalled {
         /// Every one of them.
-        all: Vec<NotBuilt>,
+        all: Vec<Unsupported>,
     },
     /// cluster.yaml has only `spec.bundle`.
     #[error(
@@ -206,7 +206,7 @@ impl RecipeError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::NotInBundle { .. } => ExitCode::BundleIncomplete,
-            Self::NotBuiltYet { .. } | Self::NotInstalled { .. } => ExitCode::NotBuiltYet,
+            Self::Unsupported { .. } | Self::NotInstalled { .. } => ExitCode::Unsupported,
             Self::NoCluster
             | Self::NoHosts { .. }
             | Self::NoAddress { .. }

@@ -2,7 +2,6 @@
 //!
 //! Nothing here does IO: no files, network, clock, randomness or environment. What a recipe can name is in the bundle.
 
-pub mod built;
 pub mod bundle;
 pub mod config;
 pub mod context;
@@ -22,6 +21,7 @@ pub mod sample;
 pub mod support;
 pub mod templates;
 pub mod time_servers;
+pub mod unsupported;
 pub mod yaml;
 
 pub use context::{Materials, Node, PlanCx};

@@ -19,7 +19,7 @@ pub trait Confirm: Send + Sync {
 /// An answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Go on.
+    /// Continue.
     Yes,
     /// Nothing is done.
     No,

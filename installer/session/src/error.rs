@@ -170,12 +170,12 @@ pub enum SessionError {
     /// A run cannot be made, read or carried on.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// A run could not go on.
+    /// A run could not continue.
     #[error("{}\nto go on: {command}", error_chain(error))]
     Stopped {
         /// Why.
         error: Box<EngineError>,
-        /// The command that goes on with it.
+        /// The command that continues with it.
         command: String,
     },
     /// The cluster runs, and its kubeconfig could not be fetched or kept.
@@ -278,7 +278,7 @@ impl ExitError for SessionError {
 fn every_damage(report: &DamageReport) -> String {
     let mut text = report.to_string();
     for damage in &report.damages {
-        text.push_str(&format!("\n- {}", damage.told_of(&report.path)));
+        text.push_str(&format!("\n- {}", damage.reported_of(&report.path)));
     }
     text
 }

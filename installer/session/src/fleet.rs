@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use kubexm_engine::link::ssh::{AGENT_PATH, AgentBinary, AgentSource, SshOptions};
-use kubexm_engine::link::{Gone, Link, LinkError};
+use kubexm_engine::link::{Link, LinkError, LinkLost};
 use kubexm_engine::{EventSink, Links};
 use kubexm_plan::ledger::Record;
 use kubexm_plan::{Facts, Plan};
@@ -31,7 +31,7 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 pub enum Unreachable<'a> {
     /// Nothing begins. The text says what would help, on a line of its own; or nothing.
     Refused(&'a str),
-    /// A run goes on without up to so many hosts that the plan can do without.
+    /// A run continues without up to so many hosts that the plan can do without.
     LeftOut(&'a Plan, usize),
     /// A rollback leaves them as they are, if there is any other host.
     LeftAsTheyAre,
@@ -55,7 +55,7 @@ pub(crate) struct Reach<'a> {
 pub struct Fleet {
     links: BTreeMap<String, Arc<dyn HostLink>>,
     /// Hosts that a run is carried on without.
-    gone: BTreeMap<String, Arc<Gone>>,
+    gone: BTreeMap<String, Arc<LinkLost>>,
     /// Hosts that a reset names at its end.
     missing: Vec<String>,
 }
@@ -88,15 +88,15 @@ impl Fleet {
         unreachable: Unreachable<'_>,
         events: &dyn EventSink,
     ) -> Result<(), String> {
-        let gone = errors.iter().filter_map(|(host, error)| Some((host.clone(), Arc::new(Gone::of(error)?))));
+        let gone = errors.iter().filter_map(|(host, error)| Some((host.clone(), Arc::new(LinkLost::of(error)?))));
         let gone: BTreeMap<_, _> = gone.collect();
         let all_gone = gone.len() == errors.len();
         let become_of: fn(&str) -> String = match unreachable {
             Unreachable::Refused(hint) if all_gone || hint.is_empty() => return Err(hint.to_owned()),
             Unreachable::Refused(_) => return Err("\nnothing was changed".to_owned()),
             Unreachable::LeftOut(plan, most) => {
-                let expendable = |name: &String| plan.hosts.iter().any(|host| host.name == *name && host.expendable);
-                if !all_gone || !gone.keys().all(expendable) {
+                let optional = |name: &String| plan.hosts.iter().any(|host| host.name == *name && host.optional);
+                if !all_gone || !gone.keys().all(optional) {
                     return Err(String::new());
                 }
                 if gone.len() > most {

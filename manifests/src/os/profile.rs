@@ -37,7 +37,7 @@ pub struct Profile {
     /// Root packages that are named otherwise than in the family's table, by [`Root::name`]; an empty list: it has none.
     #[serde(default)]
     pub names: BTreeMap<String, Vec<String>>,
-    /// The names were held against an index of this release.
+    /// The names were compared with an index of this release.
     #[serde(default)]
     pub verified: bool,
     /// What the table cannot say: what a user must bring, and why.
@@ -73,7 +73,7 @@ pub struct Repository {
     /// The vendor asks for the client certificate of a subscription.
     #[serde(default)]
     pub entitlement: bool,
-    /// By what it is believed.
+    /// By what it is trusted.
     pub trust: RepositoryTrust,
 }
 
@@ -87,7 +87,7 @@ pub enum MirrorList {
     Metalink,
 }
 
-/// By what a repository is believed. Where `metadata` and `packages` are both empty nothing is signed, and only packages whose
+/// By what a repository is trusted. Where `metadata` and `packages` are both empty nothing is signed, and only packages whose
 /// sha256 a lock names are taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -21,7 +21,7 @@ pub struct Root {
     pub deb: Vec<String>,
     /// Packages of Red Hat's family.
     pub rpm: Vec<String>,
-    /// Packages that it takes the place of, by family: carried too, so that there is a way back.
+    /// Packages that it takes the place of, by family: carried too, so that there is a rollback.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub replaces: BTreeMap<Family, Vec<String>>,
 }

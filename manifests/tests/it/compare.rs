@@ -289,7 +289,7 @@ fn a_rule_that_finds_nothing_is_not_called_equal() {
 }
 
 #[test]
-fn what_cannot_be_told_today_stays_as_it_was_told_unless_it_has_changed() {
+fn what_cannot_be_reported_today_stays_as_it_was_reported_unless_it_has_changed() {
     let bench = Bench::new("kept");
     bench.catalogue("quay.io/acme/agent", &sum());
     bench.compare();

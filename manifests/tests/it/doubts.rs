@@ -1,4 +1,4 @@
-//! What a cluster rests on that nobody has checked is told, and what was checked is not.
+//! What a cluster rests on that nobody has checked is reported, and what was checked is not.
 
 #![expect(clippy::panic, reason = "helpers of tests may fail the test")]
 
@@ -34,7 +34,7 @@ fn a_patch_whose_constants_were_read_leaves_no_doubt_and_one_whose_were_not_name
 }
 
 #[test]
-fn a_patch_that_the_catalogue_does_not_know_is_told_with_the_newest_that_it_does() {
+fn a_patch_that_the_catalogue_does_not_know_is_reported_with_the_newest_that_it_does() {
     let all = of_version("v1.34.99");
     let kinds: Vec<DoubtKind> = all.iter().map(|doubt| doubt.kind).collect();
     assert_eq!(kinds, [DoubtKind::UnknownPatch, DoubtKind::Constants]);
@@ -75,7 +75,7 @@ fn a_patch_that_a_refresh_brought_has_digests_and_its_constants_are_in_doubt() {
 }
 
 #[test]
-fn image_lists_that_nobody_held_against_upstream_are_told_of_those_features_that_are_used() {
+fn image_lists_that_nobody_held_against_upstream_are_reported_of_those_features_that_are_used() {
     let mut cluster = for_version(Some("1.34.4"));
     cluster.network.plugin = NetworkPlugin::Cilium;
     cluster.registry = Registry::of(RegistryKind::Harbor);
@@ -96,7 +96,7 @@ fn image_lists_that_nobody_held_against_upstream_are_told_of_those_features_that
 }
 
 #[test]
-fn what_was_compared_is_told_with_what_it_was_compared_with() {
+fn what_was_compared_is_reported_with_what_it_was_compared_with() {
     let catalogue = Catalogue::embedded();
     let mut cluster = for_version(Some("1.34.4"));
     cluster.network.plugin = NetworkPlugin::Cilium;
@@ -123,7 +123,7 @@ fn an_overlay_that_writes_all_constants_ends_the_doubt_and_one_that_writes_two_d
 }
 
 #[test]
-fn a_patch_of_a_runtime_or_any_other_program_that_the_catalogue_does_not_know_is_told_as_kubernetes_own_is() {
+fn a_patch_of_a_runtime_or_any_other_program_that_the_catalogue_does_not_know_is_reported_as_kubernetes_own_is() {
     use kubexm_spec::cluster::RuntimeKind;
 
     let catalogue = Catalogue::embedded();

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_manifests::{Catalogue, RequireError, Requirements, Source, require, version};
 use kubexm_spec::cluster::{
-    Cluster, EtcdKind, ExternalKind, InternalKind, KubernetesKind, LoadBalancerMode, NetworkPlugin, Registry,
-    RegistryKind, RuntimeKind, Word, for_version,
+    Cluster, EtcdKind, ExternalKind, InternalKind, Keyword, KubernetesKind, LoadBalancerMode, NetworkPlugin, Registry,
+    RegistryKind, RuntimeKind, for_version,
 };
 use kubexm_spec::{ArtifactKey, Platform};
 

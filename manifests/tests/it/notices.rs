@@ -22,7 +22,7 @@ fn addon(kubernetes: &str, source: &str) -> Cluster {
 }
 
 #[test]
-fn a_version_that_upstream_makes_for_other_minors_is_told_with_the_one_that_fits() {
+fn a_version_that_upstream_makes_for_other_minors_is_reported_with_the_one_that_fits() {
     let named = addon("v1.34.4", "{catalogue: cert-manager, version: 1.18.6}");
     let text = texts(&on("2026-01-01", &named), NoticeKind::OutOfRange).remove(0);
     assert_eq!(
@@ -70,7 +70,7 @@ fn every_minor_has_the_default_that_upstream_names_for_it() {
 }
 
 #[test]
-fn the_end_of_a_line_is_told_from_its_day_on_and_changes_no_version() {
+fn the_end_of_a_line_is_reported_from_its_day_on_and_changes_no_version() {
     let mut cluster = for_version(Some("1.34.4"));
     cluster.load_balancer.mode =
         LoadBalancerMode::Internal { kind: InternalKind::Haproxy, vip: None, port: 6443, interface: None };
@@ -118,7 +118,7 @@ fn what_is_named_instead_runs_with_the_clusters_minor_and_has_patches_only_where
 }
 
 #[test]
-fn a_containerd_that_upstream_does_not_recommend_for_a_minor_is_told() {
+fn a_containerd_that_upstream_does_not_recommend_for_a_minor_is_reported() {
     let with = |kubernetes: &str, version: &str| {
         let mut cluster = for_version(Some(kubernetes));
         (cluster.runtime.kind, cluster.runtime.version) = (RuntimeKind::Containerd, Some(version.to_owned()));

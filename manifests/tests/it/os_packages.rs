@@ -90,14 +90,14 @@ fn nothing_is_carried_where_packages_are_left_to_the_user() {
 
 #[test]
 fn systems_and_platforms_that_nobody_knows_are_refused_with_what_is_near() {
-    let told = |spec: &str| {
+    let reported = |spec: &str| {
         let error = needed(spec).unwrap_err();
         assert_eq!(error.exit_code(), ExitCode::UnknownVersion);
         error.to_string()
     };
-    let error = told("  kubernetes: {}\n  bundle: {os: [debian-21]}\n");
+    let error = reported("  kubernetes: {}\n  bundle: {os: [debian-21]}\n");
     assert!(error.contains("debian-21") && error.contains("debian-12"), "{error}");
-    let error = told("  kubernetes: {}\n  bundle: {os: [rhel-7], platforms: [linux/arm64]}\n");
+    let error = reported("  kubernetes: {}\n  bundle: {os: [rhel-7], platforms: [linux/arm64]}\n");
     assert!(error.contains("rhel-7") && error.contains("linux/arm64") && error.contains("rhel-9"), "{error}");
 }
 

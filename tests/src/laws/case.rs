@@ -1,4 +1,4 @@
-//! A sample, a pipeline, and hosts as they are before it: what a law is held against.
+//! A sample, a pipeline, and hosts as they are before it: what a law is compared with.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ impl<F: Fleet> Case<F> {
     pub async fn its_invariants_hold_at_every_point(&self) -> Result<(), String> {
         let (end, run) = self.undisturbed().await?;
         let how = How::KEEP.hooked(Camera::of(end.fleet.clone(), false));
-        let outcome = run.take_back(&end.fleet, how).await.map_err(said)?;
+        let outcome = run.roll_back(&end.fleet, how).await.map_err(said)?;
         self.unwound(&end.fleet, &run, outcome, "a rollback")
     }
 
@@ -180,7 +180,7 @@ impl<F: Fleet> Case<F> {
         refuse(differences(&fleet.snapshot(), &start, &without), after)
     }
 
-    /// Hosts with something that a run could not take back, by what its plan says is irreversible; refuses a run that is
+    /// Hosts with something that a run could not roll back, by what its plan says is irreversible; refuses a run that is
     /// stuck for another reason. What is in the cluster is on all of them.
     fn kept(&self, run: &Carried<'_>) -> Result<BTreeSet<String>, String> {
         let plan = self.plan();
@@ -219,7 +219,7 @@ impl<F: Fleet> Case<F> {
     }
 }
 
-struct Told {
+struct Reported {
     name: String,
     roles: [bool; 3],
     facts: Facts,
@@ -247,19 +247,14 @@ async fn reset_again<F: Fleet>(plan: &Plan, fleet: &F) -> Result<CheckedPlan, St
 
 async fn plan_reset<F: Fleet>(hosts: Vec<(String, [bool; 3])>, fleet: &F) -> Result<CheckedPlan, String> {
     let links = fleet.links();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (name, roles) in hosts {
         let link = links.get(&name).ok_or_else(|| format!("no link to {name}"))?;
         let (facts, ledger) = (link.facts().await.map_err(said)?, link.ledger().await.map_err(said)?);
-        told.push(Told { name, roles, facts, ledger });
+        reported.push(Reported { name, roles, facts, ledger });
     }
-    let hosts = told.iter().map(|Told { name, roles: [control_plane, worker, registry], facts, ledger }| ResetHost {
-        name,
-        control_plane: *control_plane,
-        worker: *worker,
-        registry: *registry,
-        facts,
-        ledger,
+    let hosts = reported.iter().map(|Reported { name, roles: [control_plane, worker, registry], facts, ledger }| {
+        ResetHost { name, control_plane: *control_plane, worker: *worker, registry: *registry, facts, ledger }
     });
     let cx = ResetCx { cluster: "demo", cluster_digest: kubexm_spec::Digest::of("yaml"), hosts: hosts.collect() };
     let plan = kubexm_recipes::reset(&cx).map_err(said)?;

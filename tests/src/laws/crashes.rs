@@ -28,7 +28,7 @@ struct Before<'s, F> {
 }
 
 impl<F: Fleet> Case<F> {
-    /// Law 2: a crash before or after any record resumes to the same end, and can be taken back then. Returns how many
+    /// Law 2: a crash before or after any record resumes to the same end, and can be rolled back then. Returns how many
     /// were tried.
     pub async fn a_crash_at_any_record_resumes_to_the_same_end(&self, points: Points) -> Result<usize, String> {
         let (end, _) = self.undisturbed().await?;
@@ -39,24 +39,24 @@ impl<F: Fleet> Case<F> {
                 return Err(format!("after {after}: resumed, it ends {outcome:?}:\n{}", run.report()));
             }
             self.ended_so(&fleet, &end.snapshot, after)?;
-            let outcome = run.take_back(&fleet, How::KEEP).await.map_err(said)?;
+            let outcome = run.roll_back(&fleet, How::KEEP).await.map_err(said)?;
             self.unwound(&fleet, &run, outcome, &format!("{after}, resumed and taken back"))
         })
         .await
     }
 
-    /// Law 3: a crash before or after any record of a rollback is gone on with to the same end.
+    /// Law 3: a crash before or after any record of a rollback is resumed to the same end.
     pub async fn a_crash_at_any_record_of_a_rollback_goes_on_to_the_same_end(
         &self,
         points: Points,
     ) -> Result<usize, String> {
         let from = self.turned().await?;
-        let (wanted, outcome) = self.taken_back(&from).await?;
+        let (wanted, outcome) = self.rolled_back(&from).await?;
         self.each_crash(Way::Back, &from, points, async |fleet, run, after| {
             let found = if run.status()?.state.goes_back() {
                 run.resume(&fleet, How::KEEP).await.map_err(|e| format!("after {after}: {e}"))?
             } else {
-                run.take_back(&fleet, How::KEEP).await.map_err(said)?
+                run.roll_back(&fleet, How::KEEP).await.map_err(said)?
             };
             if found != outcome {
                 return Err(format!("after {after}: gone on with, it ends {found:?}:\n{}", run.report()));
@@ -67,14 +67,14 @@ impl<F: Fleet> Case<F> {
     }
 
     /// Law 3 by failures: an undo that fails, before or after it brought anything back, leaves the run stuck, and it is
-    /// gone on with to the same end.
-    pub async fn a_failure_of_any_undo_is_gone_on_with_to_the_same_end(&self, points: Points) -> Result<usize, String> {
+    /// resumed to the same end.
+    pub async fn a_failure_of_any_undo_is_resumed_to_the_same_end(&self, points: Points) -> Result<usize, String> {
         let from = self.turned().await?;
-        let (wanted, outcome) = self.taken_back(&from).await?;
+        let (wanted, outcome) = self.rolled_back(&from).await?;
         let waves = |records: Vec<Record>| records.iter().filter(|r| matches!(r, Record::WaveDone { .. })).count();
         let undos = {
             let (fleet, run) = (from.fleet.fork(), from.run.copy(usize::MAX)?);
-            run.take_back(&fleet, How::KEEP).await.map_err(said)?;
+            run.roll_back(&fleet, How::KEEP).await.map_err(said)?;
             waves(run.records()?)
         };
         for (nth, before) in both(points, undos) {
@@ -84,7 +84,7 @@ impl<F: Fleet> Case<F> {
             }
             let run = from.run.copy(usize::MAX)?;
             let after = format!("a failure {} undo {nth}", word(before));
-            let mut found = run.take_back(&fleet, How::KEEP).await.map_err(said)?;
+            let mut found = run.roll_back(&fleet, How::KEEP).await.map_err(said)?;
             // A step with retries mends itself.
             if found == Outcome::Stuck && run.records()?.iter().any(|r| matches!(r, Record::UndoFailed { .. })) {
                 found = run.resume(&fleet, How::KEEP).await?;
@@ -97,7 +97,7 @@ impl<F: Fleet> Case<F> {
         Ok(both(points, undos).count())
     }
 
-    /// A run that has something to take back, and has not begun to: a whole one; of `reset` one that failed before
+    /// A run that has something to roll back, and has not begun to: a whole one; of `reset` one that failed before
     /// anything was deleted.
     async fn turned(&self) -> Result<Before<'_, F>, String> {
         let fleet = self.start.fork();
@@ -112,10 +112,10 @@ impl<F: Fleet> Case<F> {
     }
 
     /// How taking it back ends when nothing disturbs it.
-    async fn taken_back(&self, from: &Before<'_, F>) -> Result<(kubexm_engine::sim::Snapshot, Outcome), String> {
+    async fn rolled_back(&self, from: &Before<'_, F>) -> Result<(kubexm_engine::sim::Snapshot, Outcome), String> {
         let (fleet, run) = (from.fleet.fork(), from.run.copy(usize::MAX)?);
         let how = How::KEEP.hooked(Camera::of(fleet.clone(), false));
-        let outcome = run.take_back(&fleet, how).await.map_err(said)?;
+        let outcome = run.roll_back(&fleet, how).await.map_err(said)?;
         self.unwound(&fleet, &run, outcome, "a rollback")?;
         Ok((fleet.snapshot(), outcome))
     }
@@ -160,6 +160,6 @@ async fn go<F: Fleet>(
 ) -> Result<Result<Outcome, EngineError>, String> {
     match way {
         Way::Forward => run.begin(fleet, &Silent, How::KEEP.hooked(hook)).await,
-        Way::Back => Ok(run.take_back(fleet, How::KEEP.hooked(hook)).await),
+        Way::Back => Ok(run.roll_back(fleet, How::KEEP.hooked(hook)).await),
     }
 }

@@ -1,4 +1,4 @@
-//! What a failure of any change leads to: back to the state before, or kept and gone on with.
+//! What a failure of any change leads to: back to the state before, or kept and resumed.
 
 use kubexm_engine::events::Silent;
 use kubexm_engine::{OnFailure, Outcome};
@@ -31,7 +31,7 @@ impl<F: Fleet> Case<F> {
         Ok(tried)
     }
 
-    /// Law 2: kept after a failure of any change, it is gone on with to the same end, and can be taken back then.
+    /// Law 2: kept after a failure of any change, it is resumed to the same end, and can be rolled back then.
     pub async fn a_failure_that_is_kept_resumes_to_the_same_end(&self, points: Points) -> Result<usize, String> {
         let (end, _) = self.undisturbed().await?;
         let mut tried = 0;
@@ -68,7 +68,7 @@ impl<F: Fleet> Case<F> {
         self.ended_so(&fleet, &end.snapshot, "a half-done act")
     }
 
-    /// Law 1 inside an Act: the run ends half-way through one, and is taken back.
+    /// Law 1 inside an Act: the run ends half-way through one, and is rolled back.
     pub async fn a_half_done_act_unwinds_to_the_state_before(&self, break_it: impl Fn(&F)) -> Result<(), String> {
         let fleet = self.start.fork();
         break_it(&fleet);
@@ -77,7 +77,7 @@ impl<F: Fleet> Case<F> {
         self.unwound(&fleet, &run, outcome, "a half-done act")
     }
 
-    /// What cannot be taken back is gone on with: by a new run, from hosts as they are.
+    /// What cannot be rolled back is resumed: by a new run, from hosts as they are.
     async fn begun_again(&self, fleet: &F, end: &End<F>, after: &str) -> Result<(), String> {
         let setting = self.planned_again(fleet).await?;
         let run = Carried::new(&setting)?;

@@ -1,4 +1,4 @@
-//! Hosts that a run may go on without.
+//! Hosts that a run may continue without.
 
 use std::collections::BTreeSet;
 
@@ -15,12 +15,12 @@ use super::{Fleet, Points};
 impl<F: Fleet> Case<F> {
     /// With one host that may fail: a failure of any step of a host that may be left out ends partial, the host as it was
     /// before and the others as they end undisturbed; `resume` then makes the whole of it. Returns the steps tried.
-    pub async fn a_failure_of_any_step_of_an_expendable_host_leaves_it_out(
+    pub async fn a_failure_of_any_step_of_an_optional_host_leaves_it_out(
         &self,
         points: Points,
     ) -> Result<usize, String> {
         let (end, _) = self.undisturbed().await?;
-        let steps: Vec<_> = self.plan().steps.iter().filter(|step| self.is_expendable(step.domain())).collect();
+        let steps: Vec<_> = self.plan().steps.iter().filter(|step| self.is_optional(step.domain())).collect();
         for nth in points.of(steps.len()) {
             let step = steps[nth - 1];
             let how = How { drill: Some(Drill::FailStep(step.id.clone())), ..how() };
@@ -62,15 +62,12 @@ impl<F: Fleet> Case<F> {
     }
 
     /// Whether a host of the plan may be left out.
-    pub fn has_expendable(&self) -> bool {
-        self.plan()
-            .hosts
-            .iter()
-            .any(|host| host.expendable && self.plan().steps.iter().any(|s| s.domain() == host.name))
+    pub fn has_optional(&self) -> bool {
+        self.plan().hosts.iter().any(|host| host.optional && self.plan().steps.iter().any(|s| s.domain() == host.name))
     }
 
-    fn is_expendable(&self, host: &str) -> bool {
-        self.plan().hosts.iter().any(|known| known.expendable && known.name == host)
+    fn is_optional(&self, host: &str) -> bool {
+        self.plan().hosts.iter().any(|known| known.optional && known.name == host)
     }
 
     async fn left_out(

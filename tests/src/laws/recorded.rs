@@ -129,7 +129,7 @@ impl Recorded {
         Carried::of_folder(&self.setting, &self.folder.path().join("runs"))
     }
 
-    /// Where the recorded run stands.
+    /// Where the recorded run is.
     pub fn status(&self) -> Result<Status, String> {
         self.run()?.status()
     }

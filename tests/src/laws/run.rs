@@ -1,4 +1,4 @@
-//! One run of a case's plan: its folder, and the ways it is begun, ended and gone on with.
+//! One run of a case's plan: its folder, and the ways it is begun, ended and resumed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,7 +122,7 @@ impl<'s> Carried<'s> {
         Ok(execute(&plan, &links, &mut run, &pki, &*self.setting.bundle, events, how.options()).await)
     }
 
-    /// Goes on with it in its own direction.
+    /// Continues with it in its own direction.
     pub async fn resume(&self, fleet: &impl Fleet, how: How) -> Result<Outcome, String> {
         let (links, pki) = (fleet.links(), self.pki()?);
         let (bundle, silent) = (&*self.setting.bundle, &kubexm_engine::events::Silent);
@@ -131,8 +131,8 @@ impl<'s> Carried<'s> {
         resumed.map(|(outcome, _)| outcome).map_err(|e| format!("it cannot be resumed: {e}"))
     }
 
-    /// Takes it back.
-    pub async fn take_back(&self, fleet: &impl Fleet, how: How) -> Result<Outcome, EngineError> {
+    /// Rolls it back.
+    pub async fn roll_back(&self, fleet: &impl Fleet, how: How) -> Result<Outcome, EngineError> {
         let (links, silent) = (fleet.links(), &kubexm_engine::events::Silent);
         let (id, belongs) = (self.id(), self.belongs());
         rollback(self.folder.path(), &id, belongs, &links, silent, how.options()).await.map(|(outcome, _)| outcome)
@@ -160,7 +160,7 @@ impl<'s> Carried<'s> {
         Ok(entries.into_iter().map(|entry| entry.record).collect())
     }
 
-    /// Where it stands.
+    /// Where it is.
     pub fn status(&self) -> Result<Status, String> {
         run::read_status(self.folder.path(), &self.id()).map_err(said)
     }
@@ -289,7 +289,7 @@ impl<F: Fleet> Hook for Camera<F> {
 /// Certificates of a controller, and an operator whose every secret is [`SECRET`].
 struct OperatorSlots(ClusterPki);
 
-/// What stands in no plan, journal, ledger or report.
+/// What is in no plan, journal, ledger or report.
 pub const SECRET: &str = "the operator's own secret";
 
 #[async_trait]

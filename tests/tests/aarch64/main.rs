@@ -16,7 +16,7 @@ use kubexm_archive::{Input, Options, members, write};
 use kubexm_engine::link::wire::{Answer, Ask, Secrets};
 use kubexm_manifests::Catalogue;
 use kubexm_plan::op::{Binary, Content, Dir, File, Link, Unpacked};
-use kubexm_plan::{Found, Op, Step, Texts, Undo, Wave};
+use kubexm_plan::{ObservedState, Op, Step, Texts, Undo, Wave};
 use kubexm_spec::manifest::{Manifest, Member};
 use kubexm_spec::{Arch, Digest, cluster};
 use kubexm_tests::synthetic::SyntheticBundle;
@@ -50,7 +50,7 @@ fn the_agent_says_what_it_was_built_for() {
 }
 
 #[test]
-fn ops_hold_afterwards_and_are_taken_back_whole() {
+fn ops_hold_afterwards_and_are_rolled_back_whole() {
     let root = Root::new();
     root.put("/etc/demo/kept.conf", "before\n");
     let before = root.tree();
@@ -185,7 +185,7 @@ fn tar_gz(name: &str, content: &[u8]) -> Vec<u8> {
 }
 
 impl Agent {
-    fn observe(&mut self, step: &Step, texts: &Texts) -> Vec<Found> {
+    fn observe(&mut self, step: &Step, texts: &Texts) -> Vec<ObservedState> {
         let ask = Ask::Observe { step: Box::new(step.clone()), texts: texts.clone(), slots: Secrets::default() };
         match self.ask(ask) {
             Answer::Observed { found } => found,
@@ -193,7 +193,7 @@ impl Agent {
         }
     }
 
-    fn converge(&mut self, step: &Step, texts: &Texts, before: &[Found]) -> Answer {
+    fn converge(&mut self, step: &Step, texts: &Texts, before: &[ObservedState]) -> Answer {
         self.ask(Ask::Converge {
             step: Box::new(step.clone()),
             texts: texts.clone(),

@@ -1,4 +1,4 @@
-//! Everything that is not converged to, and everything that cannot be taken back: the whole list over all samples and
+//! Everything that is not converged to, and everything that cannot be rolled back: the whole list over all samples and
 //! pipelines, and `docs/acts.md`, which has a reviewed line for each.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot set itself up has failed")]
@@ -111,7 +111,7 @@ struct Reviewed {
     why_not_converged: String,
     done: String,
     partial: String,
-    taken_back: String,
+    rolled_back: String,
 }
 
 /// The cells of every line of the table below a heading.
@@ -125,9 +125,9 @@ fn table(heading: &str) -> Vec<Vec<String>> {
 
 fn reviewed() -> Vec<Reviewed> {
     let rows = table("Acts").into_iter().map(|cells| {
-        let [act, step, undo, why_not_converged, done, partial, taken_back] =
+        let [act, step, undo, why_not_converged, done, partial, rolled_back] =
             <[String; 7]>::try_from(cells).unwrap_or_else(|cells| panic!("seven cells are wanted: {cells:?}"));
-        Reviewed { entry: Entry { act, step, undo }, why_not_converged, done, partial, taken_back }
+        Reviewed { entry: Entry { act, step, undo }, why_not_converged, done, partial, rolled_back }
     });
     rows.collect()
 }
@@ -145,22 +145,22 @@ async fn every_act_and_every_irreversible_step_is_on_the_reviewed_list_and_nothi
 
 fn the_document_names_exactly(list: List) {
     let planned: BTreeSet<Entry> = list.acts.into_keys().collect();
-    let told: Vec<Reviewed> = reviewed();
-    let named: BTreeSet<Entry> = told.iter().map(|row| row.entry.clone()).collect();
-    assert_eq!(named.len(), told.len(), "docs/acts.md names an act twice");
+    let reported: Vec<Reviewed> = reviewed();
+    let named: BTreeSet<Entry> = reported.iter().map(|row| row.entry.clone()).collect();
+    assert_eq!(named.len(), reported.len(), "docs/acts.md names an act twice");
     assert_eq!(named, planned, "docs/acts.md (left) and the plans (right) do not have the same acts");
-    for row in &told {
-        for cell in [&row.why_not_converged, &row.done, &row.partial, &row.taken_back] {
+    for row in &reported {
+        for cell in [&row.why_not_converged, &row.done, &row.partial, &row.rolled_back] {
             assert!(cell.len() > 15, "docs/acts.md has an empty cell for {:?}", row.entry);
         }
     }
     let planned: BTreeSet<Final> = list.finals.into_keys().collect();
-    let told: Vec<[String; 3]> = table("Irreversible steps")
+    let reported: Vec<[String; 3]> = table("Irreversible steps")
         .into_iter()
         .map(|cells| cells.try_into().unwrap_or_else(|cells| panic!("three cells are wanted: {cells:?}")))
         .collect();
     let named: BTreeSet<Final> =
-        told.iter().map(|[step, why, _]| Final { step: step.clone(), why: why.clone() }).collect();
+        reported.iter().map(|[step, why, _]| Final { step: step.clone(), why: why.clone() }).collect();
     assert_eq!(named, planned, "docs/acts.md (left) and the plans (right) do not have the same irreversible steps");
-    assert!(told.iter().all(|[_, _, review]| review.len() > 40), "an irreversible step has no review");
+    assert!(reported.iter().all(|[_, _, review]| review.len() > 40), "an irreversible step has no review");
 }

@@ -1,4 +1,4 @@
-//! What a runtime or a pod network is called stands in its home, and nowhere else in what ships.
+//! What a runtime or a pod network is called is in its home, and nowhere else in what ships.
 
 use std::path::{Path, PathBuf};
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use kubexm_engine::Outcome;
 use kubexm_engine::replay::RunState;
 use kubexm_engine::sim::Snapshot;
-use kubexm_plan::Found;
+use kubexm_plan::ObservedState;
 use kubexm_tests::laws::{Fleet, How, Recorded, differences};
 
 fn load(name: &str) -> Recorded {
@@ -35,7 +35,7 @@ async fn every_state_of_a_recorded_ledger_is_read_as_a_type() {
                     op.places(found).unwrap_or_else(|why| panic!("{host}: {}: {op}: {why}", record.step));
                     // Written again, it is what it was: older programs read it, too.
                     let text = serde_json::to_string(found).expect("JSON");
-                    assert_eq!(serde_json::from_str::<Found>(&text).expect("JSON"), *found);
+                    assert_eq!(serde_json::from_str::<ObservedState>(&text).expect("JSON"), *found);
                     kinds.insert(op.name());
                     states += 1;
                 }
@@ -73,7 +73,7 @@ async fn a_recorded_run_that_was_killed_resumes() {
     let whole = load("rooted-whole").left;
     let resumed = without_certificates(recorded.fleet.snapshot());
     same(&resumed, &without_certificates(whole), "resumed, it is as one that was not killed");
-    let outcome = run.take_back(&recorded.fleet, How::KEEP).await.expect("rolled back");
+    let outcome = run.roll_back(&recorded.fleet, How::KEEP).await.expect("rolled back");
     assert_eq!(outcome, Outcome::RolledBack, "{}", run.report());
     same(&recorded.fleet.snapshot(), &recorded.before, "resumed and rolled back, it is as before");
 }
@@ -82,7 +82,7 @@ async fn rolls_back(name: &str) {
     let recorded = load(name);
     same(&recorded.fleet.snapshot(), &recorded.left, "unpacked, it is as it was left");
     let run = recorded.run().expect("the run");
-    let outcome = run.take_back(&recorded.fleet, How::KEEP).await.expect("rolled back");
+    let outcome = run.roll_back(&recorded.fleet, How::KEEP).await.expect("rolled back");
     assert_eq!(outcome, Outcome::RolledBack, "{name}: {}", run.report());
     same(&recorded.fleet.snapshot(), &recorded.before, "rolled back, it is as before");
 }

@@ -7,7 +7,7 @@ use kubexm_builder::session::Session;
 use kubexm_manifests::{Catalogue, require};
 use kubexm_spec::cluster::{self, Read, RuntimeKind};
 use kubexm_spec::event::EventKind;
-use kubexm_spec::{Program, built};
+use kubexm_spec::{Program, unsupported};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
@@ -47,19 +47,21 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
         Err(failure) => (BTreeMap::new(), Some(failure.text)),
     };
     let shown = cluster::show(&read, &chosen);
-    let not_built = built::check(&read.cluster);
+    let unsupported = unsupported::check(&read.cluster);
     if display.mode() == Mode::Json {
-        let not_built: Vec<_> =
-            not_built.iter().map(|row| json!({"path": row.path, "value": row.value, "instead": row.instead})).collect();
+        let unsupported: Vec<_> = unsupported
+            .iter()
+            .map(|row| json!({"path": row.path, "value": row.value, "instead": row.instead}))
+            .collect();
         let document = json!({
             "schema": "kubexm.io/config/v1", "file": args.file, "cluster": shown.document, "defaults": shown.defaults,
-            "chosen": chosen, "notInstalled": not_built, "warnings": warning.into_iter().collect::<Vec<_>>(),
+            "chosen": chosen, "notInstalled": unsupported, "warnings": warning.into_iter().collect::<Vec<_>>(),
         });
         display.answer(&document.to_string());
         return Ok(());
     }
-    let not_built = not_built.iter().map(|row| format!("kubexm-install refuses this cluster: {row}"));
-    for text in warning.into_iter().chain(not_built) {
+    let unsupported = unsupported.iter().map(|row| format!("kubexm-install refuses this cluster: {row}"));
+    for text in warning.into_iter().chain(unsupported) {
         display.emit(EventKind::Warning { text });
     }
     display.answer(&shown.yaml);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use kubexm_spec::cluster::{Profile, Word};
+use kubexm_spec::cluster::{Keyword, Profile};
 use kubexm_terminal::{Display, Failure};
 
 use super::{kinds, written};

@@ -129,7 +129,7 @@ fn renewed(args: &Args, needed: &Needed, old: &Lock, session: &Session) -> Resul
         None => new,
     };
     // Whoever names an item wants it right: a size is not asked for again that may have been a lie.
-    let sizes = if keys.is_some() { Sizes::Fetched } else { Sizes::Told };
+    let sizes = if keys.is_some() { Sizes::Fetched } else { Sizes::Reported };
     let fetching = args.fetching.options();
     let origins = session.origins(&fetching)?;
     let locking = Locking { resolution: &resolution, packages: &needs, sizes, jobs: fetching.jobs };

@@ -27,7 +27,7 @@ fn the_catalogue_of_the_program_has_no_gap_and_says_what_was_not_checked() {
 }
 
 #[test]
-fn a_gap_that_an_overlay_makes_is_told_and_a_wrong_overlay_with_its_place() {
+fn a_gap_that_an_overlay_makes_is_reported_and_a_wrong_overlay_with_its_place() {
     let site = Site::new();
     let sum = "ab".repeat(32);
     // one architecture is enough of what users bring

@@ -109,7 +109,7 @@ fn kubernetes(request: &Request) -> Reply {
 }
 
 #[test]
-fn what_a_cluster_would_get_is_told_and_only_where_it_names_no_patch() {
+fn what_a_cluster_would_get_is_reported_and_only_where_it_names_no_patch() {
     let server = Server::start(kubernetes);
     let site = site(&server);
     let cluster = |version: &str| {
@@ -149,7 +149,7 @@ fn charts_that_are_newer_are_named_and_no_overlay_has_them() {
 }
 
 #[test]
-fn a_rate_limit_is_waited_for_when_it_says_how_long_and_told_when_it_does_not() {
+fn a_rate_limit_is_waited_for_when_it_says_how_long_and_reported_when_it_does_not() {
     let asked = AtomicUsize::new(0);
     let patient = Server::start(move |request| {
         if request.path.starts_with("api.github.com/") && asked.fetch_add(1, Ordering::Relaxed) == 0 {

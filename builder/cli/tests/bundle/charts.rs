@@ -211,14 +211,14 @@ fn what_an_operator_hides_in_its_arguments_is_an_error_that_says_what_to_write()
         )
     };
     place.spec(&addon(""));
-    let told = place.run(&["lock"]).must(ExitCode::ChartImages).err;
+    let reported = place.run(&["lock"]).must(ExitCode::ChartImages).err;
     says(
-        &told,
+        &reported,
         &["chart/op:", HIDDEN, "team/shell:0.1", "Deployment default/op: spec.template.spec.containers[0].args[0]"],
     );
-    // Word for word what was told mends it: one goes in, the other is no image.
+    // Word for word what was reported mends it: one goes in, the other is no image.
     let extra = format!("- {{name: \"{HIDDEN}\"}}");
-    says(&told, &[&extra, "ignoreImages:"]);
+    says(&reported, &[&extra, "ignoreImages:"]);
     let mended = format!("    extraImages:\n    {extra}\n    ignoreImages:\n    - \"registry.test/team/shell:0.1\"\n");
     place.spec(&addon(&mended));
     let lock = place.lock();
@@ -237,8 +237,8 @@ fn plain_yaml_of_a_cluster_is_searched_like_a_chart_and_what_the_cluster_has_cov
     );
     site.write("objects/b.yaml", "kind: Pod\nspec: {containers: [{image: 'registry.k8s.io/pause:3.10.1'}]}\n");
     site.write("objects/a.yml", "kind: Pod\nspec: {containers: [{image: 'registry.k8s.io/pause'}]}");
-    let told = lab.build().must(ExitCode::ChartImages).err;
-    says(&told, &["yaml/plain", "neither tag nor digest", "registry.k8s.io/pause:latest"]);
+    let reported = lab.build().must(ExitCode::ChartImages).err;
+    says(&reported, &["yaml/plain", "neither tag nor digest", "registry.k8s.io/pause:latest"]);
     site.write("objects/a.yml", "kind: Pod\nspec: {containers: [{args: [--image=registry.k8s.io/pause:3.10.1]}]}");
     lab.build().must(ExitCode::Ok);
     let folder = site.unpack(&site.path("out.tar.zst"));
@@ -350,13 +350,13 @@ fn every_way_in_which_a_chart_cannot_be_had_ends_with_its_own_code() {
         ("{path: chart.tgz}".to_owned(), ExitCode::Config, "no gzip-compressed tar"),
     ] {
         place.operator(&source, "");
-        let told = place.run(&["lock"]).must(code).err;
-        says(&told, &["chart/op", words]);
+        let reported = place.run(&["lock"]).must(code).err;
+        says(&reported, &["chart/op", words]);
     }
 }
 
 #[test]
-fn what_helm_refuses_is_told_in_its_words_and_no_value_is_in_the_arguments() {
+fn what_helm_refuses_is_reported_in_its_words_and_no_value_is_in_the_arguments() {
     let place = Place::new();
     place.site.write("chart/Chart.yaml", chart_yaml("operator", "1.2.3"));
     place.site.write("chart/templates/a.yaml", "{{ required \"a password is needed\" .Values.password }}\n");
@@ -374,9 +374,15 @@ fn what_helm_refuses_is_told_in_its_words_and_no_value_is_in_the_arguments() {
     place.operator("{path: chart}", ", values: {password: s3cret}");
     let mut command = place.site.program();
     command.args(["lock", "-f", "cluster.yaml", "--zone", "zone.yaml", "--helm"]).arg(&spy).env("AWS_SECRET", "s3cret");
-    let told = end(&mut command).must(ExitCode::ChartRender).err;
-    says(&told, &["template op", "--include-crds", "--skip-tests", "--namespace default", "--values", "HELM_PLUGINS="]);
-    assert!(!told.contains("s3cret") && !told.contains("AWS_SECRET") && !told.contains("KUBEXM_HOME"), "{told}");
+    let reported = end(&mut command).must(ExitCode::ChartRender).err;
+    says(
+        &reported,
+        &["template op", "--include-crds", "--skip-tests", "--namespace default", "--values", "HELM_PLUGINS="],
+    );
+    assert!(
+        !reported.contains("s3cret") && !reported.contains("AWS_SECRET") && !reported.contains("KUBEXM_HOME"),
+        "{reported}"
+    );
 }
 
 #[test]
@@ -415,8 +421,8 @@ fn the_images_of_a_locked_chart_are_asked_for_by_a_zone_check_and_named_by_expla
     let after = check(&["--all"]).must(ExitCode::Ok);
     says(&after.out, &["ok   chart-image/registry.test/team/hook:1.0", &format!("ok   {operator}")]);
     assert_eq!(check(&["--json"]).must(ExitCode::Ok).document()["chartsNotRendered"], json!([]));
-    let told = place.run(&["explain", "registry.test/team/operator"]).must(ExitCode::Ok).out;
-    says(&told, &[&format!("{operator} is in"), "the rendering of chart/op names it"]);
+    let reported = place.run(&["explain", "registry.test/team/operator"]).must(ExitCode::Ok).out;
+    says(&reported, &[&format!("{operator} is in"), "the rendering of chart/op names it"]);
     // Another place, which has the chart and not its images.
     let rules = format!(
         "- {{match: registry.test/team/operator, to: [\"{}/gone\"], plainHttp: true, only: true}}",
@@ -434,9 +440,9 @@ fn a_lock_that_lost_an_image_of_a_chart_is_refused_before_anything_is_fetched() 
     let mut lock = place.lock();
     lock["items"].as_array_mut().unwrap().retain(|item| item["key"] != "chart-image/registry.test/team/hook:1.0");
     place.site.write("cluster.lock.json", lock.to_string());
-    let told = place.run(&["build", "-o", "out.tar.zst", "--locked"]).must(ExitCode::LockDrift).err;
+    let reported = place.run(&["build", "-o", "out.tar.zst", "--locked"]).must(ExitCode::LockDrift).err;
     says(
-        &told,
+        &reported,
         &["1 difference\n", "chart-image/registry.test/team/hook:1.0 linux/amd64: 1.0 is needed, and not in the lock"],
     );
 }

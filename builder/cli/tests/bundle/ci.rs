@@ -272,7 +272,7 @@ fn exit_codes_in_the_page_are_those_of_the_programs() {
     let (table, ci) = table.split_at(ExitCode::ALL.len());
     let wanted: Vec<String> = ExitCode::ALL.iter().map(|c| format!("| {} | {} |", c.code(), c.meaning())).collect();
     assert_eq!(table, wanted, "mend docs/exit-codes.md");
-    let told: Vec<u8> = ci[1..]
+    let reported: Vec<u8> = ci[1..]
         .iter()
         .flat_map(|row| row.split('|').nth(1).unwrap().split(','))
         .map(|code| code.trim().parse().unwrap())
@@ -280,5 +280,5 @@ fn exit_codes_in_the_page_are_those_of_the_programs() {
     // What a verify can end with, but for a fault of the program.
     let of_verify = |code: &u8| matches!(code, 0 | 2 | 20 | 30..=35 | 40..=44);
     let wanted: Vec<u8> = ExitCode::ALL.iter().map(|code| code.code()).filter(of_verify).collect();
-    assert_eq!(told, wanted, "mend the table of \"In CI\"");
+    assert_eq!(reported, wanted, "mend the table of \"In CI\"");
 }

@@ -24,7 +24,7 @@ pub fn body(path: &str) -> Vec<u8> {
     }
 }
 
-/// What every verb of a lab is told.
+/// What every verb of a lab is reported.
 pub const SETUP: [&str; 6] = ["--zone", "zone.yaml", "--catalogue", "overlay.yaml", "--installer", "kubexm-install"];
 
 pub struct Lab {
@@ -89,7 +89,7 @@ impl Lab {
 }
 
 #[test]
-fn a_clusters_bundle_is_complete_by_its_own_catalogue_and_says_why_each_digest_is_believed() {
+fn a_clusters_bundle_is_complete_by_its_own_catalogue_and_says_why_each_digest_is_trusted() {
     let lab = Lab::new();
     lab.build().must(ExitCode::Ok);
     let site = &lab.site;

@@ -1,7 +1,7 @@
 //! cluster.yaml before anything is built of it: `init`, `config`, `schema`.
 
 use kubexm_spec::ExitCode;
-use kubexm_spec::cluster::{Profile, Word, parse};
+use kubexm_spec::cluster::{Keyword, Profile, parse};
 
 use crate::site::{Site, says};
 

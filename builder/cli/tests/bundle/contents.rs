@@ -52,7 +52,7 @@ fn artifacts_are_listed_and_chosen_by_kind_and_platform() {
     site.run(&["list", "--kind", "chart", "out.tar.zst"]).must(ExitCode::Usage);
 }
 
-/// The frames at the places that are told, read by zstd alone, are the members.
+/// The frames at the places that are reported, read by zstd alone, are the members.
 #[test]
 fn members_are_where_the_list_says_with_the_bytes_that_it_says() {
     let site = sample();
@@ -193,7 +193,7 @@ fn a_range_is_those_bytes_wherever_frames_end() {
 }
 
 #[test]
-fn damage_is_told_where_it_lies_in_a_range_and_only_there() {
+fn damage_is_reported_where_it_lies_in_a_range_and_only_there() {
     let site = sample();
     let mut bytes = std::fs::read(site.path("out.tar.zst")).unwrap();
     let listed = site.run(&["list", "--members", "--json", "out.tar.zst"]).document();

@@ -85,7 +85,7 @@ fn of_a_damaged_copy_only_the_damaged_volume_is_written_again() {
 }
 
 #[test]
-fn a_copy_that_was_cut_off_goes_on_inside_the_file_and_believes_nothing_that_is_there() {
+fn a_copy_that_was_cut_off_goes_on_inside_the_file_and_trusts_nothing_that_is_there() {
     let site = split();
     let stick = stick(&site);
     let whole = std::fs::read(site.path("volumes/site.tar.zst.001")).unwrap();
@@ -125,7 +125,7 @@ fn a_source_that_is_not_what_its_sums_say_is_not_copied() {
 }
 
 #[test]
-fn no_room_is_told_before_anything_is_written() {
+fn no_room_is_reported_before_anything_is_written() {
     let site = split();
     let disk = Tmpfs::mount("16m");
     let text = copy(&site, disk.path()).must(ExitCode::Disk).out;
@@ -229,7 +229,7 @@ fn two_copies_to_one_stick_are_kept_apart() {
 }
 
 #[test]
-fn what_cannot_be_copied_or_copied_to_is_told_with_the_way_out() {
+fn what_cannot_be_copied_or_copied_to_is_reported_with_the_way_out() {
     let site = split();
     says(&copy(&site, &site.path("none")).must(ExitCode::Usage).out, &["none", "no folder"]);
     says(&copy(&site, &site.path("volumes")).must(ExitCode::Usage).out, &["lies in the target itself"]);

@@ -66,7 +66,7 @@ fn a_lock_and_files_of_this_machine_give_sizes_without_asking() {
 }
 
 #[test]
-fn what_a_cluster_rests_on_that_nobody_has_checked_is_told_before_anything_is_built() {
+fn what_a_cluster_rests_on_that_nobody_has_checked_is_reported_before_anything_is_built() {
     let site = Site::new();
     let build = |version: &str, more: &[&str]| {
         site.run(&[&["build", "--kubernetes", version, "--dry-run"], more].concat()).must(ExitCode::Ok)
@@ -98,7 +98,7 @@ const BEFORE: &str = "1767225600";
 const AFTER: &str = "1796083200";
 
 #[test]
-fn lines_past_their_end_are_told_by_the_day_and_choose_nothing() {
+fn lines_past_their_end_are_reported_by_the_day_and_choose_nothing() {
     let site = Site::new();
     let document = |day: &str| {
         let args = ["build", "--kubernetes", "v1.34.4", "--dry-run", "--json"];
@@ -123,7 +123,7 @@ fn lines_past_their_end_are_told_by_the_day_and_choose_nothing() {
 }
 
 #[test]
-fn a_rule_of_a_zone_file_that_nothing_needs_is_told_and_those_of_a_builtin_zone_are_not() {
+fn a_rule_of_a_zone_file_that_nothing_needs_is_reported_and_those_of_a_builtin_zone_are_not() {
     let site = Site::new();
     let rules = "- {match: dl.k8s.io, to: [mirror.test]}\n- {match: ghrc.io, to: [mirror.test]}\n";
     site.write("zone.yaml", format!("name: mine\nrules:\n{rules}"));

@@ -1,4 +1,4 @@
-//! `explain`: why something is in, from where, why it is believed; what would bring it in; and what is unknown.
+//! `explain`: why something is in, from where, why it is trusted; what would bring it in; and what is unknown.
 
 use kubexm_spec::ExitCode;
 
@@ -8,7 +8,7 @@ use crate::site::{Site, says, wanted};
 const HEAD: &str = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: prod}\nspec:\n";
 
 #[test]
-fn the_reasons_the_places_and_the_trust_of_an_item_are_told() {
+fn the_reasons_the_places_and_the_trust_of_an_item_are_reported() {
     let site = Site::new();
     site.write("cluster.yaml", format!("{HEAD}  kubernetes: {{version: v1.34}}\n"));
     let text = site.run(&["explain", "kubeadm", "-f", "cluster.yaml", "--zone", "cn"]).must(ExitCode::Ok).out;
@@ -56,16 +56,16 @@ fn an_unknown_name_ends_with_the_nearest_ones() {
 fn another_tag_an_add_on_an_inner_image_and_a_tool_of_no_cluster_are_all_known() {
     let site = Site::new();
     site.write("cluster.yaml", format!("{HEAD}  kubernetes: {{version: v1.34.4}}\n  registry: {{type: harbor}}\n"));
-    let told = |item: &str| site.run(&["explain", item, "-f", "cluster.yaml"]).must(ExitCode::Ok).out;
+    let reported = |item: &str| site.run(&["explain", item, "-f", "cluster.yaml"]).must(ExitCode::Ok).out;
     let document =
         |item: &str| site.run(&["explain", item, "-f", "cluster.yaml", "--json"]).must(ExitCode::Ok).document();
-    says(&told("pause:3.9"), &["pause:3.9 is not in; under that name there is", "image/pause 3.10.1"]);
+    says(&reported("pause:3.9"), &["pause:3.9 is not in; under that name there is", "image/pause 3.10.1"]);
     assert_eq!(document("pause:3.9")["found"]["items"][0]["version"], "3.10.1");
-    says(&told("metrics-server"), &["is not in", "spec.addons: [{name: metrics-server, type: helm"]);
+    says(&reported("metrics-server"), &["is not in", "spec.addons: [{name: metrics-server, type: helm"]);
     let core = "docker.io/goharbor/harbor-core:v2.10.2";
-    says(&told("harbor-core"), &[&format!("{core} is in, inside of"), "binary/harbor 2.10.2"]);
+    says(&reported("harbor-core"), &[&format!("{core} is in, inside of"), "binary/harbor 2.10.2"]);
     assert_eq!((&document(core)["answer"], &document(core)["in"]), (&"inside".into(), &true.into()));
-    says(&told("nerdctl"), &["nerdctl is not in: no cluster needs it", "spec.bundle.extraFiles: [{url: "]);
+    says(&reported("nerdctl"), &["nerdctl is not in: no cluster needs it", "spec.bundle.extraFiles: [{url: "]);
     assert_eq!(document("nerdctl")["answer"], "never");
     // An unknown tag's answer to a machine says that it is not in.
     assert_eq!(

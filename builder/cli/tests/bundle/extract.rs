@@ -114,7 +114,7 @@ fn damage_leaves_no_file_under_the_items_name() {
     says(&text, &["damaged", "blobs/sha256/"]);
     assert_eq!(names(&site.path("there")), ["a.txt"], "what is whole stays, no partial file does");
 
-    // A new folder has no name before everything is in it, and is gone on with.
+    // A new folder has no name before everything is in it, and is resumed.
     let both = ["file/a.txt", "file/big.bin", "-C", "new/here"];
     let (_, text) = extract(&site, &both, ExitCode::BundleDamaged);
     says(&text, &["new/.here.partial", "run it again"]);
@@ -262,20 +262,20 @@ fn what_a_delta_leaves_out_comes_from_its_base_and_is_named_without_it() {
     extract(&site, &["--all", "-C", "delta", "--base", "base.tar.zst"], ExitCode::Ok);
     site.run(&["extract", "full.tar.zst", "--all", "-C", "full"]).must(ExitCode::Ok);
     let diff = Command::new("diff").arg("-rq").args([site.path("delta"), site.path("full")]).output().unwrap();
-    let told = String::from_utf8(diff.stdout).unwrap();
-    assert!(told.lines().count() == 1 && told.contains("layout.json"), "{told}");
+    let reported = String::from_utf8(diff.stdout).unwrap();
+    assert!(reported.lines().count() == 1 && reported.contains("layout.json"), "{reported}");
     // Its own members only are what diff says that it carries.
     let members = |bundle: &str| -> Vec<Value> {
         let listed = site.run(&["list", "--members", "--json", bundle]).must(ExitCode::Ok).document();
         listed["members"].as_array().unwrap().clone()
     };
     let carried: Vec<Value> = members("out.tar.zst").into_iter().filter(|row| row.get("leftOut").is_none()).collect();
-    let told = site.run(&["diff", "--json", "base.tar.zst", "full.tar.zst"]).must(ExitCode::Ok).document();
+    let reported = site.run(&["diff", "--json", "base.tar.zst", "full.tar.zst"]).must(ExitCode::Ok).document();
     // Three stand before the manifest's members, and sources.json behind them.
     let listed = &carried[3..carried.len() - 1];
-    assert_eq!(told["delta"]["members"], listed.len());
+    assert_eq!(reported["delta"]["members"], listed.len());
     let stored: u64 = listed.iter().map(|row| row["stored"].as_u64().unwrap()).sum();
-    assert_eq!(told["delta"]["stored"], stored);
+    assert_eq!(reported["delta"]["stored"], stored);
     assert_eq!(members("out.tar.zst").len(), members("full.tar.zst").len());
 }
 

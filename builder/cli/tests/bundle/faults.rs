@@ -65,7 +65,7 @@ fn an_origin_that_does_not_answer_is_named() {
 }
 
 #[test]
-fn an_origin_that_cuts_off_or_is_slow_is_gone_on_with_where_it_stopped() {
+fn an_origin_that_cuts_off_or_is_slow_is_resumed_where_it_stopped() {
     let body = noise(3, 3_000_000);
     let good = body.clone();
     let server = Server::start(move |request| {

@@ -241,8 +241,8 @@ fn the_cache_is_cleared_of_what_no_build_uses() {
         let args = [&["cache", "gc", "--json"], more].concat();
         site.run(&args).must(ExitCode::Ok).document()
     };
-    let told = gc(&[]);
-    assert_eq!((&told["schema"], &told["removed"]), (&"kubexm.io/cache-gc/v1".into(), &json!([])));
+    let reported = gc(&[]);
+    assert_eq!((&reported["schema"], &reported["removed"]), (&"kubexm.io/cache-gc/v1".into(), &json!([])));
     assert_eq!(gc(&["--max-size", "0", "--dry-run"])["removedBytes"].as_u64().unwrap() / 10_000, 3);
     assert_eq!(site.cache("blobs/sha256").len(), 3, "a dry run removes nothing");
     let done = gc(&["--max-size", "10000"]);
@@ -263,14 +263,15 @@ fn what_a_running_build_uses_stays_while_the_cache_is_cleared() {
     while server.requests().is_empty() {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let told = site.run(&["cache", "gc", "--max-size", "0", "--max-age", "0m", "--json"]).must(ExitCode::Ok).document();
-    assert_eq!((&told["removed"], &told["unfinished"]["count"]), (&json!([]), &0.into()), "{told}");
+    let reported =
+        site.run(&["cache", "gc", "--max-size", "0", "--max-age", "0m", "--json"]).must(ExitCode::Ok).document();
+    assert_eq!((&reported["removed"], &reported["unfinished"]["count"]), (&json!([]), &0.into()), "{reported}");
     assert!(build.wait().unwrap().success());
     for index in 0..bodies.len() {
         assert_eq!(server.count(&format!("file-{index}")), 1);
     }
-    let told = site.run(&["cache", "gc", "--max-size", "0", "--json"]).must(ExitCode::Ok).document();
-    assert_eq!((&told["kept"]["count"], &told["inUse"]["count"]), (&0.into(), &0.into()), "{told}");
+    let reported = site.run(&["cache", "gc", "--max-size", "0", "--json"]).must(ExitCode::Ok).document();
+    assert_eq!((&reported["kept"]["count"], &reported["inUse"]["count"]), (&0.into(), &0.into()), "{reported}");
 }
 
 #[test]

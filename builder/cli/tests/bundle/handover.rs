@@ -135,8 +135,8 @@ fn the_page_leads_through_with_stock_tools_for_both_kinds_of_key() {
         let verify = command(&page, check);
         let verified = in_folder(&site, "sh", &["-c", &verify]);
         assert!(verified.status.success(), "{verify}: {}", String::from_utf8_lossy(&verified.stderr));
-        let told = in_folder(&site, "sh", &["-c", &command(&page, "openssl pkey ")]);
-        says(&String::from_utf8(told.stdout).unwrap(), &[document["publicKeySha256"].as_str().unwrap()]);
+        let reported = in_folder(&site, "sh", &["-c", &command(&page, "openssl pkey ")]);
+        says(&String::from_utf8(reported.stdout).unwrap(), &[document["publicKeySha256"].as_str().unwrap()]);
         let other = if key == "a" { "b.pub" } else { "a.pub" };
         std::fs::copy(site.path(other), folder.join("release.pub")).unwrap();
         assert!(!in_folder(&site, "sh", &["-c", &verify]).status.success(), "another key's signature holds");
@@ -250,7 +250,7 @@ fn what_fails_leaves_no_folder() {
 }
 
 #[test]
-fn a_full_disk_and_a_read_only_one_are_told_and_no_folder_appears() {
+fn a_full_disk_and_a_read_only_one_are_reported_and_no_folder_appears() {
     let site = built();
     let disk = Tmpfs::mount("8m");
     let target = disk.path().join("folder");
@@ -320,7 +320,7 @@ fn a_bundle_that_was_signed_before_says_how_that_is_checked_where_the_sums_are_n
 
 /// A build of extras whose hand-over cannot be made, and that has an origin which says whether it was asked.
 #[test]
-fn what_a_hand_over_after_a_build_is_refused_for_is_told_before_anything_is_fetched() {
+fn what_a_hand_over_after_a_build_is_refused_for_is_reported_before_anything_is_fetched() {
     let body = noise(1, 1000);
     let server = crate::server::Server::files(vec![("tool", body.clone())]);
     let site = Site::new();
@@ -360,7 +360,7 @@ fn what_a_hand_over_after_a_build_is_refused_for_is_told_before_anything_is_fetc
     assert!(!site.path("new").exists() && !site.path(".new.partial").exists());
     assert_eq!(names(&site.path("full")), ["mine.txt"]);
 
-    // What can be told only when there is a bundle says where that is, and how to go on.
+    // What can be determined only when there is a bundle says where that is, and how to continue.
     let small = Tmpfs::mount("64k");
     let folder = small.path().join("folder");
     site.write("big.bin", noise(2, 300_000));

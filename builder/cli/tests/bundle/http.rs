@@ -275,7 +275,7 @@ fn a_server_that_lies_about_what_it_sends_is_found_out() {
 }
 
 #[test]
-fn a_connection_that_breaks_is_gone_on_with_where_it_was() {
+fn a_connection_that_breaks_is_resumed_where_it_was() {
     let site = site(1, 3 << 20);
     let server = serve(&site.path("out.tar.zst"), |request, reply| match request.number % 2 {
         1 => {
@@ -286,8 +286,8 @@ fn a_connection_that_breaks_is_gone_on_with_where_it_was() {
     });
     read(&site, "verify", &server, &[]).must(ExitCode::Ok);
     let asked: Vec<(u64, u64)> = server.requests().iter().filter_map(range).collect();
-    let gone_on = asked.windows(2).any(|pair| pair[0].1 == pair[1].1 && pair[0].0 < pair[1].0);
-    assert!(gone_on, "every break began again: {asked:?}");
+    let resumed = asked.windows(2).any(|pair| pair[0].1 == pair[1].1 && pair[0].0 < pair[1].0);
+    assert!(resumed, "every break began again: {asked:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `import`: what a KubeKey file or a running cluster says, as cluster.yaml; what is lost is told with its line.
+//! `import`: what a KubeKey file or a running cluster says, as cluster.yaml; what is lost is reported with its line.
 
 use kubexm_spec::cluster::{
     EtcdKind, InternalKind, LoadBalancerMode, NetworkPlugin, RegistryKind, RuntimeKind, SecretSource, parse,
@@ -135,7 +135,7 @@ fn a_kubekey_cluster_becomes_one_that_this_program_reads() {
 }
 
 #[test]
-fn every_field_that_is_lost_is_told_with_its_line_and_no_secret_is_repeated() {
+fn every_field_that_is_lost_is_reported_with_its_line_and_no_secret_is_repeated() {
     let (ended, document) = imported(CLUSTER);
     let left = left(&document);
     let expected = [
@@ -178,7 +178,7 @@ fn people_get_the_text_on_standard_output_and_the_losses_beside_it() {
 }
 
 #[test]
-fn what_a_file_leaves_to_kubekey_is_written_with_a_comment_and_told() {
+fn what_a_file_leaves_to_kubekey_is_written_with_a_comment_and_reported() {
     let silent = "apiVersion: kubekey.kubesphere.io/v1alpha2
 kind: Cluster
 metadata: {name: silent}
@@ -270,25 +270,25 @@ fn a_manifest_that_names_no_network_plugin_says_which_one_is_carried_for_it() {
 }
 
 #[test]
-fn what_kubekey_sets_in_every_kernel_is_told_where_it_prepares_the_hosts() {
+fn what_kubekey_sets_in_every_kernel_is_reported_where_it_prepares_the_hosts() {
     let silent = "apiVersion: kubekey.kubesphere.io/v1alpha2\nkind: Cluster\nmetadata: {name: silent}\nspec:\n  \
                   hosts: [{name: node1, address: 10.0.0.1}]\n  roleGroups: {master: [node1], etcd: [node1]}\n";
     let site = Site::new();
-    let told = |text: &str| {
+    let reported = |text: &str| {
         site.write("from.yaml", text);
         site.run(&["import", "from.yaml"]).must(ExitCode::Ok).err
     };
     let parts =
         ["vm.max_map_count = 262144", "fs.inotify.max_user_instances = 524288", "nofile 1048576", "somaxconn = 32768"];
-    says(&told(silent), &parts);
-    let not = told(&format!("{silent}  system: {{skipConfigureOS: true}}\n"));
+    says(&reported(silent), &parts);
+    let not = reported(&format!("{silent}  system: {{skipConfigureOS: true}}\n"));
     for part in parts {
         assert!(!not.contains(part), "{part}: {not}");
     }
 }
 
 #[test]
-fn a_live_image_that_is_named_by_its_id_is_taken_by_what_its_node_pulled_or_told() {
+fn a_live_image_that_is_named_by_its_id_is_taken_by_what_its_node_pulled_or_reported() {
     let (id, digest) = (format!("sha256:{}", "b".repeat(64)), format!("sha256:{}", "a".repeat(64)));
     let container = |name: &str, image: &str| json!({"name": name, "image": image});
     let status = |name: &str, id: String| json!({"name": name, "image": "x", "imageID": id});
@@ -310,13 +310,13 @@ fn a_live_image_that_is_named_by_its_id_is_taken_by_what_its_node_pulled_or_told
     let names: Vec<String> = cluster(&document).bundle.extra_images.into_iter().map(|image| image.name).collect();
     let pulled = [format!("quay.io/a/b@{digest}"), format!("registry.k8s.io/main@{digest}")];
     assert_eq!(names, ["docker.io/library/busybox:1".to_owned(), pulled[0].clone(), pulled[1].clone()]);
-    let told: Vec<(&str, &str)> = document["notCarriedOver"]
+    let reported: Vec<(&str, &str)> = document["notCarriedOver"]
         .as_array()
         .unwrap()
         .iter()
         .map(|left| (left["path"].as_str().unwrap(), left["reason"].as_str().unwrap()))
         .collect();
-    assert_eq!(told.len(), 4, "{told:?}");
+    assert_eq!(reported.len(), 4, "{reported:?}");
     for (container, said) in [
         ("pulled", "it is carried as registry.k8s.io/main@"),
         ("docker", "it is carried as quay.io/a/b@"),
@@ -324,7 +324,7 @@ fn a_live_image_that_is_named_by_its_id_is_taken_by_what_its_node_pulled_or_told
         ("silent", "no registry"),
     ] {
         let path = format!("default/one: containers {container}");
-        assert!(told.iter().any(|(at, reason)| *at == path && reason.contains(said)), "{container}: {told:?}");
+        assert!(reported.iter().any(|(at, reason)| *at == path && reason.contains(said)), "{container}: {reported:?}");
     }
 }
 
@@ -360,7 +360,7 @@ fn the_images_of_a_running_cluster_are_taken_by_the_digest_that_runs() {
     program.args(["import", "--live", "-", "--json"]).write_stdin(pods.to_string());
     let document = end(&mut program).must(ExitCode::Ok).document();
     let names: Vec<String> = cluster(&document).bundle.extra_images.into_iter().map(|image| image.name).collect();
-    // A digest that is another repository's is not believed.
+    // A digest that is another repository's is not trusted.
     let main = format!("registry.k8s.io/main:v2@{digest}");
     assert_eq!(names, ["docker.io/library/busybox:latest", "quay.io/a/init:1", main.as_str()]);
     assert_eq!(document["notCarriedOver"][0]["path"], "default/two: containers odd");

@@ -1,4 +1,4 @@
-//! What is wrong with what a user hands in is told with its place, by its own exit code, and before anything is asked for.
+//! What is wrong with what a user hands in is reported with its place, by its own exit code, and before anything is asked for.
 
 use kubexm_spec::{Digest, ExitCode};
 
@@ -11,7 +11,7 @@ fn cluster(site: &Site, spec: &str) {
 }
 
 #[test]
-fn a_wrong_cluster_yaml_is_told_with_line_column_and_the_nearest_name() {
+fn a_wrong_cluster_yaml_is_reported_with_line_column_and_the_nearest_name() {
     let site = Site::new();
     let table: [(&str, ExitCode, &[&str]); 5] = [
         ("  kubernets: {}\n", ExitCode::Config, &["cluster.yaml", "line 5, column 3", "kubernets", "kubernetes"]),
@@ -106,7 +106,7 @@ fn a_bundle_of_nothing_and_a_list_of_no_images_are_refused_by_every_verb_that_wo
 }
 
 #[test]
-fn a_typo_in_a_zone_or_an_overlay_is_told_with_line_and_column() {
+fn a_typo_in_a_zone_or_an_overlay_is_reported_with_line_and_column() {
     let site = Site::new();
     site.write("notes", "x");
     site.extras("extraFiles: [{path: notes}]");

@@ -1,5 +1,5 @@
 //! SIGKILL at any moment of a build: no half bundle under its name, and the same build then ends as if nothing had been. SIGINT
-//! and SIGTERM: one end, that is told.
+//! and SIGTERM: one end, that is reported.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

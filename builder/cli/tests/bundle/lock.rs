@@ -103,7 +103,7 @@ fn a_lock_asks_for_sizes_and_fetches_no_file_whose_digest_is_known() {
 }
 
 #[test]
-fn why_each_digest_is_believed_is_said_of_each_item() {
+fn why_each_digest_is_trusted_is_said_of_each_item() {
     let stock = Stock::new();
     let ended = stock.site.run(&["lock", "-f", "cluster.yaml", "--zone", "zone.yaml"]).must(ExitCode::Ok);
     let trust = |key: &str| {
@@ -175,7 +175,7 @@ fn a_source_that_answers_other_bytes_is_refused() {
 }
 
 #[test]
-fn a_tag_that_moved_is_told_and_the_locked_image_is_built() {
+fn a_tag_that_moved_is_reported_and_the_locked_image_is_built() {
     let stock = Stock::new();
     stock.lock();
     let first = stock.built(&stock.cold("one", &[]));

@@ -1,4 +1,4 @@
-//! Sizes in a lock: what an origin only tells of a file is never held against the file itself.
+//! Sizes in a lock: what an origin only tells of a file is never compared with the file itself.
 
 use std::time::{Duration, Instant};
 
@@ -39,10 +39,10 @@ fn size(site: &Site) -> u64 {
     }
 }
 
-/// An origin whose HEAD tells `told` bytes, and whose file is as it should be.
-fn lies(told: usize) -> Server {
+/// An origin whose HEAD tells `reported` bytes, and whose file is as it should be.
+fn lies(reported: usize) -> Server {
     Server::start(move |request: &Request| match request.method.as_str() {
-        "HEAD" => Reply::new(200, vec![0; told]).header("content-type", "application/octet-stream"),
+        "HEAD" => Reply::new(200, vec![0; reported]).header("content-type", "application/octet-stream"),
         _ => file(request, &tool()),
     })
 }
@@ -96,15 +96,15 @@ fn a_second_place_that_never_answers_holds_no_lock_up() {
 }
 
 #[test]
-fn a_file_that_is_not_as_long_as_its_only_origin_told_is_drift_of_the_lock_and_update_of_it_mends_that() {
-    for told in [17, 40_000] {
-        let server = lies(told);
+fn a_file_that_is_not_as_long_as_its_only_origin_reported_is_drift_of_the_lock_and_update_of_it_mends_that() {
+    for reported in [17, 40_000] {
+        let server = lies(reported);
         let site = Site::new();
         site.extras(&format!("extraFiles:\n{}", wanted(&server.url(TOOL), &tool())));
         lock(&site, &[]);
-        assert_eq!(size(&site), told as u64);
+        assert_eq!(size(&site), reported as u64);
         let text = site.refused(ExitCode::LockDrift, &["--locked"]);
-        let size_is = format!("file/tool.bin: size: the lock has {told}, the file of this digest has 30000");
+        let size_is = format!("file/tool.bin: size: the lock has {reported}, the file of this digest has 30000");
         says(&text, &[&size_is, "`kubexm-bundle update file/tool.bin`"]);
         assert!(!text.contains("another size than asked for"), "the origin is blamed: {text}");
         // Also where the file is not in the cache by now.

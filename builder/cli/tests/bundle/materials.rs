@@ -1,4 +1,4 @@
-//! `sbom` and `provenance`, held against the formats' own schemas and readers (`scripts/test` installs them from PyPI).
+//! `sbom` and `provenance`, compared with the formats' own schemas and readers (`scripts/test` installs them from PyPI).
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

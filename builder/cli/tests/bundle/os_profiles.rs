@@ -98,7 +98,7 @@ fn hosts_are_told_apart_by_service_pack() {
 }
 
 #[test]
-fn what_distributions_sign_is_believed_by_the_pinned_keys_and_by_no_others() {
+fn what_distributions_sign_is_trusted_by_the_pinned_keys_and_by_no_others() {
     let now: i64 = std::fs::read_to_string(snapshots().join("now")).unwrap().trim().parse().unwrap();
     let mut seen = 0;
     for profile in Profiles::embedded().all.values() {
@@ -121,7 +121,7 @@ fn what_distributions_sign_is_believed_by_the_pinned_keys_and_by_no_others() {
 #[test]
 fn every_root_package_is_in_the_index_of_its_distribution() {
     let profiles = Profiles::embedded();
-    // Held against their indexes by hand, on 2026-11-22: the lab keeps none.
+    // Compared with their indexes by hand, on 2026-11-22: the lab keeps none.
     let by_hand = ["debian-11", "ubuntu-20.04"];
     let mut checked = Vec::new();
     for (name, profile) in &profiles.all {

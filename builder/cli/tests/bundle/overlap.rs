@@ -1,4 +1,4 @@
-//! Packing goes on while an origin still sends.
+//! Packing continues while an origin still sends.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn registry(layout: PathBuf, manifest: Digest, layer: Digest, held: impl Fn() + 
     })
 }
 
-/// A layer that stands behind the file in the bundle: blobs of one stage are ordered by digest.
+/// A layer that is behind the file in the bundle: blobs of one stage are ordered by digest.
 fn layer_behind(file: Digest) -> Vec<u8> {
     (1..).map(|seed| noise(seed, 2000)).find(|layer| Digest::of(layer) > file).unwrap()
 }
@@ -53,9 +53,9 @@ fn what_has_arrived_is_packed_while_a_layer_is_still_on_its_way() {
     let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer.clone()]});
     let manifest = maker.json(MANIFEST, &manifest).digest;
 
-    // How much of the bundle stands on the disk when the layer is sent at last.
+    // How much of the bundle is on the disk when the layer is sent at last.
     let (packed, partial) = (Arc::new(AtomicU64::new(0)), site.path(".out.tar.zst.partial"));
-    let (told, whole) = (Arc::clone(&packed), body.len() as u64);
+    let (reported, whole) = (Arc::clone(&packed), body.len() as u64);
     let server = registry(site.path("layout"), manifest, layer.digest, move || {
         let deadline = Instant::now() + PATIENCE;
         let mut len = 0;
@@ -63,7 +63,7 @@ fn what_has_arrived_is_packed_while_a_layer_is_still_on_its_way() {
             len = partial.metadata().map_or(0, |partial| partial.len());
             std::thread::yield_now();
         }
-        told.store(len, Ordering::Relaxed);
+        reported.store(len, Ordering::Relaxed);
     });
     site.zone("registry.test", server.address());
     site.extras(&format!(

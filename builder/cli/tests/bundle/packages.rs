@@ -164,7 +164,7 @@ fn people_read_a_package_a_line_and_the_sum() {
 }
 
 #[test]
-fn the_way_to_a_package_and_all_that_need_it_are_told() {
+fn the_way_to_a_package_and_all_that_need_it_are_reported() {
     let served = Mirrors::new().debian(&socat(), "");
     let ended = served.run("debian-12", &["why", "libc6", "socat"]).must(ExitCode::Ok);
     says(&ended.out, &["socat 1.7-2 amd64  (asked for)", "libc6 2.36-9 amd64", "  libwrap0 needs libc6"]);
@@ -177,7 +177,7 @@ fn the_way_to_a_package_and_all_that_need_it_are_told() {
 }
 
 #[test]
-fn what_cannot_be_is_told_in_sentences_and_has_its_exit_code() {
+fn what_cannot_be_is_reported_in_sentences_and_has_its_exit_code() {
     let served = Mirrors::new().debian(&socat(), "");
     let refused = |roots: &[&str], parts: &[&str]| {
         let args: Vec<&str> = ["resolve"].iter().chain(roots).copied().collect();
@@ -195,7 +195,7 @@ fn what_cannot_be_is_told_in_sentences_and_has_its_exit_code() {
 }
 
 #[test]
-fn what_a_host_has_already_does_not_come_and_what_is_too_old_there_is_told() {
+fn what_a_host_has_already_does_not_come_and_what_is_too_old_there_is_reported() {
     let served = Mirrors::new().debian(&socat(), "");
     let entry = |name: &str, version: &str| {
         format!("Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: {version}\n\n")

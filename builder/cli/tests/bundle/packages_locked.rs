@@ -350,15 +350,18 @@ fn update_takes_all_packages_of_a_release_along_and_leaves_the_rest() {
 }
 
 #[test]
-fn what_is_asked_for_is_told_before_anybody_is_asked_and_why_the_rest_is_in_by_the_lock() {
+fn what_is_asked_for_is_reported_before_anybody_is_asked_and_why_the_rest_is_in_by_the_lock() {
     let site = Site::new("");
     let asked = site.lab.server.requests().len();
     let shown = site.build(&["--dry-run"]).must(ExitCode::Ok);
     says(&shown.out, &["packages of debian-12 linux/amd64, and all that these need: conntrack socat"]);
     let document = site.build(&["--dry-run", "--json"]).must(ExitCode::Ok).document();
     assert_eq!(document["packages"][0]["roots"][0]["name"], "conntrack");
-    let told = site.run(&["explain", "socat"], &[]).must(ExitCode::Ok);
-    says(&told.out, &["package/debian-12/socat linux/amd64", "wanted by socat, for every node, unless it has socat"]);
+    let reported = site.run(&["explain", "socat"], &[]).must(ExitCode::Ok);
+    says(
+        &reported.out,
+        &["package/debian-12/socat linux/amd64", "wanted by socat, for every node, unless it has socat"],
+    );
     assert_ne!(site.run(&["explain", "libwrap0"], &[]).code, 0, "only a lock knows");
     assert_eq!(site.lab.server.requests().len(), asked, "somebody was asked");
 
@@ -367,8 +370,8 @@ fn what_is_asked_for_is_told_before_anybody_is_asked_and_why_the_rest_is_in_by_t
     let shown = site.build(&["--dry-run", "--locked"]).must(ExitCode::Ok);
     says(&shown.out, &["package/debian-12/libwrap0"]);
     assert!(!shown.out.contains("and all that these need"), "{}", shown.out);
-    let told = site.run(&["explain", "package/debian-12/libwrap0"], &[]).must(ExitCode::Ok);
-    says(&told.out, &["why    socat Depends libwrap0 (>= 7.6-4~)", "wanted by socat", "trust  gpg"]);
+    let reported = site.run(&["explain", "package/debian-12/libwrap0"], &[]).must(ExitCode::Ok);
+    says(&reported.out, &["why    socat Depends libwrap0 (>= 7.6-4~)", "wanted by socat", "trust  gpg"]);
     let document = site.run(&["explain", "libwrap0", "--json"], &[]).must(ExitCode::Ok).document();
     let because = serde_json::json!(["socat Depends libwrap0 (>= 7.6-4~)", "wanted by socat"]);
     assert_eq!(document["items"][0]["because"], because);

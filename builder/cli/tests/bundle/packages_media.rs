@@ -36,7 +36,7 @@ fn resolve(site: &Site, os: &str, more: &[&str]) -> Ended {
 }
 
 #[test]
-fn a_dvd_of_reds_family_is_read_as_its_vendor_lays_it_out_and_what_it_lacks_is_told() {
+fn a_dvd_of_reds_family_is_read_as_its_vendor_lays_it_out_and_what_it_lacks_is_reported() {
     let site = rocky();
     let folder = format!("file://{}", site.path("iso").display());
     for mirror in ["./iso", &site.path("iso").display().to_string(), &folder] {

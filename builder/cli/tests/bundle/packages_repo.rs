@@ -267,16 +267,16 @@ fn rpm(site: &Site, folder: &str, name: &str, requires: &str, home: &str) {
     let _ = Command::new("gpgconf").args(["--homedir", home, "--kill", "all"]).output();
 }
 
-/// dnf in a root of its own, with only our repository, that is told of the vendor's key besides.
+/// dnf in a root of its own, with only our repository, that is reported about the vendor's key besides.
 fn dnf(site: &Site, source: &str, args: &[&str]) -> Output {
     let keys = format!("{}\n", source.lines().find(|line| line.starts_with("gpgkey=")).unwrap());
     let more =
         format!("gpgkey={} file://{}\n", keys.trim().trim_start_matches("gpgkey="), site.path("vendor.pub").display());
-    dnf_as_told(site, &source.replace(keys.trim_end(), more.trim_end()), args)
+    dnf_as_reported(site, &source.replace(keys.trim_end(), more.trim_end()), args)
 }
 
 /// The same with what was printed.
-fn dnf_as_told(site: &Site, source: &str, args: &[&str]) -> Output {
+fn dnf_as_reported(site: &Site, source: &str, args: &[&str]) -> Output {
     let root = site.path("root");
     let _ = std::fs::remove_dir_all(&root);
     site.write("repos/kubexm.repo", source);
@@ -361,7 +361,7 @@ fn packages_of_an_operating_system_are_refused_where_its_vendor_has_not_signed_t
 }
 
 #[test]
-fn packages_of_ones_own_are_believed_by_a_key_that_is_named_and_doubted_without() {
+fn packages_of_ones_own_are_trusted_by_a_key_that_is_named_and_doubted_without() {
     let site = site();
     let home = vendor(&site);
     rpm(&site, "rpms", "kubexm-test-one", "", &home);
@@ -373,7 +373,7 @@ fn packages_of_ones_own_are_believed_by_a_key_that_is_named_and_doubted_without(
 
     let source = published(&site, "rpms", &["--key", "vendor.pub"]);
     says(&source, &["/rpms/vendor.asc"]);
-    let output = dnf_as_told(&site, &source, &["install", "kubexm-test-one"]);
+    let output = dnf_as_reported(&site, &source, &["install", "kubexm-test-one"]);
     assert!(output.status.success(), "{}", self::text(&output));
     let args = ["packages", "repo", "rpms", "--sign-key", "site.key", "--key", "site.key.pub"];
     says(&site.run(&args).must(ExitCode::OriginMismatch).err, &["kubexm-test-one-1-1.noarch.rpm", "is signed by"]);

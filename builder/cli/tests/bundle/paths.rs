@@ -1,5 +1,5 @@
 //! A path in a file is relative to that file, `~` is the user's home; a path on the command line is relative to where one
-//! stands.
+//! is.
 
 use kubexm_spec::ExitCode;
 
@@ -74,7 +74,7 @@ fn the_ca_file_of_a_zone_is_relative_to_the_zone_and_the_login_is_dockers() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_told_before_anything_is_fetched() {
+fn a_place_that_cannot_be_written_is_reported_before_anything_is_fetched() {
     let site = Site::new();
     let server = crate::server::Server::files(vec![("a", b"a".to_vec())]);
     site.extras(&format!("extraFiles:\n{}", crate::site::wanted(&server.url("a"), b"a")));

@@ -1,4 +1,4 @@
-//! What stands between this machine and its origins is told as what it is: a proxy that refuses, a file of credentials that
+//! What is between this machine and its origins is reported as what it is: a proxy that refuses, a file of credentials that
 //! cannot be read.
 
 use std::io::{BufRead, BufReader, Write};
@@ -50,7 +50,7 @@ fn a_proxy_that_nobody_listens_behind_is_named_with_the_variable_it_is_from_and_
 }
 
 #[test]
-fn a_proxy_that_refuses_the_way_or_wants_a_login_is_told_as_the_one_that_does() {
+fn a_proxy_that_refuses_the_way_or_wants_a_login_is_reported_as_the_one_that_does() {
     let environment = |proxy: &str| [("HTTPS_PROXY", format!("http://user:sesame@{proxy}"))];
     let proxy = refusing("407 Proxy Authentication Required");
     let ended = check("https://files.test/tool", &environment(&proxy), &["--json"]).must(ExitCode::NoSource);
@@ -65,7 +65,7 @@ fn a_proxy_that_refuses_the_way_or_wants_a_login_is_told_as_the_one_that_does() 
     says(place["reason"].as_str().unwrap(), &["the proxy", &proxy, "HTTPS_PROXY", "files.test:443", "403 Forbidden"]);
     assert_eq!(place["exitCode"], ExitCode::OriginDenied.code());
 
-    // Of plain http, what a proxy answers itself is told from what the origin does by this status only.
+    // Of plain http, what a proxy answers itself is distinguished from what the origin does by this status only.
     let environment = [("HTTP_PROXY", format!("http://{}", refusing("407 Proxy Authentication Required")))];
     let ended = check("http://files.test/tool", &environment, &[]).must(ExitCode::NoSource);
     says(&ended.out, &["the proxy", "HTTP_PROXY", "another login"]);
@@ -110,7 +110,7 @@ fn a_broken_file_of_credentials_is_named_with_what_is_wrong_and_how_to_mend_it()
 }
 
 #[test]
-fn a_file_of_credentials_that_is_a_folder_or_leads_nowhere_is_told() {
+fn a_file_of_credentials_that_is_a_folder_or_leads_nowhere_is_reported() {
     let site = Site::new();
     site.extras("extraImages: [{name: \"registry.test/team/app:v1\"}]");
     let file = site.path("home/.docker/config.json");

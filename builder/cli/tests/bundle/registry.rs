@@ -94,7 +94,7 @@ impl Registry {
         self.blobs().join(&hex[..2]).join(hex).join("data")
     }
 
-    /// What stands under a tag or digest, byte for byte, as skopeo reads it.
+    /// What is under a tag or digest, byte for byte, as skopeo reads it.
     pub fn raw(&self, name: &str) -> Vec<u8> {
         let mut command = Command::new("skopeo");
         command.args(["inspect", "--raw"]);

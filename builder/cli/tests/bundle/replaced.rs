@@ -1,4 +1,4 @@
-//! What stands at `-o` already: what is ours is renewed, what is somebody else's is not, and a link stays a link.
+//! What is at `-o` already: what is ours is renewed, what is somebody else's is not, and a link stays a link.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn is_link(path: &Path) -> bool {
 }
 
 #[test]
-fn a_file_that_is_no_lock_is_replaced_by_one_with_force_only_and_is_told_before_anything_is_asked() {
+fn a_file_that_is_no_lock_is_replaced_by_one_with_force_only_and_is_reported_before_anything_is_asked() {
     let (site, server) = site();
     let package_lock = "{\"name\": \"web\", \"lockfileVersion\": 3}\n";
     for foreign in ["mine\n", package_lock, "see kubexm.io/lock/v1 for locks\n"] {
@@ -58,7 +58,7 @@ fn a_file_that_is_no_lock_is_replaced_by_one_with_force_only_and_is_told_before_
 }
 
 #[test]
-fn a_file_that_is_no_bundle_is_replaced_by_one_with_force_only_and_is_told_before_anything_is_asked() {
+fn a_file_that_is_no_bundle_is_replaced_by_one_with_force_only_and_is_reported_before_anything_is_asked() {
     let (site, server) = site();
     site.write("notes/a.txt", "mine\n");
     let tar = |into: &str| {

@@ -244,7 +244,7 @@ fn a_key_may_come_from_the_environment() {
 }
 
 #[test]
-fn what_is_no_key_of_the_wanted_kind_is_told_with_the_way_out() {
+fn what_is_no_key_of_the_wanted_kind_is_reported_with_the_way_out() {
     let site = built();
     site.write("empty", "");
     site.write("notes", "just text\n");
@@ -308,7 +308,7 @@ fn a_full_room_says_how_many_fit_and_keeps_what_is_there() {
 }
 
 #[test]
-fn a_signing_that_was_cut_off_is_told_and_mended_by_signing() {
+fn a_signing_that_was_cut_off_is_reported_and_mended_by_signing() {
     let site = built();
     site.run(&["sign", "--key", "a.key", "out.tar.zst"]).must(ExitCode::Ok);
     let mut bytes = bundle(&site);
@@ -323,7 +323,7 @@ fn a_signing_that_was_cut_off_is_told_and_mended_by_signing() {
 }
 
 #[test]
-fn sums_of_another_form_beside_it_are_told_and_the_bundle_is_signed() {
+fn sums_of_another_form_beside_it_are_reported_and_the_bundle_is_signed() {
     let site = built();
     site.write("out.sums", "my own notes\n");
     let signed = site.run(&["sign", "--key", "a.key", "out.tar.zst"]).must(ExitCode::Ok);

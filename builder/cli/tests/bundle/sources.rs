@@ -154,14 +154,14 @@ fn lock_inspect_bill_of_materials_and_provenance_say_the_same_of_what_was_asked_
         let asked = artifact["asked"].as_str().unwrap();
         let is_it = |one: &&Value, field: &str| one[field].as_str().is_some_and(|id| id.starts_with(key));
         let component = cyclonedx["components"].as_array().unwrap().iter().find(|one| is_it(one, "bom-ref")).unwrap();
-        let told: Vec<&Value> = component["properties"]
+        let reported: Vec<&Value> = component["properties"]
             .as_array()
             .unwrap()
             .iter()
             .filter(|property| property["name"] == "kubexm:from")
             .map(|property| &property["value"])
             .collect();
-        assert_eq!(told, from.iter().collect::<Vec<_>>(), "{key}");
+        assert_eq!(reported, from.iter().collect::<Vec<_>>(), "{key}");
         assert!(component["externalReferences"][0]["url"].as_str().unwrap().ends_with(asked), "{key}");
         let dependency = dependencies.as_array().unwrap().iter().find(|one| is_it(one, "name")).unwrap();
         assert_eq!(dependency["annotations"]["from"], artifact["from"], "{key}");

@@ -90,7 +90,7 @@ fn what_is_no_bundle_at_all_is_called_so() {
 }
 
 #[test]
-fn keys_and_signatures_that_cannot_be_had_are_told_before_the_bundle_is_read() {
+fn keys_and_signatures_that_cannot_be_had_are_reported_before_the_bundle_is_read() {
     let site = built();
     // Nobody writes to this pipe, and nobody closes it: reading the bundle first would wait for ever.
     let (reader, writer) = std::io::pipe().unwrap();
@@ -162,7 +162,7 @@ fn a_bundle_that_lacks_what_its_cluster_needs_names_it() {
 }
 
 #[test]
-fn a_cluster_yaml_inside_that_cannot_be_read_is_told_in_the_same_form() {
+fn a_cluster_yaml_inside_that_cannot_be_read_is_reported_in_the_same_form() {
     let site = built();
     rewrite(&site, &site.path("odd.tar.zst"), Some("kind: Other\n"), |_| {});
     let (text, document) = verify(&site, "odd.tar.zst", ExitCode::BundleDamaged);

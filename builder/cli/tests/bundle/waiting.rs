@@ -33,7 +33,7 @@ fn build(site: &Site, more: &[&str]) -> Running {
     Running(command.spawn().unwrap())
 }
 
-/// The first line that has a part, of a program that would go on for a minute.
+/// The first line that has a part, of a program that would continue for a minute.
 fn line(from: impl std::io::Read + Send + 'static, part: &'static str) -> String {
     let (give, take) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -55,13 +55,16 @@ fn line(from: impl std::io::Read + Send + 'static, part: &'static str) -> String
 }
 
 #[test]
-fn a_retry_after_of_a_day_is_told_at_once_with_the_origin_and_that_no_wait_is_so_long() {
+fn a_retry_after_of_a_day_is_reported_at_once_with_the_origin_and_that_no_wait_is_so_long() {
     let server = Server::start(|_| Reply::new(503, "").header("retry-after", "86400"));
     let site = Site::new();
     site.extras(&format!("extraFiles:\n{}", wanted(&server.url("tool"), b"x")));
     let mut running = build(&site, &[]);
-    let told = line(running.0.stderr.take().unwrap(), "waiting for");
-    says(&told, &[&server.url("tool"), "503", "86400 s", "no wait is longer than 60 s", "try 1 of 2", "next in 60 s"]);
+    let reported = line(running.0.stderr.take().unwrap(), "waiting for");
+    says(
+        &reported,
+        &[&server.url("tool"), "503", "86400 s", "no wait is longer than 60 s", "try 1 of 2", "next in 60 s"],
+    );
     // Two builds that want one file wait for each other.
     drop(running);
     let mut running = build(&site, &["--json"]);
@@ -84,7 +87,7 @@ fn where_another_place_has_it_nobody_waits_for_one_that_wants_a_day() {
     site.write("zone.yaml", format!("name: mirrored\nrules: [{{match: \"{origin}\", to: [\"{busy}\"]}}]\n"));
     site.extras(&format!("zone: zone.yaml\nextraFiles:\n{}", wanted(&full.url("tool"), &body)));
     let mut running = build(&site, &[]);
-    let told = line(running.0.stderr.take().unwrap(), "503");
-    says(&told, &[&format!("{busy}/tool"), "86400 s", "another place is asked"]);
+    let reported = line(running.0.stderr.take().unwrap(), "503");
+    says(&reported, &[&format!("{busy}/tool"), "86400 s", "another place is asked"]);
     assert!(running.0.wait().unwrap().success());
 }

@@ -1,4 +1,4 @@
-//! `zone check` and `zone show`: holes are found before a build, and told apart from what can be had nowhere.
+//! `zone check` and `zone show`: holes are found before a build, and told apart from what can be found nowhere.
 
 use kubexm_spec::ExitCode;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn check(site: &Site, more: &[&str]) -> Ended {
 }
 
 #[test]
-fn a_hole_that_another_place_fills_is_told_and_is_no_failure() {
+fn a_hole_that_another_place_fills_is_reported_and_is_no_failure() {
     let (empty, origin) = (Server::files(vec![]), Server::files(vec![("tool", noise(5, 5_000))]));
     let site = mirrored(&origin, &[empty.url("store"), format!("http://{}", nobody())], false);
     let ended = check(&site, &[]).must(ExitCode::Ok);
@@ -109,7 +109,7 @@ fn the_zone_that_holds_is_shown_with_who_named_it_and_whom_it_overrules() {
         "name: mine\nrules:\n- {match: quay.io, to: [inside.test/quay], only: true, caFile: ca.pem}\n",
     );
     site.extras("zone: mine.yaml");
-    // Whose authority is not there is told when the zone is read, whoever reads it.
+    // Whose authority is not there is reported when the zone is read, whoever reads it.
     for verb in [&["zone", "show", "-f", "cluster.yaml"][..], &["build", "-f", "cluster.yaml", "--dry-run"]] {
         says(
             &site.run(verb).must(ExitCode::Config).err,

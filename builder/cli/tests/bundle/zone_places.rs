@@ -138,7 +138,7 @@ fn a_mirror_that_takes_no_head_is_asked_for_one_byte() {
 }
 
 #[test]
-fn who_does_not_answer_now_is_told_from_who_does_not_have_it_with_an_exit_code_of_its_own() {
+fn who_does_not_answer_now_is_reported_from_who_does_not_have_it_with_an_exit_code_of_its_own() {
     let states = |document: &Value| -> Vec<Value> {
         document["items"][0]["places"].as_array().unwrap().iter().map(|place| place["state"].clone()).collect()
     };
@@ -160,7 +160,7 @@ fn who_does_not_answer_now_is_told_from_who_does_not_have_it_with_an_exit_code_o
     let document = document.must(ExitCode::Ok).document();
     assert_eq!(states(&document), [json!("unanswered"), json!("available")]);
     assert_eq!(document["items"][0]["state"], "available");
-    // One that can be had nowhere weighs more than one that may come back.
+    // One that can be found nowhere weighs more than one that may come back.
     let (site, empty) = (Site::new(), Server::files(vec![]));
     let away = format!("http://{}/away", nobody());
     site.extras(&format!("extraFiles:\n{}\n{}", wanted(&away, b"x"), wanted(&empty.url("gone"), b"x")));

@@ -97,14 +97,14 @@ fn read_chart_yaml(from: impl Read) -> Result<Chart, String> {
     if text.len() as u64 > CHART_YAML_LIMIT {
         return Err(wrong(format!("it has more than {CHART_YAML_LIMIT} bytes")));
     }
-    let told: ChartYaml = serde_saphyr::from_str(&text).map_err(|e| wrong(e.to_string()))?;
-    if told.name.is_empty() || told.version.is_empty() {
+    let reported: ChartYaml = serde_saphyr::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+    if reported.name.is_empty() || reported.version.is_empty() {
         return Err("its Chart.yaml has no name or no version".to_owned());
     }
-    if told.kind == "library" {
-        return Err(format!("{} is a library chart, which nobody can install", told.name));
+    if reported.kind == "library" {
+        return Err(format!("{} is a library chart, which nobody can install", reported.name));
     }
-    Ok(Chart { name: told.name, version: told.version })
+    Ok(Chart { name: reported.name, version: reported.version })
 }
 
 /// Packs a chart's folder, the same bytes for the same files: sorted names, no times, no owners; what `.helmignore` names is

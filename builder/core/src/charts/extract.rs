@@ -18,7 +18,7 @@ const NESTED_LIMIT: usize = 4 << 20;
 /// A place is for people.
 const PLACE_LENGTH: usize = 200;
 
-/// What was found, each with the first place where it stands.
+/// What was found, each with the first place where it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// In pod specs, by completed name; with neither tag nor digest where the chart gives none.
@@ -159,7 +159,7 @@ impl Walk {
                     self.path.push(key.clone());
                     match key.as_str() {
                         "default" => {
-                            // The field is what stands before: `…properties.image.default`.
+                            // The field is what is before: `…properties.image.default`.
                             let field = self.path.iter().rev().nth(1).is_some_and(|field| speaks_of_image(field));
                             self.value(value, field);
                         }
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_an_image_and_is_none_is_told() {
+    fn what_stands_for_an_image_and_is_none_is_reported() {
         let found = found("kind: Pod\nspec: {containers: [{image: ''}, {image: 'A/B'}]}\n");
         assert_eq!(names(&found.broken), ["", "A/B"]);
     }

@@ -24,8 +24,8 @@ use crate::{BuildError, places};
 const TIME: Duration = Duration::from_secs(120);
 /// The most bytes of the program.
 const PROGRAM_LIMIT: u64 = 256 << 20;
-/// How much of what helm says is told.
-const TOLD: usize = 2_000;
+/// How much of what helm says is reported.
+const REPORTED: usize = 2_000;
 
 /// A helm that runs.
 #[derive(Debug)]
@@ -72,7 +72,9 @@ impl Helm {
         let ended = helm.sandbox.run(&helm.program, &["version", "--short"], helm.folder.path(), limits).await;
         match ended {
             Ok(ended) if ended.status.success() => Ok(helm),
-            Ok(ended) => Err(unusable(format!("{} {}: {}", helm.program.display(), ended.status, told(&ended.stderr)))),
+            Ok(ended) => {
+                Err(unusable(format!("{} {}: {}", helm.program.display(), ended.status, reported(&ended.stderr))))
+            }
             Err(why) => Err(unusable(why)),
         }
     }
@@ -98,15 +100,15 @@ impl Helm {
         let limits = Limits { time: TIME, output: STREAM_LIMIT };
         let ended = self.sandbox.run(&self.program, &args, home.path(), limits).await.map_err(&refused)?;
         if !ended.status.success() {
-            return Err(refused(told(&ended.stderr)));
+            return Err(refused(reported(&ended.stderr)));
         }
         String::from_utf8(ended.stdout).map_err(|_| refused("what helm printed is no text".to_owned()))
     }
 }
 
 /// What a program said, within bounds and without control characters.
-fn told(stderr: &str) -> String {
-    let clean: String = stderr.trim().chars().filter(|c| *c == '\n' || !c.is_control()).take(TOLD).collect();
+fn reported(stderr: &str) -> String {
+    let clean: String = stderr.trim().chars().filter(|c| *c == '\n' || !c.is_control()).take(REPORTED).collect();
     let text = clean.strip_prefix("Error: ").unwrap_or(&clean);
     if text.is_empty() { "it said nothing".to_owned() } else { text.to_owned() }
 }

@@ -14,7 +14,7 @@ const NEAREST: usize = 5;
 /// One version of a chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Of the archive, when it is told.
+    /// Of the archive, when it is reported.
     pub digest: Option<Digest>,
     /// Addresses, absolute or relative to the repository.
     pub urls: Vec<String>,
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told_with_what_is() {
+    fn what_is_not_there_is_reported_with_what_is() {
         let Answer::Lacks(known) = find(INDEX.as_bytes(), "web", "1.2.9").unwrap() else { panic!() };
         assert!(known.contains(&"1.2.4".to_owned()), "{known:?}");
         assert_eq!(find(INDEX.as_bytes(), "absent", "1").unwrap(), Answer::Lacks(Vec::new()));

@@ -191,7 +191,7 @@ fn read_text(path: &Path, limit: u64) -> Result<String, String> {
     if text.len() as u64 > limit { Err(format!("it has more than {limit} bytes")) } else { Ok(text) }
 }
 
-/// Renders what the cache has no rendering of, and says what was found in each. All failures are told.
+/// Renders what the cache has no rendering of, and says what was found in each. All failures are reported.
 async fn look(
     work: &Work<'_>,
     lock: &Lock,
@@ -328,7 +328,7 @@ fn source_of(requirements: &Requirements, key: &ArtifactKey) -> String {
     }
 }
 
-/// What becomes of the images: the renderings, and for each image the chart that names it. Every gap of every chart is told.
+/// What becomes of the images: the renderings, and for each image the chart that names it. Every gap of every chart is reported.
 fn judged(
     work: &Work<'_>,
     releases: &[Release],
@@ -434,7 +434,7 @@ pub fn expected(work: &Work<'_>, known: &[(ArtifactKey, Option<Vec<String>>)]) -
 
 /// What was found in this very chart with these very values when it was rendered last.
 fn kept(release: &Release, kubernetes: Option<&str>, store: &Store) -> Option<Found> {
-    serde_json::from_str(&store.noted(&note_key(release, kubernetes)).ok()??).ok()
+    serde_json::from_str(&store.recorded(&note_key(release, kubernetes)).ok()??).ok()
 }
 
 /// A rendering that cannot be kept is made again.

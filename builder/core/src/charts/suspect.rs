@@ -1,5 +1,5 @@
-//! What looks like the name of an image in a text that is none: arguments, environment, files in ConfigMaps. Told by its form
-//! alone, and by whether what stands before it speaks of an image.
+//! What looks like the name of an image in a text that is none: arguments, environment, files in ConfigMaps. Reported by its form
+//! alone, and by whether what is before it speaks of an image.
 
 use kubexm_spec::Reference;
 
@@ -7,7 +7,7 @@ use kubexm_spec::Reference;
 const LENGTH: usize = 512;
 /// Tags without a digit that are in use.
 const WORDS: [&str; 9] = ["latest", "stable", "main", "master", "edge", "nightly", "dev", "canary", "release"];
-/// What stands behind a taint's key (kubernetes.io/docs, "Taints and Tolerations").
+/// What is behind a taint's key (kubernetes.io/docs, "Taints and Tolerations").
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 /// Ends of names that speak of images and hold something else.
 const OTHERS: [&str; 9] =
@@ -22,7 +22,7 @@ pub fn speaks_of_image(name: &str) -> bool {
     name.ends_with("image") || name.ends_with("images") || name.starts_with("relatedimage")
 }
 
-/// The name of an image, if a word looks like one. `of_image` when what stands before it says so.
+/// The name of an image, if a word looks like one. `of_image` when what is before it says so.
 pub fn reference(word: &str, of_image: bool) -> Option<Reference> {
     let word = word.strip_prefix("docker://").unwrap_or(word).trim_end_matches(['.', ':', '/']);
     if word.len() < 3 || word.len() > LENGTH {
@@ -36,7 +36,7 @@ pub fn reference(word: &str, of_image: bool) -> Option<Reference> {
     let has_host = has_path && (first.contains(['.', ':']) || first == "localhost");
     let is_image = match &reference.tag {
         Some(_) if of_image => true,
-        // `registry.example/name:1`; a port stands before the path.
+        // `registry.example/name:1`; a port is before the path.
         Some(tag) if has_host => !EFFECTS.contains(&tag.as_str()),
         Some(tag) if has_path => is_version(tag) && !is_number(tag),
         // `redis:7.2`, and neither `server:8080` nor `system:nodes`
@@ -75,7 +75,7 @@ pub fn words(text: &str, of_image: bool) -> Vec<Reference> {
         if word.is_empty() {
             continue;
         }
-        // A list goes on as it began: `--images=a,b`.
+        // A list continues as it began: `--images=a,b`.
         let of_image = before || (last == ',' && all.last().is_some());
         if !word.contains("://") || word.starts_with("docker://") {
             all.extend(reference(word, of_image));

@@ -16,7 +16,7 @@ use super::medium::{FromMedium, PIECE, ReadBack};
 /// How much is written before it is brought to the medium: progress then tells of the medium and not of memory.
 const SYNC: u64 = 32 << 20;
 
-/// What was read of a source, so that it can be held against what the medium gives back.
+/// What was read of a source, so that it can be compared with what the medium gives back.
 #[derive(Default)]
 struct Sums {
     whole: Hasher,

@@ -4,7 +4,7 @@
 //! bundle ─items→ files ─look→ right | wrong | absent ─one→ .NAME.partial ─fsync, read back→ NAME
 //! ```
 //!
-//! A file that is there and right is not written again, so a copy that was cut off goes on, and of a damaged copy only the
+//! A file that is there and right is not written again, so a copy that was cut off continues, and of a damaged copy only the
 //! damaged volume is replaced.
 
 mod error;

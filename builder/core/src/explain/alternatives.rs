@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use kubexm_manifests::Catalogue;
 use kubexm_spec::Cluster;
 use kubexm_spec::cluster::{
-    API_PORT, Addon, AddonKind, AddonSource, EtcdKind, ExternalKind, InternalKind, Kubernetes, KubernetesKind,
-    LoadBalancerMode, NetworkPlugin, Nfs, NodeLocalDns, OpenEbs, RegistryKind, RuntimeKind, Word,
+    API_PORT, Addon, AddonKind, AddonSource, EtcdKind, ExternalKind, InternalKind, Keyword, Kubernetes, KubernetesKind,
+    LoadBalancerMode, NetworkPlugin, Nfs, NodeLocalDns, OpenEbs, RegistryKind, RuntimeKind,
 };
 
 /// The same cluster with one thing otherwise, and what that is in the words of cluster.yaml.

@@ -62,12 +62,12 @@ pub fn find_all<'a>(
     let mut platforms: Vec<Platform> = found.iter().filter_map(|artifact| artifact.platform).collect();
     platforms.sort();
     platforms.dedup();
-    let told = || platforms.iter().map(ToString::to_string).collect();
+    let reported = || platforms.iter().map(ToString::to_string).collect();
     match (platform, platforms.as_slice()) {
-        (None, [_, _, ..]) => Err(ExtractError::Ambiguous { item: item.to_owned(), platforms: told() }),
+        (None, [_, _, ..]) => Err(ExtractError::Ambiguous { item: item.to_owned(), platforms: reported() }),
         (Some(wanted), _) if !platforms.contains(&wanted) => {
             let wanted = wanted.to_string();
-            Err(ExtractError::NotForPlatform { item: item.to_owned(), wanted, platforms: told() })
+            Err(ExtractError::NotForPlatform { item: item.to_owned(), wanted, platforms: reported() })
         }
         _ => {
             let fits = |artifact: &&Artifact| platform.is_none_or(|wanted| artifact.platform == Some(wanted));

@@ -87,7 +87,7 @@ pub enum ExtractError {
         /// Which.
         path: PathBuf,
     },
-    /// What stands where the folder is to be filled is another's.
+    /// What is where the folder is to be filled is another's.
     #[error("{} was not begun by an extract; move it away, or choose another folder", path.display())]
     InTheWay {
         /// The folder that is filled.
@@ -138,7 +138,7 @@ fn more(others: usize) -> String {
 }
 
 impl ExtractError {
-    /// The same, but for a member that is missing since the bundle is a delta: that is told as such.
+    /// The same, but for a member that is missing since the bundle is a delta: that is reported as such.
     #[must_use]
     pub fn of_delta(self, bundle: &Bundle) -> Self {
         match self {

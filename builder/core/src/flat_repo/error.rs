@@ -43,7 +43,7 @@ pub enum FlatError {
     Trust {
         /// Its name.
         file: String,
-        /// Why it is not believed.
+        /// Why it is not trusted.
         source: TrustError,
     },
     /// The metadata cannot be signed.

@@ -12,7 +12,7 @@ pub struct Options<'a> {
     pub date: i64,
     /// The family that the packages must be of; any when none.
     pub family: Option<Family>,
-    /// Whose signatures each .rpm must carry; none: whoever they are of, and what dnf would not believe is told.
+    /// Whose signatures each .rpm must carry; none: whoever they are of, and what dnf would not trust is reported.
     pub vendor: Option<Vendor>,
     /// Today, in seconds of Unix time: keys may have expired.
     pub now: i64,
@@ -39,7 +39,7 @@ pub struct Listed {
     pub digest: Digest,
     /// Fingerprint of the key that signed it: the vendor's, where that was asked, or our own.
     pub signer: Option<String>,
-    /// Why dnf would refuse it with its checks on: it carries no signature of a key that stands beside the metadata.
+    /// Why dnf would refuse it with its checks on: it carries no signature of a key that is beside the metadata.
     pub doubt: Option<String>,
     pub(super) what: What,
 }

@@ -37,7 +37,7 @@ pub enum HandOverError {
         /// The folder.
         path: PathBuf,
     },
-    /// What stands where the folder is to be made is another's.
+    /// What is where the folder is to be made is another's.
     #[error("{} is no folder that a hand-over began; move it away, or choose another folder", path.display())]
     InTheWay {
         /// Where the folder is made before it has its name.

@@ -172,7 +172,7 @@ fn outside(folder: &Path, files: &[PathBuf]) -> Result<(), HandOverError> {
     }
 }
 
-/// The bundle and the installers fit, as far as that can be told: others may write there too.
+/// The bundle and the installers fit, as far as that can be determined: others may write there too.
 fn room(request: &HandOver<'_>, installers: &[(String, Platform, From)], folder: &Folder) -> Result<(), HandOverError> {
     let mut needed = request.bundle.size();
     for (_, _, source) in installers {

@@ -1,5 +1,5 @@
 //! Harbor's offline installer carries its images itself, as one `docker save` inside its archive
-//! (goharbor/harbor, `make package_offline`). What is in there is read once it is here and held against the catalogue's list.
+//! (goharbor/harbor, `make package_offline`). What is in there is read once it is here and compared with the catalogue's list.
 
 mod error;
 
@@ -76,7 +76,7 @@ pub async fn bring(
     fetch::fetch(&only, &resolution, base, origins, jobs, &Arrivals::default(), report).await
 }
 
-/// Holds every installer of a lock that is in the store against the catalogue; differences are told as warnings, since the
+/// Holds every installer of a lock that is in the store against the catalogue; differences are reported as warnings, since the
 /// archive is what its digest says and carries what it carries.
 pub fn check(
     lock: &Lock,
@@ -127,8 +127,8 @@ pub fn compare(found: &BTreeSet<String>, listed: &[String]) -> Differences {
 /// The images of an installer of the store; they are read once.
 fn listed(digest: &Digest, store: &Store) -> Result<BTreeSet<String>, String> {
     let note = format!("harbor images {digest}");
-    if let Ok(Some(noted)) = store.noted(&note)
-        && let Ok(images) = serde_json::from_str(&noted)
+    if let Ok(Some(recorded)) = store.recorded(&note)
+        && let Ok(images) = serde_json::from_str(&recorded)
     {
         return Ok(images);
     }
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_differs_from_the_archive_is_told_both_ways() {
+    fn a_list_that_differs_from_the_archive_is_reported_both_ways() {
         let found = images(installer(LIST).as_slice()).unwrap();
         let listed = ["goharbor/harbor-core:v2.10.2".to_owned(), "docker.io/goharbor/prepare:v2.10.2".to_owned()];
         let differences = compare(&found, &listed);
@@ -289,7 +289,7 @@ mod tests {
         let catalogue = Catalogue::embedded();
         let requirements = kubexm_manifests::require(&cluster, &catalogue).unwrap();
         let needed = requirements.items.iter().find(|item| item.key == ArtifactKey::Binary(Program::Harbor)).unwrap();
-        let told = |bytes: &[u8]| {
+        let reported = |bytes: &[u8]| {
             let (digest, size) = store.insert(bytes, None).unwrap();
             let (key, platform, version) = (needed.key.clone(), needed.platform, needed.version.clone());
             let content = Content::File { file_name: "harbor.tgz".to_owned(), digest, size };
@@ -314,10 +314,10 @@ mod tests {
         };
         let listed = catalogue.features["harbor"].references(&needed.version);
         let saved = |names: &[String]| serde_json::to_string(&[serde_json::json!({"RepoTags": names})]).unwrap();
-        assert_eq!(told(&installer(&saved(&listed))).unwrap(), [""; 0]);
-        let less = told(&installer(&saved(&listed[1..]))).unwrap();
+        assert_eq!(reported(&installer(&saved(&listed))).unwrap(), [""; 0]);
+        let less = reported(&installer(&saved(&listed[1..]))).unwrap();
         assert!(less.len() == 1 && less[0].contains(&listed[0]) && less[0].contains(&needed.version), "{less:?}");
-        assert!(told(b"<html>").unwrap_err().to_string().contains("no offline installer"));
+        assert!(reported(b"<html>").unwrap_err().to_string().contains("no offline installer"));
     }
 
     #[test]

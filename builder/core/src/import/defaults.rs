@@ -1,7 +1,7 @@
 //! Where KubeKey's default is another one than ours, as data: what a file leaves to KubeKey is written out, so that the
 //! imported cluster is the one that KubeKey made.
 //!
-//! Held against KubeKey 3's source (`cmd/kk/apis/kubekey/v1alpha2/default.go`, `pkg/kubernetes/templates/kubeadm_config.go`,
+//! Compared with KubeKey 3's source (`cmd/kk/apis/kubekey/v1alpha2/default.go`, `pkg/kubernetes/templates/kubeadm_config.go`,
 //! `pkg/etcd/templates/etcd_env.go`, `pkg/bootstrap/os/templates/init_script.go`, `pkg/bootstrap/registry`). Not here is what
 //! is the same on both sides: CIDRs, ports, user, DNS domain, 110 pods and a /24 a node, multus off, certificates not
 //! renewed, no audit, OpenEBS' folder.
@@ -20,7 +20,7 @@ pub struct Assumed {
     pub field: &'static str,
     /// KubeKey's value.
     pub value: &'static str,
-    /// Where cluster.yaml says it; none where it has no field for it, which is told.
+    /// Where cluster.yaml says it; none where it has no field for it, which is reported.
     pub written_as: Option<String>,
 }
 
@@ -154,7 +154,7 @@ pub(super) fn apply(root: &Place<'_>, spec: &mut Map) -> Vec<Assumed> {
     assumed
 }
 
-/// Whether the file says the field itself, carried over or told. Flags are looked for one by one, among ours.
+/// Whether the file says the field itself, carried over or reported. Flags are looked for one by one, among ours.
 fn is_said(root: &Place<'_>, row: &Row) -> bool {
     let names: Vec<&str> = row.field.split('.').collect();
     let flags = names.last().is_some_and(|name| name.ends_with("Args"));

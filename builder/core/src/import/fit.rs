@@ -1,4 +1,4 @@
-//! Holds what is written against the strict reader of cluster.yaml: what it does not take is left out and told, and where
+//! Holds what is written against the strict reader of cluster.yaml: what it does not take is left out and reported, and where
 //! that would make another cluster of it, nothing is written.
 
 use std::collections::BTreeSet;
@@ -62,7 +62,8 @@ pub fn fit(mut root: Map) -> Result<(String, Vec<Left>), ImportError> {
     for _ in 0..ROUNDS {
         let text = text(&root).map_err(ImportError::Encode)?;
         let Err(problems) = cluster::parse(&text) else { return Ok((text, left)) };
-        let refused: Vec<Left> = problems.0.iter().filter(|p| is_essential(&p.path)).map(|p| told(&root, p)).collect();
+        let refused: Vec<Left> =
+            problems.0.iter().filter(|p| is_essential(&p.path)).map(|p| reported(&root, p)).collect();
         if !refused.is_empty() {
             return refuse(refused);
         }
@@ -75,7 +76,7 @@ pub fn fit(mut root: Map) -> Result<(String, Vec<Left>), ImportError> {
             if gone.iter().any(|path: &String| within(&problem.path, path) || within(path, &problem.path)) {
                 continue;
             }
-            let one = told(&root, problem);
+            let one = reported(&root, problem);
             if !remove(&mut root, &problem.path) {
                 return refuse(vec![one]);
             }
@@ -84,7 +85,7 @@ pub fn fit(mut root: Map) -> Result<(String, Vec<Left>), ImportError> {
         }
     }
     let problems = text(&root).map_err(ImportError::Encode).map(|text| cluster::parse(&text).err())?;
-    refuse(problems.iter().flat_map(|problems| &problems.0).map(|problem| told(&root, problem)).collect())
+    refuse(problems.iter().flat_map(|problems| &problems.0).map(|problem| reported(&root, problem)).collect())
 }
 
 fn is_essential(path: &str) -> bool {
@@ -103,7 +104,7 @@ fn is_essential(path: &str) -> bool {
 }
 
 /// What is said of a problem: at the place that the value came from.
-fn told(root: &Map, problem: &Problem) -> Left {
+fn reported(root: &Map, problem: &Problem) -> Left {
     let hint = if problem.hint.is_empty() { String::new() } else { format!(" ({})", problem.hint) };
     let reason = format!("as {} of cluster.yaml it cannot be: {}{hint}", problem.path, problem.text);
     let left = Left { line: 0, path: problem.path.clone(), reason };

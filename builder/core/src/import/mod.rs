@@ -1,4 +1,4 @@
-//! Other tools' files as cluster.yaml: what can be carried over is, and of everything else is said where it stands and why.
+//! Other tools' files as cluster.yaml: what can be carried over is, and of everything else is said where it is and why.
 //! Pure; no value that may be a secret is ever repeated. What is written is read by [`kubexm_spec::cluster::parse`], or
 //! nothing is.
 
@@ -29,7 +29,7 @@ pub use self::left::Left;
 pub use self::live::live;
 use self::source::Source;
 
-/// Imports a KubeKey file: its first Cluster or Manifest; other documents are told.
+/// Imports a KubeKey file: its first Cluster or Manifest; other documents are reported.
 pub fn kubekey(text: &str) -> Result<Imported, ImportError> {
     let (mut found, mut left, mut other) = (None, Vec::new(), None);
     for (before, document) in documents(text) {

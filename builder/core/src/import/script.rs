@@ -43,7 +43,7 @@ pub fn secrets_of(bash: &str) -> Vec<(usize, String)> {
     lines(bash).into_iter().filter_map(|(number, line)| Some((number, secret(&line)?))).collect()
 }
 
-/// Lines with what a `\` at their end goes on with.
+/// Lines with what a `\` at their end continues with.
 fn lines(bash: &str) -> Vec<(usize, String)> {
     let mut all: Vec<(usize, String)> = Vec::new();
     let mut open = false;
@@ -97,7 +97,7 @@ fn named(line: &str) -> Option<&str> {
             _ if quoted || after.starts_with(' ') => after.trim_start(),
             _ => return None,
         };
-        // The quote that ends what the name stands in: `read -p "Password: " PW`.
+        // The quote that ends what the name is in: `read -p "Password: " PW`.
         let inside = |quote: char| before.matches(quote).count() % 2 == 1;
         if !quoted && value.starts_with(['"', '\'']) && value.starts_with(inside) {
             return None;
@@ -107,7 +107,7 @@ fn named(line: &str) -> Option<&str> {
     })
 }
 
-/// Whether a literal stands at the beginning of a text.
+/// Whether a literal is at the beginning of a text.
 fn value_of(text: &str, ends: &[char]) -> bool {
     let of = |rest: &str, ends: &[char]| rest.split(|c| ends.contains(&c)).next().unwrap_or_default().to_owned();
     match text.strip_prefix('\'') {
@@ -159,7 +159,7 @@ fn command(line: &str, words: &[&str]) -> Option<String> {
     }
 }
 
-/// What reads a password from its standard input, and is given one that stands there.
+/// What reads a password from its standard input, and is given one that is there.
 fn piped(line: &str, words: &[&str]) -> Option<String> {
     let has = |word: &str| words.contains(&word);
     let reader = match () {

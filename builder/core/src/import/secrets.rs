@@ -35,7 +35,7 @@ pub fn masked(text: &str) -> String {
     shown + rest
 }
 
-/// Whether a login with a password stands anywhere in a text (`curl https://me:it@host/…`).
+/// Whether a login with a password is anywhere in a text (`curl https://me:it@host/…`).
 pub fn holds_password(text: &str) -> bool {
     text.split("://").skip(1).any(|rest| {
         let authority = &rest[..end_of_authority(rest)];

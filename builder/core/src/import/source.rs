@@ -1,4 +1,4 @@
-//! A foreign YAML file of which is known what was read: what was not is told.
+//! A foreign YAML file of which is known what was read: what was not is reported.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ struct Fate {
     taken: bool,
     /// What there is to say of it.
     reasons: Vec<String>,
-    /// What is said of it besides: what is in it is told by itself all the same.
+    /// What is said of it besides: what is in it is reported by itself all the same.
     notes: Vec<String>,
 }
 
@@ -60,9 +60,9 @@ impl<'a> Source<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// `told`: what is above it was carried over or told as a whole; of what is below only what was said of it by itself
+    /// `reported`: what is above it was carried over or reported as a whole; of what is below only what was said of it by itself
     /// is added.
-    fn walk(&self, told: bool, left: &mut Vec<Left>) {
+    fn walk(&self, reported: bool, left: &mut Vec<Left>) {
         let says = |reason: &str| Left { line: self.line, path: self.path.clone(), reason: reason.to_owned() };
         let (taken, silent) = {
             let seen = self.seen.borrow();
@@ -70,12 +70,12 @@ impl<'a> Place<'a> {
             left.extend(fate.iter().flat_map(|fate| fate.reasons.iter().chain(&fate.notes)).map(|reason| says(reason)));
             (fate.is_some_and(|fate| fate.taken), fate.is_none_or(|fate| fate.reasons.is_empty()))
         };
-        let told = told || taken || !silent;
+        let reported = reported || taken || !silent;
         match &self.node.data {
-            Data::Mapping(_) => self.fields().iter().for_each(|(_, place)| place.walk(told, left)),
-            Data::Sequence(_) => self.items().iter().for_each(|place| place.walk(told, left)),
+            Data::Mapping(_) => self.fields().iter().for_each(|(_, place)| place.walk(reported, left)),
+            Data::Sequence(_) => self.items().iter().for_each(|place| place.walk(reported, left)),
             Data::Scalar { text, .. } => {
-                if !told && !self.node.is_null() && !text.is_empty() {
+                if !reported && !self.node.is_null() && !text.is_empty() {
                     left.push(says(NO_FIELD));
                 }
             }
@@ -125,7 +125,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A truth value, carried over; what is none is told.
+    /// A truth value, carried over; what is none is reported.
     pub fn truth(&self) -> Option<bool> {
         match scalar::value(self.node) {
             Some(Yaml::Bool(value)) => {
@@ -229,7 +229,7 @@ impl<'a> Place<'a> {
         self.seen.borrow_mut().entry(key(self.node)).or_default().taken = true;
     }
 
-    /// It is not carried over, or not as it is. What is below it is not told, but for what is said of it by itself.
+    /// It is not carried over, or not as it is. What is below it is not reported, but for what is said of it by itself.
     pub fn leave(&self, reason: impl Into<String>) {
         let reason = reason.into();
         let mut seen = self.seen.borrow_mut();

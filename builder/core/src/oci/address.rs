@@ -33,7 +33,7 @@ pub enum Wanted {
 impl FromStr for Address {
     type Err = String;
 
-    /// The error says what is wrong, and never shows a name or password that stands before the host.
+    /// The error says what is wrong, and never shows a name or password that is before the host.
     fn from_str(text: &str) -> Result<Self, String> {
         let rest = text.strip_prefix("oci://").ok_or("it does not begin with oci://")?;
         let (host, path) = rest.split_once('/').ok_or("it names no repository (oci://HOST/REPOSITORY)")?;

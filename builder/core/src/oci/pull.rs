@@ -1,4 +1,4 @@
-//! Registry → the same file. Blobs go through the store, so that a pull that was stopped goes on, and what a build or an
+//! Registry → the same file. Blobs go through the store, so that a pull that was stopped continues, and what a build or an
 //! earlier pull brought is not fetched again.
 
 use std::io::Read;
@@ -102,12 +102,12 @@ pub async fn pull(pull: &Pull<'_>, report: Report<'_>) -> Result<Pulled, OciErro
 /// Brings layers into the store.
 async fn fetch(pull: &Pull<'_>, layers: &[Layer], what: Option<&str>, report: Report<'_>) -> Result<(), OciError> {
     let blobs: Vec<Descriptor> = layers.iter().map(descriptor).collect();
-    let told = |done: u64, total: Option<u64>| {
+    let reported = |done: u64, total: Option<u64>| {
         if let Some(what) = what {
             report(EventKind::Progress { what: what.to_owned(), done, total, unit: "bytes".to_owned() });
         }
     };
-    pull.registry.fetch_blobs(std::slice::from_ref(pull.from), &blobs, pull.store, &told).await?;
+    pull.registry.fetch_blobs(std::slice::from_ref(pull.from), &blobs, pull.store, &reported).await?;
     Ok(())
 }
 

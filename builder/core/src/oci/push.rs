@@ -66,13 +66,13 @@ pub async fn push(push: &Push<'_>, report: Report<'_>) -> Result<Pushed, OciErro
     let referrers = referrers(push)?;
     let results = send(push, &artifact, &referrers, report).await?;
     push.to.push_manifest(&subject.digest.to_string(), IMAGE_MANIFEST, &manifest).await?;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let mut unlisted = Vec::new();
     for referrer in &referrers {
         let bytes = referrer.to_json(subject);
         let own = Subject { digest: Digest::of(&bytes), size: bytes.len() as u64 };
         let answer = push.to.push_manifest(&own.digest.to_string(), IMAGE_MANIFEST, &bytes).await?;
-        told.push((referrer.artifact_type, own.digest));
+        reported.push((referrer.artifact_type, own.digest));
         if !answer.keeps_referrers {
             unlisted.push((referrer, own));
         }
@@ -88,7 +88,7 @@ pub async fn push(push: &Push<'_>, report: Report<'_>) -> Result<Pushed, OciErro
         sent: (of(Outcome::Sent).count(), of(Outcome::Sent).map(|(size, _)| size).sum()),
         mounted: of(Outcome::Mounted).count(),
         present: of(Outcome::Present).count(),
-        referrers: told,
+        referrers: reported,
     })
 }
 
@@ -140,14 +140,14 @@ async fn send(
     stream::iter(blobs)
         .map(|(digest, (size, content))| async move {
             let last = AtomicU64::new(0);
-            let told = |now: u64, _: Option<u64>| {
+            let reported = |now: u64, _: Option<u64>| {
                 // A session that was lost goes back: wrapping keeps the sum right.
                 let change = now.wrapping_sub(last.swap(now, Ordering::Relaxed));
                 let sum = done.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
                 let (what, unit) = ("push".to_owned(), "bytes".to_owned());
                 report(EventKind::Progress { what, done: sum, total: Some(total), unit });
             };
-            let outcome = push.to.push_blob((digest, size), content, &told).await?;
+            let outcome = push.to.push_blob((digest, size), content, &reported).await?;
             Ok::<_, OciError>((size, outcome))
         })
         .buffer_unordered(push.jobs.max(1))

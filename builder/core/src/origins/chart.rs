@@ -35,7 +35,7 @@ pub struct Locked {
     pub digest: Digest,
     /// In bytes.
     pub size: u64,
-    /// Why the digest is believed.
+    /// Why the digest is trusted.
     pub trust: Trust,
 }
 
@@ -78,7 +78,7 @@ pub async fn lock(
 
 /// The digest that a chart had when it was last locked, asking nobody.
 pub fn remembered(source: &ChartSource, store: &Store) -> Option<Digest> {
-    store.noted(&note_key(source)?).ok()?.and_then(|noted| noted.parse().ok())
+    store.recorded(&note_key(source)?).ok()?.and_then(|recorded| recorded.parse().ok())
 }
 
 /// Checks that what is of this machine is there.
@@ -357,8 +357,8 @@ pub async fn read(key: &ArtifactKey, digest: &Digest, origin: &str, origins: &Or
 
 /// What the store has of an earlier time.
 fn kept(key: &ArtifactKey, note: &str, what: &str, trust: Trust, origins: &Origins) -> Result<Locked, BuildError> {
-    let noted = origins.store.noted(note).map_err(|source| failed(key, source))?;
-    let digest: Option<Digest> = noted.and_then(|noted| noted.parse().ok());
+    let recorded = origins.store.recorded(note).map_err(|source| failed(key, source))?;
+    let digest: Option<Digest> = recorded.and_then(|recorded| recorded.parse().ok());
     let found = digest.and_then(|digest| Some((digest, origins.store.size(&digest)?)));
     match found {
         Some((digest, size)) => Ok(Locked { digest, size, trust }),

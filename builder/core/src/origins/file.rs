@@ -103,8 +103,8 @@ fn remembered(
 ) -> Result<(Digest, bool), BuildError> {
     let failed = |source| BuildError::Fetch { item: wanted.key.to_string(), source: Box::new(source) };
     for candidate in checksums {
-        let noted = origins.store.noted(&checksum_key(candidate, wanted)).map_err(failed)?;
-        if let Some(digest) = noted.and_then(|text| text.parse().ok()) {
+        let recorded = origins.store.recorded(&checksum_key(candidate, wanted)).map_err(failed)?;
+        if let Some(digest) = recorded.and_then(|text| text.parse().ok()) {
             return Ok((digest, wanted.checksum_url.is_some_and(|url| url != candidate.url)));
         }
     }

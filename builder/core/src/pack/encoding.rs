@@ -1,4 +1,4 @@
-//! How a blob is stored follows from what it is declared to be, not from its first bytes: layout.json stands before blobs
+//! How a blob is stored follows from what it is declared to be, not from its first bytes: layout.json is before blobs
 //! that are still being fetched, and must say the same whatever came first.
 
 use kubexm_archive::Encoding;

@@ -10,7 +10,7 @@ use kubexm_spec::{ArtifactKey, Lock, Platform, Trust};
 
 use super::address::{own_address, repository};
 use crate::difference::{Difference, NEEDED, What, changed, of};
-use crate::error::believed;
+use crate::error::trusted;
 
 /// What only the lock knows of: one package. Its own address is among its sources, whatever zone the lock was made in; one that
 /// lacks it has none.
@@ -110,7 +110,7 @@ pub(crate) fn drift(requirements: &Requirements, lock: &Lock) -> Vec<Difference>
 fn strange(item: &LockItem, set: &PackageSet) -> Option<Difference> {
     let (Content::File { file_name, .. }, Some(platform)) = (&item.content, item.platform) else { return None };
     let profile = Profiles::embedded().all.get(&set.os)?;
-    let why = format!("{}{}", set.os, believed(profile.family));
+    let why = format!("{}{}", set.os, trusted(profile.family));
     let of = |address: &str| repository(profile, platform, address).map(|one| &one.name);
     let Some(own) = own_address(item, &set.os, platform, file_name) else {
         let shown: Vec<String> = item.sources.iter().map(|source| crate::places::shown(source)).collect();
@@ -122,12 +122,12 @@ fn strange(item: &LockItem, set: &PackageSet) -> Option<Difference> {
 }
 
 /// Indexes that are of no repository of the release, or are said to be signed otherwise than its vendor signs them: packages are
-/// believed by them.
+/// trusted by them.
 fn indexes(set: &PackageSet) -> Vec<Difference> {
     let Some(profile) = Profiles::embedded().all.get(&set.os) else { return Vec::new() };
     let mut all = Vec::new();
     for index in &set.indexes {
-        let mut told = |field, locked: &str, now: &str| {
+        let mut reported = |field, locked: &str, now: &str| {
             let by = format!("the profile of {} has", set.os).into();
             let what = What::Changed { field, locked: locked.to_owned(), now: now.to_owned(), by };
             all.push(Difference { key: None, platform: Some(set.platform), what });
@@ -136,11 +136,11 @@ fn indexes(set: &PackageSet) -> Vec<Difference> {
             None => {
                 let bases = profile.repositories.iter().map(|one| one.base(profile.family, set.platform.arch));
                 let bases: Vec<String> = bases.collect();
-                told("index", &crate::places::shown(&index.address), &bases.join(" "));
+                reported("index", &crate::places::shown(&index.address), &bases.join(" "));
             }
             Some(known) if index.signed == known.trust.metadata.is_empty() => {
                 let word = |signed: bool| if signed { "a signed one" } else { "one that nobody signs" };
-                told("index", &format!("{}, {}", index.repository, word(index.signed)), word(!index.signed));
+                reported("index", &format!("{}, {}", index.repository, word(index.signed)), word(!index.signed));
             }
             Some(_) => {}
         }
@@ -148,7 +148,7 @@ fn indexes(set: &PackageSet) -> Vec<Difference> {
     all
 }
 
-/// By what a package's repository lets it be believed; none where it is of none, which is told of its sources.
+/// By what a package's repository lets it be trusted; none where it is of none, which is reported about its sources.
 fn trust(item: &LockItem) -> Option<Trust> {
     let (ArtifactKey::Package { os, .. }, Some(platform)) = (&item.key, item.platform) else { return None };
     let Content::File { file_name, .. } = &item.content else { return None };
@@ -164,7 +164,7 @@ fn whole(locked: &str, now: &str) -> Difference {
 }
 
 fn other_roots(need: &PackageNeed, set: &PackageSet) -> Vec<Difference> {
-    let told = |root: &PackageRoot| {
+    let reported = |root: &PackageRoot| {
         let mut text = format!("{} of nodes with {}", root.packages.join(" "), root.commands.join(" "));
         if root.commands.is_empty() {
             text = root.packages.join(" ");
@@ -186,12 +186,12 @@ fn other_roots(need: &PackageNeed, set: &PackageSet) -> Vec<Difference> {
     for root in &need.roots {
         match set.roots.iter().find(|other| same(root, other)) {
             Some(other) if other == root => {}
-            Some(other) => all.push(of_root(root, told(other), told(root))),
-            None => all.push(of_root(root, String::new(), told(root))),
+            Some(other) => all.push(of_root(root, reported(other), reported(root))),
+            None => all.push(of_root(root, String::new(), reported(root))),
         }
     }
     for root in set.roots.iter().filter(|root| !need.roots.iter().any(|other| same(root, other))) {
-        all.push(of_root(root, told(root), String::new()));
+        all.push(of_root(root, reported(root), String::new()));
     }
     all
 }

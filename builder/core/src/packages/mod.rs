@@ -1,7 +1,7 @@
 //! Packages of operating systems in locks and bundles: from where a release's repositories are read ([`Mirrors`]), what is needed of
 //! them ([`Distribution::solve`]), and what a lock says of that ([`complete`]).
 //!
-//! A lock is believed without asking an index: it has each package by digest, what the set was solved for, and from what.
+//! A lock is trusted without asking an index: it has each package by digest, what the set was solved for, and from what.
 
 mod address;
 mod complete;

@@ -100,7 +100,7 @@ impl Asked {
     async fn ask(self, need: &PackageNeed, origins: &Origins) -> ProbedRepository {
         let (http, store, options, arch) =
             (&origins.http, &origins.store, &Options::at(origins.now()), need.platform.arch);
-        let (repository, told) = match self {
+        let (repository, reported) = match self {
             Self::Suite(suite) => (suite.suite.clone(), deb::look(&suite, arch, http, store, options).await),
             Self::Repository(one) => (one.name.clone(), rpm::look(&one, arch, http, store, options).await),
         };
@@ -108,7 +108,7 @@ impl Asked {
             address: kubexm_transport::http::shown(&address),
             answer: answer.map(|()| None).map_err(|error| hole(&error)),
         };
-        let places = told.into_iter().map(place).collect();
+        let places = reported.into_iter().map(place).collect();
         ProbedRepository { os: need.os.clone(), platform: need.platform, repository, places }
     }
 }

@@ -40,7 +40,7 @@ pub fn cyclonedx(subject: &Subject<'_>) -> Value {
         },
         "components": all.iter().map(entry).collect::<Vec<_>>(),
         "dependencies": [{ "ref": root, "dependsOn": all.iter().map(|component| component.id.as_str()).collect::<Vec<_>>() }],
-        // No component is missing; which one needs which is not told.
+        // No component is missing; which one needs which is not reported.
         "compositions": [{ "aggregate": "complete", "assemblies": [root] }],
     })
 }

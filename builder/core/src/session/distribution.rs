@@ -137,8 +137,8 @@ mod tests {
     #[test]
     fn a_repository_whose_packages_alone_are_signed_is_not_called_unsigned() {
         let profiles = Profiles::embedded();
-        let noted = |os: &str, repository: &str| unsigned(profiles.get(os).unwrap(), repository);
-        assert!(noted("rocky-9", "baseos").contains("each of its packages is"));
-        assert!(noted("rocky-9", "another").starts_with("nothing signs another"));
+        let recorded = |os: &str, repository: &str| unsigned(profiles.get(os).unwrap(), repository);
+        assert!(recorded("rocky-9", "baseos").contains("each of its packages is"));
+        assert!(recorded("rocky-9", "another").starts_with("nothing signs another"));
     }
 }

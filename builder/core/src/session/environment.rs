@@ -1,4 +1,4 @@
-//! What the library is told of the machine that it runs on. It looks nothing up by itself.
+//! What the library is reported about the machine that it runs on. It looks nothing up by itself.
 
 use std::path::{Path, PathBuf};
 

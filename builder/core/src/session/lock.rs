@@ -27,7 +27,7 @@ impl Session {
     pub async fn lock(&self, needed: &Needed, origins: &Origins, jobs: usize) -> Result<Lock, BuildError> {
         let resolution = resolve(&needed.requirements, &needed.zone);
         let packages = &needed.requirements.packages;
-        let locking = Locking { resolution: &resolution, packages, sizes: Sizes::Told, jobs };
+        let locking = Locking { resolution: &resolution, packages, sizes: Sizes::Reported, jobs };
         self.lock_part(needed, origins, &locking, |lock| lock).await
     }
 

@@ -8,7 +8,7 @@ use kubexm_manifests::requirements::PackageNeed;
 use kubexm_manifests::{Catalogue, Checked, Doubt, Notice, Requirements, Zone, checked, doubts, notices, require};
 use kubexm_spec::cluster::{ExtraFile, ExtraImage};
 use kubexm_spec::event::EventKind;
-use kubexm_spec::{ArtifactKey, Cluster, built};
+use kubexm_spec::{ArtifactKey, Cluster, unsupported};
 
 use super::{Choice, Session, SessionError, cluster};
 use crate::{charts, credentials, images_list};
@@ -65,7 +65,9 @@ impl Session {
         check_materials(&cluster)?;
         let catalogue = self.catalogue(&selection.catalogue)?;
         let Choice { zone, mut warnings, mut notes, .. } = self.zone(selection.zone.as_deref(), Some(&cluster))?;
-        warnings.extend(built::check(&cluster).iter().map(|row| format!("kubexm-install refuses this cluster: {row}")));
+        warnings.extend(
+            unsupported::check(&cluster).iter().map(|row| format!("kubexm-install refuses this cluster: {row}")),
+        );
         let requirements = require(&cluster, &catalogue)?;
         if requirements.items.is_empty() && requirements.packages.is_empty() {
             let file = selection.file.as_deref().unwrap_or(Path::new("cluster.yaml")).to_owned();

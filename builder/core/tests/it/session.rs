@@ -61,13 +61,13 @@ impl Operator {
             ..Environment::default()
         };
         let events: Arc<Mutex<Vec<EventKind>>> = Arc::default();
-        let told = Arc::clone(&events);
+        let reported = Arc::clone(&events);
         let session = Session::new(
             environment,
             Network::default(),
             Arc::new(Credentials::anonymous()),
             Arc::new(Day),
-            Arc::new(move |event| told.lock().unwrap().push(event)),
+            Arc::new(move |event| reported.lock().unwrap().push(event)),
         );
         Self { folder, events, session }
     }

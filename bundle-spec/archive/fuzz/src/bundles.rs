@@ -46,7 +46,7 @@ pub(crate) fn tar(bytes: &[u8]) {
     let (header, content) = bytes.split_at(bytes.len().min(512));
     let contents = [("index.json".to_owned(), content.to_vec()), blob(noise(40, 3))];
     let mut file = Forged::honest(&contents).bytes();
-    // The header stands where the honest one does; every digest is made anew.
+    // The header is where the honest one does; every digest is made anew.
     let honest = file.windows(11).position(|window| window == b"index.json\0").unwrap();
     file[honest..honest + header.len()].copy_from_slice(header);
     read_all(seal(file));

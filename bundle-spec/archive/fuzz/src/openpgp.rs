@@ -26,7 +26,7 @@ pub(crate) fn keys(bytes: &[u8]) {
     let _ = SiteKey::read(bytes, None);
 }
 
-/// A clear-signed document: nothing is believed but what was signed.
+/// A clear-signed document: nothing is trusted but what was signed.
 pub(crate) fn signed(bytes: &[u8]) {
     match clearsigned(bytes, &KEYS, &POLICY) {
         Ok((text, _)) => assert_eq!(text, TEXT),

@@ -68,11 +68,11 @@ fn a_delta_without_its_base_is_refused_with_the_names_of_what_lacks() {
     write_with(&base, &small(), 1).unwrap();
     let lacking: Vec<String> = old()[6..8].iter().map(|(name, _)| name.clone()).collect();
     for bases in [vec![], vec![Bundle::open(&base).unwrap()]] {
-        let told = bases.len();
+        let reported = bases.len();
         let error = Bundle::open(&part).unwrap().on_bases(bases).unwrap_err();
         assert_eq!(error.exit_code(), ExitCode::BundleIncomplete);
         let text = error.to_string();
-        assert!(lacking.iter().all(|name| text.contains(name)), "{told}: {text}");
+        assert!(lacking.iter().all(|name| text.contains(name)), "{reported}: {text}");
     }
     let alone = Bundle::open(&part).unwrap();
     assert!(matches!(alone.read(&lacking[0], 1 << 30), Err(ArchiveError::NoSuchMember { .. })));
@@ -123,8 +123,8 @@ fn damage_in_the_base_stops_a_merge_and_names_the_base() {
     assert_eq!(error.exit_code(), ExitCode::BundleDamaged, "the disk is not at fault");
     let report = verify(&on_base.bases()[0], 2, &|_, _| {}).unwrap_err();
     let base_name = base.display().to_string();
-    assert!(report.damages[0].told_of(&part).contains(&base_name), "damage of the base is put on the delta");
-    assert!(!report.damages[0].told_of(&base).contains(&base_name));
+    assert!(report.damages[0].reported_of(&part).contains(&base_name), "damage of the base is put on the delta");
+    assert!(!report.damages[0].reported_of(&base).contains(&base_name));
     let text = format!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string));
     assert!(text.contains(base.to_str().unwrap()), "{text}");
 }

@@ -119,7 +119,7 @@ fn parts_of_the_format_that_are_not_built_yet_are_refused_as_such() {
     let mut recoded = honest();
     let end = recoded.layout_json.len() - 1;
     recoded.layout_json.splice(end.., b",\"recoded\":[\"index.json\"]}".iter().copied());
-    assert_eq!(exit_of(&recoded), ExitCode::NotBuiltYet);
+    assert_eq!(exit_of(&recoded), ExitCode::Unsupported);
 }
 
 #[test]
@@ -220,9 +220,9 @@ fn a_pipe_is_refused_and_not_waited_for() {
     }
     let at = |names: &[&str]| names.iter().map(|name| dir.path().join(name)).collect::<Vec<_>>();
     for paths in [at(&["x.tar.zst"]), at(&["x.tar.zst.001"]), at(&["x.tar.zst.001", "x.tar.zst.002"])] {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, reported) = std::sync::mpsc::channel();
         std::thread::spawn(move || tell.send(Bundle::open_all(&paths).map(drop).map_err(|e| e.to_string())));
-        let ended = told.recv_timeout(std::time::Duration::from_secs(20)).expect("it waits for somebody to write");
+        let ended = reported.recv_timeout(std::time::Duration::from_secs(20)).expect("it waits for somebody to write");
         assert!(ended.unwrap_err().contains("no regular file"));
     }
 }

@@ -55,7 +55,7 @@ fn a_failed_build_leaves_the_bundle_of_the_last_one_as_it_was() {
     assert_eq!(names(dir.path()), ["x.tar.zst"]);
 }
 
-/// A reader that tells that it is read, and waits until it may go on.
+/// A reader that tells that it is read, and waits until it may continue.
 struct Gate(Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>);
 
 impl Read for Gate {

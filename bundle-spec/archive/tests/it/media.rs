@@ -97,7 +97,7 @@ fn ways<'a>(whole: &'a Bundle, delta: &'a Bundle) -> Vec<Write<'a>> {
 }
 
 #[test]
-fn a_full_disk_is_told_by_every_writer_and_leaves_what_was_there() {
+fn a_full_disk_is_reported_by_every_writer_and_leaves_what_was_there() {
     let dir = tempfile::tempdir().unwrap();
     let whole = dir.path().join("whole.tar.zst");
     build(&whole, None).unwrap();
@@ -119,7 +119,7 @@ fn a_full_disk_is_told_by_every_writer_and_leaves_what_was_there() {
 }
 
 #[test]
-fn a_disk_that_may_not_be_written_to_is_told_by_every_writer() {
+fn a_disk_that_may_not_be_written_to_is_reported_by_every_writer() {
     let dir = tempfile::tempdir().unwrap();
     let whole = dir.path().join("whole.tar.zst");
     build(&whole, None).unwrap();
@@ -164,7 +164,7 @@ fn two_writers_of_one_target_are_kept_apart_whatever_they_write() {
     for (name, write) in ways(&whole, &delta) {
         let place = tempfile::tempdir().unwrap();
         let target = place.path().join("x.tar.zst");
-        // The lock of one that is at work, in one file or in volumes.
+        // The lock of one that is running, in one file or in volumes.
         let first = if name.contains("split") { ".x.tar.zst.001.partial" } else { ".x.tar.zst.partial" };
         let other = fs::File::create(place.path().join(first)).unwrap();
         other.lock().unwrap();

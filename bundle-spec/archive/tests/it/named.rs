@@ -1,4 +1,4 @@
-//! Every changed byte and every cut, in a plain, a signed, a split and a left-out bundle: found, and told with the part and the
+//! Every changed byte and every cut, in a plain, a signed, a split and a left-out bundle: found, and reported with the part and the
 //! place where it is.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as it must be")]
 
@@ -45,11 +45,11 @@ fn bundle(target: &Path, signed: bool, split: Option<u64>, delta: bool) -> Vec<P
     write_contents(target, contents, &options, &|_, _| {}).unwrap().files
 }
 
-/// What is told of one damage: file, part, first byte and length.
-type Told = (PathBuf, String, u64, u64);
+/// What is reported about one damage: file, part, first byte and length.
+type Reported = (PathBuf, String, u64, u64);
 
 /// Everything that opening and verifying tell.
-fn told(files: &[PathBuf]) -> Result<(), Vec<Told>> {
+fn reported(files: &[PathBuf]) -> Result<(), Vec<Reported>> {
     match Bundle::open_all(files) {
         Err(ArchiveError::Damaged { path, part, offset, .. }) => Err(vec![(path, part, offset, 0)]),
         Err(error) => Err(vec![(PathBuf::new(), format!("{} {error}", error.exit_code().code()), 0, 0)]),
@@ -87,11 +87,11 @@ fn bytes_of(start: u64, len: u64, all: bool) -> impl Iterator<Item = u64> {
     (start..start + len).step_by(step)
 }
 
-/// Flips each byte of each file in turn, and holds what is told against the frame that the byte is in.
+/// Flips each byte of each file in turn, and holds what is reported against the frame that the byte is in.
 fn every_flip_is_named(signed: bool, split: Option<u64>, delta: bool) {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let files = bundle(&dir.path().join("x.tar.zst"), signed, split, delta);
-    assert_eq!(told(&files), Ok(()));
+    assert_eq!(reported(&files), Ok(()));
     let frames = frames(&files);
     let tail = frames.len() - 2;
     for (number, (path, start, len)) in frames.iter().enumerate() {
@@ -100,7 +100,7 @@ fn every_flip_is_named(signed: bool, split: Option<u64>, delta: bool) {
             let mut byte = [0];
             file.read_exact_at(&mut byte, at).unwrap();
             file.write_all_at(&[byte[0] ^ (1 << (at % 8))], at).unwrap();
-            let found = told(&files).unwrap_err();
+            let found = reported(&files).unwrap_err();
             let hits = found.iter().any(|(file, part, offset, length)| {
                 let inside = file == path && (*offset..=offset + length.max(&0)).contains(&at);
                 let same_frame = file == path && (*start..start + len).contains(offset);
@@ -113,21 +113,21 @@ fn every_flip_is_named(signed: bool, split: Option<u64>, delta: bool) {
             file.write_all_at(&byte, at).unwrap();
         }
     }
-    assert_eq!(told(&files), Ok(()));
+    assert_eq!(reported(&files), Ok(()));
 }
 
 #[test]
-fn every_changed_byte_of_a_signed_bundle_is_told_with_its_frame() {
+fn every_changed_byte_of_a_signed_bundle_is_reported_with_its_frame() {
     every_flip_is_named(true, None, false);
 }
 
 #[test]
-fn every_changed_byte_of_a_split_and_signed_bundle_is_told_with_its_volume_and_frame() {
+fn every_changed_byte_of_a_split_and_signed_bundle_is_reported_with_its_volume_and_frame() {
     every_flip_is_named(true, Some(18_500), false);
 }
 
 #[test]
-fn every_changed_byte_of_a_delta_is_told_with_its_frame() {
+fn every_changed_byte_of_a_delta_is_reported_with_its_frame() {
     every_flip_is_named(true, None, true);
 }
 
@@ -140,12 +140,12 @@ fn the_member_of_a_changed_byte_is_named() {
     // Each member has one frame here.
     for ((path, start, len), name) in frames.iter().zip(&names) {
         let file = fs::File::options().read(true).write(true).open(path).unwrap();
-        // Past the frame's header: what stands there is the member's, whoever looks.
+        // Past the frame's header: what is there is the member's, whoever looks.
         for at in [start + 20, start + len / 2, start + len - 1] {
             let mut byte = [0];
             file.read_exact_at(&mut byte, at).unwrap();
             file.write_all_at(&[byte[0] ^ 4], at).unwrap();
-            let found = told(&files).unwrap_err();
+            let found = reported(&files).unwrap_err();
             assert!(found.iter().any(|(_, part, ..)| part == name), "byte {at} of {name}: {found:?}");
             file.write_all_at(&byte, at).unwrap();
         }
@@ -183,7 +183,7 @@ fn every_cut_of_a_signed_bundle_and_of_a_delta_is_truncation_at_that_byte() {
 }
 
 #[test]
-fn every_cut_of_every_volume_is_told_with_that_volume() {
+fn every_cut_of_every_volume_is_reported_with_that_volume() {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let files = bundle(&dir.path().join("x.tar.zst"), true, Some(18_500), false);
     assert!(files.len() >= 2);
@@ -201,5 +201,5 @@ fn every_cut_of_every_volume_is_told_with_that_volume() {
         }
         fs::write(path, bytes).unwrap();
     }
-    assert_eq!(told(&files), Ok(()));
+    assert_eq!(reported(&files), Ok(()));
 }

@@ -164,7 +164,7 @@ fn the_sums_beside_it_get_the_new_sum_of_this_file_alone() {
 }
 
 #[test]
-fn sums_of_another_form_are_left_and_told_and_the_bundle_is_signed() {
+fn sums_of_another_form_are_left_and_reported_and_the_bundle_is_signed() {
     let (_dir, path) = unsigned();
     for foreign in [&b"SHA256 (x.tar.zst) = 00\n"[..], b"\xff\xfe"] {
         fs::write(sums::path_of(&path), foreign).unwrap();

@@ -59,8 +59,8 @@ fn what_a_stream_tells_is_what_the_file_tells() {
         assert_eq!(streamed.document(name, 1 << 20).unwrap(), file.read(name, 1 << 20).unwrap());
     }
     assert!(streamed.document(&sample()[6].0, 1 << 20).is_err(), "a large blob is not kept");
-    let told = streamed.document(&sample()[6].0, 1 << 30).unwrap_err().to_string();
-    assert!(told.contains("give the bundle as a file"), "{told}");
+    let reported = streamed.document(&sample()[6].0, 1 << 30).unwrap_err().to_string();
+    assert!(reported.contains("give the bundle as a file"), "{reported}");
     assert_eq!(streamed.document(&sample()[9].0, 1 << 20).unwrap(), sample()[9].1, "blanks may stand before JSON");
 }
 
@@ -103,7 +103,7 @@ fn every_changed_byte_of_a_stream_is_found() {
 }
 
 #[test]
-fn damage_in_the_middle_of_a_stream_is_told_with_its_member_and_the_rest_is_read() {
+fn damage_in_the_middle_of_a_stream_is_reported_with_its_member_and_the_rest_is_read() {
     let contents = sample();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.tar.zst");

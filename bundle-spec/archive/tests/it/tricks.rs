@@ -207,7 +207,7 @@ fn control_characters_and_long_names_in_the_manifest_are_refused_and_not_printed
 }
 
 #[test]
-fn a_newer_format_is_told_with_what_reads_it() {
+fn a_newer_format_is_reported_with_what_reads_it() {
     let (code, text) = refused(&Forged { format: 7, ..Forged::honest(&small()) }.bytes());
     assert_eq!(code, ExitCode::BundleNewer);
     assert!(text.contains("format 7") && text.contains("kubexm"), "{text}");

@@ -1,4 +1,4 @@
-//! A second writer of the format, from its description alone (raw frames only), which writes whatever it is told.
+//! A second writer of the format, from its description alone (raw frames only), which writes whatever it is reported.
 
 use std::hash::Hasher as _;
 

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use super::control::{ControlError, Paragraph, Paragraphs};
 use crate::compression;
 
-/// The most bytes of `control.tar` as it stands in the archive; the largest real ones hold a few hundred KiB of maintainer scripts.
+/// The most bytes of `control.tar` as it is in the archive; the largest real ones hold a few hundred KiB of maintainer scripts.
 const PACKED_LIMIT: u64 = 16 << 20;
 /// The most bytes of it unpacked.
 const UNPACKED_LIMIT: u64 = 64 << 20;
@@ -31,7 +31,7 @@ pub enum ArchiveError {
     Control(#[from] ControlError),
 }
 
-/// The control paragraph as it stands in the package, without what stands around it. Reads no further than `control.tar`.
+/// The control paragraph as it is in the package, without what is around it. Reads no further than `control.tar`.
 pub fn control(reader: impl Read) -> Result<String, ArchiveError> {
     let mut reader = BufReader::new(reader);
     let mut magic = [0; 8];

@@ -20,7 +20,7 @@ pub enum ControlError {
         /// Its number, from 1.
         paragraph: usize,
     },
-    /// A line that is neither a field nor goes on with one.
+    /// A line that is neither a field nor continues with one.
     #[error("paragraph {paragraph} has a line without a field: {line:?}")]
     NoField {
         /// Its number, from 1.
@@ -171,7 +171,7 @@ impl<'a> Paragraph<'a> {
         self.number
     }
 
-    /// Names and values in order. A value has its line breaks and the blanks after them; what stands around it is cut off.
+    /// Names and values in order. A value has its line breaks and the blanks after them; what is around it is cut off.
     pub fn fields(&self) -> Fields<'a> {
         Fields { rest: self.text, number: self.number }
     }
@@ -285,8 +285,8 @@ mod tests {
     #[test]
     fn a_line_that_is_no_field_is_shown() {
         for bad in ["<html>\n", " goes on with nothing\n", ": value\n", "Package: a\nnothing\n"] {
-            let told = Paragraph::of(bad).fields().find_map(Result::err);
-            assert!(matches!(told, Some(ControlError::NoField { .. })), "{bad:?}");
+            let reported = Paragraph::of(bad).fields().find_map(Result::err);
+            assert!(matches!(reported, Some(ControlError::NoField { .. })), "{bad:?}");
         }
     }
 

@@ -257,7 +257,7 @@ mod tests {
     fn what_could_not_be_fetched_or_checked_is_refused_by_name() {
         let good = format!("Package: a\nVersion: 1\nArchitecture: all\nFilename: pool/a.deb\nSize: 1\nSHA256: {SHA}\n");
         assert!(packages(&good).is_ok());
-        for (from, to, told) in [
+        for (from, to, reported) in [
             ("Size: 1", "Size: -1", "Size"),
             ("SHA256: 2c", "SHA256: zz", "SHA256"),
             ("SHA256", "SHA1", "SHA256 is missing"),
@@ -276,7 +276,7 @@ mod tests {
             ("Size: 1", "Size: 1\nProvides: b (>= 1)", "Provides"),
         ] {
             let error = packages(&good.replace(from, to)).unwrap_err().to_string();
-            assert!(error.contains(told), "{to}: {error}");
+            assert!(error.contains(reported), "{to}: {error}");
         }
     }
 }

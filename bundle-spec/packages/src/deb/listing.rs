@@ -1,6 +1,6 @@
 //! A `Packages` text in memory, whose packages are made when they are asked for: of sixty thousand a solve looks at hundreds.
 //!
-//! All of it is held against what a package must have when it is read, as [`super::index::read`] does it; kept of it are places in the
+//! All of it is compared with what a package must have when it is read, as [`super::index::read`] does it; kept of it are places in the
 //! text, and what packages provide as numbers.
 
 use std::cmp::Ordering;
@@ -32,7 +32,7 @@ pub struct Listing {
     provided: Vec<NameHash>,
 }
 
-/// Where a package stands.
+/// Where a package is.
 #[derive(Clone, Copy)]
 struct Entry {
     /// The first bytes of its name: most names differ there, and the text need not be looked at.
@@ -112,7 +112,7 @@ impl Listing {
     /// When there is none at that place.
     pub fn package(&self, at: u32, repo: RepoId) -> Package {
         let Place(begin, end) = self.entry(at).whole;
-        // It was read before, and held against what it must have.
+        // It was read before, and compared with what it must have.
         let known = Known::of(&Paragraph::again(&self.text[begin as usize..end as usize]));
         known.unwrap_or_default().made(repo, &self.arch)
     }

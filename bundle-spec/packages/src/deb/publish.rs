@@ -34,7 +34,7 @@ pub struct About {
     pub date: i64,
 }
 
-/// Fields that the list sets itself: what a package says of them is not believed.
+/// Fields that the list sets itself: what a package says of them is not trusted.
 const OURS: [&str; 8] = ["Filename", "Size", "SHA256", "SHA512", "SHA1", "MD5sum", "Status", "Conffiles"];
 
 /// `Packages`, in the order of name, version and architecture.
@@ -112,11 +112,11 @@ mod tests {
     fn what_is_published_reads_back_as_it_was() {
         let text = packages(&[entry("b", "1"), entry("a", "10"), entry("a", "9")]).unwrap();
         let read = index::read(text.as_bytes(), RepoId(0), "amd64").unwrap();
-        let told: Vec<_> = read.iter().map(|p| (p.to_string(), p.location.to_string(), p.size, p.digest)).collect();
+        let reported: Vec<_> = read.iter().map(|p| (p.to_string(), p.location.to_string(), p.size, p.digest)).collect();
         let expected = |name: &str, version: &str| {
             (format!("{name} {version} amd64"), format!("{name}_{version}.deb"), 42, Digest::of(name))
         };
-        assert_eq!(told, [expected("a", "9"), expected("a", "10"), expected("b", "1")]);
+        assert_eq!(reported, [expected("a", "9"), expected("a", "10"), expected("b", "1")]);
         assert_eq!(read[0].relations().unwrap().requires.len(), 2);
         let zipped = gzip(text.as_bytes());
         assert_eq!(crate::compression::all_unpacked(&zipped, 1 << 20).unwrap(), text.as_bytes());

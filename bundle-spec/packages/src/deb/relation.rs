@@ -72,7 +72,7 @@ fn groups(field: &str, source_arch: Option<&str>) -> Result<Vec<Requirement>, Re
     Ok(requirements)
 }
 
-/// A [`Constraint`] as it stands in the text.
+/// A [`Constraint`] as it is in the text.
 struct Written<'a> {
     name: &'a str,
     arch: ArchWanted,
@@ -160,7 +160,7 @@ impl<'a> Rest<'a> {
             self.text = behind.trim_start();
             applies &= self.arch_in(list, arch)?;
         }
-        // Policy 7.1: the groups are alternatives, what stands in one must all hold. No profile is active.
+        // Policy 7.1: the groups are alternatives, what is in one must all hold. No profile is active.
         let mut of_profile: Option<bool> = None;
         while let Some(behind) = self.text.strip_prefix('<') {
             if source_arch.is_none() {

@@ -11,9 +11,9 @@ use super::control::{ControlError, Paragraph, text};
 #[derive(Debug, thiserror::Error)]
 pub enum ReleaseError {
     /// It cannot be read.
-    #[error("its Release: {}", told(.0))]
+    #[error("its Release: {}", reported(.0))]
     Control(#[from] ControlError),
-    /// It has no sha256 of anything: older algorithms are not believed.
+    /// It has no sha256 of anything: older algorithms are not trusted.
     #[error(
         "its Release lists no SHA256; a repository of today does (an old one may be mirrored with aptly or reprepro)"
     )]
@@ -40,7 +40,7 @@ pub enum ReleaseError {
 }
 
 /// There is only one paragraph: it needs no name.
-fn told(error: &ControlError) -> String {
+fn reported(error: &ControlError) -> String {
     match error {
         ControlError::Field { field, problem, .. } => format!("{field} {problem}"),
         other => other.to_string(),
@@ -65,7 +65,7 @@ pub struct Release {
     pub codename: Option<String>,
     /// When it was made, in seconds of Unix time: always there of one that was read, since what was replayed shows by nothing else.
     pub date: Option<i64>,
-    /// Until when it may be believed, in seconds of Unix time; for ever when none.
+    /// Until when it may be trusted, in seconds of Unix time; for ever when none.
     pub valid_until: Option<i64>,
     /// Whether indexes are served under their digests, too (`by-hash/SHA256/<hex>`).
     pub by_hash: bool,
@@ -297,16 +297,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_release_is_told_in_a_sentence() {
+    fn what_is_wrong_with_a_release_is_reported_in_a_sentence() {
         let date = "Date: Sat, 11 Jul 2026 10:16:37 UTC\n";
-        for (text, told) in [
+        for (text, reported) in [
             (format!("{date}Valid-Until: soon\n"), "its Release: Valid-Until is no date"),
             (format!("{date}SHA256:\n zz 1 x\n"), "its Release: SHA256 has a line"),
             (format!("{date}<html>\n"), "its Release: paragraph 1 has a line without a field"),
             ("SHA256:\n".to_owned(), "its Release: Date is missing"),
         ] {
             let error = Release::parse(&text).unwrap_err().to_string();
-            assert!(error.starts_with(told), "{error}");
+            assert!(error.starts_with(reported), "{error}");
         }
     }
 
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told_with_what_is() {
+    fn what_is_not_there_is_reported_with_what_is() {
         let release = release("Architectures: amd64 arm64\n", &["main/binary-amd64/Packages.lzma"]);
         assert!(matches!(release.indexes("main", "riscv64"), Err(ReleaseError::NoArch { .. })));
         assert!(matches!(release.indexes("main", "amd64"), Err(ReleaseError::NoIndex(_))));

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_removed_is_not_installed_and_what_was_cut_off_is_told() {
+    fn what_was_removed_is_not_installed_and_what_was_cut_off_is_reported() {
         let entry = |name: &str, status: &str| {
             format!(
                 "Package: {name}\nStatus: {status}\nArchitecture: amd64\nVersion: 1:2-3\nProvides: p-{name}\nConffiles:\n /etc/x 00\n\n"
@@ -100,9 +100,9 @@ mod tests {
         ]
         .concat();
         let read = read(text.as_bytes(), "amd64").unwrap();
-        let told: Vec<_> = read.iter().map(|one| (&*one.package.name, one.held, one.whole)).collect();
+        let reported: Vec<_> = read.iter().map(|one| (&*one.package.name, one.held, one.whole)).collect();
         assert_eq!(
-            told,
+            reported,
             [
                 ("whole", false, true),
                 ("held", true, true),

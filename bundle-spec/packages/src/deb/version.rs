@@ -50,7 +50,7 @@ fn piece(mut one: &[u8], mut other: &[u8]) -> Ordering {
     Ordering::Equal
 }
 
-/// Where a byte stands outside numbers: `~` before the end, which digits count as, then letters, then all others.
+/// Where a byte is outside numbers: `~` before the end, which digits count as, then letters, then all others.
 fn weight(byte: Option<&u8>) -> i32 {
     match byte {
         None => 0,
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_dpkg_refuses_are_told() {
+    fn versions_that_dpkg_refuses_are_reported() {
         for good in ["1", "1.0-1", "1:2.3-4-5", "1.0~rc1+dfsg", "1:1:1"] {
             assert!(is_valid(good), "{good}");
         }

@@ -41,7 +41,7 @@ pub struct Signature {
 /// An .rpm without its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rpm {
-    /// What stands in its signature header.
+    /// What is in its signature header.
     pub signatures: Vec<Signature>,
     /// What it says of itself. [`Header::bytes`] are what [`Covers::Header`] covers.
     pub main: Header,
@@ -50,7 +50,7 @@ pub struct Rpm {
 }
 
 impl Rpm {
-    /// Reads up to where the payload begins. The main header is held against the sha256 that stands beside its signatures.
+    /// Reads up to where the payload begins. The main header is compared with the sha256 that is beside its signatures.
     pub fn read(reader: &mut impl Read) -> Result<Self, HeaderError> {
         let lead = taken(reader, LEAD)?;
         if lead[..4] != LEAD_MAGIC {
@@ -62,10 +62,10 @@ impl Rpm {
         let main = Header::read(reader, MAIN)?;
         let start = (LEAD + signature.bytes().len() + padding) as u64;
         let range = (start, start + main.bytes().len() as u64);
-        if let Some(told) = signature.text(tag::signature::SHA256) {
+        if let Some(reported) = signature.text(tag::signature::SHA256) {
             let found = Digest::of(main.bytes());
-            if told != found.hex() {
-                return Err(malformed(format!("its header should have the sha256 {told} and has {}", found.hex())));
+            if reported != found.hex() {
+                return Err(malformed(format!("its header should have the sha256 {reported} and has {}", found.hex())));
             }
         }
         Ok(Self { signatures: signatures(&signature)?, main, range })

@@ -189,8 +189,8 @@ mod tests {
         let list = reduced(SAID);
         assert!(!list.contains("/usr/share") && !list.contains("rpmlib") && list.matches("libc.so.6").count() == 1);
         let read = read(&list).unwrap();
-        let told: Vec<_> = read.iter().map(|one| (&*one.name, &*one.version, &*one.arch)).collect();
-        assert_eq!(told, [("socat", "2:1.7-3.el9", "x86_64"), ("empty", "1-1", "noarch")]);
+        let reported: Vec<_> = read.iter().map(|one| (&*one.name, &*one.version, &*one.arch)).collect();
+        assert_eq!(reported, [("socat", "2:1.7-3.el9", "x86_64"), ("empty", "1-1", "noarch")]);
         let socat = &read[0];
         assert_eq!(socat.provides.len(), 1);
         assert_eq!(socat.provides[0].version, Some((Comparison::Equal, "2:1.7-3.el9".into())));

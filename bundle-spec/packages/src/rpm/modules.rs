@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_and_not_left_out() {
+    fn what_cannot_be_read_is_reported_and_not_left_out() {
         for (text, why) in [
             ("document: modulemd\nversion: 1\ndata: {name: a, stream: b}\n", "version 1"),
             ("document: modulemd\nversion: 2\ndata: {name: a}\n", "stream"),

@@ -64,7 +64,7 @@ struct Entry {
     arch: Box<str>,
     version: Box<str>,
     location: String,
-    /// What is wrong with its version or location: told once it is known whether the package is wanted.
+    /// What is wrong with its version or location: reported once it is known whether the package is wanted.
     odd: Option<String>,
     checksum: String,
     digest: Option<Digest>,

@@ -53,7 +53,7 @@ pub fn plain(items: &[Item<'_>], date: u64) -> Result<Vec<Written>, HeaderError>
     let mut wanted = BTreeSet::new();
     for item in items {
         let requires = item.rpm.dependencies(tag::REQUIRES)?;
-        // A path stands in a boolean dependency, too.
+        // A path is in a boolean dependency, too.
         let words = requires.iter().flat_map(|one| one.name.split([' ', '(', ')']));
         wanted.extend(words.filter(|word| word.starts_with('/')).map(str::to_owned));
     }

@@ -100,7 +100,7 @@ impl Repomd {
     }
 
     /// When the newest of its files was made, in seconds of Unix time; its revision where files say nothing. A repository that
-    /// once said a later time is not believed with an earlier one.
+    /// once said a later time is not trusted with an earlier one.
     pub fn made(&self) -> Option<u64> {
         self.data.iter().filter_map(|data| data.timestamp).max().or_else(|| self.revision.parse().ok())
     }

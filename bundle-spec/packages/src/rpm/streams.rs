@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_cannot_be_had_is_told_with_those_that_can() {
+    fn a_stream_that_cannot_be_had_is_reported_with_those_that_can() {
         let enabled = |enabled| Choice { arch: "x86_64", platform: Some("el8"), enabled, hotfixes: &[] };
         let error = seen(&enabled(&[("db", "12")])).unwrap_err().to_string();
         assert!(error.contains("db:12") && error.contains("10, 11"), "{error}");

@@ -16,7 +16,7 @@ pub struct Evr<'a> {
 }
 
 impl<'a> Evr<'a> {
-    /// The parts of a text. What stands before the first `:` is an epoch only if it has digits alone; the release follows the
+    /// The parts of a text. What is before the first `:` is an epoch only if it has digits alone; the release follows the
     /// last `-`, and an empty one is none.
     pub fn parse(text: &'a str) -> Self {
         let (epoch, rest) = match text.split_once(':') {

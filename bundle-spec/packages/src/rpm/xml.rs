@@ -162,7 +162,7 @@ impl Element<'_> {
     }
 }
 
-/// A sha256 by the words of these documents; the error says what stands there instead.
+/// A sha256 by the words of these documents; the error says what is there instead.
 pub(super) fn sha256(kind: &str, text: &str) -> Result<Digest, String> {
     if kind != "sha256" {
         return Err(format!("its checksum is {kind}, and only sha256 is believed"));

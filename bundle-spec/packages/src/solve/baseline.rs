@@ -95,7 +95,7 @@ impl From<Vec<Installed>> for Baseline {
 mod tests {
     use kubexm_spec::Family;
 
-    use super::super::{Repo, Root, Standing, node_plan};
+    use super::super::{PackageState, Repo, Root, node_plan};
     use super::*;
     use crate::rpm::installed;
 
@@ -115,8 +115,8 @@ mod tests {
         let (baseline, cut_off) = Baseline::of_rpm(installed::read(list).unwrap(), list, &pool);
         let plan = node_plan(&pool, &[Root::named("socat")], &baseline, &BTreeMap::new());
         let word = match &plan.roots[0].1 {
-            Standing::Satisfied { .. } => "satisfied".to_owned(),
-            Standing::Conflict(why) => format!("conflict: {why}"),
+            PackageState::Satisfied { .. } => "satisfied".to_owned(),
+            PackageState::Conflict(why) => format!("conflict: {why}"),
             _ => "comes".to_owned(),
         };
         (word, cut_off.iter().map(|(name, version)| format!("{name} {version}")).collect())

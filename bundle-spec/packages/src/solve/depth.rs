@@ -28,7 +28,7 @@ pub(super) fn close<'u>(
         if walk.selection.contains(root) {
             continue;
         }
-        // A root that stands against another one, or against what is installed.
+        // A root that is against another one, or against what is installed.
         frames.push(walk.enter(root).ok_or(GaveUp)?);
     }
     for frame in frames {

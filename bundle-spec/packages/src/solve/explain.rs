@@ -12,7 +12,7 @@ use super::sat_model::{About, Model};
 use crate::model::Constraint;
 
 /// More sentences than this nobody reads.
-const TOLD: usize = 16;
+const REPORTED: usize = 16;
 
 /// From what was asked for downwards, each once.
 pub(super) fn sentences(model: &Model<'_>, conflict: &ConflictGraph<SolvableId>) -> Vec<Reason> {
@@ -74,12 +74,12 @@ pub(super) fn sentences(model: &Model<'_>, conflict: &ConflictGraph<SolvableId>)
             });
         }
     }
-    let mut told = HashSet::new();
-    reasons.retain(|reason| told.insert(reason.clone()));
+    let mut reported = HashSet::new();
+    reasons.retain(|reason| reported.insert(reason.clone()));
     cut(reasons)
 }
 
-/// What a boolean dependency rules out is told as the dependency.
+/// What a boolean dependency rules out is reported as the dependency.
 fn says(words: Box<str>) -> Box<str> {
     if words.starts_with("conflicts with ") || words.starts_with("obsoletes ") {
         words
@@ -129,7 +129,7 @@ fn installed_owner(model: &Model<'_>, id: super::PackageId, reasons: &mut Vec<Re
 fn two_versions(model: &Model<'_>, one: SolvableId, other: SolvableId, reasons: &mut Vec<Reason>) {
     let (Some(one_package), Some(other_package)) = (model.package(one), model.package(other)) else { return };
     let both = [model.universe.shown(one_package), model.universe.shown(other_package)];
-    // The graph has a chain of all versions of a name: they are told together.
+    // The graph has a chain of all versions of a name: they are reported together.
     let chained = reasons.iter_mut().find_map(|reason| match reason {
         Reason::TwoVersions { packages } if packages.iter().any(|known| both.contains(known)) => Some(packages),
         _ => None,
@@ -142,18 +142,18 @@ fn two_versions(model: &Model<'_>, one: SolvableId, other: SolvableId, reasons: 
     installed(model, other, reasons);
 }
 
-/// Keeps what stands against each other before the way to it.
+/// Keeps what is in conflict before the way to it.
 fn cut(reasons: Vec<Reason>) -> Vec<Reason> {
     let is_way = |reason: &Reason| matches!(reason, Reason::Needs { .. });
-    let others = reasons.iter().filter(|reason| !is_way(reason)).count().min(TOLD);
-    let (mut ways, mut others) = (TOLD - others, others);
+    let others = reasons.iter().filter(|reason| !is_way(reason)).count().min(REPORTED);
+    let (mut ways, mut others) = (REPORTED - others, others);
     reasons
         .into_iter()
         .filter(|reason| {
             let left = if is_way(reason) { &mut ways } else { &mut others };
-            let told = *left > 0;
+            let reported = *left > 0;
             *left = left.saturating_sub(1);
-            told
+            reported
         })
         .collect()
 }

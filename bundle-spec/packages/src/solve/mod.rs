@@ -2,7 +2,7 @@
 //!
 //! First greedily, in the way of the family's own tool: apt's depth first, libsolv's by what is forced before what is a choice.
 //! Whatever comes out is verified. Only where that fails, or where a boolean dependency leaves a choice that greed cannot make, a
-//! SAT solver looks at the same model; and where there is no answer its conflict is told in sentences.
+//! SAT solver looks at the same model; and where there is no answer its conflict is reported in sentences.
 
 mod asked;
 mod baseline;
@@ -29,7 +29,7 @@ use std::fmt;
 
 pub use baseline::{Baseline, CutOff};
 pub use closure::solve;
-pub use node_plan::{NodePlan, Standing, left_lacking, node_plan};
+pub use node_plan::{NodePlan, PackageState, left_lacking, node_plan};
 pub use pool::{PackageId, Pool, Repo};
 pub use unsolvable::{Reason, Unsolvable};
 pub use why::{Why, why};

@@ -10,20 +10,20 @@ use crate::model::Requirement;
 /// What a node would have to do. Nothing is ever removed or made older.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePlan {
-    /// How each root stands, in the order in which they were given.
-    pub roots: Vec<(Root, Standing)>,
+    /// How each root is, in the order in which they were given.
+    pub roots: Vec<(Root, PackageState)>,
     /// Packages that come, by name.
     pub install: Vec<Chosen>,
-    /// Packages that take the place of an older version, by name. There is no way back from an upgrade: the old package is not at
+    /// Packages that take the place of an older version, by name. There is no rollback from an upgrade: the old package is not at
     /// hand.
     pub upgrade: Vec<Chosen>,
     /// Paths that something needs and no package is known to have.
     pub needs_files: Vec<Box<str>>,
 }
 
-/// How a root stands on a node.
+/// How a root is on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum PackageState {
     /// It is there.
     Satisfied {
         /// `socat 1.7.4.4-2`, or the program that does it: `/usr/sbin/conntrack`.
@@ -40,14 +40,14 @@ pub enum Standing {
 impl NodePlan {
     /// Whether every root is there or can come.
     pub fn is_possible(&self) -> bool {
-        !self.roots.iter().any(|(_, standing)| matches!(standing, Standing::Conflict(_)))
+        !self.roots.iter().any(|(_, standing)| matches!(standing, PackageState::Conflict(_)))
     }
 }
 
 /// How the roots stand on a node, and what would have to be done for them. `present` says of roots by name that what they are
 /// wanted for is done by a program that is there already.
 pub fn node_plan(pool: &Pool, roots: &[Root], baseline: &Baseline, present: &BTreeMap<Box<str>, Box<str>>) -> NodePlan {
-    let mut standings: Vec<Option<Standing>> =
+    let mut standings: Vec<Option<PackageState>> =
         roots.iter().map(|root| satisfied(pool, baseline, root, present)).collect();
     let open: Vec<usize> = (0..roots.len()).filter(|at| standings[*at].is_none()).collect();
     let together = |places: &[usize]| {
@@ -63,7 +63,7 @@ pub fn node_plan(pool: &Pool, roots: &[Root], baseline: &Baseline, present: &BTr
             possible.push(at);
             if let Err(unsolvable) = together(&possible) {
                 possible.pop();
-                standings[at] = Some(Standing::Conflict(unsolvable));
+                standings[at] = Some(PackageState::Conflict(unsolvable));
             }
         }
         closure = together(&possible);
@@ -71,14 +71,14 @@ pub fn node_plan(pool: &Pool, roots: &[Root], baseline: &Baseline, present: &BTr
     for at in possible {
         let alone = together(&[at]);
         let upgrades = alone.is_ok_and(|alone| alone.packages.iter().any(|one| one.replaces.is_some()));
-        standings[at] = Some(if upgrades { Standing::Upgrade } else { Standing::Install });
+        standings[at] = Some(if upgrades { PackageState::Upgrade } else { PackageState::Install });
     }
     let (packages, needs_files) = closure.map_or_else(
         |unsolvable| (Vec::new(), unsolvable.needs_files),
         |closure| (closure.packages, closure.needs_files),
     );
     let (upgrade, install) = packages.into_iter().partition(|one| one.replaces.is_some());
-    let standings = standings.into_iter().map(|standing| standing.unwrap_or(Standing::Install));
+    let standings = standings.into_iter().map(|standing| standing.unwrap_or(PackageState::Install));
     NodePlan { roots: roots.iter().cloned().zip(standings).collect(), install, upgrade, needs_files }
 }
 
@@ -87,15 +87,15 @@ fn satisfied(
     baseline: &Baseline,
     root: &Root,
     present: &BTreeMap<Box<str>, Box<str>>,
-) -> Option<Standing> {
+) -> Option<PackageState> {
     if let Some(by) = present.get(&root.name) {
-        return Some(Standing::Satisfied { by: by.clone() });
+        return Some(PackageState::Satisfied { by: by.clone() });
     }
     let universe = Universe::new(pool, baseline);
     let Requirement::One(wanted) = Universe::wanted_by(root) else { return None };
     let there = Selection::new(&universe);
     let by = universe.satisfying(&wanted).into_iter().find(|id| there.contains(*id))?;
-    Some(Standing::Satisfied { by: universe.shown(by) })
+    Some(PackageState::Satisfied { by: universe.shown(by) })
 }
 
 /// What some installed packages need and do not find any more once others have left for those that come, in sentences: nothing is
@@ -115,5 +115,5 @@ pub fn left_lacking(pool: &Pool, baseline: &Baseline, rest: &Baseline, coming: &
     };
     let coming: Vec<PackageId> = coming.install.iter().chain(&coming.upgrade).map(|one| one.package).collect();
     let before = lacks(baseline, &[]);
-    lacks(rest, &coming).into_iter().filter(|told| !before.contains(told)).collect()
+    lacks(rest, &coming).into_iter().filter(|reported| !before.contains(reported)).collect()
 }

@@ -8,7 +8,7 @@ use super::universe::Universe;
 use super::{Because, PackageId};
 use crate::model::Requirement;
 
-/// From the roots on, breadth first: the first that needs a package is told as the reason. What nobody needs has none.
+/// From the roots on, breadth first: the first that needs a package is reported as the reason. What nobody needs has none.
 pub(super) fn reasons(
     universe: &Universe<'_>,
     selection: &Selection<'_>,
@@ -60,7 +60,7 @@ fn follow(
     while let Some(by) = queue.pop_front() {
         let Some(relations) = universe.relations(by) else { continue };
         let by_name = || universe.package(by).name.clone();
-        let mut told = |id: PackageId, wants: &dyn Fn() -> Box<str>| {
+        let mut reported = |id: PackageId, wants: &dyn Fn() -> Box<str>| {
             if id != by {
                 found.entry(id).or_insert_with(|| {
                     queue.push_back(id);
@@ -70,14 +70,14 @@ fn follow(
         };
         for need in &relations.requires {
             for id in first(universe, selection, need) {
-                told(id, &|| universe.words(need));
+                reported(id, &|| universe.words(need));
             }
         }
         // A conflict may bring something, too: what makes it come to nothing.
         for conflict in relations.conflicts.iter().filter(|one| !matches!(one, Requirement::One(_))) {
             for id in against(universe, selection, conflict) {
                 let name = &universe.package(id).name;
-                told(id, &|| format!("{name}, as it conflicts with {}", universe.words(conflict)).into());
+                reported(id, &|| format!("{name}, as it conflicts with {}", universe.words(conflict)).into());
             }
         }
     }

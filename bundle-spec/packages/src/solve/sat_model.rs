@@ -252,7 +252,7 @@ impl<'u> Model<'u> {
             }
         }
         for conflict in &relations.conflicts {
-            // What stands beside it already may stay, and nothing else of that kind may come.
+            // What is beside it already may stay, and nothing else of that kind may come.
             let beside = installed && self.before.holds_but_for(conflict, id);
             if beside && !matches!(conflict, Requirement::One(_)) {
                 continue;

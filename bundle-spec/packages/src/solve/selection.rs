@@ -1,4 +1,4 @@
-//! A set of packages that grows and is taken back, and what holds of it.
+//! A set of packages that grows and is rolled back, and what holds of it.
 
 use std::collections::HashMap;
 
@@ -61,7 +61,7 @@ impl<'u> Selection<'u> {
         self.members().take_while(|id| !self.universe.is_installed(*id)).collect()
     }
 
-    /// Where the trail stands, for [`Self::back_to`].
+    /// Where the trail is, for [`Self::back_to`].
     pub(super) fn mark(&self) -> usize {
         self.trail.len()
     }
@@ -79,7 +79,7 @@ impl<'u> Selection<'u> {
         self.trail.push(Step::Added(id));
     }
 
-    /// Takes back all that came after a mark.
+    /// Rolls back all that came after a mark.
     pub(super) fn back_to(&mut self, mark: usize) {
         while self.trail.len() > mark {
             match self.trail.pop() {

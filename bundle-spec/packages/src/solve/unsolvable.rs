@@ -5,13 +5,13 @@ use std::fmt;
 /// There is no set of packages that satisfies all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsolvable {
-    /// What stands against each other, from what was asked for downwards.
+    /// What is in conflict, from what was asked for downwards.
     pub reasons: Vec<Reason>,
     /// Paths that no package is known to have: with lists of files that have not been read yet there may be an answer.
     pub needs_files: Vec<Box<str>>,
 }
 
-/// One sentence of an explanation. Packages are told as `name version`.
+/// One sentence of an explanation. Packages are reported as `name version`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// What was asked for is nowhere.
@@ -136,12 +136,12 @@ impl fmt::Display for Reason {
     }
 }
 
-/// At most so many names are told.
-const TOLD: usize = 5;
+/// At most so many names are reported.
+const REPORTED: usize = 5;
 
 fn listed(names: &[Box<str>]) -> String {
-    let told = names.iter().take(TOLD).map(|name| &**name).collect::<Vec<_>>().join(", ");
-    if names.len() > TOLD { format!("{told} and {} more", names.len() - TOLD) } else { told }
+    let reported = names.iter().take(REPORTED).map(|name| &**name).collect::<Vec<_>>().join(", ");
+    if names.len() > REPORTED { format!("{reported} and {} more", names.len() - REPORTED) } else { reported }
 }
 
 fn there_is(versions: &[Box<str>]) -> String {

@@ -9,7 +9,7 @@ pub(super) const PRIVATE_KEY: &str = "PRIVATE KEY BLOCK";
 pub(super) const SIGNATURE: &str = "SIGNATURE";
 
 /// The packets of each block of one kind, or the bytes as they are where the first is that of a packet (RFC 9580, 4.2: its highest
-/// bit is set). What stands around blocks is left alone. The checksum of a block is not looked at: signatures say more.
+/// bit is set). What is around blocks is left alone. The checksum of a block is not looked at: signatures say more.
 pub(super) fn packets(bytes: &[u8], label: &str) -> Result<Vec<Vec<u8>>, String> {
     if bytes.first().is_some_and(|first| first & 0x80 != 0) {
         return Ok(vec![bytes.to_vec()]);

@@ -1,10 +1,10 @@
-//! Why something is not believed.
+//! Why something is not trusted.
 
 use kubexm_spec::ExitCode;
 
 use crate::deb::release::format_date;
 
-/// Why something is not believed. Keys are named by their fingerprint or, where a signature tells no more, their key id.
+/// Why something is not trusted. Keys are named by their fingerprint or, where a signature tells no more, their key id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrustError {
     /// What should be public keys is something else.
@@ -95,7 +95,7 @@ pub enum TrustError {
         /// Which key.
         key: String,
     },
-    /// Nothing says that the key belongs to the certificate it stands in.
+    /// Nothing says that the key belongs to the certificate it is in.
     #[error("nothing valid binds the key {key} to its owner's primary key")]
     NotBound {
         /// Which key.

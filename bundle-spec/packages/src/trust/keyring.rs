@@ -170,7 +170,7 @@ impl fmt::Debug for Certificate {
 }
 
 impl Key {
-    /// The newest statement of those that may be believed, if the key had not expired by it.
+    /// The newest statement of those that may be trusted, if the key had not expired by it.
     fn statement(&self, made: i64, policy: &Policy, sha1: bool) -> Result<statement::Statement, TrustError> {
         let taken = |statement: &&statement::Statement| {
             let policy = Policy { sha1: policy.sha1 || sha1, ..*policy };

@@ -33,15 +33,15 @@ pub fn signed_rpm(rpm: &Rpm, mut payload: impl Read, keyring: &Keyring, policy: 
             checker.update(&piece[..count]);
         }
     }
-    let told = rpm.payload();
-    if told.is_some_and(|told| told != hasher.finish()) {
+    let reported = rpm.payload();
+    if reported.is_some_and(|reported| reported != hasher.finish()) {
         return Err(TrustError::PayloadDiffers);
     }
     let mut good = None;
     let mut worst = TrustError::NotSigned;
     for (covers, checker) in checkers {
         match checker.finish(keyring, policy) {
-            Ok(signer) if covers == Covers::HeaderAndPayload || told.is_some() => good = good.or(Some(signer)),
+            Ok(signer) if covers == Covers::HeaderAndPayload || reported.is_some() => good = good.or(Some(signer)),
             // The header alone, and nothing in it says what the payload is.
             Ok(_) => {}
             Err(error @ TrustError::BadSignature { .. }) => return Err(error),

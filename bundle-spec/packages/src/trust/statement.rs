@@ -1,4 +1,4 @@
-//! What a primary key says of itself and of its subkeys: self-signatures (RFC 9580, 5.2.3.10), each held against the key.
+//! What a primary key says of itself and of its subkeys: self-signatures (RFC 9580, 5.2.3.10), each compared with the key.
 
 use pgp::composed::{SignedPublicKey, SignedPublicSubKey};
 use pgp::crypto::hash::HashAlgorithm;

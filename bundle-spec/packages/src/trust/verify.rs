@@ -38,7 +38,7 @@ pub fn clearsigned(document: &[u8], keyring: &Keyring, policy: &Policy) -> Resul
     Ok((parts.text, signer))
 }
 
-/// Whether a key of the ring has signed a content, with a signature that stands elsewhere: ASCII-armored or packets.
+/// Whether a key of the ring has signed a content, with a signature that is elsewhere: ASCII-armored or packets.
 pub fn detached(content: &[u8], signature: &[u8], keyring: &Keyring, policy: &Policy) -> Result<Signer, TrustError> {
     let mut checker = Checker::new(signature)?;
     checker.update(content);
@@ -174,7 +174,7 @@ impl Pending {
     }
 }
 
-/// Whether the signature itself may be believed at this time; gives when it was made.
+/// Whether the signature itself may be trusted at this time; gives when it was made.
 fn allowed(signature: &Signature, policy: &Policy, key: &str) -> Result<i64, TrustError> {
     let key = || key.to_owned();
     let Some((config, created)) = signature.config().zip(signature.created()) else {

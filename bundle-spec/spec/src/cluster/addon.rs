@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::Digest;
-use crate::words::words;
+use crate::keywords::keywords;
 
 /// One of `spec.addons`, or of `spec.bundle.extraCharts` (which are carried and not installed, and are all charts).
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -27,7 +27,7 @@ pub struct Addon {
     pub values_file: Option<PathBuf>,
 }
 
-words! {
+keywords! {
     /// `spec.addons[].type`.
     pub enum AddonKind {
         /// A chart of Helm.

@@ -61,7 +61,7 @@ pub struct ExtraImage {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "type", rename_all_fields = "camelCase")]
 pub enum ExtraFile {
-    /// Fetched, and believed by its digest.
+    /// Fetched, and trusted by its digest.
     Url {
         /// http or https.
         url: String,

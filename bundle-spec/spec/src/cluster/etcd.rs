@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::words::words;
+use crate::keywords::keywords;
 
 /// `spec.etcd`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,7 +28,7 @@ pub struct Etcd {
     pub backup: Option<Backup>,
 }
 
-words! {
+keywords! {
     /// `spec.etcd.type`.
     pub enum EtcdKind {
         /// A static pod on every control plane.

@@ -46,7 +46,7 @@ pub struct Host {
 }
 
 /// Where a secret is to be had when it is needed (`passwordFrom: {env: NAME}` or `{file: PATH}`). The secret itself never
-/// stands in cluster.yaml: that file travels in the bundle.
+/// is in cluster.yaml: that file travels in the bundle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SecretSource {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::host::SecretSource;
 use super::material::MaterialFile;
-use crate::words::words;
+use crate::keywords::keywords;
 
 /// `spec.kubernetes`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -60,7 +60,7 @@ fn is_default(kind: &KubernetesKind) -> bool {
     *kind == KubernetesKind::default()
 }
 
-words! {
+keywords! {
     /// `spec.kubernetes.type`.
     pub enum KubernetesKind {
         /// kubeadm makes it; the control plane runs in static pods.
@@ -70,7 +70,7 @@ words! {
     }
 }
 
-words! {
+keywords! {
     /// kube-proxy's mode.
     pub enum ProxyMode {
         /// The default.

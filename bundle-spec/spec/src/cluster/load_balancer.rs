@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 
-use crate::words::words;
+use crate::keywords::keywords;
 
 /// The TCP port of an API server on its own host.
 pub const API_PORT: u16 = 6443;
@@ -13,7 +13,7 @@ pub const API_PORT: u16 = 6443;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoadBalancer {
-    /// What stands there.
+    /// What is there.
     pub mode: LoadBalancerMode,
     /// Name of the control plane; `lb.<cluster>.kubexm.internal` when none.
     pub domain: Option<String>,
@@ -57,7 +57,7 @@ pub enum LoadBalancerMode {
     },
 }
 
-words! {
+keywords! {
     /// `spec.loadBalancer.external.type`.
     pub enum ExternalKind {
         /// The user's own.
@@ -69,7 +69,7 @@ words! {
     }
 }
 
-words! {
+keywords! {
     /// `spec.loadBalancer.internal.type`.
     pub enum InternalKind {
         /// haproxy on every worker, as a static pod.

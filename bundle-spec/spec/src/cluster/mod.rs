@@ -1,7 +1,7 @@
 //! `cluster.yaml` (`kubexm.io/v1alpha1`), as types with every default filled in; one file per part of the format.
 //!
 //! Reading is [`parse::parse`]: strict, all problems at once. Every field of the format has a place here; what no recipe
-//! installs yet is told by `kubexm_recipes::built`, not by the reader, because a bundle can be built of it.
+//! installs yet is reported by `kubexm_recipes::unsupported`, not by the reader, because a bundle can be built of it.
 
 mod addon;
 mod bundle;
@@ -40,7 +40,7 @@ pub use self::schema::schema;
 pub use self::secret::{AUDIT_WEBHOOK, SecretOf, SecretUse};
 pub use self::show::{Shown, document, show};
 pub use self::system::{Extra, ExtraHost, Firewall, OsPackages, Script, Selinux, System};
-pub use crate::words::Word;
+pub use crate::keywords::Keyword;
 pub use crate::yaml::{Problem, ProblemKind, Problems};
 
 /// A cluster, or (with `kubernetes: None`) only a bundle of extras.
@@ -65,7 +65,7 @@ pub struct Cluster {
     pub runtime: Runtime,
     /// Pod network.
     pub network: Network,
-    /// What stands before the control planes.
+    /// What is before the control planes.
     pub load_balancer: LoadBalancer,
     /// Where images come from inside the gap.
     pub registry: Registry,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::words::words;
+use crate::keywords::keywords;
 
 /// `spec.network`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -12,7 +12,7 @@ pub struct Network {
     /// The main plugin.
     #[serde(skip_serializing_if = "is_default")]
     pub plugin: NetworkPlugin,
-    /// Whether multus stands before it, so that pods can have further interfaces.
+    /// Whether multus is before it, so that pods can have further interfaces.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub multus: bool,
     /// Network of pods, `10.233.64.0/18`.
@@ -36,7 +36,7 @@ fn is_default(plugin: &NetworkPlugin) -> bool {
     *plugin == NetworkPlugin::default()
 }
 
-words! {
+keywords! {
     /// `spec.network.plugin`.
     pub enum NetworkPlugin {
         /// flannel with VXLAN.

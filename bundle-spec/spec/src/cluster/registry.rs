@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::SecretSource;
-use crate::words::words;
+use crate::keywords::keywords;
 
 /// `spec.registry`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,7 +39,7 @@ pub struct Registry {
     pub namespace_override: Option<String>,
 }
 
-words! {
+keywords! {
     /// `spec.registry.type`.
     pub enum RegistryKind {
         /// kubexm-install itself, read-only, from the node's content store.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::words::words;
+use crate::keywords::keywords;
 
 /// `spec.runtime`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -26,7 +26,7 @@ fn is_default(kind: &RuntimeKind) -> bool {
     *kind == RuntimeKind::default()
 }
 
-words! {
+keywords! {
     /// `spec.runtime.type`.
     pub enum RuntimeKind {
         /// containerd, spoken to by CRI.
@@ -41,7 +41,7 @@ words! {
 }
 
 impl RuntimeKind {
-    /// Where the runtime has its images and containers unless it is told.
+    /// Where the runtime has its images and containers unless it is reported.
     pub const fn data_dir(self) -> &'static str {
         match self {
             Self::Containerd => "/var/lib/containerd",

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::Serialize;
 
 use super::material::MaterialFile;
-use crate::words::words;
+use crate::keywords::keywords;
 
 /// `spec.system`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -48,7 +48,7 @@ fn is_default(packages: &OsPackages) -> bool {
     *packages == OsPackages::default()
 }
 
-words! {
+keywords! {
     /// `spec.system.firewall`.
     pub enum Firewall {
         /// Left as it is.
@@ -58,7 +58,7 @@ words! {
     }
 }
 
-words! {
+keywords! {
     /// `spec.system.selinux`.
     pub enum Selinux {
         /// Left as it is.
@@ -68,7 +68,7 @@ words! {
     }
 }
 
-words! {
+keywords! {
     /// `spec.system.osPackages`.
     pub enum OsPackages {
         /// What a node lacks: what has the programs that are wanted is left as it is.

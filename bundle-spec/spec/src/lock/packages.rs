@@ -39,7 +39,7 @@ pub struct PackageRoot {
     /// Names of packages in this operating system.
     pub packages: Vec<String>,
     /// Packages that it takes the place of (chrony: systemd-timesyncd): carried too and never installed, so that there is a
-    /// way back.
+    /// rollback.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaces: Vec<String>,
 }

@@ -8,7 +8,7 @@ use crate::ExitCode;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
-/// One problem and where it stands.
+/// One problem and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Counted from 1.

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use super::problem::{Problem, ProblemKind, Problems, nearest};
 use super::shape::Object;
 use super::tree::{Data, Key, Node};
-use crate::words::Word;
+use crate::keywords::Keyword;
 
 /// What knows the keys of one mapping of a format.
 pub trait Known {
@@ -81,7 +81,7 @@ impl<'a> At<'a> {
         Self { node, path: String::new(), sink }
     }
 
-    /// Where it stands in the document, `spec.hosts[0].name`.
+    /// Where it is in the document, `spec.hosts[0].name`.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -199,7 +199,7 @@ impl<'a> At<'a> {
     }
 
     /// One of the words of a choice.
-    pub fn word<T: Word>(&self) -> Option<T> {
+    pub fn word<T: Keyword>(&self) -> Option<T> {
         let text = self.text()?;
         let found = T::of_word(text);
         if found.is_none() {

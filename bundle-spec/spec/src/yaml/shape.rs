@@ -93,7 +93,7 @@ impl Object {
 }
 
 impl Shape {
-    /// The mapping with fixed keys that stands here, or in a list here.
+    /// The mapping with fixed keys that is here, or in a list here.
     pub fn object(&self) -> Option<&'static Object> {
         match self {
             Self::Mapping(object) => Some(object),

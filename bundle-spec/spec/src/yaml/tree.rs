@@ -1,4 +1,4 @@
-//! YAML text as a tree that knows where each node stands. Anchors, aliases and merge keys are resolved; a key given twice,
+//! YAML text as a tree that knows where each node is. Anchors, aliases and merge keys are resolved; a key given twice,
 //! a tag that is not YAML's own, several documents and anything too deep or too large are problems.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What parts of cluster.yaml say of each other, and what belongs to one type of a part only: told while reading, all at once.
+//! What parts of cluster.yaml say of each other, and what belongs to one type of a part only: reported while reading, all at once.
 
 #![expect(clippy::panic, reason = "a helper of tests may fail the test")]
 
@@ -25,7 +25,7 @@ fn refused(spec: &str) -> Problems {
 
 const HOSTS: &str = "  hosts:\n  - {name: a, address: 10.0.0.1}\n  - {name: b, address: 10.0.0.2}\n";
 
-/// What is wrong, the path it is told at, and a part of what is said.
+/// What is wrong, the path it is reported at, and a part of what is said.
 const WRONG: &[(&str, &str, &str)] = &[
     (
         "  bundle: {platforms: [linux/amd64, linux/arm64, linux/amd64]}\n",
@@ -211,18 +211,18 @@ const WRONG: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn what_parts_say_of_each_other_is_told_once_with_its_place() {
+fn what_parts_say_of_each_other_is_reported_once_with_its_place() {
     for (spec, path, said) in WRONG {
         let problems = refused(&spec.replace("HOSTS", HOSTS));
         assert_eq!(problems.exit_code(), ExitCode::Config, "{spec}{problems}");
-        let told: Vec<_> = problems.0.iter().filter(|problem| problem.to_string().contains(said)).collect();
-        assert_eq!(told.len(), 1, "{spec}{problems}");
-        assert_eq!((problems.0.len(), told[0].path.as_str()), (1, *path), "{spec}{problems}");
+        let reported: Vec<_> = problems.0.iter().filter(|problem| problem.to_string().contains(said)).collect();
+        assert_eq!(reported.len(), 1, "{spec}{problems}");
+        assert_eq!((problems.0.len(), reported[0].path.as_str()), (1, *path), "{spec}{problems}");
     }
 }
 
 #[test]
-fn what_is_wrong_in_several_parts_is_told_together() {
+fn what_is_wrong_in_several_parts_is_reported_together() {
     let spec = "  etcd: {type: external}\n  registry: {type: external}\n  addons: [{name: a, type: helm}]\n  network: {plugin: \
                 none, multus: true}\n  loadBalancer: {mode: internal}\n";
     assert_eq!(refused(spec).0.len(), 5);

@@ -4,11 +4,11 @@
 
 use std::net::IpAddr;
 
-use kubexm_spec::built::check;
 use kubexm_spec::cluster::{
-    ExtraFile, LoadBalancer, LoadBalancerMode, ProblemKind, Problems, Profile, Registry, RegistryKind, Word,
+    ExtraFile, Keyword, LoadBalancer, LoadBalancerMode, ProblemKind, Problems, Profile, Registry, RegistryKind,
     for_version, parse, sample,
 };
+use kubexm_spec::unsupported::check;
 use kubexm_spec::{ExitCode, Platform};
 use proptest::prelude::*;
 
@@ -46,7 +46,7 @@ fn each_profile_is_what_it_says() {
         (harbor.registry.kind, harbor.registry_host().map(|host| host.name.as_str())),
         (RegistryKind::Harbor, Some("harbor"))
     );
-    assert!(check(&harbor).iter().any(|not_built| not_built.path == "spec.registry.type"));
+    assert!(check(&harbor).iter().any(|unsupported| unsupported.path == "spec.registry.type"));
     let cn = read(Profile::Cn);
     assert_eq!((cn.bundle.zone.as_deref(), check(&cn)), (Some("cn"), vec![]));
     for profile in Profile::ALL {
@@ -56,7 +56,7 @@ fn each_profile_is_what_it_says() {
 
 #[test]
 fn the_sample_shows_the_defaults_it_comments_out() {
-    // every `# key: value` line that shows a default must be readable where it stands
+    // every `# key: value` line that shows a default must be readable where it is
     let text = sample()
         .replace("# - ", "- ")
         .replace("    # proxyMode", "    proxyMode")
@@ -73,7 +73,7 @@ fn the_sample_shows_the_defaults_it_comments_out() {
 }
 
 #[test]
-fn ten_problems_are_all_told_at_once_with_their_places() {
+fn ten_problems_are_all_reported_at_once_with_their_places() {
     let text = "\
 apiVersion: kubexm.io/v1
 kind: Cluster
@@ -155,7 +155,7 @@ const NOT_BUILT: &[(&str, &str)] = &[
 fn what_no_recipe_installs_is_read_and_told_apart_from_mistakes() {
     for (spec, paths) in NOT_BUILT {
         let cluster = parse(&file(spec)).unwrap_or_else(|problems| panic!("{spec}{problems}"));
-        let found: Vec<String> = check(&cluster).into_iter().map(|not_built| not_built.path).collect();
+        let found: Vec<String> = check(&cluster).into_iter().map(|unsupported| unsupported.path).collect();
         assert_eq!(found.join(" "), *paths, "{spec}");
     }
     for built in [

@@ -69,9 +69,9 @@ impl Session {
             if response.status() != StatusCode::OK {
                 return Err(endpoint.refused(url, response).await);
             }
-            let told =
+            let reported =
                 response.headers().get("docker-content-digest").and_then(|value| value.to_str().ok()?.parse().ok());
-            Ok((told, endpoint.body(url, response, image::MANIFEST_LIMIT).await?))
+            Ok((reported, endpoint.body(url, response, image::MANIFEST_LIMIT).await?))
         })
         .await
     }

@@ -113,11 +113,11 @@ impl OciRegistry {
         for subject in subjects {
             let found = of_subject(&repository, subject).await?;
             if let Some(store) = &self.store {
-                let noted: Vec<Noted> = found
+                let recorded: Vec<Noted> = found
                     .iter()
                     .map(|one| Noted { tag: one.tag.clone(), digest: one.manifest.descriptor.digest })
                     .collect();
-                if let Ok(text) = serde_json::to_string(&noted) {
+                if let Ok(text) = serde_json::to_string(&recorded) {
                     store.note(&key(answered_by, subject), &text)?;
                 }
             }
@@ -129,9 +129,10 @@ impl OciRegistry {
     /// From the store: what was attached when it was last asked.
     fn kept(&self, place: &str, subject: &Digest) -> Result<Vec<Attached>, TransportError> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
-        let noted = store.noted(&key(place, subject))?.and_then(|text| serde_json::from_str::<Vec<Noted>>(&text).ok());
+        let recorded =
+            store.recorded(&key(place, subject))?.and_then(|text| serde_json::from_str::<Vec<Noted>>(&text).ok());
         let mut all = Vec::new();
-        for Noted { tag, digest } in noted.unwrap_or_default() {
+        for Noted { tag, digest } in recorded.unwrap_or_default() {
             let absent = || TransportError::NotCached { what: format!("{digest}, attached to {place}@{subject},") };
             let bytes = store.read(&digest, image::MANIFEST_LIMIT).map_err(|_| absent())?;
             let one = read(*subject, tag, bytes).filter(|one| one.manifest.descriptor.digest == digest);

@@ -74,7 +74,7 @@ impl OciRegistry {
         opened.get_or_try_init(open).await.cloned()
     }
 
-    /// What `registries.conf` makes of candidates. The error of one that it blocks stands in its place.
+    /// What `registries.conf` makes of candidates. The error of one that it blocks is in its place.
     pub(super) fn expand(
         &self,
         candidates: &[ImageCandidate],
@@ -172,7 +172,8 @@ impl OciRegistry {
         for candidate in self.expand(candidates, asked).into_iter().flatten() {
             let digest = match asked.parse::<Digest>() {
                 Ok(digest) => digest,
-                Err(_) => match store.noted(&tag_key(&candidate, asked))?.and_then(|noted| noted.parse().ok()) {
+                Err(_) => match store.recorded(&tag_key(&candidate, asked))?.and_then(|recorded| recorded.parse().ok())
+                {
                     Some(digest) => digest,
                     None => continue,
                 },
@@ -351,13 +352,13 @@ impl Registry for OciRegistry {
         stream::iter(once.into_values().map(Ok))
             .try_for_each_concurrent(None, |blob| async move {
                 let last = AtomicU64::new(0);
-                let told = move |now: u64, _: Option<u64>| {
+                let reported = move |now: u64, _: Option<u64>| {
                     // A transfer that begins again goes back: wrapping keeps the sum right.
                     let change = now.wrapping_sub(last.swap(now, Ordering::Relaxed));
                     let sum = done.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
                     progress(sum, Some(total));
                 };
-                self.fetch_blob(candidates, blob, store, &told).await
+                self.fetch_blob(candidates, blob, store, &reported).await
             })
             .await
     }

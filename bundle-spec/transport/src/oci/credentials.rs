@@ -122,7 +122,7 @@ impl Credentials {
     }
 }
 
-/// Under which keys a registry stands, the closest first.
+/// Under which keys a registry is, the closest first.
 fn servers<'a>(registry: &'a str, scope: &'a str) -> Vec<&'a str> {
     let mut servers = Vec::new();
     if scope != registry {
@@ -167,7 +167,7 @@ fn read(place: &Place) -> Result<Option<(Vec<u8>, Form)>, TransportError> {
     }
     match serde_json::from_slice(&bytes) {
         Ok(form) => Ok(Some((bytes, form))),
-        // Not the error's own words: they may repeat what stands there.
+        // Not the error's own words: they may repeat what is there.
         Err(error) => {
             let place = format!("line {}, column {}", error.line(), error.column());
             let problem = match error.classify() {
@@ -189,7 +189,7 @@ fn of_file(path: &Path, bytes: &[u8], form: &Form, server: &str) -> Result<Auth,
         Ok(DockerCredential::IdentityToken(token)) => return Ok(Auth::IdentityToken(token)),
         Err(error) => error,
     };
-    // A helper's own output may hold a secret: only its name is told.
+    // A helper's own output may hold a secret: only its name is reported.
     let helper = || {
         let own = form.cred_helpers.as_ref().and_then(|helpers| helpers.get(server)).filter(|name| !name.is_empty());
         let (name, by) =
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_named_must_be_there_and_a_broken_one_is_told_without_its_content() {
+    fn a_file_that_was_named_must_be_there_and_a_broken_one_is_reported_without_its_content() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("auth.json");
         let error = Credentials::file(&path).of("a.test", "a.test").unwrap_err();

@@ -1,7 +1,7 @@
 //! One repository at one registry, spoken to request by request (distribution-spec 1.1, "Endpoints").
 //!
-//! oci-client 0.18 is not used here: it tells neither the `Location` of an upload, so that a broken one cannot be gone on
-//! with, nor `OCI-Subject`; it sends no second scope for a mount; takes a mount that became an upload for an error; knows
+//! oci-client 0.18 is not used here: it tells neither the `Location` of an upload, so that a broken one cannot be resumed
+//! , nor `OCI-Subject`; it sends no second scope for a mount; takes a mount that became an upload for an error; knows
 //! no `Retry-After`; reads a manifest of any length; and panics when a registry answers a manifest without a `Location`.
 
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::source::{Authorize, Source, next_chunk};
 use crate::watch::seconds;
 use crate::{HttpOptions, TransportError};
 
-/// Bytes handed to the connection at a time; how finely progress is told and a stall is seen.
+/// Bytes handed to the connection at a time; how finely progress is reported and a stall is seen.
 const PIECE: usize = 64 << 10;
-/// How often progress is told and a stall is looked for.
+/// How often progress is reported and a stall is looked for.
 const TICK: Duration = Duration::from_millis(100);
 /// The most of an error's body that is read.
 const ERROR_LIMIT: usize = 16 << 10;
@@ -122,7 +122,7 @@ impl Endpoint<'_> {
         let length = request.body.len() as u64;
         let patience = self.options.connect_timeout + self.options.stall_timeout;
         let settling = patience + Duration::from_secs((length + request.settles) / SETTLED_PER_SECOND);
-        let (mut seen, mut since, mut told) = (0, tokio::time::Instant::now(), false);
+        let (mut seen, mut since, mut reported) = (0, tokio::time::Instant::now(), false);
         loop {
             match tokio::time::timeout(TICK, &mut answer).await {
                 Ok(Ok(response)) => {
@@ -134,7 +134,7 @@ impl Endpoint<'_> {
             }
             let now = left.load(Ordering::Relaxed);
             if now != seen {
-                (seen, since, told) = (now, tokio::time::Instant::now(), false);
+                (seen, since, reported) = (now, tokio::time::Instant::now(), false);
                 sent(seen);
             }
             let limit = if seen < length { patience } else { settling };
@@ -142,8 +142,8 @@ impl Endpoint<'_> {
             if since.elapsed() > limit {
                 return Err(source.silent(format!("{what} for {}", seconds(limit))));
             }
-            if !told && since.elapsed() >= self.options.notice_after {
-                told = true;
+            if !reported && since.elapsed() >= self.options.notice_after {
+                reported = true;
                 let reason = format!("{what} for {}", seconds(self.options.notice_after));
                 source.tell(self.options, reason, limit.saturating_sub(self.options.notice_after));
             }
@@ -222,10 +222,10 @@ fn pieces(body: &Bytes, left: &Arc<AtomicU64>) -> reqwest::Body {
 fn message(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Errors {
-        errors: Vec<Told>,
+        errors: Vec<Reported>,
     }
     #[derive(Deserialize)]
-    struct Told {
+    struct Reported {
         #[serde(default)]
         code: String,
         #[serde(default)]

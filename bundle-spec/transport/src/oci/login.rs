@@ -103,8 +103,8 @@ impl Login<'_> {
             }
             return Ok(Challenge::Open);
         }
-        let told = response.headers().get_all(header::WWW_AUTHENTICATE);
-        let challenge = told.iter().filter_map(|value| value.to_str().ok()).find_map(|text| read(text, &url));
+        let reported = response.headers().get_all(header::WWW_AUTHENTICATE);
+        let challenge = reported.iter().filter_map(|value| value.to_str().ok()).find_map(|text| read(text, &url));
         challenge.ok_or_else(|| self.denied("it wants a login of a kind that is not known".to_owned()).into())
     }
 

@@ -40,7 +40,7 @@ pub struct PushedManifest {
 /// What a registry answered.
 struct Document {
     media_type: String,
-    /// Where it goes on.
+    /// Where it continues.
     link: Option<String>,
     bytes: Vec<u8>,
 }
@@ -125,8 +125,8 @@ impl Repository {
         })
         .await?;
         let expected = Digest::of(bytes);
-        let told = response.headers().get(DIGEST).and_then(|value| value.to_str().ok()?.parse().ok());
-        if let Some(found) = told.filter(|found| *found != expected) {
+        let reported = response.headers().get(DIGEST).and_then(|value| value.to_str().ok()?.parse().ok());
+        if let Some(found) = reported.filter(|found| *found != expected) {
             return Err(TransportError::Mismatch { origin: endpoint.place(), expected, found });
         }
         Ok(PushedManifest { digest: expected, keeps_referrers: response.headers().contains_key(SUBJECT) })
@@ -188,8 +188,8 @@ impl Repository {
                     other => Err(other),
                 };
             }
-            let told = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-            let media_type = told.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_owned();
+            let reported = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+            let media_type = reported.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_owned();
             let link = response.headers().get(header::LINK).and_then(|value| value.to_str().ok()).map(str::to_owned);
             let bytes = endpoint.body(url, response, image::MANIFEST_LIMIT).await?;
             Ok(Some(Document { media_type, link, bytes }))

@@ -1,5 +1,5 @@
 //! One blob on its way up (distribution-spec 1.1, "Pushing blobs"): in chunks, so that a session that broke is asked how
-//! far it came and gone on with; begun again where a registry has forgotten it.
+//! far it came and resumed; begun again where a registry has forgotten it.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(crate) struct Upload<'a> {
 #[derive(Default)]
 struct State {
     session: Option<Session>,
-    /// The session must be asked how far it came before it is gone on with.
+    /// The session must be asked how far it came before it is resumed.
     ask: bool,
     /// A session was lost: what it had may have become the blob before the answer was lost too.
     lost: bool,
@@ -217,7 +217,7 @@ impl<'a> Upload<'a> {
         Ok(Session { url: location(self.endpoint, url, response)?, offset: 0 })
     }
 
-    /// Asks a session for its offset; none when the registry has forgotten it, or can no longer go on with it.
+    /// Asks a session for its offset; none when the registry has forgotten it, or can no longer continue with it.
     async fn how_far(&self, session: &Session) -> Result<Option<Session>, Attempt> {
         let response = self.endpoint.send(&Request::new(Method::GET, session.url.clone()), &|_| {}).await?;
         let status = response.status();
@@ -272,7 +272,7 @@ impl<'a> Upload<'a> {
         }
     }
 
-    /// Closes the session with the bytes that are left. None when it is to be gone on with in another way.
+    /// Closes the session with the bytes that are left. None when it is to be resumed in another way.
     async fn finish(&mut self, session: Session, left: u64) -> Result<Option<()>, Attempt> {
         let body = self.read(session.offset, left).await?;
         let mut url = session.url.clone();
@@ -352,10 +352,10 @@ fn text(response: &Response, name: HeaderName) -> Option<&str> {
     response.headers().get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Where a session is gone on with.
+/// Where a session is resumed.
 fn location(endpoint: &Endpoint<'_>, asked: &Url, response: &Response) -> Result<Url, TransportError> {
-    let told = text(response, header::LOCATION).and_then(|told| asked.join(told).ok());
-    told.ok_or_else(|| TransportError::Down {
+    let reported = text(response, header::LOCATION).and_then(|reported| asked.join(reported).ok());
+    reported.ok_or_else(|| TransportError::Down {
         origin: endpoint.place(),
         reason: "it opened an upload without saying where (no usable Location)".to_owned(),
     })

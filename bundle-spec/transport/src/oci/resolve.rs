@@ -98,7 +98,7 @@ async fn finish(
     }
     let config_bytes = content.config(&config).await?;
     check(content, &config, &config_bytes)?;
-    // What an index says about an entry is a claim; what the image was built for stands in its config.
+    // What an index says about an entry is a claim; what the image was built for is in its config.
     image::check_config(&config_bytes, platform).map_err(|found| TransportError::NoPlatform {
         reference: content.reference(),
         platform: platform.to_string(),

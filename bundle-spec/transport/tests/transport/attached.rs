@@ -72,10 +72,10 @@ async fn signatures_by_tag_and_by_list_are_found_kept_and_found_again_offline() 
         let online = OciRegistry::new(client(), Credentials::anonymous()).with_store(store.clone());
         let subjects = [index.digest, image.digest];
         let found = online.attached(&candidates, &place, &subjects).await.unwrap();
-        let told: Vec<_> =
+        let reported: Vec<_> =
             found.iter().map(|one| (one.subject, one.tag.clone(), one.manifest.descriptor.digest)).collect();
         assert_eq!(
-            told,
+            reported,
             [(index.digest, Some(tag.clone()), by_tag.digest), (image.digest, None, sbom.digest)],
             "{own}"
         );

@@ -48,10 +48,10 @@ async fn a_fetch_that_is_cancelled_lets_the_next_go_on() {
     let first = tokio::spawn({
         let (store, url, want) = (store.clone(), server.url("f"), want(&body));
         async move {
-            let told = move |done, _| {
+            let reported = move |done, _| {
                 let _ = reached.send(done);
             };
-            client().fetch(&[plain(url)], &want, &store, &told).await
+            client().fetch(&[plain(url)], &want, &store, &reported).await
         }
     });
     while seen.recv().await.unwrap() < 2 << 20 {}
@@ -81,7 +81,7 @@ async fn no_more_than_the_limit_run_at_once_against_one_host() {
             use std::sync::atomic::Ordering::SeqCst;
             let begun = std::sync::atomic::AtomicBool::new(false);
             let total = want.size;
-            let told = |done, _| {
+            let reported = |done, _| {
                 if !begun.swap(true, SeqCst) {
                     most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
                 }
@@ -89,7 +89,7 @@ async fn no_more_than_the_limit_run_at_once_against_one_host() {
                     now.fetch_sub(1, SeqCst);
                 }
             };
-            client.fetch(&[plain(url)], &want, &store, &told).await.unwrap();
+            client.fetch(&[plain(url)], &want, &store, &reported).await.unwrap();
         }
     });
     futures::future::join_all(fetches).await;

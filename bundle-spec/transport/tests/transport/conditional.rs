@@ -28,7 +28,7 @@ async fn what_did_not_change_is_not_sent_again() {
     assert_eq!(client.get_if_changed(&at, 100, &by_date).await.unwrap(), Answer::Same);
     let older = Validators { etag: Some("\"one\"".into()), last_modified: None };
     assert!(matches!(client.get_if_changed(&at, 100, &older).await.unwrap(), Answer::Fresh { .. }));
-    // What could not stand in a header is not sent, and nothing is believed for it.
+    // What could not stand in a header is not sent, and nothing is trusted for it.
     let broken = Validators { etag: Some("a\nb".into()), last_modified: None };
     assert!(matches!(client.get_if_changed(&at, 100, &broken).await.unwrap(), Answer::Fresh { .. }));
 }

@@ -1,5 +1,5 @@
 //! A registry that takes pushes and fails as a test says: where a connection breaks, what is forgotten, who may come in.
-//! Beside the real ones (`builder/cli/tests/bundle/push.rs`), which cannot be told when to break.
+//! Beside the real ones (`builder/cli/tests/bundle/push.rs`), which cannot be determined when to break.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

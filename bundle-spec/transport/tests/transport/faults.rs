@@ -190,9 +190,9 @@ async fn every_fault_ends_in_the_file_or_in_an_error_that_names_it_and_nothing_w
             Fails(code, text) => {
                 let error = result.expect_err(row.name);
                 assert_eq!(error.exit_code(), *code, "{}: {error}", row.name);
-                let told = error.to_string();
-                assert!(told.contains(text), "{}: {told}", row.name);
-                assert!(told.contains(&url), "{}: the origin is not named: {told}", row.name);
+                let reported = error.to_string();
+                assert!(reported.contains(text), "{}: {reported}", row.name);
+                assert!(reported.contains(&url), "{}: the origin is not named: {reported}", row.name);
                 assert!(!store.contains(&Digest::of(&body)), "{}", row.name);
                 assert!(files(&store, "blobs/sha256").is_empty(), "{}", row.name);
                 assert!(files(&store, "partial").is_empty(), "{}: {:?}", row.name, files(&store, "partial"));
@@ -215,9 +215,9 @@ async fn a_wrong_origin_is_named_with_both_digests_and_the_next_one_serves() {
 
     store_is_empty_again(&store, &fetched.digest);
     let error = client().fetch(&candidates[..1], &want(&body), &store, &quiet).await.unwrap_err();
-    let told = error.to_string();
+    let reported = error.to_string();
     for part in [wrong.url("f"), Digest::of(&body).to_string(), found.to_string()] {
-        assert!(told.contains(&part), "{told}");
+        assert!(reported.contains(&part), "{reported}");
     }
 }
 
@@ -226,7 +226,7 @@ fn store_is_empty_again(store: &kubexm_transport::Store, digest: &Digest) {
 }
 
 #[tokio::test]
-async fn a_half_from_one_mirror_is_gone_on_with_at_the_next() {
+async fn a_half_from_one_mirror_is_resumed_at_the_next() {
     let body = body();
     let (one, two) = (body.clone(), body.clone());
     let dying = Server::start(move |request| match request.number {
@@ -289,12 +289,12 @@ async fn when_all_fail_each_is_named_with_its_own_reason() {
         plain("ftp://host/d"),
     ];
     let error = client().fetch(&candidates, &want(&body()), &store, &quiet).await.unwrap_err();
-    let told = error.to_string();
+    let reported = error.to_string();
     for part in ["404", "500", "plain http is not allowed", "ftp is not a scheme"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(reported.contains(part), "{part}: {reported}");
     }
-    assert!(!told.contains("secret"), "a query may carry a token: {told}");
-    let TransportError::AllFailed { tried, .. } = error else { panic!("{told}") };
+    assert!(!reported.contains("secret"), "a query may carry a token: {reported}");
+    let TransportError::AllFailed { tried, .. } = error else { panic!("{reported}") };
     assert_eq!(tried.len(), 4);
 }
 
@@ -356,7 +356,7 @@ async fn progress_ends_at_the_whole() {
     let server = Server::start(move |request| file(request, &good, TAG)).await;
     let (_dir, store) = store();
     let last = std::sync::Mutex::new((0, None));
-    let told = |done, total| *last.lock().unwrap() = (done, total);
-    client().fetch(&[plain(server.url("f"))], &want(&body), &store, &told).await.unwrap();
+    let reported = |done, total| *last.lock().unwrap() = (done, total);
+    client().fetch(&[plain(server.url("f"))], &want(&body), &store, &reported).await.unwrap();
     assert_eq!(*last.lock().unwrap(), (SIZE as u64, Some(SIZE as u64)));
 }

@@ -35,10 +35,10 @@ fn what_was_not_used_for_long_goes_and_looking_at_a_blob_is_using_it() {
     let lease = store.lease().unwrap();
     assert!(store.holds(&looked_at, 1000).unwrap());
     drop(lease);
-    let told = store.collect(&Limits { dry_run: true, ..limits(Some(30), None) }).unwrap();
+    let reported = store.collect(&Limits { dry_run: true, ..limits(Some(30), None) }).unwrap();
     assert!(store.contains(&young) && store.size(&old).is_some(), "a dry run removes nothing");
     let done = store.collect(&limits(Some(30), None)).unwrap();
-    assert_eq!((&told, &done.removed), (&done, &vec![(old, 1000)]));
+    assert_eq!((&reported, &done.removed), (&done, &vec![(old, 1000)]));
     assert_eq!(done.kept, (2, 2000));
     assert_eq!(store.size(&old), None);
 }

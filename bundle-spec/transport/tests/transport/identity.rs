@@ -158,7 +158,7 @@ async fn no_other_host_is_shown_it_not_even_by_a_redirect() {
 }
 
 #[tokio::test]
-async fn files_that_are_no_certificate_or_no_key_are_told_by_name_and_never_by_content() {
+async fn files_that_are_no_certificate_or_no_key_are_reported_by_name_and_never_by_content() {
     let dir = tempfile::tempdir().unwrap();
     let good = subscription(dir.path(), &Authority::new("vendor"));
     good.check().unwrap();

@@ -1,4 +1,4 @@
-//! SIGKILL at any moment: the store holds whole blobs under final names, and the next run goes on.
+//! SIGKILL at any moment: the store holds whole blobs under final names, and the next run continues.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
@@ -59,7 +59,7 @@ async fn a_fetch_killed_at_random_moments_goes_on_and_leaves_only_whole_blobs() 
     for _ in 0..KILLS {
         let before = server.requests().len();
         let mut child = start();
-        // Once it is at work, a random moment later.
+        // Once it is running, a random moment later.
         let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
         while server.requests().len() == before && child.try_wait().unwrap().is_none() {
             assert!(tokio::time::Instant::now() < deadline, "the child never asked for anything");

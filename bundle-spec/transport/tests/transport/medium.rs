@@ -1,4 +1,4 @@
-//! Files of a folder: held against size and digest, and nothing outside of it.
+//! Files of a folder: compared with size and digest, and nothing outside of it.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -98,7 +98,7 @@ async fn what_an_index_names_by_itself_is_no_file_of_this_machine() {
 }
 
 #[tokio::test]
-async fn a_pipe_a_folder_and_a_medium_that_is_not_mounted_are_told_and_not_waited_for() {
+async fn a_pipe_a_folder_and_a_medium_that_is_not_mounted_are_reported_and_not_waited_for() {
     let (dir, _store) = store();
     let medium = medium(dir.path());
     rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("my iso/pipe"), rustix::fs::Mode::from(0o600)).unwrap();

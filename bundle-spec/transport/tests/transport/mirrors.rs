@@ -1,4 +1,4 @@
-//! Mirrors that fail: what is remembered of them, and where the next one goes on.
+//! Mirrors that fail: what is remembered of them, and where the next one continues.
 
 use std::time::{Duration, Instant};
 

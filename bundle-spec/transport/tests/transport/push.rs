@@ -69,7 +69,7 @@ async fn small_large_and_empty_blobs_arrive_and_are_not_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upload_that_breaks_in_a_chunk_is_asked_how_far_it_came_and_gone_on_with() {
+async fn an_upload_that_breaks_in_a_chunk_is_asked_how_far_it_came_and_resumed() {
     let registry = FakeRegistry::start(|seen, number| match (seen.method.as_str(), number) {
         ("PATCH", 1) => Fault::BreakAfter(5_000_000),
         _ => Fault::None,
@@ -78,12 +78,12 @@ async fn an_upload_that_breaks_in_a_chunk_is_asked_how_far_it_came_and_gone_on_w
     let least = AtomicU64::new(u64::MAX);
     let body = bytes(2, SIZE);
     let repository = repository(&registry.address, Credentials::anonymous(), &[]).await;
-    let told = |done, total| {
+    let reported = |done, total| {
         assert_eq!(total, Some(SIZE as u64));
         least.fetch_min(done, Ordering::Relaxed);
     };
     let content = Arc::new(Bytes::copy_from_slice(&body));
-    repository.push_blob((Digest::of(&body), SIZE as u64), content, &told).await.unwrap();
+    repository.push_blob((Digest::of(&body), SIZE as u64), content, &reported).await.unwrap();
     let state = registry.state.lock().unwrap();
     assert!(state.blobs[&Digest::of(&body).to_string()] == body);
     assert_eq!(state.count("POST", "uploads"), 1, "it began again");
@@ -261,7 +261,7 @@ async fn whether_a_registry_keeps_the_list_of_referrers_is_what_it_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mount_that_becomes_an_upload_is_gone_on_with_and_its_token_may_read_the_other_repository() {
+async fn a_mount_that_becomes_an_upload_is_resumed_and_its_token_may_read_the_other_repository() {
     let issued = Arc::new(AtomicUsize::new(0));
     let (counted, basic) = (Arc::clone(&issued), base64::engine::general_purpose::STANDARD.encode("builder:sesame"));
     let tokens = Server::start(move |request| {

@@ -29,7 +29,7 @@ const DATE: &str = "Sat, 21 Nov 2026 12:00:00 GMT";
 async fn served(body: Vec<u8>) -> (Server, HttpFile) {
     provider();
     let server = Server::start(move |request| part(request, &body, DATE)).await;
-    // Opened and read where the test's own runtime is at work: a read waits, and nothing panics.
+    // Opened and read where the test's own runtime is running: a read waits, and nothing panics.
     let file = HttpFile::open(&plain(server.url("site.tar.zst")), options()).unwrap();
     (server, file)
 }

@@ -163,11 +163,11 @@ async fn comes_whole(
     assert_eq!(image.answered_by, format!("{}/{}", candidate.registry, candidate.repository));
     image.keep(&store).unwrap();
     let seen = AtomicU64::new(0);
-    let told = |done, total| {
+    let reported = |done, total| {
         assert_eq!(total, Some(image.blobs().iter().map(|blob| blob.size).sum()));
         seen.store(done, Ordering::Relaxed);
     };
-    registry.fetch_blobs(std::slice::from_ref(candidate), &image.blobs(), &store, &told).await.unwrap();
+    registry.fetch_blobs(std::slice::from_ref(candidate), &image.blobs(), &store, &reported).await.unwrap();
     for blob in image.blobs().iter().chain([index, manifest]) {
         assert!(store.holds(&blob.digest, blob.size).unwrap() && store.verify(&blob.digest).unwrap());
     }
@@ -220,7 +220,7 @@ async fn an_image_comes_from_distribution_3_where_it_is_built() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_or_missing_password_is_denied_and_never_told() {
+async fn a_wrong_or_missing_password_is_denied_and_never_reported() {
     let running = Running::start(PROGRAM, Setup { password: true, ..Setup::default() });
     let dir = tempfile::tempdir().unwrap();
     let wrong = docker_config(dir.path(), &running.address, "not sesame");
@@ -316,7 +316,7 @@ async fn a_layer_damaged_in_the_registry_is_named_and_does_not_get_into_the_stor
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_layer_is_gone_on_with_where_a_killed_build_left_it() {
+async fn a_layer_is_resumed_where_a_killed_build_left_it() {
     let running = Running::start(PROGRAM, Setup::default());
     let maker = Maker::new();
     let body = bytes(1, 3 << 20);
@@ -329,11 +329,11 @@ async fn a_layer_is_gone_on_with_where_a_killed_build_left_it() {
     partial.write(&body[..2 << 20], None).unwrap();
     drop(partial);
     let least = AtomicU64::new(u64::MAX);
-    let told = |done, _| {
+    let reported = |done, _| {
         least.fetch_min(done, Ordering::Relaxed);
     };
     let blobs = std::slice::from_ref(&layer);
-    anonymous().fetch_blobs(&[running.candidate("app")], blobs, &store, &told).await.unwrap();
+    anonymous().fetch_blobs(&[running.candidate("app")], blobs, &store, &reported).await.unwrap();
     assert!(least.load(Ordering::Relaxed) > 2 << 20, "it began again from the first byte");
     assert!(store.verify(&layer.digest).unwrap());
 }

@@ -105,11 +105,11 @@ fn a_key_cannot_leave_the_folder() {
 #[test]
 fn facts_are_kept_and_replaced() {
     let (_dir, store) = store();
-    assert_eq!(store.noted("k").unwrap(), None);
+    assert_eq!(store.recorded("k").unwrap(), None);
     store.note("k", "one").unwrap();
     store.note("k", "two").unwrap();
-    assert_eq!(store.noted("k").unwrap().as_deref(), Some("two"));
-    assert_eq!(store.noted("other").unwrap(), None);
+    assert_eq!(store.recorded("k").unwrap().as_deref(), Some("two"));
+    assert_eq!(store.recorded("other").unwrap(), None);
 }
 
 #[test]

@@ -137,7 +137,7 @@ async fn an_identity_token_is_changed_into_one_that_opens_the_repository() {
 }
 
 #[tokio::test]
-async fn an_identity_token_where_names_are_wanted_is_denied_and_never_told() {
+async fn an_identity_token_where_names_are_wanted_is_denied_and_never_reported() {
     let server = Server::start(|_| Reply::new(401, "").header("www-authenticate", "Basic realm=\"r\"")).await;
     let dir = tempfile::tempdir().unwrap();
     let entry = serde_json::json!({"identitytoken": "secret-token"});

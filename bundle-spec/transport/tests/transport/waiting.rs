@@ -1,4 +1,4 @@
-//! Origins that keep us waiting: how long that is had, who is told of it, and when another place is asked instead.
+//! Origins that keep us waiting: how long that is had, who is reported about it, and when another place is asked instead.
 
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -13,16 +13,16 @@ use kubexm_transport::{
 use crate::server::{How, Reply, Server, file};
 use crate::support::{bytes, options, plain, provider, quiet, store, want};
 
-/// What was told.
-type Told = Arc<Mutex<Vec<EventKind>>>;
+/// What was reported.
+type Reported = Arc<Mutex<Vec<EventKind>>>;
 
 /// A client with waits short enough for a test, and what it tells.
-fn watched(options: HttpOptions) -> (HttpClient, Told) {
+fn watched(options: HttpOptions) -> (HttpClient, Reported) {
     provider();
-    let told = Told::default();
-    let seen = Arc::clone(&told);
+    let reported = Reported::default();
+    let seen = Arc::clone(&reported);
     let watch = Watch::new(move |kind| seen.lock().unwrap().push(kind));
-    (HttpClient::new(HttpOptions { watch, ..options }).unwrap(), told)
+    (HttpClient::new(HttpOptions { watch, ..options }).unwrap(), reported)
 }
 
 fn short() -> HttpOptions {
@@ -51,20 +51,20 @@ fn silent() -> (String, Arc<Mutex<Vec<TcpStream>>>) {
 /// Attempt, attempts, what the origin asked for, and what comes next.
 type Wait = (Option<u64>, Option<u64>, Option<u64>, Next);
 
-fn waits(told: &Told) -> Vec<Wait> {
+fn waits(reported: &Reported) -> Vec<Wait> {
     let one = |kind: &EventKind| match kind {
         EventKind::Waiting { attempt, attempts, retry_after_s, next, .. } => {
             Some((*attempt, *attempts, *retry_after_s, *next))
         }
         _ => None,
     };
-    told.lock().unwrap().iter().filter_map(one).collect()
+    reported.lock().unwrap().iter().filter_map(one).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_origin_that_never_answers_is_given_up_after_three_tries_and_told_while_it_is_waited_for() {
+async fn an_origin_that_never_answers_is_given_up_after_three_tries_and_reported_while_it_is_waited_for() {
     let (address, taken) = silent();
-    let (client, told) = watched(short());
+    let (client, reported) = watched(short());
     let (_dir, store) = store();
     let url = format!("http://{address}/tool");
     let begun = Instant::now();
@@ -75,12 +75,12 @@ async fn an_origin_that_never_answers_is_given_up_after_three_tries_and_told_whi
     assert_eq!(taken.lock().unwrap().len(), 3);
     assert_eq!(error.exit_code(), ExitCode::OriginDown);
     assert!(error.may_pass() && error.to_string().contains("no answer for 0.3 s"), "{error}");
-    let waits = waits(&told);
+    let waits = waits(&reported);
     assert_eq!(waits[0], (Some(1), Some(3), None, Next::GiveUp));
     assert!(waits.contains(&(Some(3), Some(3), None, Next::GiveUp)), "{waits:?}");
-    let EventKind::Waiting { origin, reason, within_ms, .. } = told.lock().unwrap()[0].clone() else { panic!() };
+    let EventKind::Waiting { origin, reason, within_ms, .. } = reported.lock().unwrap()[0].clone() else { panic!() };
     assert_eq!((origin, reason.as_str(), within_ms), (url, "no answer for 0.1 s", 250), "0.05 s is told as 0.1 s");
-    assert!(!format!("{:?}", told.lock().unwrap()).contains("sesame"));
+    assert!(!format!("{:?}", reported.lock().unwrap()).contains("sesame"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,7 +89,7 @@ async fn a_silent_mirror_is_left_after_one_try_where_there_is_another_place() {
     let body = bytes(3, 10_000);
     let served = body.clone();
     let good = Server::start(move |request| file(request, &served, "\"t\"")).await;
-    let (client, told) = watched(short());
+    let (client, reported) = watched(short());
     let (_dir, store) = store();
     for _ in 0..2 {
         let candidates = [plain(format!("http://{address}/f")), plain(good.url("f"))];
@@ -98,13 +98,13 @@ async fn a_silent_mirror_is_left_after_one_try_where_there_is_another_place() {
         std::fs::remove_file(store.path(&fetched.digest)).unwrap();
     }
     assert_eq!(taken.lock().unwrap().len(), 1, "the second file goes where it is answered");
-    assert_eq!(waits(&told).last().map(|(.., next)| *next), Some(Next::Elsewhere));
+    assert_eq!(waits(&reported).last().map(|(.., next)| *next), Some(Next::Elsewhere));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_wants_a_day_is_asked_once_more_after_the_longest_wait_and_then_left_alone() {
     let server = Server::start(|_| Reply::new(503, "").header("retry-after", "86400")).await;
-    let (client, told) = watched(short());
+    let (client, reported) = watched(short());
     let (_dir, store) = store();
     let begun = Instant::now();
     let error = client.fetch(&[plain(server.url("f"))], &want(b"x"), &store, &quiet).await.unwrap_err();
@@ -113,7 +113,7 @@ async fn who_wants_a_day_is_asked_once_more_after_the_longest_wait_and_then_left
     for part in ["503", "left alone for 86400 s (Retry-After)", "no wait is longer than 0.2 s"] {
         assert!(error.to_string().contains(part), "{part}: {error}");
     }
-    assert_eq!(waits(&told), [(Some(1), Some(2), Some(86_400), Next::Try)]);
+    assert_eq!(waits(&reported), [(Some(1), Some(2), Some(86_400), Next::Try)]);
     let error = client.fetch(&[plain(server.url("g"))], &want(b"x"), &store, &quiet).await.unwrap_err();
     assert!(error.to_string().contains("it asked to be left alone for 86399 s more"), "{error}");
     assert_eq!(server.requests().len(), 2, "it was asked not to be asked");
@@ -143,7 +143,7 @@ async fn where_another_place_has_it_nobody_waits_for_who_wants_a_day() {
     })
     .await;
     // A wait that would be noticed.
-    let (client, told) = watched(HttpOptions { backoff_max: Duration::from_secs(60), ..short() });
+    let (client, reported) = watched(HttpOptions { backoff_max: Duration::from_secs(60), ..short() });
     let (_dir, store) = store();
     let begun = Instant::now();
     let fetch = |seed: u64| {
@@ -159,13 +159,13 @@ async fn where_another_place_has_it_nobody_waits_for_who_wants_a_day() {
     fetch(25).await;
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert_eq!(busy.requests().len(), asked, "it is asked last from then on");
-    let EventKind::Waiting { reason, next, retry_after_s, .. } = told.lock().unwrap()[0].clone() else { panic!() };
+    let EventKind::Waiting { reason, next, retry_after_s, .. } = reported.lock().unwrap()[0].clone() else { panic!() };
     assert!(reason.contains("503") && reason.contains("no wait is longer than 60 s"), "{reason}");
     assert_eq!((next, retry_after_s), (Next::Elsewhere, Some(86_400)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_stops_coming_is_told_and_gone_on_with() {
+async fn a_body_that_stops_coming_is_reported_and_resumed() {
     let body = bytes(5, 100_000);
     let served = body.clone();
     let server = Server::start(move |request| match request.number {
@@ -173,18 +173,18 @@ async fn a_body_that_stops_coming_is_told_and_gone_on_with() {
         _ => file(request, &served, "\"t\""),
     })
     .await;
-    let (client, told) = watched(short());
+    let (client, reported) = watched(short());
     let (_dir, store) = store();
     client.fetch(&[plain(server.url("f"))], &want(&body), &store, &quiet).await.unwrap();
-    let EventKind::Waiting { reason, next, .. } = told.lock().unwrap()[0].clone() else { panic!() };
+    let EventKind::Waiting { reason, next, .. } = reported.lock().unwrap()[0].clone() else { panic!() };
     assert!(reason.starts_with("no bytes for") && next == Next::GiveUp, "{reason}");
     assert!(server.requests()[1].offset().is_some_and(|offset| offset > 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_that_wait_for_one_host_it_is_told_once_a_while() {
+async fn of_many_that_wait_for_one_host_it_is_reported_once_a_while() {
     let (address, _taken) = silent();
-    let (client, told) = watched(HttpOptions { notice_after: Duration::from_millis(250), ..short() });
+    let (client, reported) = watched(HttpOptions { notice_after: Duration::from_millis(250), ..short() });
     let (_dir, store) = store();
     let all = (0..12).map(|number| {
         let (client, store, candidate) = (&client, &store, plain(format!("http://{address}/{number}")));
@@ -193,14 +193,14 @@ async fn of_many_that_wait_for_one_host_it_is_told_once_a_while() {
     let begun = Instant::now();
     futures::future::join_all(all).await;
     let often = begun.elapsed().as_millis() / 250 + 2;
-    let lines = told.lock().unwrap().len();
+    let lines = reported.lock().unwrap().len();
     assert!(lines > 0 && lines as u128 <= often, "{lines} lines in {:?}", begun.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registry_that_never_answers_is_named_and_given_up() {
     let (address, taken) = silent();
-    let (client, told) = watched(short());
+    let (client, reported) = watched(short());
     let registry = OciRegistry::new(client, Credentials::anonymous());
     let candidate = ImageCandidate { plain_http: true, ..ImageCandidate::new(&address, "team/app") };
     let begun = Instant::now();
@@ -208,7 +208,7 @@ async fn a_registry_that_never_answers_is_named_and_given_up() {
     assert!(begun.elapsed() < Duration::from_millis(1900), "{:?}", begun.elapsed());
     assert!(matches!(&error, TransportError::AllFailed { tried, .. } if tried[0].may_pass()), "{error}");
     assert_eq!(taken.lock().unwrap().len(), 3);
-    let EventKind::Waiting { origin, .. } = told.lock().unwrap()[0].clone() else { panic!() };
+    let EventKind::Waiting { origin, .. } = reported.lock().unwrap()[0].clone() else { panic!() };
     assert_eq!(origin, format!("http://{address}/v2/"));
 }
 

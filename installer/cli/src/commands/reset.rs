@@ -39,8 +39,8 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     on_failure: OnFailure,
     /// Take back a reset that has not deleted yet [default run: the cluster's last one]
-    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
-    take_back: Option<String>,
+    #[arg(long = "take-back", value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
+    roll_back: Option<String>,
     /// One JSON event a line
     #[arg(long)]
     pub json: bool,
@@ -75,7 +75,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let options =
         RunOptions { on_failure: args.on_failure.into(), max_failed_workers: 0, drill: None, commands: &commands };
     let skip = args.unreachable == Unreachable::Skip;
-    let ended = match &args.take_back {
+    let ended = match &args.roll_back {
         Some(run) => {
             let named = Some(run.as_str()).filter(|name| !name.is_empty());
             let loaded = session.reset_to_roll_back(source, access, named)?;

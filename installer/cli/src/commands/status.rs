@@ -104,7 +104,7 @@ fn text(seen: &[Cluster<'_>]) -> String {
             continue;
         }
         lines.extend(last.go_on.iter().map(|command| format!("to go on: {command}")));
-        let back = last.take_back.iter().filter(|back| last.go_on.as_ref() != Some(back));
+        let back = last.roll_back.iter().filter(|back| last.go_on.as_ref() != Some(back));
         lines.extend(back.map(|command| format!("to take it back: {command}")));
     }
     lines.join("\n")

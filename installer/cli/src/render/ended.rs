@@ -114,7 +114,7 @@ fn unwell(run: &EndedRun) -> Failure {
     if let Some(command) = &status.go_on {
         let _ = write!(text, "\nto resume when the cause is fixed: {command}");
     }
-    if let Some(command) = status.take_back.as_ref().filter(|command| status.go_on.as_ref() != Some(command)) {
+    if let Some(command) = status.roll_back.as_ref().filter(|command| status.go_on.as_ref() != Some(command)) {
         let _ = write!(text, "\nto roll it all back: {command}");
     }
     Failure::new(outcome.exit_code(), text).with_data(data(run))

@@ -7,7 +7,7 @@ use kubexm_plan::op::Op;
 use kubexm_plan::{Leaves, Plan, Step, Undo};
 use kubexm_spec::counted;
 
-/// Steps by module, and what cannot be taken back.
+/// Steps by module, and what cannot be rolled back.
 pub fn short(plan: &Plan) -> String {
     let mut text = head(plan);
     for (module, steps) in modules(plan) {
@@ -147,7 +147,7 @@ fn modules(plan: &Plan) -> Vec<(&str, Vec<&Step>)> {
 #[cfg(test)]
 mod tests {
     use kubexm_plan::op::{Packages, WantedPackage};
-    use kubexm_plan::{Found, PlanHost, Reset};
+    use kubexm_plan::{ObservedState, PlanHost, Reset};
     use kubexm_spec::{Digest, Family};
 
     use super::*;
@@ -173,7 +173,7 @@ mod tests {
     }
 
     fn plan(steps: Vec<Step>) -> Plan {
-        let host = |name: &str| PlanHost { name: name.to_owned(), roles: vec!["worker".to_owned()], expendable: false };
+        let host = |name: &str| PlanHost { name: name.to_owned(), roles: vec!["worker".to_owned()], optional: false };
         Plan {
             schema: kubexm_plan::SCHEMA,
             pipeline: kubexm_plan::Pipeline::Create,
@@ -201,18 +201,21 @@ mod tests {
             "open-iscsi": {"is": "absent"}, "socat": {"is": "absent"}, "nginx": {"is": "configuration"},
             "vim": {"is": "installed", "version": "0", "whole": true},
         }, "links": []});
-        let before = vec![Found::opaque(found, false)];
+        let before = vec![ObservedState::opaque(found, false)];
         let revert =
             Step::on("node1", "reset.revert", "Bring back").ensure(Reset::Reverted { ops: created.ops, before });
-        let told = packages_that_go(&plan(vec![revert.undo(Undo::RestoreBefore).build()]));
-        assert_eq!(told.len(), 2, "{told:#?}");
-        assert!(told[0].starts_with("node1: 2 packages ") && told[0].ends_with(": open-iscsi socat"), "{told:#?}");
-        assert!(told[0].contains("purged") && told[0].contains("data"), "{told:#?}");
-        assert!(told[1].contains("removed") && told[1].ends_with(": nginx"), "{told:#?}");
+        let reported = packages_that_go(&plan(vec![revert.undo(Undo::RestoreBefore).build()]));
+        assert_eq!(reported.len(), 2, "{reported:#?}");
+        assert!(
+            reported[0].starts_with("node1: 2 packages ") && reported[0].ends_with(": open-iscsi socat"),
+            "{reported:#?}"
+        );
+        assert!(reported[0].contains("purged") && reported[0].contains("data"), "{reported:#?}");
+        assert!(reported[1].contains("removed") && reported[1].ends_with(": nginx"), "{reported:#?}");
     }
 
     #[test]
-    fn how_many_packages_come_to_each_host_and_what_has_no_way_back_is_told() {
+    fn how_many_packages_come_to_each_host_and_what_has_no_rollback_is_reported() {
         let plan = plan(vec![
             step("node1", &[("a", true), ("b", false)], &[], Undo::Irreversible { why: "old".to_owned() }),
             step("node1", &[("c", false)], &["d"], Undo::RestoreBefore),

@@ -49,7 +49,7 @@ fn a_bundle_of_a_newer_format_ends_with_32() {
     let site = Site::new();
     let bundle = site.bundle(closed_port());
     let mut bytes = fs::read(&bundle).unwrap();
-    // The trailer: magic, format, …, sha256 over all of it; a length of four bytes stands before it.
+    // The trailer: magic, format, …, sha256 over all of it; a length of four bytes is before it.
     let magic = b"KUBEXM\r\n";
     let at = bytes.windows(magic.len()).rposition(|window| window == magic).unwrap();
     let length = u32::from_le_bytes(bytes[at - 4..at].try_into().unwrap()) as usize;
@@ -76,7 +76,7 @@ fn what_the_bundle_lacks_is_named_before_any_host_is_touched() {
 }
 
 #[test]
-fn an_unknown_key_in_cluster_yaml_is_told_with_its_place_and_the_nearest_known_one() {
+fn an_unknown_key_in_cluster_yaml_is_reported_with_its_place_and_the_nearest_known_one() {
     let site = Site::new();
     let bundle = site.bundle(closed_port());
     let yaml = cluster_yaml(&[("node1", 22)]).replace("  network:", "  netwrok:");

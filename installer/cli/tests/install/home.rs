@@ -1,4 +1,4 @@
-//! What is told of runs, from the journals alone.
+//! What is reported about runs, from the journals alone.
 
 use kubexm_engine::journal::{Ended, Entry, Journal, Record};
 use kubexm_engine::{Run, RunId};
@@ -113,7 +113,7 @@ fn a_run_that_cannot_be_read_does_not_hide_the_others() {
 }
 
 #[test]
-fn a_run_that_a_later_one_stands_on_is_not_taken_back_before_it() {
+fn a_run_that_a_later_one_stands_on_is_not_rolled_back_before_it() {
     let site = Site::new();
     let runs = site.path("home/clusters/demo/runs");
     for id in ["20260101T000000Z-0001", "20260101T000000Z-0002"] {
@@ -127,7 +127,7 @@ fn a_run_that_a_later_one_stands_on_is_not_taken_back_before_it() {
 }
 
 #[test]
-fn a_run_that_ended_well_is_taken_back_only_when_it_is_named() {
+fn a_run_that_ended_well_is_rolled_back_only_when_it_is_named() {
     let site = Site::new();
     let id = RunId::named("20260101T000000Z-0001");
     let run = Run::create(&site.path("home/clusters/demo/runs"), id.clone(), &plan()).unwrap();

@@ -36,13 +36,13 @@ fn a_resume_that_does_not_reach_a_worker_says_how_to_go_on_without_it() {
     let mut plan = home::plan().plan().clone();
     plan.cluster = Digest::of(bundle.read("cluster.yaml", 1 << 20).unwrap());
     plan.bundle = Some(bundle.manifest_digest());
-    for (run, expendable) in [("20260101T000000Z-0001", false), ("20260101T000000Z-0002", true)] {
-        plan.hosts.iter_mut().for_each(|host| host.expendable = expendable);
+    for (run, optional) in [("20260101T000000Z-0001", false), ("20260101T000000Z-0002", true)] {
+        plan.hosts.iter_mut().for_each(|host| host.optional = optional);
         let checked = lint::check(plan.clone()).unwrap().0;
         Run::create(&site.path("home/clusters/demo/runs"), RunId::named(run), &checked).unwrap();
         let resumed = site.install(&["resume", run, "--bundle", path.to_str().unwrap()]).assert().code(50);
         let without = contains("to go on without: --max-failed-workers 1");
-        if expendable {
+        if optional {
             resumed.stderr(contains("cannot reach node1").and(without));
         } else {
             resumed.stderr(contains("cannot reach node1").and(without.not()));

@@ -1,4 +1,4 @@
-//! What stands at `-o`: only a regular file is replaced, and a foreign one with --force only.
+//! What is at `-o`: only a regular file is replaced, and a foreign one with --force only.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};

@@ -1,4 +1,4 @@
-//! Whom a bundle has to be from: asked before anything else in it is believed, on every verb, every time.
+//! Whom a bundle has to be from: asked before anything else in it is trusted, on every verb, every time.
 
 use std::fs;
 use std::net::TcpListener;
@@ -50,7 +50,7 @@ fn with_a_key_only_a_bundle_signed_by_it_is_taken_and_no_host_is_touched_before(
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_err(), "somebody connected to the host");
 
-    // What is taken goes on to the host, whose key cannot be read here.
+    // What is taken continues to the host, whose key cannot be read here.
     drop(listener);
     let bundle = site.bundle(closed_port());
     sign(&bundle, &ours);
@@ -243,9 +243,9 @@ fn a_newer_date_makes_no_older_sequence_newer_and_what_is_refused_says_so_to_mac
     remembered(&site, &ours, SignedAt { date: 1_790_000_001, sequence: Some(7) });
     let refused = with_key(&site, &bundle, "ours").assert().code(34);
     refused.stderr(contains("has sequence 7").and(contains("has sequence 6")).and(contains("--allow-older")));
-    let told = with_key(&site, &bundle, "ours").arg("--json").assert().code(34).get_output().stdout.clone();
+    let reported = with_key(&site, &bundle, "ours").arg("--json").assert().code(34).get_output().stdout.clone();
     let last: serde_json::Value =
-        serde_json::from_slice(told.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty()).unwrap()).unwrap();
+        serde_json::from_slice(reported.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty()).unwrap()).unwrap();
     let data = &last["data"];
     assert_eq!((&data["reason"], &data["installed"]["sequence"]), (&"older".into(), &7.into()), "{last}");
     // The signer's clock ran ahead once; the number says which is the newer one.

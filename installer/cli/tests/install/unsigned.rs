@@ -124,7 +124,7 @@ struct Sprung {
 
 impl Sprung {
     /// The secrets were read and the hosts connected to: the trap would have told.
-    fn assert_gone_on(&self) {
+    fn assert_resumed(&self) {
         let mut read = [self.reads.recv_timeout(SOON).unwrap(), self.reads.recv_timeout(SOON).unwrap()];
         read.sort_unstable();
         assert_eq!(read, ["jump-password", "sudo-password"]);
@@ -145,7 +145,7 @@ const VERBS: [&[&str]; 8] = [
 ];
 
 #[test]
-fn without_a_terminal_an_unsigned_bundle_gets_no_connection_and_no_secret_and_all_it_wants_is_told() {
+fn without_a_terminal_an_unsigned_bundle_gets_no_connection_and_no_secret_and_all_it_wants_is_reported() {
     let trap = Trap::new();
     let port = trap.port();
     for verb in VERBS {
@@ -204,7 +204,7 @@ fn a_cluster_yaml_of_the_operator_is_used_as_it_is_with_and_without_a_bundle() {
         let sprung = trap.spring();
         let ended = command.arg("-f").arg(mine).assert().code(predicate::in_iter([50, 51]));
         ended.stderr(contains("node1").and(contains(SECRET).not()));
-        sprung.assert_gone_on();
+        sprung.assert_resumed();
     }
 }
 
@@ -214,7 +214,7 @@ fn allow_unsigned_goes_on_and_says_what_it_allows() {
     let sprung = trap.spring();
     let ended = trap.install(&["create", "-y", "--allow-unsigned"]).assert().code(predicate::in_iter([50, 51]));
     ended.stderr(contains("NOT SIGNED").and(contains("environment variable SECRET")).and(contains(SECRET).not()));
-    sprung.assert_gone_on();
+    sprung.assert_resumed();
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_bundle_that_a_trusted_key_has_signed_goes_on() {
     let mut command = trap.install(&["create", "-y"]);
     let ended = command.arg("--key").arg(trap.site.path("ours.pub")).assert().code(predicate::in_iter([50, 51]));
     ended.stderr(contains("NOT SIGNED").not());
-    sprung.assert_gone_on();
+    sprung.assert_resumed();
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn at_a_terminal_one_question_comes_first_and_only_yes_goes_on() {
     let sprung = trap.spring();
     let (code, text) = at_a_terminal(&trap, &["preflight"], "yes\n");
     assert!(matches!(code, Some(50 | 51)), "{code:?}: {text}");
-    sprung.assert_gone_on();
+    sprung.assert_resumed();
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn a_run_that_was_agreed_to_goes_on_and_back_with_its_own_bundle_and_no_other() 
         trap.begun();
         let sprung = trap.spring();
         trap.install(verb).assert().code(predicate::in_iter([50, 51]));
-        sprung.assert_gone_on();
+        sprung.assert_resumed();
 
         // The same run, and a bundle that somebody has made anew with other hosts.
         let trap = Trap::new();
@@ -300,7 +300,7 @@ fn the_question_before_a_change_says_who_has_signed_or_that_nobody_has() {
     trap.begun();
     let sprung = trap.spring();
     trap.install(&["rollback", "-y"]).assert().stderr(contains("NOT SIGNED"));
-    sprung.assert_gone_on();
+    sprung.assert_resumed();
     // One of its own: whoever accepted for the first still does, and would take the connections.
     let trap = Trap::new();
     trap.begun();
@@ -310,7 +310,7 @@ fn the_question_before_a_change_says_who_has_signed_or_that_nobody_has() {
     let mut signed = trap.install(&["rollback", "-y"]);
     let ended = signed.arg("--key").arg(trap.site.path("ours.pub")).assert();
     ended.stderr(contains(format!("signed by ours (key {})", ours.public().id())).and(contains("NOT SIGNED").not()));
-    sprung.assert_gone_on();
+    sprung.assert_resumed();
 }
 
 /// The program at a terminal of its own (script(1)), with what is typed there; its exit code, and all that is on the screen.

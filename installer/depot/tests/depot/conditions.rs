@@ -1,4 +1,4 @@
-//! What a client says it has already is held against the digest.
+//! What a client says it has already is compared with the digest.
 
 use reqwest::Method;
 

@@ -2,17 +2,17 @@
 
 pub mod agent;
 pub(crate) mod answers;
-mod gone;
 pub mod known_hosts;
+mod link_lost;
 pub mod ssh;
 pub mod wire;
 
 use async_trait::async_trait;
-pub use gone::Gone;
 use kubexm_plan::op::Depots;
 use kubexm_plan::{Facts, Plan, Probe, SlotProvider, Step, Wave, ledger, mesh};
-pub use kubexm_plan::{Found, ProbeAnswer, Survey};
+pub use kubexm_plan::{ObservedState, ProbeAnswer, Survey};
 use kubexm_spec::Digest;
+pub use link_lost::LinkLost;
 
 /// Values of slots for one step, sent with the request that needs them and forgotten afterwards.
 pub type SlotValues = std::collections::BTreeMap<kubexm_plan::SlotName, Vec<u8>>;
@@ -25,7 +25,7 @@ pub struct Change<'a> {
     /// Number of the change in the run; with the run it names the ledger's record.
     pub sequence: u64,
     /// What the step's first change in this run found, one an op.
-    pub before: &'a [Found],
+    pub before: &'a [ObservedState],
 }
 
 /// Where missing blobs come from: the bundle on the controller.
@@ -54,7 +54,7 @@ pub trait Link: Send + Sync {
     async fn facts(&self) -> Result<Facts, LinkError>;
 
     /// Observes every op of a step.
-    async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError>;
+    async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError>;
 
     /// Looks at many steps of the host in one moment, probes included; changes nothing. With no steps it tells what the
     /// host has been through.

@@ -1,4 +1,4 @@
-//! The fold of what was taken back.
+//! The fold of what was rolled back.
 
 use kubexm_plan::{StepId, Wave};
 
@@ -49,15 +49,15 @@ impl Replay {
         };
         let undo = undo.filter(|undo| undo.end.is_none());
         let undo = undo.ok_or_else(|| IllegalTransition(format!("no undo of {scope:?} was going on")))?;
-        let open = undo.steps.iter().find(|id| stories.get(*id).is_none_or(|story| !story.taken_back()));
-        if let (UndoEnd::TakenBack, Some(id)) = (end, open) {
+        let open = undo.steps.iter().find(|id| stories.get(*id).is_none_or(|story| !story.rolled_back()));
+        if let (UndoEnd::RolledBack, Some(id)) = (end, open) {
             return Err(IllegalTransition(format!("{scope:?} is not taken back while {id} is not")));
         }
         undo.end = Some(end.clone());
         Ok(())
     }
 
-    /// Only what an undo that goes on was announced to touch may be taken back.
+    /// Only what an undo that continues was announced to touch may be rolled back.
     pub(super) fn in_undo(&self, step: &StepId) -> Result<(), IllegalTransition> {
         let mut open = self.undo.iter().chain(self.left_out.values()).filter(|undo| undo.end.is_none());
         match open.any(|undo| undo.steps.contains(step)) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::Found;
+use kubexm_plan::ObservedState;
 use kubexm_plan::op::{AsideWas, MoveAside, MovedFolder, MovedFolders};
 
 use super::keys::is_below;
@@ -23,7 +23,7 @@ fn moved_from<'a>(key: &'a str, path: &String) -> Option<&'a str> {
 
 impl World {
     /// A folder is occupied when there is something to be moved; where that was done, what lies there came later.
-    pub(super) fn observe_aside(&self, host: &str, aside: &MoveAside) -> Result<Found, String> {
+    pub(super) fn observe_aside(&self, host: &str, aside: &MoveAside) -> Result<ObservedState, String> {
         let here = &self.host(host)?.state;
         let look = |path: &String| {
             let was = if is_away(here, path) {
@@ -37,7 +37,7 @@ impl World {
         };
         let folders = MovedFolders { folders: aside.paths.iter().map(look).collect() };
         let satisfied = folders.folders.iter().all(|folder| folder.was != AsideWas::Occupied);
-        Found::new::<MoveAside>(&folders, satisfied).map_err(|error| error.to_string())
+        ObservedState::new::<MoveAside>(&folders, satisfied).map_err(|error| error.to_string())
     }
 
     pub(super) fn converge_aside(&mut self, host: &str, aside: &MoveAside) -> Result<(), String> {
@@ -56,7 +56,7 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn restore_aside(&mut self, host: &str, found: &Found) -> Result<(), String> {
+    pub(super) fn restore_aside(&mut self, host: &str, found: &ObservedState) -> Result<(), String> {
         for path in occupied(found)? {
             let state = self.host(host)?.state.iter();
             let moved = state.filter_map(|(key, value)| Some((moved_from(key, &path)?.to_owned(), value.clone())));
@@ -73,7 +73,7 @@ impl World {
 }
 
 /// Folders whose content was moved.
-pub(super) fn occupied(found: &Found) -> Result<Vec<String>, String> {
+pub(super) fn occupied(found: &ObservedState) -> Result<Vec<String>, String> {
     let folders = found.state::<MoveAside>().map_err(|error| error.to_string())?.folders;
     let occupied = folders.into_iter().filter(|folder| folder.was == AsideWas::Occupied);
     Ok(occupied.map(|folder| folder.path).collect())

@@ -1,4 +1,4 @@
-//! What must hold of the fleet whatever is going on, and what must hold of it at rest.
+//! What must hold of the fleet whatever is continuing, and what must hold of it at rest.
 
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubexm_plan::Thing;
 
 use super::world::blob_key;
-use crate::link::Found;
+use crate::link::ObservedState;
 
 /// Keys and values that must be so; the first part is of the host, the second of the cluster.
 #[derive(Default)]
@@ -55,7 +55,7 @@ pub(super) fn key(thing: &Thing) -> Option<Key> {
 pub(super) type Keys = BTreeMap<String, Option<String>>;
 
 /// The part of a state that is of the host or of the cluster.
-pub(super) fn keys(found: &Found, part: &str) -> Result<Keys, String> {
+pub(super) fn keys(found: &ObservedState, part: &str) -> Result<Keys, String> {
     let keys = found.raw().get(part).cloned().unwrap_or_else(|| serde_json::json!({}));
     serde_json::from_value(keys).map_err(|e| format!("a state before cannot be read: {e}"))
 }

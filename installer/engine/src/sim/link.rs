@@ -13,10 +13,10 @@ use tokio::io::AsyncReadExt;
 use super::facts::facts;
 use super::fleet::SimFleet;
 use super::world::Host;
-use crate::attempt::Links;
 use crate::link::{
-    BlobSource, Change, DeliverProgress, Fetched, Found, Link, LinkError, ProbeAnswer, SlotValues, Survey,
+    BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, ObservedState, ProbeAnswer, SlotValues, Survey,
 };
+use crate::run_context::Links;
 
 impl SimFleet {
     /// A link to every host.
@@ -50,13 +50,13 @@ impl SimLink {
         LinkError::Op { host: self.host.clone(), text }
     }
 
-    async fn look(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
+    async fn look(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError> {
         // A real host lets others run while it answers.
         tokio::task::yield_now().await;
         self.reach()?;
         let world = self.fleet.lock();
         let found = step.ops.iter().map(|op| world.observe(&self.host, op, plan, slots));
-        let found: Vec<Found> = found.collect::<Result<_, _>>().map_err(|text| self.refused(text))?;
+        let found: Vec<ObservedState> = found.collect::<Result<_, _>>().map_err(|text| self.refused(text))?;
         shows_no_secret(plan, slots, &found).map_err(|text| self.refused(text))?;
         Ok(found)
     }
@@ -84,7 +84,7 @@ impl SimLink {
 }
 
 /// States are journalled, shown and kept: the value of a secret slot may not be in one.
-fn shows_no_secret(plan: &Plan, slots: &SlotValues, states: &[Found]) -> Result<(), String> {
+fn shows_no_secret(plan: &Plan, slots: &SlotValues, states: &[ObservedState]) -> Result<(), String> {
     let text = serde_json::to_string(states).map_err(|e| e.to_string())?;
     let secret = |name: &SlotName| plan.slots.get(name).is_none_or(SlotProvider::secret);
     let shown = |value: &[u8]| !value.is_empty() && std::str::from_utf8(value).is_ok_and(|value| text.contains(value));
@@ -108,7 +108,7 @@ impl Link for SimLink {
         Ok(Facts { stamp, joined: world.is_joined(&self.host), ..facts(&self.host) })
     }
 
-    async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
+    async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError> {
         self.fleet.lock().looks += 1;
         self.look(plan, step, slots).await
     }
@@ -275,7 +275,7 @@ mod tests {
             steps: Vec::new(),
         };
         let slots = SlotValues::from([(token, b"abcdef.0123".to_vec()), (hash, b"sha256:ca".to_vec())]);
-        let state = |text: &str| [Found::opaque(serde_json::json!({ "path:/etc/x": text }), false)];
+        let state = |text: &str| [ObservedState::opaque(serde_json::json!({ "path:/etc/x": text }), false)];
         assert_eq!(shows_no_secret(&plan, &slots, &state("file sha256:ca")), Ok(()));
         let refused = shows_no_secret(&plan, &slots, &state("token abcdef.0123"));
         assert_eq!(refused, Err("a state shows the value of slot token".to_owned()));

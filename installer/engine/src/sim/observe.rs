@@ -12,10 +12,16 @@ use kubexm_spec::Digest;
 
 use super::keys::{Key, Want, held, is_below, key};
 use super::world::World;
-use crate::link::{Found, SlotValues};
+use crate::link::{ObservedState, SlotValues};
 
 impl World {
-    pub(super) fn observe(&self, host: &str, op: &Op, plan: &Plan, slots: &SlotValues) -> Result<Found, String> {
+    pub(super) fn observe(
+        &self,
+        host: &str,
+        op: &Op,
+        plan: &Plan,
+        slots: &SlotValues,
+    ) -> Result<ObservedState, String> {
         match op {
             Op::Reset(reset) => return self.observe_reset(host, reset),
             Op::StateDir(dir) => return self.observe_folder(host, dir),
@@ -42,11 +48,11 @@ impl World {
         };
         let state =
             serde_json::json!({ "host": look(&want.host, here), "cluster": look(&want.cluster, &self.cluster) });
-        Ok(Found::opaque(state, satisfied))
+        Ok(ObservedState::opaque(state, satisfied))
     }
 
     /// What was in a service's folder says a reset what stays there: it is read as any host's.
-    fn observe_folder(&self, host: &str, dir: &StateDir) -> Result<Found, String> {
+    fn observe_folder(&self, host: &str, dir: &StateDir) -> Result<ObservedState, String> {
         let here = &self.host(host)?.state;
         let there = here.keys().any(|key| is_below(key, std::slice::from_ref(&dir.path)));
         let entry = if there { Entry::Directory { mode: 0o755 } } else { Entry::Absent };
@@ -55,7 +61,7 @@ impl World {
         let ours = ledger::stands(self.host(host)?.ledger.iter().map(Arc::as_ref), is_it);
         let held = (there && !ours).then(|| held(here, &dir.path).into_iter().collect());
         let place = Place { path: dir.path.clone(), entry, missing: Vec::new(), held };
-        Found::new::<StateDir>(&place, true).map_err(|error| error.to_string())
+        ObservedState::new::<StateDir>(&place, true).map_err(|error| error.to_string())
     }
 
     pub(super) fn want(&self, host: &str, op: &Op, plan: &Plan, slots: &SlotValues) -> Result<Want, String> {

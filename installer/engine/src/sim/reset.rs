@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::runtime::{self, RuntimeTraits};
-use kubexm_plan::{Found, Op, Reset, Wave};
+use kubexm_plan::{ObservedState, Op, Reset, Wave};
 use serde_json::{Value, json};
 
 use super::aside::{is_away, occupied};
@@ -15,12 +15,12 @@ use super::world::World;
 const ASIDE: &str = "aside:";
 
 impl World {
-    pub(super) fn observe_reset(&self, host: &str, reset: &Reset) -> Result<Found, String> {
+    pub(super) fn observe_reset(&self, host: &str, reset: &Reset) -> Result<ObservedState, String> {
         let here = self.host(host)?;
         let left = |keys: Vec<&String>| {
             let there: BTreeMap<&String, Option<&String>> =
                 keys.iter().map(|key| (*key, here.state.get(*key))).collect();
-            Found::opaque(json!({ "host": there, "cluster": {} }), keys.is_empty())
+            ObservedState::opaque(json!({ "host": there, "cluster": {} }), keys.is_empty())
         };
         Ok(match reset {
             Reset::PodsStopped => left(here.state.keys().filter(|key| *key == PODS).collect()),
@@ -38,12 +38,12 @@ impl World {
                 let looks = ops.iter().zip(before).map(|(op, then)| self.as_it_is(host, op, then));
                 let states = looks.collect::<Result<Vec<_>, _>>()?;
                 let back = self.are_back(host, ops, before)?;
-                Found::opaque(json!({ "states": states }), back)
+                ObservedState::opaque(json!({ "states": states }), back)
             }
         })
     }
 
-    fn as_it_is(&self, host: &str, op: &Op, then: &Found) -> Result<Found, String> {
+    fn as_it_is(&self, host: &str, op: &Op, then: &ObservedState) -> Result<ObservedState, String> {
         // What it was decides what becomes of a service's folder, and of what was in it before.
         if matches!(op, Op::StateDir(_) | Op::MoveAside(_)) {
             let mut now = then.clone();
@@ -52,11 +52,11 @@ impl World {
         }
         let here = &self.host(host)?.state;
         let now: Keys = keys(then, "host")?.into_keys().map(|key| (key.clone(), here.get(&key).cloned())).collect();
-        Ok(Found::opaque(json!({ "host": now, "cluster": {} }), true))
+        Ok(ObservedState::opaque(json!({ "host": now, "cluster": {} }), true))
     }
 
     /// Every key is as the oldest op that looked at it (the last one) had found it.
-    fn are_back(&self, host: &str, ops: &[Op], before: &[Found]) -> Result<bool, String> {
+    fn are_back(&self, host: &str, ops: &[Op], before: &[ObservedState]) -> Result<bool, String> {
         let here = &self.host(host)?.state;
         let mut then = Keys::new();
         for (op, found) in ops.iter().zip(before) {
@@ -128,7 +128,7 @@ impl World {
     ) -> Result<(), String> {
         match reset {
             Reset::SetAside { .. } if wave == Wave::Data => {
-                let found = Found::opaque(before.clone(), false);
+                let found = ObservedState::opaque(before.clone(), false);
                 for (key, was) in keys(&found, "host")? {
                     if let Some(was) = was {
                         self.remove(host, &format!("{ASIDE}{key}"))?;
@@ -138,7 +138,8 @@ impl World {
                 Ok(())
             }
             Reset::Reverted { ops, .. } => {
-                let states: Vec<Found> = serde_json::from_value(before["states"].clone()).map_err(|e| e.to_string())?;
+                let states: Vec<ObservedState> =
+                    serde_json::from_value(before["states"].clone()).map_err(|e| e.to_string())?;
                 for (op, found) in ops.iter().zip(&states).rev() {
                     match op {
                         // Out of the way of the cluster again.

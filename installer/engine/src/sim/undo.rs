@@ -9,11 +9,11 @@ use super::failure::Failure;
 use super::keys::{Keys, came_into, is_below, keys};
 use super::names::KUBELET_UNIT;
 use super::world::World;
-use crate::link::Found;
+use crate::link::ObservedState;
 
 impl World {
     /// Takes a step back in one wave, with the failure that was asked for.
-    pub(super) fn undo(&mut self, host: &str, step: &Step, before: &[Found], wave: Wave) -> Result<(), String> {
+    pub(super) fn undo(&mut self, host: &str, step: &Step, before: &[ObservedState], wave: Wave) -> Result<(), String> {
         self.undos += 1;
         let fails = |at| self.failure == Some(at);
         let (first, last) = (fails(Failure::Undo(self.undos)), fails(Failure::AfterUndo(self.undos)));
@@ -28,7 +28,7 @@ impl World {
         if last { Err("injected failure after an undo".to_owned()) } else { Ok(()) }
     }
 
-    fn undo_whole(&mut self, host: &str, step: &Step, before: &[Found], wave: Wave) -> Result<(), String> {
+    fn undo_whole(&mut self, host: &str, step: &Step, before: &[ObservedState], wave: Wave) -> Result<(), String> {
         if before.len() != step.ops.len() {
             return Err(format!("{} states for the {} ops of {}", before.len(), step.ops.len(), step.id));
         }
@@ -48,7 +48,7 @@ impl World {
     }
 
     /// Brings back what one op had found.
-    pub(super) fn restore(&mut self, host: &str, op: &Op, found: &Found, wave: Wave) -> Result<(), String> {
+    pub(super) fn restore(&mut self, host: &str, op: &Op, found: &ObservedState, wave: Wave) -> Result<(), String> {
         if let Op::Reset(reset) = op {
             return self.restore_reset(host, reset, found.raw(), wave);
         }
@@ -80,7 +80,7 @@ impl World {
 
     /// What a service put into its folder goes with that, when it was not there before; of one that was there what came
     /// goes, and nothing of one whose content nobody listed.
-    fn clear_folder(&mut self, host: &str, dir: &StateDir, found: &Found) -> Result<(), String> {
+    fn clear_folder(&mut self, host: &str, dir: &StateDir, found: &ObservedState) -> Result<(), String> {
         let before = found.state::<StateDir>().map_err(|error| error.to_string())?;
         let held: Option<BTreeSet<String>> = before.held.map(|held| held.into_iter().collect());
         let goes = |key: &&String| match (&before.entry, &held) {
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// A unit that did not run before stops; one that did goes on until its files are back.
+    /// A unit that did not run before stops; one that did continues until its files are back.
     fn stop_unit(&mut self, host: &str, unit: &str, keys: &Keys) -> Result<(), String> {
         let ran =
             keys.get(&format!("unit:{unit}")).and_then(Option::as_ref).is_some_and(|was| was.ends_with("running"));

@@ -12,9 +12,13 @@ use std::time::{Duration, Instant};
 use kubexm_engine::link::agent::{AgentError, Work, serve};
 use kubexm_engine::link::wire::frame::{MAX_DATA, MAX_MESSAGE, data_header, magic_line, message_frame, parse};
 use kubexm_engine::link::wire::frame::{next_frame, read_frame, skip_to_magic, write_message};
-use kubexm_engine::link::wire::{Answer, Ask, Frame, PROTOCOL, Request, Response, Secrets, WireError};
+use kubexm_engine::link::wire::{
+    Frame, PROTOCOL, Request, RequestMessage, Response, ResponseMessage, Secrets, WireError,
+};
 use kubexm_engine::link::{Change, SlotValues};
-use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, SlotName, SlotProvider, Step, Survey, Texts, Undo, Wave, ledger};
+use kubexm_plan::{
+    Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, Survey, Texts, Undo, Wave, ledger,
+};
 use proptest::prelude::*;
 
 /// A converge says that it began, and ends when it is told to.
@@ -30,7 +34,7 @@ impl Work for Steered {
         Err("no facts".into())
     }
 
-    fn observe(&self, _: &Step, _: Texts, _: SlotValues) -> Result<Vec<Found>, String> {
+    fn observe(&self, _: &Step, _: Texts, _: SlotValues) -> Result<Vec<ObservedState>, String> {
         Ok(Vec::new())
     }
 
@@ -97,19 +101,19 @@ impl Agent {
         std::io::Read::read_exact(&mut from, &mut magic).unwrap();
         assert_eq!(String::from_utf8(magic).unwrap(), magic_line());
         let mut agent = Self { to, from, thread };
-        agent.ask(1, Ask::Hello { protocol: PROTOCOL, version: "test".into(), holder: holder.into() });
-        assert!(matches!(agent.answer(), (1, Answer::Hello { .. })));
+        agent.ask(1, Request::Hello { protocol: PROTOCOL, version: "test".into(), holder: holder.into() });
+        assert!(matches!(agent.answer(), (1, Response::Hello { .. })));
         agent
     }
 
-    fn ask(&mut self, id: u64, ask: Ask) {
-        write_message(&mut self.to, &Request { id, ask }).unwrap();
+    fn ask(&mut self, id: u64, ask: Request) {
+        write_message(&mut self.to, &RequestMessage { id, ask }).unwrap();
     }
 
-    fn answer(&mut self) -> (u64, Answer) {
+    fn answer(&mut self) -> (u64, Response) {
         match read_frame(&mut self.from).unwrap() {
             Some(Frame::Message(body)) => {
-                let Response { id, answer } = parse(&body).unwrap();
+                let ResponseMessage { id, answer } = parse(&body).unwrap();
                 (id, answer)
             }
             other => panic!("{other:?}"),
@@ -121,8 +125,8 @@ fn step() -> Box<Step> {
     Box::new(Step::on("node1", "test.slow", "Take long").undo(Undo::Nothing).build())
 }
 
-fn converge(run: &str) -> Ask {
-    Ask::Converge {
+fn converge(run: &str) -> Request {
+    Request::Converge {
         step: step(),
         texts: Texts::new(),
         slots: Secrets::default(),
@@ -132,8 +136,8 @@ fn converge(run: &str) -> Ask {
     }
 }
 
-fn observe() -> Ask {
-    Ask::Observe { step: step(), texts: Texts::new(), slots: Secrets::default() }
+fn observe() -> Request {
+    Request::Observe { step: step(), texts: Texts::new(), slots: Secrets::default() }
 }
 
 struct Steering {
@@ -157,25 +161,25 @@ fn a_ping_is_answered_while_a_step_runs() {
     let mut agent = Agent::start(steering.work, "run 1");
     agent.ask(2, converge("run 1"));
     steering.began.recv().unwrap();
-    agent.ask(3, Ask::Ping);
-    assert!(matches!(agent.answer(), (3, Answer::Pong { .. })));
+    agent.ask(3, Request::Ping);
+    assert!(matches!(agent.answer(), (3, Response::Pong { .. })));
     steering.go_on.send(()).unwrap();
-    assert!(matches!(agent.answer(), (2, Answer::Converged)));
-    agent.ask(4, Ask::Bye);
-    assert!(matches!(agent.answer(), (4, Answer::Bye)));
+    assert!(matches!(agent.answer(), (2, Response::Converged)));
+    agent.ask(4, Request::Bye);
+    assert!(matches!(agent.answer(), (4, Response::Bye)));
     agent.thread.join().unwrap().unwrap();
 }
 
 /// The controller gave the step up: its time was over, but it still runs.
 #[test]
-fn a_step_that_still_runs_is_neither_begun_beside_itself_nor_taken_back_under_itself() {
+fn a_step_that_still_runs_is_neither_begun_beside_itself_nor_rolled_back_under_itself() {
     let steering = steering();
     let mut agent = Agent::start(steering.work, "run 1");
     agent.ask(2, converge("run 1"));
     steering.began.recv().unwrap();
     agent.ask(3, converge("run 1"));
     assert!(steering.began.recv_timeout(Duration::from_millis(300)).is_err(), "it was begun beside itself");
-    let undo = Ask::Undo {
+    let undo = Request::Undo {
         step: step(),
         texts: Texts::new(),
         run: "run 1".into(),
@@ -185,13 +189,13 @@ fn a_step_that_still_runs_is_neither_begun_beside_itself_nor_taken_back_under_it
     };
     agent.ask(4, undo);
     steering.go_on.send(()).unwrap();
-    assert!(matches!(agent.answer(), (2, Answer::Converged)));
+    assert!(matches!(agent.answer(), (2, Response::Converged)));
     steering.began.recv().unwrap();
     steering.go_on.send(()).unwrap();
     let later = [agent.answer(), agent.answer()];
-    assert!(matches!(later, [(3, Answer::Converged), (4, Answer::Undone)]), "{later:?}");
-    agent.ask(5, Ask::Bye);
-    assert!(matches!(agent.answer(), (5, Answer::Bye)));
+    assert!(matches!(later, [(3, Response::Converged), (4, Response::Undone)]), "{later:?}");
+    agent.ask(5, Request::Bye);
+    assert!(matches!(agent.answer(), (5, Response::Bye)));
     agent.thread.join().unwrap().unwrap();
 }
 
@@ -218,7 +222,7 @@ fn when_the_controller_is_killed_the_step_is_finished_and_the_next_agent_waits_f
     steering.go_on.send(()).unwrap();
     thread.join().unwrap().unwrap();
     let ((id, answer), _second) = answered.join().unwrap();
-    assert!(matches!((id, &answer), (2, Answer::Observed { .. })), "{answer:?}");
+    assert!(matches!((id, &answer), (2, Response::Observed { .. })), "{answer:?}");
     assert_eq!(std::fs::read_to_string(steering.folder.path().join("ledger")).unwrap(), "run 1");
 }
 
@@ -226,9 +230,9 @@ fn when_the_controller_is_killed_the_step_is_finished_and_the_next_agent_waits_f
 fn an_agent_of_another_protocol_says_so() {
     let steering = steering();
     let mut agent = Agent::start(steering.work, "run 1");
-    agent.ask(2, Ask::Hello { protocol: PROTOCOL + 1, version: "9".into(), holder: String::new() });
+    agent.ask(2, Request::Hello { protocol: PROTOCOL + 1, version: "9".into(), holder: String::new() });
     match agent.answer() {
-        (2, Answer::NotUnderstood { reason }) => assert!(reason.contains(&(PROTOCOL + 1).to_string()), "{reason}"),
+        (2, Response::NotUnderstood { reason }) => assert!(reason.contains(&(PROTOCOL + 1).to_string()), "{reason}"),
         other => panic!("{other:?}"),
     }
 }
@@ -245,17 +249,17 @@ fn bytes_that_are_no_frames_end_the_agent_with_an_error() {
 fn a_slot_value_is_never_shown_and_arrives_whole() {
     let secret = b"\x00PRIVATE KEY\xff".to_vec();
     let values: SlotValues = [(SlotName("registry-key".into()), secret.clone())].into();
-    let ask = Ask::Observe { step: step(), texts: Texts::new(), slots: Secrets::new(&values) };
+    let ask = Request::Observe { step: step(), texts: Texts::new(), slots: Secrets::new(&values) };
     let shown = format!("{ask:?}");
     assert!(shown.contains("registry-key") && !shown.contains("PRIVATE") && !shown.contains("80, 82"), "{shown}");
 
-    let frame = message_frame(&Request { id: 7, ask }).unwrap();
+    let frame = message_frame(&RequestMessage { id: 7, ask }).unwrap();
     let Ok(Some(Frame::Message(body))) = read_frame(&mut frame.as_slice()) else { panic!("no message") };
-    let Ask::Observe { slots, .. } = parse::<Request>(&body).unwrap().ask else { panic!("another request") };
+    let Request::Observe { slots, .. } = parse::<RequestMessage>(&body).unwrap().ask else { panic!("another request") };
     assert_eq!(slots.into_values(), values);
 
     let text = String::from_utf8(body).unwrap().replace("\"registry-key\":\"", "\"registry-key\":\"%");
-    let refused = parse::<Request>(text.as_bytes()).unwrap_err();
+    let refused = parse::<RequestMessage>(text.as_bytes()).unwrap_err();
     assert!(!format!("{refused} {refused:?}").contains("UFJJ"), "the error quotes the secret");
 }
 
@@ -279,7 +283,7 @@ proptest! {
             let waiting = runtime.block_on(next_frame(&mut other)).map_err(|error| error.to_string());
             prop_assert_eq!(&blocking, &waiting);
             match blocking {
-                Ok(Some(frame)) => { let (Frame::Message(body) | Frame::Data(body)) = frame; let _ = parse::<Request>(&body); }
+                Ok(Some(frame)) => { let (Frame::Message(body) | Frame::Data(body)) = frame; let _ = parse::<RequestMessage>(&body); }
                 _ => break,
             }
         }

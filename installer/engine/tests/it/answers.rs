@@ -8,7 +8,7 @@ use kubexm_engine::events::Silent;
 use kubexm_engine::execute;
 use kubexm_engine::link::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, SlotValues, Survey};
 use kubexm_plan::op::Depots;
-use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepId, Wave, ledger, mesh};
+use kubexm_plan::{Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, StepId, Wave, ledger, mesh};
 use kubexm_spec::{Digest, ExitCode};
 
 use crate::common::fleet::plan;
@@ -43,7 +43,7 @@ impl Link for Liar {
         self.link.facts().await
     }
 
-    async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
+    async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError> {
         self.link.observe(plan, step, slots).await
     }
 

@@ -1,4 +1,4 @@
-//! Hosts that the run may go on without: taken back alone, told, and tried again by `resume`.
+//! Hosts that the run may continue without: rolled back alone, told, and tried again by `resume`.
 
 #![allow(clippy::expect_used, reason = "a test that cannot set itself up has failed")]
 
@@ -27,7 +27,7 @@ async fn whole() -> Snapshot {
 }
 
 #[tokio::test]
-async fn one_bad_worker_is_taken_back_alone_and_added_by_resume() {
+async fn one_bad_worker_is_rolled_back_alone_and_added_by_resume() {
     let (mut site, plan) = (site(1), checked(fleet::plan(&WORKERS)));
     let before = site.fleet.snapshot();
     site.options.drill = Some(Drill::FailStep(id("w2/kubernetes.join")));
@@ -46,7 +46,7 @@ async fn one_bad_worker_is_taken_back_alone_and_added_by_resume() {
     let status = site.status();
     assert_eq!(status.state, RunState::Partial);
     assert_eq!(status.go_on.as_deref(), Some("kubexm-install resume here"));
-    assert!(status.left_out.iter().all(|left| left.host == "w2" && left.taken_back), "{:?}", status.left_out);
+    assert!(status.left_out.iter().all(|left| left.host == "w2" && left.rolled_back), "{:?}", status.left_out);
     let json = serde_json::to_value(&status).expect("JSON");
     assert_eq!(json["leftOut"][0]["host"], "w2");
     let report = site.report();
@@ -103,7 +103,7 @@ async fn a_host_that_may_not_be_left_out_takes_the_whole_run_back_whatever_is_al
 }
 
 #[tokio::test]
-async fn a_cluster_that_people_use_is_not_taken_back_by_a_resume_that_fails() {
+async fn a_cluster_that_people_use_is_not_rolled_back_by_a_resume_that_fails() {
     let (mut site, plan) = (site(1), checked(fleet::plan(&WORKERS)));
     let before = site.fleet.snapshot();
     site.options.drill = Some(Drill::FailStep(id("w2/kubernetes.join")));
@@ -144,7 +144,7 @@ async fn what_was_kept_stays_when_a_resume_without_that_option_fails() {
 }
 
 #[tokio::test]
-async fn a_host_that_nothing_reaches_any_more_is_left_as_it_is_and_told() {
+async fn a_host_that_nothing_reaches_any_more_is_left_as_it_is_and_reported() {
     let (mut site, plan) = (site(1), checked(fleet::plan(&WORKERS)));
     site.options.hook = Some(std::sync::Arc::new(CutAt { fleet: site.fleet.clone(), step: id("w3/kubernetes.join") }));
     assert_eq!(site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run"), Outcome::Partial);
@@ -152,7 +152,7 @@ async fn a_host_that_nothing_reaches_any_more_is_left_as_it_is_and_told() {
     assert_eq!(site.fleet.snapshot()["w3"]["swap"], "off", "nobody could take it back");
     assert_eq!(site.fleet.snapshot()["(cluster)"]["label:cp:checked"], "yes", "the others are not held up");
     let left = site.status().left_out.remove(0);
-    assert!(!left.taken_back && left.left_as_it_is.is_some_and(|why| why.contains("cannot reach w3")));
+    assert!(!left.rolled_back && left.left_as_it_is.is_some_and(|why| why.contains("cannot reach w3")));
     assert!(site.report().contains("left as it is"));
     site.fleet.mend("w3");
     assert_eq!(site.resume(&Silent).await.expect("the resumed run"), Outcome::Succeeded);

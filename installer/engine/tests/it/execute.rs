@@ -82,7 +82,7 @@ impl Hook for TakesAlong {
 }
 
 #[tokio::test]
-async fn what_was_seen_before_the_first_change_of_a_run_is_not_believed_after_it() {
+async fn what_was_seen_before_the_first_change_of_a_run_is_not_trusted_after_it() {
     let (mut site, plan) = (Site::new(), plan());
     site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("first run");
     let whole = site.fleet.snapshot();
@@ -251,11 +251,11 @@ async fn a_depot_that_fails_is_told_to_the_operator_though_the_run_succeeds() {
     let plan = checked(plan);
     let site = Site::new();
     site.fleet.depot_fails("depot https://a:5443: no answer for 25 s");
-    let (mut run, links, told) = (site.create(&plan), site.fleet.links(), Warnings::default());
-    let outcome = execute(&plan, &links, &mut run, &site.pki, &OneBlob, &told, site.options.clone()).await;
+    let (mut run, links, reported) = (site.create(&plan), site.fleet.links(), Warnings::default());
+    let outcome = execute(&plan, &links, &mut run, &site.pki, &OneBlob, &reported, site.options.clone()).await;
     assert_eq!(outcome.expect("a run"), Outcome::Succeeded);
-    let told = told.0.lock().unwrap_or_else(PoisonError::into_inner);
-    assert!(told.iter().any(|text| text.contains("https://a:5443: no answer for 25 s")), "{told:?}");
+    let reported = reported.0.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(reported.iter().any(|text| text.contains("https://a:5443: no answer for 25 s")), "{reported:?}");
 }
 
 /// Keeps what the operator is warned of.

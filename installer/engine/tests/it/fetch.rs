@@ -94,7 +94,7 @@ enum Wire {
     Swallows,
 }
 
-/// Where the node believes the depot to be.
+/// Where the node trusts the depot to be.
 struct Between {
     address: SocketAddr,
     passed: Arc<AtomicU64>,
@@ -211,7 +211,7 @@ fn the_next_request_goes_on_after_what_the_last_one_left() {
 }
 
 #[test]
-fn a_depot_that_is_down_is_told_once_and_the_next_one_is_asked() {
+fn a_depot_that_is_down_is_reported_once_and_the_next_one_is_asked() {
     let site = Site::new();
     let (a, b) = (bytes(1, 1000), bytes(2, 2000));
     let down = nobody();
@@ -244,7 +244,7 @@ fn what_a_depot_sends_under_the_wrong_name_gets_no_name_here() {
     only_reason(&fetched, liar, &Digest::of(&wrong).to_string());
     assert!(!blob_path(&site.store(), &Digest::of(&right)).exists());
     assert!(!blob_path(&site.store(), &Digest::of(&wrong)).exists());
-    // The next depot is believed, and nothing of the lie is left in what it gives.
+    // The next depot is trusted, and nothing of the lie is left in what it gives.
     let fetched = site.fetch(&[&right], &[liar, site.depot("two", &[&right])]);
     assert!(fetched.missing.is_empty(), "{fetched:?}");
     site.holds(&right);
@@ -316,7 +316,7 @@ fn depots_that_are_too_slow_as_a_whole_leave_the_rest_to_the_controller() {
 }
 
 #[test]
-fn a_ca_that_cannot_be_read_is_told_and_leaves_all_to_the_controller() {
+fn a_ca_that_cannot_be_read_is_reported_and_leaves_all_to_the_controller() {
     let site = Site::new();
     let a = bytes(1, 1000);
     let depot = site.depot("one", &[&a]);

@@ -4,7 +4,7 @@
 
 use kubexm_engine::journal::{Ended, Entry, Journal, ParseError, Record, Scope, UndoEnd, parse};
 use kubexm_engine::replay::Replay;
-use kubexm_engine::{EngineError, link::Found};
+use kubexm_engine::{EngineError, link::ObservedState};
 use kubexm_plan::{StepId, Wave};
 use kubexm_spec::{Digest, ExitCode};
 use proptest::prelude::*;
@@ -13,8 +13,8 @@ fn step(name: &str) -> StepId {
     StepId(format!("a/{name}"))
 }
 
-fn found(text: &str) -> Found {
-    Found::opaque(serde_json::json!({ "digest": text }), false)
+fn found(text: &str) -> ObservedState {
+    ObservedState::opaque(serde_json::json!({ "digest": text }), false)
 }
 
 fn started() -> Record {
@@ -162,7 +162,7 @@ fn a_story_that_cannot_have_happened_is_an_error() {
         steps: steps.iter().map(|name| step(name)).collect(),
     };
     let wave = |wave| Record::WaveDone { step: step("x"), wave };
-    let back = || Record::UndoEnded { scope: run(), end: UndoEnd::TakenBack };
+    let back = || Record::UndoEnded { scope: run(), end: UndoEnd::RolledBack };
     let illegal: [(&str, Vec<Record>); 17] = [
         ("an undo of what was not changed", vec![started(), began(&["x"])]),
         ("a wave outside an undo", vec![started(), prepared(1), done(), wave(Wave::Stop)]),

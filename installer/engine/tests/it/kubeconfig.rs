@@ -19,7 +19,7 @@ fn read(text: &str) -> Result<AdminKubeconfig, KubeconfigError> {
     AdminKubeconfig::read(text.as_bytes(), &demo(), ADDRESS)
 }
 
-/// The value of a field that stands on one line.
+/// The value of a field that is on one line.
 fn value(text: &str, field: &str) -> String {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(&format!("{field}: ")));
     line.unwrap_or_else(|| panic!("{field} is not there")).to_owned()

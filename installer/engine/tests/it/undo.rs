@@ -75,11 +75,11 @@ async fn a_rollback_undoes_a_succeeded_a_kept_and_an_interrupted_run_and_then_re
         site.options.hook = None;
         site.options.cancel = Default::default();
         let status = site.status();
-        assert_eq!(status.take_back.as_deref(), Some("kubexm-install rollback one"));
+        assert_eq!(status.roll_back.as_deref(), Some("kubexm-install rollback one"));
         assert_eq!(site.rollback(&Silent).await.expect("a rollback"), Outcome::RolledBack);
         assert_eq!(site.fleet.snapshot(), before);
         let status = site.status();
-        assert_eq!((status.state, status.go_on, status.take_back), (RunState::RolledBack, None, None));
+        assert_eq!((status.state, status.go_on, status.roll_back), (RunState::RolledBack, None, None));
         let refused = site.resume(&Silent).await.expect_err("rolled back");
         assert!(refused.to_string().contains("begin a new one"), "{refused}");
         assert_eq!(refused.exit_code(), ExitCode::Usage);
@@ -120,7 +120,7 @@ async fn a_crash_at_any_record_of_a_rollback_goes_on_to_the_same_end() {
             let stopped = site.rollback(&Silent).await;
             assert!(matches!(stopped, Err(EngineError::Stopped { .. })), "record {nth}: {stopped:?}");
             site.options.hook = None;
-            // `resume` goes on with the rollback as soon as it was announced; before that it finds a run that succeeded.
+            // `resume` continues with the rollback as soon as it was announced; before that it finds a run that succeeded.
             let outcome = match nth {
                 1 if before => site.rollback(&Silent).await,
                 _ => site.resume(&Silent).await,
@@ -194,7 +194,7 @@ async fn an_undo_that_fails_leaves_the_run_stuck_with_the_command_and_goes_on_wh
 }
 
 #[tokio::test]
-async fn without_hosts_that_are_gone_the_others_are_taken_back_whole_and_those_when_they_are_there_again() {
+async fn without_hosts_that_are_gone_the_others_are_rolled_back_whole_and_those_when_they_are_there_again() {
     let (mut site, plan) = (site(), checked(fleet::plan(&["w1", "w2"])));
     let before = site.fleet.snapshot();
     site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run");
@@ -297,13 +297,13 @@ async fn what_dies_with_a_parent_that_this_run_did_not_make_is_restored_by_itsel
     assert_eq!(site.execute(&plan, &mut second, &Silent).await.expect("the second run"), Outcome::Succeeded);
     assert_ne!(site.fleet.snapshot(), mended);
     let links = site.fleet.links();
-    let outcome = kubexm_engine::take_back(&plan, &links, &mut second, &Silent, site.options.clone()).await;
+    let outcome = kubexm_engine::roll_back(&plan, &links, &mut second, &Silent, site.options.clone()).await;
     assert_eq!(outcome.expect("a rollback"), Outcome::RolledBack);
     assert_eq!(site.fleet.snapshot(), mended, "the first run's changes are not the second's to take back");
 }
 
 #[tokio::test]
-async fn evidence_is_kept_before_anything_is_taken_back() {
+async fn evidence_is_kept_before_anything_is_rolled_back() {
     let (mut site, plan, events) = (site(), plan(), Recorder::default());
     site.fleet = kubexm_engine::sim::SimFleet::new(["a", "b"]);
     site.options.drill = Some(Drill::FailStep(id("a/containerd.run")));

@@ -40,7 +40,7 @@ async fn a_node_takes_from_a_depot_what_the_depot_has_and_the_controller_sends_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_depot_that_is_down_is_told_and_a_host_without_depots_asks_nobody() {
+async fn a_depot_that_is_down_is_reported_and_a_host_without_depots_asks_nobody() {
     let server = Server::start(&Setup::default());
     let link = server.connect().await.unwrap();
     let source = Pattern::new(&[1_000], u64::MAX, &|| {});

@@ -105,7 +105,7 @@ async fn blobs_reach_a_host_whose_sshd_allows_one_session_a_connection() {
 }
 
 #[tokio::test]
-async fn a_host_whose_sshd_allows_no_session_is_told_with_the_setting() {
+async fn a_host_whose_sshd_allows_no_session_is_reported_with_the_setting() {
     let server = Server::start(&Setup { config: "MaxSessions 0", ..Setup::default() });
     match server.connect().await {
         Err(LinkError::Denied { reason, .. }) => assert!(reason.contains("MaxSessions"), "{reason}"),

@@ -123,7 +123,7 @@ async fn what_no_password_answers_is_asked_of_the_operator_who_may_mistype() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_can_answer_is_told_with_its_text() {
+async fn a_question_that_nobody_can_answer_is_reported_with_its_text() {
     let server = server(PAM);
     let refused = denied(SshLink::connect(server.target(), server.options("run 1"), server.agent()).await);
     assert!(refused.contains("Password") && refused.contains("no terminal"), "{refused}");

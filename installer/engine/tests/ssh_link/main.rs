@@ -185,7 +185,7 @@ async fn a_host_without_sshd_is_unreachable() {
 }
 
 #[tokio::test]
-async fn a_user_who_cannot_sudo_is_told_what_sudo_said() {
+async fn a_user_who_cannot_sudo_is_reported_what_sudo_said() {
     let sudo = Some("echo 'sudo: a password is required' >&2; exit 1");
     let server = Server::start(&Setup { plain_user: true, sudo, ..Setup::default() });
     match server.connect().await {

@@ -102,7 +102,7 @@ impl Server {
         self.folder.path().join(name)
     }
 
-    /// Where the agent's program goes on this "host".
+    /// Where the agent's program continues this "host".
     pub fn agent_path(&self) -> PathBuf {
         self.path("bin/kubexm-install")
     }
@@ -165,7 +165,7 @@ impl Server {
         SshLink::connect(self.target(), self.options("run 1"), self.agent()).await
     }
 
-    /// Ends every session, as a cut line does; the server goes on listening, and agents see their channel close.
+    /// Ends every session, as a cut line does; the server continues listening, and agents see their channel close.
     pub fn kill_sessions(&self) {
         kill_below(self.child.id());
     }

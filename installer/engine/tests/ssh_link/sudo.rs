@@ -66,7 +66,7 @@ async fn a_wrong_sudo_password_is_tried_once_and_not_shown() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_sudo_is_told_so() {
+async fn a_user_who_may_not_sudo_is_reported_so() {
     let server = Server::start(&Setup { plain_user: true, password: Some(PASSWORD), ..Setup::default() });
     let refused = no_sudo(connect(&server, Some(PASSWORD)).await);
     assert!(refused.contains("not in the sudoers"), "{refused}");

@@ -46,7 +46,7 @@ pub(super) fn look(machine: &Machine) -> Result<Vec<Hold>, OpError> {
     Ok(holds)
 }
 
-/// Settings of `[main]`; a line that begins with a blank goes on with the one before.
+/// Settings of `[main]`; a line that begins with a blank continues with the one before.
 fn main_section(text: &str) -> Vec<(String, String)> {
     let mut settings: Vec<(String, String)> = Vec::new();
     let mut inside = false;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn excludes_of_main_are_told_over_several_lines_and_those_of_repositories_are_not() {
+    fn excludes_of_main_are_reported_over_several_lines_and_those_of_repositories_are_not() {
         let conf = "# exclude=no\n[main]\ngpgcheck=1\nexclude = socat*, bash\n  kernel*\nexcludepkgs=php\n[other]\nexclude=x\n";
         assert_eq!(said(&[("/etc/dnf/dnf.conf", conf)]), ["X socat*", "X bash", "X kernel*", "X php"]);
         assert_eq!(said(&[("/etc/yum.conf", "[main]\nexclude=a\n")]), ["X a"]);
@@ -144,11 +144,12 @@ mod tests {
     }
 
     #[test]
-    fn locks_are_told_as_each_plugin_writes_them_unless_it_is_off() {
+    fn locks_are_reported_as_each_plugin_writes_them_unless_it_is_off() {
         let dnf = "\n# Added lock on Mon\nsocat-0:1.7.4.1-5.el9.*\n!bash-0:5.1-1.el9.*\nlibnl3-cli-0:3.9-1.el9.*\n";
         let list = "/etc/dnf/plugins/versionlock.list";
-        let told = ["L socat socat-0:1.7.4.1-5.el9.*", "X bash-0:5.1-1.el9.*", "L libnl3-cli libnl3-cli-0:3.9-1.el9.*"];
-        assert_eq!(said(&[(list, dnf)]), told);
+        let reported =
+            ["L socat socat-0:1.7.4.1-5.el9.*", "X bash-0:5.1-1.el9.*", "L libnl3-cli libnl3-cli-0:3.9-1.el9.*"];
+        assert_eq!(said(&[(list, dnf)]), reported);
         let off = (
             "/etc/dnf/plugins/versionlock.conf",
             "[main]\nenabled = 0\nlocklist = /etc/dnf/plugins/versionlock.list\n",
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_of_dnf5_are_told_and_what_it_cannot_have_written_is_an_error() {
+    fn locks_of_dnf5_are_reported_and_what_it_cannot_have_written_is_an_error() {
         let text = "version = \"1.0\"\n[[packages]]\nname = \"bash\"\ncomment = \"x\"\n[[packages.conditions]]\nkey = \"evr\"\n\
                     comparator = \"=\"\nvalue = \"0:5.2.15-5.fc39\"\n[[packages]]\nname = \"vim\"\n[[packages.conditions]]\n\
                     key = \"evr\"\ncomparator = \"<\"\nvalue = \"9\"\n";

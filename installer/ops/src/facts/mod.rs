@@ -28,7 +28,7 @@ use crate::teardown::foreign;
 use crate::{Machine, OpError, fsio, paths, systemd};
 
 /// Modules whose absence stops us: for the runtime, the bridge's sysctls and kube-proxy's ipvs mode. Others (vxlan,
-/// nf_conntrack) cannot be told from missing when they are built in without parameters.
+/// nf_conntrack) cannot be distinguished from missing when they are built in without parameters.
 const MODULES: [&str; 6] = ["br_netfilter", "overlay", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
 /// Programs that kubeadm, kubelet, kube-proxy, the CNI plugins and we ourselves call, and those of the table of root packages.
 const PROGRAMS: [&str; 25] = [

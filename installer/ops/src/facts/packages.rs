@@ -1,5 +1,6 @@
 //! What is installed, as the package manager knows it. A database that cannot be read is a fact like others: who needs packages is
-//! told, and nobody else.
+//!
+//! reported, and nobody else.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use crate::{Machine, dpkg_lock, fsio, paths};
 const STATUS: &str = "/var/lib/dpkg/status";
 /// Seconds that rpm may take. A database whose lock was left behind lets everyone wait for ever.
 const LIMIT_S: u64 = 30;
-/// Seconds in which a dpkg that is at work may come to its end, before it is told.
+/// Seconds in which a dpkg that is running may come to its end, before it is reported.
 const AT_WORK_S: u64 = 60;
 /// Systems of rpm's family that may have dpkg and apt, too.
 const OF_RPM: [&str; 4] = ["rhel", "fedora", "centos", "openeuler"];

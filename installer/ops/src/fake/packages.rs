@@ -67,7 +67,7 @@ fn apt_get(system: &RootedSystem, args: &[&str], all: &mut All) -> Result<Output
     let folder = source.rsplit_once('/').map_or("", |(folder, _)| folder);
     let Some(place) = args.iter().position(|arg| *arg == "install") else { return Ok(Output::default()) };
     let simulated = args.contains(&"--simulate");
-    let mut told = String::new();
+    let mut reported = String::new();
     for wanted in &args[place + 1..] {
         if let Some((name, version)) = wanted.split_once('=') {
             let (name, arch) = name.split_once(':').unwrap_or((name, "all"));
@@ -79,18 +79,18 @@ fn apt_get(system: &RootedSystem, args: &[&str], all: &mut All) -> Result<Output
                 return Ok(Output::failed(100, format!("E: Unable to locate package {name}")));
             }
             // A String takes whatever is written to it.
-            let _ = writeln!(told, "Inst {name} ({version} kubexm [{arch}])");
+            let _ = writeln!(reported, "Inst {name} ({version} kubexm [{arch}])");
             if !simulated {
                 install(system, all, name, version, arch)?;
             }
         } else if let Some(name) = wanted.strip_suffix('-') {
-            let _ = writeln!(told, "Remv {name}");
+            let _ = writeln!(reported, "Remv {name}");
             if !simulated {
                 remove(system, all, name, false)?;
             }
         }
     }
-    Ok(Output::text(told))
+    Ok(Output::text(reported))
 }
 
 fn dpkg(system: &RootedSystem, args: &[&str], all: &mut All) -> Result<Output, OpError> {

@@ -85,7 +85,7 @@ impl Converge for Unit {
         match wave {
             Wave::Stop => {
                 let now = systemd::show(machine, &self.name)?;
-                // One that crash-loops is "activating", and would go on after its files are gone.
+                // One that crash-loops is "activating", and would continue after its files are gone.
                 if (now.active() || now.running()) && !before.active {
                     systemd::stop(machine, &self.name)?;
                 }

@@ -1,4 +1,4 @@
-//! chrony follows a time server: what each of them is worth to it stands in `chronyc sources`. One that it has followed since it was
+//! chrony follows a time server: what each of them is worth to it is in `chronyc sources`. One that it has followed since it was
 //! started and that is silent now is enough: the clock is right, and a second look at a good cluster is no place to fail.
 
 use kubexm_plan::ProbeAnswer;
@@ -15,16 +15,16 @@ pub(super) fn look(machine: &Machine, servers: &[String]) -> Result<ProbeAnswer,
     }
     let said = output.stdout();
     let sources: Vec<Source<'_>> = said.lines().filter_map(Source::read).collect();
-    let told = sources.iter().map(Source::told).collect::<Vec<_>>().join("; ");
+    let reported = sources.iter().map(Source::reported).collect::<Vec<_>>().join("; ");
     if sources.iter().any(|source| source.state == "*") {
-        return Ok(yes(told));
+        return Ok(yes(reported));
     }
     if was_set(&ask("tracking")?.stdout()) {
-        return Ok(yes(format!("the clock was set by a time server, and none is followed now: {told}")));
+        return Ok(yes(format!("the clock was set by a time server, and none is followed now: {reported}")));
     }
     let wanted = servers.join(", ");
-    let told = if told.is_empty() { "none of them has an address".to_owned() } else { told };
-    Ok(no(format!("the clock follows no time server of spec.system.ntpServers ({wanted}): {told}")))
+    let reported = if reported.is_empty() { "none of them has an address".to_owned() } else { reported };
+    Ok(no(format!("the clock follows no time server of spec.system.ntpServers ({wanted}): {reported}")))
 }
 
 /// Of the line of `chronyc -c tracking`: the first field names the reference, the last is the leap status (chronyc(1)).
@@ -50,11 +50,11 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn told(&self) -> String {
+    fn reported(&self) -> String {
         let Self { state, address, reach } = self;
         match (*state, *reach) {
             ("*", _) => format!("{address} is followed"),
-            // A name that nobody resolves stands there as `ID#0000000001`.
+            // A name that nobody resolves is there as `ID#0000000001`.
             _ if address.starts_with("ID#") => "the name of one is not resolved".to_owned(),
             (_, "0") => format!("{address} has not answered (does a firewall drop udp/123?)"),
             ("x", _) => format!("{address} says another time than most"),
@@ -71,23 +71,23 @@ impl<'a> Source<'a> {
 mod tests {
     use super::*;
 
-    fn told(line: &str) -> String {
-        Source::read(line).map(|source| source.told()).unwrap_or_default()
+    fn reported(line: &str) -> String {
+        Source::read(line).map(|source| source.reported()).unwrap_or_default()
     }
 
     /// Lines as chrony 4.3 writes them.
     #[test]
-    fn what_is_wrong_with_a_time_server_is_told_by_its_address() {
-        assert_eq!(told("^,*,10.0.0.9,10,6,17,23,-0.000000012,-0.000021,0.000139"), "10.0.0.9 is followed");
-        assert!(told("^,?,10.0.0.9,0,6,0,4294967295,0.0,0.0,0.0").contains("10.0.0.9 has not answered"));
-        assert!(told("^,?,10.0.0.9,0,6,3,1,0.0,0.0,0.0").contains("does not know the time itself"));
-        assert!(told("^,x,10.0.0.9,3,6,377,1,0.0,0.0,0.0").contains("another time than most"));
-        assert!(told("^,?,ID#0000000002,0,6,0,4294967295,0.0,0.0,0.0").contains("not resolved"));
-        assert_eq!(told("506 Cannot talk to daemon"), "");
+    fn what_is_wrong_with_a_time_server_is_reported_by_its_address() {
+        assert_eq!(reported("^,*,10.0.0.9,10,6,17,23,-0.000000012,-0.000021,0.000139"), "10.0.0.9 is followed");
+        assert!(reported("^,?,10.0.0.9,0,6,0,4294967295,0.0,0.0,0.0").contains("10.0.0.9 has not answered"));
+        assert!(reported("^,?,10.0.0.9,0,6,3,1,0.0,0.0,0.0").contains("does not know the time itself"));
+        assert!(reported("^,x,10.0.0.9,3,6,377,1,0.0,0.0,0.0").contains("another time than most"));
+        assert!(reported("^,?,ID#0000000002,0,6,0,4294967295,0.0,0.0,0.0").contains("not resolved"));
+        assert_eq!(reported("506 Cannot talk to daemon"), "");
     }
 
     #[test]
-    fn a_clock_that_no_server_has_set_yet_is_told_from_one_that_was() {
+    fn a_clock_that_no_server_has_set_yet_is_reported_from_one_that_was() {
         let line = |reference: &str, leap: &str| {
             format!("{reference},10.0.0.9,11,1795347845.9,0.0,0.0,0.0,-12.4,0.0,0.02,0.0001,0.00004,64.2,{leap}\n")
         };

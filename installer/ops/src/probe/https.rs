@@ -173,7 +173,7 @@ fn not_http(answer: &[u8]) -> String {
     format!("it does not speak HTTP/1.1: {:?}", line.trim())
 }
 
-/// Host and port; an IPv6 address stands in brackets.
+/// Host and port; an IPv6 address is in brackets.
 fn authority_parts(authority: &str) -> Option<(&str, u16)> {
     if let Some(rest) = authority.strip_prefix('[') {
         let (host, port) = rest.split_once(']')?;

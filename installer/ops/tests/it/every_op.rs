@@ -280,7 +280,7 @@ fn every_op_can_be_restored_twice() {
 }
 
 #[test]
-fn kubeadm_init_is_taken_back_by_reset() {
+fn kubeadm_init_is_rolled_back_by_reset() {
     let host = Host::fresh();
     host.ready_for_init();
     let before = host.tree();
@@ -319,7 +319,7 @@ fn what_a_service_made_goes_with_all_that_it_put_there_and_what_was_there_before
 }
 
 #[test]
-fn what_is_mounted_in_a_services_folder_stops_its_way_back_and_loses_nothing() {
+fn what_is_mounted_in_a_services_folder_stops_its_rollback_and_loses_nothing() {
     let host = Host::fresh();
     let op = Op::from(StateDir::at("/var/lib/kubelet"));
     let found = dispatch::observe(&op, &host.machine).expect("a look");

@@ -264,7 +264,7 @@ fn a_fleet_that_is_taken_down_from_the_last_host_to_the_first_leaves_no_member_a
     assert!(satisfied(&NodeDelete { node: "node2".into() }.into(), &fleet.hosts[0].machine));
     for (before, host) in before.iter().zip(&fleet.hosts[1..]) {
         let mut after = host.tree();
-        // kubeadm and kubelet empty these and leave them: a StateDir takes them back.
+        // kubeadm and kubelet empty these and leave them: a StateDir rolls them back.
         let left = ["etc/kubernetes", "var/lib/etcd", "var/lib/kubelet"];
         after.retain(|path, _| !left.iter().any(|folder| path.starts_with(folder)));
         same(before, &after, "a joined host");
@@ -272,7 +272,7 @@ fn a_fleet_that_is_taken_down_from_the_last_host_to_the_first_leaves_no_member_a
 }
 
 #[test]
-fn somebody_elses_node_is_neither_joined_nor_reset_nor_taken_back_by_an_undo() {
+fn somebody_elses_node_is_neither_joined_nor_reset_nor_rolled_back_by_an_undo() {
     let fleet = Fleet::with_init(2);
     let host = &fleet.hosts[1];
     host.put("/etc/kubernetes/kubelet.conf", "theirs");
@@ -297,7 +297,7 @@ fn joining(number: usize) -> Step {
 }
 
 #[test]
-fn a_join_is_taken_back_in_any_state_and_once_more_after_a_kill() {
+fn a_join_is_rolled_back_in_any_state_and_once_more_after_a_kill() {
     for killed in [false, true] {
         let fleet = Fleet::with_init(2);
         let host = &fleet.hosts[1];
@@ -365,7 +365,7 @@ fn a_node_that_a_failed_join_left_is_deleted_from_a_control_plane_and_one_that_w
         .ensure(NodeAwaited { node: "node2".into() })
         .undo(Undo::Act { act: NodeDelete { node: "node2".into() }.into() })
         .build();
-    let undo = |fleet: &Fleet, before: &[kubexm_plan::Found]| {
+    let undo = |fleet: &Fleet, before: &[kubexm_plan::ObservedState]| {
         for wave in Wave::ALL {
             step::undo(&awaiting, &fleet.hosts[0].machine, "r1", 1, before, wave).expect("undone");
         }

@@ -3,7 +3,7 @@
 
 use crate::common::Host;
 use kubexm_ops::{Wave, dispatch};
-use kubexm_plan::Found;
+use kubexm_plan::ObservedState;
 use kubexm_plan::Op;
 use kubexm_plan::op::{KubeObject, KubeadmInit};
 use serde_json::{Value, json};
@@ -76,6 +76,7 @@ fn a_state_of_an_older_program_that_kept_no_content_holds_up_no_wave() {
     let op = apply(&mut host, &[object("ConfigMap", "coredns", "ours")]);
     dispatch::converge(&op, &host.machine).expect("applied");
     for wave in Wave::ALL {
-        dispatch::restore(&op, &host.machine, &Found::opaque(json!("different"), false), wave).expect("it goes on");
+        dispatch::restore(&op, &host.machine, &ObservedState::opaque(json!("different"), false), wave)
+            .expect("it goes on");
     }
 }

@@ -1,4 +1,4 @@
-//! What others put into a file that we edited, too, outlives the way back of our edit, however late that comes.
+//! What others put into a file that we edited, too, outlives the rollback of our edit, however late that comes.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
 use crate::common::{Host, same};
@@ -22,14 +22,14 @@ fn resolver() -> Op {
     Resolver { nameservers: vec!["10.0.0.2".into()] }.into()
 }
 
-fn make(host: &Host, op: &Op) -> kubexm_plan::Found {
+fn make(host: &Host, op: &Op) -> kubexm_plan::ObservedState {
     let found = dispatch::observe(op, &host.machine).expect("a look");
     dispatch::keep(op, &host.machine).expect("kept");
     dispatch::converge(op, &host.machine).expect("made");
     found
 }
 
-fn back(host: &Host, op: &Op, found: &kubexm_plan::Found) {
+fn back(host: &Host, op: &Op, found: &kubexm_plan::ObservedState) {
     for wave in Wave::ALL {
         dispatch::restore(op, &host.machine, found, wave).unwrap_or_else(|error| panic!("{}", error.full()));
     }
@@ -53,7 +53,7 @@ fn disks_that_came_into_fstab_since_stay_when_swap_comes_back() {
 }
 
 #[test]
-fn a_swap_line_that_an_earlier_run_took_out_stays_out_when_a_later_one_is_taken_back() {
+fn a_swap_line_that_an_earlier_run_took_out_stays_out_when_a_later_one_is_rolled_back() {
     let host = Host::fresh();
     make(&host, &swap());
     let first = host.read(FSTAB);
@@ -142,7 +142,7 @@ fn what_was_satisfied_and_never_kept_is_left_as_it_is() {
 }
 
 #[test]
-fn a_reset_keeps_what_others_added_and_its_own_way_back_gives_all_of_it_again() {
+fn a_reset_keeps_what_others_added_and_its_own_rollback_gives_all_of_it_again() {
     let host = Host::fresh();
     host.put(HOSTS, "127.0.0.1 localhost\n127.0.1.1 debian\n");
     host.put(RESOLV, "nameserver 192.0.2.53\n");

@@ -11,7 +11,7 @@ use crate::common::{Host, same};
 use kubexm_ops::{OpError, Wave, dispatch, facts, step};
 use kubexm_plan::op::{KubeadmInit, KubeadmReset, MoveAside, StateDir};
 use kubexm_plan::state_folders::{ETCD, KUBELET};
-use kubexm_plan::{Found, Op, Reset, Step, Undo};
+use kubexm_plan::{ObservedState, Op, Reset, Step, Undo};
 
 const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 
@@ -19,11 +19,11 @@ fn aside(paths: &[&str]) -> Op {
     MoveAside { paths: paths.iter().map(|path| (*path).to_owned()).collect() }.into()
 }
 
-fn look(host: &Host, op: &Op) -> Found {
+fn look(host: &Host, op: &Op) -> ObservedState {
     dispatch::observe(op, &host.machine).expect("a look")
 }
 
-fn back(host: &Host, op: &Op, before: &Found) -> Result<(), OpError> {
+fn back(host: &Host, op: &Op, before: &ObservedState) -> Result<(), OpError> {
     Wave::ALL.into_iter().try_for_each(|wave| dispatch::restore(op, &host.machine, before, wave))
 }
 
@@ -274,7 +274,7 @@ fn files_that_appeared_before_an_init_outlive_its_reset_and_all_that_kubeadm_mad
     host.put("/var/lib/cni/networks/cbr0/10.244.0.2", "the cluster's");
     act(&host, false).expect("reset");
     let mut after = host.tree();
-    // An op of the plan takes back the empty folder itself.
+    // An op of the plan rolls back the empty folder itself.
     after.remove("var/lib/etcd");
     same(&before, &after, "a reset");
 }

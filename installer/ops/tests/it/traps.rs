@@ -302,7 +302,7 @@ fn our_own_cluster_that_lost_a_file_is_never_reset() {
     }
 }
 
-/// A system on which the init of an earlier run still goes on.
+/// A system on which the init of an earlier run still continues.
 #[derive(Debug)]
 struct Busy {
     inner: Machine,

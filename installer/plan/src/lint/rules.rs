@@ -114,7 +114,7 @@ fn steps_in_order(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
 
 /// What fails with a host that may be left out must be of that host alone: others wait for its end, not for its success.
 fn domain_closed(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
-    let expendable: BTreeSet<&str> = plan.hosts.iter().filter(|h| h.expendable).map(|h| h.name.as_str()).collect();
+    let optional: BTreeSet<&str> = plan.hosts.iter().filter(|h| h.optional).map(|h| h.name.as_str()).collect();
     let domains: BTreeMap<&StepId, &str> = plan.steps.iter().map(|s| (&s.id, s.domain())).collect();
     let mut problems = Vec::new();
     for step in &plan.steps {
@@ -123,7 +123,7 @@ fn domain_closed(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
             _ => None,
         };
         for name in step.after.iter().chain(parent) {
-            let Some(domain) = domains.get(name).filter(|domain| expendable.contains(**domain)) else { continue };
+            let Some(domain) = domains.get(name).filter(|domain| optional.contains(**domain)) else { continue };
             if *domain != step.domain() {
                 let text = format!("{} needs {name}, which is given up with {domain} when that host fails", step.id);
                 problems.push(rule.at(step, text));
@@ -271,7 +271,7 @@ fn time_for_the_probe(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     short.map(|s| rule.at(s, format!("{} ends after {} s, before its probe may", s.id, s.timeout_s))).collect()
 }
 
-/// What is taken back with another step must have been made after it.
+/// What is rolled back with another step must have been made after it.
 fn parent_before(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (position, step) in plan.steps.iter().enumerate() {

@@ -49,7 +49,7 @@ pub use link::Link;
 pub use move_aside::{AsideWas, MoveAside, MovedFolder, MovedFolders};
 pub use node_label::{Labelled, NodeLabel};
 pub use node_untainted::{NodeUntainted, Taint, Taints};
-pub use packages::{Packages, PackagesState, Standing, UnitWas, WantedPackage};
+pub use packages::{PackageState, Packages, PackagesState, UnitWas, WantedPackage};
 pub use probe::Probe;
 pub use registry_layout::{Lacking, RegistryLayout};
 pub use resolver::{Resolver, Servers, Way};
@@ -61,8 +61,8 @@ pub use sysctl::{BootValue, Parameters, Sysctl};
 pub use unit::{Started, Unit, UnitState};
 pub use unpacked::{AllInto, Placed, Unpacked};
 
-use crate::found::{Found, StateError};
 use crate::kind::{AfterReset, AnyOp, Needs, OpKind, Scope, State};
+use crate::observed_state::{ObservedState, StateError};
 use crate::place::Place;
 use crate::slot::SlotName;
 use crate::touch::{Thing, Touch};
@@ -185,16 +185,16 @@ impl Op {
     }
 
     /// Every place in a state that the op found.
-    pub fn places(&self, found: &Found) -> Result<Vec<Place>, StateError> {
-        fn of<K: OpKind>(_: &K, found: &Found) -> Result<Vec<Place>, StateError> {
+    pub fn places(&self, found: &ObservedState) -> Result<Vec<Place>, StateError> {
+        fn of<K: OpKind>(_: &K, found: &ObservedState) -> Result<Vec<Place>, StateError> {
             Ok(found.state::<K>()?.places().into_iter().cloned().collect())
         }
         each_op!(self, op => of(op, found))
     }
 
     /// Whether what is no file is as it was `then`, by what the op found `now`.
-    pub fn is_back(&self, now: &Found, then: &Found) -> Result<bool, StateError> {
-        fn of<K: OpKind>(_: &K, now: &Found, then: &Found) -> Result<bool, StateError> {
+    pub fn is_back(&self, now: &ObservedState, then: &ObservedState) -> Result<bool, StateError> {
+        fn of<K: OpKind>(_: &K, now: &ObservedState, then: &ObservedState) -> Result<bool, StateError> {
             let (state, before) = (now.state::<K>()?, then.state::<K>()?);
             let by_places = now.satisfied == then.satisfied || !before.places().is_empty();
             Ok(state.is_back(&before).unwrap_or(by_places))

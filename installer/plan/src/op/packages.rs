@@ -27,7 +27,7 @@ pub struct Packages {
     pub source: String,
     /// What comes or is upgraded on this host, by name.
     pub packages: BTreeMap<String, WantedPackage>,
-    /// What leaves for their sake, as the bundle carries it: it is put back on the way back. Nothing else ever leaves.
+    /// What leaves for their sake, as the bundle carries it: it is put back on the rollback. Nothing else ever leaves.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub replaced: BTreeMap<String, WantedPackage>,
 }
@@ -44,7 +44,7 @@ pub struct WantedPackage {
     pub file: String,
     /// Blob of the node's content store.
     pub blob: Digest,
-    /// It takes the place of an older version, to which there is no way back.
+    /// It takes the place of an older version, to which there is no rollback.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub upgrade: bool,
 }
@@ -55,7 +55,7 @@ const BESIDE: u64 = 900;
 const EACH: u64 = 15;
 
 impl Packages {
-    /// Seconds that a step with this op may take, and that what works for it may go on when nobody waits for it any more.
+    /// Seconds that a step with this op may take, and that what works for it may continue when nobody waits for it any more.
     pub fn limit_s(&self) -> u64 {
         BESIDE + EACH * u64::try_from(self.packages.len()).unwrap_or(u64::MAX / EACH / 2)
     }
@@ -77,7 +77,7 @@ impl Packages {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PackagesState {
     /// Of each package of the op, by name.
-    pub packages: BTreeMap<String, Standing>,
+    pub packages: BTreeMap<String, PackageState>,
     /// Units of what will be replaced that ran or were enabled.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub units: BTreeMap<String, UnitWas>,
@@ -91,10 +91,10 @@ pub struct PackagesState {
     pub begun: bool,
 }
 
-/// How a package stands on a host.
+/// How a package is on a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "camelCase", deny_unknown_fields)]
-pub enum Standing {
+pub enum PackageState {
     /// It is not there.
     Absent,
     /// It was removed, and its configuration was left.
@@ -108,7 +108,7 @@ pub enum Standing {
     },
 }
 
-impl Standing {
+impl PackageState {
     /// Whether it is there, whole or not.
     pub const fn is_installed(&self) -> bool {
         matches!(self, Self::Installed { .. })

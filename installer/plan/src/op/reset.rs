@@ -1,6 +1,6 @@
 //! What `reset` does on a host: the parts of taking a cluster away that no other op has.
 //!
-//! Everything but [`Reset::Forgotten`] can be taken back, and the cluster runs again: data is renamed aside, not deleted.
+//! Everything but [`Reset::Forgotten`] can be rolled back, and the cluster runs again: data is renamed aside, not deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,8 +8,8 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::found::Found;
 use crate::kind::{AfterReset, AnyOp, Needs, OpKind, Scope, State};
+use crate::observed_state::ObservedState;
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
@@ -33,7 +33,7 @@ pub enum Reset<O> {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         spared: BTreeMap<String, Vec<String>>,
         /// Folders whose earlier content [`super::MoveAside`] moved. Once that is back, nothing in them is the cluster's
-        /// any more: a reset that goes on after that leaves them alone.
+        /// any more: a reset that continues after that leaves them alone.
         #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
         moved: BTreeSet<String>,
     },
@@ -41,10 +41,10 @@ pub enum Reset<O> {
     NetworkCleared,
     /// These ops are as they were found then.
     Reverted {
-        /// The newest first: the order they are taken back in.
+        /// The newest first: the order they are rolled back in.
         ops: Vec<O>,
         /// What each found before its first change, in the same order.
-        before: Vec<Found>,
+        before: Vec<ObservedState>,
     },
     /// What was set aside is deleted, and the ledger, the store, the stamp, our logs and the agent's program with it.
     Forgotten {
@@ -73,7 +73,7 @@ pub enum Traces {
     /// The ops, each as it was found.
     States {
         /// In the op's order.
-        states: Vec<Found>,
+        states: Vec<ObservedState>,
         /// Folders that were made for the ops' files, with their modes and owners.
         folders: BTreeMap<String, FolderAccess>,
         /// Whether they are as they were found then.

@@ -28,7 +28,7 @@ pub fn run<'a>(
         let mut ready = chain.fork();
         ready.wait(joined.registered(node).map(std::slice::from_ref).unwrap_or_default());
         let step = ready_step(draft.cx, first, node);
-        if node.expendable() {
+        if node.optional() {
             settled.push(step.id.clone());
             ready.then([step]);
             sure.aside(ready);

@@ -1,6 +1,6 @@
 //! The content store of a node, and on the registry host the depot that serves it.
 //!
-//! The depot stands there whatever the type of the registry: other nodes take their blobs from it. Images are served by it
+//! The depot is there whatever the type of the registry: other nodes take their blobs from it. Images are served by it
 //! only where the registry is the embedded one.
 
 use std::collections::BTreeMap;
@@ -122,8 +122,8 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
         .build())
 }
 
-/// Every set of the bundle as a repository of its own, with the files that the depot has of it besides the packages. Each stands
-/// under its digest, so that the depot answers from one state of a repository until it is told of the next.
+/// Every set of the bundle as a repository of its own, with the files that the depot has of it besides the packages. Each is
+/// under its digest, so that the depot answers from one state of a repository until it is reported about the next.
 fn repositories(draft: &mut Draft<'_>, node: &Node<'_>, files: &mut BTreeMap<Digest, File>) -> Option<depot::Packages> {
     let cx = draft.cx;
     let url = format!("https://{}/packages", SocketAddr::from((node.ip, cx.cluster.registry.depot_port())));

@@ -1,7 +1,7 @@
 //! What the control plane's name leads to, as lines of /etc/hosts.
 //!
 //! Without a load balancer the name has the addresses of all control planes, the first one's first, on every host. Go's
-//! programs (kubelet, kube-proxy, kubectl, flanneld, kubeadm) dial them in the order of the file and go on to the next
+//! programs (kubelet, kube-proxy, kubectl, flanneld, kubeadm) dial them in the order of the file and continue to the next
 //! when one does not answer, so a dead first control plane costs a few seconds and not the cluster. A control plane that
 //! joins must not find itself first: kube-apiserver binds its port long before it answers, and kubeadm would wait for the
 //! very API server that it is about to make.

@@ -41,7 +41,7 @@ pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError>
 }
 
 /// Images that no module names by type (the user's, an add-on's, a chart's), but for those that are the cluster's own:
-/// without a registry they can be had nowhere else.
+/// without a registry they can be found nowhere else.
 fn extra<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> impl Iterator<Item = &'a Artifact> {
     let platform = node.platform;
     let artifacts = &cx.manifest.artifacts;

@@ -65,7 +65,7 @@ pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<
 }
 
 /// Looks from the first control plane, before a node joins, whether there is one of its name: what the join makes is
-/// deleted on the way back, however far the join came, and after its kubelet was stopped.
+/// deleted on the rollback, however far the join came, and after its kubelet was stopped.
 pub fn awaited(first: &Node<'_>, node: &Node<'_>) -> Step {
     let name = node.name();
     Step::on(first.name(), &format!("join.await-{name}"), &format!("Await node {name}"))

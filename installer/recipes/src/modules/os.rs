@@ -63,7 +63,7 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
 }
 
 /// First of all, so that a run that dies leaves nothing that nobody owns. With the folder that many steps put something
-/// into: taken back side by side, each but the one that made it would leave it, and that one must be the last.
+/// into: rolled back side by side, each but the one that made it would leave it, and that one must be the last.
 fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
     Step::on(node.name(), "os.stamp", "Mark the node as this cluster's")
         .ensure(Stamp { cluster: cx.cluster.name.clone(), bundle: cx.vouched.cloned() })

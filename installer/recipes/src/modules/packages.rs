@@ -19,7 +19,7 @@ pub fn of_node<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Result<Option<NodePackag
         Err(NothingComes::NoSet { os, lacks }) => refused(format!(
             "it lacks {}, and the bundle has packages of {} and none of {os}",
             lacks.join(", "),
-            cx.packages.told()
+            cx.packages.reported()
         )),
         Err(NothingComes::Unreadable { lacks, why }) => {
             refused(format!("it lacks {}, and what it has installed is not known: {why}", lacks.join(", ")))
@@ -38,7 +38,7 @@ pub fn blobs(planned: &NodePackages<'_>) -> BTreeMap<Digest, u64> {
     all.map(|(name, package)| (package.blob, size(name))).collect()
 }
 
-/// The repository, then what cannot be taken back (upgrades with what they need), then the rest, which can.
+/// The repository, then what cannot be rolled back (upgrades with what they need), then the rest, which can.
 pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>, planned: &NodePackages<'_>) -> Vec<Step> {
     let mut steps = vec![repository(draft, node, planned)];
     if let Some(part) = &planned.for_good {
@@ -102,7 +102,7 @@ fn counted(packages: usize) -> String {
     kubexm_spec::counted(packages as u64, "package")
 }
 
-/// Why there is no way back, with every package that has none.
+/// Why there is no rollback, with every package that has none.
 fn why(planned: &NodePackages<'_>) -> String {
     let upgrades = planned.upgrades.iter().map(|one| format!("{} {} is upgraded to {}", one.name, one.from, one.to));
     let away = planned.for_good.iter().flat_map(|part| part.replaced.keys()).map(|name| format!("{name} stays away"));

@@ -25,7 +25,7 @@ const WITHIN_S: u64 = 90;
 struct Chrony {
     unit: &'static str,
     config: &'static str,
-    /// As the distribution's file has it: a host that has chrony already goes on with what it has learnt.
+    /// As the distribution's file has it: a host that has chrony already continues with what it has learnt.
     drift: &'static str,
 }
 

@@ -34,7 +34,7 @@ pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, init: &StepId) -> Result<Op
 }
 
 fn unsupported(plugin: NetworkPlugin) -> RecipeError {
-    RecipeError::NotBuiltYet {
+    RecipeError::Unsupported {
         what: format!("spec.network.plugin {plugin}"),
         hint: "name flannel, or none and install the network yourself".to_owned(),
     }

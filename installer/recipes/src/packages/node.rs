@@ -1,10 +1,12 @@
-//! What a host would have to do for its roots, and in which parts: what can be taken back apart from what cannot.
+//! What a host would have to do for its roots, and in which parts: what can be rolled back apart from what cannot.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_packages::family::compare;
 use kubexm_packages::model::{Comparison, Package};
-use kubexm_packages::solve::{Baseline, Chosen, NodePlan, PackageId, Root, Standing, left_lacking, node_plan, solve};
+use kubexm_packages::solve::{
+    Baseline, Chosen, NodePlan, PackageId, PackageState, Root, left_lacking, node_plan, solve,
+};
 use kubexm_plan::Facts;
 use kubexm_plan::op::WantedPackage;
 use kubexm_spec::lock::PackageRoot;
@@ -13,7 +15,7 @@ use super::carried::CarriedSet;
 use super::lacking::{NothingComes, Wanted, lacking};
 use crate::context::PlanCx;
 
-/// What comes to a host. Nothing is made older, and nothing leaves but what stands in `replaced`.
+/// What comes to a host. Nothing is made older, and nothing leaves but what is in `replaced`.
 #[derive(Debug)]
 pub struct NodePackages<'a> {
     /// Where it comes from.
@@ -24,9 +26,9 @@ pub struct NodePackages<'a> {
     pub conflicts: Vec<Conflict<'a>>,
     /// What takes the place of an older version, by name.
     pub upgrades: Vec<Upgrade>,
-    /// What cannot be taken back, with what it needs; none where all can. It comes first.
+    /// What cannot be rolled back, with what it needs; none where all can. It comes first.
     pub for_good: Option<Part>,
-    /// What can be taken back.
+    /// What can be rolled back.
     pub restorable: Option<Part>,
     /// What leaves in a version that the bundle does not have, so that another one would be put back: name, version.
     pub leaves_for_good: Vec<(String, String)>,
@@ -108,12 +110,12 @@ fn planned(wanted: Wanted<'_>) -> Option<NodePackages<'_>> {
     for root in &roots {
         let standings = standing(root);
         let why = standings.iter().find_map(|standing| match standing {
-            Standing::Conflict(unsolvable) => Some(unsolvable.to_string()),
+            PackageState::Conflict(unsolvable) => Some(unsolvable.to_string()),
             _ => None,
         });
         match why {
             Some(why) => conflicts.push(Conflict { root, why }),
-            None if standings.iter().all(|standing| matches!(standing, Standing::Satisfied { .. })) => {}
+            None if standings.iter().all(|standing| matches!(standing, PackageState::Satisfied { .. })) => {}
             None => coming.push(*root),
         }
     }
@@ -195,7 +197,7 @@ struct Replacing<'a> {
     lacking: Vec<String>,
 }
 
-/// The plan; where a root stands against something that it is meant to take the place of, without that. What leaves is no longer
+/// The plan; where a root is against something that it is meant to take the place of, without that. What leaves is no longer
 /// in `installed` then.
 fn with_replacing<'a>(carried: &CarriedSet, roots: &[&'a PackageRoot], installed: &mut Baseline) -> Replacing<'a> {
     let names = roots.iter().flat_map(|root| &root.packages).map(String::as_str);
@@ -203,8 +205,8 @@ fn with_replacing<'a>(carried: &CarriedSet, roots: &[&'a PackageRoot], installed
     let nothing = BTreeMap::new();
     let plan = node_plan(&carried.pool, &wanted, installed, &nothing);
     let stuck = |root: &&&PackageRoot| {
-        let conflict = |(one, standing): &(Root, Standing)| {
-            root.packages.iter().any(|name| **name == *one.name) && matches!(standing, Standing::Conflict(_))
+        let conflict = |(one, standing): &(Root, PackageState)| {
+            root.packages.iter().any(|name| **name == *one.name) && matches!(standing, PackageState::Conflict(_))
         };
         !root.replaces.is_empty() && plan.roots.iter().any(conflict)
     };
@@ -221,7 +223,7 @@ fn with_replacing<'a>(carried: &CarriedSet, roots: &[&'a PackageRoot], installed
     let replacing = node_plan(&carried.pool, &wanted, &without, &nothing);
     let possible = |root: &PackageRoot| {
         let mut all = replacing.roots.iter().filter(|(one, _)| root.packages.iter().any(|name| **name == *one.name));
-        all.all(|(_, standing)| !matches!(standing, Standing::Conflict(_)))
+        all.all(|(_, standing)| !matches!(standing, PackageState::Conflict(_)))
     };
     // It was not what stood in the way.
     if !leaving.iter().all(|(_, root)| possible(root)) {
@@ -232,7 +234,7 @@ fn with_replacing<'a>(carried: &CarriedSet, roots: &[&'a PackageRoot], installed
     Replacing { plan: replacing, leaving, lacking }
 }
 
-/// What cannot be taken back with all that it needs, and the rest. Where what it needs alone is not a part of what it gets
+/// What cannot be rolled back with all that it needs, and the rest. Where what it needs alone is not a part of what it gets
 /// together with the rest, all comes in one step. What leaves goes with those that it leaves for.
 fn split(
     carried: &CarriedSet,

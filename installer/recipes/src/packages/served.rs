@@ -20,12 +20,12 @@ pub fn served(carried: &CarriedSet, cluster: &str, url: &str) -> Vec<RepositoryF
     // A node's own source file names its own folder.
     let signed = carried.repository.iter().filter(|file| file.path != source(family));
     let file = |path: &str, text: String| RepositoryFile { path: path.to_owned(), text };
-    let told = match family {
+    let reported = match family {
         Family::Deb => vec![file(source(family), apt_source(url)), file(APT_SETTINGS, apt_settings(url))],
         Family::Rpm => vec![file(source(family), dnf_source(url, has_vendor_keys(carried)))],
     };
     let how_to = file(depot::HOW_TO, how_to(carried, cluster, url));
-    signed.cloned().chain(told).chain([how_to]).collect()
+    signed.cloned().chain(reported).chain([how_to]).collect()
 }
 
 fn has_vendor_keys(carried: &CarriedSet) -> bool {

@@ -22,7 +22,7 @@ impl Joined<'_> {
 }
 
 /// Joins control planes one at a time, since each adds a member to etcd, which two at once could leave without quorum. Workers all at
-/// once, as soon as the first API server answers: they wait neither for further control planes (etcd goes on while a member is added,
+/// once, as soon as the first API server answers: they wait neither for further control planes (etcd continues while a member is added,
 /// and kubeadm retries through its pauses) nor for the pod network (their kubelet registers meanwhile, and no pod of theirs can
 /// start before the network's own pod has come).
 pub fn join<'a>(

@@ -7,7 +7,7 @@ use crate::draft::{Draft, Drafted};
 use crate::error::RecipeError;
 use crate::modules::{check, scripts};
 use crate::phases::{Site, join, prepare, set_clocks, start};
-use crate::{built, bundle};
+use crate::{bundle, unsupported};
 
 /// The plan that makes a cluster, or completes it: every step looks before it changes anything.
 pub fn create(cx: &PlanCx<'_>) -> Result<Plan, RecipeError> {
@@ -16,7 +16,7 @@ pub fn create(cx: &PlanCx<'_>) -> Result<Plan, RecipeError> {
 
 /// The plan of the whole cluster, as a pipeline of this name.
 pub(super) fn whole(cx: &PlanCx<'_>, pipeline: Pipeline) -> Result<Drafted, RecipeError> {
-    built::refuse(cx.cluster)?;
+    unsupported::refuse(cx.cluster)?;
     compose(cx, pipeline)
 }
 

@@ -1,7 +1,7 @@
 //! `reset`: a cluster is taken away, from what its nodes wrote down themselves.
 //!
 //! Needs no bundle and nothing of the controller that made the cluster. Until the last step of each host everything can
-//! be taken back and the cluster runs again; the last steps come when all hosts have done the others.
+//! be rolled back and the cluster runs again; the last steps come when all hosts have done the others.
 
 mod found;
 mod host;
@@ -85,7 +85,7 @@ fn turn(host: &ResetHost<'_>, first: Option<&str>) -> Turn {
     }
 }
 
-/// What can be taken back, one step after the other.
+/// What can be rolled back, one step after the other.
 fn chain(host: &str, ours: &Ours, after: &[StepId]) -> Vec<Step> {
     let mut stop = Step::on(host, "reset.stop", "Stop Kubernetes, its pods and the runtime").timeout_s(600);
     // What it was started with, so that it counts as running with that when it is started again.
@@ -145,6 +145,6 @@ fn plan_host(host: &ResetHost<'_>) -> PlanHost {
     PlanHost {
         name: host.name.to_owned(),
         roles: roles.into_iter().filter(|(_, has)| *has).map(|(role, _)| role.to_owned()).collect(),
-        expendable: false,
+        optional: false,
     }
 }

@@ -11,13 +11,13 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         let name = seen.name();
         match &seen.packages {
             Ok(None) => {}
-            Ok(Some(planned)) => told(site, name, planned, report),
+            Ok(Some(planned)) => reported(site, name, planned, report),
             Err(NothingComes::NoSet { os, lacks }) => report.fail(
                 name,
                 format!(
                     "{os} without {}, and a bundle with packages of {} only",
                     lacks.join(", "),
-                    site.cx.packages.told()
+                    site.cx.packages.reported()
                 ),
                 format!("packages of {os}"),
                 "add the system to `spec.bundle.os` (and its platform to `spec.bundle.platforms`) and build the bundle \
@@ -40,7 +40,7 @@ fn names(sentence: &str, package: &str) -> bool {
     sentence.split(|letter| !of_name(letter)).any(|word| word.trim_end_matches('.') == package)
 }
 
-fn told(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &mut Report) {
+fn reported(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &mut Report) {
     for conflict in &planned.conflicts {
         let held = planned.held.iter().filter(|held| names(&conflict.why, held)).cloned().collect::<Vec<_>>();
         let mend = match held.as_slice() {

@@ -45,7 +45,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         for port in by_role.chain(&network).chain(served.iter().filter(|_| seen.registry)) {
             taken(seen, port, report);
         }
-        // A time service that runs as a unit is stopped before, and chrony goes on.
+        // A time service that runs as a unit is stopped before, and chrony continues.
         if time_servers::is_server(site.cx.cluster, seen.host) && seen.facts.time_services.is_empty() {
             taken(seen, &Port { number: 123, protocol: "udp", process: Some("chronyd"), control_plane: false }, report);
         }

@@ -36,7 +36,7 @@ impl Line {
         if version.starts_with("1.7.") {
             return Ok(Self::V1_7);
         }
-        Err(RecipeError::NotBuiltYet {
+        Err(RecipeError::Unsupported {
             what: format!("containerd {version} (its config has another shape than 1.7's and 2.x's)"),
             hint: "leave out `spec.runtime.version`, or name a 1.7 or 2.x, and build the bundle again".to_owned(),
         })

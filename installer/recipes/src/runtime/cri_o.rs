@@ -43,7 +43,7 @@ fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
 fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     if cx.cluster.registry.kind == RegistryKind::None {
-        return Err(RecipeError::NotBuiltYet {
+        return Err(RecipeError::Unsupported {
             what: "spec.runtime.type cri-o without a registry".to_owned(),
             hint: "name a registry in spec.registry.type".to_owned(),
         });

@@ -26,7 +26,7 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
     match draft.cx.cluster.runtime.kind {
         RuntimeKind::Containerd => containerd::steps(draft, node),
         RuntimeKind::CriO => cri_o::steps(draft, node),
-        kind @ (RuntimeKind::Docker | RuntimeKind::Isulad) => Err(RecipeError::NotBuiltYet {
+        kind @ (RuntimeKind::Docker | RuntimeKind::Isulad) => Err(RecipeError::Unsupported {
             what: format!("spec.runtime.type {kind}"),
             hint: "name containerd, and build the bundle again".to_owned(),
         }),

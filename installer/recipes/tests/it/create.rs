@@ -79,9 +79,9 @@ fn the_same_input_gives_the_same_plan() {
     assert_eq!(plan(|_| ()).digest().unwrap(), plan(|_| ()).digest().unwrap());
 }
 
-/// The reviewed list: a new action, or a step that cannot be taken back, shows up here.
+/// The reviewed list: a new action, or a step that cannot be rolled back, shows up here.
 #[test]
-fn the_actions_of_create_are_kubeadm_init_and_its_way_back() {
+fn the_actions_of_create_are_kubeadm_init_and_its_rollback() {
     let plan = plan(|_| ());
     let mut acts = Vec::new();
     for step in &plan.steps {
@@ -96,7 +96,7 @@ fn the_actions_of_create_are_kubeadm_init_and_its_way_back() {
 }
 
 #[test]
-fn a_step_that_changes_something_says_how_it_is_taken_back() {
+fn a_step_that_changes_something_says_how_it_is_rolled_back() {
     for step in plan(|_| ()).steps {
         assert_eq!(step.undo == Undo::Nothing, step.ops.is_empty(), "{}", step.id);
     }

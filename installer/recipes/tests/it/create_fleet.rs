@@ -96,7 +96,7 @@ fn what_is_done_for_a_worker_fails_with_it_and_the_cluster_waits_only_for_its_en
 }
 
 #[test]
-fn a_control_plane_fails_with_all_and_is_labelled_and_its_node_can_be_taken_back() {
+fn a_control_plane_fails_with_all_and_is_labelled_and_its_node_can_be_rolled_back() {
     let plan = plan(&Site::of(sample::fleet(2, 0)));
     assert!(before(&plan, "node1/check.ready-node2", "node1/check.pods"));
     let register = step(&plan, "node1/join.register-node2").render();
@@ -135,7 +135,7 @@ fn a_host_that_only_serves_the_registry_is_no_node() {
     let own: Vec<&str> = plan.steps.iter().filter(|s| s.host == "store").map(|s| s.id.0.as_str()).collect();
     assert_eq!(own, ["store/os.stamp", "store/os.hostname", "store/os.hosts", "store/store.fill", "store/depot.serve"]);
     assert!(before(&plan, "store/depot.serve", "node1/store.fill"));
-    assert!(!plan.hosts[2].expendable);
+    assert!(!plan.hosts[2].optional);
 }
 
 #[test]

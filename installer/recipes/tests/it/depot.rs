@@ -72,7 +72,7 @@ fn every_system_of_the_bundle_is_served_though_no_host_lacks_anything() {
 }
 
 #[test]
-fn hosts_are_told_whom_to_believe_and_by_which_certificate() {
+fn hosts_are_reported_whom_to_trust_and_by_which_certificate() {
     let plan = plan(&site(cluster()));
     let mut settings = Settings::clone_current();
     settings.set_snapshot_path("../golden/depot");
@@ -120,7 +120,7 @@ fn a_bundle_without_packages_leaves_the_depot_as_it_was() {
     assert!(!plan.render().contains("/var/lib/kubexm/depot"));
 }
 
-/// A depot that is told of nothing new answers from one state until it is told of the next.
+/// A depot that is reported about nothing new answers from one state until it is reported about the next.
 #[test]
 fn what_did_not_change_stays_where_it_is_and_the_depot_hears_of_the_rest_last() {
     let (before, mut later) = (site(cluster()), site(cluster()));
@@ -133,9 +133,9 @@ fn what_did_not_change_stays_where_it_is_and_the_depot_hears_of_the_rest_last() 
     };
     let (before, later) = (written(&plan(&before)), written(&plan(&later)));
     assert_eq!(later.iter().filter(|path| !before.contains(path)).count(), 1, "{before:#?} {later:#?}");
-    let told = later.iter().position(|path| path == "/etc/kubexm/depot/config.json").unwrap();
+    let reported = later.iter().position(|path| path == "/etc/kubexm/depot/config.json").unwrap();
     let last = later.iter().rposition(|path| path.starts_with("/var/lib/kubexm/depot/")).unwrap();
-    assert!(last < told, "{later:#?}");
+    assert!(last < reported, "{later:#?}");
 }
 
 /// The depot of the cluster is not touched for a worker's sake, nor are the texts of its repositories carried along.

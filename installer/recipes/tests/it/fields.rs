@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use crate::common::Site;
 use kubexm_plan::Plan;
 use kubexm_plan::facts::InstalledPackages;
-use kubexm_recipes::{RecipeError, built};
+use kubexm_recipes::{RecipeError, unsupported};
 use kubexm_spec::Family;
 use kubexm_spec::cluster;
 use kubexm_spec::yaml::{Object, Shape};
@@ -369,7 +369,7 @@ fn outcome(patch: Value) -> Result<Plan, RecipeError> {
     merge(&mut document["spec"], patch);
     let cluster = cluster::parse(&document.to_string()).unwrap_or_else(|problems| panic!("{document}\n{problems}"));
     // What is refused has no bundle yet that it could be asked of.
-    built::refuse(&cluster)?;
+    unsupported::refuse(&cluster)?;
     let mut site = Site::of(cluster);
     for facts in site.facts.values_mut() {
         facts.firewalls = vec!["firewalld".to_owned()];
@@ -407,7 +407,7 @@ fn every_field_changes_the_plan_or_is_named_as_not_built() {
     for (field, by, patch) in fields() {
         let heard = match outcome(patch) {
             Ok(plan) => plan != before,
-            Err(RecipeError::NotInstalled { all }) => all.iter().any(|not_built| covers(&not_built.path, field)),
+            Err(RecipeError::NotInstalled { all }) => all.iter().any(|unsupported| covers(&unsupported.path, field)),
             Err(RecipeError::OtherArch { .. }) => field == "hosts[].arch",
             // A role that no host has, say: not what this test means to try.
             Err(error) => panic!("{field}: {error}"),

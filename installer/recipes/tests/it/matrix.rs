@@ -109,8 +109,8 @@ fn a_minor_that_no_recipe_was_made_for_is_refused_before_a_host_is_touched_and_t
         let site = Site::of(cluster);
         let refused = kubexm_recipes::config::check(&site.cx());
         let error = refused.first().unwrap_or_else(|| panic!("{} is taken", release.minor));
-        assert!(matches!(error, RecipeError::NotBuiltYet { .. }), "{error}");
-        assert_eq!(error.exit_code(), ExitCode::NotBuiltYet);
+        assert!(matches!(error, RecipeError::Unsupported { .. }), "{error}");
+        assert_eq!(error.exit_code(), ExitCode::Unsupported);
         assert!(error.to_string().contains("1.33, 1.34, 1.35, 1.36"), "{error}");
         assert!(site.create().is_err(), "{} is planned", release.minor);
     }

@@ -110,7 +110,7 @@ fn one(found: &[Finding], severity: Severity, text: &str) {
 }
 
 #[test]
-fn a_blocked_pair_is_told_as_a_firewall_ticket_wants_it() {
+fn a_blocked_pair_is_reported_as_a_firewall_ticket_wants_it() {
     let site = three();
     let ip = |name: &str| -> IpAddr { site.cluster.host(name).unwrap().node_ip().unwrap() };
     let ticket = format!("from {} to {} port 6443/tcp: no answer", ip("node3"), ip("node2"));

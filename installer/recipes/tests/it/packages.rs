@@ -1,4 +1,4 @@
-//! Which packages come to a host, in which steps, and what of them can be taken back.
+//! Which packages come to a host, in which steps, and what of them can be rolled back.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use crate::common::Site;
@@ -74,11 +74,11 @@ fn checked(site: &Site) -> Plan {
     plan
 }
 
-/// Each step that installs: its name, the packages (an upgrade with a `^`), and how it is taken back.
-fn told(plan: &Plan) -> Vec<String> {
+/// Each step that installs: its name, the packages (an upgrade with a `^`), and how it is rolled back.
+fn reported(plan: &Plan) -> Vec<String> {
     let op = |op: &Op| if let Op::Packages(packages) = op { Some(packages.clone()) } else { None };
     let steps = plan.steps.iter().filter_map(|step| Some((step, step.ops.iter().find_map(op)?)));
-    let told = steps.map(|(step, op): (_, Packages)| {
+    let reported = steps.map(|(step, op): (_, Packages)| {
         let packages =
             op.packages.iter().map(|(name, one)| if one.upgrade { format!("{name}^") } else { name.clone() });
         let gone: String = op.replaced.keys().map(|name| format!(" -{name}")).collect();
@@ -90,7 +90,7 @@ fn told(plan: &Plan) -> Vec<String> {
             if back { "" } else { " (for good)" }
         )
     });
-    told.collect()
+    reported.collect()
 }
 
 fn finding(site: &Site, severity: Severity) -> String {
@@ -104,7 +104,7 @@ fn finding(site: &Site, severity: Severity) -> String {
 #[test]
 fn a_host_that_has_all_gets_nothing_and_is_asked_nothing_of_what_is_installed() {
     let mut site = site(|_| ());
-    assert_eq!(told(&checked(&site)), Vec::<String>::new());
+    assert_eq!(reported(&checked(&site)), Vec::<String>::new());
     assert_eq!(preflight(&site.cx()), Vec::new());
     assert!(!checked(&site).render().contains("/var/lib/kubexm/repos"));
     site.packages.sets[0].repository.clear();
@@ -120,7 +120,7 @@ fn a_program_that_comes_is_no_failure_and_comes_with_what_it_needs() {
     carrying(&mut site, vec![with_library, library]);
     assert_eq!(preflight(&site.cx()), Vec::new());
     let plan = checked(&site);
-    assert_eq!(told(&plan), ["node1/packages.install: conntrack libnetfilter"]);
+    assert_eq!(reported(&plan), ["node1/packages.install: conntrack libnetfilter"]);
     assert!(plan.render().contains("Install conntrack: 2 packages"), "{}", plan.render());
 }
 
@@ -143,17 +143,17 @@ fn what_comes_is_there_before_anything_that_calls_it_and_after_the_store() {
 fn none_installs_nothing_and_full_installs_what_programs_alone_would_spare() {
     let mut none = site(|cluster| cluster.system.os_packages = OsPackages::None);
     without(&mut none, "socat");
-    assert_eq!(told(&checked(&none)), Vec::<String>::new());
+    assert_eq!(reported(&checked(&none)), Vec::<String>::new());
     let findings = preflight(&none.cx());
     assert_eq!(findings[0].check, "programs", "{findings:#?}");
     let full = site(|cluster| cluster.system.os_packages = OsPackages::Full);
-    let told = told(&checked(&full)).remove(0);
-    assert!(told.contains(" conntrack ") && told.contains(" socat"), "{told}");
-    assert!(!told.contains("bash-completion"), "what is installed comes again: {told}");
+    let reported = reported(&checked(&full)).remove(0);
+    assert!(reported.contains(" conntrack ") && reported.contains(" socat"), "{reported}");
+    assert!(!reported.contains("bash-completion"), "what is installed comes again: {reported}");
 }
 
 #[test]
-fn an_upgrade_has_a_step_of_its_own_and_is_told_before_as_what_has_no_way_back() {
+fn an_upgrade_has_a_step_of_its_own_and_is_reported_before_as_what_has_no_rollback() {
     let mut site = site(|cluster| cluster.system.debs = vec!["vim".to_owned()]);
     without(&mut site, "iptables");
     has(&mut site, "libxtables=0.9");
@@ -164,7 +164,7 @@ fn an_upgrade_has_a_step_of_its_own_and_is_told_before_as_what_has_no_way_back()
     carrying(&mut site, vec![iptables, library, new]);
     let plan = checked(&site);
     assert_eq!(
-        told(&plan),
+        reported(&plan),
         ["node1/packages.upgrade: libnew libxtables^ (for good)", "node1/packages.install: iptables vim"]
     );
     let why = plan.steps.iter().find_map(|step| match &step.undo {
@@ -259,28 +259,31 @@ fn nothing_leaves_that_another_installed_package_needs() {
     assert!(matches!(needing("systemd-timesyncd").create().unwrap_err(), RecipeError::Packages { .. }));
     // What needs one of the two has the other; what lacked something before is none of ours.
     for needs in ["systemd-timesyncd | chrony", "nothing-has-this"] {
-        let told = told(&checked(&needing(needs)));
-        assert_eq!(told, ["node1/packages.install: chrony -systemd-timesyncd"], "{needs}");
+        let reported = reported(&checked(&needing(needs)));
+        assert_eq!(reported, ["node1/packages.install: chrony -systemd-timesyncd"], "{needs}");
     }
 }
 
 #[test]
 fn chrony_without_time_servers_is_told_to_stand_idle() {
     let mut site = site(|cluster| cluster.system.debs = vec!["chrony".to_owned()]);
-    let told = finding(&site, Severity::Warn);
-    assert!(told.contains("no `spec.system.ntpServers`") && told.contains("is started"), "{told}");
+    let reported = finding(&site, Severity::Warn);
+    assert!(reported.contains("no `spec.system.ntpServers`") && reported.contains("is started"), "{reported}");
     has(&mut site, "systemd-timesyncd=1.0-1");
     let chrony = package(&site, "chrony", |one| {
         let conflicts = vec![relation("systemd-timesyncd", None)];
         one.relations = Deferred::Ready(Box::new(Relations { conflicts, ..Relations::default() }));
     });
     carrying(&mut site, vec![chrony]);
-    let told = finding(&site, Severity::Warn);
-    assert!(told.contains("systemd-timesyncd, in whose place another comes") && told.contains("ntpServers"), "{told}");
+    let reported = finding(&site, Severity::Warn);
+    assert!(
+        reported.contains("systemd-timesyncd, in whose place another comes") && reported.contains("ntpServers"),
+        "{reported}"
+    );
 }
 
 #[test]
-fn nothing_leaves_for_which_the_bundle_has_no_way_back() {
+fn nothing_leaves_for_which_the_bundle_has_no_rollback() {
     let mut site = with_time("1.0-1");
     let need = need(&site.cluster);
     let mut all: Vec<Package> = site.packages.sets[0].pool.packages().cloned().collect();
@@ -290,7 +293,7 @@ fn nothing_leaves_for_which_the_bundle_has_no_way_back() {
 }
 
 #[test]
-fn a_host_of_a_system_that_the_bundle_has_no_packages_of_is_told_what_it_lacks() {
+fn a_host_of_a_system_that_the_bundle_has_no_packages_of_is_reported_what_it_lacks() {
     let mut site = site(|cluster| cluster.system.debs = vec!["vim".to_owned()]);
     site.facts().os_version = "11".to_owned();
     site.facts().os_edition = "11 (bullseye)".to_owned();
@@ -303,7 +306,7 @@ fn a_host_of_a_system_that_the_bundle_has_no_packages_of_is_told_what_it_lacks()
 }
 
 #[test]
-fn a_list_that_cannot_be_believed_is_refused_where_something_lacks_and_only_there() {
+fn a_list_that_cannot_be_trusted_is_refused_where_something_lacks_and_only_there() {
     let mut site = site(|_| ());
     without(&mut site, "socat");
     site.facts().packages.as_mut().unwrap().broken = Some("dpkg: error: parsing file".to_owned());
@@ -322,7 +325,7 @@ fn a_list_that_cannot_be_believed_is_refused_where_something_lacks_and_only_ther
 }
 
 #[test]
-fn an_installation_that_was_cut_off_is_told_where_packages_come() {
+fn an_installation_that_was_cut_off_is_reported_where_packages_come() {
     let mut site = site(|_| ());
     let list = &mut site.facts().packages.as_mut().unwrap().list;
     list.push_str("Package: vim\nStatus: install ok half-configured\nVersion: 1\nArchitecture: amd64\n\n");
@@ -342,13 +345,13 @@ fn a_package_whose_installation_was_cut_off_comes_though_its_name_and_its_progra
     for status in ["install reinstreq half-installed", "install ok unpacked", "install ok half-configured"] {
         let mut site = site(|_| ());
         half(&mut site, "socat", status, "1.0-1");
-        assert_eq!(told(&checked(&site)), ["node1/packages.install: socat"], "{status}");
+        assert_eq!(reported(&checked(&site)), ["node1/packages.install: socat"], "{status}");
         assert!(finding(&site, Severity::Warn).contains("cut off (socat)"), "{status}");
     }
     // dpkg runs what triggers it owes with whatever it does next.
     let mut site = site(|_| ());
     half(&mut site, "socat", "install ok triggers-pending", "1.0-1");
-    assert_eq!(told(&checked(&site)), Vec::<String>::new());
+    assert_eq!(reported(&checked(&site)), Vec::<String>::new());
 }
 
 #[test]
@@ -356,7 +359,7 @@ fn what_was_cut_off_is_upgraded_for_good_and_is_never_made_older_nor_touched_whe
     let of = |status: &str, version: &str| {
         let mut site = site(|_| ());
         half(&mut site, "socat", status, version);
-        told(&checked(&site))
+        reported(&checked(&site))
     };
     assert_eq!(of("install ok unpacked", "0.9-1"), ["node1/packages.upgrade: socat^ (for good)"]);
     assert_eq!(of("install ok unpacked", "1.1-1"), Vec::<String>::new());
@@ -372,7 +375,7 @@ fn what_a_root_needs_comes_where_it_was_cut_off() {
     let socat = package(&site, "socat", |one| needs(one, vec![relation("libwrap", None)]));
     let library = package(&site, "libwrap", |_| ());
     carrying(&mut site, vec![socat, library]);
-    assert_eq!(told(&checked(&site)), ["node1/packages.install: libwrap socat"]);
+    assert_eq!(reported(&checked(&site)), ["node1/packages.install: libwrap socat"]);
 }
 
 #[test]
@@ -411,9 +414,9 @@ fn what_rpms_administrator_excludes_is_refused_before_anything_with_the_place_to
     let (mut site, need) = rocky(&["iptables-nft", "bash-completion"]);
     site.facts().packages.as_mut().unwrap().list.push_str("X\tsoc*\n");
     carrying(&mut site, vec![sample::package(&need, "socat")]);
-    let told = finding(&site, Severity::Fail);
-    assert!(told.contains("socat cannot be installed"), "{told}");
-    assert!(told.contains("exclude") && told.contains("versionlock"), "{told}");
+    let reported = finding(&site, Severity::Fail);
+    assert!(reported.contains("socat cannot be installed"), "{reported}");
+    assert!(reported.contains("exclude") && reported.contains("versionlock"), "{reported}");
 }
 
 #[test]
@@ -427,7 +430,7 @@ fn an_rpm_finds_the_paths_it_needs_in_what_is_installed() {
     glibc.files = vec!["/usr/lib64/libc.so.6".into()];
     carrying(&mut site, vec![socat, glibc]);
     let plan = checked(&site);
-    assert_eq!(told(&plan), ["node1/packages.install: socat"]);
+    assert_eq!(reported(&plan), ["node1/packages.install: socat"]);
     assert!(plan.render().contains("file /var/lib/kubexm/repos/rocky-9-amd64/kubexm.repo"), "{}", plan.render());
 }
 
@@ -441,5 +444,5 @@ fn packages_of_the_other_hosts_are_not_a_part_of_a_join() {
     }
     site.join_all_but("node3");
     let plan = kubexm_recipes::add_node(&site.cx(), &["node3".to_owned()]).unwrap();
-    assert_eq!(told(&plan), ["node3/packages.install: socat"]);
+    assert_eq!(reported(&plan), ["node3/packages.install: socat"]);
 }

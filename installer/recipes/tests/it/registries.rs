@@ -1,4 +1,4 @@
-//! Where images come from, by `spec.registry.type`, and what containerd is told of it, by its version.
+//! Where images come from, by `spec.registry.type`, and what containerd is reported about it, by its version.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeSet;
@@ -139,5 +139,5 @@ fn a_containerd_of_an_unknown_shape_is_refused_while_planning() {
     }
     site.cluster.runtime.version = None;
     let error = site.create().unwrap_err();
-    assert!(matches!(error.exit_code(), ExitCode::NotBuiltYet | ExitCode::BundleIncomplete), "{error}");
+    assert!(matches!(error.exit_code(), ExitCode::Unsupported | ExitCode::BundleIncomplete), "{error}");
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubexm_plan::facts::{ForeignMount, Stamp};
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{self, Content, File, KubeadmInit, Packages, StateDir, Unit, WantedPackage};
-use kubexm_plan::{Facts, Found, Op, Plan, Reset, StepId, Undo, lint};
+use kubexm_plan::{Facts, ObservedState, Op, Plan, Reset, StepId, Undo, lint};
 use kubexm_recipes::{RecipeError, ResetCx, ResetHost, reset, sample};
 use kubexm_spec::{Digest, ExitCode, Family};
 use serde_json::json;
@@ -40,7 +40,7 @@ fn record(run: &str, step: &str, ops: &[(Op, &str)], outcome: Outcome) -> Record
         step: StepId(format!("node1/{step}")),
         ops: ops.iter().map(|(op, _)| op.clone()).collect(),
         undo: Undo::RestoreBefore,
-        before: ops.iter().map(|(_, before)| Found::opaque(json!(before), false)).collect(),
+        before: ops.iter().map(|(_, before)| ObservedState::opaque(json!(before), false)).collect(),
         outcome,
     }
 }
@@ -63,7 +63,7 @@ fn folders() -> Record {
     let ops = paths.map(|path| (Op::StateDir(StateDir::at(path)), ""));
     let mut record = record("create", "kubernetes.folders", &ops, Outcome::Done);
     for (path, found) in paths.iter().zip(&mut record.before) {
-        *found = Found::opaque(json!({"path": path, "entry": {"is": "absent"}}), false);
+        *found = ObservedState::opaque(json!({"path": path, "entry": {"is": "absent"}}), false);
     }
     record
 }
@@ -189,7 +189,7 @@ fn workers_go_first_and_the_registry_last_and_nothing_is_deleted_before_all_are_
 }
 
 #[test]
-fn of_several_runs_the_oldest_before_counts_and_what_was_taken_back_or_reset_does_not() {
+fn of_several_runs_the_oldest_before_counts_and_what_was_rolled_back_or_reset_does_not() {
     let path = "/etc/containerd/config.toml";
     let ledger = [
         record("rolled-back", "containerd.configure", &[(file(path, "0"), "not this")], Outcome::Begun),
@@ -221,15 +221,15 @@ fn of_a_folder_of_a_service_all_goes_when_it_was_not_there_before_and_else_what_
             None => json!({"path": path, "entry": {"is": "absent"}, "missing": ["/srv/made"]}),
             Some(held) => json!({"path": path, "entry": {"is": "directory", "mode": 493}, "held": held}),
         };
-        Found::opaque(state, true)
+        ObservedState::opaque(state, true)
     };
     let dir = |path: &str| (Op::StateDir(StateDir::at(path)), "");
     let (new, old, unknown) = ("/etc/cni", "/etc/kubernetes", "/var/lib/kubelet");
     let ops = [dir(new), dir(old), dir(unknown), (init(), "")];
     let mut create = record("create", "kubernetes.kubelet", &ops, Outcome::Done);
-    let older = Found::opaque(json!({"path": unknown, "entry": {"is": "directory", "mode": 493}}), true);
+    let older = ObservedState::opaque(json!({"path": unknown, "entry": {"is": "directory", "mode": 493}}), true);
     let theirs = ["audit-policy.yaml", "manifests/", "pki/", "pki/etcd/", "pki/etcd/site.crt"];
-    let begun = Found::opaque(json!("x"), false);
+    let begun = ObservedState::opaque(json!("x"), false);
     create.before = vec![state(new, None), state(old, Some(&theirs)), older, begun];
     // It finds what the first run has made.
     let mut again = record("again", "kubernetes.kubelet", &[dir(new), dir(old)], Outcome::Done);
@@ -307,7 +307,7 @@ fn a_ledger_of_a_newer_program_is_refused() {
 }
 
 #[test]
-fn a_clean_host_gets_no_step_and_one_with_a_taken_back_create_only_loses_our_traces() {
+fn a_clean_host_gets_no_step_and_one_with_a_rolled_back_create_only_loses_our_traces() {
     let bare = facts("node1", None);
     assert_eq!(planned(vec![host("node1", "c", &bare, &[])]).expect("a plan").steps, []);
     let ledger = [record("create", "os.swap", &[(Op::SwapOff(op::SwapOff {}), "swap")], Outcome::Restored)];
@@ -352,7 +352,7 @@ fn packages_of_each_run_are_taken_away_and_those_of_an_older_run_only_once() {
 fn a_file_of_a_package_that_goes_is_set_aside_and_not_brought_back_beside_it() {
     let (conf, dir) = ("/etc/chrony/chrony.conf", "/var/lib/chrony");
     let mut before = record("create", "time.before", &[(Op::StateDir(StateDir::at(conf)), "")], Outcome::Done);
-    before.before[0] = Found::opaque(json!({"path": conf, "entry": {"is": "absent"}}), false);
+    before.before[0] = ObservedState::opaque(json!({"path": conf, "entry": {"is": "absent"}}), false);
     let written = record(
         "create",
         "time.client",
@@ -405,7 +405,7 @@ fn what_was_moved_aside_is_brought_back_last_when_the_clusters_folders_are_gone(
         // Somebody emptied it before it was moved.
         {"path": "/var/lib/cni", "was": "empty"},
     ]});
-    ledger[0].before[0] = Found::opaque(folders_before, false);
+    ledger[0].before[0] = ObservedState::opaque(folders_before, false);
     ledger.extend([folders()].into_iter().chain(a_cluster()));
     let plan = one(&ledger);
     let at = |id: &str| plan.steps.iter().position(|step| step.id.0 == id).expect("a step");

@@ -44,7 +44,7 @@ fn waits(plan: &Plan, id: &str, before: &str) -> bool {
     step.after.iter().any(|one| one.0 == before || waits(plan, &one.0, before))
 }
 
-fn told(site: &Site, severity: Severity) -> Vec<String> {
+fn reported(site: &Site, severity: Severity) -> Vec<String> {
     let all = preflight(&site.cx());
     let of = all.iter().filter(|finding| finding.check == "time" && finding.severity == severity);
     of.map(ToString::to_string).collect()
@@ -85,7 +85,7 @@ fn a_host_of_the_cluster_in_the_list_serves_the_others_and_them_alone() {
         assert!(waits(&plan, "node1/time.client", "node2/time.server"));
         // The others cannot do without it.
         let server = plan.hosts.iter().find(|host| host.name == "node2").unwrap();
-        assert!(!server.expendable && plan.hosts[2].expendable);
+        assert!(!server.optional && plan.hosts[2].optional);
     }
 }
 
@@ -143,17 +143,24 @@ fn rpms_family_has_other_names() {
 }
 
 #[test]
-fn another_time_service_stops_before_chrony_comes_and_is_told() {
+fn another_time_service_stops_before_chrony_comes_and_is_reported() {
     let mut site = site(&["10.0.0.9"]);
     site.facts().time_services = vec!["ntpd.service".to_owned()];
     let plan = checked(site.create().unwrap());
     assert!(plan.render().contains("unit ntpd.service disabled, stopped"), "{}", plan.render());
     assert!(waits(&plan, "node1/time.client", "node1/time.before"));
-    let told = told(&site, Severity::Warn);
-    assert!(told[0].contains("node1: time: found ntpd.service, which is stopped and disabled"), "{told:#?}");
-    assert!(told[1].contains("node2") && told[1].contains("configuration is replaced by ours"), "{told:#?}");
+    let reported = reported(&site, Severity::Warn);
+    assert!(reported[0].contains("node1: time: found ntpd.service, which is stopped and disabled"), "{reported:#?}");
+    assert!(
+        reported[1].contains("node2") && reported[1].contains("configuration is replaced by ours"),
+        "{reported:#?}"
+    );
     site.join_all_but("none");
-    assert_eq!(self::told(&site, Severity::Warn), Vec::<String>::new(), "what a former run of ours made is told again");
+    assert_eq!(
+        self::reported(&site, Severity::Warn),
+        Vec::<String>::new(),
+        "what a former run of ours made is told again"
+    );
 }
 
 #[test]
@@ -168,7 +175,7 @@ fn chrony_comes_from_the_bundle_and_takes_the_place_of_timesyncd() {
     // A step that nothing changed in is in no ledger: what chrony fills is named where it comes.
     let ops = &step(&plan, "node1/packages.install").ops;
     assert!(ops.iter().any(|op| matches!(op, Op::StateDir(dir) if dir.path == DEB)), "{}", plan.render());
-    assert_eq!(told(&site, Severity::Fail), Vec::<String>::new());
+    assert_eq!(reported(&site, Severity::Fail), Vec::<String>::new());
 }
 
 #[test]
@@ -178,8 +185,11 @@ fn a_host_without_chrony_and_a_bundle_without_it_are_refused_before_anything_cha
     let error = site.create().unwrap_err();
     assert!(matches!(&error, RecipeError::Packages { host, .. } if host == "node1"), "{error}");
     assert_eq!(error.exit_code(), ExitCode::Preflight);
-    let told = told(&site, Severity::Fail);
-    assert!(told.len() == 1 && told[0].contains("no chronyd") && told[0].contains("spec.bundle.os"), "{told:#?}");
+    let reported = reported(&site, Severity::Fail);
+    assert!(
+        reported.len() == 1 && reported[0].contains("no chronyd") && reported[0].contains("spec.bundle.os"),
+        "{reported:#?}"
+    );
 }
 
 #[test]

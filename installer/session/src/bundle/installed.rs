@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_signed_once_vouches_when_the_other_is_lost_and_is_no_way_back_to_the_bundle_that_it_signed() {
+    fn a_key_that_signed_once_vouches_when_the_other_is_lost_and_is_no_rollback_to_the_bundle_that_it_signed() {
         let folder = tempfile::tempdir().unwrap();
         let cluster = ClusterHome { folder: folder.path().join("c"), name: "c".to_owned() };
         remember(&cluster, "r1", &vouched("1", &["backup", "release"], Some(1))).unwrap();

@@ -8,7 +8,7 @@ use kubexm_engine::events::event;
 use kubexm_manifests::Catalogue;
 use kubexm_plan::{Facts, Vouched};
 use kubexm_recipes::packages::CarriedPackages;
-use kubexm_recipes::{PlanCx, built, bundle, config};
+use kubexm_recipes::{PlanCx, bundle, config, unsupported};
 use kubexm_spec::event::EventKind;
 
 use super::cluster_file::ClusterFile;
@@ -126,7 +126,7 @@ impl Opened {
         let facts = BTreeMap::new();
         let cx = self.plan_cx(&facts, &self.packages);
         cx.kubernetes()?;
-        built::refuse(cx.cluster)?;
+        unsupported::refuse(cx.cluster)?;
         self.materials.check()?;
         bundle::check(&cx)?;
         match config::check(&cx) {

@@ -195,8 +195,8 @@ fn vendor_keys(profile: &Profile) -> String {
     Profiles::embedded().certificates(&all).iter().map(|key| format!("{}\n", key.armored.trim_end())).collect()
 }
 
-/// What yum 3 and dnf are told. Packages that nobody has signed are held against the signed metadata alone: a lock has pinned each.
-/// The only key named is the site's, for the metadata; whom rpm believes of the packages' signers is said by who installs, apart.
+/// What yum 3 and dnf are reported. Packages that nobody has signed are compared with the signed metadata alone: a lock has pinned each.
+/// The only key named is the site's, for the metadata; whom rpm trusts of the packages' signers is said by who installs, apart.
 fn dnf_source(folder: &str, signed_packages: bool) -> String {
     let check = u8::from(signed_packages);
     // Packages of modules are taken as they are: what was resolved is what comes.

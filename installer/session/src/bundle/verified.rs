@@ -44,8 +44,9 @@ impl VerifiedFiles {
 
     /// Whether these very files were verified before. A note that cannot be read is none.
     pub fn is_noted(&self, folder: &Path) -> bool {
-        let noted = std::fs::read(self.note(folder)).ok().and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
-        noted.is_some_and(|noted| noted == *self)
+        let recorded =
+            std::fs::read(self.note(folder)).ok().and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
+        recorded.is_some_and(|recorded| recorded == *self)
     }
 
     /// Notes it.

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_seen_in_its_row_and_column_and_told_in_words_before_warnings() {
+    fn a_failure_is_seen_in_its_row_and_column_and_reported_in_words_before_warnings() {
         let findings = vec![
             finding(Severity::Warn, "time", Some("n1")),
             finding(Severity::Fail, "ports", Some("n2")),

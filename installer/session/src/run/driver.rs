@@ -1,6 +1,6 @@
 //! The one driver of every pipeline: a run from its folder to its end, forward or back.
 
-use kubexm_engine::execute::take_back;
+use kubexm_engine::execute::roll_back;
 use kubexm_engine::link::BlobSource;
 use kubexm_engine::{ClusterPki, EngineError, ExecuteOptions, Outcome, Run, execute, status};
 use kubexm_plan::{CheckedPlan, Pipeline};
@@ -33,7 +33,7 @@ pub(super) struct RunDriver<'a> {
 }
 
 impl RunDriver<'_> {
-    /// Carries the plan out, or what is left of it; a run that was being rolled back when it stopped goes on with that.
+    /// Carries the plan out, or what is left of it; a run that was being rolled back when it stopped continues with that.
     pub async fn forward(&self, mut run: Run, blobs: &dyn BlobSource) -> Result<Ended, SessionError> {
         let events = self.session.events;
         events::note(events, format!("run {} in {}", run.id(), run.dir().display()));
@@ -69,13 +69,13 @@ impl RunDriver<'_> {
         Ok(Ended { kubeconfig, ..self.ended(Direction::Forward, outcome, &run) })
     }
 
-    /// Rolls back what a run has changed, or goes on with that; also without hosts that are not reached, where these may be
+    /// Rolls back what a run has changed, or continues with that; also without hosts that are not reached, where these may be
     /// skipped.
     pub async fn back(&self, mut run: Run, skip_unreachable: bool) -> Result<Ended, SessionError> {
         let events = self.session.events;
         events::note(events, format!("taking back run {} in {}", run.id(), run.dir().display()));
         let options = ExecuteOptions { skip_unreachable, ..self.execute_options(&run) };
-        let outcome = take_back(self.plan, &self.fleet.links(), &mut run, events, options).await;
+        let outcome = roll_back(self.plan, &self.fleet.links(), &mut run, events, options).await;
         let outcome =
             outcome.map_err(|error| self.stopped(error, self.options.commands.rollback(run.id().as_str())))?;
         agents::take_away(&run, self.plan.plan(), self.fleet, events).await;
@@ -113,7 +113,7 @@ impl RunDriver<'_> {
         }
     }
 
-    /// The run itself could not go on.
+    /// The run itself could not continue.
     fn stopped(&self, error: EngineError, command: String) -> SessionError {
         if let EngineError::Stopped { record } = &error
             && self.options.drill.is_some()

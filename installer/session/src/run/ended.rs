@@ -24,7 +24,7 @@ pub struct Ended {
     pub pipeline: Pipeline,
     /// What was asked for.
     pub direction: Direction,
-    /// Where the run stands; none when there was nothing to do, and no run was made.
+    /// Where the run is; none when there was nothing to do, and no run was made.
     pub run: Option<EndedRun>,
     /// The operator's kubeconfig, when the cluster runs and it was fetched.
     pub kubeconfig: Option<PathBuf>,

@@ -97,7 +97,7 @@ impl<S: Subject> Loaded<'_, S> {
     /// stays stuck until it is rolled back again with them.
     ///
     /// # Errors
-    /// The answer was no, a host cannot be worked with, or the run could not go on.
+    /// The answer was no, a host cannot be worked with, or the run could not continue.
     pub async fn roll_back(
         self,
         hosts: &HostOptions,

@@ -68,7 +68,7 @@ impl<S: Startable> Running<'_, S> {
     /// Carries the run out, to whatever end; the hosts and the cluster are free afterwards.
     ///
     /// # Errors
-    /// The run could not go on, or the kubeconfig of a cluster that runs could not be fetched.
+    /// The run could not continue, or the kubeconfig of a cluster that runs could not be fetched.
     pub async fn finish(self) -> Result<Ended, SessionError> {
         let Self { site, plan, run, options } = self;
         let Site { session, subject, fleet, home, lock } = site;

@@ -1,4 +1,4 @@
-//! Secrets that hosts are given, read where cluster.yaml says, for as long as a run goes on.
+//! Secrets that hosts are given, read where cluster.yaml says, for as long as a run continues.
 
 use std::collections::BTreeMap;
 

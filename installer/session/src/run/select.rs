@@ -21,7 +21,7 @@ pub(super) fn to_resume(cluster: &ClusterHome, named: Option<&str>) -> Result<Ru
     Err(SessionError::Run(format!("run {id} of cluster {} {what}", cluster.name)))
 }
 
-/// The run to roll back, a reset or another. What a later run changed stands on what this one did, so the later one goes
+/// The run to roll back, a reset or another. What a later run changed is on what this one did, so the later one goes
 /// first.
 pub(super) fn to_roll_back(cluster: &ClusterHome, named: Option<&str>, reset: bool) -> Result<RunId, SessionError> {
     let id = find(cluster, named)?;

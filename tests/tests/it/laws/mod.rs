@@ -21,11 +21,11 @@ async fn check<F: Fleet>(law: Law, case: &Case<F>, points: Points) -> Result<usi
         Law::CrashResumes => case.a_crash_at_any_record_resumes_to_the_same_end(points).await,
         Law::FailureResumes => case.a_failure_that_is_kept_resumes_to_the_same_end(points).await,
         Law::RollbackResumes => case.a_crash_at_any_record_of_a_rollback_goes_on_to_the_same_end(points).await,
-        Law::UndoFails => case.a_failure_of_any_undo_is_gone_on_with_to_the_same_end(points).await,
+        Law::UndoFails => case.a_failure_of_any_undo_is_resumed_to_the_same_end(points).await,
         Law::SecondRun => case.a_second_run_changes_nothing().await.map(|()| 1),
         Law::Invariants => case.its_invariants_hold_at_every_point().await.map(|()| 1),
         Law::LeavesOut => {
-            let steps = case.a_failure_of_any_step_of_an_expendable_host_leaves_it_out(points).await?;
+            let steps = case.a_failure_of_any_step_of_an_optional_host_leaves_it_out(points).await?;
             Ok(steps + case.a_failure_of_any_change_leaves_out_one_host_at_most(points).await?)
         }
         Law::AsBefore => case.every_host_is_as_before_anything().await.map(|()| 1),
@@ -41,7 +41,7 @@ async fn hold<F: Fleet>(law: Law, pipeline: Pipeline, held: Held) {
     for (sample, points) in samples(held, pipeline) {
         let began = Instant::now();
         let case = Case::<F>::of(sample, pipeline).await.unwrap_or_else(|why| panic!("{}: {why}", sample.name));
-        if law == Law::LeavesOut && !case.has_expendable() {
+        if law == Law::LeavesOut && !case.has_optional() {
             continue;
         }
         match check(law, &case, points).await {

@@ -92,7 +92,7 @@ impl Fleet for Adding {
 }
 
 #[tokio::test]
-async fn law_1_refuses_a_step_that_is_not_taken_back() {
+async fn law_1_refuses_a_step_that_is_not_rolled_back() {
     let case = case(&SAMPLES[0], Pipeline::Create).await;
     let bent = case.bent(|plan| step(plan, "node1/os.swap").undo = Undo::Nothing).expect("a plan");
     let late = Points::Drawn { count: 40, seed: 1 };
@@ -100,7 +100,7 @@ async fn law_1_refuses_a_step_that_is_not_taken_back() {
 }
 
 #[tokio::test]
-async fn law_2_refuses_hosts_that_remember_how_often_they_were_gone_on_with() {
+async fn law_2_refuses_hosts_that_remember_how_often_they_were_resumed() {
     let case = case(&SAMPLES[0], Pipeline::Create).await.on(Adding::over);
     refuses(Law::CrashResumes, &case, FEW, "path:/root/links is").await;
     refuses(Law::FailureResumes, &case, FEW, "path:/root/links is").await;

@@ -9,19 +9,19 @@ use kubexm_tests::samples::{FLEETS, SAMPLES, Sample};
 pub enum Law {
     /// 1: a failure of any change, before and after it was made, unwinds to the state before the run.
     Unwinds,
-    /// 2: a crash before and after any record resumes to the same end, and can be taken back then.
+    /// 2: a crash before and after any record resumes to the same end, and can be rolled back then.
     CrashResumes,
     /// 2: a failure of any change that is kept resumes to the same end.
     FailureResumes,
-    /// 3: a crash before and after any record of a rollback is gone on with.
+    /// 3: a crash before and after any record of a rollback is resumed.
     RollbackResumes,
-    /// 3: a failure of any undo, before and after it, is gone on with.
+    /// 3: a failure of any undo, before and after it, is resumed.
     UndoFails,
     /// 4: a second run changes nothing.
     SecondRun,
     /// 5: the invariants hold at every point. (They are asked after every run of all other laws, too.)
     Invariants,
-    /// With one host that may fail: a failure of any step of an expendable host leaves that one out, as it was.
+    /// With one host that may fail: a failure of any step of an optional host leaves that one out, as it was.
     LeavesOut,
     /// Every host is as it was before the cluster was made.
     AsBefore,
@@ -41,7 +41,7 @@ impl Law {
     ];
 }
 
-/// What a law is held against.
+/// What a law is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// Every point of the samples of these names, so many drawn ones of each other. `KUBEXM_LAWS=every` tries every point

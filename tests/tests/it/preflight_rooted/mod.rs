@@ -96,17 +96,17 @@ fn every_port_of_a_role_is_looked_at_and_its_holder_named() {
 }
 
 #[test]
-fn all_troubles_of_all_hosts_are_told_at_once() {
+fn all_troubles_of_all_hosts_are_reported_at_once() {
     let mut scene = Scene::good();
     scene.node1().fake("cpus", "1");
     scene.node2().remove("/usr/sbin/conntrack");
     scene.node2().put("/etc/kubernetes/kubelet.conf", "");
     scene.clocks.insert("node2", (9_000, 0));
     let findings = scene.findings();
-    let told: Vec<(&str, &str)> =
+    let reported: Vec<(&str, &str)> =
         findings.iter().map(|f| (f.check.as_str(), f.host.as_deref().unwrap_or("cluster"))).collect();
     // The clock of node2 is off from both others.
     let wanted =
         [("hardware", "node1"), ("time", "node2"), ("time", "node2"), ("programs", "node2"), ("existing", "node2")];
-    assert_eq!(told, wanted);
+    assert_eq!(reported, wanted);
 }

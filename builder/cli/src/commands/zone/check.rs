@@ -259,7 +259,7 @@ fn document(
             })
         })
         .collect();
-    let repositories_told: Vec<Value> = repositories
+    let repositories_reported: Vec<Value> = repositories
         .probed
         .iter()
         .map(|one| {
@@ -275,6 +275,6 @@ fn document(
         "notes": needed.notes, "chartsNotRendered": unknown,
         "available": sum.nowhere.is_empty() && sum.later.is_empty(),
         "holes": sum.holes, "unanswered": sum.unanswered,
-        "items": items, "repositories": repositories_told, "leftOut": repositories.left_out,
+        "items": items, "repositories": repositories_reported, "leftOut": repositories.left_out,
     })
 }

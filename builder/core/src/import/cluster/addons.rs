@@ -66,7 +66,7 @@ fn values(chart: &Place<'_>, addon: &mut Map) {
     });
 }
 
-/// Where a chart is from; none where our format cannot say it, which is told with all that goes with it.
+/// Where a chart is from; none where our format cannot say it, which is reported with all that goes with it.
 fn source(chart: &Place<'_>) -> Option<Map> {
     if let Some(at) = chart.get("values") {
         at.leave("values are written as YAML here (values:), not as --set does");
@@ -131,7 +131,7 @@ fn exact(chart: &Place<'_>, mut source: Map) -> Option<Map> {
     Some(source)
 }
 
-/// An address; a login in it is told and left out.
+/// An address; a login in it is reported and left out.
 fn plain(at: &Place<'_>, address: &str) -> String {
     let Some(bare) = secrets::without_login(address) else { return address.to_owned() };
     at.leave(

@@ -112,7 +112,7 @@ pub(super) fn system(from: &Place<'_>) -> Map {
     system
 }
 
-/// How many lines of a script are told.
+/// How many lines of a script are reported.
 const LINES: usize = 5;
 
 /// A script as it is, or not at all: without the line that has the secret it would be another one.
@@ -120,15 +120,15 @@ fn script(from: &Place<'_>) -> Option<Map> {
     let bash = from.get("bash");
     let secrets = bash.as_ref().and_then(Place::text).map(script::secrets_of).unwrap_or_default();
     if let (Some(at), false) = (bash, secrets.is_empty()) {
-        let mut told: Vec<String> =
+        let mut reported: Vec<String> =
             secrets.iter().take(LINES).map(|(line, what)| format!("line {line} of it {what}")).collect();
         if secrets.len() > LINES {
-            told.push(format!("and so do {} more", secrets.len() - LINES));
+            reported.push(format!("and so do {} more", secrets.len() - LINES));
         }
         at.leave(format!(
             "{}: no secret stands in cluster.yaml, which travels in the bundle, and the script is left out; let it read the \
              secret from a file of the node, and write it there yourself",
-            told.join(", ")
+            reported.join(", ")
         ));
         from.taken();
         return None;

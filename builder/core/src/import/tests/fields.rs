@@ -1,10 +1,10 @@
-//! Every field of KubeKey's types is carried over or told, and none is silently lost.
+//! Every field of KubeKey's types is carried over or reported, and none is silently lost.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{at, import, is_told, json as yaml};
+use super::{at, import, is_reported, json as yaml};
 
 const TABLE: &str = include_str!("fields.txt");
 
@@ -25,7 +25,7 @@ fn rows() -> Vec<Row> {
         .collect()
 }
 
-/// What a field stands in, without which it would mean nothing.
+/// What a field is in, without which it would mean nothing.
 fn base(field: &str) -> Value {
     if field.starts_with("manifest.") {
         let mut spec = json!({"images": ["docker.io/library/alpine:3"]});
@@ -84,7 +84,7 @@ fn text(mut document: Value) -> String {
 }
 
 #[test]
-fn every_field_of_kubekeys_types_is_carried_over_or_told() {
+fn every_field_of_kubekeys_types_is_carried_over_or_reported() {
     for Row { field, value, fate } in rows() {
         let before = import(&text(base(field)));
         let after = import(&text(with(base(field), field, &value)));
@@ -93,8 +93,8 @@ fn every_field_of_kubekeys_types_is_carried_over_or_told() {
             let (ours, expected) = expected.split_once(' ').unwrap();
             assert_eq!(*at(&yaml(&after.cluster_yaml), ours), yaml(expected), "{field}\n{}", after.cluster_yaml);
         } else if fate == "told" {
-            assert!(is_told(&after, &said), "{field} is lost: {:?}", after.left);
-            assert!(!is_told(&before, &said), "{field} is told where it is not said");
+            assert!(is_reported(&after, &said), "{field} is lost: {:?}", after.left);
+            assert!(!is_reported(&before, &said), "{field} is told where it is not said");
         } else {
             assert!(fate.starts_with("quiet: "), "{field}: {fate}");
             assert_eq!((after.cluster_yaml, after.left), (before.cluster_yaml, before.left), "{field}");
@@ -111,10 +111,10 @@ fn the_table_has_each_field_once_and_a_value_that_says_something() {
 }
 
 #[test]
-fn a_field_that_nobody_knows_is_told() {
+fn a_field_that_nobody_knows_is_reported() {
     for field in ["spec.extra", "spec.hosts[].colour", "spec.kubernetes.imageRepo", "spec.addons[].sources.chart.x"] {
         let after = import(&text(with(base(field), field, &json!("value"))));
         let said = field.replace("[]", "[0]");
-        assert!(is_told(&after, &said), "{field}: {:?}", after.left);
+        assert!(is_reported(&after, &said), "{field}: {:?}", after.left);
     }
 }

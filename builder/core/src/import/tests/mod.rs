@@ -53,15 +53,15 @@ fn at<'v>(document: &'v Value, path: &str) -> &'v Value {
     value
 }
 
-/// Whether something is told of a place, of a block that it stands in, or of what stands in it.
-fn is_told(imported: &Imported, path: &str) -> bool {
+/// Whether something is reported about a place, of a block that it is in, or of what is in it.
+fn is_reported(imported: &Imported, path: &str) -> bool {
     let within = |one: &str, other: &str| {
         one.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
     imported.left.iter().any(|left| within(path, &left.path) || within(&left.path, path))
 }
 
-/// What is told of exactly this place.
-fn told<'i>(imported: &'i Imported, path: &str) -> Vec<&'i str> {
+/// What is reported about exactly this place.
+fn reported<'i>(imported: &'i Imported, path: &str) -> Vec<&'i str> {
     imported.left.iter().filter(|left| left.path == path).map(|left| left.reason.as_str()).collect()
 }

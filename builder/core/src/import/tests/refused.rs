@@ -25,7 +25,7 @@ fn a_file_that_makes_no_cluster_is_refused_by_the_place_in_it() {
 }
 
 #[test]
-fn what_can_be_left_out_is_and_is_told_at_its_place() {
+fn what_can_be_left_out_is_and_is_reported_at_its_place() {
     let text = file(
         "  kubernetes: {maxPods: 300, featureGates: {lower: true, Good: true}, apiserverCertExtraSans: [\"a b\", a.test]}
   system: {timezone: Not a zone, ntpServers: [ntp.test, \"-\"]}
@@ -69,7 +69,7 @@ fn documents_are_told_apart_as_yaml_has_them() {
 }
 
 #[test]
-fn a_name_that_is_no_label_becomes_one_and_is_told() {
+fn a_name_that_is_no_label_becomes_one_and_is_reported() {
     for (name, label) in [("My_Cluster", "my-cluster"), ("\"__\"", "cluster"), ("a.b", "a-b")] {
         let imported = import(&file("").replace("{name: sample}", &format!("{{name: {name}}}")));
         assert_eq!(cluster(&imported).name, label);

@@ -6,7 +6,7 @@ use kubexm_spec::cluster::{
 use kubexm_spec::{Cluster, Platform};
 
 use super::super::Imported;
-use super::{cluster, import, is_told};
+use super::{cluster, import, is_reported};
 
 fn sample(text: &str) -> (Imported, Cluster) {
     let imported = import(text);
@@ -46,10 +46,10 @@ fn the_example_of_every_part_is_carried_over() {
     assert_eq!(kubernetes.kubelet["cpuCFSQuota"], false);
     assert_eq!(cluster.registry.auths.len(), 1);
     for field in ["heartbeatInterval", "maxWals", "maxRequestBytes", "logLevel"] {
-        assert!(is_told(&imported, &format!("spec.etcd.{field}")), "{field}");
+        assert!(is_reported(&imported, &format!("spec.etcd.{field}")), "{field}");
     }
-    assert!(is_told(&imported, "spec.network.calico"));
-    assert!(!is_told(&imported, "spec.kubernetes"), "{:?}", imported.left);
+    assert!(is_reported(&imported, "spec.network.calico"));
+    assert!(!is_reported(&imported, "spec.kubernetes"), "{:?}", imported.left);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn an_offline_site_is_carried_over() {
     assert_eq!(names, ["nfs-client", "glusterfs"]);
     assert!(matches!(&cluster.addons[0].source, AddonSource::Repository { version, .. } if version == "4.0.11"));
     for path in ["spec.addons[1].sources.yaml.path[1]", "spec.addons[2]", "spec.network.kubeovn"] {
-        assert!(is_told(&imported, path), "{path}: {:#?}", imported.left);
+        assert!(is_reported(&imported, path), "{path}: {:#?}", imported.left);
     }
     assert!(!imported.cluster_yaml.contains("Harbor12345"));
 }
@@ -89,5 +89,5 @@ fn an_artifacts_manifest_is_carried_over() {
     assert_eq!((cluster.bundle.extra_images.len(), cluster.bundle.platforms.len()), (4, 2));
     assert_eq!((cluster.runtime.kind, cluster.runtime.version.as_deref()), (RuntimeKind::Containerd, Some("1.7.8")));
     assert_eq!(cluster.registry.harbor.unwrap().version.as_deref(), Some("2.5.3"));
-    assert!(is_told(&imported, "spec.registry.auths") && is_told(&imported, "spec.components.etcd"));
+    assert!(is_reported(&imported, "spec.registry.auths") && is_reported(&imported, "spec.components.etcd"));
 }

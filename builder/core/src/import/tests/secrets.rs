@@ -1,7 +1,7 @@
-//! No secret gets into cluster.yaml, and none is repeated by what is told.
+//! No secret gets into cluster.yaml, and none is repeated by what is reported.
 
 use super::super::secrets::masked;
-use super::{cluster, file, import, is_told, told};
+use super::{cluster, file, import, is_reported, reported};
 
 const SPEC: &str = r#"  system:
     postInstall:
@@ -33,7 +33,7 @@ const SPEC: &str = r#"  system:
 "#;
 
 #[test]
-fn secrets_are_left_out_and_told_by_their_place() {
+fn secrets_are_left_out_and_reported_by_their_place() {
     let imported = import(&file(SPEC));
     let shown = format!("{}{:?}", imported.cluster_yaml, imported.left);
     assert!(!shown.contains("hunter2"), "{shown}");
@@ -52,7 +52,7 @@ fn secrets_are_left_out_and_told_by_their_place() {
         "spec.addons[1].sources.chart.repo",
         "spec.addons[2].sources.yaml.path[0]",
     ] {
-        assert!(!told(&imported, path).is_empty(), "{path}: {:#?}", imported.left);
+        assert!(!reported(&imported, path).is_empty(), "{path}: {:#?}", imported.left);
     }
     let cluster = cluster(&imported);
     let kubernetes = cluster.kubernetes.unwrap();
@@ -68,7 +68,7 @@ fn an_address_without_a_password_is_no_secret() {
     let imported = import(&file(
         "  addons:\n  - {name: a, sources: {chart: {name: web, repo: \"https://a.test/@b\", version: 1.0.0}}}\n",
     ));
-    assert!(!is_told(&imported, "spec.addons[0].sources.chart.repo"));
+    assert!(!is_reported(&imported, "spec.addons[0].sources.chart.repo"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::scalar::plain;
 use super::super::yaml::{Map, Yaml, text};
-use super::{at, cluster, file, import, json as yaml, told};
+use super::{at, cluster, file, import, json as yaml, reported};
 
 /// As go-yaml v2 resolves them.
 #[test]
@@ -104,14 +104,14 @@ fn a_text_that_looks_like_something_else_is_still_a_text_in_what_is_written() {
 }
 
 #[test]
-fn what_is_no_truth_value_or_number_is_told_and_not_taken_for_no() {
+fn what_is_no_truth_value_or_number_is_reported_and_not_taken_for_no() {
     let imported = import(&file(
         "  kubernetes: {autoRenewCerts: maybe, maxPods: many, featureGates: {A: 1}}\n  etcd: {keepBackupNumber: -2}\n",
     ));
     for path in
         ["kubernetes.autoRenewCerts", "kubernetes.maxPods", "kubernetes.featureGates.A", "etcd.keepBackupNumber"]
     {
-        assert_eq!(told(&imported, &format!("spec.{path}")).len(), 1, "{path}: {:?}", imported.left);
+        assert_eq!(reported(&imported, &format!("spec.{path}")).len(), 1, "{path}: {:?}", imported.left);
     }
     for word in ["yes", "True", "on", "'true'"] {
         let imported = import(&file(&format!("  kubernetes: {{autoRenewCerts: {word}}}\n")));
@@ -120,7 +120,7 @@ fn what_is_no_truth_value_or_number_is_told_and_not_taken_for_no() {
 }
 
 #[test]
-fn what_two_fields_say_is_written_once_as_kubekey_decides_and_told() {
+fn what_two_fields_say_is_written_once_as_kubekey_decides_and_reported() {
     let imported = import(&file(
         "  kubernetes:
     podPidsLimit: 5
@@ -142,7 +142,7 @@ fn what_two_fields_say_is_written_once_as_kubekey_decides_and_told() {
     );
     assert!(!kubernetes.kube_proxy.contains_key("mode"));
     for path in ["podPidsLimit", "maxPods", "proxyMode", "masqueradeAll", "apiserverArgs[0]"] {
-        assert_eq!(told(&imported, &format!("spec.kubernetes.{path}")).len(), 1, "{path}: {:?}", imported.left);
+        assert_eq!(reported(&imported, &format!("spec.kubernetes.{path}")).len(), 1, "{path}: {:?}", imported.left);
     }
     // The same twice is no loss.
     let imported = import(&file(

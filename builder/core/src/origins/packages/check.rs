@@ -1,4 +1,4 @@
-//! A package file in the store, held against what it is said to be, and against its vendor's signature where it carries one.
+//! A package file in the store, compared with what it is said to be, and against its vendor's signature where it carries one.
 
 use std::io::{BufRead, BufReader};
 
@@ -53,9 +53,9 @@ pub async fn check(file: &File, vendor: Option<&Vendor>, store: &Store) -> Resul
             Family::Deb => file.is(&deb(&mut reader).map_err(|reason| file.damaged(reason))?),
             Family::Rpm => {
                 let rpm = Rpm::read(&mut reader).map_err(|error| file.damaged(error.to_string()))?;
-                let told = rpm.package(RepoId(0), "", file.size, file.digest);
-                let told = told.map_err(|error| file.damaged(error.to_string()))?;
-                file.is(&[told.name.as_ref(), &told.version, &told.arch].map(str::to_owned))?;
+                let reported = rpm.package(RepoId(0), "", file.size, file.digest);
+                let reported = reported.map_err(|error| file.damaged(error.to_string()))?;
+                file.is(&[reported.name.as_ref(), &reported.version, &reported.arch].map(str::to_owned))?;
                 let Some(Vendor { keys, policy }) = vendor else { return Ok(()) };
                 let untrusted =
                     |source| PackagesError::Untrusted { repository: named(), url: file.address.clone(), source };
@@ -80,8 +80,8 @@ fn deb(reader: &mut impl BufRead) -> Result<[String; 3], String> {
 }
 
 impl File {
-    fn is(&self, told: &[String; 3]) -> Result<(), PackagesError> {
-        let [name, version, arch] = told;
+    fn is(&self, reported: &[String; 3]) -> Result<(), PackagesError> {
+        let [name, version, arch] = reported;
         match *name == self.name && *version == self.version && self.archs.contains(arch) {
             true => Ok(()),
             false => Err(self.damaged(format!("it is {name} {version} {arch}, which is given out as another"))),

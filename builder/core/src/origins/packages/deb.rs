@@ -26,7 +26,7 @@ pub struct Suite {
     pub suite: String,
     /// `main`, `universe`; none of a flat repository.
     pub components: Vec<String>,
-    /// By what it is believed.
+    /// By what it is trusted.
     pub trust: Trust,
     /// See [`Repo::priority`].
     pub priority: i32,
@@ -84,11 +84,11 @@ pub async fn look(
     options: &Options,
 ) -> Vec<(String, Result<(), PackagesError>)> {
     let loading = Loading { suite, arch: Family::Deb.arch(arch), http, store, options };
-    let told = join_all(suite.bases.iter().map(|base| loading.look(base))).await;
-    suite.bases.iter().map(|base| base.url.clone()).zip(told).collect()
+    let reported = join_all(suite.bases.iter().map(|base| loading.look(base))).await;
+    suite.bases.iter().map(|base| base.url.clone()).zip(reported).collect()
 }
 
-/// Reads the suites and makes one pool of them. All that fails is told, not only the first.
+/// Reads the suites and makes one pool of them. All that fails is reported, not only the first.
 pub async fn load(
     suites: &[Suite],
     arch: Arch,
@@ -157,14 +157,14 @@ impl Loading<'_> {
             indexes.extend(release.indexes(component, self.arch).map_err(unlisted)?);
         }
         for index in &indexes {
-            let mut told = Ok(());
+            let mut reported = Ok(());
             for path in &index.paths {
-                told = self.has(&self.candidate(folder, path), index.packed.size).await;
-                if told.is_ok() {
+                reported = self.has(&self.candidate(folder, path), index.packed.size).await;
+                if reported.is_ok() {
                     break;
                 }
             }
-            told.map_err(|error| self.failed(error))?;
+            reported.map_err(|error| self.failed(error))?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use super::{PackagesError, Trust, below};
 /// The most bytes of a Release; Ubuntu's have 0.3 MB.
 const RELEASE_LIMIT: u64 = 32 << 20;
 
-/// What is signed, and the signature where it stands beside it.
+/// What is signed, and the signature where it is beside it.
 struct Signed {
     url: String,
     text: Vec<u8>,
@@ -31,7 +31,7 @@ impl Loading<'_> {
         let key = format!("deb release {} {}", folder.url, self.suite.suite);
         let mut remembered = Remembered::read(self.store, &key).map_err(|e| self.failed(e))?;
         let signed = self.signed(&folder, &mut remembered, revalidate).await?;
-        let (signed, text) = self.believed(signed).await?;
+        let (signed, text) = self.trusted(signed).await?;
         let repository = || self.suite.suite.clone();
         let url = || signed.url.clone();
         let release = Release::parse(&text).map_err(|source| PackagesError::Release {
@@ -55,9 +55,9 @@ impl Loading<'_> {
     }
 
     /// The signed text. Checked off the threads that wait for the network, so that suites are checked at once.
-    async fn believed(self, signed: Signed) -> Result<(Signed, String), PackagesError> {
+    async fn trusted(self, signed: Signed) -> Result<(Signed, String), PackagesError> {
         let (trust, repository, now) = (self.suite.trust.clone(), self.suite.suite.clone(), self.options.now);
-        let work = move || believed(&signed, &trust, &repository, now).map(|text| (signed, text));
+        let work = move || trusted(&signed, &trust, &repository, now).map(|text| (signed, text));
         tokio::task::spawn_blocking(work).await.map_err(|error| PackagesError::Worker(error.to_string()))?
     }
 
@@ -124,7 +124,7 @@ impl Loading<'_> {
     }
 }
 
-fn believed(signed: &Signed, trust: &Trust, repository: &str, now: i64) -> Result<String, PackagesError> {
+fn trusted(signed: &Signed, trust: &Trust, repository: &str, now: i64) -> Result<String, PackagesError> {
     let untrusted =
         |source| PackagesError::Untrusted { repository: repository.to_owned(), url: signed.url.clone(), source };
     let policy = Policy::at(now);

@@ -189,7 +189,7 @@ pub enum PackagesError {
     /// More repositories than a pool can tell apart.
     #[error("more than {0} repositories; name fewer")]
     TooMany(usize),
-    /// Several failed; all are told.
+    /// Several failed; all are reported.
     #[error("{} things failed:{}", .0.len(), .0.iter().map(|error| format!("\n- {error}")).collect::<String>())]
     Several(Vec<PackagesError>),
     /// A task of this program died.

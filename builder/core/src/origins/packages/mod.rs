@@ -1,5 +1,5 @@
-//! Packages of operating systems: repositories read, checked and put into one pool; and package files, held
-//! against what they are said to be.
+//! Packages of operating systems: repositories read, checked and put into one pool; and package files, compared
+//! with what they are said to be.
 
 mod check;
 pub mod deb;
@@ -20,7 +20,7 @@ use kubexm_packages::trust::Keyring;
 use kubexm_spec::Digest;
 use kubexm_transport::FileCandidate;
 
-/// By what a repository is believed.
+/// By what a repository is trusted.
 #[derive(Clone, Debug)]
 pub enum Trust {
     /// Its metadata carries a signature of one of these keys.

@@ -1,4 +1,4 @@
-//! What the cache remembers of a repository: the signed file that was believed last, how to ask whether it is still the same,
+//! What the cache remembers of a repository: the signed file that was trusted last, how to ask whether it is still the same,
 //! and the newest date that was seen, so that nobody gives out an old state as today's.
 
 use kubexm_spec::Digest;
@@ -33,7 +33,7 @@ pub(super) struct Remembered {
 impl Remembered {
     /// What is remembered under a key; nothing of what cannot be read.
     pub fn read(store: &Store, key: &str) -> Result<Self, TransportError> {
-        Ok(store.noted(key)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+        Ok(store.recorded(key)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
     }
 
     /// The signed file and its signature, as they came last; none where the cache has other bytes by now, so that a repository is asked
@@ -50,7 +50,7 @@ impl Remembered {
     }
 
     /// Whether the vendor may have made it then. A medium is as old as it is, and another one may be in its place tomorrow: its
-    /// dates are held against the clock alone, and not remembered.
+    /// dates are compared with the clock alone, and not remembered.
     pub fn dated(
         &mut self,
         date: Option<i64>,
@@ -73,7 +73,7 @@ impl Remembered {
         Ok(())
     }
 
-    /// Remembers what was believed: only that is shown to the next run. The digest of the signed file.
+    /// Remembers what was trusted: only that is shown to the next run. The digest of the signed file.
     pub fn keep(
         mut self,
         store: &Store,
@@ -86,7 +86,7 @@ impl Remembered {
         self.signature = signature.map(|signature| stored(store, self.signature, signature)).transpose()?;
         // Fields of text always become JSON.
         if let Ok(note) = serde_json::to_string(&self)
-            && store.noted(key)?.as_deref() != Some(&note)
+            && store.recorded(key)?.as_deref() != Some(&note)
         {
             store.note(key, &note)?;
         }

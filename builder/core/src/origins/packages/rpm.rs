@@ -80,11 +80,11 @@ pub async fn look(
         }
     };
     let looking = bases.iter().map(|base| loading.look(base, digests.as_deref()));
-    let told = join_all(looking).await;
-    bases.into_iter().map(|base| base.url).zip(told).collect()
+    let reported = join_all(looking).await;
+    bases.into_iter().map(|base| base.url).zip(reported).collect()
 }
 
-/// Reads the repositories and makes one pool of them. All that fails is told, not only the first.
+/// Reads the repositories and makes one pool of them. All that fails is reported, not only the first.
 ///
 /// `paths` are those that a solve wanted and found in no package ([`kubexm_packages::solve::Closure::needs_files`]): lists of files are
 /// read for them only. None are at first.

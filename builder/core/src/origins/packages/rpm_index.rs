@@ -73,12 +73,12 @@ impl Loading<'_> {
     pub async fn look(self, base: &FileCandidate, digests: Option<&[Digest]>) -> Result<(), PackagesError> {
         let mut remembered = Remembered::read(self.store, &self.key()).map_err(|e| self.failed(e))?;
         let got = self.got(base, &Validators::default()).await?.ok_or_else(|| self.unconditional(base))?;
-        let (repomd, _) = self.believed(base, (&got.0, got.1.as_deref()), &mut remembered, digests)?;
+        let (repomd, _) = self.trusted(base, (&got.0, got.1.as_deref()), &mut remembered, digests)?;
         let missing = || self.unreadable(&below(&base.url, REPOMD), "it lists no primary".to_owned());
         let primary = repomd.get("primary").ok_or_else(missing)?;
         let at = self.at(base, primary);
-        let told = self.http.head(&at).await.map_err(|e| self.failed(e))?;
-        match (told.size, primary.size) {
+        let reported = self.http.head(&at).await.map_err(|e| self.failed(e))?;
+        match (reported.size, primary.size) {
             (Some(found), Some(expected)) if found != expected => {
                 Err(self.failed(TransportError::WrongSize { origin: at.url, expected, found }))
             }
@@ -166,7 +166,7 @@ impl Loading<'_> {
         })
     }
 
-    /// Believes the metadata or not, reads what it lists, and remembers it.
+    /// Trusts the metadata or not, reads what it lists, and remembers it.
     async fn index(
         self,
         base: &FileCandidate,
@@ -176,7 +176,7 @@ impl Loading<'_> {
         digests: Option<&[Digest]>,
     ) -> Result<Index, PackagesError> {
         let mut next = Remembered { base: base.url.clone(), ..remembered.clone() };
-        let (repomd, date) = self.believed(base, (&text, signature.as_deref()), &mut next, digests)?;
+        let (repomd, date) = self.trusted(base, (&text, signature.as_deref()), &mut next, digests)?;
         let repository = || self.repository.name.clone();
         let digest = Digest::of(&text);
         let mut index = Index {
@@ -200,7 +200,7 @@ impl Loading<'_> {
     }
 
     /// The metadata and when the vendor made it, if it is signed by whom it must be and not older than what was seen.
-    fn believed(
+    fn trusted(
         self,
         base: &FileCandidate,
         (text, signature): (&[u8], Option<&[u8]>),

@@ -87,7 +87,7 @@ impl Apt {
         apt_get(folder.path(), args)
     }
 
-    /// A root whose lists were fetched and believed.
+    /// A root whose lists were fetched and trusted.
     fn root(&self) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
@@ -123,7 +123,7 @@ fn apt_get(root: &Path, args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What apt said before, a file an answer; who does not believe them removes the folder.
+/// What apt said before, a file an answer; who does not trust them removes the folder.
 fn answers() -> PathBuf {
     let folder = snapshot().with_file_name("apt-answers");
     fs::create_dir_all(&folder).unwrap();

@@ -32,7 +32,7 @@ fn compare(distribution: &Distribution, arch: Arch, mirror: &Mirror) -> (usize, 
     let apt = Apt::new(distribution, arch, mirror);
     let pool = Pool::load(distribution, arch, mirror);
     let loaded = begun.elapsed();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let sets = sets::of(distribution);
     for set in &sets {
         let (theirs, mine) = (apt.install(set), pool.solve(set));
@@ -42,15 +42,15 @@ fn compare(distribution: &Distribution, arch: Arch, mirror: &Mirror) -> (usize, 
                 let missing: BTreeSet<_> = theirs.difference(&mine).cloned().collect();
                 let extra: BTreeSet<_> = mine.difference(&theirs).cloned().collect();
                 if !missing.is_empty() || !extra.is_empty() {
-                    told.push(format!("{name}\n  apt alone has: {missing:?}\n  we alone have: {extra:?}"));
+                    reported.push(format!("{name}\n  apt alone has: {missing:?}\n  we alone have: {extra:?}"));
                 }
                 assert!(theirs.len() >= set.len(), "{name}: apt says too little to compare with: {theirs:?}");
             }
             (Err(theirs), Err(mine)) => {
-                told.push(format!("{name}: neither finds a way\n  apt: {theirs}\n  we: {mine}"))
+                reported.push(format!("{name}: neither finds a way\n  apt: {theirs}\n  we: {mine}"))
             }
-            (Ok(_), Err(mine)) => told.push(format!("{name}: apt finds a way and we do not: {mine}")),
-            (Err(theirs), Ok(_)) => told.push(format!("{name}: we find a way and apt does not: {theirs}")),
+            (Ok(_), Err(mine)) => reported.push(format!("{name}: apt finds a way and we do not: {mine}")),
+            (Err(theirs), Ok(_)) => reported.push(format!("{name}: we find a way and apt does not: {theirs}")),
         }
     }
     eprintln!(
@@ -60,7 +60,7 @@ fn compare(distribution: &Distribution, arch: Arch, mirror: &Mirror) -> (usize, 
         loaded.as_secs_f64(),
         begun.elapsed().as_secs_f64()
     );
-    (sets.len(), told)
+    (sets.len(), reported)
 }
 
 /// Two at a time: most of it is waiting for apt, which has one thread.
@@ -84,9 +84,9 @@ fn compare_all(distributions: &[Distribution]) {
     });
     let results = results.into_inner().unwrap();
     assert_eq!(results.len(), distributions.iter().map(|one| one.archs.len()).sum::<usize>(), "a comparison died");
-    let told: Vec<_> = results.iter().flat_map(|(_, told)| told.clone()).collect();
+    let reported: Vec<_> = results.iter().flat_map(|(_, reported)| reported.clone()).collect();
     let all: usize = results.iter().map(|(count, _)| count).sum();
-    assert!(told.is_empty(), "{} of {all} sets differ:\n{}", told.len(), told.join("\n"));
+    assert!(reported.is_empty(), "{} of {all} sets differ:\n{}", reported.len(), reported.join("\n"));
 }
 
 #[test]

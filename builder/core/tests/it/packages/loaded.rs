@@ -67,10 +67,10 @@ async fn flat_repositories_and_several_suites_make_one_pool() {
     let loaded = Builder::new().load(&[wanted(&plain), security, wanted(&flat), wanted(&below)]).await.unwrap();
     let ids: Vec<_> = loaded.pool.repos().iter().map(|repo| &*repo.id).collect();
     assert_eq!(ids, ["stable/main", "stable-security/main", "./", "deep/er/"]);
-    let told: Vec<_> = loaded.pool.packages().map(|package| (&*package.name, package.repo.0)).collect();
-    assert_eq!(told.len(), 5, "{told:?}");
+    let reported: Vec<_> = loaded.pool.packages().map(|package| (&*package.name, package.repo.0)).collect();
+    assert_eq!(reported.len(), 5, "{reported:?}");
     for expected in [("kubelet", 2), ("crictl", 3), ("libc6", 0), ("socat", 0), ("socat", 1)] {
-        assert!(told.contains(&expected), "{expected:?} of {told:?}");
+        assert!(reported.contains(&expected), "{expected:?} of {reported:?}");
     }
 }
 

@@ -75,8 +75,8 @@ async fn an_older_state_than_was_seen_before() {
     server.put(older.files(&keys().0));
     for _ in 0..2 {
         let error = builder.load(&suites).await.unwrap_err();
-        let told = matches!(error, PackagesError::Replayed { date, before, .. } if (date, before) == (older.made, repository.made));
-        assert!(told, "{error}");
+        let reported = matches!(error, PackagesError::Replayed { date, before, .. } if (date, before) == (older.made, repository.made));
+        assert!(reported, "{error}");
     }
     // Somebody who never saw the newer state cannot know.
     assert!(Builder::new().load(&suites).await.is_ok());
@@ -102,7 +102,7 @@ async fn a_page_in_the_place_of_a_release() {
 }
 
 #[tokio::test]
-async fn all_suites_that_fail_are_told_at_once() {
+async fn all_suites_that_fail_are_reported_at_once() {
     let (one, two) = (Repository::default(), Repository { suite: "stable-updates", ..Repository::default() });
     let server = crate::packages::server::Server::start().await;
     let url = server.url();

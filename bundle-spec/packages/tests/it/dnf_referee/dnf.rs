@@ -64,9 +64,9 @@ pub fn resolve(universe: &Universe, sets: &[&[&str]]) -> Vec<Result<BTreeSet<Str
     assert!(output.status.success(), "dnf's library died (scripts/test installs python3-dnf)");
     let answers: Vec<Answer> = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answers.len(), sets.len());
-    let told = |answer: Answer| match answer.error {
+    let reported = |answer: Answer| match answer.error {
         Some(error) => Err(error),
         None => Ok(answer.packages.into_iter().collect()),
     };
-    answers.into_iter().map(told).collect()
+    answers.into_iter().map(reported).collect()
 }

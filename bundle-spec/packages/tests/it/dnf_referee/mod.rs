@@ -42,7 +42,7 @@ type Better = [(&'static [&'static str], &'static str)];
 
 fn compare(universe: &Universe, sets: &[&[&str]], better: &Better) {
     let ours = ours::Ours::load(universe);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (set, theirs) in sets.iter().zip(dnf::resolve(universe, sets)) {
         let mine = ours.solve(set);
         let same = match (&theirs, &mine) {
@@ -52,11 +52,11 @@ fn compare(universe: &Universe, sets: &[&[&str]], better: &Better) {
         };
         let excused = better.iter().any(|(excused, _)| excused == set);
         if same == excused {
-            told.push(format!("{set:?} (excused: {excused})\n  dnf: {theirs:?}\n  we:  {mine:?}"));
+            reported.push(format!("{set:?} (excused: {excused})\n  dnf: {theirs:?}\n  we:  {mine:?}"));
         }
     }
     let (count, enabled) = (sets.len(), universe.enabled);
-    assert!(told.is_empty(), "{} of {count} sets, enabled {enabled:?}:\n{}", told.len(), told.join("\n"));
+    assert!(reported.is_empty(), "{} of {count} sets, enabled {enabled:?}:\n{}", reported.len(), reported.join("\n"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use kubexm_spec::{Digest, Family};
 
 use crate::dnf_referee::Universe;
 
-/// The file of a repository, held against repomd.xml.
+/// The file of a repository, compared with repomd.xml.
 fn file(folder: &Path, repomd: &Repomd, kind: &str) -> Option<Vec<u8>> {
     let data = repomd.get(kind)?;
     let bytes = fs::read(folder.join(&data.location)).unwrap();

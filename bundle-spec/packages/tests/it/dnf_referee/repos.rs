@@ -106,7 +106,7 @@ pub fn add_modules(repo: &Path, text: &str) {
 /// Runs a program that must succeed.
 pub fn run(command: &mut Command) -> Vec<u8> {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; scripts/test installs it"));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?} failed:\n{}{told}", String::from_utf8_lossy(&output.stdout));
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?} failed:\n{}{reported}", String::from_utf8_lossy(&output.stdout));
     output.stdout
 }

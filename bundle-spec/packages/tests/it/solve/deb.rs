@@ -1,4 +1,4 @@
-//! apt's rules. What stands here was also asked of apt 2.6 by hand; the whole of Debian is in the referee tests.
+//! apt's rules. What is here was also asked of apt 2.6 by hand; the whole of Debian is in the referee tests.
 
 use kubexm_packages::solve::{Baseline, Because};
 use kubexm_spec::Family::Deb;
@@ -79,7 +79,7 @@ fn an_older_version_is_found_where_greed_takes_the_newest_and_is_wrong() {
 }
 
 #[test]
-fn a_choice_made_too_early_is_taken_back() {
+fn a_choice_made_too_early_is_rolled_back() {
     let text = "a 1; Depends: m | n, z\n m 1; Conflicts: z\n n 1\n z 1";
     assert_eq!(asked(text, "a"), "a 1, n 1, z 1");
 }
@@ -99,14 +99,14 @@ fn other_architectures_are_not_there_and_qualifiers_are_kept() {
 fn any_is_satisfied_by_multi_arch_allowed_only_as_with_dpkg_and_apt() {
     let text = "foreign 1; Depends: py:any\n py 1; Arch: amd64; Multi-Arch: foreign; Provides: v (= 2)\n plain 1; Depends: py\n virtual 1; Depends: v:any (>= 2)\n old 1; Depends: py:any (>= 2)\n named 1; Depends: py:i386";
     assert_eq!(asked(text, "plain"), "plain 1, py 1");
-    let told = asked(text, "foreign");
-    assert!(told.contains("py:any, which py 1 is not: its Multi-Arch is not `allowed`"), "{told}");
-    let told = asked(text, "virtual");
-    assert!(told.contains("v:any (>= 2), which py 1 is not: its Multi-Arch is not `allowed`"), "{told}");
+    let reported = asked(text, "foreign");
+    assert!(reported.contains("py:any, which py 1 is not: its Multi-Arch is not `allowed`"), "{reported}");
+    let reported = asked(text, "virtual");
+    assert!(reported.contains("v:any (>= 2), which py 1 is not: its Multi-Arch is not `allowed`"), "{reported}");
     // No version would do, whatever its Multi-Arch.
     assert_eq!(asked(text, "old"), "no: old 1 needs py:any (>= 2), which no repository has (there is 1)");
-    let told = asked(text, "named");
-    assert!(told.contains("named 1 needs py:i386, which py 1 is not: it is of amd64"), "{told}");
+    let reported = asked(text, "named");
+    assert!(reported.contains("named 1 needs py:i386, which py 1 is not: it is of amd64"), "{reported}");
     let installed = crate::solve::common::baseline(Deb, "py 1; Arch: amd64; Multi-Arch: foreign");
     let pool = pool(Deb, "a 1; Depends: py:any");
     assert!(answer(&pool, "a", &installed).starts_with("no: "));
@@ -157,40 +157,40 @@ fn each_package_has_a_reason_and_the_first_one_counts() {
 }
 
 #[test]
-fn what_is_missing_is_told_with_who_needs_it_and_what_there_is() {
+fn what_is_missing_is_reported_with_who_needs_it_and_what_there_is() {
     let text = "socat 1.7; Depends: libwrap0 (>= 7.6)\n libwrap0 7.5\n top 1; Depends: socat";
     assert_eq!(asked(text, "socat"), "no: socat 1.7 needs libwrap0 (>= 7.6), which no repository has (there is 7.5)");
-    let told = asked(text, "top");
+    let reported = asked(text, "top");
     assert!(
-        told.contains("top 1 needs socat") && told.contains("libwrap0 (>= 7.6), which no repository has"),
-        "{told}"
+        reported.contains("top 1 needs socat") && reported.contains("libwrap0 (>= 7.6), which no repository has"),
+        "{reported}"
     );
 }
 
 #[test]
-fn a_conflict_is_told_with_the_way_to_it() {
+fn a_conflict_is_reported_with_the_way_to_it() {
     let text = "a 1; Conflicts: b\n b 1\n c 2; Depends: b";
     assert_eq!(asked(text, "a c"), "no: a 1 conflicts with b, and so cannot be there with b 1; c 2 needs b");
 }
 
 #[test]
-fn two_versions_of_one_name_are_told() {
-    let told = asked("a 1; Depends: lib (= 1)\n b 1; Depends: lib (= 2)\n lib 1\n lib 2", "a b");
+fn two_versions_of_one_name_are_reported() {
+    let reported = asked("a 1; Depends: lib (= 1)\n b 1; Depends: lib (= 2)\n lib 1\n lib 2", "a b");
     for part in ["a 1 needs lib (= 1)", "b 1 needs lib (= 2)", "only one of lib"] {
-        assert!(told.contains(part), "{told}");
+        assert!(reported.contains(part), "{reported}");
     }
 }
 
 #[test]
-fn an_unknown_name_is_told_with_near_ones() {
+fn an_unknown_name_is_reported_with_near_ones() {
     assert_eq!(asked("socat 1\n socket 1", "sokat"), "no: no repository has sokat; near to it: socat, socket");
     assert_eq!(asked("socat 1", "socat=2"), "no: no repository has socat (= 2) (there is 1)");
 }
 
 #[test]
 fn a_name_that_several_packages_provide_is_no_root() {
-    let told = asked("x 1; Provides: v\n y 1; Provides: v", "v");
-    assert_eq!(told, "no: v is no package; name one of those that provide it: x, y");
+    let reported = asked("x 1; Provides: v\n y 1; Provides: v", "v");
+    assert_eq!(reported, "no: v is no package; name one of those that provide it: x, y");
     assert_eq!(asked("x 1; Provides: v", "v"), "x 1");
 }
 

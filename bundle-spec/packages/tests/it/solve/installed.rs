@@ -56,19 +56,19 @@ fn a_node_that_is_newer_than_the_bundle_is_not_made_older() {
     let text = "iptables 2; Depends: libxtables (= 2)\n libxtables 2\n a 1; Depends: libxtables (= 2)\n b 1; Depends: iptables";
     assert_eq!(over(Deb, installed, text, "b"), "b 1");
     assert_eq!(over(Deb, installed, text, "iptables"), "");
-    let told = over(Deb, installed, text, "a");
-    assert!(told.starts_with("no: ") && told.contains("a 1 needs libxtables (= 2)"), "{told}");
+    let reported = over(Deb, installed, text, "a");
+    assert!(reported.starts_with("no: ") && reported.contains("a 1 needs libxtables (= 2)"), "{reported}");
 }
 
 #[test]
 fn what_conflicts_with_what_is_installed_is_refused_and_both_are_named() {
     let text = "chrony 4; Conflicts: ntp";
-    let told = over(Deb, "ntp 1", text, "chrony");
-    assert!(told.contains("chrony 4 conflicts with ntp") && told.contains("ntp 1 is installed"), "{told}");
-    let told = over(Deb, "timesyncd 1; Conflicts: time-daemon", "chrony 4; Provides: time-daemon", "chrony");
-    assert!(told.contains("timesyncd 1 conflicts with time-daemon"), "{told}");
-    let told = over(Rpm, "old 1", "new 2; O: old", "new");
-    assert!(told.contains("new 2 obsoletes old") && told.contains("old 1 is installed"), "{told}");
+    let reported = over(Deb, "ntp 1", text, "chrony");
+    assert!(reported.contains("chrony 4 conflicts with ntp") && reported.contains("ntp 1 is installed"), "{reported}");
+    let reported = over(Deb, "timesyncd 1; Conflicts: time-daemon", "chrony 4; Provides: time-daemon", "chrony");
+    assert!(reported.contains("timesyncd 1 conflicts with time-daemon"), "{reported}");
+    let reported = over(Rpm, "old 1", "new 2; O: old", "new");
+    assert!(reported.contains("new 2 obsoletes old") && reported.contains("old 1 is installed"), "{reported}");
 }
 
 #[test]
@@ -102,16 +102,16 @@ fn what_was_broken_before_is_left_alone() {
 #[test]
 fn what_stands_beside_what_it_conflicts_with_gets_no_more_of_that_kind() {
     // Found by the property test.
-    let told = over(Deb, "a 1; Provides: w\n b 1; Conflicts: w", "e 1; Provides: w", "e");
-    assert!(told.starts_with("no: b 1 conflicts with w"), "{told}");
+    let reported = over(Deb, "a 1; Provides: w\n b 1; Conflicts: w", "e 1; Provides: w", "e");
+    assert!(reported.starts_with("no: b 1 conflicts with w"), "{reported}");
 }
 
 #[test]
 fn a_foreign_twin_does_not_satisfy_and_may_not_fall_out_of_step() {
     let text = "a 1; Depends: lib\n lib 2; Arch: amd64; Multi-Arch: same\n b 1; Depends: lib (>= 2)";
     assert_eq!(over(Deb, "lib 2; Arch: i386; Multi-Arch: same", text, "a"), "a 1, lib 2");
-    let told = over(Deb, "lib 1; Arch: i386; Multi-Arch: same\n lib 1; Arch: amd64; Multi-Arch: same", text, "b");
-    assert!(told.starts_with("no: "), "{told}");
+    let reported = over(Deb, "lib 1; Arch: i386; Multi-Arch: same\n lib 1; Arch: amd64; Multi-Arch: same", text, "b");
+    assert!(reported.starts_with("no: "), "{reported}");
 }
 
 #[test]

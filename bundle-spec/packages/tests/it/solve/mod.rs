@@ -1,4 +1,4 @@
-//! Closures of small pools, held against rules of both families, against a search that tries everything, and against reason.
+//! Closures of small pools, compared with rules of both families, against a search that tries everything, and against reason.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test dies of what it did not expect")]
 
 mod common;

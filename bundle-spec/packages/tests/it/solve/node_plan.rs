@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_packages::solve::{Baseline, NodePlan, Standing, node_plan, why};
+use kubexm_packages::solve::{Baseline, NodePlan, PackageState, node_plan, why};
 use kubexm_spec::Family::Deb;
 
 use crate::solve::common::{baseline, pool, roots, solved};
@@ -11,17 +11,17 @@ fn plan(installed: &str, text: &str, wanted: &str, present: &[(&str, &str)]) -> 
     let present: BTreeMap<Box<str>, Box<str>> =
         present.iter().map(|(name, by)| ((*name).into(), (*by).into())).collect();
     let plan = node_plan(&pool(Deb, text), &roots(wanted), &baseline(Deb, installed), &present);
-    let told = plan.roots.iter().map(|(root, standing)| {
+    let reported = plan.roots.iter().map(|(root, standing)| {
         let standing = match standing {
-            Standing::Satisfied { by } => format!("there by {by}"),
-            Standing::Install => "comes".to_owned(),
-            Standing::Upgrade => "comes with an upgrade".to_owned(),
-            Standing::Conflict(unsolvable) => format!("cannot be: {unsolvable}"),
+            PackageState::Satisfied { by } => format!("there by {by}"),
+            PackageState::Install => "comes".to_owned(),
+            PackageState::Upgrade => "comes with an upgrade".to_owned(),
+            PackageState::Conflict(unsolvable) => format!("cannot be: {unsolvable}"),
         };
         format!("{} {standing}", root.name)
     });
-    let told = told.collect();
-    (plan, told)
+    let reported = reported.collect();
+    (plan, reported)
 }
 
 const TEXT: &str = "socat 2; Depends: libwrap
@@ -33,17 +33,17 @@ const TEXT: &str = "socat 2; Depends: libwrap
 
 #[test]
 fn each_root_is_there_or_comes_or_comes_with_an_upgrade_or_cannot_be() {
-    let (plan, told) = plan(
+    let (plan, reported) = plan(
         "ipset 1\n libnl 1\n ntp 1",
         TEXT,
         "socat conntrack chrony ipset ebtables",
         &[("ebtables", "/sbin/ebtables")],
     );
-    assert_eq!(told[0], "socat comes");
-    assert_eq!(told[1], "conntrack comes with an upgrade");
-    assert!(told[2].starts_with("chrony cannot be: chrony 1 conflicts with ntp"), "{}", told[2]);
-    assert_eq!(told[3], "ipset there by ipset 1");
-    assert_eq!(told[4], "ebtables there by /sbin/ebtables");
+    assert_eq!(reported[0], "socat comes");
+    assert_eq!(reported[1], "conntrack comes with an upgrade");
+    assert!(reported[2].starts_with("chrony cannot be: chrony 1 conflicts with ntp"), "{}", reported[2]);
+    assert_eq!(reported[3], "ipset there by ipset 1");
+    assert_eq!(reported[4], "ebtables there by /sbin/ebtables");
     assert!(!plan.is_possible());
     assert_eq!((plan.install.len(), plan.upgrade.len()), (3, 1), "the roots that can come are planned for");
     assert_eq!(plan.upgrade[0].replaces.as_deref(), Some("1"));
@@ -56,10 +56,10 @@ fn a_node_that_has_all_has_nothing_to_do() {
 }
 
 #[test]
-fn of_two_roots_that_exclude_each_other_the_second_is_told() {
-    let (plan, told) = plan("", "a 1; Conflicts: b\n b 1\n c 1", "a b c", &[]);
-    assert_eq!((&*told[0], &*told[2]), ("a comes", "c comes"));
-    assert!(told[1].starts_with("b cannot be: "), "{}", told[1]);
+fn of_two_roots_that_exclude_each_other_the_second_is_reported() {
+    let (plan, reported) = plan("", "a 1; Conflicts: b\n b 1\n c 1", "a b c", &[]);
+    assert_eq!((&*reported[0], &*reported[2]), ("a comes", "c comes"));
+    assert!(reported[1].starts_with("b cannot be: "), "{}", reported[1]);
     assert_eq!(plan.install.len(), 2);
 }
 

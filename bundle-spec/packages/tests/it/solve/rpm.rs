@@ -1,4 +1,4 @@
-//! libsolv's rules. What stands here was also asked of dnf 4.14 by hand; the referee tests build such repositories.
+//! libsolv's rules. What is here was also asked of dnf 4.14 by hand; the referee tests build such repositories.
 
 use kubexm_packages::solve::Baseline;
 use kubexm_spec::Family::Rpm;
@@ -70,8 +70,8 @@ fn two_providers_are_both_taken_where_both_are_needed() {
 fn what_makes_a_wanted_package_obsolete_is_taken_in_its_place_but_not_for_those_that_need_it() {
     assert_eq!(asked("old"), "new 2");
     assert_eq!(asked("d"), "d 1, old 1");
-    let told = asked("d new");
-    assert!(told.starts_with("no: ") && told.contains("new 2 obsoletes old < 2"), "{told}");
+    let reported = asked("d new");
+    assert!(reported.starts_with("no: ") && reported.contains("new 2 obsoletes old < 2"), "{reported}");
 }
 
 #[test]
@@ -92,26 +92,26 @@ fn boolean_dependencies_mean_what_they_mean_to_libsolv() {
 #[test]
 fn boolean_conflicts_hold_too() {
     assert_eq!(asked("k m"), "k 1, m 1");
-    let told = asked("k m n");
-    assert!(told.starts_with("no: ") && told.contains("conflicts with (m and n)"), "{told}");
+    let reported = asked("k m n");
+    assert!(reported.starts_with("no: ") && reported.contains("conflicts with (m and n)"), "{reported}");
     assert_eq!(asked("l m"), "l 1, m 1, n 1");
     assert_eq!(asked("l m n"), "l 1, m 1, n 1");
 }
 
 #[test]
-fn what_only_a_conflict_brings_is_told_with_who_conflicts() {
+fn what_only_a_conflict_brings_is_reported_with_who_conflicts() {
     let pool = pool(Rpm, POOL);
     let closure = solved(&pool, "l m", &Baseline::empty()).unwrap();
-    let told: Vec<String> = closure
+    let reported: Vec<String> = closure
         .packages
         .iter()
         .map(|chosen| format!("{}: {}", pool.package(chosen.package).name, chosen.because))
         .collect();
-    assert_eq!(told, ["l: asked for", "m: asked for", "n: l needs n, as it conflicts with (m unless n)"]);
+    assert_eq!(reported, ["l: asked for", "m: asked for", "n: l needs n, as it conflicts with (m unless n)"]);
 }
 
 #[test]
-fn a_boolean_dependency_of_too_many_clauses_is_told_as_that() {
+fn a_boolean_dependency_of_too_many_clauses_is_reported_as_that() {
     let pairs: Vec<String> = (0..13).map(|at| format!("(a{at} and b{at})")).collect();
     let ands: Vec<String> = (0..13).map(|at| format!("(a{at} or b{at})")).collect();
     let names: Vec<String> = (0..13).map(|at| format!("a{at} 1\n b{at} 1")).collect();
@@ -122,13 +122,19 @@ fn a_boolean_dependency_of_too_many_clauses_is_told_as_that() {
         names.join("\n")
     );
     let pool = pool(Rpm, &text);
-    let told = answer(&pool, "x", &Baseline::empty());
-    assert!(told.contains("x 1 needs ((a0 and b0) or ") && told.contains("too large to be solved"), "{told}");
-    assert!(!told.contains("no repository"), "{told}");
-    // One that greed can do stays possible, and the other way round is told in its words.
+    let reported = answer(&pool, "x", &Baseline::empty());
+    assert!(
+        reported.contains("x 1 needs ((a0 and b0) or ") && reported.contains("too large to be solved"),
+        "{reported}"
+    );
+    assert!(!reported.contains("no repository"), "{reported}");
+    // One that greed can do stays possible, and the other way round is reported in its words.
     let all: String = (0..13).map(|at| format!(" a{at}")).collect();
-    let told = answer(&pool, &format!("y{all}"), &Baseline::empty());
-    assert!(told.contains("y 1 conflicts with ((a0 or b0) and ") && told.contains("too large to be solved"), "{told}");
+    let reported = answer(&pool, &format!("y{all}"), &Baseline::empty());
+    assert!(
+        reported.contains("y 1 conflicts with ((a0 or b0) and ") && reported.contains("too large to be solved"),
+        "{reported}"
+    );
 }
 
 #[test]

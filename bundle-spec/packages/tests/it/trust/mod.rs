@@ -1,4 +1,4 @@
-//! Signatures as GnuPG makes them are believed where they should be and nowhere else, and ours are believed by GnuPG, apt's gpgv and rpm.
+//! Signatures as GnuPG makes them are trusted where they should be and nowhere else, and ours are trusted by GnuPG, apt's gpgv and rpm.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests may fail the test")]
 

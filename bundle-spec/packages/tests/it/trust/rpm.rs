@@ -41,7 +41,7 @@ fn look(bytes: &[u8], keys: &Keyring) -> Result<Signer, TrustError> {
 }
 
 #[test]
-fn a_package_is_believed_by_its_own_signature_only() {
+fn a_package_is_trusted_by_its_own_signature_only() {
     let (folder, gpg) = (TempDir::new().unwrap(), Gpg::new());
     let (vendor, other) =
         (gpg.key("vendor", "rsa2048", "default", "never"), gpg.key("other", "rsa2048", "default", "never"));

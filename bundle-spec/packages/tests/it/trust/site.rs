@@ -1,4 +1,4 @@
-//! The site's own key: what it signs is believed by others.
+//! The site's own key: what it signs is trusted by others.
 
 use std::path::Path;
 use std::process::Command;
@@ -33,7 +33,7 @@ pub fn succeeds(program: &str, args: &[&str]) -> String {
 }
 
 #[test]
-fn what_the_site_signs_is_believed_by_gpgv_and_by_rpm() {
+fn what_the_site_signs_is_trusted_by_gpgv_and_by_rpm() {
     let folder = TempDir::new().unwrap();
     let site = site();
     let keyring = write(folder.path(), "site.gpg", site.public_binary().unwrap());
@@ -122,12 +122,12 @@ fn a_key_that_has_expired_signs_nothing_and_says_which_part_expired_when() {
     assert!(SiteKey::read_at(&bytes, None, THEN + DAY).is_ok());
     let refused = SiteKey::read(&bytes, None).err().unwrap().to_string();
     let subkey = subkeys(&gpg, &key).remove(0);
-    for told in [
+    for reported in [
         format!("{subkey} expired on Fri, 03 Jan 2025 00:00:00 UTC"),
         format!("gpg --quick-set-expire {key} 2y {subkey}"),
         "give another key".to_owned(),
     ] {
-        assert!(refused.contains(&told), "{refused}");
+        assert!(refused.contains(&reported), "{refused}");
     }
     // The primary signs where it may.
     let both = gpg.key("both", "rsa2048", "cert,sign", "never");
@@ -172,9 +172,9 @@ fn a_locked_key_says_how_a_password_is_given_and_whether_it_was_the_wrong_one() 
     gpg.run(THEN, &["--passphrase", "right", "--quick-gen-key", "site", "rsa2048", "cert,sign", "never"], "");
     let bytes = gpg.run(THEN, &["--passphrase", "right", "--armor", "--export-secret-keys", "site"], "");
     assert!(SiteKey::read(&bytes, Some("right")).is_ok());
-    let told = SiteKey::read(&bytes, None).err().unwrap().to_string();
-    assert!(told.contains("is locked") && told.contains("--password-file"), "{told}");
-    assert!(told.contains("KUBEXM_KEY_PASSWORD"), "{told}");
-    let told = SiteKey::read(&bytes, Some("wrong")).err().unwrap().to_string();
-    assert!(told.contains("cannot be unlocked with this password"), "{told}");
+    let reported = SiteKey::read(&bytes, None).err().unwrap().to_string();
+    assert!(reported.contains("is locked") && reported.contains("--password-file"), "{reported}");
+    assert!(reported.contains("KUBEXM_KEY_PASSWORD"), "{reported}");
+    let reported = SiteKey::read(&bytes, Some("wrong")).err().unwrap().to_string();
+    assert!(reported.contains("cannot be unlocked with this password"), "{reported}");
 }

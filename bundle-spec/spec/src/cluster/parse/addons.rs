@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::take::{each, maybe, or, raw};
 use super::{addresses, values};
 use crate::Digest;
-use crate::cluster::{Addon, AddonKind, AddonSource, Nfs, OpenEbs, Storage, Word};
+use crate::cluster::{Addon, AddonKind, AddonSource, Keyword, Nfs, OpenEbs, Storage};
 use crate::yaml::{At, Field, Mapping, Object, ProblemKind, Shape};
 
 const SHA256: Shape = Shape::Form("^(sha256:)?[0-9a-f]{64}$");

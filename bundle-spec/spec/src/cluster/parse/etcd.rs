@@ -2,7 +2,7 @@
 
 use super::take::{maybe, none_of, or, some};
 use super::{addresses, values};
-use crate::cluster::{Backup, Etcd, EtcdKind, ExternalEtcd, Snapshots, Word};
+use crate::cluster::{Backup, Etcd, EtcdKind, ExternalEtcd, Keyword, Snapshots};
 use crate::yaml::{At, Field, Mapping, Object, ProblemKind, Shape};
 
 /// `spec.etcd`.

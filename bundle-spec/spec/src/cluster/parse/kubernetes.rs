@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::take::{each, maybe, named, or, raw};
 use super::{addresses, secret, values};
-use crate::cluster::{Audit, AuditWebhook, Kubernetes, KubernetesKind, MaterialFile, NodeLocalDns, ProxyMode, Word};
+use crate::cluster::{Audit, AuditWebhook, Keyword, Kubernetes, KubernetesKind, MaterialFile, NodeLocalDns, ProxyMode};
 use crate::yaml::{At, Field, Object, Shape};
 
 const ARGS: Shape = Shape::Named(&Shape::Either(&Shape::Text, &Shape::Bool));

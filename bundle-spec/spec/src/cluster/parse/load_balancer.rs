@@ -1,15 +1,15 @@
-//! `spec.loadBalancer`: what stands before the control planes.
+//! `spec.loadBalancer`: what is before the control planes.
 
 use super::take::{maybe, none_of, or, port};
 use super::{addresses, values};
-use crate::cluster::{API_PORT, ExternalKind, InternalKind, LoadBalancer, LoadBalancerMode, Word};
-use crate::words::words;
+use crate::cluster::{API_PORT, ExternalKind, InternalKind, Keyword, LoadBalancer, LoadBalancerMode};
+use crate::keywords::keywords;
 use crate::yaml::{At, Field, Mapping, Object, Shape};
 
-words! {
+keywords! {
     /// The words of `mode`.
     pub enum Mode {
-        /// Nothing stands there.
+        /// Nothing is there.
         None = "none",
         /// An address outside the control planes.
         External = "external",

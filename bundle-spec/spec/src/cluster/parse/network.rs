@@ -6,7 +6,7 @@ use super::values;
 use crate::cluster::{Network, NetworkPlugin};
 use crate::yaml::{At, Field, Mapping, Object, Shape};
 
-/// The plugin that only stands before another one; read, and told apart from the main ones.
+/// The plugin that only is before another one; read, and told apart from the main ones.
 const MULTUS: &str = "multus";
 const PLUGINS: &[&str] = &["flannel", "calico", "cilium", "kube-ovn", "hybridnet", "none", MULTUS];
 const CIDR: Shape = Shape::OneOrTwo(&Shape::Form("^[0-9a-fA-F.:]+/[0-9]+$"));
@@ -63,7 +63,7 @@ pub(super) fn network(at: &At<'_>) -> Option<Network> {
     })
 }
 
-/// The main plugin, and whether multus stands before it.
+/// The main plugin, and whether multus is before it.
 fn plugin(map: &Mapping<'_>) -> Option<(NetworkPlugin, bool)> {
     let named = map.get("plugin").and_then(|at| at.text_quiet()) == Some(MULTUS);
     let multus = or(map.get("multus"), named, |at| at.boolean());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::take::{maybe, named, none_of, or, port, raw, text};
 use super::{addresses, secret, values};
-use crate::cluster::{Harbor, Registry, RegistryAuth, RegistryKind, Word};
+use crate::cluster::{Harbor, Keyword, Registry, RegistryAuth, RegistryKind};
 use crate::names;
 use crate::yaml::{At, Field, Mapping, Object, ProblemKind, Shape};
 
@@ -142,7 +142,7 @@ fn auth(at: &At<'_>) -> Option<RegistryAuth> {
     let map = at.mapping(&AUTH)?;
     secret::inline(&map);
     let username = map.need("username").and_then(|at| text(&at));
-    // what is wrong with an inline password was told: nothing is missing beside it
+    // what is wrong with an inline password was reported: nothing is missing beside it
     let source = if map.has("password") { map.get("passwordFrom") } else { map.need("passwordFrom") };
     let password = source.and_then(|at| secret::source(&at));
     Some(RegistryAuth { username: username?, password: password? })

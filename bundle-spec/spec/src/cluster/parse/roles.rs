@@ -110,7 +110,7 @@ fn add(roles: &mut RoleGroups, known: &[Known<'_>]) -> bool {
     good
 }
 
-/// Fills groups that are left out. (etcd's is told by [`super::rules`], which knows who runs etcd.)
+/// Fills groups that are left out. (etcd's is reported by [`super::rules`], which knows who runs etcd.)
 fn filled(at: &At<'_>, roles: &mut RoleGroups, hosts: &[String]) -> bool {
     if hosts.is_empty() {
         return true;

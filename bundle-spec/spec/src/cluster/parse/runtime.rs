@@ -2,7 +2,7 @@
 
 use super::take::{maybe, or, raw};
 use super::values;
-use crate::cluster::{Runtime, RuntimeKind, Word};
+use crate::cluster::{Keyword, Runtime, RuntimeKind};
 use crate::yaml::{At, Field, Object, Shape};
 
 /// `spec.runtime`.

@@ -1,4 +1,4 @@
-//! Secrets: where they come from, and what is said where one stands in the file itself.
+//! Secrets: where they come from, and what is said where one is in the file itself.
 
 use super::values;
 use crate::cluster::SecretSource;
@@ -18,7 +18,7 @@ pub(super) const SOURCE: Object = Object::new(
 )
 .one_of(&["env", "file"]);
 
-/// Keys that would hold a secret, and what stands there instead.
+/// Keys that would hold a secret, and what is there instead.
 const INLINE: [(&str, &str); 5] = [
     ("password", "use privateKeyPath, or passwordFrom: {env: NAME} or {file: PATH}"),
     ("sudoPassword", "use sudoPasswordFrom: {env: NAME} or {file: PATH}, or give the user sudo without a password"),

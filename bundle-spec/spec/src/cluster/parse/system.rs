@@ -2,7 +2,7 @@
 
 use super::take::{each, maybe, or, text};
 use super::{addresses, values};
-use crate::cluster::{Extra, ExtraHost, Firewall, MaterialFile, OsPackages, Script, Selinux, System, Word};
+use crate::cluster::{Extra, ExtraHost, Firewall, Keyword, MaterialFile, OsPackages, Script, Selinux, System};
 use crate::credential;
 use crate::yaml::{At, Field, Object, ProblemKind, Shape};
 
@@ -109,7 +109,7 @@ fn script(at: &At<'_>) -> Option<Script> {
     Some(Script { name: name?, bash: bash_text?, materials: materials?, timeout: timeout?, undo: undo? })
 }
 
-/// What bash is given to run. It travels in the bundle and stands in the plan.
+/// What bash is given to run. It travels in the bundle and is in the plan.
 fn bash(at: &At<'_>) -> Option<String> {
     let text = at.parsed(|text| {
         let good = !text.trim().is_empty() && !text.contains('\0');

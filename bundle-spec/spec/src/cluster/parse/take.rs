@@ -51,7 +51,7 @@ pub(super) fn one_or_two<T>(at: &At<'_>, read: impl FnMut(&At<'_>) -> Option<T>)
     Some((all.remove(0), all))
 }
 
-/// Values by names of the user's; a name that `key` refuses is told at its value.
+/// Values by names of the user's; a name that `key` refuses is reported at its value.
 pub(super) fn named<T>(
     at: &At<'_>,
     key: impl Fn(&str) -> Result<String, String>,

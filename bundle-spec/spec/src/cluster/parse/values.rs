@@ -164,7 +164,7 @@ pub(super) fn quantity(text: &str) -> Result<u64, String> {
     count.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(bad)
 }
 
-/// A calendar expression of systemd (systemd.time(7)), as far as can be told without systemd.
+/// A calendar expression of systemd (systemd.time(7)), as far as can be determined without systemd.
 pub(super) fn calendar(text: &str) -> Result<String, String> {
     let words = text.bytes().all(|b| b.is_ascii_alphanumeric() || b" *-/:.,~".contains(&b));
     if words && !text.trim().is_empty() && text.len() <= 128 {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::yaml::At;
 
-/// Paths of everything that is written, `spec.hosts[0].port`. What stands at another place than it is shown at (an alias, a
+/// Paths of everything that is written, `spec.hosts[0].port`. What is at another place than it is shown at (an alias, a
 /// short form) has both.
 pub(super) fn written(root: &At<'_>) -> BTreeSet<String> {
     let mut paths = BTreeSet::new();

@@ -1,8 +1,8 @@
 //! Commented files to start from, one for each kind of site.
 
-use crate::words::words;
+use crate::keywords::keywords;
 
-words! {
+keywords! {
     /// What `kubexm-bundle init --profile` writes.
     pub enum Profile {
         /// One host that is all at once; every part of the format is named in comments.

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::part::{Part, text};
 
 use crate::cluster::{
-    Addon, AddonSource, Bundle, Cluster, Etcd, EtcdKind, ExtraFile, Host, Kubernetes, LoadBalancer, LoadBalancerMode,
-    Network, Registry, RegistryKind, RoleGroups, Script, Storage, System, Word,
+    Addon, AddonSource, Bundle, Cluster, Etcd, EtcdKind, ExtraFile, Host, Keyword, Kubernetes, LoadBalancer,
+    LoadBalancerMode, Network, Registry, RegistryKind, RoleGroups, Script, Storage, System,
 };
 use crate::names;
 

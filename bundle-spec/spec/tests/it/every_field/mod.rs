@@ -1,6 +1,6 @@
 //! Files that together have every field of the format, each with another value than its default.
 
-use kubexm_spec::cluster::{Profile, Word};
+use kubexm_spec::cluster::{Keyword, Profile};
 use proptest::sample::Index;
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use kubexm_spec::Arch;
 
-use crate::link::wire::{Answer, Frame, PROTOCOL, Response, WireError, frame};
+use crate::link::wire::{Frame, PROTOCOL, Response, ResponseMessage, WireError, frame};
 
 /// Why an agent ended other than by `Bye` or a closed channel.
 #[derive(Debug, thiserror::Error)]
@@ -20,13 +20,13 @@ pub enum AgentError {
     Thread(#[source] std::io::Error),
 }
 
-pub(super) fn not_here(reason: &str) -> Answer {
-    Answer::NotUnderstood { reason: reason.to_owned() }
+pub(super) fn not_here(reason: &str) -> Response {
+    Response::NotUnderstood { reason: reason.to_owned() }
 }
 
-pub(super) fn hello(protocol: u32) -> Answer {
+pub(super) fn hello(protocol: u32) -> Response {
     if protocol == PROTOCOL {
-        Answer::Hello {
+        Response::Hello {
             protocol: PROTOCOL,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             arch: Arch::from_any(std::env::consts::ARCH),
@@ -34,7 +34,7 @@ pub(super) fn hello(protocol: u32) -> Answer {
         }
     } else {
         let reason = format!("the controller speaks protocol {protocol}, this agent {PROTOCOL}");
-        Answer::NotUnderstood { reason }
+        Response::NotUnderstood { reason }
     }
 }
 
@@ -53,12 +53,12 @@ impl Out {
     }
 
     /// An answer that cannot be written has nobody who waits for it: the controller asks again on a new channel.
-    pub(super) fn answer(&self, id: u64, answer: Answer) {
+    pub(super) fn answer(&self, id: u64, answer: Response) {
         let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = match frame::write_message(&mut *out, &Response { id, answer }) {
+        let sent = match frame::write_message(&mut *out, &ResponseMessage { id, answer }) {
             Err(WireError::TooLong { length, .. }) => {
                 let text = format!("an answer of {length} bytes is too long to be sent");
-                frame::write_message(&mut *out, &Response { id, answer: Answer::Failed { text } })
+                frame::write_message(&mut *out, &ResponseMessage { id, answer: Response::Failed { text } })
             }
             other => other,
         };

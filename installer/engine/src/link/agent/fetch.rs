@@ -1,6 +1,6 @@
 //! The node takes blobs from depots (`<url>/blobs/sha256/<hex>`) into its content store.
 //!
-//! Each blob is asked of the depots in their order; one that breaks off in the middle is gone on with at the next, since
+//! Each blob is asked of the depots in their order; one that breaks off in the middle is resumed at the next, since
 //! what came stays in the blob's part file and the digest tells in the end. A depot that does not answer is no error: it
 //! is not asked again in this request, and what none gave is for the controller to send.
 

@@ -29,7 +29,7 @@ struct Note {
 
 /// How long to wait.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct LockTimeouts {
     /// For another live run.
     pub other: Duration,
     /// For an agent that finishes, or for one of this very run.
@@ -58,7 +58,12 @@ pub enum LockError {
 
 impl HostLock {
     /// Waits for the lock as long as `patience` says, or until `stop` says so.
-    pub fn acquire(path: &Path, holder: &str, patience: Patience, stop: &dyn Fn() -> bool) -> Result<Self, LockError> {
+    pub fn acquire(
+        path: &Path,
+        holder: &str,
+        patience: LockTimeouts,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Self, LockError> {
         let failed = |source| LockError::Io { path: path.to_owned(), source };
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(failed)?;
@@ -135,10 +140,10 @@ fn read_note(file: &mut File) -> Note {
 mod tests {
     use super::*;
 
-    const SHORT: Patience = Patience { other: Duration::ZERO, own: Duration::from_secs(20) };
+    const SHORT: LockTimeouts = LockTimeouts { other: Duration::ZERO, own: Duration::from_secs(20) };
 
     #[test]
-    fn a_second_run_is_told_who_holds_the_host() {
+    fn a_second_run_is_reported_who_holds_the_host() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run/lock");
         let held = HostLock::acquire(&path, "run 7", SHORT, &|| false).unwrap();

@@ -95,7 +95,7 @@ async fn echo(socket: UdpSocket) {
                 let _ = socket.send_to(&datagram[..NONCE], from).await;
             }
             Ok(_) => (),
-            // An earlier echo was refused by its sender; the socket goes on.
+            // An earlier echo was refused by its sender; the socket continues.
             Err(error) => {
                 tracing::debug!(%error, "a datagram could not be received");
                 tokio::time::sleep(Duration::from_millis(10)).await;

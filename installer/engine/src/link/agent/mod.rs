@@ -8,10 +8,10 @@
 
 mod channel;
 pub mod fetch;
+mod in_flight;
 pub(crate) mod lock;
 mod mesh;
 mod store;
-mod under_way;
 mod work;
 
 use std::io::{Read, Write};
@@ -22,13 +22,13 @@ use std::time::Duration;
 
 use kubexm_spec::error_chain;
 
-use super::wire::{Answer, Ask, Frame, Request, Secret, WireError, frame};
+use super::wire::{Frame, Request, RequestMessage, Response, Secret, WireError, frame};
 use super::{Change, Fetched};
 pub use channel::AgentError;
 use channel::{Frames, Out, clock_ms, hello, next_frame, not_here, read_frames};
-use lock::{HostLock, Patience, Presence};
+use in_flight::{InFlight, Turn};
+use lock::{HostLock, LockTimeouts, Presence};
 pub use store::serve_store;
-use under_way::{Place, UnderWay};
 pub use work::{LOCK_PATH, PRESENT_PATH, Work};
 
 /// A controller that is there pings every few seconds. When nothing came for this long it is gone, even if the
@@ -51,7 +51,7 @@ pub fn serve(
         holder: Mutex::new(String::new()),
         gone: AtomicBool::new(false),
         listening: Mutex::new(None),
-        under_way: UnderWay::default(),
+        in_flight: InFlight::default(),
         work,
     });
     let frames = read_frames(stdin)?;
@@ -67,12 +67,12 @@ pub fn serve(
         };
         running.retain(|thread| !thread.is_finished());
         match request.ask {
-            Ask::Hello { protocol, ref holder, .. } => {
+            Request::Hello { protocol, ref holder, .. } => {
                 agent.holder.lock().unwrap_or_else(PoisonError::into_inner).clone_from(holder);
                 agent.out.answer(request.id, hello(protocol));
             }
-            Ask::Ping => agent.out.answer(request.id, Answer::Pong { clock_ms: clock_ms() }),
-            Ask::Bye => {
+            Request::Ping => agent.out.answer(request.id, Response::Pong { clock_ms: clock_ms() }),
+            Request::Bye => {
                 bye = Some(request.id);
                 break Ok(());
             }
@@ -80,19 +80,19 @@ pub fn serve(
                 let agent = Arc::clone(&agent);
                 let thread = std::thread::Builder::new().name("request".into());
                 let place = match ask {
-                    Ask::Converge { .. } | Ask::Fetch { .. } => agent.under_way.change(),
-                    _ => agent.under_way.other(),
+                    Request::Converge { .. } | Request::Fetch { .. } => agent.in_flight.change(),
+                    _ => agent.in_flight.other(),
                 };
                 let work = move || {
                     agent.out.answer(request.id, agent.answer(ask, &place));
-                    // Told before what waits for it goes on, so that answers come in that order too.
+                    // Reported before what waits for it continues, so that answers come in that order too.
                     drop(place);
                 };
                 running.push(thread.spawn(work).map_err(AgentError::Thread)?);
             }
             _ => {
                 let text = format!("more than {MOST_AT_ONCE} requests at once");
-                agent.out.answer(request.id, Answer::Failed { text });
+                agent.out.answer(request.id, Response::Failed { text });
             }
         }
     };
@@ -105,7 +105,7 @@ pub fn serve(
         let _ = thread.join();
     }
     if let Some(id) = bye {
-        agent.out.answer(id, Answer::Bye);
+        agent.out.answer(id, Response::Bye);
     }
     ended
 }
@@ -116,101 +116,103 @@ struct Agent<W> {
     holder: Mutex<String>,
     gone: AtomicBool,
     listening: Mutex<Option<mesh::Listening>>,
-    under_way: UnderWay,
+    in_flight: InFlight,
     work: W,
 }
 
 impl<W: Work> Agent<W> {
-    fn answer(&self, ask: Ask, place: &Place) -> Answer {
+    fn answer(&self, ask: Request, place: &Turn) -> Response {
         let answered = match ask {
-            Ask::Facts { host } => self.work.facts(&host).map(|facts| Answer::Facts { facts: Box::new(facts) }),
-            Ask::Observe { step, texts, slots } => match self.hold(step.timeout_s) {
+            Request::Facts { host } => self.work.facts(&host).map(|facts| Response::Facts { facts: Box::new(facts) }),
+            Request::Observe { step, texts, slots } => match self.hold(step.timeout_s) {
                 Err(locked) => return locked,
-                Ok(()) => self.work.observe(&step, texts, slots.into_values()).map(|found| Answer::Observed { found }),
+                Ok(()) => {
+                    self.work.observe(&step, texts, slots.into_values()).map(|found| Response::Observed { found })
+                }
             },
-            Ask::Survey { steps, texts, slots } => {
+            Request::Survey { steps, texts, slots } => {
                 match self.hold(steps.iter().map(|step| step.timeout_s).max().unwrap_or_default()) {
                     Err(locked) => return locked,
                     Ok(()) => {
                         let surveyed = self.work.survey(&steps, texts, slots.into_values());
-                        surveyed.map(|survey| Answer::Surveyed { survey })
+                        surveyed.map(|survey| Response::Surveyed { survey })
                     }
                 }
             }
-            Ask::Converge { step, texts, slots, run, sequence, before } => match self.hold(step.timeout_s) {
+            Request::Converge { step, texts, slots, run, sequence, before } => match self.hold(step.timeout_s) {
                 Err(locked) => return locked,
                 Ok(()) => {
                     let change = Change { run: &run, sequence, before: &before };
                     let work = || self.work.converge(&step, texts, slots.into_values(), change);
-                    self.under_way.alone(&step.id, work).map(|()| Answer::Converged)
+                    self.in_flight.alone(&step.id, work).map(|()| Response::Converged)
                 }
             },
-            Ask::Undo { step, texts, run, sequence, before, wave } => match self.hold(step.timeout_s) {
+            Request::Undo { step, texts, run, sequence, before, wave } => match self.hold(step.timeout_s) {
                 Err(locked) => return locked,
                 Ok(()) => {
                     let change = Change { run: &run, sequence, before: &before };
                     let work = || self.work.undo(&step, texts, change, wave);
                     place.wait_for_earlier();
-                    self.under_way.alone(&step.id, work).map(|()| Answer::Undone)
+                    self.in_flight.alone(&step.id, work).map(|()| Response::Undone)
                 }
             },
-            Ask::Provide { provider } => match self.hold(OTHER_RUN.as_secs()) {
+            Request::Provide { provider } => match self.hold(OTHER_RUN.as_secs()) {
                 Err(locked) => return locked,
-                Ok(()) => self.work.provide(&provider).map(|value| Answer::Provided { value: Secret(value) }),
+                Ok(()) => self.work.provide(&provider).map(|value| Response::Provided { value: Secret(value) }),
             },
-            Ask::Ledger => self.work.ledger().map(|records| Answer::Ledger { records }),
-            Ask::Fetch { blobs, depots } => {
+            Request::Ledger => self.work.ledger().map(|records| Response::Ledger { records }),
+            Request::Fetch { blobs, depots } => {
                 let gone = || self.gone.load(Ordering::SeqCst);
                 let bytes = blobs.values().fold(0_u64, |sum, size| sum.saturating_add(*size));
                 let fetched =
                     fetch::fetch(fetch::Limits::of(bytes, &depots), &self.work.store_path(), &blobs, &depots, gone);
-                fetched.map(|Fetched { missing, reasons }| Answer::Fetched {
+                fetched.map(|Fetched { missing, reasons }| Response::Fetched {
                     missing: missing.into_iter().collect(),
                     reasons,
                 })
             }
-            Ask::Listen { ports } => {
+            Request::Listen { ports } => {
                 let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
                 // The old ones are closed first: some of the same ports may be wanted again.
                 *listening = None;
-                mesh::Listening::on(&ports).map(|on| *listening = on).map(|()| Answer::Listening)
+                mesh::Listening::on(&ports).map(|on| *listening = on).map(|()| Response::Listening)
             }
-            Ask::Dial { dials } => mesh::dial(dials).map(|dialed| Answer::Dialed { dialed }),
-            Ask::Probe { probe } => self.work.probe(&probe).map(|answer| Answer::Probed { answer }),
-            Ask::StoreMissing { blobs } => store::missing(&self.work, &blobs),
-            Ask::AdminKubeconfig => {
-                self.work.admin_kubeconfig().map(|file| Answer::AdminKubeconfig { file: Secret(file) })
+            Request::Dial { dials } => mesh::dial(dials).map(|dialed| Response::Dialed { dialed }),
+            Request::Probe { probe } => self.work.probe(&probe).map(|answer| Response::Probed { answer }),
+            Request::StoreMissing { blobs } => store::missing(&self.work, &blobs),
+            Request::AdminKubeconfig => {
+                self.work.admin_kubeconfig().map(|file| Response::AdminKubeconfig { file: Secret(file) })
             }
-            Ask::Evidence => self.work.evidence().map(|files| Answer::Evidence { files }),
-            Ask::StepLog { run, step } => self.work.step_log(&run, &step).map(|text| Answer::StepLog { text }),
-            Ask::StorePut { .. } => return not_here("blobs go over a store channel"),
-            Ask::Hello { .. } | Ask::Ping | Ask::Bye => return not_here("this is answered elsewhere"),
+            Request::Evidence => self.work.evidence().map(|files| Response::Evidence { files }),
+            Request::StepLog { run, step } => self.work.step_log(&run, &step).map(|text| Response::StepLog { text }),
+            Request::StorePut { .. } => return not_here("blobs go over a store channel"),
+            Request::Hello { .. } | Request::Ping | Request::Bye => return not_here("this is answered elsewhere"),
         };
-        answered.unwrap_or_else(|text| Answer::Failed { text })
+        answered.unwrap_or_else(|text| Response::Failed { text })
     }
 
     /// Holds the host from the first step on until the agent ends.
-    fn hold(&self, timeout_s: u64) -> Result<(), Answer> {
+    fn hold(&self, timeout_s: u64) -> Result<(), Response> {
         let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         // A step that waited for a host until its controller went away must not begin.
         let gone = || self.gone.load(Ordering::SeqCst);
         if gone() {
-            return Err(Answer::Failed { text: "the controller is gone".into() });
+            return Err(Response::Failed { text: "the controller is gone".into() });
         }
         if held.is_none() {
             let holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let patience = Patience { other: OTHER_RUN, own: Duration::from_secs(timeout_s).max(OTHER_RUN) };
+            let patience = LockTimeouts { other: OTHER_RUN, own: Duration::from_secs(timeout_s).max(OTHER_RUN) };
             match HostLock::acquire(&self.work.lock_path(), &holder, patience, &gone) {
                 Ok(lock) => *held = Some(lock),
-                Err(lock::LockError::Held { holder }) => return Err(Answer::Locked { holder }),
-                Err(error) => return Err(Answer::Failed { text: error_chain(&error) }),
+                Err(lock::LockError::Held { holder }) => return Err(Response::Locked { holder }),
+                Err(error) => return Err(Response::Failed { text: error_chain(&error) }),
             }
         }
         Ok(())
     }
 }
 
-fn next_request(frames: &Frames, silence: Duration) -> Result<Option<Request>, WireError> {
+fn next_request(frames: &Frames, silence: Duration) -> Result<Option<RequestMessage>, WireError> {
     match next_frame(frames, silence)? {
         Some(Frame::Message(body)) => frame::parse(&body).map(Some),
         Some(Frame::Data(_)) => Err(WireError::Kind(1)),

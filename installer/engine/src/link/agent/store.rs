@@ -1,7 +1,7 @@
 //! The agent's second mode: blobs come over a channel of their own and go into the node's content store.
 //!
 //! Bytes are hashed while they are written; a blob gets its name only when all of it is there, right and synced. What
-//! a cut connection leaves stays as a part file, and the next channel goes on after it.
+//! a cut connection leaves stays as a part file, and the next channel continues after it.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use kubexm_transport::partial::Partial;
 use super::Work;
 use super::channel::{AgentError, Out, clock_ms, hello, next_frame, not_here, read_frames};
 use super::lock::Presence;
-use crate::link::wire::{Answer, Ask, Frame, Request, WireError, frame};
+use crate::link::wire::{Frame, Request, RequestMessage, Response, WireError, frame};
 
 /// A bundle on a slow stick may need a while before the next bytes come.
 const SILENCE: Duration = Duration::from_secs(300);
@@ -52,20 +52,20 @@ pub fn serve_store(
         match frame {
             Frame::Data(bytes) => coming.as_mut().ok_or(WireError::Kind(1))?.take(&bytes, &out)?,
             Frame::Message(body) => {
-                let Request { id, ask } = frame::parse(&body)?;
+                let RequestMessage { id, ask } = frame::parse(&body)?;
                 match ask {
                     // The heartbeat comes between data frames too.
-                    Ask::Ping => out.answer(id, Answer::Pong { clock_ms: clock_ms() }),
+                    Request::Ping => out.answer(id, Response::Pong { clock_ms: clock_ms() }),
                     _ if coming.is_some() => return Err(WireError::Kind(0).into()),
-                    Ask::Hello { protocol, .. } => out.answer(id, hello(protocol)),
-                    Ask::StoreMissing { blobs } => out.answer(id, open_partials(work, &blobs, &mut partials)),
-                    Ask::StorePut { digest, size, offset } => {
+                    Request::Hello { protocol, .. } => out.answer(id, hello(protocol)),
+                    Request::StoreMissing { blobs } => out.answer(id, open_partials(work, &blobs, &mut partials)),
+                    Request::StorePut { digest, size, offset } => {
                         let begun = begin(work, &mut partials, digest, offset);
-                        let partial = begun.map_err(|text| out.answer(id, Answer::Failed { text })).ok();
+                        let partial = begun.map_err(|text| out.answer(id, Response::Failed { text })).ok();
                         coming = Some(Put { id, digest, size, remaining: size.saturating_sub(offset), partial });
                     }
-                    Ask::Bye => {
-                        out.answer(id, Answer::Bye);
+                    Request::Bye => {
+                        out.answer(id, Response::Bye);
                         return Ok(());
                     }
                     _ => out.answer(id, not_here("a store channel takes blobs only")),
@@ -90,7 +90,7 @@ impl Put {
             && let Err(error) = partial.write(bytes, Some(self.size))
         {
             self.partial = None;
-            out.answer(self.id, Answer::Failed { text: error_chain(&error) });
+            out.answer(self.id, Response::Failed { text: error_chain(&error) });
         }
         Ok(())
     }
@@ -100,11 +100,11 @@ impl Put {
         let found = partial.digest();
         let right = found == self.digest;
         let answer = if right {
-            stored(&work.store_path(), partial).map(|Stored| Answer::Stored)
+            stored(&work.store_path(), partial).map(|Stored| Response::Stored)
         } else {
-            partial.discard().map(|()| Answer::Corrupt { found }).map_err(|error| error_chain(&error))
+            partial.discard().map(|()| Response::Corrupt { found }).map_err(|error| error_chain(&error))
         };
-        out.answer(self.id, answer.unwrap_or_else(|text| Answer::Failed { text }));
+        out.answer(self.id, answer.unwrap_or_else(|text| Response::Failed { text }));
     }
 }
 
@@ -146,7 +146,7 @@ fn hold(store: &Store, digest: &Digest) -> Result<Partial, String> {
 }
 
 /// What is missing, with the bytes that are there; part files with bytes stay open and locked in `partials`.
-fn open_partials(work: &impl Work, blobs: &BTreeMap<Digest, u64>, partials: &mut Partials) -> Answer {
+fn open_partials(work: &impl Work, blobs: &BTreeMap<Digest, u64>, partials: &mut Partials) -> Response {
     let mut look = || -> Result<BTreeMap<Digest, u64>, String> {
         let store = open(work)?;
         let mut have = BTreeMap::new();
@@ -158,7 +158,7 @@ fn open_partials(work: &impl Work, blobs: &BTreeMap<Digest, u64>, partials: &mut
                 Some(partial) => partial,
                 None => hold(&store, digest)?,
             };
-            // As long as the blob or longer, and still not the blob: nothing in it can be believed.
+            // As long as the blob or longer, and still not the blob: nothing in it can be trusted.
             if partial.length() >= *size && partial.length() > 0 {
                 partial.clear().map_err(|error| error_chain(&error))?;
             }
@@ -169,11 +169,11 @@ fn open_partials(work: &impl Work, blobs: &BTreeMap<Digest, u64>, partials: &mut
         }
         Ok(have)
     };
-    look().map_or_else(|text| Answer::Failed { text }, |have| Answer::Missing { have })
+    look().map_or_else(|text| Response::Failed { text }, |have| Response::Missing { have })
 }
 
 /// What is missing, for a channel that puts nothing.
-pub(super) fn missing(work: &impl Work, blobs: &BTreeMap<Digest, u64>) -> Result<Answer, String> {
+pub(super) fn missing(work: &impl Work, blobs: &BTreeMap<Digest, u64>) -> Result<Response, String> {
     Ok(open_partials(work, blobs, &mut Partials::new()))
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use kubexm_ops::paths::ADMIN_CONF;
 use kubexm_ops::{Machine, OpError, evidence, facts, probe, provide, step, survey};
-use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, SlotProvider, Step, Survey, Texts, Wave, ledger};
+use kubexm_plan::{Facts, ObservedState, Probe, ProbeAnswer, SlotProvider, Step, Survey, Texts, Wave, ledger};
 
 use crate::link::{Change, SlotValues};
 
@@ -20,7 +20,7 @@ pub trait Work: Send + Sync + 'static {
     /// Looks at the host; changes nothing.
     fn facts(&self, host: &str) -> Result<Facts, String>;
     /// Observes every op of a step.
-    fn observe(&self, step: &Step, texts: Texts, slots: SlotValues) -> Result<Vec<Found>, String>;
+    fn observe(&self, step: &Step, texts: Texts, slots: SlotValues) -> Result<Vec<ObservedState>, String>;
     /// Looks at many steps in one moment.
     fn survey(&self, steps: &[Step], texts: Texts, slots: SlotValues) -> Result<Survey, String>;
     /// Converges a step and keeps the ledger.
@@ -55,7 +55,7 @@ impl Work for Machine {
         said(facts::collect(self, host))
     }
 
-    fn observe(&self, step: &Step, texts: Texts, slots: SlotValues) -> Result<Vec<Found>, String> {
+    fn observe(&self, step: &Step, texts: Texts, slots: SlotValues) -> Result<Vec<ObservedState>, String> {
         said(step::observe(step, &self.with_texts(texts).with_slots(slots)))
     }
 

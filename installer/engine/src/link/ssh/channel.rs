@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use crate::link::wire::{Answer, Ask, Frame, PROTOCOL, Request, Response, WireError, frame};
+use crate::link::wire::{Frame, PROTOCOL, Request, RequestMessage, Response, ResponseMessage, WireError, frame};
 
 /// How often the agent hears that we are still there; it gives up after [`crate::link::agent::SILENCE`].
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -29,7 +29,7 @@ pub enum ChannelError {
     NotUnderstood(String),
 }
 
-type Waiting = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Answer>>>>>;
+type Waiting = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Response>>>>>;
 
 /// An open channel to an agent. Dropping it closes the channel.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl AgentChannel {
         let answered = Arc::clone(&waiting);
         tasks.spawn(async move {
             while let Ok(Some(Frame::Message(body))) = frame::next_frame(&mut reader).await {
-                let Ok(Response { id, answer }) = frame::parse(&body) else { break };
+                let Ok(ResponseMessage { id, answer }) = frame::parse(&body) else { break };
                 let sender = lock(&answered).as_mut().and_then(|waiting| waiting.remove(&id));
                 // Nobody waits for the answer to a heartbeat, or to a request whose time ran out.
                 if let Some(sender) = sender {
@@ -86,7 +86,7 @@ impl AgentChannel {
             close(&answered);
         });
         let beat = outgoing.clone();
-        let heartbeat = frame::message_frame(&Request { id: 0, ask: Ask::Ping })?;
+        let heartbeat = frame::message_frame(&RequestMessage { id: 0, ask: Request::Ping })?;
         tasks.spawn(async move {
             loop {
                 tokio::time::sleep(HEARTBEAT).await;
@@ -96,30 +96,33 @@ impl AgentChannel {
             }
         });
         let channel = Self { outgoing, waiting, next_id: AtomicU64::new(1), _tasks: tasks };
-        let hello =
-            Ask::Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned(), holder: holder.to_owned() };
+        let hello = Request::Hello {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            holder: holder.to_owned(),
+        };
         match channel.ask(&hello).await? {
-            Answer::Hello { protocol: PROTOCOL, version, arch, pid } => {
+            Response::Hello { protocol: PROTOCOL, version, arch, pid } => {
                 Ok((channel, AgentHello { version, arch, pid }))
             }
-            Answer::Hello { protocol, .. } => Err(WireError::Protocol { theirs: protocol.to_string() }.into()),
+            Response::Hello { protocol, .. } => Err(WireError::Protocol { theirs: protocol.to_string() }.into()),
             other => Err(unexpected(&other)),
         }
     }
 
     /// Asks and waits. The caller bounds the time.
-    pub async fn ask(&self, ask: &Ask) -> Result<Answer, ChannelError> {
+    pub async fn ask(&self, ask: &Request) -> Result<Response, ChannelError> {
         let answer = self.send(ask).await?;
         match answer.await.map_err(|_| ChannelError::Lost)? {
-            Answer::NotUnderstood { reason } => Err(ChannelError::NotUnderstood(reason)),
+            Response::NotUnderstood { reason } => Err(ChannelError::NotUnderstood(reason)),
             answer => Ok(answer),
         }
     }
 
     /// Sends a request; the answer comes later.
-    pub async fn send(&self, ask: &Ask) -> Result<oneshot::Receiver<Answer>, ChannelError> {
+    pub async fn send(&self, ask: &Request) -> Result<oneshot::Receiver<Response>, ChannelError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let bytes = frame::message_frame(&Request { id, ask: ask.clone() })?;
+        let bytes = frame::message_frame(&RequestMessage { id, ask: ask.clone() })?;
         let (sender, receiver) = oneshot::channel();
         lock(&self.waiting).as_mut().ok_or(ChannelError::Lost)?.insert(id, sender);
         self.raw(bytes).await?;
@@ -138,9 +141,9 @@ impl AgentChannel {
 }
 
 /// An answer that does not fit the question.
-pub fn unexpected(answer: &Answer) -> ChannelError {
+pub fn unexpected(answer: &Response) -> ChannelError {
     match answer {
-        Answer::NotUnderstood { reason } => ChannelError::NotUnderstood(reason.clone()),
+        Response::NotUnderstood { reason } => ChannelError::NotUnderstood(reason.clone()),
         _ => ChannelError::NotUnderstood("the answer does not fit the question".to_owned()),
     }
 }

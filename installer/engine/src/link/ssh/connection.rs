@@ -133,7 +133,7 @@ async fn enter(
     known: &Arc<KnownHosts>,
     options: &SshOptions,
 ) -> Result<Handle<Checker>, LinkError> {
-    // A key that cannot be read is told before anything is dialled.
+    // A key that cannot be read is reported before anything is dialled.
     for source in &login.keys {
         if let KeySource::File(path) = source {
             shared::load(path).await.map_err(|reason| endpoint.denied(reason))?;

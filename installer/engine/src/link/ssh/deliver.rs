@@ -1,4 +1,4 @@
-//! Blobs into a node's content store, over a channel of their own; what a cut connection left is gone on with.
+//! Blobs into a node's content store, over a channel of their own; what a cut connection left is resumed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::{mpsc, oneshot};
 
 use super::channel::{AgentChannel, ChannelError, unexpected};
-use crate::link::wire::{Answer, Ask, frame};
+use crate::link::wire::{Request, Response, frame};
 use crate::link::{BlobSource, DeliverProgress};
 
 /// Bytes of a data frame.
@@ -53,11 +53,11 @@ pub async fn deliver(
 ) -> Result<(), Interrupted> {
     let lost = |error| from_channel(error, None);
     let sizes: BTreeMap<Digest, u64> = blobs.iter().copied().collect();
-    let question = Ask::StoreMissing { blobs: sizes.clone() };
+    let question = Request::StoreMissing { blobs: sizes.clone() };
     let answered = tokio::time::timeout(ANSWER, channel.ask(&question)).await;
     let have = match answered.unwrap_or(Err(ChannelError::Lost)).map_err(lost)? {
-        Answer::Missing { have } => have,
-        Answer::Failed { text } => return Err(Interrupted::Node(text)),
+        Response::Missing { have } => have,
+        Response::Failed { text } => return Err(Interrupted::Node(text)),
         other => return Err(lost(unexpected(&other))),
     };
     let missing = have.iter().map(|(digest, have)| sizes.get(digest).copied().unwrap_or(0).saturating_sub(*have)).sum();
@@ -73,7 +73,7 @@ pub async fn deliver(
             let Some(offset) = have.remove(digest) else { continue };
             let reader = source.open(*digest, offset).await;
             let mut reader = reader.map_err(|error| unreadable(*digest, &error.to_string()))?;
-            let put = Ask::StorePut { digest: *digest, size: *size, offset };
+            let put = Request::StorePut { digest: *digest, size: *size, offset };
             let answer = channel.send(&put).await.map_err(cut)?;
             // The receiving side lives as long as this one.
             let _ = sender.send((*digest, *size, answer));
@@ -92,9 +92,9 @@ pub async fn deliver(
     let receive = async {
         while let Some((digest, size, answer)) = answers.recv().await {
             match wait(answer).await.map_err(cut)? {
-                Answer::Stored => progress(digest, size, size),
-                Answer::Corrupt { found } => return Err(Interrupted::Corrupt { digest, found }),
-                Answer::Failed { text } => return Err(Interrupted::Node(text)),
+                Response::Stored => progress(digest, size, size),
+                Response::Corrupt { found } => return Err(Interrupted::Corrupt { digest, found }),
+                Response::Failed { text } => return Err(Interrupted::Node(text)),
                 other => return Err(cut(unexpected(&other))),
             }
         }
@@ -105,9 +105,9 @@ pub async fn deliver(
 
 /// The answer to a put comes after all its bytes, which may take long on a slow line: no limit but the channel's life,
 /// which keepalives watch.
-async fn wait(answer: oneshot::Receiver<Answer>) -> Result<Answer, ChannelError> {
+async fn wait(answer: oneshot::Receiver<Response>) -> Result<Response, ChannelError> {
     match answer.await {
-        Ok(Answer::NotUnderstood { reason }) => Err(ChannelError::NotUnderstood(reason)),
+        Ok(Response::NotUnderstood { reason }) => Err(ChannelError::NotUnderstood(reason)),
         Ok(answer) => Ok(answer),
         Err(_) => Err(ChannelError::Lost),
     }

@@ -6,11 +6,11 @@ use kubexm_plan::op::Depots;
 use kubexm_spec::Digest;
 
 use super::{GRACE, SshLink};
-use crate::link::wire::{Answer, Ask};
+use crate::link::wire::{Request, Response};
 use crate::link::{DeliverProgress, Fetched, LinkError};
 
 impl SshLink {
-    /// Progress is told for each blob once the node has answered: nothing of it passes here.
+    /// Progress is reported for each blob once the node has answered: nothing of it passes here.
     pub(super) async fn fetch_from(
         &self,
         blobs: &[(Digest, u64)],
@@ -24,8 +24,8 @@ impl SshLink {
         // The agent keeps to the limit by itself; the grace is for the way, and for a new connection.
         let bytes = blobs.iter().map(|(_, size)| *size).sum();
         let limit = Duration::from_secs(depots.limit_s(bytes)).saturating_add(GRACE);
-        let Answer::Fetched { missing, reasons } =
-            self.ask(&Ask::Fetch { blobs: sizes, depots: depots.clone() }, limit).await?
+        let Response::Fetched { missing, reasons } =
+            self.ask(&Request::Fetch { blobs: sizes, depots: depots.clone() }, limit).await?
         else {
             return Err(self.misfit());
         };

@@ -17,7 +17,7 @@ pub struct Checker {
     pub(super) known: Arc<KnownHosts>,
 }
 
-/// Why no connection came about.
+/// Why no connection was made.
 #[derive(Debug)]
 pub enum Refused {
     /// The line, or the protocol.
@@ -60,14 +60,14 @@ impl client::Handler for Checker {
         // Another link may have learnt it meanwhile, when the host is a bastion of both.
         let _one_at_a_time = self.options.shared.learning.lock().await;
         let options = self.options.clone();
-        let told = shown.clone();
+        let reported = shown.clone();
         let learn = move || {
             let known = KnownHosts::load(&options.known_hosts).map_err(|error| error.to_string())?;
             let verdict = known.check(&host, port, &key);
             match (verdict, options.known_hosts.first()) {
                 (Verdict::Unknown | Verdict::Authority(_), Some(path)) => known_hosts::learn(path, &host, port, &key)
                     .map_err(|error| format!("its host key cannot be recorded in {}: {error}", path.display())),
-                (verdict, _) => judged(verdict, &told, &host, port, &options).map_err(|refused| match refused {
+                (verdict, _) => judged(verdict, &reported, &host, port, &options).map_err(|refused| match refused {
                     Refused::HostKey(reason) => reason,
                     Refused::Ssh(error) => error.to_string(),
                 }),

@@ -166,7 +166,7 @@ fn putting_back(path: &str, locks: [&str; 2]) -> String {
     format!("{}mv -f {path}.before {path}", alone(locks))
 }
 
-/// Goes on only when nobody else has any of these locks, and holds them until the script ends.
+/// Continues only when nobody else has any of these locks, and holds them until the script ends.
 fn alone(locks: [&str; 2]) -> String {
     let lock = |(number, lock): (usize, &str)| {
         let (lock, file) = (quote(lock), number + 8);
@@ -367,17 +367,17 @@ mod tests {
         std::fs::write(&program, "program").unwrap();
         assert_eq!(digest(), Digest::of("program").hex());
         assert!(!note.exists(), "it was written just now, and may be written again with the same times");
-        // What was noted of it is believed, so that a belief is seen: the note lies.
-        let noted = |text: &str| std::fs::write(&note, text).unwrap();
+        // What was noted of it is trusted, so that a belief is seen: the note lies.
+        let recorded = |text: &str| std::fs::write(&note, text).unwrap();
         let stat = std::process::Command::new("stat").args(["-c", "%d %i %s %f %u %g %y %z"]).arg(&program).output();
         let stat = String::from_utf8(stat.unwrap().stdout).unwrap();
-        noted(&format!("{}\nbelieved\n", stat.trim()));
+        recorded(&format!("{}\nbelieved\n", stat.trim()));
         assert_eq!(digest(), "believed");
         let was = program.metadata().unwrap().modified().unwrap();
         std::fs::write(&program, "pr0gram").unwrap();
         std::fs::File::options().write(true).open(&program).unwrap().set_modified(was).unwrap();
         assert_eq!(digest(), Digest::of("pr0gram").hex());
-        noted("torn");
+        recorded("torn");
         assert_eq!(digest(), Digest::of("pr0gram").hex());
     }
 

@@ -26,14 +26,14 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use kubexm_ops::paths::ADMIN_CONF;
 use kubexm_plan::op::Depots;
-use kubexm_plan::{Facts, Found, Plan, Probe, ProbeAnswer, SlotProvider, Step, Survey, Wave, ledger, mesh};
+use kubexm_plan::{Facts, ObservedState, Plan, Probe, ProbeAnswer, SlotProvider, Step, Survey, Wave, ledger, mesh};
 use kubexm_spec::{Cluster, Digest};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::answers;
-use super::wire::{Answer, Ask, Secrets};
+use super::wire::{Request, Response, Secrets};
 use super::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, SlotValues};
 use channel::{AgentChannel, ChannelError};
 use connection::{Connection, NoSession};
@@ -122,7 +122,7 @@ impl SshLink {
         self.end_agent(self.installed).await
     }
 
-    /// After a run that put the agent on a host without one was taken back: ends the agent and removes its program.
+    /// After a run that put the agent on a host without one was rolled back: ends the agent and removes its program.
     pub async fn take_agent_away(&self) -> Result<(), LinkError> {
         self.end_agent(Installed::New).await
     }
@@ -146,7 +146,7 @@ impl SshLink {
 
     /// The credentials of a control plane's admin.conf, for the operator's own kubeconfig.
     pub async fn admin_kubeconfig(&self, cluster: &Cluster, address: &str) -> Result<AdminKubeconfig, LinkError> {
-        let Answer::AdminKubeconfig { file } = self.ask(&Ask::AdminKubeconfig, LOOK).await? else {
+        let Response::AdminKubeconfig { file } = self.ask(&Request::AdminKubeconfig, LOOK).await? else {
             return Err(self.misfit());
         };
         let file = Zeroizing::new(file.0);
@@ -161,7 +161,7 @@ impl SshLink {
         let live = self.live.lock().await.take();
         if let Some(live) = live {
             // An agent that does not answer any more ends when its channel closes.
-            let _ = tokio::time::timeout(LOOK, live.channel.ask(&Ask::Bye)).await;
+            let _ = tokio::time::timeout(LOOK, live.channel.ask(&Request::Bye)).await;
         }
     }
 
@@ -200,7 +200,7 @@ impl SshLink {
     }
 
     /// Asks, and asks again on a new connection when the old one is lost, until `limit` is over.
-    async fn ask(&self, ask: &Ask, limit: Duration) -> Result<Answer, LinkError> {
+    async fn ask(&self, ask: &Request, limit: Duration) -> Result<Response, LinkError> {
         let deadline = Instant::now() + limit;
         loop {
             let live = self.live(deadline).await?;
@@ -208,8 +208,8 @@ impl SshLink {
                 .await
                 .map_err(|_| self.failed(format!("the agent did not answer within {} s", limit.as_secs())))?;
             match answer {
-                Ok(Answer::Failed { text }) => return Err(self.failed(text)),
-                Ok(Answer::Locked { holder }) => {
+                Ok(Response::Failed { text }) => return Err(self.failed(text)),
+                Ok(Response::Locked { holder }) => {
                     return Err(LinkError::Locked { host: self.target.name.clone(), holder });
                 }
                 Ok(answer) => return Ok(answer),
@@ -232,7 +232,7 @@ impl SshLink {
         let mut best: Option<(i64, u64)> = None;
         for _ in 0..CLOCK_ROUNDS {
             let (begun, before) = (Instant::now(), clock_ms());
-            let Answer::Pong { clock_ms } = self.ask(&Ask::Ping, LOOK).await? else { return Err(self.misfit()) };
+            let Response::Pong { clock_ms } = self.ask(&Request::Ping, LOOK).await? else { return Err(self.misfit()) };
             let trip = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             let middle = before.saturating_add_unsigned(trip / 2);
             if best.is_none_or(|(_, fastest)| trip < fastest) {
@@ -294,7 +294,7 @@ impl SshLink {
         let ended = deliver::deliver(&channel, blobs, source, progress).await;
         if ended.is_ok() {
             // Its answer says that nothing is left to do there; nothing depends on it.
-            let _ = tokio::time::timeout(LOOK, channel.ask(&Ask::Bye)).await;
+            let _ = tokio::time::timeout(LOOK, channel.ask(&Request::Bye)).await;
         }
         Ok(ended)
     }
@@ -303,18 +303,18 @@ impl SshLink {
 #[async_trait]
 impl Link for SshLink {
     async fn facts(&self) -> Result<Facts, LinkError> {
-        let answer = self.ask(&Ask::Facts { host: self.target.name.clone() }, LOOK).await?;
-        let Answer::Facts { mut facts } = answer else { return Err(self.misfit()) };
+        let answer = self.ask(&Request::Facts { host: self.target.name.clone() }, LOOK).await?;
+        let Response::Facts { mut facts } = answer else { return Err(self.misfit()) };
         facts.host.clone_from(&self.target.name);
         (facts.clock_offset_ms, facts.round_trip_ms) = self.clock().await?;
         Ok(*facts)
     }
 
-    async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<Found>, LinkError> {
+    async fn observe(&self, plan: &Plan, step: &Step, slots: &SlotValues) -> Result<Vec<ObservedState>, LinkError> {
         let ask =
-            Ask::Observe { step: Box::new(step.clone()), texts: texts_of(plan, step), slots: Secrets::new(slots) };
+            Request::Observe { step: Box::new(step.clone()), texts: texts_of(plan, step), slots: Secrets::new(slots) };
         let answer = self.ask(&ask, step_limit(step)).await?;
-        let Answer::Observed { found } = answer else { return Err(self.misfit()) };
+        let Response::Observed { found } = answer else { return Err(self.misfit()) };
         if found.len() == step.ops.len() { Ok(found) } else { Err(self.misfit()) }
     }
 
@@ -322,9 +322,9 @@ impl Link for SshLink {
         let texts = steps.iter().flat_map(|step| texts_of(plan, step)).collect();
         let asked = steps;
         let steps = steps.iter().copied().cloned().collect();
-        let ask = Ask::Survey { steps, texts, slots: Secrets::new(slots) };
+        let ask = Request::Survey { steps, texts, slots: Secrets::new(slots) };
         match self.ask(&ask, LOOK).await? {
-            Answer::Surveyed { survey } => answers::surveyed(&self.target.name, asked, survey),
+            Response::Surveyed { survey } => answers::surveyed(&self.target.name, asked, survey),
             _ => Err(self.misfit()),
         }
     }
@@ -336,7 +336,7 @@ impl Link for SshLink {
         slots: &SlotValues,
         change: Change<'_>,
     ) -> Result<(), LinkError> {
-        let ask = Ask::Converge {
+        let ask = Request::Converge {
             step: Box::new(step.clone()),
             texts: texts_of(plan, step),
             slots: Secrets::new(slots),
@@ -345,13 +345,13 @@ impl Link for SshLink {
             before: change.before.to_vec(),
         };
         match self.ask(&ask, step_limit(step)).await? {
-            Answer::Converged => Ok(()),
+            Response::Converged => Ok(()),
             _ => Err(self.misfit()),
         }
     }
 
     async fn undo(&self, plan: &Plan, step: &Step, change: Change<'_>, wave: Wave) -> Result<(), LinkError> {
-        let ask = Ask::Undo {
+        let ask = Request::Undo {
             step: Box::new(step.clone()),
             texts: texts_of(plan, step),
             run: change.run.to_owned(),
@@ -360,21 +360,21 @@ impl Link for SshLink {
             wave,
         };
         match self.ask(&ask, step_limit(step)).await? {
-            Answer::Undone => Ok(()),
+            Response::Undone => Ok(()),
             _ => Err(self.misfit()),
         }
     }
 
     async fn provide(&self, provider: &SlotProvider) -> Result<Vec<u8>, LinkError> {
-        match self.ask(&Ask::Provide { provider: provider.clone() }, PROVIDE).await? {
-            Answer::Provided { value } => answers::provided(&self.target.name, provider, value.0),
+        match self.ask(&Request::Provide { provider: provider.clone() }, PROVIDE).await? {
+            Response::Provided { value } => answers::provided(&self.target.name, provider, value.0),
             _ => Err(self.misfit()),
         }
     }
 
     async fn ledger(&self) -> Result<Vec<ledger::Record>, LinkError> {
-        match self.ask(&Ask::Ledger, LOOK).await? {
-            Answer::Ledger { records } => Ok(records),
+        match self.ask(&Request::Ledger, LOOK).await? {
+            Response::Ledger { records } => Ok(records),
             _ => Err(self.misfit()),
         }
     }
@@ -389,22 +389,22 @@ impl Link for SshLink {
     }
 
     async fn listen(&self, ports: &[mesh::Port]) -> Result<(), LinkError> {
-        match self.ask(&Ask::Listen { ports: ports.to_vec() }, LOOK).await? {
-            Answer::Listening => Ok(()),
+        match self.ask(&Request::Listen { ports: ports.to_vec() }, LOOK).await? {
+            Response::Listening => Ok(()),
             _ => Err(self.misfit()),
         }
     }
 
     async fn dial(&self, dials: &[mesh::Dial]) -> Result<Vec<mesh::Dialed>, LinkError> {
-        match self.ask(&Ask::Dial { dials: dials.to_vec() }, LOOK).await? {
-            Answer::Dialed { dialed } => answers::dialed(&self.target.name, dials, dialed),
+        match self.ask(&Request::Dial { dials: dials.to_vec() }, LOOK).await? {
+            Response::Dialed { dialed } => answers::dialed(&self.target.name, dials, dialed),
             _ => Err(self.misfit()),
         }
     }
 
     async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError> {
-        match self.ask(&Ask::Probe { probe: probe.clone() }, LOOK).await? {
-            Answer::Probed { answer } => Ok(answer),
+        match self.ask(&Request::Probe { probe: probe.clone() }, LOOK).await? {
+            Response::Probed { answer } => Ok(answer),
             _ => Err(self.misfit()),
         }
     }
@@ -448,15 +448,15 @@ impl Link for SshLink {
     }
 
     async fn evidence(&self) -> Result<Vec<(String, String)>, LinkError> {
-        match self.ask(&Ask::Evidence, LOOK).await? {
-            Answer::Evidence { files } => Ok(files),
+        match self.ask(&Request::Evidence, LOOK).await? {
+            Response::Evidence { files } => Ok(files),
             _ => Err(self.misfit()),
         }
     }
 
     async fn step_log(&self, run: &str, step: &Step) -> Result<String, LinkError> {
-        match self.ask(&Ask::StepLog { run: run.to_owned(), step: Box::new(step.clone()) }, LOOK).await? {
-            Answer::StepLog { text } => Ok(text),
+        match self.ask(&Request::StepLog { run: run.to_owned(), step: Box::new(step.clone()) }, LOOK).await? {
+            Response::StepLog { text } => Ok(text),
             _ => Err(self.misfit()),
         }
     }

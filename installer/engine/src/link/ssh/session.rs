@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_said_is_told_without_prompts_and_without_what_a_login_shell_said_before() {
+    fn what_a_command_said_is_reported_without_prompts_and_without_what_a_login_shell_said_before() {
         assert_eq!(said(format!("noise\n{MARK}\n{PROMPT}Sorry.\n").as_bytes()), "Sorry.");
         assert_eq!(said(b" plain\n"), "plain");
     }

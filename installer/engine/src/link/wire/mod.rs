@@ -12,7 +12,9 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_plan::op::Depots;
-use kubexm_plan::{Facts, Found, Probe, ProbeAnswer, SlotName, SlotProvider, Step, Survey, Texts, Wave, ledger, mesh};
+use kubexm_plan::{
+    Facts, ObservedState, Probe, ProbeAnswer, SlotName, SlotProvider, Step, Survey, Texts, Wave, ledger, mesh,
+};
 use kubexm_spec::{Arch, Digest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -24,27 +26,27 @@ pub const PROTOCOL: u32 = 3;
 /// A request of the controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Request {
+pub struct RequestMessage {
     /// Chosen by the controller, unique on the channel.
     pub id: u64,
     /// What is asked.
-    pub ask: Ask,
+    pub ask: Request,
 }
 
 /// A response of the agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Response {
+pub struct ResponseMessage {
     /// Of the request.
     pub id: u64,
     /// What is answered.
-    pub answer: Answer,
+    pub answer: Response,
 }
 
 /// What a controller asks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
-pub enum Ask {
+pub enum Request {
     /// The first request of every channel.
     Hello {
         /// [`PROTOCOL`] of the controller.
@@ -90,7 +92,7 @@ pub enum Ask {
         /// Number of the ledger record.
         sequence: u64,
         /// What the step's first change in this run found.
-        before: Vec<Found>,
+        before: Vec<ObservedState>,
     },
     /// Take a step back in one wave.
     Undo {
@@ -103,7 +105,7 @@ pub enum Ask {
         /// Number of the ledger record.
         sequence: u64,
         /// What the step's first change in this run found.
-        before: Vec<Found>,
+        before: Vec<ObservedState>,
         /// Which wave.
         wave: Wave,
     },
@@ -161,7 +163,7 @@ pub enum Ask {
         /// Which.
         step: Box<Step>,
     },
-    /// Answered at once, whatever else is going on.
+    /// Answered at once, whatever else is continuing.
     Ping,
     /// No more requests will come.
     Bye,
@@ -170,7 +172,7 @@ pub enum Ask {
 /// What an agent answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
-pub enum Answer {
+pub enum Response {
     /// To `Hello`.
     Hello {
         /// [`PROTOCOL`] of the agent.
@@ -190,7 +192,7 @@ pub enum Answer {
     /// To `Observe`.
     Observed {
         /// One for each op.
-        found: Vec<Found>,
+        found: Vec<ObservedState>,
     },
     /// To `Survey`.
     Surveyed {

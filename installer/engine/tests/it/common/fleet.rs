@@ -20,9 +20,9 @@ pub fn id(name: &str) -> StepId {
 
 /// `os.runtime` on every host; `kubernetes.init` on `cp`; for each worker `cp/await.<worker>`, `kubernetes.join` (with values made on `cp`)
 /// and `cp/labels.<worker>`, which is of the worker's domain and gone with the join; `cp/check.end`, which waits for the
-/// workers only to settle. Workers are expendable.
+/// workers only to settle. Workers are optional.
 pub fn plan(workers: &[&str]) -> Plan {
-    let host = |name: &str, expendable| PlanHost { name: name.to_owned(), roles: Vec::new(), expendable };
+    let host = |name: &str, optional| PlanHost { name: name.to_owned(), roles: Vec::new(), optional };
     let (token, hash) = (SlotName("token".to_owned()), SlotName("hash".to_owned()));
     let mut plan = Plan {
         schema: SCHEMA,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kubexm_engine::execute::{ExecuteOptions, Hook, OnFailure, Outcome, execute, take_back};
+use kubexm_engine::execute::{ExecuteOptions, Hook, OnFailure, Outcome, execute, roll_back};
 use kubexm_engine::journal::{Journal, Record};
 use kubexm_engine::link::BlobSource;
 use kubexm_engine::sim::SimFleet;
@@ -34,7 +34,7 @@ pub fn plan() -> CheckedPlan {
         cluster: Digest::of(CLUSTER),
         bundle: Some(Digest::of(BUNDLE)),
         hosts: ["a", "b"]
-            .map(|name| PlanHost { name: name.to_owned(), roles: vec!["worker".to_owned()], expendable: false })
+            .map(|name| PlanHost { name: name.to_owned(), roles: vec!["worker".to_owned()], optional: false })
             .to_vec(),
         fleet_concurrency: 2,
         host_concurrency: 2,
@@ -110,7 +110,7 @@ impl Site {
         Self::with(["a", "b"])
     }
 
-    /// A controller of these hosts. Nothing is taken back unless a test says so.
+    /// A controller of these hosts. Nothing is rolled back unless a test says so.
     pub fn with<'a>(hosts: impl IntoIterator<Item = &'a str>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let pki = ClusterPki::open(&folder.path().join("pki")).expect("a pki folder");
@@ -145,7 +145,7 @@ impl Site {
 
     pub async fn rollback(&self, events: &dyn EventSink) -> Result<Outcome, EngineError> {
         let (mut run, plan) = self.load()?;
-        take_back(&plan, &self.fleet.links(), &mut run, events, self.options.clone()).await
+        roll_back(&plan, &self.fleet.links(), &mut run, events, self.options.clone()).await
     }
 
     pub fn status(&self) -> Status {

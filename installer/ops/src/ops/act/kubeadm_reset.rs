@@ -1,7 +1,7 @@
-//! `kubeadm reset --force`: the way back of init and join, and what clears a half-done one.
+//! `kubeadm reset --force`: the rollback of init and join, and what clears a half-done one.
 //!
 //! In this order: out of etcd's member list while that can still be asked, kubelet stopped, volumes unmounted (kubeadm
-//! goes on when one does not let go), `kubeadm reset`, which removes the containers, then everything that came with the
+//! continues when one does not let go), `kubeadm reset`, which removes the containers, then everything that came with the
 //! init or join. What was there before stays, by what its [`mark`] says.
 
 use kubexm_plan::op::{KubeadmReset, Progress};
@@ -58,7 +58,7 @@ fn converge(machine: &Machine, socket: &str) -> Result<(), OpError> {
             traces(machine)?.join(", ")
         )));
     }
-    // As the way back of an init or join that is still running: it would go on building what we take away.
+    // As the rollback of an init or join that is still running: it would continue building what we take away.
     for of in mark::Of::ALL {
         if let Some(act) = mark::read(machine, of)?.and_then(|mark| mark.act) {
             transient::stop(machine, &act)?;

@@ -1,5 +1,5 @@
 //! Our own mark of an init or a join (`/var/lib/kubexm/acts/<act>.json`): whether it was begun by us and whether it
-//! ended well. Without it a half-done one of ours could not be told from somebody's cluster, which must never be
+//! ended well. Without it a half-done one of ours could not be distinguished from somebody's cluster, which must never be
 //! reset, nor from our own cluster whose API server is away for a moment.
 
 use kubexm_plan::op::StateDir;

@@ -19,7 +19,7 @@ const LOCAL: &str = "https://127.0.0.1:2379";
 /// What becomes of the other control planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// They go on: a member that cannot be taken out is an error even when none of them answers.
+    /// They continue: a member that cannot be taken out is an error even when none of them answers.
     Lives,
     /// They may be gone already, as when the whole cluster is taken down.
     MayBeGone,

@@ -1,7 +1,7 @@
 //! A node's object is awaited: from here on it is this run's to delete, when it was not there before.
 //!
 //! kubelet makes its object in the middle of `kubeadm join`, whatever becomes of the join then, and may not delete it. So a
-//! control plane looks before each join whether there is one. What it found is the step's before-state, and the way back
+//! control plane looks before each join whether there is one. What it found is the step's before-state, and the rollback
 //! of a step that found none deletes it.
 
 use std::time::Duration;

@@ -33,18 +33,18 @@ fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
     let update = apt().args(["--option", "APT::Update::Error-Mode=any", "update"]).within(300);
     run(work.on.machine, "apt-get update with our own repository", &update)?;
     let install = apt().args(["--assume-yes", "--no-install-recommends", "--fix-broken", "--no-auto-remove"]);
-    // Nothing leaves; where something does, it is told by name and checked below.
+    // Nothing leaves; where something does, it is reported by name and checked below.
     let install = if work.leaving.is_empty() { install.arg("--no-remove") } else { install };
     let comes = work.missing.iter().map(|(name, one)| format!("{}={}", dpkg::named(name, Some(one)), one.version));
     let leaves = work.leaving.keys().map(|name| format!("{name}-"));
     let install = install.arg("install").args(comes.chain(leaves)).within(work.on.limit_s());
     let what = format!("apt-get install of {} packages", work.missing.len());
-    let told = run(work.on.machine, &what, &simulated(&install))?;
-    as_planned(work, &told.stdout())?;
+    let reported = run(work.on.machine, &what, &simulated(&install))?;
+    as_planned(work, &reported.stdout())?;
     run_on(work.on.machine, &what, &install)
 }
 
-/// apt-get that knows our source file alone, keeps what it works with in our folder, asks nothing and believes only what is
+/// apt-get that knows our source file alone, keeps what it works with in our folder, asks nothing and trusts only what is
 /// signed. What the host's own configuration says of other repositories, pins and releases does not count.
 fn apt_get(source: &str, folder: &str) -> Program {
     let options = [
@@ -113,9 +113,9 @@ fn simulated(install: &Program) -> Program {
 }
 
 /// Whether apt would do what the plan says and no more: `Inst NAME [OLD] (NEW … [ARCH])` and `Remv NAME [OLD]`.
-fn as_planned(work: &Work<'_>, told: &str) -> Result<(), OpError> {
+fn as_planned(work: &Work<'_>, reported: &str) -> Result<(), OpError> {
     let mut other: BTreeSet<String> = BTreeSet::new();
-    for line in told.lines() {
+    for line in reported.lines() {
         let mut words = line.split_whitespace();
         let (Some(action @ ("Inst" | "Remv")), Some(name)) = (words.next(), words.next()) else { continue };
         let name = name.split(':').next().unwrap_or(name);

@@ -26,18 +26,18 @@ pub(super) fn install(work: &Work<'_>) -> Result<(), OpError> {
     result
 }
 
-/// First the metadata, which the site's key signs; then the packages, which their vendor's do. Each time dnf is told of those keys
-/// alone: it makes rpm believe what it is told of, and the site's key is nobody's who signs packages.
+/// First the metadata, which the site's key signs; then the packages, which their vendor's do. Each time dnf is reported about those keys
+/// alone: it makes rpm trust what it is reported about, and the site's key is nobody's who signs packages.
 fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
     let (machine, op) = (work.on.machine, work.on.op);
     let name = manager(machine)?;
-    let told = |program: Program| manager_of(program, &op.source, folder, work.missing.keys().copied());
-    let cache = told(Program::new(name)).args(["--assumeyes", "makecache"]).within(LIMIT_S);
+    let reported = |program: Program| manager_of(program, &op.source, folder, work.missing.keys().copied());
+    let cache = reported(Program::new(name)).args(["--assumeyes", "makecache"]).within(LIMIT_S);
     // yum would ask for lists that we do not write.
     let cache = if name == "yum" { cache.arg("fast") } else { cache };
     run(machine, &format!("{name} makecache with our own repository"), &cache)?;
-    let install = told(Program::new(name)).arg(format!("--setopt={REPOSITORY}.metadata_expire=never"));
-    // Only what is told by name leaves, and nothing else is at hand that could come.
+    let install = reported(Program::new(name)).arg(format!("--setopt={REPOSITORY}.metadata_expire=never"));
+    // Only what is reported by name leaves, and nothing else is at hand that could come.
     let install = if work.leaving.is_empty() || name == "yum" { install } else { install.arg("--allowerasing") };
     let names = work.missing.iter().map(|(name, one)| exactly(name, &one.version, &one.arch));
     let names: Vec<String> = names.collect();
@@ -59,16 +59,16 @@ fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
 }
 
 /// Whether dnf would do what the plan says and no more.
-fn as_planned(work: &Work<'_>, manager: &str, told: &DnfTransaction) -> Result<(), OpError> {
+fn as_planned(work: &Work<'_>, manager: &str, reported: &DnfTransaction) -> Result<(), OpError> {
     let mut other: BTreeSet<String> = BTreeSet::new();
-    for (name, version) in &told.comes {
+    for (name, version) in &reported.comes {
         if work.missing.get(name.as_str()).is_none_or(|wanted| wanted.version != *version) {
             other.insert(format!("install {name} {version}"));
         }
     }
-    let leaves = told.leaves.iter().filter(|(name, _)| !work.leaving.contains_key(name.as_str()));
+    let leaves = reported.leaves.iter().filter(|(name, _)| !work.leaving.contains_key(name.as_str()));
     other.extend(leaves.map(|(name, version)| format!("remove {name} {version}")));
-    let left_out = work.missing.keys().filter(|name| !told.comes.contains_key(**name));
+    let left_out = work.missing.keys().filter(|name| !reported.comes.contains_key(**name));
     other.extend(left_out.map(|name| format!("leave out {name}")));
     as_planned_but(&other, manager)
 }
@@ -83,7 +83,7 @@ fn manager(machine: &Machine) -> Result<&'static str, OpError> {
     })
 }
 
-/// dnf that knows our repository alone, keeps what it works with in our folder, asks nothing and believes only what is signed:
+/// dnf that knows our repository alone, keeps what it works with in our folder, asks nothing and trusts only what is signed:
 /// the repository by our key, which has the digest of each package; and each package by its vendor's, unless our source file says
 /// that its vendor signs none. What the administrator excludes is left out: what was planned is nothing of that.
 fn manager_of<'a>(program: Program, source: &str, folder: &str, names: impl Iterator<Item = &'a str>) -> Program {

@@ -15,26 +15,26 @@ pub(super) struct DnfTransaction {
 }
 
 impl DnfTransaction {
-    /// Rows are ` NAME ARCH VERSION REPOSITORY SIZE` below a title that ends with a colon; one that is too long for its column goes
-    /// on in the next line, deeper. What a package obsoletes stands below it.
+    /// Rows are ` NAME ARCH VERSION REPOSITORY SIZE` below a title that ends with a colon; one that is too long for its column continues
+    /// in the next line, deeper. What a package obsoletes is below it.
     pub(super) fn read(said: &str) -> Self {
-        let mut told = Self::default();
+        let mut reported = Self::default();
         let mut title = None;
         let mut row: Vec<&str> = Vec::new();
         for line in said.lines() {
             let deep = line.len() - line.trim_start().len();
             match deep {
                 0 => {
-                    told.add(title, &row);
+                    reported.add(title, &row);
                     row.clear();
                     title = line.strip_suffix(':');
                 }
                 1 => {
-                    told.add(title, &row);
+                    reported.add(title, &row);
                     row = line.split_whitespace().collect();
                 }
                 _ => match line.trim_start().strip_prefix("replacing ") {
-                    Some(replaced) => told.replaced(replaced),
+                    Some(replaced) => reported.replaced(replaced),
                     None => row.extend(line.split_whitespace()),
                 },
             }
@@ -42,7 +42,7 @@ impl DnfTransaction {
                 break;
             }
         }
-        told
+        reported
     }
 
     fn add(&mut self, title: Option<&str>, row: &[&str]) {
@@ -77,13 +77,13 @@ mod tests {
                     2:1.0-1   kubexm   6.2 k\nUpgrading:\n lib   noarch   2-1   kubexm   1 k\nInstalling dependencies:\n more   noarch   1-1   \
                     kubexm   1 k\nRemoving dependent packages:\n user   noarch   3-1   @System   0  \n\nTransaction Summary\n================\n\
                     Install  2 Packages\n\nTotal size: 1 k\nOperation aborted.\n";
-        let told = DnfTransaction::read(said);
+        let reported = DnfTransaction::read(said);
         let of =
             |map: &BTreeMap<String, String>| map.iter().map(|(n, v)| format!("{n} {v}")).collect::<Vec<_>>().join(", ");
         assert_eq!(
-            of(&told.comes),
+            of(&reported.comes),
             "a-package-with-a-very-long-name-that-takes-the-line 2:1.0-1, lib 2-1, more 1-1, new-clock 1-1"
         );
-        assert_eq!(of(&told.leaves), "older-clock 0:1-1, user 3-1");
+        assert_eq!(of(&reported.leaves), "older-clock 0:1-1, user 3-1");
     }
 }

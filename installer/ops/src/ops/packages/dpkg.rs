@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use kubexm_plan::op::{Packages, Standing, WantedPackage};
+use kubexm_plan::op::{PackageState, Packages, WantedPackage};
 
 use super::run::{act, failed};
 use crate::system::{Output, Program};
@@ -16,11 +16,11 @@ const LIMIT_S: u64 = 300;
 const LOCKED_S: u64 = 300;
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// How each package stands, by name; one that dpkg never heard of is not in it.
+/// How each package is, by name; one that dpkg never heard of is not in it.
 pub(super) fn standings(
     machine: &Machine,
     wanted: &BTreeMap<&str, &WantedPackage>,
-) -> Result<BTreeMap<String, Standing>, OpError> {
+) -> Result<BTreeMap<String, PackageState>, OpError> {
     if wanted.is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -30,7 +30,7 @@ pub(super) fn standings(
     if output.code > 1 {
         return Err(failed("dpkg-query --show", &output));
     }
-    let mut found: BTreeMap<String, Standing> = BTreeMap::new();
+    let mut found: BTreeMap<String, PackageState> = BTreeMap::new();
     for line in output.stdout().lines() {
         let mut fields = line.split('\t');
         let (Some(name), Some(arch), Some(status), Some(version)) =
@@ -52,24 +52,24 @@ pub(super) fn standings(
 }
 
 /// Of the letters of `dpkg -l` the second says how far it is, a third that something is wrong (dpkg-query(1)).
-fn standing(status: &str, version: &str) -> Standing {
+fn standing(status: &str, version: &str) -> PackageState {
     let mut letters = status.chars().skip(1);
     let (state, wrong) = (letters.next(), letters.next());
     match state {
-        Some('n') | None => Standing::Absent,
-        Some('c') => Standing::Configuration,
+        Some('n') | None => PackageState::Absent,
+        Some('c') => PackageState::Configuration,
         // Installed, or only triggers of others are still to come.
         Some('i' | 't' | 'W') => {
-            Standing::Installed { version: version.to_owned(), whole: !matches!(wrong, Some('R' | 'X')) }
+            PackageState::Installed { version: version.to_owned(), whole: !matches!(wrong, Some('R' | 'X')) }
         }
-        Some(_) => Standing::Installed { version: version.to_owned(), whole: false },
+        Some(_) => PackageState::Installed { version: version.to_owned(), whole: false },
     }
 }
 
 /// Takes away what was not there, with its configuration unless that was. What somebody else's package needs by now stays.
-pub(super) fn remove(machine: &Machine, op: &Packages, going: &BTreeMap<String, Standing>) -> Result<(), OpError> {
+pub(super) fn remove(machine: &Machine, op: &Packages, going: &BTreeMap<String, PackageState>) -> Result<(), OpError> {
     let free = free_of(machine, &op.packages, going)?;
-    for (action, was) in [("--remove", Standing::Configuration), ("--purge", Standing::Absent)] {
+    for (action, was) in [("--remove", PackageState::Configuration), ("--purge", PackageState::Absent)] {
         let of_kind = going.iter().filter(|(_, standing)| **standing == was);
         let names = of_kind.map(|(name, _)| named(name, op.packages.get(name))).filter(|name| free.contains(name));
         let names: Vec<String> = names.collect();
@@ -87,7 +87,7 @@ pub(super) fn remove(machine: &Machine, op: &Packages, going: &BTreeMap<String, 
 pub(super) fn free_of(
     machine: &Machine,
     wanted: &BTreeMap<String, WantedPackage>,
-    going: &BTreeMap<String, Standing>,
+    going: &BTreeMap<String, PackageState>,
 ) -> Result<Vec<String>, OpError> {
     free(machine, going.keys().map(|name| named(name, wanted.get(name))).collect())
 }
@@ -144,7 +144,7 @@ pub(super) fn mend(machine: &Machine, op: &Packages) -> Result<(), OpError> {
     }
     let configure = ["--force-confdef", "--force-confold", "--configure", "--pending"];
     let program = Program::new("dpkg").args(configure).within(op.limit_s());
-    // What it cannot set up lacks something that is yet to come, or is not ours: who installs or looks next is told.
+    // What it cannot set up lacks something that is yet to come, or is not ours: who installs or looks next is reported.
     unlocked(machine, &program).map(drop)
 }
 

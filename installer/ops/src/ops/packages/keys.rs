@@ -1,5 +1,5 @@
-//! Whom rpm believes. The vendor's keys come with its packages, and go with them; the site's key never comes: it would sign for every
-//! repository of the host, and it is needed for our own metadata alone, which dnf holds against a ring of its own.
+//! Whom rpm trusts. The vendor's keys come with its packages, and go with them; the site's key never comes: it would sign for every
+//! repository of the host, and it is needed for our own metadata alone, which dnf compares with a ring of its own.
 //!
 //! rpm keeps a key as a package, `gpg-pubkey-<the end of its fingerprint>-<when it was made>`.
 
@@ -13,7 +13,7 @@ use crate::fsio::{self, Access};
 use crate::system::Program;
 use crate::{Machine, OpError};
 
-/// Fingerprints of keys that come with our packages, for the way back. Written before a key comes.
+/// Fingerprints of keys that come with our packages, for the rollback. Written before a key comes.
 const KEYS: &str = "/var/lib/kubexm/packages-keys.json";
 /// Keys in the folder of a repository: the site's, by which its metadata is signed, and those of who signed the packages.
 const SITE: &str = "kubexm.asc";
@@ -30,7 +30,7 @@ const SHORTEST: usize = 8;
 pub(super) struct Watched {
     /// Fingerprints of the site.
     site: BTreeSet<String>,
-    /// What rpm believed before: one that was there is not ours to take.
+    /// What rpm trusted before: one that was there is not ours to take.
     before: BTreeSet<String>,
 }
 
@@ -38,19 +38,19 @@ impl Watched {
     /// Before a package manager begins.
     pub(super) fn begin(machine: &Machine, repository: &str) -> Result<Self, OpError> {
         let site = read(machine, &format!("{repository}/{SITE}"))?.unwrap_or_default();
-        Ok(Self { site, before: believed(machine)? })
+        Ok(Self { site, before: trusted(machine)? })
     }
 
-    /// Takes away what a package manager has come to believe by itself: told `gpgkey`, it imports what is there when it meets a
+    /// Takes away what a package manager has come to trust by itself: told `gpgkey`, it imports what is there when it meets a
     /// signature by somebody whom it does not know.
     pub(super) fn end(&self, machine: &Machine) -> Result<(), OpError> {
         let ours = |key: &&String| !self.before.contains(*key) && self.site.iter().any(|one| is_of(key, one));
-        believed(machine)?.iter().filter(ours).try_for_each(|key| erase(machine, key))
+        trusted(machine)?.iter().filter(ours).try_for_each(|key| erase(machine, key))
     }
 }
 
-/// Keys that rpm believes, by their packages' names.
-pub(super) fn believed(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
+/// Keys that rpm trusts, by their packages' names.
+pub(super) fn trusted(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
     let output = machine.try_run(&Program::new("rpm").args(["-q", "gpg-pubkey"]).within(LIMIT_S))?;
     let said = output.stdout();
     // 1: there is none, and that is said.
@@ -60,36 +60,36 @@ pub(super) fn believed(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
     Ok(said.lines().filter(|line| line.starts_with(PACKAGE)).map(|line| line.trim().to_owned()).collect())
 }
 
-/// Makes rpm believe who signed the packages, where the repository says who that is; says whether it does. That they come is
-/// written down before: whatever happens in between, the way back knows of them.
+/// Makes rpm trust who signed the packages, where the repository says who that is; says whether it does. That they come is
+/// written down before: whatever happens in between, the rollback knows of them.
 pub(super) fn import_vendor(machine: &Machine, repository: &str) -> Result<bool, OpError> {
     let path = format!("{repository}/{VENDOR}");
     let Some(vendor) = read(machine, &path)? else { return Ok(false) };
-    let believed = believed(machine)?;
-    let lacks = |fingerprint: &String| !believed.iter().any(|key| is_of(key, fingerprint));
+    let trusted = trusted(machine)?;
+    let lacks = |fingerprint: &String| !trusted.iter().any(|key| is_of(key, fingerprint));
     let coming: Vec<String> = vendor.into_iter().filter(lacks).collect();
     if coming.is_empty() {
         return Ok(true);
     }
-    let mut noted = noted(machine)?;
-    noted.extend(coming);
-    note(machine, &noted)?;
+    let mut recorded = recorded(machine)?;
+    recorded.extend(coming);
+    note(machine, &recorded)?;
     run(machine, "rpm --import of the vendor's keys", &Program::new("rpm").args(["--import", &path]).within(LIMIT_S))?;
     Ok(true)
 }
 
 /// Takes the keys back that came with our packages and were not there before.
 pub(super) fn forget(machine: &Machine, before: &BTreeSet<String>) -> Result<(), OpError> {
-    let mut noted = noted(machine)?;
+    let mut recorded = recorded(machine)?;
     let going = |one: &&String| !before.iter().any(|key| is_of(key, one));
-    let going: BTreeSet<String> = noted.iter().filter(going).cloned().collect();
+    let going: BTreeSet<String> = recorded.iter().filter(going).cloned().collect();
     if going.is_empty() {
         return Ok(());
     }
-    let here = believed(machine)?;
+    let here = trusted(machine)?;
     here.iter().filter(|key| going.iter().any(|one| is_of(key, one))).try_for_each(|key| erase(machine, key))?;
-    noted.retain(|one| !going.contains(one));
-    if noted.is_empty() { fsio::remove(&machine.path(KEYS)) } else { note(machine, &noted) }
+    recorded.retain(|one| !going.contains(one));
+    if recorded.is_empty() { fsio::remove(&machine.path(KEYS)) } else { note(machine, &recorded) }
 }
 
 fn erase(machine: &Machine, key: &str) -> Result<(), OpError> {
@@ -109,7 +109,7 @@ fn read(machine: &Machine, path: &str) -> Result<Option<BTreeSet<String>>, OpErr
     Ok(Some(keys.fingerprints().iter().map(|one| one.to_lowercase()).collect()))
 }
 
-fn noted(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
+fn recorded(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
     let Some(bytes) = fsio::read(&machine.path(KEYS))? else { return Ok(BTreeSet::new()) };
     serde_json::from_slice(&bytes).map_err(|error| {
         OpError::other(format!(
@@ -119,8 +119,8 @@ fn noted(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
     })
 }
 
-fn note(machine: &Machine, noted: &BTreeSet<String>) -> Result<(), OpError> {
-    let text = serde_json::to_vec(noted)
+fn note(machine: &Machine, recorded: &BTreeSet<String>) -> Result<(), OpError> {
+    let text = serde_json::to_vec(recorded)
         .map_err(|error| OpError::other(format!("{KEYS} cannot be written as JSON: {error}")))?;
     machine.write_file(KEYS, &text, Access::mode(0o600))
 }

@@ -2,7 +2,7 @@
 //!
 //! The package manager is asked for names with their versions, and finds no other repository than ours. What it works with
 //! (lists, caches) lies in a folder of ours and is gone after. Nothing that a package brings is started or left enabled: that is
-//! said by [`kubexm_plan::op::Unit`] ops. What was not there before goes on the way back, and nothing else.
+//! said by [`kubexm_plan::op::Unit`] ops. What was not there before continues the rollback, and nothing else.
 
 mod apt;
 mod dnf;
@@ -19,8 +19,8 @@ mod work;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_packages::family::compare;
-use kubexm_plan::op::{Packages, PackagesState, Standing, WantedPackage};
-use kubexm_plan::{Found, Op};
+use kubexm_plan::op::{PackageState, Packages, PackagesState, WantedPackage};
+use kubexm_plan::{ObservedState, Op};
 use kubexm_spec::Family;
 use package_transaction::PackageTransaction;
 
@@ -31,9 +31,9 @@ use crate::teardown::mounts;
 use crate::{Converge, Machine, OpError, Wave, fsio, paths};
 
 /// Whether it is whole, and not older than what is wanted.
-fn is_at_least(standing: &Standing, family: Family, wanted: &WantedPackage) -> bool {
+fn is_at_least(standing: &PackageState, family: Family, wanted: &WantedPackage) -> bool {
     match standing {
-        Standing::Installed { version, whole: true } => compare(family, version, &wanted.version).is_ge(),
+        PackageState::Installed { version, whole: true } => compare(family, version, &wanted.version).is_ge(),
         _ => false,
     }
 }
@@ -44,7 +44,7 @@ impl Converge for Packages {
         let packages = on.standings()?;
         let replaced = self.replaced.keys().map(String::as_str);
         let leaving = on.full_names(replaced.filter(|name| packages[*name].is_installed()));
-        let keys = if self.family == Family::Rpm { keys::believed(machine)? } else { BTreeSet::new() };
+        let keys = if self.family == Family::Rpm { keys::trusted(machine)? } else { BTreeSet::new() };
         let begun = PackageTransaction::read(machine)?.is_some_and(|begun| begun.is_of(self));
         Ok(PackagesState {
             units: units::of_interest(self.family, machine, &leaving)?,
@@ -79,8 +79,8 @@ impl Converge for Packages {
         begun.works(machine, self)?;
         let result = policy::while_forbidden(self.family, machine, &mut begun, || on.install());
         begun.act = None;
-        let believed = begun.keys.as_ref().map_or(Ok(()), |watched| watched.end(machine));
-        if believed.is_ok() {
+        let trusted = begun.keys.as_ref().map_or(Ok(()), |watched| watched.end(machine));
+        if trusted.is_ok() {
             begun.keys = None;
         }
         // Also what came with a failure starts nothing by itself.
@@ -92,7 +92,7 @@ impl Converge for Packages {
             Err(OpError::Program { .. }) if settled.is_ok() => Ok(()),
             other => other.and(settled),
         };
-        result.and(believed)
+        result.and(trusted)
     }
 
     fn restore(&self, machine: &Machine, before: &PackagesState, wave: Wave) -> Result<(), OpError> {
@@ -112,7 +112,7 @@ impl Converge for Packages {
                 let mut begun = PackageTransaction::take_up(machine)?;
                 begun.fresh.retain(|name| !self.packages.contains_key(name));
                 begun.works(machine, self)?;
-                let result = policy::while_forbidden(self.family, machine, &mut begun, || on.take_back(before));
+                let result = policy::while_forbidden(self.family, machine, &mut begun, || on.roll_back(before));
                 begun.act = None;
                 begun.leave(machine)?;
                 result
@@ -122,9 +122,9 @@ impl Converge for Packages {
     }
 }
 
-/// Finishes what a kill left half-way of a step that cannot be taken back: nothing of ours stays in the way of others. Keys that
+/// Finishes what a kill left half-way of a step that cannot be rolled back: nothing of ours stays in the way of others. Keys that
 /// came with it go: who is installed needs them no more.
-pub(crate) fn let_go(machine: &Machine, ops: &[Op], before: &[Found], wave: Wave) -> Result<(), OpError> {
+pub(crate) fn let_go(machine: &Machine, ops: &[Op], before: &[ObservedState], wave: Wave) -> Result<(), OpError> {
     if PackageTransaction::read(machine)?.is_some() {
         let mut begun = PackageTransaction::take_up(machine)?;
         begun.act = None;
@@ -149,14 +149,14 @@ pub(crate) fn wait(machine: &Machine) -> Result<(), OpError> {
 }
 
 impl OnHost<'_> {
-    /// How each package of the op stands.
-    fn standings(&self) -> Result<BTreeMap<String, Standing>, OpError> {
+    /// How each package of the op is.
+    fn standings(&self) -> Result<BTreeMap<String, PackageState>, OpError> {
         let wanted = by_name(self.op.packages.iter().chain(&self.op.replaced));
         let found = match self.op.family {
             Family::Deb => dpkg::standings(self.machine, &wanted)?,
             Family::Rpm => rpm::standings(self.machine, &wanted)?,
         };
-        let of = |name: &&str| found.get(*name).cloned().unwrap_or(Standing::Absent);
+        let of = |name: &&str| found.get(*name).cloned().unwrap_or(PackageState::Absent);
         Ok(wanted.keys().map(|name| ((*name).to_owned(), of(name))).collect())
     }
 
@@ -209,7 +209,7 @@ impl OnHost<'_> {
     /// What came and is whole runs and starts nothing by itself; and all is there.
     fn settle(&self, begun: &mut PackageTransaction) -> Result<(), OpError> {
         let now = self.standings()?;
-        let whole = |name: &String| matches!(now.get(name), Some(Standing::Installed { whole: true, .. }));
+        let whole = |name: &String| matches!(now.get(name), Some(PackageState::Installed { whole: true, .. }));
         let came = self.full_names(begun.fresh.iter().filter(|name| whole(name)).map(String::as_str));
         units::quiet(self.op.family, self.machine, &came)?;
         begun.fresh.retain(|name| !whole(name));
@@ -224,11 +224,13 @@ impl OnHost<'_> {
     }
 
     /// What was not there before and is now, with how it was then. Another version than ours is somebody else's by now.
-    fn going(&self, before: &PackagesState) -> Result<BTreeMap<String, Standing>, OpError> {
+    fn going(&self, before: &PackagesState) -> Result<BTreeMap<String, PackageState>, OpError> {
         let now = self.standings()?;
-        let was = |name: &String| before.packages.get(name).cloned().unwrap_or(Standing::Absent);
+        let was = |name: &String| before.packages.get(name).cloned().unwrap_or(PackageState::Absent);
         let ours = |(name, wanted): &(&String, &WantedPackage)| match &now[*name] {
-            Standing::Installed { version, whole: true } => compare(self.op.family, version, &wanted.version).is_eq(),
+            PackageState::Installed { version, whole: true } => {
+                compare(self.op.family, version, &wanted.version).is_eq()
+            }
             _ => true,
         };
         let going = |name: &String| !was(name).is_installed() && now[name] != was(name);
@@ -237,7 +239,7 @@ impl OnHost<'_> {
     }
 
     /// What came goes, what left comes back; what was upgraded stays as it is.
-    fn take_back(&self, before: &PackagesState) -> Result<(), OpError> {
+    fn roll_back(&self, before: &PackagesState) -> Result<(), OpError> {
         let (op, machine) = (self.op, self.machine);
         let going = self.going(before)?;
         match op.family {
@@ -245,7 +247,7 @@ impl OnHost<'_> {
             Family::Rpm => rpm::remove(machine, op, &going)?,
         }
         let now = self.standings()?;
-        let left = |name: &str| before.packages.get(name).is_some_and(Standing::is_installed);
+        let left = |name: &str| before.packages.get(name).is_some_and(PackageState::is_installed);
         let back = by_name(op.replaced.iter().filter(|(name, _)| left(name) && !now[*name].is_installed()));
         if !back.is_empty() {
             self.link()?;
@@ -262,7 +264,7 @@ impl OnHost<'_> {
         before.links.iter().rev().try_for_each(|place| place.restore(machine))
     }
 
-    /// Paths of packages for dpkg or rpm itself, which believes what it is given: each is held against its digest.
+    /// Paths of packages for dpkg or rpm itself, which trusts what it is given: each is compared with its digest.
     fn files(&self, packages: &BTreeMap<&str, &WantedPackage>) -> Result<Vec<String>, OpError> {
         let file = |(name, package): (&&str, &&WantedPackage)| {
             let blob = self.machine.blob(&package.blob);

@@ -1,6 +1,6 @@
-//! What must be finished or taken back when packages were left in the middle (`/var/lib/kubexm/packages.json`).
+//! What must be finished or rolled back when packages were left in the middle (`/var/lib/kubexm/packages.json`).
 //!
-//! The state before a step says what to go back to. It does not say what of it stands half-way right now: whether services are
+//! The state before a step says what to go back to. It does not say what of it is half-way right now: whether services are
 //! forbidden to start by us, whose units are not switched off yet, which unit of systemd does the work.
 
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ pub(super) struct PackageTransaction {
     /// What lay where our policy lies now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Place>,
-    /// Whom rpm must not believe in the end.
+    /// Whom rpm must not trust in the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<Watched>,
     /// What installs or takes away right now.
@@ -38,7 +38,7 @@ pub(super) struct PackageTransaction {
 }
 
 impl PackageTransaction {
-    /// None when nothing stands half-way.
+    /// None when nothing is half-way.
     pub(super) fn read(machine: &Machine) -> Result<Option<Self>, OpError> {
         let Some(bytes) = fsio::read(&machine.path(PATH))? else { return Ok(None) };
         let read = serde_json::from_slice(&bytes).map_err(|error| {
@@ -50,7 +50,7 @@ impl PackageTransaction {
         read.map(Some)
     }
 
-    /// What stands half-way, after the end of what is doing it, and after what must not stay of it has gone.
+    /// What is half-way, after the end of what is doing it, and after what must not stay of it has gone.
     pub(super) fn take_up(machine: &Machine) -> Result<Self, OpError> {
         let Some(mut transaction) = Self::read(machine)? else { return Ok(Self::default()) };
         transaction.wait(machine)?;
@@ -60,7 +60,7 @@ impl PackageTransaction {
         Ok(transaction)
     }
 
-    /// Waits for the end of what works right now: a package manager that is stopped leaves a host worse than one that goes on.
+    /// Waits for the end of what works right now: a package manager that is stopped leaves a host worse than one that continues.
     pub(super) fn wait(&self, machine: &Machine) -> Result<(), OpError> {
         if let Some(act) = self.act.as_ref().filter(|_| machine.is_real())
             && transient::is_running(machine, act)?

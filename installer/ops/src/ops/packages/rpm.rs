@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_packages::rpm::version::compare;
-use kubexm_plan::op::{Packages, Standing, WantedPackage};
+use kubexm_plan::op::{PackageState, Packages, WantedPackage};
 
 use super::run::{failed, run, run_on};
 use super::work::{OnHost, by_name};
@@ -33,19 +33,18 @@ impl Installed {
     }
 }
 
-/// How each package stands, by name; one that is not installed is not in it.
+/// How each package is, by name; one that is not installed is not in it.
 pub(super) fn standings(
     machine: &Machine,
     wanted: &BTreeMap<&str, &WantedPackage>,
-) -> Result<BTreeMap<String, Standing>, OpError> {
-    let mut found: BTreeMap<String, Standing> = BTreeMap::new();
+) -> Result<BTreeMap<String, PackageState>, OpError> {
+    let mut found: BTreeMap<String, PackageState> = BTreeMap::new();
     for installed in all(machine, wanted)? {
         let whole = installed.left_over().is_empty();
         let Some(newest) = installed.versions.last() else { continue };
-        let older =
-            |known: &Standing| matches!(known, Standing::Installed { version, .. } if compare(version, newest).is_lt());
+        let older = |known: &PackageState| matches!(known, PackageState::Installed { version, .. } if compare(version, newest).is_lt());
         if found.get(&installed.name).is_none_or(older) {
-            found.insert(installed.name, Standing::Installed { version: newest.clone(), whole });
+            found.insert(installed.name, PackageState::Installed { version: newest.clone(), whole });
         }
     }
     Ok(found)
@@ -118,7 +117,7 @@ pub(super) fn reload(machine: &Machine) -> Result<(), OpError> {
 }
 
 /// Takes away what was not there. What somebody else's package needs by now stays, with what that one needs.
-pub(super) fn remove(machine: &Machine, op: &Packages, going: &BTreeMap<String, Standing>) -> Result<(), OpError> {
+pub(super) fn remove(machine: &Machine, op: &Packages, going: &BTreeMap<String, PackageState>) -> Result<(), OpError> {
     let free = free_of(machine, &op.packages, going)?;
     if free.is_empty() {
         return Ok(());
@@ -132,7 +131,7 @@ pub(super) fn remove(machine: &Machine, op: &Packages, going: &BTreeMap<String, 
 pub(super) fn free_of(
     machine: &Machine,
     wanted: &BTreeMap<String, WantedPackage>,
-    going: &BTreeMap<String, Standing>,
+    going: &BTreeMap<String, PackageState>,
 ) -> Result<Vec<String>, OpError> {
     let mut names: BTreeSet<&str> = going.keys().map(String::as_str).collect();
     while !names.is_empty() {

@@ -1,4 +1,4 @@
-//! How programs of the package manager are run, and what of their words stands in an error.
+//! How programs of the package manager are run, and what of their words is in an error.
 
 use crate::system::{Output, Program};
 use crate::{Machine, OpError};
@@ -24,7 +24,7 @@ pub(super) fn failed(what: &str, output: &Output) -> OpError {
     }
 }
 
-/// Runs a program of the package manager; what it said stands in the error, its many arguments do not.
+/// Runs a program of the package manager; what it said is in the error, its many arguments do not.
 pub(super) fn run(machine: &Machine, what: &str, program: &Program) -> Result<Output, OpError> {
     let output = machine.try_run(program)?;
     if output.code == 0 { Ok(output) } else { Err(failed(what, &output)) }

@@ -1,4 +1,4 @@
-//! The parts of `reset`. Each can be taken back, but for the last.
+//! The parts of `reset`. Each can be rolled back, but for the last.
 
 mod purge;
 mod reverted;
@@ -17,7 +17,7 @@ fn left(what: Vec<String>) -> Traces {
 
 const KUBELET: &str = "kubelet.service";
 
-/// An init or join outlives its agent: it would go on to start kubelet and write what is about to be taken away. One that
+/// An init or join outlives its agent: it would continue to start kubelet and write what is about to be taken away. One that
 /// came that far has started kubelet since it was stopped.
 fn stop(machine: &Machine) -> Result<(), OpError> {
     // A package manager that is stopped would leave the host in the middle.

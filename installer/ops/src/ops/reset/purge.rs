@@ -28,10 +28,10 @@ pub(super) fn purge(machine: &Machine, folders: &[String], parents: &[String]) -
         // It stays when others put something there.
         let _ = std::fs::remove_dir(machine.path(parent));
     }
-    // With what they came for upgraded for good, and staying, nobody has taken them back.
+    // With what they came for upgraded for good, and staying, nobody has rolled them back.
     packages::forget_keys(machine)?;
     mounts::remove_tree(machine, paths::STATE)?;
-    // The last: without it nobody could go on here.
+    // The last: without it nobody could continue here.
     programs().try_for_each(|path| fsio::remove(&machine.path(path)))
 }
 

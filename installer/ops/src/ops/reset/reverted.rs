@@ -1,14 +1,14 @@
-//! Ops taken back to what they found long ago, as the node's ledger has it.
+//! Ops rolled back to what they found long ago, as the node's ledger has it.
 //!
 //! A mark (`/var/lib/kubexm/reverted`) says that all of it was done: some ops leave what somebody else needs by now (a
-//! module in use, a folder that others put files in), and would be taken back in every run.
+//! module in use, a folder that others put files in), and would be rolled back in every run.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use kubexm_plan::op::reset::{FolderAccess, Traces};
-use kubexm_plan::{AfterReset, Found, Op};
+use kubexm_plan::{AfterReset, ObservedState, Op};
 use kubexm_spec::Digest;
 
 use crate::dirfd::DirFd;
@@ -19,7 +19,7 @@ use crate::{Machine, OpError, Wave, dispatch, paths};
 
 const MARK: &str = "reverted";
 
-pub(super) fn observe(machine: &Machine, ops: &[Op], before: &[Found]) -> Result<Traces, OpError> {
+pub(super) fn observe(machine: &Machine, ops: &[Op], before: &[ObservedState]) -> Result<Traces, OpError> {
     paired(ops, before.len())?;
     let (mut states, mut folders) = (Vec::new(), BTreeMap::new());
     let mut back = true;
@@ -35,7 +35,7 @@ pub(super) fn observe(machine: &Machine, ops: &[Op], before: &[Found]) -> Result
     Ok(Traces::States { states, folders, back })
 }
 
-pub(super) fn revert(machine: &Machine, ops: &[Op], before: &[Found]) -> Result<(), OpError> {
+pub(super) fn revert(machine: &Machine, ops: &[Op], before: &[ObservedState]) -> Result<(), OpError> {
     paired(ops, before.len())?;
     for wave in Wave::ALL {
         for (op, then) in ops.iter().zip(before) {
@@ -58,7 +58,7 @@ pub(super) fn revert(machine: &Machine, ops: &[Op], before: &[Found]) -> Result<
 pub(super) fn restore(
     machine: &Machine,
     ops: &[Op],
-    states: &[Found],
+    states: &[ObservedState],
     folders: &BTreeMap<String, FolderAccess>,
     wave: Wave,
 ) -> Result<(), OpError> {
@@ -129,7 +129,7 @@ fn overlap(one: &Op, other: &Op) -> bool {
 }
 
 /// Every file that the op had looked at is as it was, and so is what is no file.
-fn is_back(machine: &Machine, op: &Op, now: &Found, then: &Found) -> Result<bool, OpError> {
+fn is_back(machine: &Machine, op: &Op, now: &ObservedState, then: &ObservedState) -> Result<bool, OpError> {
     for place in op.places(then)? {
         let found = Entry::look(machine, &place.path)?;
         // A folder in which others put something by now stays.

@@ -2,7 +2,7 @@
 
 use kubexm_ops::system::Program;
 use kubexm_ops::{OpError, Wave, dispatch, step};
-use kubexm_plan::{Found, Op, Reset, Step, Undo};
+use kubexm_plan::{ObservedState, Op, Reset, Step, Undo};
 
 use crate::packages::debs::{Deb, left_of_work, op, op_dated, site, tampered};
 use crate::packages::private::{Root, bare, changes};
@@ -29,7 +29,7 @@ fn tool() -> [Deb; 2] {
 
 const TOOL: [&str; 2] = ["kubexm-tool", "kubexm-library"];
 
-fn look(root: &Root, op: &Op) -> Found {
+fn look(root: &Root, op: &Op) -> ObservedState {
     dispatch::observe(op, &root.machine).expect("a look")
 }
 
@@ -37,7 +37,7 @@ fn converge(root: &Root, op: &Op) -> Result<(), OpError> {
     dispatch::converge(op, &root.machine)
 }
 
-fn take_back(root: &Root, op: &Op, before: &Found) {
+fn roll_back(root: &Root, op: &Op, before: &ObservedState) {
     for wave in Wave::ALL {
         dispatch::restore(op, &root.machine, before, wave).expect("taken back");
     }
@@ -75,7 +75,7 @@ fn what_apt_installed_is_there_and_quiet_and_goes_without_a_trace() {
     assert_eq!(left_of_work(&root), ["kubexm-library_1.0_amd64.deb", "kubexm-tool_1%3a1.0-1_amd64.deb"]);
     nothing_half_way(&root);
 
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     assert_eq!(root.says("dpkg", &["-l"]), listed);
     assert!(!root.has("/etc/tool.conf") && !root.has("/usr/bin/tool"));
     assert!(!root.has("/etc/systemd/system/multi-user.target.wants/tool.service"));
@@ -95,7 +95,7 @@ fn with_a_twin_of_another_architecture_what_comes_is_quiet_all_the_same_and_only
 
     converge(&root, &op).expect("installed");
     assert_eq!(root.tells("systemctl", &["is-enabled", "tool.service"]).trim(), "disabled");
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     assert_eq!(version(&root, "kubexm-tool:i386"), "ii 1:1.0-1");
     assert!(!root.has("/usr/bin/tool"));
     nothing_half_way(&root);
@@ -107,7 +107,7 @@ fn what_the_administrator_installed_in_between_is_not_ours_to_take() {
     let op = op(&root, &tool(), &TOOL, &[]);
     let before = look(&root, &op);
     had(&root, &Deb::new("kubexm-tool", "1:2.0-1"));
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     assert_eq!(version(&root, "kubexm-tool"), "ii 1:2.0-1");
     nothing_half_way(&root);
 }
@@ -158,7 +158,7 @@ fn whatever_changes_the_host_outlives_us_and_may_take_as_long_as_its_step() {
     let before = look(&root, &op);
     root.system.ran.lock().expect("a lock").clear();
     converge(&root, &op).expect("replaced");
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     let acted = root.system.acted.lock().expect("a lock").clone();
     let all = root.system.ran.lock().expect("a lock").clone();
     let parsed = |line: &&String| {
@@ -205,7 +205,7 @@ fn what_was_held_since_it_was_planned_is_refused_in_apts_words() {
 }
 
 #[test]
-fn killed_on_the_way_back_a_second_way_back_is_finished() {
+fn killed_on_the_rollback_a_second_rollback_is_finished() {
     let root = Root::over(&bare());
     let [tool, library] = tool();
     let tool = tool.script("prerm", "touch /tmp/leaving; [ ! -e /tmp/slow-back ] || sleep 30");
@@ -215,10 +215,10 @@ fn killed_on_the_way_back_a_second_way_back_is_finished() {
     converge(&root, &op).expect("installed");
     root.put("/tmp/slow-back", "");
     root.cut_when("/tmp/leaving");
-    root.dies_in(|| take_back(&root, &op, &before)).expect_err("a kill");
+    root.dies_in(|| roll_back(&root, &op, &before)).expect_err("a kill");
     assert!(root.read(POLICY).contains("exit 101") && root.has(MARK));
     std::fs::remove_file(root.machine.path("/tmp/slow-back")).expect("gone");
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     assert_eq!(root.says("dpkg", &["-l"]), listed);
     assert!(!root.has("/usr/bin/tool") && !root.has("/etc/tool.conf") && !root.has("/usr/lib/kubexm-library"));
     assert_eq!(left_of_work(&root), Vec::<String>::new());
@@ -262,7 +262,7 @@ fn killed_in_the_middle_it_is_finished_by_the_next_converge() {
 }
 
 #[test]
-fn killed_in_the_middle_it_is_taken_back_all_the_same() {
+fn killed_in_the_middle_it_is_rolled_back_all_the_same() {
     let root = Root::over(&bare());
     let op = op(&root, &tool(), &TOOL, &[]);
     let listed = root.says("dpkg", &["-l"]);
@@ -271,7 +271,7 @@ fn killed_in_the_middle_it_is_taken_back_all_the_same() {
     root.cut_when("/tmp/reached");
     root.dies_in(|| converge(&root, &op)).expect_err("a kill");
     std::fs::remove_file(root.machine.path("/tmp/slow")).expect("gone");
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     assert_eq!(root.says("dpkg", &["-l"]), listed);
     assert!(!root.has("/usr/bin/tool") && !root.has("/etc/tool.conf"));
     assert_eq!(left_of_work(&root), Vec::<String>::new());
@@ -279,7 +279,7 @@ fn killed_in_the_middle_it_is_taken_back_all_the_same() {
 }
 
 #[test]
-fn a_script_that_fails_is_told_in_dpkgs_words_and_taken_back() {
+fn a_script_that_fails_is_reported_in_dpkgs_words_and_rolled_back() {
     let root = Root::over(&bare());
     let broken = Deb::new("kubexm-broken", "1").script("postinst", "echo the disk is made of cheese >&2; exit 3");
     let op = op(&root, &[broken], &["kubexm-broken"], &[]);
@@ -289,13 +289,13 @@ fn a_script_that_fails_is_told_in_dpkgs_words_and_taken_back() {
     assert!(error.contains("apt-get install of 1 packages") && error.contains("the disk is made of cheese"), "{error}");
     assert!(error.len() < 4000 && !root.has(POLICY), "{error}");
     assert!(!look(&root, &op).satisfied);
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     assert_eq!(root.says("dpkg", &["-l"]), listed);
     nothing_half_way(&root);
 }
 
 #[test]
-fn configuration_that_was_there_of_a_removed_package_is_there_again_after_the_way_back() {
+fn configuration_that_was_there_of_a_removed_package_is_there_again_after_the_rollback() {
     let root = Root::over(&bare());
     let [tool, library] = tool();
     had(&root, &library);
@@ -307,7 +307,7 @@ fn configuration_that_was_there_of_a_removed_package_is_there_again_after_the_wa
     let before = look(&root, &op);
     converge(&root, &op).expect("installed");
     assert_eq!(root.read("/etc/tool.conf"), "a=2\n", "the site's configuration was replaced");
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     assert_eq!((root.says("dpkg", &["-l"]), root.read("/etc/tool.conf")), (listed, "a=2\n".to_owned()));
 }
 
@@ -318,7 +318,7 @@ fn what_others_need_by_now_stays_and_the_rest_goes() {
     let before = look(&root, &op);
     converge(&root, &op).expect("installed");
     had(&root, &Deb::new("site-program", "1").control("Depends: kubexm-library\n"));
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     assert_eq!(version(&root, "kubexm-library"), "ii 1.0");
     assert_eq!(version(&root, "kubexm-tool"), "");
     nothing_half_way(&root);
@@ -334,7 +334,7 @@ fn what_is_newer_already_is_left_and_what_is_older_is_upgraded_and_stays_so() {
     converge(&root, &op).expect("installed");
     assert!(look(&root, &op).satisfied);
     assert_eq!(version(&root, "kubexm-library"), "ii 2.0");
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     assert_eq!(version(&root, "kubexm-library"), "ii 2.0");
     drop(root);
 
@@ -343,7 +343,7 @@ fn what_is_newer_already_is_left_and_what_is_older_is_upgraded_and_stays_so() {
     let op = crate::packages::debs::op(&root, &[tool, library], &TOOL, &[]);
     let before = look(&root, &op);
     converge(&root, &op).expect("upgraded");
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     assert_eq!((version(&root, "kubexm-library"), version(&root, "kubexm-tool")), ("ii 1.0".into(), String::new()));
 }
 
@@ -370,7 +370,7 @@ fn what_leaves_for_another_comes_back_with_its_configuration_and_enabled_as_it_w
     let before = look(&root, &op);
     converge(&root, &op).expect("replaced");
     assert_eq!((version(&root, "new-clock"), version(&root, "old-clock")), ("ii 1".into(), "rc 1".into()));
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     assert_eq!(root.says("dpkg", &["-l"]), listed);
     assert_eq!(root.read("/etc/old-clock.conf"), "tock\n");
     assert_eq!(root.tells("systemctl", &["is-enabled", "old-clock.service"]).trim(), "enabled");
@@ -427,7 +427,7 @@ fn what_the_host_configures_for_its_own_repositories_stands_in_nobodys_way() {
 }
 
 #[test]
-fn a_reset_takes_packages_away_and_its_own_way_back_brings_them_again() {
+fn a_reset_takes_packages_away_and_its_own_rollback_brings_them_again() {
     let root = Root::over(&bare());
     let op = op(&root, &tool(), &TOOL, &[]);
     let listed = root.says("dpkg", &["-l"]);
@@ -440,14 +440,14 @@ fn a_reset_takes_packages_away_and_its_own_way_back_brings_them_again() {
     converge(&root, &reset).expect("reset");
     assert_eq!(root.says("dpkg", &["-l"]), listed);
     assert!(look(&root, &reset).satisfied, "it would be done again for ever");
-    take_back(&root, &reset, &found);
+    roll_back(&root, &reset, &found);
     assert_eq!(root.says("dpkg", &["-l"]), installed);
     assert!(look(&root, &op).satisfied && root.has("/usr/bin/tool"));
     nothing_half_way(&root);
 }
 
 #[test]
-fn what_cannot_be_taken_back_forbids_no_service_for_ever() {
+fn what_cannot_be_rolled_back_forbids_no_service_for_ever() {
     let root = Root::over(&bare());
     let op = op(&root, &tool(), &TOOL, &[]);
     let before = vec![look(&root, &op)];
@@ -462,7 +462,7 @@ fn what_cannot_be_taken_back_forbids_no_service_for_ever() {
 }
 
 #[test]
-fn a_step_with_packages_and_their_files_is_taken_back_from_the_ledger() {
+fn a_step_with_packages_and_their_files_is_rolled_back_from_the_ledger() {
     let root = Root::over(&bare());
     let policy = "#!/bin/sh\n# the site's own\nexit 0\n";
     root.put(POLICY, policy);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use kubexm_ops::{Wave, dispatch, step};
-use kubexm_plan::{Found, Op, Reset, Step, Undo};
+use kubexm_plan::{ObservedState, Op, Reset, Step, Undo};
 
 use crate::packages::private::Root;
 use crate::packages::rpms::{Built, Vendor, had, left_of_work, op};
@@ -48,11 +48,11 @@ fn tool_op(root: &Root, vendor: &Vendor, built: &[Built]) -> Op {
     packages.into()
 }
 
-fn look(root: &Root, op: &Op) -> Found {
+fn look(root: &Root, op: &Op) -> ObservedState {
     dispatch::observe(op, &root.machine).expect("a look")
 }
 
-fn take_back(root: &Root, op: &Op, before: &Found) {
+fn roll_back(root: &Root, op: &Op, before: &ObservedState) {
     for wave in Wave::ALL {
         dispatch::restore(op, &root.machine, before, wave).expect("taken back");
     }
@@ -83,7 +83,7 @@ fn what_dnf_installed_is_there_and_quiet_and_goes_with_the_keys_that_came() {
     assert_eq!(left_of_work(&root), ["kubexm-library-1.0-1.noarch.rpm", "kubexm-tool-1.0-1.noarch.rpm"]);
     assert!(!root.has("/var/lib/kubexm/packages.json"));
 
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     assert_eq!(installed(&root), listed);
     assert!(!root.has("/usr/bin/kubexm-tool") && !root.has("/etc/tool.conf"));
     assert!(!root.has("/var/lib/kubexm/packages-keys.json") && !root.has("/var/lib/kubexm/packages.json"));
@@ -91,7 +91,7 @@ fn what_dnf_installed_is_there_and_quiet_and_goes_with_the_keys_that_came() {
 }
 
 #[test]
-fn a_key_that_the_site_believed_before_stays() {
+fn a_key_that_the_site_trusted_before_stays() {
     let vendor = Vendor::new();
     let root = root(&vendor);
     let op = tool_op(&root, &vendor, &tool(&vendor));
@@ -100,12 +100,12 @@ fn a_key_that_the_site_believed_before_stays() {
     assert!(listed.contains("gpg-pubkey"), "{listed}");
     let before = look(&root, &op);
     dispatch::converge(&op, &root.machine).expect("installed");
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     assert_eq!(installed(&root), listed);
 }
 
 #[test]
-fn killed_in_the_middle_dnf_is_finished_or_taken_back() {
+fn killed_in_the_middle_dnf_is_finished_or_rolled_back() {
     let vendor = Vendor::new();
     let built = tool(&vendor);
     for finish in [true, false] {
@@ -123,7 +123,7 @@ fn killed_in_the_middle_dnf_is_finished_or_taken_back() {
             assert!(look(&root, &op).satisfied);
             assert_ne!(root.tells("systemctl", &["is-enabled", "tool.service"]).trim(), "enabled");
         }
-        take_back(&root, &op, &before);
+        roll_back(&root, &op, &before);
         assert_eq!(installed(&root), listed, "finish: {finish}");
         assert_eq!(left_of_work(&root), Vec::<String>::new());
         assert!(!root.has("/var/lib/kubexm/packages.json"));
@@ -138,7 +138,7 @@ fn what_others_need_by_now_stays_and_the_rest_goes() {
     let before = look(&root, &op);
     dispatch::converge(&op, &root.machine).expect("installed");
     had(&root, &vendor.build("site-program", "1", "Requires: kubexm-library", "", ""));
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     let now = installed(&root);
     assert!(now.contains("kubexm-library") && now.contains("site-program") && !now.contains("kubexm-tool"), "{now}");
 }
@@ -168,13 +168,13 @@ fn the_sites_key_signs_no_packages_and_rpm_never_gets_to_know_it() {
     assert!(!now.contains("kubexm-tool") && keys(&root) == 1, "the vendor's alone: {now}");
     let id = kubexm_packages::trust::SiteKey::fingerprint(crate::packages::debs::site()).to_lowercase();
     assert!(!now.contains(&id[id.len() - 8..]), "{now}");
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     assert_eq!(installed(&root), listed);
     assert!(!root.has("/var/lib/kubexm/packages-keys.json"));
 }
 
 #[test]
-fn a_kill_while_keys_are_imported_leaves_none_that_the_way_back_does_not_know() {
+fn a_kill_while_keys_are_imported_leaves_none_that_the_rollback_does_not_know() {
     let vendor = Vendor::new();
     let root = root(&vendor);
     let op = tool_op(&root, &vendor, &tool(&vendor));
@@ -185,7 +185,7 @@ fn a_kill_while_keys_are_imported_leaves_none_that_the_way_back_does_not_know() 
     // As far as it may have come by then.
     root.says("rpm", &["--import", "/var/lib/kubexm/repos/rocky-9-x86_64/vendor.asc"]);
     assert!(!installed(&root).contains("kubexm-tool") && keys(&root) == 1);
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     assert_eq!(installed(&root), listed);
     assert!(!root.has("/var/lib/kubexm/packages-keys.json") && !root.has("/var/lib/kubexm/packages.json"));
 }
@@ -215,7 +215,7 @@ fn a_reset_leaves_no_key_that_came_with_packages() {
 }
 
 #[test]
-fn keys_go_with_a_step_that_cannot_be_taken_back() {
+fn keys_go_with_a_step_that_cannot_be_rolled_back() {
     let vendor = Vendor::new();
     let root = root(&vendor);
     had(&root, &vendor.build("kubexm-library", "0.9", "", "", ""));
@@ -280,7 +280,7 @@ fn what_leaves_for_another_leaves_alone_and_comes_back() {
         dispatch::converge(&op, &root.machine).expect("replaced");
         let now = installed(&root);
         assert!(now.contains("new-clock") && !now.contains("old-clock"), "{now}");
-        take_back(&root, &op, &before);
+        roll_back(&root, &op, &before);
         assert_eq!(installed(&root), listed, "{new}");
 
         // What needs it does not leave with it.
@@ -302,7 +302,7 @@ fn what_is_newer_already_is_left_and_nothing_else_of_the_repository_comes() {
     let before = look(&root, &op);
     dispatch::converge(&op, &root.machine).expect("installed");
     assert!(look(&root, &op).satisfied && installed(&root).contains("kubexm-library-2.0"));
-    take_back(&root, &op, &before);
+    roll_back(&root, &op, &before);
     assert!(installed(&root).contains("kubexm-library-2.0"));
 
     // The tool without its library, which the plan does not name.

@@ -29,7 +29,7 @@ fn debian_tells_what_dpkg_tells_and_what_is_held_and_what_was_cut_off() {
     assert_eq!((seen.family, seen.broken), (Family::Deb, None));
     let read = status::read(seen.list.as_bytes(), "amd64").expect("a status");
     let by_dpkg = root.says("dpkg-query", &["--show", "--showformat", "${Package} ${Version} ${db:Status-Abbrev}\n"]);
-    let mut told: Vec<String> = by_dpkg.lines().map(|line| line.trim().to_owned()).collect();
+    let mut reported: Vec<String> = by_dpkg.lines().map(|line| line.trim().to_owned()).collect();
     let letters = |one: &status::Installed| match (one.held, one.whole) {
         (true, _) => "hi",
         (false, true) => "ii",
@@ -37,10 +37,12 @@ fn debian_tells_what_dpkg_tells_and_what_is_held_and_what_was_cut_off() {
     };
     let mut ours: Vec<String> =
         read.iter().map(|one| format!("{} {} {}", one.package.name, one.package.version, letters(one))).collect();
-    told.sort();
+    reported.sort();
     ours.sort();
-    assert_eq!(ours, told);
-    assert!(told.contains(&"kubexm-held 1:2.0-3 hi".to_owned()) && told.contains(&"kubexm-broken 1 iF".to_owned()));
+    assert_eq!(ours, reported);
+    assert!(
+        reported.contains(&"kubexm-held 1:2.0-3 hi".to_owned()) && reported.contains(&"kubexm-broken 1 iF".to_owned())
+    );
     let whole = root.read("/var/lib/dpkg/status").len();
     assert!(seen.list.len() < whole / 2, "{} of {whole} bytes", seen.list.len());
 
@@ -49,7 +51,7 @@ fn debian_tells_what_dpkg_tells_and_what_is_held_and_what_was_cut_off() {
 }
 
 #[test]
-fn who_works_right_now_is_not_told_as_cut_off() {
+fn who_works_right_now_is_not_reported_as_cut_off() {
     let root = Root::over(&bare());
     let slow =
         Deb::new("site-slow", "1").script("postinst", "touch /tmp/at-work; while [ ! -e /tmp/go ]; do sleep 0.1; done");
@@ -90,8 +92,8 @@ fn the_other_family_tells_what_rpm_tells_and_a_broken_database_is_a_fact() {
     assert!(seen.list.ends_with("X\tphp*\nL\tkubexm-plain\tkubexm-plain-0:1.0-1.*\n"), "{}", seen.list);
     let mut read = installed::read(&seen.list).expect("a list");
     read.sort_by(|one, other| one.name.cmp(&other.name));
-    let told: Vec<_> = read.iter().map(|one| (&*one.name, &*one.version, &*one.arch)).collect();
-    assert_eq!(told, [("kubexm-plain", "1.0-1", "noarch"), ("kubexm-seen", "3:1.0-1", "noarch")]);
+    let reported: Vec<_> = read.iter().map(|one| (&*one.name, &*one.version, &*one.arch)).collect();
+    assert_eq!(reported, [("kubexm-plain", "1.0-1", "noarch"), ("kubexm-seen", "3:1.0-1", "noarch")]);
     // What the file says of itself, but for the files that nothing asks for.
     let file = std::fs::read(root.machine.path("/tmp/a.rpm")).expect("an rpm");
     let rpm = kubexm_packages::rpm::file::Rpm::read(&mut file.as_slice()).expect("an rpm");

@@ -13,7 +13,7 @@ use crate::touch::{Thing, Touch};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScriptRun {
-    /// `pre-1-0123456789ab`: where it stands in cluster.yaml, and the start of a digest over its texts. Another text is another script.
+    /// `pre-1-0123456789ab`: where it is in cluster.yaml, and the start of a digest over its texts. Another text is another script.
     pub id: String,
     /// What it does, as cluster.yaml says.
     pub name: String,

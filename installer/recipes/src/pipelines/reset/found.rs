@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{AsideWas, MoveAside, StateDir, Unit};
-use kubexm_plan::{Entry, Found, Op, Place, Scope, StateError, StepId, Thing, network, runtime, state_folders};
+use kubexm_plan::{Entry, ObservedState, Op, Place, Scope, StateError, StepId, Thing, network, runtime, state_folders};
 
 use super::host::ResetHost;
 use crate::error::RecipeError;
@@ -27,10 +27,10 @@ pub(super) struct Ours {
     pub moved: BTreeSet<String>,
     /// Folders that were made for those, the deepest first.
     pub parents: Vec<String>,
-    /// Ops to take back, the newest first.
+    /// Ops to roll back, the newest first.
     pub ops: Vec<Op>,
     /// What each found before its first change.
-    pub before: Vec<Found>,
+    pub before: Vec<ObservedState>,
 }
 
 /// Reads a host's ledger; refuses a host of another cluster, and a ledger that a newer program wrote.
@@ -114,8 +114,8 @@ fn unreadable<'a>(
     }
 }
 
-/// One record for each step of each run that changed something and was not taken back, in their order. Steps of an
-/// earlier reset are none of what it takes back.
+/// One record for each step of each run that changed something and was not rolled back, in their order. Steps of an
+/// earlier reset are none of what it rolls back.
 fn made(ledger: &[Record]) -> Vec<&Record> {
     let key = |record: &'_ Record| (record.run.clone(), record.step.clone());
     let mut last: BTreeMap<(String, StepId), &Outcome> = BTreeMap::new();
@@ -132,12 +132,12 @@ fn made(ledger: &[Record]) -> Vec<&Record> {
 }
 
 /// Each op of a record with what it found, and the step.
-fn looks(record: &Record) -> impl Iterator<Item = (&StepId, &Op, &Found)> {
+fn looks(record: &Record) -> impl Iterator<Item = (&StepId, &Op, &ObservedState)> {
     record.ops.iter().zip(&record.before).map(|(op, found)| (&record.step, op, found))
 }
 
 /// Takes note of what an op made; returns whether it is a folder that was made for a service, and goes as a whole.
-fn sort_in(op: &Op, found: &Found, ours: &mut Ours) -> Result<bool, StateError> {
+fn sort_in(op: &Op, found: &ObservedState, ours: &mut Ours) -> Result<bool, StateError> {
     ours.kubernetes |= op.changes(&Thing::Kubeadm);
     match op {
         Op::Unit(unit) => {

@@ -34,9 +34,9 @@ struct Site {
 
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let (told, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {told}{wrong}");
-    format!("{told}{wrong}")
+    let (reported, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {reported}{wrong}");
+    format!("{reported}{wrong}")
 }
 
 fn deb(folder: &Path, name: &str, version: &str) -> Vec<u8> {
@@ -211,10 +211,10 @@ fn apt_takes_the_repository_with_its_checks_on() {
     );
     std::fs::write(root.join("apt.conf"), config).unwrap();
     let apt = |args: &[&str]| run(Command::new("apt-get").env("APT_CONFIG", root.join("apt.conf")).args(args));
-    let told = apt(&["update"]);
-    assert!(!told.contains("W:") && !told.contains("E:"), "{told}");
-    let told = apt(&["install", "--print-uris", "-qq", "-y", "socat=1.0-1"]);
-    assert!(told.contains("/socat_1.0-1_amd64.deb") && told.contains("/ethtool_1.0-1_amd64.deb"), "{told}");
+    let reported = apt(&["update"]);
+    assert!(!reported.contains("W:") && !reported.contains("E:"), "{reported}");
+    let reported = apt(&["install", "--print-uris", "-qq", "-y", "socat=1.0-1"]);
+    assert!(reported.contains("/socat_1.0-1_amd64.deb") && reported.contains("/ethtool_1.0-1_amd64.deb"), "{reported}");
     std::fs::write(repository.join("Packages"), "Package: evil\n").unwrap();
     std::fs::remove_dir_all(root.join("state/lists")).unwrap();
     let refused = Command::new("apt-get").env("APT_CONFIG", root.join("apt.conf")).arg("update").output().unwrap();
@@ -271,7 +271,7 @@ fn dnf_takes_the_repository_with_its_checks_on_and_the_vendors_keys_are_beside_i
     for wanted in ["gpgcheck=1\n", "repo_gpgcheck=1\n", "enabled=0\n", "module_hotfixes=1\n"] {
         assert!(source.contains(wanted), "{wanted}: {source}");
     }
-    // dnf makes rpm believe what is named here: who signs packages is said when they are installed.
+    // dnf makes rpm trust what is named here: who signs packages is said when they are installed.
     let keys: Vec<&str> = source.lines().filter(|line| line.contains(".asc")).collect();
     assert_eq!(keys, [format!("gpgkey=file://{}/kubexm.asc", repository.display())]);
     let root = site.folder.path().join("dnf");
@@ -300,9 +300,9 @@ fn dnf_takes_the_repository_with_its_checks_on_and_the_vendors_keys_are_beside_i
             .output()
             .unwrap()
     };
-    let told = dnf(&["repoquery", "--requires", "--resolve", "alpha"]);
-    let said = String::from_utf8_lossy(&told.stdout).into_owned() + &String::from_utf8_lossy(&told.stderr);
-    assert!(told.status.success() && said.contains("beta-0:1.0-1.noarch"), "{said}");
+    let reported = dnf(&["repoquery", "--requires", "--resolve", "alpha"]);
+    let said = String::from_utf8_lossy(&reported.stdout).into_owned() + &String::from_utf8_lossy(&reported.stderr);
+    assert!(reported.status.success() && said.contains("beta-0:1.0-1.noarch"), "{said}");
     std::fs::write(repository.join("repodata/repomd.xml"), index.replace("<revision>", "<revision>1")).unwrap();
     std::fs::remove_dir_all(root.join("cache")).unwrap();
     let refused = dnf(&["repoquery", "alpha"]);

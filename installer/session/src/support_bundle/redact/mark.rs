@@ -1,2 +1,2 @@
-/// What stands where a secret stood.
+/// What is where a secret stood.
 pub const MARK: &str = "<redacted>";

@@ -19,7 +19,7 @@ const LONGEST_QUOTED: usize = 64 << 10;
 /// A name at the end of a key.
 static NAME: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(&format!(r"(?i)(?:^|[^a-z]|[a-z])(?:{NAMES})$")).ok());
-/// A key with what stands between it and its value. The quote after a key may be escaped, as in JSON within JSON.
+/// A key with what is between it and its value. The quote after a key may be escaped, as in JSON within JSON.
 static FIELD: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r#"(?i)\b[\w.-]*(?:{NAMES})\\*["']?(?:[ \t]*(?::=|=>|[:=])|[ \t]*\r?\n[ \t]*:[ \t])[ \t]*"#))
         .ok()

@@ -286,7 +286,7 @@ fn plain_dnf_installs_from_the_depot_with_its_checks_on_and_refuses_what_was_tam
     assert_eq!(host.does("rpm -q alpha beta"), "alpha-1.0-1.noarch\nbeta-1.0-1.noarch\n");
     assert!(!host.does(keys).contains("KubeXM"), "the site's key vouches for the packages of every repository");
     host.refuses("yum -y install socat", "not signed");
-    // Debian's dnf goes on without a repository that fails.
+    // Debian's dnf continues without a repository that fails.
     let again = "yum -y --setopt=kubexm.skip_if_unavailable=0 makecache --refresh";
     depot.tampered("repodata/repomd.xml", || host.refuses(again, "Bad GPG signature"));
     host.does(again);

@@ -7,14 +7,14 @@ use kubexm_plan::Step;
 use kubexm_spec::event::{EventKind, StepOutcome};
 
 use crate::EngineError;
-use crate::attempt::Attempt;
 use crate::journal::Record;
-use crate::link::{BlobSource, Change, Found, Link, LinkError, SlotValues};
+use crate::link::{BlobSource, Change, Link, LinkError, ObservedState, SlotValues};
 use crate::options::{Drill, ExecuteOptions};
 use crate::replay::StepState;
-use crate::seen::Seen;
+use crate::run_context::RunContext;
 use crate::slots::{Slots, Used};
 use crate::status;
+use crate::survey_cache::SurveyCache;
 
 /// The longest pause between two tries.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ pub(crate) enum StepEnd {
 
 /// Why one try did not succeed.
 pub(crate) enum Trouble {
-    /// The run itself cannot go on (the journal cannot be written).
+    /// The run itself cannot continue (the journal cannot be written).
     Run(EngineError),
     /// The step failed; another try may help or not.
     Step { text: String, may_pass: bool },
@@ -65,14 +65,14 @@ pub(crate) fn pauses(options: &ExecuteOptions, step: &Step) -> impl Iterator<Ite
 }
 
 /// What carries steps out.
-pub(crate) struct Carrier<'c, 'a> {
-    pub(crate) attempt: &'c Attempt<'a>,
+pub(crate) struct StepRunner<'c, 'a> {
+    pub(crate) attempt: &'c RunContext<'a>,
     pub(crate) slots: Slots<'a>,
     pub(crate) blobs: &'a dyn BlobSource,
-    pub(crate) seen: Seen,
+    pub(crate) seen: SurveyCache,
 }
 
-impl Carrier<'_, '_> {
+impl StepRunner<'_, '_> {
     /// Carries one step to its end, with its tries. An error ends the whole run.
     pub(crate) async fn carry(&self, step: &Step) -> Result<StepEnd, EngineError> {
         let options = self.attempt.options;
@@ -144,7 +144,7 @@ impl Carrier<'_, '_> {
         self.wait_for_probe(step, link).await
     }
 
-    async fn observe(&self, step: &Step, link: &dyn Link, values: &SlotValues) -> Result<Vec<Found>, Trouble> {
+    async fn observe(&self, step: &Step, link: &dyn Link, values: &SlotValues) -> Result<Vec<ObservedState>, Trouble> {
         let found = link.observe(self.attempt.plan, step, values).await?;
         if found.len() == step.ops.len() {
             return Ok(found);
@@ -154,7 +154,7 @@ impl Carrier<'_, '_> {
     }
 
     /// Write-ahead: the before-state is on disk when this returns. A second try of the step finds itself prepared.
-    fn prepare(&self, step: &Step, found: &[Found]) -> Result<(u64, Vec<Found>), EngineError> {
+    fn prepare(&self, step: &Step, found: &[ObservedState]) -> Result<(u64, Vec<ObservedState>), EngineError> {
         let (story, next) = {
             let run = self.attempt.lock();
             (run.replay().step(&step.id), run.replay().next_sequence)

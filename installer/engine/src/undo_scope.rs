@@ -10,20 +10,20 @@ use crate::journal::{Scope, UndoEnd};
 use crate::replay::Replay;
 use crate::schedule::Dag;
 
-/// The steps that are taken back, by position.
-pub(crate) struct Taking {
+/// The steps that are rolled back, by position.
+pub(crate) struct UndoScope {
     steps: BTreeSet<usize>,
-    /// Those that are taken back otherwise than their plan says.
+    /// Those that are rolled back otherwise than their plan says.
     instead: BTreeMap<usize, Step>,
-    /// Changed, and never taken back.
+    /// Changed, and never rolled back.
     irreversible: Vec<usize>,
     /// What those build on: it stays, too.
     kept: BTreeSet<usize>,
 }
 
-impl Taking {
-    /// Everything of the scope that the run has changed, but what cannot be taken back and all that this builds on.
-    /// What dies with a parent that is not taken back here (this run did not change it) is restored like any other step.
+impl UndoScope {
+    /// Everything of the scope that the run has changed, but what cannot be rolled back and all that this builds on.
+    /// What dies with a parent that is not rolled back here (this run did not change it) is restored like any other step.
     pub(crate) fn of(plan: &Plan, dag: &Dag, replay: &Replay, scope: &Scope) -> Self {
         let begun = match scope {
             Scope::Run => replay.undo.as_ref(),
@@ -65,13 +65,13 @@ impl Taking {
         self.steps.iter().map(|&i| plan.steps[i].id.clone()).collect()
     }
 
-    /// A step as it is taken back.
+    /// A step as it is rolled back.
     pub(crate) fn step<'s>(&'s self, index: usize, plan: &'s Plan) -> &'s Step {
         self.instead.get(&index).unwrap_or(&plan.steps[index])
     }
 
     /// What is still to be done in a wave. A step with nothing of its own to bring back is asked only in the last one,
-    /// so that its node's ledger has it as taken back.
+    /// so that its node's ledger has it as rolled back.
     pub(crate) fn open_in(&self, wave: Wave, plan: &Plan, replay: &Replay) -> Vec<usize> {
         let acts = |index: usize| match self.step(index, plan).undo {
             Undo::RestoreBefore | Undo::Act { .. } => true,
@@ -83,8 +83,8 @@ impl Taking {
 
     /// The end of an undo in which nothing failed.
     pub(crate) fn end(&self, plan: &Plan) -> UndoEnd {
-        let Some(step) = self.irreversible.first().map(|&index| &plan.steps[index]) else { return UndoEnd::TakenBack };
-        let Undo::Irreversible { why } = &step.undo else { return UndoEnd::TakenBack };
+        let Some(step) = self.irreversible.first().map(|&index| &plan.steps[index]) else { return UndoEnd::RolledBack };
+        let Undo::Irreversible { why } = &step.undo else { return UndoEnd::RolledBack };
         let kept = match self.kept.len() {
             0 => String::new(),
             1 => "; the step before it stays, too".to_owned(),

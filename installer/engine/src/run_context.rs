@@ -21,7 +21,7 @@ const EVIDENCE_TIMEOUT: Duration = Duration::from_secs(60);
 pub type Links = BTreeMap<String, Arc<dyn Link>>;
 
 /// What every step needs, whichever way it goes.
-pub(crate) struct Attempt<'a> {
+pub(crate) struct RunContext<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) links: &'a Links,
     run: Mutex<&'a mut Run>,
@@ -29,7 +29,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) options: &'a ExecuteOptions,
 }
 
-impl<'a> Attempt<'a> {
+impl<'a> RunContext<'a> {
     /// Refuses what can be known to be wrong before anything is journalled.
     pub(crate) fn new(
         plan: &'a Plan,
@@ -104,7 +104,7 @@ impl<'a> Attempt<'a> {
         });
     }
 
-    /// Journals and listings of a host where a step failed, before anything of it is taken back. What cannot be had is
+    /// Journals and listings of a host where a step failed, before anything of it is rolled back. What cannot be had is
     /// a warning: the failure itself is what the operator must see.
     pub(crate) async fn collect_evidence(&self, host: &str) {
         let Some(link) = self.links.get(host) else { return };

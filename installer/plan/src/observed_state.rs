@@ -8,10 +8,10 @@ use crate::kind::{OpKind, State};
 /// What one op found: its state (digests, never secrets) and whether that is what the op wants.
 ///
 /// It is journalled, and kept in the ledgers of nodes for years: a state says which version of its kind's shape it has
-/// (1 when it says nothing), and whoever reads it reads a type ([`Found::state`]).
+/// (1 when it says nothing), and whoever reads it reads a type ([`ObservedState::state`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Found {
+pub struct ObservedState {
     /// Of the state's shape, by [`State::SCHEMA`].
     #[serde(default = "first", skip_serializing_if = "is_first")]
     schema: u32,
@@ -48,7 +48,7 @@ pub enum StateError {
     Unreadable(String),
 }
 
-impl Found {
+impl ObservedState {
     /// A look at an op of this kind.
     pub fn new<K: OpKind>(state: &K::State, satisfied: bool) -> Result<Self, serde_json::Error> {
         Ok(Self { schema: K::State::SCHEMA, state: serde_json::to_value(state)?, satisfied })
@@ -68,7 +68,7 @@ impl Found {
         K::State::deserialize(&self.state).map_err(|error| StateError::Unreadable(error.to_string()))
     }
 
-    /// The state as it is written, for whoever made it with [`Found::opaque`], and for people.
+    /// The state as it is written, for whoever made it with [`ObservedState::opaque`], and for people.
     pub const fn raw(&self) -> &Value {
         &self.state
     }
@@ -88,15 +88,15 @@ pub struct ProbeAnswer {
 mod tests {
     use serde_json::json;
 
-    use super::{Found, StateError};
+    use super::{ObservedState, StateError};
     use crate::kind::{OpKind, State};
-    use crate::op::{Op, Packages, Standing, StateDir, Unit};
+    use crate::op::{Op, PackageState, Packages, StateDir, Unit};
     use crate::place::Entry;
 
     #[test]
     fn a_state_without_a_schema_has_the_first_one_and_is_written_without_it() {
         let text = json!({"state": {"path": "/var/lib/x", "entry": {"is": "absent"}}, "satisfied": true});
-        let found: Found = serde_json::from_value(text.clone()).unwrap();
+        let found: ObservedState = serde_json::from_value(text.clone()).unwrap();
         assert_eq!(found.state::<StateDir>().unwrap().entry, Entry::Absent);
         assert_eq!(serde_json::to_value(&found).unwrap(), text);
     }
@@ -105,7 +105,7 @@ mod tests {
     fn a_state_of_a_newer_program_is_refused_by_its_schema() {
         let schema = <Unit as OpKind>::State::SCHEMA + 1;
         let text = json!({"schema": schema, "state": {}, "satisfied": true});
-        let found: Found = serde_json::from_value(text.clone()).unwrap();
+        let found: ObservedState = serde_json::from_value(text.clone()).unwrap();
         assert_eq!(found.state::<Unit>(), Err(StateError::Newer { found: schema, known: schema - 1 }));
         // It is kept as it came: the version that wrote it reads it again.
         assert_eq!(serde_json::to_value(&found).unwrap(), text);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_state_of_another_kind_is_no_state() {
-        let found = Found::opaque(json!({"path": "/etc/x", "entry": {"is": "absent"}}), false);
+        let found = ObservedState::opaque(json!({"path": "/etc/x", "entry": {"is": "absent"}}), false);
         let error = found.state::<Packages>().unwrap_err();
         assert!(
             error.to_string().contains("cannot be read") && error.to_string().contains("another version"),
@@ -122,7 +122,7 @@ mod tests {
         let place = Op::from(StateDir::at("/etc/x"));
         assert_eq!(place.places(&found).unwrap().len(), 1);
         let gone = json!({"packages": {"socat": {"is": "absent"}}, "links": []});
-        let standing = Found::opaque(gone, false).state::<Packages>().unwrap().packages;
-        assert_eq!(standing["socat"], Standing::Absent);
+        let standing = ObservedState::opaque(gone, false).state::<Packages>().unwrap().packages;
+        assert_eq!(standing["socat"], PackageState::Absent);
     }
 }

@@ -1,6 +1,6 @@
 //! One look at every host when an attempt begins, all steps at once: where nothing is to be done, it is all there is to do.
 //!
-//! What it found is believed only while the run has changed nothing, on any host, and for some seconds: then the look that a
+//! What it found is trusted only while the run has changed nothing, on any host, and for some seconds: then the look that a
 //! step would have when its turn comes would find the same. From the first change on every step is looked at in its turn.
 //! Steps that did not hold have their look, and say why, in their turn too (docs/decisions/0011).
 
@@ -14,12 +14,12 @@ use kubexm_plan::{Plan, Probe, Step, StepId, Survey};
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::attempt::Attempt;
 use crate::files::write_whole;
 use crate::link::{LinkError, SlotValues, answers};
+use crate::run_context::RunContext;
 use crate::slots::{Given, Slots};
 
-/// How long what was seen is believed.
+/// How long what was seen is trusted.
 const GOOD_FOR: Duration = Duration::from_secs(10);
 /// How long the look at a host may take: each step is looked at alone afterwards.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What was seen of the hosts, and what the run has changed since.
-pub(crate) struct Seen {
+pub(crate) struct SurveyCache {
     holding: BTreeSet<StepId>,
     at: Instant,
     /// Counts the beginnings and ends of changes.
@@ -50,7 +50,7 @@ struct Checked {
     at_ms: u64,
 }
 
-impl Seen {
+impl SurveyCache {
     pub(crate) fn nothing() -> Self {
         Self {
             holding: BTreeSet::new(),
@@ -63,7 +63,7 @@ impl Seen {
 
     /// Looks at all hosts. A host that does not answer has nothing that holds: its steps will tell. One that answers for
     /// other hosts is an error.
-    pub(crate) async fn look(attempt: &Attempt<'_>, slots: &Slots<'_>) -> Result<Self, LinkError> {
+    pub(crate) async fn look(attempt: &RunContext<'_>, slots: &Slots<'_>) -> Result<Self, LinkError> {
         let at = Instant::now();
         let surveys = surveys(attempt, Some(slots)).await?;
         let mut holding: BTreeSet<StepId> = surveys.values().flat_map(|survey| survey.holding.clone()).collect();
@@ -109,7 +109,7 @@ impl Seen {
 
     /// After a run all of whose steps hold: what its check of the network was worth is kept for the next one, when nothing
     /// was changed after it. What cannot be kept costs the next run a check.
-    pub(crate) async fn remember(&self, attempt: &Attempt<'_>) {
+    pub(crate) async fn remember(&self, attempt: &RunContext<'_>) {
         let Some(path) = attempt.options.remembered.as_deref().filter(|_| !self.remembered) else { return };
         if !self.checked_last() {
             return;
@@ -128,7 +128,7 @@ impl Seen {
 }
 
 /// While it lives, something is being changed.
-pub(crate) struct Changing<'s>(&'s Seen);
+pub(crate) struct Changing<'s>(&'s SurveyCache);
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
@@ -137,13 +137,13 @@ impl Drop for Changing<'_> {
 }
 
 /// What every host answers that answers; without slots no step is asked about, and only what it has been through.
-async fn surveys(attempt: &Attempt<'_>, slots: Option<&Slots<'_>>) -> Result<BTreeMap<String, Survey>, LinkError> {
+async fn surveys(attempt: &RunContext<'_>, slots: Option<&Slots<'_>>) -> Result<BTreeMap<String, Survey>, LinkError> {
     let looks = attempt.links.iter().map(|(host, link)| async move {
         let mut steps = Vec::new();
         let mut given = Given::default();
         if let Some(slots) = slots {
             for step in attempt.plan.steps.iter().filter(|step| step.host == *host) {
-                // A value that cannot be had is told of in the step's turn.
+                // A value that cannot be had is reported about in the step's turn.
                 if let Ok(own) = slots.kept(step).await {
                     given.values.extend(own.values.iter().map(|(name, value)| (name.clone(), value.clone())));
                     steps.push(step);
@@ -162,7 +162,7 @@ async fn surveys(attempt: &Attempt<'_>, slots: Option<&Slots<'_>>) -> Result<BTr
 }
 
 /// Whether the network was checked from inside a pod, and nothing has happened to any host since.
-fn remembers(attempt: &Attempt<'_>, surveys: &BTreeMap<String, Survey>) -> bool {
+fn remembers(attempt: &RunContext<'_>, surveys: &BTreeMap<String, Survey>) -> bool {
     let read = |path: &Path| serde_json::from_slice::<Checked>(&std::fs::read(path).ok()?).ok();
     let checked = attempt.options.remembered.as_deref().and_then(read);
     checked.is_some_and(|checked| checked.is_good(probes(attempt.plan), &past(surveys), now_ms()))
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_check_that_a_change_came_after_or_that_ran_beside_one_is_worth_nothing() {
-        let seen = Seen::nothing();
+        let seen = SurveyCache::nothing();
         assert!(!seen.checked_last(), "there was none");
         seen.change();
         seen.begin(&check());
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_check_that_ran_while_a_change_was_given_up_is_worth_nothing() {
-        let seen = Seen::nothing();
+        let seen = SurveyCache::nothing();
         let changing = seen.changing();
         seen.begin(&check());
         drop(changing);
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn what_was_seen_holds_until_the_first_change() {
         let step = check();
-        let seen = Seen { holding: BTreeSet::from([step.id.clone()]), ..Seen::nothing() };
+        let seen = SurveyCache { holding: BTreeSet::from([step.id.clone()]), ..SurveyCache::nothing() };
         assert!(seen.holds(&step));
         seen.change();
         assert!(!seen.holds(&step));

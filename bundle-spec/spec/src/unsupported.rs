@@ -1,20 +1,20 @@
 //! What of a cluster no recipe installs yet. The builder makes a bundle of it and warns; the installer refuses it before it
 //! touches a host.
 //!
-//! It stands here, and not beside the recipes, because both programs say it. A test of the recipes holds it true: a field
+//! It is here, and not beside the recipes, because both programs say it. A test of the recipes holds it true: a field
 //! either changes their plan or is named here.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use crate::cluster::{
-    Cluster, Etcd, EtcdKind, ExternalKind, Host, Kubernetes, KubernetesKind, LoadBalancerMode, Network, NetworkPlugin,
-    OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, Snapshots, System, Word,
+    Cluster, Etcd, EtcdKind, ExternalKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network,
+    NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, Snapshots, System,
 };
 
 /// Something that the format has and no recipe installs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NotBuilt {
+pub struct Unsupported {
     /// `spec.network.plugin`.
     pub path: String,
     /// What the file says there; empty where it is more than a word.
@@ -23,7 +23,7 @@ pub struct NotBuilt {
     pub instead: String,
 }
 
-impl fmt::Display for NotBuilt {
+impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, value, instead } = self;
         match value.as_str() {
@@ -34,7 +34,7 @@ impl fmt::Display for NotBuilt {
 }
 
 /// Everything of a cluster that no recipe installs yet, in the order of the format.
-pub fn check(cluster: &Cluster) -> Vec<NotBuilt> {
+pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     let mut all = All::default();
     for (index, host) in cluster.hosts.iter().enumerate() {
         all.host(&format!("spec.hosts[{index}]"), host);
@@ -69,12 +69,12 @@ const NAME_SYSTEMS: &str = "name the hosts' systems in spec.bundle.os, so that t
 const V4: &str = "IPv4 only today";
 
 #[derive(Default)]
-struct All(Vec<NotBuilt>);
+struct All(Vec<Unsupported>);
 
 impl All {
     fn add(&mut self, found: bool, path: &str, value: impl Into<String>, instead: &str) {
         if found {
-            self.0.push(NotBuilt { path: path.to_owned(), value: value.into(), instead: instead.to_owned() });
+            self.0.push(Unsupported { path: path.to_owned(), value: value.into(), instead: instead.to_owned() });
         }
     }
 
@@ -83,7 +83,7 @@ impl All {
     }
 
     /// A choice of which some are built.
-    fn word<T: Word + PartialEq>(&mut self, path: &str, word: T, built: &[T]) {
+    fn word<T: Keyword + PartialEq>(&mut self, path: &str, word: T, built: &[T]) {
         let words: Vec<&str> = built.iter().map(|word| word.word()).collect();
         self.add(!built.contains(&word), path, word.word(), &format!("built today: {}", words.join(", ")));
     }

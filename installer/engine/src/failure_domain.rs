@@ -1,9 +1,9 @@
-//! Failure domains: hosts that the run may go on without. Pure.
+//! Failure domains: hosts that the run may continue without. Pure.
 //!
 //! One bad worker of sixty must not unwind fifty-nine. As long as no more hosts fail than the operator allows, only what
-//! belongs to the failed one is taken back, and what waits for it only to settle goes on without it. An undo that fails
+//! belongs to the failed one is rolled back, and what waits for it only to settle continues without it. An undo that fails
 //! there leaves that host as it is: the others are not held up by it, the report names what is left, and `resume` tries
-//! the host again from where it stands.
+//! the host again from where it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use kubexm_plan::Plan;
 /// What a failure means for the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judged {
-    /// The run goes on without the host.
+    /// The run continues without the host.
     LeftOut,
     /// The run has failed.
     Fatal,
@@ -22,24 +22,24 @@ pub(crate) enum Judged {
 enum Stage {
     /// Its last steps come to their end.
     Draining,
-    /// It is being taken back.
+    /// It is being rolled back.
     Undoing,
-    /// Taken back, or left as it is.
+    /// Rolled back, or left as it is.
     Settled,
 }
 
 /// The hosts that were left out, and how many may be.
 #[derive(Debug)]
 pub(crate) struct Domains<'a> {
-    expendable: BTreeSet<&'a str>,
+    optional: BTreeSet<&'a str>,
     max: usize,
     left_out: BTreeMap<&'a str, Stage>,
 }
 
 impl<'a> Domains<'a> {
     pub(crate) fn of(plan: &'a Plan, max: usize) -> Self {
-        let expendable = plan.hosts.iter().filter(|h| h.expendable).map(|h| h.name.as_str()).collect();
-        Self { expendable, max, left_out: BTreeMap::new() }
+        let optional = plan.hosts.iter().filter(|h| h.optional).map(|h| h.name.as_str()).collect();
+        Self { optional, max, left_out: BTreeMap::new() }
     }
 
     /// A step of this domain failed.
@@ -47,14 +47,14 @@ impl<'a> Domains<'a> {
         if self.left_out.contains_key(domain) {
             return Judged::LeftOut;
         }
-        if !self.expendable.contains(domain) || self.left_out.len() >= self.max {
+        if !self.optional.contains(domain) || self.left_out.len() >= self.max {
             return Judged::Fatal;
         }
         self.left_out.insert(domain, Stage::Draining);
         Judged::LeftOut
     }
 
-    /// The next host that can be taken back: left out, and not busy any more.
+    /// The next host that can be rolled back: left out, and not busy any more.
     pub(crate) fn take_drained(&mut self, busy: impl Fn(&str) -> bool) -> Option<&'a str> {
         let (host, stage) = self.left_out.iter_mut().find(|(host, s)| **s == Stage::Draining && !busy(host))?;
         *stage = Stage::Undoing;

@@ -1,5 +1,5 @@
 //! What changes the host at this moment. The controller may have given a step up that still runs here: it is not begun a
-//! second time beside itself, and nothing is taken back under it.
+//! second time beside itself, and nothing is rolled back under it.
 //!
 //! The order is that in which requests came, not that in which their threads happen to start.
 
@@ -10,7 +10,7 @@ use kubexm_plan::StepId;
 
 /// Changes by step, and all of them in the order they were asked for.
 #[derive(Debug, Default)]
-pub(super) struct UnderWay {
+pub(super) struct InFlight {
     changes: Arc<Changes>,
     steps: Mutex<BTreeMap<StepId, Arc<Mutex<()>>>>,
 }
@@ -30,27 +30,27 @@ struct Open {
 
 /// The place of a request among the others. Taken where requests are read, before a thread is started.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Turn {
     number: u64,
     changes: Arc<Changes>,
 }
 
-impl UnderWay {
+impl InFlight {
     /// A change was asked for: it is under way until the place is dropped.
-    pub(super) fn change(&self) -> Place {
+    pub(super) fn change(&self) -> Turn {
         let mut open = self.changes.lock();
         let number = open.next;
         open.next += 1;
         open.places.insert(number);
-        Place { number, changes: Arc::clone(&self.changes) }
+        Turn { number, changes: Arc::clone(&self.changes) }
     }
 
     /// Something else was asked for, which may have to wait for what is under way.
-    pub(super) fn other(&self) -> Place {
+    pub(super) fn other(&self) -> Turn {
         let mut open = self.changes.lock();
         let number = open.next;
         open.next += 1;
-        Place { number, changes: Arc::clone(&self.changes) }
+        Turn { number, changes: Arc::clone(&self.changes) }
     }
 
     /// Works on a step while nobody else does.
@@ -64,7 +64,7 @@ impl UnderWay {
     }
 }
 
-impl Place {
+impl Turn {
     /// Blocks until every change that was asked for before this has ended.
     pub(super) fn wait_for_earlier(&self) {
         let mut open = self.changes.lock();
@@ -74,7 +74,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Turn {
     fn drop(&mut self) {
         self.changes.lock().places.remove(&self.number);
         self.changes.ended.notify_all();

@@ -1,7 +1,7 @@
 //! Choices of a format: an enum and the words that stand for it, written once.
 
 /// A choice that a file writes as a word.
-pub trait Word: Copy + Sized + 'static {
+pub trait Keyword: Copy + Sized + 'static {
     /// Every choice, the default first where there is one.
     const ALL: &'static [Self];
     /// Their words, in the same order.
@@ -17,7 +17,7 @@ pub trait Word: Copy + Sized + 'static {
 }
 
 /// Declares an enum whose variants are words of a file; the first one is its default.
-macro_rules! words {
+macro_rules! keywords {
     (
         $(#[$meta:meta])*
         pub enum $name:ident { $(#[$first_meta:meta])* $first:ident = $first_word:literal $(, $(#[$variant_meta:meta])* $variant:ident = $word:literal)* $(,)? }
@@ -32,7 +32,7 @@ macro_rules! words {
             $($(#[$variant_meta])* #[serde(rename = $word)] $variant,)*
         }
 
-        impl $crate::words::Word for $name {
+        impl $crate::keywords::Keyword for $name {
             const ALL: &'static [Self] = &[Self::$first $(, Self::$variant)*];
             const WORDS: &'static [&'static str] = &[$first_word $(, $word)*];
 
@@ -46,10 +46,10 @@ macro_rules! words {
 
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str($crate::words::Word::word(*self))
+                f.write_str($crate::keywords::Keyword::word(*self))
             }
         }
     };
 }
 
-pub(crate) use words;
+pub(crate) use keywords;

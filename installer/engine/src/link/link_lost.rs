@@ -7,17 +7,19 @@ use kubexm_plan::op::Depots;
 use kubexm_plan::{Facts, Plan, Probe, SlotProvider, Step, Wave, ledger, mesh};
 use kubexm_spec::Digest;
 
-use super::{BlobSource, Change, DeliverProgress, Fetched, Found, Link, LinkError, ProbeAnswer, SlotValues, Survey};
+use super::{
+    BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, ObservedState, ProbeAnswer, SlotValues, Survey,
+};
 
 /// The link to a host that was not reached.
 #[derive(Clone, Debug)]
-pub struct Gone {
+pub struct LinkLost {
     host: String,
     address: String,
     reason: String,
 }
 
-impl Gone {
+impl LinkLost {
     /// Of what went wrong when it was dialled; none when it was reached, and refuses us.
     pub fn of(error: &LinkError) -> Option<Self> {
         match error {
@@ -35,12 +37,12 @@ impl Gone {
 }
 
 #[async_trait]
-impl Link for Gone {
+impl Link for LinkLost {
     async fn facts(&self) -> Result<Facts, LinkError> {
         self.why()
     }
 
-    async fn observe(&self, _: &Plan, _: &Step, _: &SlotValues) -> Result<Vec<Found>, LinkError> {
+    async fn observe(&self, _: &Plan, _: &Step, _: &SlotValues) -> Result<Vec<ObservedState>, LinkError> {
         self.why()
     }
 

@@ -1,4 +1,4 @@
-//! Which step may be taken back next: the DAG of a plan walked from its end, over the steps that changed something.
+//! Which step may be rolled back next: the DAG of a plan walked from its end, over the steps that changed something.
 //! Pure.
 
 use kubexm_plan::Plan;
@@ -8,20 +8,20 @@ use petgraph::graph::NodeIndex;
 use crate::schedule::{Dag, Room};
 
 /// One wave of an undo.
-pub(crate) struct Backwards<'a> {
+pub(crate) struct UndoOrder<'a> {
     plan: &'a Plan,
     dag: &'a Dag,
     /// Whether there is something to do for a step in this wave that was not taken yet.
     member: Vec<bool>,
     /// How many later steps are still to be passed.
     later: Vec<usize>,
-    /// May be taken back now, by position.
+    /// May be rolled back now, by position.
     ready: Vec<usize>,
     room: Room<'a>,
     open: usize,
 }
 
-impl<'a> Backwards<'a> {
+impl<'a> UndoOrder<'a> {
     /// A wave over these steps. The others only hold the order together: what comes after them comes back before what
     /// they come after.
     pub(crate) fn over(plan: &'a Plan, dag: &'a Dag, members: &[usize]) -> Self {
@@ -71,7 +71,7 @@ impl<'a> Backwards<'a> {
         Some(index)
     }
 
-    /// It is taken back in this wave.
+    /// It is rolled back in this wave.
     pub(crate) fn done(&mut self, index: usize) {
         self.room.leave(&self.plan.steps[index].host);
         self.open -= 1;
@@ -106,7 +106,7 @@ impl<'a> Backwards<'a> {
         }
     }
 
-    /// How many are not taken back in this wave.
+    /// How many are not rolled back in this wave.
     pub(crate) fn open(&self) -> usize {
         self.open
     }

@@ -1,10 +1,10 @@
-//! What of a cluster no recipe installs yet: told before a host is touched, all of it at once.
+//! What of a cluster no recipe installs yet: reported before a host is touched, all of it at once.
 //!
 //! A pipeline asks first, so that nothing that cluster.yaml says is ever left out in silence: a field either changes the plan or
 //! is named here (`tests/it/fields.rs` tries every one).
 
-pub use kubexm_spec::built::{NotBuilt, check};
 use kubexm_spec::cluster::Cluster;
+pub use kubexm_spec::unsupported::{Unsupported, check};
 
 use crate::error::RecipeError;
 

@@ -1,4 +1,4 @@
-//! A run that goes on while a host that it may leave out is gone.
+//! A run that continues while a host that it may leave out is gone.
 
 #![allow(clippy::expect_used, reason = "a test that cannot set itself up has failed")]
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::common::fleet;
 use crate::common::{OneBlob, Site, checked};
 use kubexm_engine::events::Silent;
-use kubexm_engine::link::{Gone, LinkError};
+use kubexm_engine::link::{LinkError, LinkLost};
 use kubexm_engine::{Drill, EngineError, Outcome, execute};
 
 fn unreachable(host: &str) -> LinkError {
@@ -29,7 +29,7 @@ async fn a_run_whose_controller_died_goes_on_without_a_worker_that_is_gone_and_a
         site.options.drill = None;
         site.options.max_failed_hosts = 1;
         let mut links = site.fleet.links();
-        links.insert("w2".to_owned(), Arc::new(Gone::of(&unreachable("w2")).expect("it is gone")));
+        links.insert("w2".to_owned(), Arc::new(LinkLost::of(&unreachable("w2")).expect("it is gone")));
         let (mut run, plan) = site.load().expect("the run");
         let outcome = execute(&plan, &links, &mut run, &site.pki, &OneBlob, &Silent, site.options.clone()).await;
         assert_eq!(outcome.expect("the run"), Outcome::Partial, "record {nth}");
@@ -46,5 +46,5 @@ async fn a_run_whose_controller_died_goes_on_without_a_worker_that_is_gone_and_a
 #[test]
 fn a_host_that_refuses_us_is_not_gone() {
     let (host, address) = ("w2".to_owned(), "w2:22".to_owned());
-    assert!(Gone::of(&LinkError::Denied { host, address, reason: "its key changed".to_owned() }).is_none());
+    assert!(LinkLost::of(&LinkError::Denied { host, address, reason: "its key changed".to_owned() }).is_none());
 }
