@@ -32,7 +32,7 @@ impl Arrivals {
         self.changed.notify_all();
     }
 
-    /// Nothing more will come once this is dropped: however fetching ends, whoever waits is reported.
+    /// Nothing more will come once this is dropped: however fetching ends, all who wait are woken.
     pub fn until_dropped(&self) -> UntilDropped<'_> {
         UntilDropped(self)
     }

@@ -23,7 +23,7 @@ struct Done {
 }
 
 impl<'a> Total<'a> {
-    /// A sum that begins with what is there already: a rate is reported about what comes from now on.
+    /// A sum that starts with what is there already: the rate counts only what arrives from now on.
     pub fn new(what: &'static str, total: u64, already: u64, report: Report<'a>) -> Self {
         let all = Self { what, total, done: Mutex::new(Done { sum: already, ..Done::default() }), report };
         all.tell(already);

@@ -143,7 +143,7 @@ async fn surveys(attempt: &RunContext<'_>, slots: Option<&Slots<'_>>) -> Result<
         let mut given = Given::default();
         if let Some(slots) = slots {
             for step in attempt.plan.steps.iter().filter(|step| step.host == *host) {
-                // A value that cannot be had is reported about in the step's turn.
+                // A value that cannot be made is reported when its step runs.
                 if let Ok(own) = slots.kept(step).await {
                     given.values.extend(own.values.iter().map(|(name, value)| (name.clone(), value.clone())));
                     steps.push(step);

@@ -100,7 +100,7 @@ pub fn undo(
     // A disk of its own below stays, and the ledger with it.
     if wave == Wave::Start && marked_the_host(step, before)? && mounts::below(&machine, paths::STATE)?.is_empty() {
         // The first step of the run that made the host ours, and the last to be rolled back: what was there before has come
-        // back from the ledger, and nothing of ours is left to be reported about.
+        // back from the ledger, and nothing of ours is left that the ledger would describe.
         return mounts::remove_tree(&machine, paths::STATE);
     }
     if wave == Wave::Start {

@@ -23,7 +23,7 @@ pub fn check(cx: &PlanCx<'_>) -> Vec<RecipeError> {
     wrong.extend(SERVICES.iter().find_map(|n| cx.service_address(*n).err()));
     wrong.extend(runtime::unknown_version(cx));
     for platform in &cx.manifest.platforms {
-        // A bundle that lacks the program is the closed world's to tell.
+        // A bundle without the program is reported by `bundle::check`.
         if cx.kubernetes_version(*platform).is_ok() {
             wrong.extend(cx.kubeadm_api(*platform).err());
         }

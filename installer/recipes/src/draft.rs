@@ -28,7 +28,7 @@ pub struct Draft<'a> {
 pub struct Drafted {
     /// The plan.
     pub plan: Plan,
-    /// Steps that know every host of the cluster, wherever they run: another host makes others of them.
+    /// Steps whose content depends on all hosts of the cluster: one more host changes them.
     pub of_all: BTreeSet<StepId>,
 }
 

@@ -23,7 +23,7 @@ pub enum Answer {
     Yes,
     /// Nothing is done.
     No,
-    /// There is nobody who could answer; as a no, but for what is reported.
+    /// Nobody is there to answer: the same as `No`, with another message.
     Nobody,
 }
 

@@ -24,7 +24,7 @@ pub fn body(path: &str) -> Vec<u8> {
     }
 }
 
-/// What every verb of a lab is reported.
+/// Options that every verb of a lab gets.
 pub const SETUP: [&str; 6] = ["--zone", "zone.yaml", "--catalogue", "overlay.yaml", "--installer", "kubexm-install"];
 
 pub struct Lab {

@@ -267,7 +267,7 @@ fn rpm(site: &Site, folder: &str, name: &str, requires: &str, home: &str) {
     let _ = Command::new("gpgconf").args(["--homedir", home, "--kill", "all"]).output();
 }
 
-/// dnf in a root of its own, with only our repository, that is reported about the vendor's key besides.
+/// dnf in a root of its own, with our repository only, and with the vendor's key as well.
 fn dnf(site: &Site, source: &str, args: &[&str]) -> Output {
     let keys = format!("{}\n", source.lines().find(|line| line.starts_with("gpgkey=")).unwrap());
     let more =

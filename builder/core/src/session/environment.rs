@@ -1,4 +1,4 @@
-//! What the library is reported about the machine that it runs on. It looks nothing up by itself.
+//! What the caller passes to the library about the machine that it runs on. The library looks nothing up by itself.
 
 use std::path::{Path, PathBuf};
 

@@ -123,7 +123,7 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
 }
 
 /// Every set of the bundle as a repository of its own, with the files that the depot has of it besides the packages. Each is
-/// under its digest, so that the depot answers from one state of a repository until it is reported about the next.
+/// stored by its digest, so that the depot serves one state of a repository until its configuration names the next.
 fn repositories(draft: &mut Draft<'_>, node: &Node<'_>, files: &mut BTreeMap<Digest, File>) -> Option<depot::Packages> {
     let cx = draft.cx;
     let url = format!("https://{}/packages", SocketAddr::from((node.ip, cx.cluster.registry.depot_port())));

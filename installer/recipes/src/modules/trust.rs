@@ -30,7 +30,7 @@ pub fn ca(draft: &mut Draft<'_>, node: &Node<'_>) -> Step {
         .build()
 }
 
-/// The step with its blobs taken from these depots. Its own time stays for what the controller has to send after all.
+/// The step, with its blobs fetched from these depots. Its timeout grows, so that the controller can still send the rest.
 pub fn taking_from(depots: Option<Depots>, mut step: Step) -> Step {
     let Some(depots) = depots else { return step };
     for op in &mut step.ops {

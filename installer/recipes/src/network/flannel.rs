@@ -103,7 +103,7 @@ fn text(value: &Value) -> Result<String, RecipeError> {
     Ok(serde_json::to_string_pretty(value).map_err(fault)? + "\n")
 }
 
-/// flanneld takes the interface of the default route unless it is reported. It is always reported: hosts of an isolated VLAN
+/// flanneld uses the interface of the default route unless `--iface` is set. It is always set: hosts of an isolated VLAN
 /// have no default route, and where there are two networks the default route is often the wrong one. `status.hostIP` is
 /// kubelet's `--node-ip`, the node's address in cluster.yaml.
 fn interface(cx: &PlanCx<'_>) -> String {

@@ -120,7 +120,7 @@ fn has_programs(facts: &Facts, commands: &[String]) -> bool {
 }
 
 /// Packages whose installation was cut off, though their programs may be there. Nothing is asked of a list that says of all that it is
-/// whole, and one that cannot be trusted says nothing.
+/// not read further; one that cannot be read counts as empty.
 fn half_there(facts: &Facts, carried: &CarriedSet) -> CutOff {
     let half = |line: &str| line.strip_prefix("Status:").is_some_and(|status| !status.ends_with(" ok installed"));
     let list = facts.packages.as_ref().filter(|list| match list.family {

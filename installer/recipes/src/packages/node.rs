@@ -15,7 +15,7 @@ use super::carried::CarriedSet;
 use super::lacking::{NothingComes, Wanted, lacking};
 use crate::context::PlanCx;
 
-/// What comes to a host. Nothing is made older, and nothing leaves but what is in `replaced`.
+/// The packages to install on a host. Nothing is downgraded, and only what is in `replaced` is removed.
 #[derive(Debug)]
 pub struct NodePackages<'a> {
     /// Where it comes from.
@@ -177,7 +177,7 @@ fn planned(wanted: Wanted<'_>) -> Option<NodePackages<'_>> {
 }
 
 /// Of what is installed only the paths are told that an index would list. A package has those, too, that the carried one of its
-/// name has: what needs such a path is satisfied by it.
+/// name, so that it satisfies a dependency on such a path.
 fn know_files(installed: &mut Baseline, carried: &CarriedSet) {
     for package in &mut installed.packages {
         if let Some(same) = carried.package(&package.name) {

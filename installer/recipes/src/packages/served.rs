@@ -58,7 +58,7 @@ fn dnf_source(url: &str, signed_packages: bool) -> String {
     )
 }
 
-/// The vendor's keys were there before on most hosts, so nobody is told to take them away blindly.
+/// Most hosts had the vendor's keys before, so the text does not tell anybody to remove all of them.
 const KEYS_STAY: &str = "\nWhat `rpm --import` brought rpm believes further on: `rpm -q gpg-pubkey` lists the keys, `rpm --erase` takes one away.\n";
 
 fn how_to(carried: &CarriedSet, cluster: &str, url: &str) -> String {

@@ -1,4 +1,4 @@
-//! `reset`: a cluster is taken away, from what its nodes wrote down themselves.
+//! `reset`: removes a cluster, using only the ledgers that its nodes have kept.
 //!
 //! Needs no bundle and nothing of the controller that made the cluster. Until the last step of each host everything can
 //! be rolled back and the cluster runs again; the last steps come when all hosts have done the others.
@@ -53,7 +53,7 @@ pub fn reset(cx: &ResetCx<'_>) -> Result<Plan, RecipeError> {
             ends.extend(chain.last().map(|step| step.id.clone()));
             steps.extend(chain);
         }
-        // A group of hosts on which nothing is left to stop holds nobody up.
+        // A group of hosts with nothing left to stop delays no other group.
         if !ends.is_empty() {
             last = ends;
         }

@@ -31,7 +31,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             "each host's /etc/hosts has all of them under one name, so clients wait for one that is down before they \
              ask the next: set `loadBalancer.mode: external` if there is a load balancer",
         ),
-        // What is on the nodes themselves is none of the operator's addresses to be wrong about.
+        // A load balancer on the nodes themselves has no address that the operator could get wrong.
         LoadBalancerMode::None | LoadBalancerMode::Internal { .. } => (),
         LoadBalancerMode::External { vip, port, .. } => {
             let (vip, port) = (*vip, *port);

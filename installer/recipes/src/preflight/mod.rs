@@ -1,6 +1,6 @@
-//! Preflight: what must be mended before a host is touched. All problems of all hosts are reported together.
+//! Preflight: what must be fixed before a host is changed. All problems of all hosts are reported together.
 //!
-//! Pure, as everything here: it reads facts. That a host answers and its user may use sudo is the link's to say.
+//! Pure, as everything here: it reads facts. Whether a host is reachable and its user may use sudo is checked by the link.
 
 mod address;
 mod bundle_fit;

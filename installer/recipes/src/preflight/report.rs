@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Said, and continued.
+    /// A warning: the run continues.
     Warn,
-    /// Nothing is changed until it is mended.
+    /// An error: nothing is changed until it is fixed.
     Fail,
 }
 

@@ -85,8 +85,8 @@ fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
 }
 
 /// One `hosts.toml` for each upstream host. `server` is the registry itself, so nothing falls back to the internet;
-/// a host that is not in the bundle ends there too, and is told that there is no such image. Without a registry all ends
-/// at an address of the node where nothing listens.
+/// a pull from a host that is not in the bundle goes there too and gets "not found". Without a registry all pulls go
+/// to an address of the node where nothing listens.
 fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     if cx.cluster.registry.kind == RegistryKind::None {

@@ -39,7 +39,7 @@ fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
 }
 
 /// Each upstream host is a folder of the cluster's registry. The format has no default: a host that is not in the bundle
-/// would be asked itself, which preflight's and the final check's list of images leaves no occasion for.
+/// would be contacted itself; preflight and the final check compare the images with the bundle, so that this cannot happen.
 fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     if cx.cluster.registry.kind == RegistryKind::None {

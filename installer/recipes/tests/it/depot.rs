@@ -120,7 +120,7 @@ fn a_bundle_without_packages_leaves_the_depot_as_it_was() {
     assert!(!plan.render().contains("/var/lib/kubexm/depot"));
 }
 
-/// A depot that is reported about nothing new answers from one state until it is reported about the next.
+/// A depot serves one state of a repository until its configuration names the next.
 #[test]
 fn what_did_not_change_stays_where_it_is_and_the_depot_hears_of_the_rest_last() {
     let (before, mut later) = (site(cluster()), site(cluster()));

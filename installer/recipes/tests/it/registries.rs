@@ -1,4 +1,4 @@
-//! Where images come from, by `spec.registry.type`, and what containerd is reported about it, by its version.
+//! Where images come from, by `spec.registry.type`, and how each version of containerd is configured for it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeSet;

@@ -196,7 +196,7 @@ fn vendor_keys(profile: &Profile) -> String {
 }
 
 /// What yum 3 and dnf are reported. Packages that nobody has signed are compared with the signed metadata alone: a lock has pinned each.
-/// The only key named is the site's, for the metadata; whom rpm trusts of the packages' signers is said by who installs, apart.
+/// It names only the site's key, for the metadata; the keys that rpm checks packages with are given when they are installed.
 fn dnf_source(folder: &str, signed_packages: bool) -> String {
     let check = u8::from(signed_packages);
     // Packages of modules are taken as they are: what was resolved is what comes.

@@ -1,4 +1,4 @@
-//! Who may know whom (ARCHITECTURE.md, "Folders and arrows"): crates as their manifests say, files as their imports do, so
+//! Who may depend on whom (ARCHITECTURE.md, "Crates and …"): crates as their manifests say, files as their imports do, so
 //! that a new arrow is a decision and not an accident.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test: what cannot be read fails it")]

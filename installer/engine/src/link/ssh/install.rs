@@ -367,7 +367,7 @@ mod tests {
         std::fs::write(&program, "program").unwrap();
         assert_eq!(digest(), Digest::of("program").hex());
         assert!(!note.exists(), "it was written just now, and may be written again with the same times");
-        // What was noted of it is trusted, so that a belief is seen: the note lies.
+        // The note is trusted, and shows by being false.
         let recorded = |text: &str| std::fs::write(&note, text).unwrap();
         let stat = std::process::Command::new("stat").args(["-c", "%d %i %s %f %u %g %y %z"]).arg(&program).output();
         let stat = String::from_utf8(stat.unwrap().stdout).unwrap();

@@ -27,7 +27,7 @@ pub(super) fn install(work: &Work<'_>) -> Result<(), OpError> {
 }
 
 /// First the metadata, which the site's key signs; then the packages, which their vendor's do. Each time dnf is reported about those keys
-/// alone: it makes rpm trust what it is reported about, and the site's key is nobody's who signs packages.
+/// that it needs: dnf makes rpm trust every key it is given, and the site's key signs no packages.
 fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
     let (machine, op) = (work.on.machine, work.on.op);
     let name = manager(machine)?;
@@ -37,7 +37,7 @@ fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
     let cache = if name == "yum" { cache.arg("fast") } else { cache };
     run(machine, &format!("{name} makecache with our own repository"), &cache)?;
     let install = reported(Program::new(name)).arg(format!("--setopt={REPOSITORY}.metadata_expire=never"));
-    // Only what is reported by name leaves, and nothing else is at hand that could come.
+    // Only packages that are named are removed, and no other package is available to install.
     let install = if work.leaving.is_empty() || name == "yum" { install } else { install.arg("--allowerasing") };
     let names = work.missing.iter().map(|(name, one)| exactly(name, &one.version, &one.arch));
     let names: Vec<String> = names.collect();

@@ -144,7 +144,7 @@ pub(super) fn mend(machine: &Machine, op: &Packages) -> Result<(), OpError> {
     }
     let configure = ["--force-confdef", "--force-confold", "--configure", "--pending"];
     let program = Program::new("dpkg").args(configure).within(op.limit_s());
-    // What it cannot set up lacks something that is yet to come, or is not ours: who installs or looks next is reported.
+    // A package that cannot be configured misses a later dependency, or is not ours: the next install or check reports it.
     unlocked(machine, &program).map(drop)
 }
 

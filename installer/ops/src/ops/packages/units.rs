@@ -81,7 +81,7 @@ fn of(family: Family, machine: &Machine, packages: &[String]) -> Result<Vec<Stri
         Family::Rpm => Program::new("rpm").args(["-q", "--list"]),
     };
     let output = machine.try_run(&list.args(packages.iter().cloned()))?;
-    // 1, and of rpm how many: those that are not there are reported about on the side.
+    // Exit code 1 (with rpm: how many): packages that are not installed are reported on stderr.
     if family == Family::Deb && output.code > 1 {
         return Err(super::run::failed("dpkg-query --listfiles", &output));
     }

@@ -100,7 +100,7 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
     Ok(ours)
 }
 
-/// What was there before is not known, and a guess would take away what is somebody's.
+/// The earlier state is unknown, and a wrong guess would delete somebody else's data.
 fn unreadable<'a>(
     host: &'a ResetHost<'_>,
     step: &'a StepId,
