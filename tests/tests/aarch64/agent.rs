@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use kubexm_engine::link::wire::frame::{data_header, magic_line, parse, read_frame, write_message};
-use kubexm_engine::link::wire::{Answer, Ask, Frame, PROTOCOL, Request, Response};
+use kubexm_engine::link::wire::{Frame, PROTOCOL, Request, RequestMessage, Response, ResponseMessage};
 use kubexm_spec::{Arch, Digest};
 
 use super::{QEMU, program};
@@ -88,26 +88,26 @@ impl Agent {
         from.read_exact(&mut magic).expect("the agent begins with its magic line");
         assert_eq!(String::from_utf8(magic).unwrap(), magic_line());
         let mut agent = Self { child, to, from, next: 1, arch: None };
-        let hello = Ask::Hello { protocol: PROTOCOL, version: "test".into(), holder: "test".into() };
+        let hello = Request::Hello { protocol: PROTOCOL, version: "test".into(), holder: "test".into() };
         match agent.ask(hello) {
-            Answer::Hello { protocol: PROTOCOL, arch, .. } => agent.arch = arch,
+            Response::Hello { protocol: PROTOCOL, arch, .. } => agent.arch = arch,
             other => panic!("{other:?}"),
         }
         agent
     }
 
     /// Asks, and waits for the answer.
-    pub fn ask(&mut self, ask: Ask) -> Answer {
+    pub fn ask(&mut self, ask: Request) -> Response {
         self.send(ask);
         self.answer()
     }
 
     /// Sends a blob to a store channel.
-    pub fn put(&mut self, digest: Digest, content: &[u8]) -> Answer {
+    pub fn put(&mut self, digest: Digest, content: &[u8]) -> Response {
         let blobs = [(digest, content.len() as u64)].into();
-        let answer = self.ask(Ask::StoreMissing { blobs });
-        assert!(matches!(answer, Answer::Missing { .. }), "{answer:?}");
-        self.send(Ask::StorePut { digest, size: content.len() as u64, offset: 0 });
+        let answer = self.ask(Request::StoreMissing { blobs });
+        assert!(matches!(answer, Response::Missing { .. }), "{answer:?}");
+        self.send(Request::StorePut { digest, size: content.len() as u64, offset: 0 });
         for piece in content.chunks(PIECE) {
             self.to.write_all(&data_header(piece.len()).unwrap()).unwrap();
             self.to.write_all(piece).unwrap();
@@ -118,19 +118,19 @@ impl Agent {
 
     /// Ends it, in order.
     pub fn bye(mut self) {
-        let answer = self.ask(Ask::Bye);
-        assert!(matches!(answer, Answer::Bye), "{answer:?}");
+        let answer = self.ask(Request::Bye);
+        assert!(matches!(answer, Response::Bye), "{answer:?}");
         assert!(self.child.wait().unwrap().success());
     }
 
-    fn send(&mut self, ask: Ask) {
-        write_message(&mut self.to, &Request { id: self.next, ask }).unwrap();
+    fn send(&mut self, ask: Request) {
+        write_message(&mut self.to, &RequestMessage { id: self.next, ask }).unwrap();
         self.to.flush().unwrap();
     }
 
-    fn answer(&mut self) -> Answer {
+    fn answer(&mut self) -> Response {
         let Some(Frame::Message(body)) = read_frame(&mut self.from).unwrap() else { panic!("no message") };
-        let Response { id, answer } = parse(&body).unwrap();
+        let ResponseMessage { id, answer } = parse(&body).unwrap();
         assert_eq!(id, self.next);
         self.next += 1;
         answer

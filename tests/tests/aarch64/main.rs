@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 
 use agent::{Agent, Root};
 use kubexm_archive::{Input, Options, members, write};
-use kubexm_engine::link::wire::{Answer, Ask, Secrets};
+use kubexm_engine::link::wire::{Request, Response, Secrets};
 use kubexm_manifests::Catalogue;
 use kubexm_plan::op::{Binary, Content, Dir, File, Link, Unpacked};
 use kubexm_plan::{ObservedState, Op, Step, Texts, Undo, Wave};
@@ -67,12 +67,12 @@ fn ops_hold_afterwards_and_are_rolled_back_whole() {
     let mut agent = Agent::start(&root, &[]);
     let found = agent.observe(&step, &texts);
     assert!(found.iter().all(|found| !found.satisfied), "{found:?}");
-    assert!(matches!(agent.converge(&step, &texts, &found), Answer::Converged));
+    assert!(matches!(agent.converge(&step, &texts, &found), Response::Converged));
     assert!(agent.observe(&step, &texts).iter().all(|found| found.satisfied));
     assert_eq!(std::fs::read_to_string(root.path("/etc/demo/link")).unwrap(), "after\n");
 
     for wave in Wave::ALL {
-        let ask = Ask::Undo {
+        let ask = Request::Undo {
             step: Box::new(step.clone()),
             texts: texts.clone(),
             run: "run".into(),
@@ -81,9 +81,9 @@ fn ops_hold_afterwards_and_are_rolled_back_whole() {
             wave,
         };
         let answer = agent.ask(ask);
-        assert!(matches!(answer, Answer::Undone), "{answer:?}");
+        assert!(matches!(answer, Response::Undone), "{answer:?}");
     }
-    let Answer::Ledger { records } = agent.ask(Ask::Ledger) else { panic!("no ledger") };
+    let Response::Ledger { records } = agent.ask(Request::Ledger) else { panic!("no ledger") };
     assert!(!records.is_empty() && records.iter().all(|record| record.step == step.id), "{records:?}");
     agent.bye();
     assert_eq!(root.tree(), before);
@@ -98,10 +98,10 @@ fn blobs_arrive_whole_and_are_unpacked() {
     let mut store = Agent::start(&root, &["store"]);
     for (digest, content) in [(program, &bytes), (packed, &archive)] {
         let answer = store.put(digest, content);
-        assert!(matches!(answer, Answer::Stored), "{answer:?}");
+        assert!(matches!(answer, Response::Stored), "{answer:?}");
     }
     let answer = store.put(Digest::of("something else"), b"these bytes");
-    assert!(matches!(answer, Answer::Corrupt { .. }), "{answer:?}");
+    assert!(matches!(answer, Response::Corrupt { .. }), "{answer:?}");
     store.bye();
 
     let step = Step::on("n1", "test.programs", "Place programs")
@@ -116,7 +116,7 @@ fn blobs_arrive_whole_and_are_unpacked() {
     let mut agent = Agent::start(&root, &[]);
     let found = agent.observe(&step, &Texts::new());
     let answer = agent.converge(&step, &Texts::new(), &found);
-    assert!(matches!(answer, Answer::Converged), "{answer:?}");
+    assert!(matches!(answer, Response::Converged), "{answer:?}");
     agent.bye();
     for name in ["plain", "tool"] {
         assert_eq!(std::fs::read(root.path(&format!("/usr/local/bin/{name}"))).unwrap(), bytes, "{name}");
@@ -186,15 +186,15 @@ fn tar_gz(name: &str, content: &[u8]) -> Vec<u8> {
 
 impl Agent {
     fn observe(&mut self, step: &Step, texts: &Texts) -> Vec<ObservedState> {
-        let ask = Ask::Observe { step: Box::new(step.clone()), texts: texts.clone(), slots: Secrets::default() };
+        let ask = Request::Observe { step: Box::new(step.clone()), texts: texts.clone(), slots: Secrets::default() };
         match self.ask(ask) {
-            Answer::Observed { found } => found,
+            Response::Observed { found } => found,
             other => panic!("{other:?}"),
         }
     }
 
-    fn converge(&mut self, step: &Step, texts: &Texts, before: &[ObservedState]) -> Answer {
-        self.ask(Ask::Converge {
+    fn converge(&mut self, step: &Step, texts: &Texts, before: &[ObservedState]) -> Response {
+        self.ask(Request::Converge {
             step: Box::new(step.clone()),
             texts: texts.clone(),
             slots: Secrets::default(),
