@@ -129,7 +129,7 @@ fn unknown_patch(requirements: &Requirements, versions: &Versions, catalogue: &C
     let minor = version::minor(kubernetes);
     let newest = catalogue.newest_patch(minor).map(|newest| format!("; its newest of {minor} is {newest}"));
     let text = format!(
-        "the catalogue does not know this patch{}: that upstream has it, and runs the images of its neighbours, is believed",
+        "the catalogue does not know this patch{}: that upstream has it, and runs the images of its neighbours, is trusted",
         newest.unwrap_or_default()
     );
     let keys = keys(requirements, |item| version::bare(&item.version) == kubernetes);
@@ -152,7 +152,7 @@ fn unknown_program(
     let newest = version::newest(known).map(|newest| format!("; its newest of {minor} is {newest}"));
     let newest = newest.unwrap_or_default();
     let text = format!(
-        "the catalogue does not know this patch{newest}: that upstream has it is believed, and its digest is what upstream \
+        "the catalogue does not know this patch{newest}: that upstream has it is trusted, and its digest is what upstream \
          publishes beside it"
     );
     let keys = keys(requirements, |item| item.key == ArtifactKey::Binary(program));

@@ -27,7 +27,7 @@ for suite in bookworm bookworm-updates; do
   echo "deb [trusted=yes check-valid-until=no] http://127.0.0.1:$PORT/debian $suite main"
 done > "$APT/sources.list"
 echo "deb [trusted=yes check-valid-until=no] http://127.0.0.1:$PORT/debian-security bookworm-security main" >> "$APT/sources.list"
-# What this machine's own apt is told (further kinds of indexes, say) is nobody's business here.
+# What this machine's own apt is reported (further kinds of indexes, say) is nobody's business here.
 echo 'Dir::Etc::parts "/dev/null";' > "$APT/config"
 apt_get() {
   APT_CONFIG=$APT/config apt-get -qq -o Dir::State="$APT/state" -o Dir::State::status="$APT/status" -o Dir::Cache="$APT/cache" -o Dir::Etc="$APT/etc" \

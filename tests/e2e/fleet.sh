@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Three hosts of one cluster: two control planes and a worker, reached as a user whose sudo asks for a password. They lack what
-# kubelet calls (`--bare`): each install brings it as packages, and each way back takes it away.
+# kubelet calls (`--bare`): each install brings it as packages, and each rollback takes it away.
 . "$ROOT/tests/e2e/host.sh"
 . "$ROOT/tests/e2e/cluster.sh"
 

@@ -11,7 +11,7 @@
   said RUN RECORD STEP         the attempt that is under way, or was the last, has journalled this
   pick PLAN SEED EARLY LATE    ids of steps to fail: EARLY of those before `kubeadm init` begins, LATE of those after it: one is the
                                last join of a control plane, which by then is a member of etcd
-  failed-and-taken-back EVENTS the stream ends with a failure, and with every change taken back
+  failed-and-taken-back EVENTS the stream ends with a failure, and with every change rolled back
 """
 import datetime
 import json
@@ -165,9 +165,9 @@ def rolled_back(events):
             outcomes[e["step"]] = e["outcome"]
     print(lines[-1])
     assert lines[-1]["type"] == "result" and lines[-1]["exitCode"] == 70, lines[-1]
-    assert "undone" in outcomes.values(), "nothing was taken back"
+    assert "undone" in outcomes.values(), "nothing was rolled back"
     left = [step for step, outcome in outcomes.items() if outcome == "done"]
-    assert not left, f"not taken back: {left}"
+    assert not left, f"not rolled back: {left}"
 
 
 WORDS = {"overlap": overlap, "one-at-a-time": one_at_a_time, "nothing-done": nothing_done, "seconds": print_seconds,

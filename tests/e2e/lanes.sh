@@ -52,7 +52,7 @@ lane() {
   PASSED=0 FAILED=0
   mkdir "$WORK"
   ln -s ../cluster.yaml ../cache ../stick ../delta.tar.zst ../release.pub ../lab.sig "$WORK/"
-  # A name of its own: programs of one lane are told from those of the other by their arguments.
+  # A name of its own: programs of one lane are distinguished from those of the other by their arguments.
   ln "$FILE" "$WORK/"
   FILE=$WORK/$(basename "$FILE")
   lab host down --all

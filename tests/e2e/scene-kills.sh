@@ -4,7 +4,7 @@
 # needs: lab packages
 # compares-with: fleet
 # One install of the three hosts, killed again and again: the controller at journal records drawn by a seed, an agent in the
-# middle of a step, the network of a host within `kubeadm init`. Each time resume goes on, and no step fails: it would be taken
+# middle of a step, the network of a host within `kubeadm init`. Each time resume continues, and no step fails: it would be rolled
 # back. The end is that of the install nobody disturbed (the scene `fleet`).
 . "$ROOT/tests/e2e/fleet.sh"
 say "one install, killed at every turn (seed $SEED)"
@@ -99,12 +99,12 @@ network_cut() {
 
 check "the controller is killed at its third record" killed_at 1 3 fleet_create
 [ "$HELD" = 1 ] || return 0
-check "an agent is killed in the middle of a step, and the run goes on" agent_killed
+check "an agent is killed in the middle of a step, and the run continues" agent_killed
 [ "$HELD" = 1 ] || return 0
 echo 1 > "$WORK/killed-before-init"
 check "the controller is killed at records before kubeadm init" killed_before_init
 [ "$HELD" = 1 ] || return 0
-check "create again: a host is cut off for 90 s within kubeadm init, and the run goes on" network_cut
+check "create again: a host is cut off for 90 s within kubeadm init, and the run continues" network_cut
 [ "$HELD" = 1 ] || return 0
 check "the controller is killed at records afterwards, $KILLS in all" killed_after_init
 [ "$HELD" = 1 ] || return 0

@@ -19,7 +19,7 @@ one_pair_blocked() {
 }
 
 check "open ways between two hosts are no finding" mesh preflight
-# the control plane no longer reaches kubelet of the worker; all else, and the way back, stays open
+# the control plane no longer reaches kubelet of the worker; all else, and the rollback, stays open
 lab host root m2 'nft -f -' << 'NFT'
 table inet site {
   chain in { type filter hook input priority 0; ip saddr 10.77.0.31 tcp dport 10250 drop; }

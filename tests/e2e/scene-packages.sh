@@ -2,7 +2,7 @@
 # tier: long
 # seconds: 300
 # needs: lab packages
-# Hosts that lack what kubelet calls (`--bare`): the bundle brings it, as packages of the distribution, and takes it back. What a host
+# Hosts that lack what kubelet calls (`--bare`): the bundle brings it, as packages of the distribution, and rolls it back. What a host
 # has of its own is looked at first: newer, older, of a family that must be one version, in conflict.
 . "$ROOT/tests/e2e/fleet.sh"
 say "packages of the distribution"
@@ -63,9 +63,9 @@ check "nothing was changed for that" packages_as n2 packages-n2
 
 fake n3 libipset13 7.1-1 > /dev/null
 HOME_NAME=home-packages-n3
-check "what would be upgraded is said before, and that there is no way back" says 0 "no way back from an upgrade" on n3 preflight
-check "a run that upgraded is taken back but for that, and says so" \
-  says 71 "cannot be taken back: libipset13 7.1-1 is upgraded to 7.17-1" on n3 create -y --on-failure rollback --drill fail:n3/packages.install
+check "what would be upgraded is said before, and that there is no rollback" says 0 "no rollback from an upgrade" on n3 preflight
+check "a run that upgraded is rolled back but for that, and says so" \
+  says 71 "cannot be rolled back: libipset13 7.1-1 is upgraded to 7.17-1" on n3 create -y --on-failure rollback --drill fail:n3/packages.install
 upgraded() { lab host root n3 "dpkg-query -W -f '\${Version}' libipset13" | grep -x 7.17-1; }
 check "the older one is upgraded" upgraded
 
@@ -80,7 +80,7 @@ one_state packages-before n1
 # ebtables is iptables' own on Debian 12: nothing is lacking there.
 lacks() { [ "$(lab host root n1 "for name in sh conntrack socat ipset ethtool chronyd; do command -v \$name; done; true" | wc -l)" = 1 ]; }
 check "the host lacks them (control)" lacks
-# The agent dies in the middle of apt, which goes on in a unit of its own: who comes next waits for it.
+# The agent dies in the middle of apt, which continues in a unit of its own: who comes next waits for it.
 killed_in_apt() {
   local job rc=0
   lab host root n1 "for try in \$(seq 1200); do ! pgrep -f '[-]-status-fd' > /dev/null || { pkill -9 -x kubexm-install; exit; }; sleep 0.1; done; exit 1" & job=$!
@@ -122,7 +122,7 @@ second_with_packages() {
   same "$WORK/tree-before" "$WORK/tree-after"
 }
 check "a second create changes nothing (packages)" second_with_packages
-check "the run is taken back" on n1 rollback "$(basename "$(first_run)")" -y
+check "the run is rolled back" on n1 rollback "$(basename "$(first_run)")" -y
 check "dpkg lists what it listed before" packages_as n1 packages-before
 all_as_before() { one_state packages-now n1; same_state packages-before-n1 packages-now-n1; }
 check "the host is as before (packages)" all_as_before

@@ -15,11 +15,11 @@ lab host down --all
 fleet_up whole
 lab host disk n3 /var/lib/containerd full
 states before
-check "a worker with a full disk stops nobody else, and is told" exits 72 fleet_create --max-failed-workers 1
+check "a worker with a full disk stops nobody else, and is reported" exits 72 fleet_create --max-failed-workers 1
 [ "$HELD" = 1 ] || { lab host down --all; return 0; }
 two_ready() { [ "$(kubectl_on n1 get nodes --no-headers)" != "" ] && [ "$(kubectl_on n1 get nodes --no-headers | grep -c ' Ready ')" = 2 ]; }
 check "the two others are Ready" within 60 two_ready
-# Our program stays there: the run is not over, and resume goes on with it.
+# Our program stays there: the run is not over, and resume continues with it.
 worker_as_before() {
   one_state now n3
   grep -v ' /usr/local/bin/kubexm-install' "$WORK/now-n3" > "$WORK/now-n3-but-us"
@@ -30,11 +30,11 @@ check "the worker is as it was" worker_as_before
 without_worker() {
   local rc=0
   lab net cut n3 30 &
-  says 72 "the run goes on without n3" fleet_resume --max-failed-workers 1 || rc=1
+  says 72 "the run continues without n3" fleet_resume --max-failed-workers 1 || rc=1
   wait "$!"
   return "$rc"
 }
-check "resume goes on without a worker that cannot be reached" without_worker
+check "resume continues without a worker that cannot be reached" without_worker
 lab host disk n3 /var/lib/containerd room
 check "with room on its disk, resume takes the worker in" fleet_resume
 check "all three are Ready" fleet_becomes_ready 60

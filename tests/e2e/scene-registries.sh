@@ -20,7 +20,7 @@ lab cluster-yaml r1 10.77.0.21 r2 10.77.0.22 | sed "s/registry: {type: embedded}
 # of CLUSTER VERB ARGS...: the installer, with a home of its own for each of the two
 of() { HOME_NAME=home-$1 install "$2" --bundle "$WORK/$1.tar.zst" --allow-unsigned --accept-new-host-keys "${@:3}"; }
 bundle_of() { "$BUNDLE" build -f "$WORK/$1.yaml" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$WORK/$1.tar.zst"; }
-# aside NAME CMD..., then ended NAME: it goes on while other things are looked at; its exit code is a file, since `check` is another shell
+# aside NAME CMD..., then ended NAME: it continues while other things are looked at; its exit code is a file, since `check` is another shell
 aside() { local name=$1; shift; rm -f "$WORK/$name".{out,code}; { "$@" > "$WORK/$name.out" 2>&1 && echo 0 || echo "$?"; } > "$WORK/$name.code" & }
 ended() {
   within 300 test -s "$WORK/$1.code" || true
@@ -61,7 +61,7 @@ aside bundle bundle_of plain
 check "a bundle for a cluster without a registry" bundle_of bare
 check "a bundle with the distribution registry and containerd $CONTAINERD_1" ended bundle
 
-# What stands between r2 and r1 lets connections to the depot through, so that preflight likes it, and breaks what is said on them.
+# What is between r2 and r1 lets connections to the depot through, so that preflight likes it, and breaks what is said on them.
 lab host root r1 'nft -f -' << 'NFT'
 table inet site {
   chain in { type filter hook input priority 0; ip saddr 10.77.0.22 tcp dport 5443 meta length > 150 reject with tcp reset; }

@@ -23,7 +23,7 @@ killed_inside_init() {
 }
 
 check "the installer is killed inside kubeadm init" killed_inside_init
-check "resume goes on to the end" install resume --bundle "$FILE"
+check "resume continues to the end" install resume --bundle "$FILE"
 check "the node is Ready after resume" ready n1
 check "every pod runs after resume" all_running n1
 objects n1 > "$WORK/objects-resumed" || true

@@ -5,7 +5,7 @@
 # A step of create that fails, here and there, on hosts with files of the operator's, is rolled back, and every host is as
 # before. E2E_FULL: ten failures instead of four.
 . "$ROOT/tests/e2e/fleet.sh"
-say "failures, taken back"
+say "failures, rolled back"
 HOME_NAME=home-rollback
 lab host down --all
 fleet_hosts
@@ -47,14 +47,14 @@ early=3 late=0
 [ -z "${E2E_FULL:-}" ] || { early=6 late=3; }
 
 fleet plan create -f "$FLEET_YAML" --accept-new-host-keys --set-aside --json > "$WORK/fleet-plan.json"
-# fails_and_returns STEP: create fails there with 70, and says that all of it was taken back
+# fails_and_returns STEP: create fails there with 70, and says that all of it was rolled back
 fails_and_returns() {
   exits 70 fleet_create --set-aside --json --drill "fail:$1" > "$WORK/failed.jsonl" || { tail -n 3 "$WORK/failed.jsonl"; return 1; }
   python3 "$ROOT/tests/e2e/journal.py" failed-and-taken-back "$WORK/failed.jsonl"
 }
 # The last one of the first control plane that is sure to find Kubernetes running.
 for step in n1/control-plane.init $(python3 "$ROOT/tests/e2e/journal.py" pick "$WORK/fleet-plan.json" "$SEED" "$early" "$late"); do
-  check "a failure at $step is taken back" fails_and_returns "$step"
+  check "a failure at $step is rolled back" fails_and_returns "$step"
   check "after the failure at $step every host is as before" as_before
   check "after the failure at $step the operator's files are as before" theirs_as_before
 done

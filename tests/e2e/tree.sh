@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs on a host: every file of its root file system, by size and CRC (what somebody else wrote is told from what was there; nobody
+# Runs on a host: every file of its root file system, by size and CRC (what somebody else wrote is distinguished from what was there; nobody
 # forges anything here, and SHA-256 of a host takes seconds). What is left out, and why:
 #   logs, journals, caches and /run            times and sizes of events
 #   containerd's state, pods, etcd's data      ids made by chance; what is in the content store is listed by name

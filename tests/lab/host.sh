@@ -152,7 +152,7 @@ host_make() {
     printf '[Match]\nName=host0\n\n[Network]\nAddress=%s/24\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n' "$address"
     [ -z "$gateway" ] || echo "Gateway=$gateway"
   } > "$root/etc/systemd/network/10-host0.network"
-  # with a password, sudo asks for it, as Debian's own sudoers says; ssh goes on wanting a key
+  # with a password, sudo asks for it, as Debian's own sudoers says; ssh continues wanting a key
   if [ -n "$password" ]; then
     rm "$root/etc/sudoers.d/operator"
     { printf operator:; head -n 1 "$password"; } | chroot "$root" chpasswd
@@ -205,7 +205,7 @@ host_root() {
     env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb LANG=C.UTF-8 /bin/bash -c "${*:-exec bash}"
 }
 
-# host_reboot NAME|--all: all are told before the first is waited for
+# host_reboot NAME|--all: all are reported before the first is waited for
 host_reboot() {
   local names=("${1:-}") name from=$SECONDS
   local -A before
@@ -248,7 +248,7 @@ host_down() {
   local dir
   [ -n "${1:-}" ] || die "usage: lab host down NAME|--all"
   if [ "$1" = --all ]; then
-    # all are told before the first is waited for
+    # all are reported before the first is waited for
     for dir in "$NETRUN"/hosts/*/; do [ ! -d "$dir" ] || host_halt "$dir"; done
     for dir in "$NETRUN"/hosts/*/; do [ ! -d "$dir" ] || host_remove "$(basename "$dir")"; done
   else

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Upstream on 127.0.0.1: a file server for what upstream publishes as files, a registry for its images. `bundle build` is told
+# Upstream on 127.0.0.1: a file server for what upstream publishes as files, a registry for its images. `bundle build` is reported
 # by a zone file to go there and nowhere else.
 . "$HERE/artifacts.sh"
 

@@ -20,7 +20,7 @@ kubernetes_programs() {
 }
 
 # build_kubernetes VERSION PROGRAM...: the module k8s.io/kubernetes replaces its staging modules by folders that the module
-# proxy does not have; each of them is published too, as v0.MINOR.PATCH, and stands in for its folder.
+# proxy does not have; each of them is published too, as v0.MINOR.PATCH, and is in for its folder.
 build_kubernetes() {
   local version=$1 out=$LAB/k8s/$1 staging=v0.${1#1.} minor=${1#1.} program work flags pkg upstream
   shift

@@ -1,4 +1,4 @@
-//! What the library is reported about this machine; only the program reads the environment.
+//! What the program passes to the library about this machine; only the program reads the environment.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -251,7 +251,7 @@ impl ExitError for BuildError {
 pub(crate) fn trusted(family: kubexm_spec::Family) -> &'static str {
     match family {
         kubexm_spec::Family::Deb => {
-            " (a .deb carries no signature of its own: it is believed by the signed index that it was locked from)"
+            " (a .deb carries no signature of its own: it is trusted by the signed index that it was locked from)"
         }
         kubexm_spec::Family::Rpm => " (which says whose signature it must carry)",
     }

@@ -44,7 +44,7 @@ pub(crate) fn check(members: &[Member]) -> Result<(), String> {
             None => return Err(format!("{name:?} is no name of a member, or not the name of its own digest")),
         };
         if rank < last {
-            return Err(format!("{name} stands behind members that come after it"));
+            return Err(format!("{name} is behind members that come after it"));
         }
         last = rank;
         if !seen.insert(name) {

@@ -155,7 +155,7 @@ impl Opening<'_> {
         let size = content
             .get(..tar_header::BLOCK as usize)
             .and_then(|header| tar_header::size_of(name, header))
-            .ok_or_else(|| self.damaged(name, "the tar header is not the one that stands here"))?;
+            .ok_or_else(|| self.damaged(name, "the tar header is not the one that is here"))?;
         let limit = if name == members::SIGNATURE { SIGNATURE_ROOM as u64 } else { DOCUMENT_LIMIT };
         if size > limit {
             return Err(ArchiveError::TooLarge { path: self.name.to_owned(), name: name.to_owned(), size, limit });

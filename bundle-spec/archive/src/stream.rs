@@ -180,7 +180,7 @@ impl<R: Read> FrameReader<'_, R> {
     /// What follows the magic number of a frame with content: header, blocks, checksum. The size that the header tells.
     fn blocks(&mut self, frame: &mut Vec<u8>) -> Result<u32, ArchiveError> {
         let at = self.offset;
-        let wrong = |this: &Self| this.damaged("frames", at, "no frame of a bundle stands here");
+        let wrong = |this: &Self| this.damaged("frames", at, "no frame of a bundle is here");
         self.take(frame, 1)?;
         let Some(header) = walk::header_len(frame) else { return Err(wrong(self)) };
         self.take(frame, header - 5)?;
@@ -212,7 +212,7 @@ impl<R: Read> FrameReader<'_, R> {
             let at = self.offset + frame.len() as u64;
             // The very end has come: what runs past it does so because it tells another length than it has.
             if ends_as_a_bundle(frame) {
-                return Err(self.damaged("frames", self.offset, "no frame of a bundle stands here"));
+                return Err(self.damaged("frames", self.offset, "no frame of a bundle is here"));
             }
             return Err(ArchiveError::Truncated { path: self.name.to_owned(), at });
         }

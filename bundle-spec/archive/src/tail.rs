@@ -133,7 +133,7 @@ fn no_tail(origin: &Origin) -> ArchiveError {
         }
         Ok(Walk::Damaged(offset)) => {
             let part = if offset + seek_table::FOOTER as u64 >= size { "seek table" } else { "frames" };
-            origin.damaged(part, offset, "no frame of a bundle stands here")
+            origin.damaged(part, offset, "no frame of a bundle is here")
         }
         Err(e) => io_error("read", &origin.name)(e),
     }

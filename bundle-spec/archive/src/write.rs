@@ -195,7 +195,7 @@ fn check(manifest: &Manifest, layout: &Layout, inputs: &[Input<'_>], options: &O
     let here = manifest.members.iter().filter(|member| !left_out.contains(member.name.as_str()));
     for (input, member) in inputs.iter().zip(here) {
         if (&input.name, input.size, input.sha256) != (&member.name, member.size, member.sha256) {
-            return unwritable(format!("the input {} stands where the manifest has {}", input.name, member.name));
+            return unwritable(format!("the input {} is where the manifest has {}", input.name, member.name));
         }
     }
     Ok(())

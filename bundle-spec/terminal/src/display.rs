@@ -42,7 +42,7 @@ impl Mode {
 }
 
 impl State {
-    /// Whether a machine is told: progress only now and then and at its end, everything else always.
+    /// Whether a machine is reported: progress only now and then and at its end, everything else always.
     fn is_due(&mut self, kind: &EventKind) -> bool {
         match kind {
             EventKind::Progress { done, total, .. } if *total != Some(*done) => {
@@ -66,9 +66,9 @@ pub struct Display {
 #[derive(Default)]
 struct State {
     bar: Option<(String, ProgressBar)>,
-    /// When progress was last told as a line.
+    /// When progress was last reported as a line.
     last_reported: Option<Instant>,
-    /// Of what is told as lines.
+    /// Of what is reported as lines.
     pace: Option<Pace>,
     /// Why an answer is not where standard output leads.
     unanswered: Option<std::io::Error>,
@@ -107,7 +107,7 @@ impl Display {
         self.put(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner), event);
     }
 
-    /// Tells that a signal ends the program, unless its end was told already: whether it was not. Nothing is shown after it.
+    /// Tells that a signal ends the program, unless its end was reported already: whether it was not. Nothing is shown after it.
     pub fn interrupt(&self, code: ExitCode, text: &str) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if !matches!(state.end, End::Open) {
@@ -153,7 +153,7 @@ impl Display {
         self.give(format!("{}\n", printable(text.trim_end())).as_bytes());
     }
 
-    /// Bytes as they are, on standard output; whether somebody still reads. What cannot be written is told at the end of
+    /// Bytes as they are, on standard output; whether somebody still reads. What cannot be written is reported at the end of
     /// the program ([`crate::finish`]), but for a reader that has gone away: it has enough.
     pub fn give(&self, bytes: &[u8]) -> bool {
         if matches!(self.state.lock().unwrap_or_else(PoisonError::into_inner).end, End::Interrupted(_)) {

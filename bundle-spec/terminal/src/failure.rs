@@ -56,7 +56,7 @@ pub fn finish(display: &Display, result: Result<(), Failure>) -> std::process::E
         return std::process::ExitCode::from(code.code());
     }
     let reported = result.as_ref().is_err_and(|failure| !failure.text.is_empty());
-    // Of a verb that says no more, its answer was all there is to say. Told on standard error, whoever reads.
+    // Of a verb that says no more, its answer was all there is to say. Reported on standard error, whoever reads.
     if let Some(error) = display.unanswered().filter(|_| !reported) {
         let _ = writeln!(std::io::stderr().lock(), "error: cannot write to standard output: {error}");
         return std::process::ExitCode::from(ExitCode::Disk.code());

@@ -15,7 +15,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Begins where something is now; goes on where it is the same thing, further on.
+    /// Begins where something is now; continues where it is the same thing, further on.
     pub(crate) fn of(before: Option<Self>, what: &str, done: u64) -> Self {
         match before {
             Some(pace) if pace.what == what && pace.from <= done => pace,

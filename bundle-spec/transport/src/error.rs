@@ -80,7 +80,7 @@ pub enum TransportError {
     },
     /// A page, an error message or an encoded body where the file itself was expected.
     #[error(
-        "{origin} sent {found} instead of the file; a login page or a proxy stands in the way, or the address is wrong"
+        "{origin} sent {found} instead of the file; a login page or a proxy is in the way, or the address is wrong"
     )]
     NotTheFile {
         /// The address.

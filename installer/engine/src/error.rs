@@ -30,7 +30,7 @@ pub enum EngineError {
     },
     /// A file of a run folder does not hold what was written.
     #[error(
-        "{path} is damaged: {reason}; the run cannot go on: start a new one, it leaves alone what already holds on the hosts"
+        "{path} is damaged: {reason}; the run cannot continue: start a new one, it leaves alone what already holds on the hosts"
     )]
     RunDamaged {
         /// Which file.
@@ -40,7 +40,7 @@ pub enum EngineError {
     },
     /// The journal has a record this program does not know.
     #[error(
-        "{path}, line {line}: record {record:?} was written by a newer version; go on with that version of kubexm-install"
+        "{path}, line {line}: record {record:?} was written by a newer version; continue with that version of kubexm-install"
     )]
     JournalNewer {
         /// The journal.
@@ -51,7 +51,7 @@ pub enum EngineError {
         record: String,
     },
     /// The journal tells a story that cannot have happened.
-    #[error("{path}, line {line}: {reason}; the run cannot go on by itself: start a new one")]
+    #[error("{path}, line {line}: {reason}; the run cannot continue by itself: start a new one")]
     Illegal {
         /// The journal.
         path: PathBuf,
@@ -123,13 +123,13 @@ pub enum EngineError {
         holder: String,
     },
     /// The run was rolled back: its plan was made for hosts that are as before.
-    #[error("run {run} was rolled back and cannot go on; begin a new one with `kubexm-install create`")]
+    #[error("run {run} was rolled back and cannot continue; begin a new one with `kubexm-install create`")]
     RolledBack {
         /// Run id.
         run: String,
     },
     /// There is nothing to roll back.
-    #[error("run {run} has not begun: it has changed nothing that could be taken back")]
+    #[error("run {run} has not begun: it has changed nothing that could be rolled back")]
     NotBegun {
         /// Run id.
         run: String,

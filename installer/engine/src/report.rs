@@ -37,16 +37,16 @@ fn header(text: &mut String, status: &Status) {
     let counts = &status.counts;
     let _ = writeln!(
         text,
-        "- Steps: {} changed, {} held already, {} taken back, {} failed, {} blocked, {} open",
+        "- Steps: {} changed, {} held already, {} rolled back, {} failed, {} blocked, {} open",
         counts.done, counts.satisfied, counts.undone, counts.failed, counts.blocked, counts.open
     );
     if let Some(undo) = &status.undo {
         let _ = writeln!(text, "- Rolled back because: {}", undo.why);
     }
     let (forward, back) = match status.state {
-        RunState::RollingBack | RunState::Stuck => ("To go on with the rollback, when the cause is mended", None),
+        RunState::RollingBack | RunState::Stuck => ("To continue with the rollback, when the cause is mended", None),
         RunState::Partial => ("To add the hosts that were left out, when they are mended", status.roll_back.as_ref()),
-        _ => ("To go on", status.roll_back.as_ref()),
+        _ => ("To continue", status.roll_back.as_ref()),
     };
     for (what, command) in [(forward, status.go_on.as_ref()), ("To take everything back", back)] {
         if let Some(command) = command {
@@ -64,7 +64,7 @@ fn left_out(text: &mut String, status: &Status) {
         let left = match (&host.left_as_it_is, host.rolled_back) {
             (_, true) => "Everything that this run had changed for it is as it was before.".to_owned(),
             (Some(why), false) => format!("It is left as it is, half changed: {}", line(why)),
-            (None, false) => "It has not been taken back whole.".to_owned(),
+            (None, false) => "It has not been rolled back whole.".to_owned(),
         };
         let _ = writeln!(text, "- {}: {}. {left}", host.host, line(&host.why));
     }
@@ -72,11 +72,11 @@ fn left_out(text: &mut String, status: &Status) {
 
 fn stuck(text: &mut String, status: &Status) {
     let Some(why) = status.undo.as_ref().and_then(|undo| undo.stuck.as_ref()) else { return };
-    let _ = writeln!(text, "\n## What could not be taken back\n\n{}", line(why));
+    let _ = writeln!(text, "\n## What could not be rolled back\n\n{}", line(why));
     for step in status.steps.iter().filter(|s| !s.changes.is_empty() && s.state != StepState::Undone) {
         let note = match (&step.undo_error, &step.irreversible) {
             (Some(error), _) => format!(" (failed: {})", line(error)),
-            (None, Some(why)) => format!(" (cannot be taken back: {why})"),
+            (None, Some(why)) => format!(" (cannot be rolled back: {why})"),
             (None, None) => String::new(),
         };
         let _ = writeln!(text, "\n- `{}`{note}", step.step);
@@ -137,8 +137,8 @@ fn changes(text: &mut String, status: &Status) {
     }
     for step in changed {
         let note = match (&step.irreversible, step.state) {
-            (_, StepState::Undone) => " (taken back)".to_owned(),
-            (Some(why), _) => format!(" (cannot be taken back: {why})"),
+            (_, StepState::Undone) => " (rolled back)".to_owned(),
+            (Some(why), _) => format!(" (cannot be rolled back: {why})"),
             (None, _) => String::new(),
         };
         let _ = writeln!(text, "- {}: {}{note}", step.step, step.changes.join(", "));
@@ -185,6 +185,6 @@ const fn outcome_words(state: StepState) -> &'static str {
         StepState::Done => "done",
         StepState::Failed => "**failed**",
         StepState::Blocked => "blocked",
-        StepState::Undone => "taken back",
+        StepState::Undone => "rolled back",
     }
 }

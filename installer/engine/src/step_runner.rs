@@ -87,7 +87,7 @@ impl StepRunner<'_, '_> {
             let tried = tokio::time::timeout(limit, self.try_once(step, link, &mut used)).await;
             let (text, may_pass) = match tried {
                 Ok(Ok(())) if options.drill == Some(Drill::FailStep(step.id.clone())) => {
-                    let text = "it was done, and is told as failed because a drill asked for it".to_owned();
+                    let text = "it was done, and is reported as failed because a drill asked for it".to_owned();
                     return self.ended_badly(step, link, began, tries, text).await;
                 }
                 Ok(Ok(())) => return self.ended_well(step, link, began).await,

@@ -75,9 +75,9 @@ impl RunContext<'_> {
             if let Some((step, text)) = failures.first() {
                 let others = match failures.len() {
                     1 => String::new(),
-                    more => format!(" (and {} more could not be taken back)", more - 1),
+                    more => format!(" (and {} more could not be rolled back)", more - 1),
                 };
-                let why = format!("{step} could not be taken back: {text}{others}");
+                let why = format!("{step} could not be rolled back: {text}{others}");
                 return self.end_undo(scope, UndoEnd::Stuck { why });
             }
             if order.open() > 0 {
@@ -176,7 +176,7 @@ impl RunContext<'_> {
                     return Ok(StepUndo::Done);
                 }
                 Ok(Err(e)) => (e.to_string(), e.may_pass(), matches!(e, LinkError::Unreachable { .. })),
-                Err(_) => (format!("was not taken back within {} s", limit.as_secs()), true, false),
+                Err(_) => (format!("was not rolled back within {} s", limit.as_secs()), true, false),
             };
             match pauses.next().filter(|_| may_pass) {
                 Some(pause) => {
@@ -189,7 +189,7 @@ impl RunContext<'_> {
                 None => {
                     let (id, error) = (step.id.clone(), text.clone());
                     self.record(Record::UndoFailed { step: id, wave, error, tries })?;
-                    let error = Some(format!("it could not be taken back: {text}"));
+                    let error = Some(format!("it could not be rolled back: {text}"));
                     self.emit_end(step, StepOutcome::Failed, millis(began), error);
                     return Ok(StepUndo::Failed { text, unreachable });
                 }
@@ -205,7 +205,7 @@ fn left_alone(left: &BTreeMap<&str, String>) -> String {
     let (are, they) = if hosts.len() == 1 { ("is", "it answers") } else { ("are", "they answer") };
     let why: Vec<&str> = left.values().map(String::as_str).collect();
     format!(
-        "{} {are} left as before the rollback, the other hosts were taken back ({}); take the run back again when {they}",
+        "{} {are} left as before the rollback, the other hosts were rolled back ({}); take the run back again when {they}",
         hosts.join(", "),
         why.join("; ")
     )

@@ -90,6 +90,6 @@ impl UndoScope {
             1 => "; the step before it stays, too".to_owned(),
             kept => format!("; {kept} steps before it stay, too"),
         };
-        UndoEnd::Stuck { why: format!("{} cannot be taken back: {why}{kept}", step.id) }
+        UndoEnd::Stuck { why: format!("{} cannot be rolled back: {why}{kept}", step.id) }
     }
 }

@@ -1,7 +1,7 @@
 //! Fifty hosts on one controller: real SSH connections to one sshd, an agent process with a root of its own for each. The
 //! controller is a process of its own, whose peak memory the kernel tells.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: what cannot go on fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: what cannot continue fails the test")]
 
 #[path = "ssh_link/server.rs"]
 #[allow(dead_code, reason = "another test uses the rest")]

@@ -236,12 +236,12 @@ mod tests {
         for note in old.notes().as_mut().unwrap().by_path.values_mut() {
             note.read_ms -= millis(TRUSTED);
         }
-        assert_eq!(old.digest(&path, true).unwrap().0, Digest::of(large(1)), "a note of yesterday was believed");
+        assert_eq!(old.digest(&path, true).unwrap().0, Digest::of(large(1)), "a note of yesterday was trusted");
         // The same content under another inode.
         let copy = folder.path().join("copy");
         fs::copy(&path, &copy).unwrap();
         fs::rename(&copy, &path).unwrap();
-        assert_eq!(trusted(folder.path(), &path), Digest::of(large(1)), "a note of another file was believed");
+        assert_eq!(trusted(folder.path(), &path), Digest::of(large(1)), "a note of another file was trusted");
     }
 
     #[test]

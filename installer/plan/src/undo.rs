@@ -37,7 +37,7 @@ impl std::fmt::Display for Undo {
             Self::Act { act } => write!(f, "{act}"),
             Self::WithParent { step } => write!(f, "with {step}"),
             Self::Irreversible { why } => write!(f, "IRREVERSIBLE: {why}"),
-            Self::Nothing => f.write_str("nothing to take back"),
+            Self::Nothing => f.write_str("nothing to roll back"),
         }
     }
 }

@@ -16,7 +16,7 @@ pub enum RecipeError {
         missing: Vec<String>,
     },
     /// The design names it, nothing builds it yet.
-    #[error("{what}: known, not built yet; {hint}")]
+    #[error("{what} is not supported yet; {hint}")]
     Unsupported {
         /// What.
         what: String,
@@ -42,7 +42,7 @@ pub enum RecipeError {
     },
     /// `join` was asked for where no cluster is.
     #[error(
-        "{first} is in no cluster of ours yet: there is nothing that a host could join; run `kubexm-install create`, which makes the cluster with all its hosts"
+        "{first} is not in a cluster of kubexm-install yet, so there is nothing to join; run `kubexm-install create`, which creates the cluster with all its hosts"
     )]
     NoClusterYet {
         /// The first control plane.
@@ -58,7 +58,7 @@ pub enum RecipeError {
     },
     /// A reset would clear folders with mounts in them that are no pod's, or in use.
     #[error(
-        "mounted where the cluster is taken away from:\n{}\nnothing was stopped or changed, and all of it is left with its data; unmount it, or end what uses it (`fuser -vm` names it), then run again",
+        "mounts in folders that the reset would delete:\n{}\nnothing was stopped, changed or deleted; unmount them, or stop what uses them (`fuser -vm` lists it), then run again",
         lines(.mounts)
     )]
     Mounted {
@@ -67,7 +67,7 @@ pub enum RecipeError {
     },
     /// A host was not looked at.
     #[error(
-        "nothing is known of {host}: its facts were not gathered; run `kubexm-install preflight` and mend what it says"
+        "nothing is known of {host}: its facts were not gathered; run `kubexm-install preflight` and fix what it reports"
     )]
     NoFacts {
         /// Which.
@@ -84,7 +84,7 @@ pub enum RecipeError {
         address: String,
     },
     /// The machine is another one than cluster.yaml says.
-    #[error("{host}: it is {found}, and cluster.yaml says `arch: {said}`; correct it there, or leave it out")]
+    #[error("{host}: its architecture is {found}, but cluster.yaml has `arch: {said}`; correct it, or leave it out")]
     OtherArch {
         /// Which host.
         host: String,
@@ -94,7 +94,7 @@ pub enum RecipeError {
         said: kubexm_spec::Arch,
     },
     /// The machine's architecture is none that a bundle is built for.
-    #[error("{host}: its architecture is none that kubexm builds for; amd64 and arm64 are known")]
+    #[error("{host}: its architecture is not supported; amd64 and arm64 are")]
     UnknownArch {
         /// Which host.
         host: String,
@@ -164,7 +164,7 @@ pub enum RecipeError {
         source: kubexm_plan::StateError,
     },
     /// Packages that a host lacks cannot come to it.
-    #[error("{host}: {why}; `kubexm-install preflight` tells what can be done")]
+    #[error("{host}: {why}; `kubexm-install preflight` shows what can be done")]
     Packages {
         /// Which host.
         host: String,

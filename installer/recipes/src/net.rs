@@ -14,7 +14,7 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || "is no IPv4 network; wanted is e.g. 10.233.0.0/18".to_owned();
+        let bad = || "is not an IPv4 network; expected e.g. 10.233.0.0/18".to_owned();
         let (address, prefix) = text.split_once('/').ok_or_else(bad)?;
         let address: Ipv4Addr = address.parse().map_err(|_| bad())?;
         let prefix: u32 = prefix.parse().ok().filter(|p| *p <= 32).ok_or_else(bad)?;

@@ -108,7 +108,7 @@ pub enum SessionError {
     /// The cluster.yaml of a bundle that nobody trusted has signed, and nobody to ask.
     #[error(
         "{bundle}, so its own cluster.yaml is not used without your consent, and there is no terminal to ask at. Nothing of it was \
-         read, and nobody was connected to. It wants:\n{}\nto go on: give a cluster.yaml of your own with -f (`kubexm-bundle cat \
+         read, and nobody was connected to. It wants:\n{}\nto continue: give a cluster.yaml of your own with -f (`kubexm-bundle cat \
          BUNDLE cluster.yaml` prints this one), or accept this one with --allow-unsigned; or have the bundle signed, and trust the \
          key with --key",
         wanted.join("\n")
@@ -171,7 +171,7 @@ pub enum SessionError {
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// A run could not continue.
-    #[error("{}\nto go on: {command}", error_chain(error))]
+    #[error("{}\nto continue: {command}", error_chain(error))]
     Stopped {
         /// Why.
         error: Box<EngineError>,

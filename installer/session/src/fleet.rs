@@ -100,9 +100,9 @@ impl Fleet {
                     return Err(String::new());
                 }
                 if gone.len() > most {
-                    return Err(format!("\nto go on without: --max-failed-workers {}", gone.len()));
+                    return Err(format!("\nto continue without: --max-failed-workers {}", gone.len()));
                 }
-                |host| format!("the run goes on without {host}")
+                |host| format!("the run continues without {host}")
             }
             Unreachable::LeftAsTheyAre if all_gone && !self.links.is_empty() => {
                 |host| format!("{host} is left as it is")

@@ -1,5 +1,5 @@
 //! The catalogue: complete, refused where it is wrong, and equal to what the real kubeadm says.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod add;
 mod catalogue;

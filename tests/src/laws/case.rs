@@ -175,7 +175,7 @@ impl<F: Fleet> Case<F> {
         let without = match outcome {
             Outcome::RolledBack => BTreeSet::new(),
             Outcome::Stuck => self.kept(run).map_err(|why| format!("after {after}: {why}"))?,
-            other => return Err(format!("after {after}: taken back, it ends {other:?}:\n{}", run.report())),
+            other => return Err(format!("after {after}: rolled back, it ends {other:?}:\n{}", run.report())),
         };
         refuse(differences(&fleet.snapshot(), &start, &without), after)
     }
@@ -204,7 +204,7 @@ impl<F: Fleet> Case<F> {
         }
         let named = plan.steps.iter().any(|step| {
             matches!(step.undo, Undo::Irreversible { .. })
-                && stuck.starts_with(&format!("{} cannot be taken back", step.id))
+                && stuck.starts_with(&format!("{} cannot be rolled back", step.id))
         });
         if named && !kept.is_empty() { Ok(kept) } else { Err(format!("it is stuck: {stuck}\n{}", run.report())) }
     }

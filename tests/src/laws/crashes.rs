@@ -40,7 +40,7 @@ impl<F: Fleet> Case<F> {
             }
             self.ended_so(&fleet, &end.snapshot, after)?;
             let outcome = run.roll_back(&fleet, How::KEEP).await.map_err(said)?;
-            self.unwound(&fleet, &run, outcome, &format!("{after}, resumed and taken back"))
+            self.unwound(&fleet, &run, outcome, &format!("{after}, resumed and rolled back"))
         })
         .await
     }
@@ -59,7 +59,7 @@ impl<F: Fleet> Case<F> {
                 run.roll_back(&fleet, How::KEEP).await.map_err(said)?
             };
             if found != outcome {
-                return Err(format!("after {after}: gone on with, it ends {found:?}:\n{}", run.report()));
+                return Err(format!("after {after}: resumed, it ends {found:?}:\n{}", run.report()));
             }
             self.ended_so(&fleet, &wanted, after)
         })
@@ -90,7 +90,7 @@ impl<F: Fleet> Case<F> {
                 found = run.resume(&fleet, How::KEEP).await?;
             }
             if found != outcome {
-                return Err(format!("after {after}: gone on with, it ends {found:?}:\n{}", run.report()));
+                return Err(format!("after {after}: resumed, it ends {found:?}:\n{}", run.report()));
             }
             self.ended_so(&fleet, &wanted, &after)?;
         }

@@ -4,7 +4,7 @@
 //! such folder; `scripts/test` runs it. What a node does by other programs (units, mounts, kubeadm) is not tried here:
 //! in the directory there are none.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "what cannot go on fails the test")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "what cannot continue fails the test")]
 
 mod agent;
 

@@ -1,6 +1,6 @@
 //! Laws over every sample and pipeline, rooted preflight, the list of acts, which crate may know which, and what scripts decide. `aarch64` is a program
 //! of its own: it runs what another build made.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod acts;
 mod adding;

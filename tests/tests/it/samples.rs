@@ -1,5 +1,5 @@
 //! Every sample gives plans that pass the lint; `create` over a grown cluster begins with what it was made with.
-#![allow(clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::panic, reason = "a test that cannot continue has failed")]
 
 use kubexm_tests::samples::{FLEETS, SAMPLES};
 

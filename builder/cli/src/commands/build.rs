@@ -20,7 +20,7 @@ use super::{lockfile, size, written};
 
 /// Resolve, lock, fetch and pack everything a cluster needs into one file
 ///
-/// Everything that was fetched stays in a cache that builds share; a build that was stopped goes on where it was.
+/// Everything that was fetched stays in a cache that builds share; a build that was stopped continues where it was.
 ///
 /// Examples:
 ///   kubexm-bundle build -f cluster.yaml
@@ -183,7 +183,7 @@ fn inputs(args: &Args, session: &Session) -> Vec<PathBuf> {
     }
     if let Some(base) = args.base.as_ref().filter(|base| is_address(base).is_none()) {
         files.push(base.clone());
-        // What is no bundle is a text, and read as that; what cannot be read is told then.
+        // What is no bundle is a text, and read as that; what cannot be read is reported then.
         files.extend(Bundle::open(base).map(|base| base.files()).unwrap_or_default());
     }
     files

@@ -17,8 +17,8 @@ const PIECE: usize = 1 << 20;
 ///
 /// ITEM is an artifact key of a file (binary/kubeadm), a digest (sha256:…) or a member's name
 /// (lock.yaml, cluster.yaml, manifest.json). Nothing else of the bundle is read. A whole item is
-/// held against its digest: damage ends with an exit code, after bytes may have been written. Of a
-/// range, each frame is held against the trailer's digest before it is written; the trailer is not
+/// compared with its digest: damage ends with an exit code, after bytes may have been written. Of a
+/// range, each frame is compared with the trailer's digest before it is written; the trailer is not
 /// signed, so that finds damage and not forgery: verify the bundle first.
 ///
 /// Examples:

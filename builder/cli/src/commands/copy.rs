@@ -11,7 +11,7 @@ use serde_json::json;
 ///
 /// The bundle's file or volumes are copied, with NAME.sums, everything that it lists and the signatures beside it. Each file is
 /// brought to the medium, read back past the page cache and compared before it gets its name, so what is listed as copied
-/// can be read there. Run again, it goes on where it was cut off, and writes only what is missing or damaged. Other files
+/// can be read there. Run again, it continues where it was cut off, and writes only what is missing or damaged. Other files
 /// that have these names there, such as a README.txt of yours, are replaced with --force only.
 ///
 /// A FAT32 stick holds no file over 4 GiB: split the bundle first (build --split 4095M, or join --split 4095M).

@@ -143,7 +143,7 @@ impl List<'_> {
         format!("  {:32} {:16} {size:>12}  {trust:17} {address}", needed.key.to_string(), needed.version)
     }
 
-    /// Why its digest is, or will be, believed.
+    /// Why its digest is, or will be, trusted.
     fn trust(&self, index: usize) -> String {
         let needed = &self.resolution.items[index].requirement;
         let locked = self.locked.and_then(|lock| lock.find(&needed.key, needed.platform));

@@ -15,7 +15,7 @@ use super::lockfile;
 use super::update::unknown;
 use super::what::What;
 
-/// Say why something is in a bundle, from where, and why its digest is believed; or what would bring it in
+/// Say why something is in a bundle, from where, and why its digest is trusted; or what would bring it in
 ///
 /// The item is a key (binary/kubeadm), a name (kubeadm, metrics-server), or an image with or without its tag. Images of
 /// charts are known by the lock, or by a rendering that the cache has; packages of operating systems that others need,

@@ -19,7 +19,7 @@ use serde_json::json;
 /// umoci read. Without --platform an image stays what its tag names upstream, with every platform
 /// that the bundle carries; with it, the manifest for that platform stands for the image.
 ///
-/// A new folder appears when everything is in it; run again after an interruption, it goes on.
+/// A new folder appears when everything is in it; run again after an interruption, it continues.
 ///
 /// Examples:
 ///   kubexm-bundle extract site.tar.zst binary/kubeadm -C bin
@@ -72,7 +72,7 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
         let is_ours = !matches!(e, ExtractError::InTheWay { .. } | ExtractError::Locked { .. });
         if let Some(folder) = begun.filter(|_| is_ours && !args.directory.exists()) {
             let text =
-                format!("\nwhat is complete is in {}: run it again to go on, or remove that folder", folder.display());
+                format!("\nwhat is complete is in {}: run it again to continue, or remove that folder", folder.display());
             failure.text.push_str(&text);
         }
         failure

@@ -10,7 +10,7 @@ use super::{size, written};
 
 /// Make one file of a bundle's volumes, or volumes of one file
 ///
-/// Frames are carried over as they are, and held against the trailer on their way: what comes out is byte for byte what a
+/// Frames are carried over as they are, and compared with the trailer on their way: what comes out is byte for byte what a
 /// build without (or with) --split would have written, signatures included. The inputs stay. Volumes need not be joined to be
 /// used: every verb, and kubexm-install, reads them where they lie.
 ///

@@ -18,7 +18,7 @@ use super::{kinds, lockfile, written};
 ///
 /// The lock is a text for version control: one field a line, items in a stable order, so that a merge
 /// request shows what changes. `build --locked` builds just what it says; `update` renews it, whole or
-/// item by item. Why each digest is believed is said of each item:
+/// item by item. Why each digest is trusted is said of each item:
 ///   pinned             the catalogue that kubexm-bundle was released with has the digest
 ///   overlay            a catalogue overlay of yours has it
 ///   upstream-checksum  upstream publishes it beside the file
@@ -82,7 +82,7 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
     Ok(())
 }
 
-/// How many items are believed for which reason.
+/// How many items are trusted for which reason.
 fn trust(lock: &Lock) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for item in &lock.items {

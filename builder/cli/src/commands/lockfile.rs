@@ -17,7 +17,7 @@ pub fn write(path: &Path, lock: &Lock, force: bool, display: &Display) -> Result
     written::put(path, &kinds::LOCK, force, core::text(lock)?.as_bytes(), display)
 }
 
-/// One item: what, how much, and why its digest is believed.
+/// One item: what, how much, and why its digest is trusted.
 pub fn line(item: &LockItem) -> String {
     let platform = item.platform.map(|platform| platform.to_string()).unwrap_or_default();
     format!(

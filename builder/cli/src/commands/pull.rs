@@ -17,7 +17,7 @@ use super::written::check_bundle;
 /// Fetch a bundle from an OCI registry: the same file that was pushed, byte for byte, with its signatures
 ///
 /// Blobs are fetched into the cache that builds share; what is there is not fetched again, so a pull that was stopped is run
-/// again and goes on. Then the file is written from them, as its layout.json says. A split bundle comes as one file, a delta
+/// again and continues. Then the file is written from them, as its layout.json says. A split bundle comes as one file, a delta
 /// as the delta. Signatures come along unchecked: `verify --key` checks them. Name a digest to get that very artifact.
 ///
 /// Examples:

@@ -17,7 +17,7 @@ use super::sbom;
 /// Put a bundle into an OCI registry, as one artifact
 ///
 /// Its layers are the bundle's members, read from the file as they are sent; signatures and a bill of materials refer to it.
-/// What the registry has is not sent again, so a push that was stopped is run again and goes on. The same file gives the
+/// What the registry has is not sent again, so a push that was stopped is run again and continues. The same file gives the
 /// same digest, which is printed. Logins are docker's ($DOCKER_CONFIG, ~/.docker/config.json). HOST may be any registry
 /// that takes OCI manifests; without a tag it is `latest`.
 ///

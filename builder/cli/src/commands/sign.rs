@@ -20,7 +20,7 @@ use super::{kinds, written};
 /// Sign a bundle: a statement with the digest of its manifest.json, that of its sources.json, and the date
 ///
 /// manifest.json has the digest of every other byte in it. The date says which of two bundles is the newer one: a cluster takes
-/// no older one than it has without being told so. It is this machine's, or that of SOURCE_DATE_EPOCH. With --sequence a number says it in place of the date.
+/// no older one than it has without being reported so. It is this machine's, or that of SOURCE_DATE_EPOCH. With --sequence a number says it in place of the date.
 ///
 /// The signature goes into the room that every bundle keeps for it; no other byte of the file changes,
 /// and NAME.sums beside it gets the new sum. It also holds for volumes and deltas of the bundle.
@@ -29,7 +29,7 @@ use super::{kinds, written};
 ///
 /// A key that cannot be read is used through a program: it gets the bytes of the statement on
 /// standard input and writes the signature to standard output (ECDSA: DER, or the two numbers;
-/// Ed25519: 64 bytes; base64 of either will do). What it gives is held against --public-key before
+/// Ed25519: 64 bytes; base64 of either will do). What it gives is compared with --public-key before
 /// it is stored.
 ///
 /// Examples:
@@ -105,7 +105,7 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
     Ok(())
 }
 
-/// What is to sign: opened before anything else, so that a wrong password is told at once.
+/// What is to sign: opened before anything else, so that a wrong password is reported at once.
 fn key(args: &Args) -> Result<Key, Failure> {
     let key = args.key.open_with(&args.arguments, Duration::from_secs(args.timeout))?;
     key.ok_or_else(|| Failure::new(ExitCode::Usage, "give --key, --key-env, or --signer with --public-key"))

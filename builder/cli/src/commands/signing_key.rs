@@ -54,7 +54,7 @@ pub enum Key {
 }
 
 impl KeyArgs {
-    /// Opens it, if one is named: before any work, so that a wrong password is told at once.
+    /// Opens it, if one is named: before any work, so that a wrong password is reported at once.
     pub fn open(&self) -> Result<Option<Key>, Failure> {
         self.open_with(&[], TIMEOUT)
     }

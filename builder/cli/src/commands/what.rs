@@ -47,7 +47,7 @@ impl What {
         Ok(needed)
     }
 
-    /// Who has a cluster.yaml here and does not name it may believe that it is read.
+    /// Who has a cluster.yaml here and does not name it may trust that it is read.
     fn unused_cluster_yaml(&self) -> Option<String> {
         let here = self.file.is_none() && Path::new(CLUSTER_YAML).is_file();
         here.then(|| match &self.kubernetes {

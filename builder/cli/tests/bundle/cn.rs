@@ -235,5 +235,5 @@ fn what_zone_cn_has_nowhere_is_found_before_the_build() {
     });
     let check = world.run(&["zone", "check", "-f", "cluster.yaml"]).must(ExitCode::NoSource);
     says(&check.out, &["GONE image/pause", "registry.aliyuncs.com/google_containers/pause", "registry.k8s.io/pause"]);
-    says(&check.err, &["these can be had nowhere: image/pause"]);
+    says(&check.err, &["these can be found nowhere: image/pause"]);
 }

@@ -101,7 +101,7 @@ fn a_build_killed_at_any_moment_goes_on_to_the_same_bytes() {
     assert!(unfinished >= 5, "only {unfinished} builds were killed before their end");
     let finished = digest(&site.built(&[]));
     assert_eq!(bundles(&site.path("")), ["out.tar.zst"], "the partial file of a killed build is taken over");
-    assert!(server.requests().iter().any(|request| request.offset().is_some()), "nothing was gone on with");
+    assert!(server.requests().iter().any(|request| request.offset().is_some()), "nothing was resumed");
 
     let fresh = site.path("fresh cache");
     assert_eq!(digest(&site.built(&["--cache", fresh.to_str().unwrap()])), finished);
@@ -124,7 +124,7 @@ fn a_build_that_is_interrupted_ends_with_a_result_and_goes_on_when_it_is_called_
         assert!(!site.path("out.tar.zst").exists());
     }
     site.built(&[]);
-    assert!(server.requests().iter().any(|request| request.offset().is_some()), "nothing was gone on with");
+    assert!(server.requests().iter().any(|request| request.offset().is_some()), "nothing was resumed");
 }
 
 #[test]

@@ -417,6 +417,6 @@ fn what_is_no_file_and_what_is_read_are_not_replaced() {
     }
     let build = ["build", "-f", "cluster.yaml", "--zone", "zone.yaml", "-o", "pipe"];
     says(&stock.site.run(&build).must(ExitCode::Usage).err, &["is a named pipe"]);
-    assert!(!pipe.is_file(), "a file stands where the pipe was");
+    assert!(!pipe.is_file(), "a file is where the pipe was");
     assert_eq!(std::fs::read(stock.site.path("zone.yaml")).unwrap(), zone);
 }

@@ -134,8 +134,8 @@ fn a_lock_says_of_each_package_what_it_is_and_why_and_its_bundle_is_the_same_wit
     assert_eq!(because.keys().cloned().collect::<BTreeSet<_>>(), names(&lock));
     assert_eq!(because["socat"], "wanted by socat");
     assert_eq!(because["libwrap0"], "socat Depends libwrap0 (>= 7.6-4~)");
-    assert_eq!(because["systemd-timesyncd"], "chrony takes its place, and this is the way back");
-    assert!(!because.contains_key("systemd"), "of what is only a way back nothing more is carried");
+    assert_eq!(because["systemd-timesyncd"], "chrony takes its place, and this is the rollback");
+    assert!(!because.contains_key("systemd"), "of what is only a rollback nothing more is carried");
     assert_eq!(roots.last().map(|root| root.name.as_str()), Some("ipset"));
     let addresses: Vec<&str> = indexes.iter().map(|index| index.address.as_str()).collect();
     assert_eq!(

@@ -80,7 +80,7 @@ fn an_artifact_that_lies_is_refused_before_its_members_are_fetched() {
         ("../../lock.yaml", |l| l[2]["annotations"][TITLE] = "../../lock.yaml".into()),
         ("sources.json is not the one", |l| drop(l.pop())),
         ("its layout.json", |l| drop(l.remove(l.len() - 2))),
-        ("stands where layout.json has", |l| {
+        ("is where layout.json has", |l| {
             let at = l.len() - 2;
             l.swap(at, at - 1);
         }),

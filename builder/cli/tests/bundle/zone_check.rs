@@ -50,7 +50,7 @@ fn what_can_be_had_nowhere_has_an_exit_code_of_its_own() {
     let site = mirrored(&origin, &[empty.url("store")], true);
     let ended = check(&site, &[]).must(ExitCode::NoSource);
     says(&ended.out, &["GONE file/tool"]);
-    says(&ended.err, &["these can be had nowhere: file/tool"]);
+    says(&ended.err, &["these can be found nowhere: file/tool"]);
     assert!(origin.requests().is_empty(), "the zone says `only`");
     let document = check(&site, &["--json"]).must(ExitCode::NoSource).document();
     assert_eq!(document["available"], false);

@@ -70,7 +70,7 @@ fn an_image_without_the_wanted_platform_is_a_hole_that_another_place_may_fill() 
     let ended = check(&site, &[]).must(ExitCode::Ok);
     says(
         &ended.out,
-        &[&format!("ok   {NAME}"), "nothing for linux/arm64", "2 artifacts, 1 hole, 0 that can be had nowhere"],
+        &[&format!("ok   {NAME}"), "nothing for linux/arm64", "2 artifacts, 1 hole, 0 that can be found nowhere"],
     );
     assert!(site.cache("blobs/sha256").is_empty(), "a check keeps nothing");
 }
@@ -165,7 +165,7 @@ fn who_does_not_answer_now_is_reported_from_who_does_not_have_it_with_an_exit_co
     let away = format!("http://{}/away", nobody());
     site.extras(&format!("extraFiles:\n{}\n{}", wanted(&away, b"x"), wanted(&empty.url("gone"), b"x")));
     let ended = check(&site, &[]).must(ExitCode::NoSource);
-    says(&ended.err, &["these can be had nowhere: file/gone", "these cannot be had now: file/away"]);
+    says(&ended.err, &["these can be found nowhere: file/gone", "these cannot be had now: file/away"]);
 }
 
 #[test]

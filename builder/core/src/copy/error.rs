@@ -144,7 +144,7 @@ pub enum CopyError {
 }
 
 /// Said of a full medium.
-const FULL: &str = " (free space there, then copy again: it goes on)";
+const FULL: &str = " (free space there, then copy again: it continues)";
 
 fn rooms(replaced: &[PathBuf]) -> String {
     if replaced.is_empty() {

@@ -143,7 +143,7 @@ fn install(page: &Page<'_>, text: &mut String, heading: &mut dyn FnMut(&str) -> 
     text.push_str(&format!("    kubexm-install create --bundle {bundle}{key}{base}\n\n"));
     text.push_str(
         "It shows the plan and asks before it changes anything. What was cut off\n\
-         goes on with: kubexm-install resume\n",
+         continues with: kubexm-install resume\n",
     );
 }
 

@@ -4,7 +4,7 @@ use super::left::{Left, left_of};
 use super::yaml::{Field, Map, Yaml};
 
 /// What is said of a value that is left out for its name.
-pub const LEFT_OUT: &str = "it looks like a secret, and no secret stands in cluster.yaml, which travels in the bundle";
+pub const LEFT_OUT: &str = "it looks like a secret, and no secret is in cluster.yaml, which travels in the bundle";
 
 /// Whether what bears this name is a secret, as the reader of cluster.yaml has it: `oidc-client-secret`, `adminPassword`.
 pub fn is_name(name: &str) -> bool {
@@ -73,7 +73,7 @@ fn in_map(map: &mut Map, path: &str, left: &mut Vec<Left>) {
 fn in_value(value: &mut Yaml, path: &str, left: &mut Vec<Left>) -> bool {
     match value {
         Yaml::Text(text) if holds_password(text) => {
-            let reason = format!("a login stands in an address here: {LEFT_OUT}");
+            let reason = format!("a login is in an address here: {LEFT_OUT}");
             left.push(Left { line: 0, path: path.to_owned(), reason });
             return false;
         }

@@ -181,7 +181,7 @@ impl Artifact {
         let mut listed = manifest.members.iter();
         for (layer, stored) in layers.iter().zip(&layout.members) {
             if layer.name != stored.name {
-                return broken(format!("{} stands where layout.json has {}", layer.name, shown(&stored.name)));
+                return broken(format!("{} is where layout.json has {}", layer.name, shown(&stored.name)));
             }
             // Both are in one order; what a delta leaves out is passed over.
             let Some(member) = listed.find(|member| member.name == layer.name) else {

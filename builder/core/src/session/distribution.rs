@@ -124,7 +124,7 @@ fn unsigned(profile: &Profile, repository: &str) -> String {
     let signs_packages = |known: &Repository| known.name == repository && !known.trust.packages.is_empty();
     match profile.repositories.iter().any(signs_packages) {
         true => format!(
-            "the metadata of {repository} is not signed; each of its packages is, and is to be held against that"
+            "the metadata of {repository} is not signed; each of its packages is, and is to be compared with that"
         ),
         false => format!("nothing signs {repository}: only what a lock pins by sha256 is taken from it"),
     }

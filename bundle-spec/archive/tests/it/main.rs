@@ -1,6 +1,6 @@
 //! Bundles: written, read, damaged, forged, split, signed and read by stock tools. `memory` is a program of its own: it measures
 //! the peak memory of a process that does nothing else.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod damage;
 mod delta;

@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_field_is_shown() {
-        for bad in ["<html>\n", " goes on with nothing\n", ": value\n", "Package: a\nnothing\n"] {
+        for bad in ["<html>\n", " continues with nothing\n", ": value\n", "Package: a\nnothing\n"] {
             let reported = Paragraph::of(bad).fields().find_map(Result::err);
             assert!(matches!(reported, Some(ControlError::NoField { .. })), "{bad:?}");
         }

@@ -114,7 +114,7 @@ impl<'a> Known<'a> {
             return Err(self.wrong("Size", "is no number of bytes"));
         }
         if self.sha256.is_empty() {
-            return Err(self.wrong("SHA256", "is missing; older sums are not believed"));
+            return Err(self.wrong("SHA256", "is missing; older sums are not trusted"));
         }
         match self.sha256.len() == 64 && self.sha256.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             true => Ok(()),

@@ -38,7 +38,7 @@ pub(super) fn each_provided<'a>(
         let mut rest = Rest { whole: part, text: part };
         let Written { name, arch: wanted, version } = rest.written()?;
         if !rest.text.is_empty() {
-            return Err(rest.wrong("something stands behind it"));
+            return Err(rest.wrong("something is behind it"));
         }
         if version.as_ref().is_some_and(|(comparison, _)| *comparison != Comparison::Equal) {
             return Err(rest.wrong("what is provided has one version (`=`)"));
@@ -109,7 +109,7 @@ impl<'a> Rest<'a> {
                 match self.word(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
                     "any" => ArchWanted::Any,
                     "native" => ArchWanted::Native,
-                    "" => return Err(self.wrong("no architecture stands behind the colon")),
+                    "" => return Err(self.wrong("no architecture is behind the colon")),
                     arch => ArchWanted::Named(arch.into()),
                 }
             }
@@ -142,7 +142,7 @@ impl<'a> Rest<'a> {
         let (version, comparison) = known
             .iter()
             .find_map(|(sign, comparison)| Some((text.strip_prefix(sign)?, *comparison)))
-            .ok_or_else(|| self.wrong("no comparison (<<, <=, =, >=, >>) stands before the version"))?;
+            .ok_or_else(|| self.wrong("no comparison (<<, <=, =, >=, >>) is before the version"))?;
         let version = version.trim();
         if version.is_empty() || version.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(self.wrong(format!("{:?} is no version", version.chars().take(SHOWN).collect::<String>())));
@@ -175,7 +175,7 @@ impl<'a> Rest<'a> {
             of_profile = Some(of_profile.unwrap_or_default() || holds);
         }
         if !self.text.is_empty() {
-            return Err(self.wrong(format!("{:?} stands behind it", self.text.chars().take(SHOWN).collect::<String>())));
+            return Err(self.wrong(format!("{:?} is behind it", self.text.chars().take(SHOWN).collect::<String>())));
         }
         Ok(applies && of_profile.unwrap_or(true))
     }

@@ -121,7 +121,7 @@ impl Release {
             }
         }
         if read.date.is_none() {
-            let problem = "is missing, so that an old one cannot be told from today's; who makes the repository can write it (as \
+            let problem = "is missing, so that an old one cannot be distinguished from today's; who makes the repository can write it (as \
                            `apt-ftparchive release` does)";
             return Err(
                 ControlError::Field { subject: "it".to_owned(), field: "Date", problem: problem.to_owned() }.into()

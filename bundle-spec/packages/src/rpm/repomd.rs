@@ -111,7 +111,7 @@ impl Data {
     pub fn wanted(&self) -> Result<Digest, DocumentError> {
         self.digest.ok_or_else(|| {
             let kind = self.other_checksum.as_deref().unwrap_or("absent");
-            let why = format!("the checksum of {} is {kind}, and only sha256 is believed", self.kind);
+            let why = format!("the checksum of {} is {kind}, and only sha256 is trusted", self.kind);
             DocumentError { document: "repomd.xml", why, at: 0 }
         })
     }
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!((repomd.revision.as_str(), repomd.made()), ("1700000000", Some(1_700_000_001)));
         let group = repomd.get("group").unwrap();
         assert_eq!(group.location, "http://h/b/comps.xml");
-        assert!(group.wanted().unwrap_err().why.contains("sha,"), "a weak checksum was believed");
+        assert!(group.wanted().unwrap_err().why.contains("sha,"), "a weak checksum was trusted");
     }
 
     #[test]

@@ -165,7 +165,7 @@ impl Element<'_> {
 /// A sha256 by the words of these documents; the error says what is there instead.
 pub(super) fn sha256(kind: &str, text: &str) -> Result<Digest, String> {
     if kind != "sha256" {
-        return Err(format!("its checksum is {kind}, and only sha256 is believed"));
+        return Err(format!("its checksum is {kind}, and only sha256 is trusted"));
     }
     Digest::from_hex(&text.trim().to_ascii_lowercase()).map_err(|e| e.to_string())
 }

@@ -68,7 +68,7 @@ pub enum TrustError {
         at: i64,
     },
     /// The key's owner has revoked it.
-    #[error("the key {key} was revoked by its owner; nothing that it signed is believed")]
+    #[error("the key {key} was revoked by its owner; nothing that it signed is trusted")]
     Revoked {
         /// Which key.
         key: String,

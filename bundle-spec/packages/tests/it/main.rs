@@ -1,5 +1,5 @@
 //! Versions, trust and solving of packages, compared with what rpm, dnf and gpg say.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod deb_versions;
 mod dnf_referee;

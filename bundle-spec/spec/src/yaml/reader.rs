@@ -156,9 +156,9 @@ impl<'a> At<'a> {
         let Data::Scalar { text, .. } = &self.node.data else { return false };
         let address = text.split_once("://").map_or(text.as_str(), |(_, rest)| rest);
         let what = if address.split(['/', '?', '#']).next().is_some_and(|host| host.contains('@')) {
-            "a login stands".to_owned()
+            "a login is".to_owned()
         } else if let Some(name) = secret_parameter(address) {
-            format!("what looks like a key ({name}=…) stands")
+            format!("what looks like a key ({name}=…) is")
         } else {
             return false;
         };

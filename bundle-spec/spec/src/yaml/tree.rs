@@ -162,7 +162,7 @@ impl<'input> Builder<'input> {
             }
             Event::Alias(id) => {
                 let Some((target, size)) = self.anchors.get(&id).cloned() else {
-                    return Err(syntax(span, "this alias stands inside the anchor it names"));
+                    return Err(syntax(span, "this alias is inside the anchor it names"));
                 };
                 self.count(size, span)?;
                 let (line, column) = place(span);
@@ -197,7 +197,7 @@ impl<'input> Builder<'input> {
                 continue;
             }
             if let Some((first, _)) = own.iter().find(|(known, _)| known.text == text) {
-                let found = format!("the key {text:?} stands here again, first in line {}", first.line);
+                let found = format!("the key {text:?} is here again, first in line {}", first.line);
                 self.twice.push(*syntax(span, found));
             } else {
                 own.push((Key { text, line: key.line, column: key.column }, value));

@@ -1,5 +1,5 @@
 //! cluster.yaml: parsed, validated, shown with its defaults.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod cluster_hosts;
 mod cluster_rules;

@@ -258,7 +258,7 @@ async fn a_wrong_half_from_one_mirror_does_not_put_the_blame_on_the_next() {
     let candidates = [plain(lying.url("f")), plain(honest.url("f"))];
     let fetched = client().fetch(&candidates, &want(&body), &store, &quiet).await.unwrap();
     assert_eq!(fetched.url, Some(honest.url("f")));
-    assert_eq!(honest.requests().len(), 2, "once to go on, once from the first byte");
+    assert_eq!(honest.requests().len(), 2, "once to continue, once from the first byte");
 }
 
 #[tokio::test]

@@ -88,5 +88,5 @@ async fn a_fetch_killed_at_random_moments_goes_on_and_leaves_only_whole_blobs() 
     // A kill may leave a small temporary file; opening the store sweeps it when it is old.
     let left: Vec<String> = files(&store, "partial").into_iter().filter(|name| !name.starts_with("insert-")).collect();
     assert!(left.is_empty(), "{left:?}");
-    assert!(server.requests().iter().any(|request| request.offset().is_some()), "nothing was ever gone on with");
+    assert!(server.requests().iter().any(|request| request.offset().is_some()), "nothing was ever resumed");
 }

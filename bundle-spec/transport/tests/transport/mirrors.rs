@@ -32,7 +32,7 @@ async fn the_next_mirror_goes_on_at_the_byte_where_one_broke_off() {
         let offset = asked[0].offset().unwrap_or(0);
         match how {
             // The kernel throws away what it held of a connection that is reset.
-            How::Reset(_) => assert!(offset <= at, "broke at {at}, went on at {offset}"),
+            How::Reset(_) => assert!(offset <= at, "broke at {at}, continued at {offset}"),
             _ => assert_eq!(offset, at),
         }
         assert!(asked[0].header("if-range").is_none(), "the tag of another mirror says nothing here");

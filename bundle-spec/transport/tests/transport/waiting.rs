@@ -79,7 +79,7 @@ async fn an_origin_that_never_answers_is_given_up_after_three_tries_and_reported
     assert_eq!(waits[0], (Some(1), Some(3), None, Next::GiveUp));
     assert!(waits.contains(&(Some(3), Some(3), None, Next::GiveUp)), "{waits:?}");
     let EventKind::Waiting { origin, reason, within_ms, .. } = reported.lock().unwrap()[0].clone() else { panic!() };
-    assert_eq!((origin, reason.as_str(), within_ms), (url, "no answer for 0.1 s", 250), "0.05 s is told as 0.1 s");
+    assert_eq!((origin, reason.as_str(), within_ms), (url, "no answer for 0.1 s", 250), "0.05 s is reported as 0.1 s");
     assert!(!format!("{:?}", reported.lock().unwrap()).contains("sesame"));
 }
 

@@ -149,10 +149,10 @@ pub struct FailureArgs {
     /// When a step fails
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     pub on_failure: OnFailure,
-    /// Go on without up to this many hosts that are workers and nothing else; exit code 72, and `resume` adds them later
+    /// Continue without up to this many hosts that are workers and nothing else; exit code 72, and `resume` adds them later
     #[arg(long, default_value_t, value_name = "N")]
     pub max_failed_workers: usize,
-    /// Fail on purpose, to see the way back before it is needed: `fail:STEP` tells a step as failed after it was done,
+    /// Fail on purpose, to see the rollback before it is needed: `fail:STEP` tells a step as failed after it was done,
     /// `die:N` ends the program at the Nth record of the run's journal, as a power cut would
     #[arg(long, value_name = "DRILL", value_parser = drill)]
     pub drill: Option<Drill>,
@@ -171,7 +171,7 @@ pub enum Unreachable {
 /// What becomes of what was done when a step fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum OnFailure {
-    /// It is taken back, and the hosts are as they were; a run that ended without some hosts, or was kept, stays
+    /// It is rolled back, and the hosts are as they were; a run that ended without some hosts, or was kept, stays
     #[default]
     Rollback,
     /// It stays, for `resume`

@@ -8,7 +8,7 @@ use crate::terminal::Shell;
 
 /// Look whether the hosts can become the cluster, and change nothing
 ///
-/// All problems of all hosts are told together (exit 53). Our agent is put on each host for the time of the look; it
+/// All problems of all hosts are reported together (exit 53). Our agent is put on each host for the time of the look; it
 /// listens on the cluster's ports while the agents of the other hosts dial them, and blocked pairs are listed as a
 /// firewall ticket needs them.
 ///

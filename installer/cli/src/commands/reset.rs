@@ -11,7 +11,7 @@ use crate::terminal::Shell;
 /// Take a cluster away: every host as it was before `create`
 ///
 /// Works from what the hosts wrote down themselves, so any machine that reaches them can do it. Until the last steps,
-/// which delete, everything can be taken back and the cluster runs again. What create moved aside (--set-aside) comes back.
+/// which delete, everything can be rolled back and the cluster runs again. What create moved aside (--set-aside) comes back.
 /// Pods' volumes are unmounted and keep their data. Any other mount below the cluster's folders, or one that is in use, is
 /// named before anything is stopped (exit 53), and left as it is. Packages that came with the cluster go, on Debian with their
 /// configuration and data; which ones is said of each host before anything is done.
@@ -20,7 +20,7 @@ use crate::terminal::Shell;
 ///   kubexm-install reset -f cluster.yaml
 ///   kubexm-install reset --bundle site.tar.zst -y                # its cluster.yaml names the hosts
 ///   kubexm-install reset -f cluster.yaml --unreachable skip -y   # without a host that is gone
-///   kubexm-install reset -f cluster.yaml --take-back             # of a reset that failed half-way
+///   kubexm-install reset -f cluster.yaml --roll-back             # of a reset that failed half-way
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -31,14 +31,14 @@ pub struct Args {
     /// Say yes without being asked
     #[arg(short = 'y', long)]
     yes: bool,
-    /// What becomes of hosts that cannot be reached; a reset without some ends with exit code 72, and one that is taken back
+    /// What becomes of hosts that cannot be reached; a reset without some ends with exit code 72, and one that is rolled back
     /// without some with 71
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     unreachable: Unreachable,
     /// When a step fails
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     on_failure: OnFailure,
-    /// Take back a reset that has not deleted yet [default run: the cluster's last one]
+    /// Roll back a reset that has not deleted yet [default run: the cluster's last one]
     #[arg(long = "take-back", value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
     roll_back: Option<String>,
     /// One JSON event a line
@@ -62,7 +62,7 @@ impl kubexm_session::Commands for Commands<'_> {
     }
 
     fn rollback(&self, run: &str) -> String {
-        format!("{} --take-back {run}", self.again())
+        format!("{} --roll-back {run}", self.again())
     }
 }
 

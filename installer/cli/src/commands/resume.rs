@@ -7,7 +7,7 @@ use super::resume_command::Again;
 use crate::render::ended;
 use crate::terminal::Shell;
 
-/// Go on with a run that failed, was interrupted, or whose program died
+/// Continue with a run that failed, was interrupted, or whose program died
 ///
 /// It was said yes to when it began, so nothing is asked. What holds already is left alone; an action that was under
 /// way on a host is waited for, not begun again.

@@ -73,7 +73,7 @@ pub fn on_cluster(verb: &str, cluster: &ClusterArgs, hosts: &HostArgs) -> String
     cluster.bases.iter().for_each(|base| option("--base", base));
     hosts.known_hosts.iter().for_each(|known_hosts| option("--known-hosts", known_hosts));
     words.extend(trust_words(&cluster.trust));
-    // What goes on with a run needs no such word: the run was agreed to.
+    // What continues with a run needs no such word: the run was agreed to.
     if cluster.trust.allow_unsigned {
         words.push("--allow-unsigned".to_owned());
     }

@@ -7,10 +7,10 @@ use super::resume_command::Again;
 use crate::render::ended;
 use crate::terminal::Shell;
 
-/// Take back what a run has changed: services stop, files come back, services start again
+/// Roll back what a run has changed: services stop, files come back, services start again
 ///
-/// A run that failed or was interrupted can be taken back, and one that ended well when it is named; one whose rollback was
-/// cut off, or got stuck, goes on where it was. What is not of this run stays. After the rollback of a first create the
+/// A run that failed or was interrupted can be rolled back, and one that ended well when it is named; one whose rollback was
+/// cut off, or got stuck, continues where it was. What is not of this run stays. After the rollback of a first create the
 /// cluster is gone, with its data.
 ///
 /// Examples:
@@ -27,7 +27,7 @@ pub struct Args {
     #[command(flatten)]
     hosts: HostArgs,
     /// What becomes of hosts that cannot be reached, now or later: those that are skipped stay as they are, and the run stays
-    /// stuck (exit code 71) until it is taken back again with them
+    /// stuck (exit code 71) until it is rolled back again with them
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     unreachable: Unreachable,
     /// Say yes without being asked

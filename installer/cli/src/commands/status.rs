@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::terminal::home;
 
-/// Show the runs of the clusters that were installed from here, and how to go on with those that have not ended well
+/// Show the runs of the clusters that were installed from here, and how to continue with those that have not ended well
 ///
-/// Everything is read from the journals of the runs, also of one that is going on right now; no host is asked.
+/// Everything is read from the journals of the runs, also of one that is continuing right now; no host is asked.
 ///
 /// Examples:
 ///   kubexm-install status
@@ -25,7 +25,7 @@ use crate::terminal::home;
 pub struct Args {
     /// Only this cluster (metadata.name)
     cluster: Option<String>,
-    /// Show it again whenever a journal grows, until no run is going on any more
+    /// Show it again whenever a journal grows, until no run is continuing any more
     #[arg(long, conflicts_with = "json")]
     watch: bool,
     /// One JSON document
@@ -92,7 +92,7 @@ fn text(seen: &[Cluster<'_>]) -> String {
     }
     let mut lines = Vec::new();
     for Cluster { home, at_work, runs, installed } in seen {
-        // Only the newest can be the one that goes on.
+        // Only the newest can be the one that continues.
         let last = runs.len().saturating_sub(1);
         lines.extend(runs.iter().enumerate().map(|(n, run)| line(home, at_work.is_some() && n == last, run)));
         lines.extend(installed_line(installed));
@@ -103,9 +103,9 @@ fn text(seen: &[Cluster<'_>]) -> String {
             lines.extend(open.map(|step| format!("  now: {} ({})", step.title, step.step)));
             continue;
         }
-        lines.extend(last.go_on.iter().map(|command| format!("to go on: {command}")));
+        lines.extend(last.go_on.iter().map(|command| format!("to continue: {command}")));
         let back = last.roll_back.iter().filter(|back| last.go_on.as_ref() != Some(back));
-        lines.extend(back.map(|command| format!("to take it back: {command}")));
+        lines.extend(back.map(|command| format!("to roll it back: {command}")));
     }
     lines.join("\n")
 }
@@ -177,7 +177,7 @@ fn line(cluster: &ClusterHome, at_work: bool, run: &Seen) -> String {
 const fn words(state: RunState, at_work: bool) -> &'static str {
     match state {
         RunState::New => "not begun",
-        RunState::Running if at_work => "going on",
+        RunState::Running if at_work => "continuing",
         RunState::Running => "died",
         RunState::Interrupted => "interrupted",
         RunState::Failed => "failed",

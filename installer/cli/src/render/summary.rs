@@ -67,8 +67,8 @@ fn packages(plan: &Plan, host: &str) -> String {
     }
     match upgraded {
         0 => {}
-        1 => parts.push("1 package is upgraded (no way back)".to_owned()),
-        upgraded => parts.push(format!("{upgraded} packages are upgraded (no way back)")),
+        1 => parts.push("1 package is upgraded (no rollback)".to_owned()),
+        upgraded => parts.push(format!("{upgraded} packages are upgraded (no rollback)")),
     }
     if !leave.is_empty() {
         parts.push(format!("in the place of {}", leave.join(", ")));
@@ -86,10 +86,10 @@ fn tail(text: &mut String, plan: &Plan) {
         })
         .collect();
     if irreversible.is_empty() {
-        let _ = writeln!(text, "Every step can be taken back.");
+        let _ = writeln!(text, "Every step can be rolled back.");
         return;
     }
-    let _ = writeln!(text, "Cannot be taken back:");
+    let _ = writeln!(text, "Cannot be rolled back:");
     for (step, why) in irreversible {
         let _ = writeln!(text, "  {}: {}: {why}", step.id, step.title);
     }
@@ -223,7 +223,7 @@ mod tests {
         ]);
         let text = short(&plan);
         for line in [
-            "  host node1: worker; 2 packages come, 1 package is upgraded (no way back), in the place of d\n",
+            "  host node1: worker; 2 packages come, 1 package is upgraded (no rollback), in the place of d\n",
             "  host node2: worker; 1 package comes\n",
             "  host node3: worker\n",
         ] {

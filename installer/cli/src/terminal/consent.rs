@@ -56,7 +56,7 @@ impl<'d> Terminal<'d> {
         match question.change {
             Change::Run { plan } => {
                 self.show(plan);
-                "Go on?"
+                "Continue?"
             }
             Change::Reset { plan, missing } => {
                 self.show(plan);
@@ -95,7 +95,7 @@ impl Confirm for Terminal<'_> {
         question.wanted.iter().for_each(|line| note(&shown, line));
         self.display.clear();
         let mut answer = String::new();
-        let asked = write!(std::io::stderr(), "Connect to these hosts, and use these secrets? Type yes to go on: ");
+        let asked = write!(std::io::stderr(), "Connect to these hosts, and use these secrets? Type yes to continue: ");
         match asked.and_then(|()| std::io::stdin().read_line(&mut answer)).is_ok() && answer.trim() == "yes" {
             true => Answer::Yes,
             false => Answer::No,

@@ -30,7 +30,7 @@ impl<'d> Shell<'d> {
         Self::new(Terminal::changing(display, yes)?, Box::new(Shown(display)))
     }
 
-    /// For a verb that goes on with what was said yes to.
+    /// For a verb that continues with what was said yes to.
     pub fn resuming(display: &'d Display) -> Result<Self, Failure> {
         Self::new(Terminal::new(display), Box::new(Shown(display)))
     }

@@ -41,7 +41,7 @@ fn a_resume_that_does_not_reach_a_worker_says_how_to_go_on_without_it() {
         let checked = lint::check(plan.clone()).unwrap().0;
         Run::create(&site.path("home/clusters/demo/runs"), RunId::named(run), &checked).unwrap();
         let resumed = site.install(&["resume", run, "--bundle", path.to_str().unwrap()]).assert().code(50);
-        let without = contains("to go on without: --max-failed-workers 1");
+        let without = contains("to continue without: --max-failed-workers 1");
         if optional {
             resumed.stderr(contains("cannot reach node1").and(without));
         } else {
@@ -67,7 +67,7 @@ fn a_machine_reads_the_end_as_one_event() {
     let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(events.iter().all(|event| event["schema"] == "kubexm.io/event/v1"), "{text}");
     assert_eq!(events.last().unwrap()["type"], "result");
-    assert!(events.len() > 3, "phases must be told: {text}");
+    assert!(events.len() > 3, "phases must be reported: {text}");
 }
 
 #[test]

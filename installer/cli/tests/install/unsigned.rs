@@ -141,7 +141,7 @@ const VERBS: [&[&str]; 8] = [
     &["add-node", "-y"],
     &["run", "/nowhere/plan.json", "-y"],
     &["reset", "-y"],
-    &["reset", "-y", "--take-back"],
+    &["reset", "-y", "--roll-back"],
 ];
 
 #[test]

@@ -166,7 +166,7 @@ pub enum LinkError {
         reason: String,
     },
     /// The host answered something that is not accepted from a host: it is damaged or hostile.
-    #[error("{host}: {reason}; nothing of the answer was used. Find out who changed that host before you go on")]
+    #[error("{host}: {reason}; nothing of the answer was used. Find out who changed that host before you continue")]
     Untrusted {
         /// Host name.
         host: String,

@@ -9,7 +9,7 @@ impl Replay {
     pub(super) fn begin_undo(&mut self, scope: &Scope, why: &str, steps: &[StepId]) -> Result<(), IllegalTransition> {
         let goes_on = matches!(scope, Scope::Run) && matches!(self.state, RunState::RollingBack | RunState::Stuck);
         if let Some(id) = steps.iter().find(|id| self.steps.get(*id).is_none_or(|story| story.before.is_none())) {
-            return Err(IllegalTransition(format!("{id} has changed nothing that could be taken back")));
+            return Err(IllegalTransition(format!("{id} has changed nothing that could be rolled back")));
         }
         for id in steps {
             if let Some(story) = self.steps.get_mut(id) {
@@ -30,7 +30,7 @@ impl Replay {
         self.in_undo(step)?;
         let reached = self.step(step).wave;
         if reached >= Some(wave) {
-            return Err(IllegalTransition(format!("{step} was taken back up to {reached:?}, and now {wave:?}")));
+            return Err(IllegalTransition(format!("{step} was rolled back up to {reached:?}, and now {wave:?}")));
         }
         if wave == Wave::Start {
             self.step_to(step, StepVerb::Undo)?;
@@ -48,10 +48,10 @@ impl Replay {
             Scope::Host { host } => self.left_out.get_mut(host),
         };
         let undo = undo.filter(|undo| undo.end.is_none());
-        let undo = undo.ok_or_else(|| IllegalTransition(format!("no undo of {scope:?} was going on")))?;
+        let undo = undo.ok_or_else(|| IllegalTransition(format!("no undo of {scope:?} was continuing")))?;
         let open = undo.steps.iter().find(|id| stories.get(*id).is_none_or(|story| !story.rolled_back()));
         if let (UndoEnd::RolledBack, Some(id)) = (end, open) {
-            return Err(IllegalTransition(format!("{scope:?} is not taken back while {id} is not")));
+            return Err(IllegalTransition(format!("{scope:?} is not rolled back while {id} is not")));
         }
         undo.end = Some(end.clone());
         Ok(())
@@ -62,7 +62,7 @@ impl Replay {
         let mut open = self.undo.iter().chain(self.left_out.values()).filter(|undo| undo.end.is_none());
         match open.any(|undo| undo.steps.contains(step)) {
             true => Ok(()),
-            false => Err(IllegalTransition(format!("{step} is taken back outside an undo"))),
+            false => Err(IllegalTransition(format!("{step} is rolled back outside an undo"))),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The agent over plain pipes, with work that the test steers; and frames of whatever bytes.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: what cannot go on fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: what cannot continue fails the test")]
 
 use std::io::{PipeReader, PipeWriter, Write as _};
 use std::path::PathBuf;

@@ -37,7 +37,7 @@ async fn one_bad_worker_is_rolled_back_alone_and_added_by_resume() {
     let now = site.fleet.snapshot();
     assert_eq!(now["w2"], before["w2"], "it is as it was before");
     assert!(!now["(cluster)"].contains_key("node:w2") && now["(cluster)"].contains_key("node:w3"));
-    assert_eq!(now["(cluster)"]["label:cp:checked"], "yes", "what waits for it only to settle went on");
+    assert_eq!(now["(cluster)"]["label:cp:checked"], "yes", "what waits for it only to settle continued");
     assert!(run.dir().join("evidence/w2/state.txt").is_file());
     let state = |name: &str| run.replay().step(&id(name)).state;
     assert_eq!(state("w2/os.runtime"), StepState::Undone);
@@ -149,7 +149,7 @@ async fn a_host_that_nothing_reaches_any_more_is_left_as_it_is_and_reported() {
     site.options.hook = Some(std::sync::Arc::new(CutAt { fleet: site.fleet.clone(), step: id("w3/kubernetes.join") }));
     assert_eq!(site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("a run"), Outcome::Partial);
     site.options.hook = None;
-    assert_eq!(site.fleet.snapshot()["w3"]["swap"], "off", "nobody could take it back");
+    assert_eq!(site.fleet.snapshot()["w3"]["swap"], "off", "nobody could roll it back");
     assert_eq!(site.fleet.snapshot()["(cluster)"]["label:cp:checked"], "yes", "the others are not held up");
     let left = site.status().left_out.remove(0);
     assert!(!left.rolled_back && left.left_as_it_is.is_some_and(|why| why.contains("cannot reach w3")));

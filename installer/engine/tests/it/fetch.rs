@@ -1,5 +1,5 @@
 //! A node takes blobs from depots: real depots over TLS, with wires between that break as networks do.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 #[path = "common/depots.rs"]
 mod depots;

@@ -1,6 +1,6 @@
 //! The operator's kubeconfig is made of three values of a host's admin.conf; whatever else a host sends is refused by name.
 
-#![expect(clippy::panic, reason = "a helper of tests: what cannot go on fails the test")]
+#![expect(clippy::panic, reason = "a helper of tests: what cannot continue fails the test")]
 
 use kubexm_engine::kubeconfig::{AdminKubeconfig, KubeconfigError};
 use kubexm_spec::Cluster;

@@ -1,6 +1,6 @@
 //! Execution, rollback, the journal and the agent on the simulated fleet. Programs of their own: `ssh_link`, whose log subscriber is
 //! the process's and which sshd starts as the agent; `many_hosts`, which measures peak memory and counts the hosts of one process.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod agent;
 mod answers;

@@ -55,7 +55,7 @@ async fn waves_are_global_and_go_against_the_order_of_the_plan() {
         assert!(at("cp/kubernetes.init", wave) < at("cp/os.runtime", wave));
     }
     let label = |wave| records.contains(&Record::WaveDone { step: id("cp/labels.w1"), wave });
-    assert!(!label(Wave::Stop) && label(Wave::Start), "what dies with its parent is only noted as taken back");
+    assert!(!label(Wave::Stop) && label(Wave::Start), "what dies with its parent is only noted as rolled back");
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn an_undo_that_fails_leaves_the_run_stuck_with_the_command_and_goes_on_wh
     assert!(stuck.contains("w1/kubernetes.join") && stuck.contains("cannot reach w1"), "{stuck}");
     assert_eq!(site.fleet.snapshot()["(cluster)"]["initialised"], "cp", "what w1 builds on is still there");
     let report = site.report();
-    for text in ["kubexm-install rollback one --bundle x", "## What could not be taken back", "cannot reach w1"] {
+    for text in ["kubexm-install rollback one --bundle x", "## What could not be rolled back", "cannot reach w1"] {
         assert!(report.contains(text), "{text:?} is missing in:\n{report}");
     }
     site.fleet.mend("w1");
@@ -201,7 +201,7 @@ async fn without_hosts_that_are_gone_the_others_are_rolled_back_whole_and_those_
     let whole = site.fleet.snapshot();
     site.fleet.cut("w1");
     assert_eq!(site.rollback(&Silent).await.expect("a rollback"), Outcome::Stuck);
-    assert_eq!(site.fleet.snapshot()["(cluster)"]["initialised"], "cp", "nobody said to go on without w1");
+    assert_eq!(site.fleet.snapshot()["(cluster)"]["initialised"], "cp", "nobody said to continue without w1");
 
     site.options.skip_unreachable = true;
     assert_eq!(site.rollback(&Silent).await.expect("a rollback"), Outcome::Stuck);
@@ -278,7 +278,7 @@ async fn nothing_before_an_irreversible_change_is_touched_and_the_run_says_why()
     let whole = site.fleet.snapshot();
     assert_eq!(site.rollback(&Silent).await.expect("a rollback"), Outcome::Stuck);
     let now = site.fleet.snapshot();
-    assert_eq!(now["cp"], whole["cp"], "it lies before what cannot be taken back");
+    assert_eq!(now["cp"], whole["cp"], "it lies before what cannot be rolled back");
     assert_eq!(now["w1"]["swap"], "on", "it does not");
     let status = site.status();
     let stuck = status.undo.and_then(|undo| undo.stuck).expect("why it is stuck");
@@ -299,7 +299,7 @@ async fn what_dies_with_a_parent_that_this_run_did_not_make_is_restored_by_itsel
     let links = site.fleet.links();
     let outcome = kubexm_engine::roll_back(&plan, &links, &mut second, &Silent, site.options.clone()).await;
     assert_eq!(outcome.expect("a rollback"), Outcome::RolledBack);
-    assert_eq!(site.fleet.snapshot(), mended, "the first run's changes are not the second's to take back");
+    assert_eq!(site.fleet.snapshot(), mended, "the first run's changes are not the second's to roll back");
 }
 
 #[tokio::test]
@@ -318,7 +318,7 @@ async fn evidence_is_kept_before_anything_is_rolled_back() {
     };
     assert_eq!(events.events().iter().filter(|event| undone(event)).count(), site.status().counts.undone);
     let report = site.report();
-    for text in ["a/containerd.run failed", "taken back", "drill"] {
+    for text in ["a/containerd.run failed", "rolled back", "drill"] {
         assert!(report.contains(text), "{text:?} is missing in:\n{report}");
     }
 }

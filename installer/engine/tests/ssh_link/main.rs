@@ -1,6 +1,6 @@
 //! The SSH link against a real sshd: the way in, the agent, steps, and blobs over a line that breaks.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: what cannot go on fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: what cannot continue fails the test")]
 
 mod bastions;
 mod depots;

@@ -66,7 +66,7 @@ fn in_the_middle(machine: &Machine) -> Option<String> {
         return None;
     }
     match dpkg_lock::holder(machine) {
-        Some(holder) => Some(format!("another package manager is at work: {holder}; wait for its end and run again")),
+        Some(holder) => Some(format!("another package manager is running: {holder}; wait for its end and run again")),
         // It may have come to its end since.
         None => {
             dpkg_lock::is_cut_off(machine).then(|| "dpkg was interrupted; `dpkg --configure -a` corrects it".to_owned())
@@ -81,6 +81,6 @@ fn rpm(machine: &Machine) -> Result<String, String> {
         return Err(format!("`rpm -qa` ended with exit code {}: {}", output.code, output.tail()));
     }
     let holds =
-        held::look(machine).map_err(|error| format!("what is kept as it is cannot be told: {}", error.full()))?;
+        held::look(machine).map_err(|error| format!("what is kept as it is cannot be determined: {}", error.full()))?;
     Ok(installed::reduced(&output.stdout()) + &holds.iter().map(|hold| format!("{hold}\n")).collect::<String>())
 }

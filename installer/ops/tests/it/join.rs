@@ -283,7 +283,7 @@ fn somebody_elses_node_is_neither_joined_nor_reset_nor_rolled_back_by_an_undo() 
     let before = step::observe(&step, &host.machine).expect("a look");
     step::converge(&step, &fleet.ready(2), "r1", 1, &before).expect_err("refused");
     for wave in Wave::ALL {
-        step::undo(&step, &host.machine, "r1", 1, &before, wave).expect("nothing to take back");
+        step::undo(&step, &host.machine, "r1", 1, &before, wave).expect("nothing to roll back");
     }
     assert_eq!(host.read("/etc/kubernetes/kubelet.conf"), "theirs");
 }
@@ -326,7 +326,7 @@ fn a_node_that_was_there_before_the_run_survives_the_undo_of_its_step() {
     dispatch::converge(&act(2, false), &fleet.ready(2)).expect("joined by an earlier run");
     let before = step::observe(&step, &host.machine).expect("a look");
     for wave in Wave::ALL {
-        step::undo(&step, &host.machine, "r2", 1, &before, wave).expect("nothing to take back");
+        step::undo(&step, &host.machine, "r2", 1, &before, wave).expect("nothing to roll back");
     }
     assert!(host.machine.path("/etc/kubernetes/kubelet.conf").exists());
 }
@@ -377,7 +377,7 @@ fn a_node_that_a_failed_join_left_is_deleted_from_a_control_plane_and_one_that_w
     assert!(step::observe(&awaiting, first).expect("a look")[0].satisfied, "nobody could await a node otherwise");
     // kubelet has registered, and the step that labels the node has not begun.
     dispatch::converge(&act(2, false), &fleet.ready(2)).expect("join");
-    dispatch::converge(&reset(), &fleet.hosts[1].machine).expect("the join is taken back");
+    dispatch::converge(&reset(), &fleet.hosts[1].machine).expect("the join is rolled back");
     assert_eq!(fleet.nodes(), ["node1", "node2"], "kubeadm reset leaves the object");
     undo(&fleet, &before);
     assert_eq!(fleet.nodes(), ["node1"]);

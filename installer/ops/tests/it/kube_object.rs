@@ -77,6 +77,6 @@ fn a_state_of_an_older_program_that_kept_no_content_holds_up_no_wave() {
     dispatch::converge(&op, &host.machine).expect("applied");
     for wave in Wave::ALL {
         dispatch::restore(&op, &host.machine, &ObservedState::opaque(json!("different"), false), wave)
-            .expect("it goes on");
+            .expect("it continues");
     }
 }

@@ -1,6 +1,6 @@
 //! Every op, its undo, the ledger and facts, on machines rooted in directories. `umask` is a program of its own: a umask is the
 //! process's.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod common;
 mod every_op;

@@ -163,5 +163,5 @@ fn a_reset_keeps_what_others_added_and_its_own_rollback_gives_all_of_it_again() 
         assert!(!text.contains("kubexm") && !text.contains("KubeXM") && !text.contains("10.0.0."), "{path}: {text}");
     }
     back(&host, &reset, &found);
-    same(&installed, &host.tree(), "the reset taken back");
+    same(&installed, &host.tree(), "the reset rolled back");
 }

@@ -106,7 +106,7 @@ fn steps_in_order(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     let mut problems = Vec::new();
     for step in &plan.steps {
         let late = step.after.iter().chain(&step.settled).filter(|id| known.contains(id) && !seen.contains(id));
-        problems.extend(late.map(|id| rule.at(step, format!("{} stands before {id}, which it waits for", step.id))));
+        problems.extend(late.map(|id| rule.at(step, format!("{} is before {id}, which it waits for", step.id))));
         seen.insert(&step.id);
     }
     problems
@@ -278,7 +278,7 @@ fn parent_before(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
         let Undo::WithParent { step: parent } = &step.undo else { continue };
         let at = plan.steps.iter().position(|s| s.id == *parent);
         if at.is_some_and(|at| !order.is_before(at, position)) {
-            problems.push(rule.at(step, format!("{} is taken back with {parent} and does not come after it", step.id)));
+            problems.push(rule.at(step, format!("{} is rolled back with {parent} and does not come after it", step.id)));
         }
     }
     problems
@@ -291,5 +291,5 @@ fn irreversible(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
         _ => None,
     };
     let steps = plan.steps.iter().filter_map(|step| why(step).map(|why| (step, why)));
-    steps.map(|(step, why)| rule.at(step, format!("{} cannot be taken back: {why}", step.id))).collect()
+    steps.map(|(step, why)| rule.at(step, format!("{} cannot be rolled back: {why}", step.id))).collect()
 }

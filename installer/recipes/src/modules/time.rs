@@ -106,7 +106,7 @@ pub fn step(
     let refused = |why: &str| RecipeError::Packages { host: node.name().to_owned(), why: why.to_owned() };
     let Some(family) = family(node.facts) else {
         return Err(refused(
-            "spec.system.ntpServers wants chrony, and neither dpkg nor rpm is there to tell how it is set up",
+            "spec.system.ntpServers needs chrony, but the host has neither dpkg nor rpm, so its paths are unknown",
         ));
     };
     if !has_chrony(node.facts, coming) {

@@ -119,7 +119,7 @@ fn has_programs(facts: &Facts, commands: &[String]) -> bool {
     !commands.is_empty() && commands.iter().all(has)
 }
 
-/// Packages whose installation was cut off, though their programs may be there. Nothing is asked of a list that says of all that it is
+/// Packages whose installation was interrupted, though their programs may be there. A list in which every package is complete is
 /// not read further; one that cannot be read counts as empty.
 fn half_there(facts: &Facts, carried: &CarriedSet) -> CutOff {
     let half = |line: &str| line.strip_prefix("Status:").is_some_and(|status| !status.ends_with(" ok installed"));

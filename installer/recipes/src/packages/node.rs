@@ -139,7 +139,7 @@ fn planned(wanted: Wanted<'_>) -> Option<NodePackages<'_>> {
             None => {
                 coming.retain(|one| one.name != root.name);
                 let why = format!(
-                    "{} would have to leave for it, and the bundle does not carry {0}: there would be no way back",
+                    "{} would have to leave for it, and the bundle does not carry {0}: there would be no rollback",
                     package.name
                 );
                 conflicts.push(Conflict { root, why });
@@ -176,7 +176,7 @@ fn planned(wanted: Wanted<'_>) -> Option<NodePackages<'_>> {
     Some(NodePackages { carried, coming, conflicts, upgrades, for_good, restorable, leaves_for_good, cut_off, held })
 }
 
-/// Of what is installed only the paths are told that an index would list. A package has those, too, that the carried one of its
+/// The facts have only the paths that an index would list. An installed package also gets those of the bundle's package of its
 /// name, so that it satisfies a dependency on such a path.
 fn know_files(installed: &mut Baseline, carried: &CarriedSet) {
     for package in &mut installed.packages {

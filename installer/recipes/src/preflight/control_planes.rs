@@ -20,14 +20,14 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             Severity::Warn,
             format!("{number} control planes, each with an etcd member"),
             "an odd number: a majority of members must live",
-            "one more bears the loss of one more; one less bears the loss of just as many",
+            "one more tolerates one more failure; one less tolerates just as many",
         );
     }
     match &cluster.load_balancer.mode {
         LoadBalancerMode::None if number > 1 => say(
             Severity::Warn,
             format!("{number} control planes and no load balancer"),
-            "one address that leads to those of them that answer",
+            "one address that forwards to the healthy ones",
             "each host's /etc/hosts has all of them under one name, so clients wait for one that is down before they \
              ask the next: set `loadBalancer.mode: external` if there is a load balancer",
         ),
@@ -40,7 +40,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 say(
                     Severity::Fail,
                     format!("the load balancer's address {vip}:{port}, the API server's own of {}", seen.name()),
-                    "an address that stands before the control planes",
+                    "an address that is before the control planes",
                     "give the load balancer's own address in `loadBalancer.external`, or say `mode: none`",
                 );
             }

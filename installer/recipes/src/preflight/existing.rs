@@ -14,7 +14,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         // kubeadm alone would leave services, files and our ledger, and the next cluster would find them.
         let reset = other.map(|stamp| {
             format!(
-                "take that cluster away with `kubexm-install reset -f <cluster.yaml of {:?}>` if nobody needs it",
+                "remove that cluster with `kubexm-install reset -f <cluster.yaml of {:?}>` if nobody needs it",
                 stamp.cluster
             )
         });
@@ -33,7 +33,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         };
         for leftover in seen.facts.leftovers.iter().filter(|l| !l.ours && !seen.ours && !moves(&l.what)) {
             let away = reset.as_deref().unwrap_or(
-                "take it away if nobody needs it (`kubeadm reset`, the packages, their folders): ours would stand in its place",
+                "remove it if nobody needs it (`kubeadm reset`, the packages, their folders): ours would replace it",
             );
             report.fail(
                 seen.name(),

@@ -28,13 +28,13 @@ fn finding(cx: &PlanCx<'_>, from: &str, dialed: &Dialed, reason: &str) -> Findin
         None => from.to_owned(),
     };
     let (severity, needed, mend) = if dial.to == LOAD_BALANCER {
-        let mend = "nothing forwards it now, which is right for one that asks its back-ends first: see that it forwards \
+        let mend = "nothing forwards it now, which is normal for one with health checks: make sure that it forwards \
                     to port 6443 of every control plane";
         (Severity::Warn, "a load balancer that forwards to the control planes", mend.to_owned())
     } else if let Some(firewall) = stopped_later(cx, &dial.to) {
         (Severity::Warn, "it open", format!("{firewall} on {} will be stopped (`system.firewall: off`)", dial.to))
     } else {
-        let mend = format!("have it opened in {} and in what is between it and {from}", dial.to);
+        let mend = format!("have it opened in the firewall of {} and in every firewall between it and {from}", dial.to);
         (Severity::Fail, "it open", mend)
     };
     Finding {

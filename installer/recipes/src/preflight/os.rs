@@ -17,7 +17,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 seen.name(),
                 name,
                 "a system that this release was tried on",
-                "it is in the support table and nobody has tried this release on it: try a host of its kind first",
+                "it is in the support table, but this release was not tested on it: test it on one such host first",
             ),
             Some(_) => (),
         }

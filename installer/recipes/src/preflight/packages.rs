@@ -25,9 +25,9 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             ),
             Err(NothingComes::Unreadable { lacks, why }) => report.fail(
                 name,
-                format!("no {}, and no word of what is installed: {why}", lacks.join(", ")),
-                "a list of what is installed, since nothing of it may be broken",
-                "mend that (a broken list: `dpkg --configure -a`, `rpm --rebuilddb`), or say `system.osPackages: none` and install them \
+                format!("no {}, and the list of installed packages cannot be read: {why}", lacks.join(", ")),
+                "a list of installed packages that can be read, so that none of them gets broken",
+                "repair it (a broken list: `dpkg --configure -a`, `rpm --rebuilddb`), or set `system.osPackages: none` and install them \
                  yourself",
             ),
         }
@@ -44,11 +44,11 @@ fn reported(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &mu
     for conflict in &planned.conflicts {
         let held = planned.held.iter().filter(|held| names(&conflict.why, held)).cloned().collect::<Vec<_>>();
         let mend = match held.as_slice() {
-            [] => "install it yourself as the host allows it, or take the other away: nothing that is there is removed or \
-                   made older"
+            [] => "install it yourself in a way the host allows, or remove the other package: no installed package is removed or \
+                   downgraded"
                 .to_owned(),
             held if planned.carried.profile.family == Family::Deb => {
-                format!("release what is held where you can spare it: `apt-mark unhold {}`", held.join(" "))
+                format!("release the hold if you can: `apt-mark unhold {}`", held.join(" "))
             }
             held => format!(
                 "this host keeps {} as it is: see `exclude` in /etc/dnf/dnf.conf (or /etc/yum.conf) and `dnf versionlock list`, and \
@@ -67,9 +67,9 @@ fn reported(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &mu
         let each = planned.upgrades.iter().map(|one| format!("{} {} to {}", one.name, one.from, one.to));
         report.warn(
             name,
-            format!("what lacks upgrades {}", each.collect::<Vec<_>>().join(", ")),
-            "packages that come and change no other",
-            "there is no way back from an upgrade, since the bundle does not have the older packages: install what lacks \
+            format!("missing packages whose installation upgrades {}", each.collect::<Vec<_>>().join(", ")),
+            "packages that change no installed one",
+            "an upgrade cannot be rolled back, since the bundle does not have the older packages: install what is missing \
              yourself where that matters",
         );
     }
@@ -77,21 +77,21 @@ fn reported(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &mu
         let version = planned.leaves_for_good.iter().find(|(one, _)| one == gone).map(|(_, version)| version);
         // Only of chrony it is said how it is set up.
         let started = match site.cx.cluster.system.ntp_servers.is_empty() {
-            true => "what comes is not started: set it up (chrony: name servers in `spec.system.ntpServers`). ",
+            true => "the new service is not started: set it up (chrony: name servers in `spec.system.ntpServers`). ",
             false => "",
         };
-        let back = "when the run is taken back or the cluster is reset";
+        let back = "when the run is rolled back or the cluster is reset";
         let stays_away = planned.for_good.as_ref().is_some_and(|part| part.replaced.contains_key(gone));
         let mend = match version {
             _ if stays_away => format!(
-                "{started}There is no way back from what comes with it, so it stays away: install it yourself where that matters"
+                "{started}What is installed with it cannot be rolled back, so it stays removed: install it yourself where that matters"
             ),
             None => format!("{started}It is put back {back}"),
             Some(version) => {
                 format!("{started}It leaves as {version}, and is put back as {} {back}", package.version)
             }
         };
-        report.warn(name, format!("{gone}, in whose place another comes"), "one of them", mend);
+        report.warn(name, format!("{gone}, which another package replaces"), "only one of the two", mend);
     }
     let chrony = planned.coming.iter().any(|root| root.packages.iter().any(|name| name == "chrony"));
     if chrony && site.cx.cluster.system.ntp_servers.is_empty() && planned.replaced().next().is_none() {

@@ -65,7 +65,7 @@ fn taken(seen: &Seen<'_>, port: &Port, report: &mut Report) {
     report.fail(
         seen.name(),
         format!("{}/{} held by {process}{pid}", port.number, port.protocol),
-        format!("it free for {}", port.process.unwrap_or("the pod network")),
+        format!("a free port for {}", port.process.unwrap_or("the pod network")),
         "stop that process, or use another host",
     );
 }

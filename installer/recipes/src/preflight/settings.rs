@@ -22,12 +22,12 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         if facts.fapolicyd {
             let mend =
                 "trust them with `fapolicyd-cli --file add /usr/local/bin` (and /opt/cni/bin), or stop fapolicyd";
-            report.warn(seen.name(), "fapolicyd active", "programs that no package brought allowed to run", mend);
+            report.warn(seen.name(), "fapolicyd active", "permission to run programs that no package installed", mend);
         }
         if facts.fips {
             let mend =
                 "nothing that is installed is FIPS-validated: turn the mode off where rules allow, or try it first";
-            report.warn(seen.name(), "FIPS mode", "a kernel that leaves programs their own cryptography", mend);
+            report.warn(seen.name(), "FIPS mode", "FIPS mode off, or your own test that all of it runs", mend);
         }
         if !facts.firewalls.is_empty() {
             let mend = match system.firewall {

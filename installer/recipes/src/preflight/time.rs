@@ -54,7 +54,7 @@ fn reported(seen: &Seen<'_>, report: &mut Report) {
     if seen.ours {
         return;
     }
-    let back = "it comes back when the run is taken back or the cluster is reset; leave `ntpServers` out to keep it";
+    let back = "it comes back when the run is rolled back or the cluster is reset; leave `ntpServers` out to keep it";
     let others = time::others(seen.facts, coming);
     if !others.is_empty() {
         report.warn(

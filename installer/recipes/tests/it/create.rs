@@ -1,5 +1,5 @@
 //! What `create` refuses, and what in cluster.yaml or on a host changes the plan.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 use std::net::{IpAddr, Ipv4Addr};
 

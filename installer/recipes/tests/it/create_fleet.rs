@@ -1,5 +1,5 @@
 //! `create` and `join` over many hosts: what waits for what, and what fails with whom.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
 //! What the depot serves of the bundle's packages, and what it tells hosts that use it by hand.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 use crate::common::{Site, text};
 use insta::{Settings, assert_snapshot};

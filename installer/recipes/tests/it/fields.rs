@@ -1,6 +1,6 @@
 //! No field of cluster.yaml is left out in silence: with a value that is not its default, either the plan of `create` changes, or
 //! the cluster is refused and the field is named. The table must have every field that the format's own description has.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 //! Whole plans and the files they write, as text to be read. `cargo insta review` after a wanted change.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 use crate::common::{Site, fleet_text, text};
 use insta::{Settings, assert_snapshot};
@@ -140,7 +140,7 @@ fn scripts_run_before_and_after_everything_and_one_without_an_undo_is_said() {
     let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
     let said: Vec<&str> = warnings.iter().map(|warning| warning.text.as_str()).collect();
     let said_of =
-        |host: &str| format!("{host}/script.post-1 cannot be taken back: cluster.yaml gives no undo for this script");
+        |host: &str| format!("{host}/script.post-1 cannot be rolled back: cluster.yaml gives no undo for this script");
     assert_eq!(said, [said_of("node1"), said_of("node2")]);
     let rendered = plan.render();
     let steps: Vec<&str> = rendered.split("\n\n").filter(|step| step.contains("/script.")).collect();

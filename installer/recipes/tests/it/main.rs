@@ -1,5 +1,5 @@
 //! Plans that the recipes write: golden files, the matrix of fields, and preflight.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod common;
 mod create;

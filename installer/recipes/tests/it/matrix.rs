@@ -1,6 +1,6 @@
 //! Of all that recipes build, the plans of every pipeline name nothing that the cluster does not require: each blob they
 //! deliver, each image they load and each program they unpack is of the bundle that `require` describes. (A reset knows no bundle.)
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 //! Which ports are dialed between which hosts, and what is said of a blocked one.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

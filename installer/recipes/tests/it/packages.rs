@@ -1,5 +1,5 @@
 //! Which packages come to a host, in which steps, and what of them can be rolled back.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 use crate::common::Site;
 use kubexm_manifests::requirements::PackageNeed;
@@ -173,7 +173,7 @@ fn an_upgrade_has_a_step_of_its_own_and_is_reported_before_as_what_has_no_rollba
     });
     assert!(why.unwrap().contains("libxtables 0.9 is upgraded to 1.0-1"), "{why:?}");
     let warning = finding(&site, Severity::Warn);
-    assert!(warning.contains("libxtables 0.9 to 1.0-1") && warning.contains("no way back"), "{warning}");
+    assert!(warning.contains("libxtables 0.9 to 1.0-1") && warning.contains("no rollback"), "{warning}");
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn chrony_without_time_servers_is_told_to_stand_idle() {
     carrying(&mut site, vec![chrony]);
     let reported = finding(&site, Severity::Warn);
     assert!(
-        reported.contains("systemd-timesyncd, in whose place another comes") && reported.contains("ntpServers"),
+        reported.contains("systemd-timesyncd, which another package replaces") && reported.contains("ntpServers"),
         "{reported}"
     );
 }
@@ -289,7 +289,7 @@ fn nothing_leaves_for_which_the_bundle_has_no_rollback() {
     let mut all: Vec<Package> = site.packages.sets[0].pool.packages().cloned().collect();
     all.retain(|one| &*one.name != "systemd-timesyncd");
     site.packages.sets[0].pool = sample::pool(&need, all);
-    assert!(finding(&site, Severity::Fail).contains("there would be no way back"));
+    assert!(finding(&site, Severity::Fail).contains("there would be no rollback"));
 }
 
 #[test]

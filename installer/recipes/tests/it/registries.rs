@@ -1,5 +1,5 @@
 //! Where images come from, by `spec.registry.type`, and how each version of containerd is configured for it.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 use std::collections::BTreeSet;
 

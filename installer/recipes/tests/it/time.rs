@@ -1,5 +1,5 @@
 //! Who sets the clocks of the hosts, by `spec.system.ntpServers`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 use crate::common::{Site, text};
 use kubexm_plan::facts::InstalledPackages;
@@ -159,7 +159,7 @@ fn another_time_service_stops_before_chrony_comes_and_is_reported() {
     assert_eq!(
         self::reported(&site, Severity::Warn),
         Vec::<String>::new(),
-        "what a former run of ours made is told again"
+        "what a former run of ours made is reported again"
     );
 }
 

@@ -195,7 +195,7 @@ fn vendor_keys(profile: &Profile) -> String {
     Profiles::embedded().certificates(&all).iter().map(|key| format!("{}\n", key.armored.trim_end())).collect()
 }
 
-/// What yum 3 and dnf are reported. Packages that nobody has signed are compared with the signed metadata alone: a lock has pinned each.
+/// The .repo file for yum 3 and dnf. Unsigned packages are checked against the signed metadata only: the lock pins each by digest.
 /// It names only the site's key, for the metadata; the keys that rpm checks packages with are given when they are installed.
 fn dnf_source(folder: &str, signed_packages: bool) -> String {
     let check = u8::from(signed_packages);

@@ -73,7 +73,7 @@ impl RunDriver<'_> {
     /// skipped.
     pub async fn back(&self, mut run: Run, skip_unreachable: bool) -> Result<Ended, SessionError> {
         let events = self.session.events;
-        events::note(events, format!("taking back run {} in {}", run.id(), run.dir().display()));
+        events::note(events, format!("rolling back run {} in {}", run.id(), run.dir().display()));
         let options = ExecuteOptions { skip_unreachable, ..self.execute_options(&run) };
         let outcome = roll_back(self.plan, &self.fleet.links(), &mut run, events, options).await;
         let outcome =
@@ -118,7 +118,7 @@ impl RunDriver<'_> {
         if let EngineError::Stopped { record } = &error
             && self.options.drill.is_some()
         {
-            let text = format!("drill: dying at record {record}; to go on: {command}");
+            let text = format!("drill: dying at record {record}; to continue: {command}");
             events::note(self.session.events, text);
             self.options.commands.die();
         }

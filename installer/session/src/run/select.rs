@@ -14,8 +14,8 @@ pub(super) fn to_resume(cluster: &ClusterHome, named: Option<&str>) -> Result<Ru
     let run = status(cluster, &id)?;
     of_pipeline(&run, false)?;
     let what = match run.state {
-        RunState::Succeeded => "has succeeded: there is nothing to go on with",
-        RunState::RolledBack => "was taken back: begin a new one with `kubexm-install --bundle FILE`",
+        RunState::Succeeded => "has succeeded: there is nothing to continue with",
+        RunState::RolledBack => "was rolled back: begin a new one with `kubexm-install --bundle FILE`",
         _ => return Ok(id),
     };
     Err(SessionError::Run(format!("run {id} of cluster {} {what}", cluster.name)))
@@ -33,14 +33,14 @@ pub(super) fn to_roll_back(cluster: &ClusterHome, named: Option<&str>, reset: bo
             // Never chosen by itself: who says `rollback` twice would lose the cluster.
             let before = cluster.run_ids()?.into_iter().rev().skip_while(|later| *later != id).nth(1);
             let hint = before
-                .map_or_else(String::new, |before| format!("; to take back the one before it, name it: {before}"));
-            return Err(refused(&format!("was taken back already{hint}")));
+                .map_or_else(String::new, |before| format!("; to roll back the one before it, name it: {before}"));
+            return Err(refused(&format!("was rolled back already{hint}")));
         }
-        RunState::New => return Err(refused("has not begun: there is nothing to take back")),
+        RunState::New => return Err(refused("has not begun: there is nothing to roll back")),
         // The run that was meant may have been refused before it was written down: `create … || rollback`.
         RunState::Succeeded | RunState::Partial if named.is_none() => {
             return Err(refused(&format!(
-                "ended well, and people may use what it made; to take it back, name it: {id}"
+                "ended well, and people may use what it made; to roll it back, name it: {id}"
             )));
         }
         _ => {}
@@ -61,9 +61,9 @@ pub(super) fn to_roll_back(cluster: &ClusterHome, named: Option<&str>, reset: bo
 fn of_pipeline(run: &Status, reset: bool) -> Result<(), SessionError> {
     let hint = match (run.pipeline == Pipeline::Reset, reset) {
         (true, false) => {
-            "is a reset: `kubexm-install reset` goes on with it, `kubexm-install reset --take-back` takes it back"
+            "is a reset: `kubexm-install reset` continues with it, `kubexm-install reset --roll-back` rolls it back"
         }
-        (false, true) => "is no reset: `kubexm-install rollback` takes it back",
+        (false, true) => "is no reset: `kubexm-install rollback` rolls it back",
         _ => return Ok(()),
     };
     Err(SessionError::Run(format!("run {} of cluster {} {hint}", run.run, run.cluster)))

@@ -80,7 +80,7 @@ const fn of(samples: &'static [&'static str], drawn: usize) -> Held {
 /// A run of real ops takes several times as long as a simulated one: these have all kinds of hosts between them.
 const REAL: &[&str] = &[ONE, THREE, STORE];
 
-const NOBODY: Held = Held::Not("reset plans no host as expendable: what is left on one host is told, and reset again");
+const NOBODY: Held = Held::Not("reset plans no host as optional: what is left on one host is reported, and reset again");
 const OF_RESET: Held =
     Held::Not("the state before anything is what reset alone promises; law 1 is about what was before the run");
 const NO_UNDO: Held = Held::Not("faults of the real ops strike at converges; a kill inside an undo is law 3's crash");
@@ -147,7 +147,7 @@ fn every_law_is_held_against_every_pipeline_or_the_table_says_why_not() {
                 match held {
                     Held::Not(why) => assert!(why.len() > 20, "{law:?} of {pipeline:?}: {why:?} is no reason"),
                     held => {
-                        assert!(!samples(held, pipeline).is_empty(), "{law:?} of {pipeline:?} is held against nothing")
+                        assert!(!samples(held, pipeline).is_empty(), "{law:?} of {pipeline:?} is compared with nothing")
                     }
                 }
             }

@@ -140,7 +140,7 @@ pub const ROWS: &[Row] = rows! {
     "packages" Fail NODE1, "a list of packages that cannot be read", |s| {
             packaged(s);
             s.node1().put("/var/lib/dpkg/status", "<html>\n");
-        } => "no bash-completion, and no word of what is installed: /var/lib/dpkg/status", "a list", "dpkg --configure -a";
+        } => "no bash-completion, and the list of installed packages cannot be read: /var/lib/dpkg/status", "a list", "dpkg --configure -a";
     "packages" Fail NODE1, "dpkg cut off in the middle", |s| {
             packaged(s);
             s.node1().put("/var/lib/dpkg/updates/0001", "");
@@ -237,9 +237,9 @@ pub const ROWS: &[Row] = rows! {
         => "http_proxy set in /etc/profile.d/proxy.sh", "no proxy", "no_proxy";
 
     "existing" Fail NODE2, "a containerd without containers, whose unit ours would hide", |s| s.node2().put("/lib/systemd/system/containerd.service", "[Service]\n")
-        => "containerd.service (installed)", "container runtime", "ours would stand in its place";
+        => "containerd.service (installed)", "container runtime", "ours would replace it";
     "existing" Fail NODE1, "another containerd's config", |s| s.node1().put("/etc/containerd/config.toml", "version = 2\n")
-        => "/etc/containerd/config.toml (installed)", "container runtime", "ours would stand in its place";
+        => "/etc/containerd/config.toml (installed)", "container runtime", "ours would replace it";
     "hostname" Fail NODE1, "the hostname of the other host", |s| s.node1().put("/proc/sys/kernel/hostname", "node2\n")
         => "\"node2\", which is another host's name", "its own address", "swap the addresses";
     "address" Fail NODE2, "the address of the other host", |s| {
@@ -253,11 +253,11 @@ pub const ROWS: &[Row] = rows! {
             r#"[{"name": "eth0", "addresses": ["10.77.0.12/24"], "mac": "52:54:00:00:00:0c", "mtu": 9000}]"#,
         ) => "9000 on eth0, and 1500 on eth0 of node1", "one MTU", "same MTU";
     "control-planes" Warn None, "three control planes and nothing before them", |s| s.cluster.role_groups.control_plane.extend(["a".to_owned(), "b".to_owned()])
-        => "3 control planes and no load balancer", "one address that leads to those of them that answer", "loadBalancer.mode: external";
+        => "3 control planes and no load balancer", "one address that forwards to the healthy ones", "loadBalancer.mode: external";
     "control-planes" Warn None, "two members of etcd", |s| {
             s.cluster.role_groups.control_plane.push("a".to_owned());
             s.cluster.load_balancer.mode = LoadBalancerMode::at([10, 77, 0, 100].into(), 6443);
-        } => "2 control planes", "odd number", "bears the loss";
+        } => "2 control planes", "odd number", "tolerates";
 
     "noexec" Fail NODE1, "programs that cannot be run", |s| mounts(s.node1(), "26 25 8:2 / /usr/local rw,noexec - ext4 /dev/sdb1 rw\n")
         => "/usr/local mounted noexec", "run from", "mount -o remount,exec /usr/local";

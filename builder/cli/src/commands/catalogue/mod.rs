@@ -58,7 +58,7 @@ struct Show {
 
 /// Tell every gap: a version without a digest, an image without a tag, a set that some cluster could not be made of
 ///
-/// Exit code 20 when there is one. What nobody has held against its upstream is listed too, and is no gap.
+/// Exit code 20 when there is one. What nobody has compared with its upstream is listed too, and is no gap.
 ///
 /// Examples:
 ///   kubexm-bundle catalogue check

@@ -53,7 +53,7 @@ pub struct SignArgs {
 }
 
 impl SignArgs {
-    /// Opens the key: before any work, so that a wrong password is told at once.
+    /// Opens the key: before any work, so that a wrong password is reported at once.
     pub fn open(&self) -> Result<SiteKey, Failure> {
         let (name, bytes) = match (&self.sign_key, &self.sign_key_env) {
             (Some(path), _) => (path.display().to_string(), read(path)?),

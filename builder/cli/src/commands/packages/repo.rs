@@ -20,7 +20,7 @@ use super::key::SignArgs;
 /// Writes metadata beside the packages, signed by a key of your own, and the public key: apt and
 /// dnf then install from the folder, or from a web server that shows it, with all of their checks
 /// on. Run it again after the folder has changed. With --os each .rpm must be signed by that
-/// distribution, with --key by the keys of a file; without, what dnf would refuse is told. A .deb
+/// distribution, with --key by the keys of a file; without, what dnf would refuse is reported. A .deb
 /// carries no signature of its own. Packages are never changed.
 /// The metadata is dated now, or by SOURCE_DATE_EPOCH; the same packages, key and date give the
 /// same bytes.
@@ -70,7 +70,7 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
     let source = match is_plain(&folder) {
         true => Some(source(published.family, &folder, vendored)),
         false => {
-            notes.push(format!("{}: neither apt nor dnf can be told of a folder whose path has such characters; move it, or let a web server show it", folder.display()));
+            notes.push(format!("{}: neither apt nor dnf can be determined of a folder whose path has such characters; move it, or let a web server show it", folder.display()));
             None
         }
     };
@@ -146,7 +146,7 @@ fn is_plain(folder: &Path) -> bool {
         .is_some_and(|text| !text.contains(|c: char| c.is_whitespace() || c.is_control() || "[]#%?\"'\\".contains(c)))
 }
 
-/// What a package manager is told, with its checks on.
+/// The source file for the package manager, with its signature checks on.
 fn source(family: Family, folder: &Path, vendored: bool) -> String {
     let folder = folder.display();
     match family {

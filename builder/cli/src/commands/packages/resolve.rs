@@ -15,7 +15,7 @@ use super::pool::{self, From};
 /// nothing of this machine's own packages counts, and no tool of that system is needed. The answer
 /// is self-sufficient: it holds for a host that has nothing; with --installed it is what one host
 /// lacks, and nothing of that host is removed or made older. Exit code 45 when there is no such set;
-/// what stands in its way is told.
+/// what is in its way is reported.
 ///
 /// Examples:
 ///   kubexm-bundle packages resolve --os debian-12 --arch arm64 socat conntrack

@@ -113,7 +113,7 @@ impl Answers<'_> {
         let name = self.name.display();
         let mut text = match (&self.complete, &self.damage) {
             (Completeness::Unknown, None) => format!(
-                "{name} is a delta: every byte of it is right, and whether it is complete cannot be told without its base; \
+                "{name} is a delta: every byte of it is right, and whether it is complete cannot be determined without its base; \
                  give that with --base\n- left out: {}{}",
                 counted(self.subject.layout().left_out.len() as u64, "blob"),
                 self.subject
@@ -127,7 +127,7 @@ impl Answers<'_> {
             }
             (Completeness::NotAsked, None) => format!("{name} is not to be trusted"),
             (Completeness::Unreadable(_), None) => {
-                format!("{name}: every byte is right, and whether it is complete cannot be told")
+                format!("{name}: every byte is right, and whether it is complete cannot be determined")
             }
             (_, Some(report)) if report.path != self.subject.documents().path() => {
                 format!("{}, a base of {name}, is not whole; copy or build it again", report.path.display())

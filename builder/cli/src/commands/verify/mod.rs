@@ -19,7 +19,7 @@ use super::trust::TrustArgs;
 ///
 /// Three questions, three answers: is every byte what the manifest says (exit 30, 31, 32 or 35), is it signed by a key
 /// that is trusted (exit 34), and is it complete (exit 33): every reference inside, every artifact of the lock, every
-/// requirement of its cluster.yaml. Without --key a signature is told and not checked.
+/// requirement of its cluster.yaml. Without --key a signature is reported and not checked.
 ///
 /// A split bundle is named by one of its volumes, by its folder, or volume by volume. `-` reads standard input, once.
 ///
@@ -86,7 +86,7 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
     }
     let sources = match subject.documents().sources_json() {
         Ok(sources) => sources.map(|content| Digest::of(&content)),
-        // That is told already; what the signatures say of the manifest holds or does not.
+        // That is reported already; what the signatures say of the manifest holds or does not.
         Err(_) if damage.is_some() => None,
         Err(error) => return Err(Failure::from_error(error.exit_code(), &error)),
     };

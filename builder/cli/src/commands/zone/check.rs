@@ -22,13 +22,13 @@ use crate::commands::what::What;
 /// where HEAD is refused; for an image by index, manifest and config, as a build does, so that an
 /// image without a wanted platform, or whose config names another architecture, is a hole. Layers
 /// are not asked for. Images of charts are known by the lock, or by a rendering that the cache has;
-/// a chart of which neither knows is told. Of operating systems whose packages are needed, the
+/// a chart of which neither knows is reported. Of operating systems whose packages are needed, the
 /// repositories are asked: each must be signed by its vendor's key, be good today, and have the
 /// indexes that it lists.
 ///
 /// A place that lacks something is a hole; one that does not answer (refused, silent, 429, 5xx) may
-/// have it later. Where another place has it, a build goes on there, and the exit code is 0. It is
-/// 45 when something can be had nowhere, and 40 when nothing is worse than that something may only
+/// have it later. Where another place has it, a build continues there, and the exit code is 0. It is
+/// 45 when something can be found nowhere, and 40 when nothing is worse than that something may only
 /// be had later.
 ///
 /// Examples:
@@ -101,7 +101,7 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
 struct Sum {
     holes: usize,
     unanswered: usize,
-    /// Names of what can be had nowhere.
+    /// Names of what can be found nowhere.
     nowhere: Vec<String>,
     /// Names of what somebody may have who does not answer now.
     later: Vec<String>,
@@ -138,7 +138,7 @@ impl Sum {
             1 => text.push_str(", 1 place that does not answer now"),
             more => text.push_str(&format!(", {more} places that do not answer now")),
         }
-        text.push_str(&format!(", {} that can be had nowhere", self.nowhere.len()));
+        text.push_str(&format!(", {} that can be found nowhere", self.nowhere.len()));
         if !self.later.is_empty() {
             text.push_str(&format!(", {} that cannot be had now", self.later.len()));
         }
@@ -150,7 +150,7 @@ impl Sum {
         let mut lines = Vec::new();
         if !self.nowhere.is_empty() {
             lines.push(format!(
-                "these can be had nowhere: {}; give them another place (a rule of a zone file, an overlay of the catalogue), or leave them out",
+                "these can be found nowhere: {}; give them another place (a rule of a zone file, an overlay of the catalogue), or leave them out",
                 self.nowhere.join(", ")
             ));
         }

@@ -32,7 +32,7 @@ use kubexm_terminal::{Display, Failure};
 ///     keyFile: /etc/pki/entitlement/123-key.pem
 ///
 /// Packages are read from a medium as its vendor lays it out or as a mirror would be; what it does
-/// not have is told and left out. A lock has the public addresses, wherever the medium is mounted.
+/// not have is reported and left out. A lock has the public addresses, wherever the medium is mounted.
 ///
 /// Examples:
 ///   kubexm-bundle zone show --zone cn

@@ -135,7 +135,7 @@ fn exact(chart: &Place<'_>, mut source: Map) -> Option<Map> {
 fn plain(at: &Place<'_>, address: &str) -> String {
     let Some(bare) = secrets::without_login(address) else { return address.to_owned() };
     at.leave(
-        "a login stands in the address, and no secret stands in cluster.yaml: it is written without; use an origin that is open, or give the path of a copy",
+        "a login is in the address, and no secret is in cluster.yaml: it is written without; use an origin that is open, or give the path of a copy",
     );
     bare
 }

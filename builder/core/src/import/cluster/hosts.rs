@@ -51,11 +51,11 @@ fn host(from: &Place<'_>, variables: &mut Variables) -> Map {
             host.set("sudoPasswordFrom", env(&variable));
         }
         at.leave(format!(
-            "no secret stands in cluster.yaml, which travels in the bundle: set {variable} where kubexm-install runs"
+            "no secret is in cluster.yaml, which travels in the bundle: set {variable} where kubexm-install runs"
         ));
     }
     if let Some(at) = from.get("privateKey") {
-        at.leave("no secret stands in cluster.yaml: put the key into a file and give privateKeyPath");
+        at.leave("no secret is in cluster.yaml: put the key into a file and give privateKeyPath");
     }
     if ["password", "privateKey", "privateKeyPath"].iter().all(|name| from.get(name).is_none()) {
         host.add(&["privateKeyPath"], KEY.into(), COMMENT);
@@ -126,7 +126,7 @@ fn script(from: &Place<'_>) -> Option<Map> {
             reported.push(format!("and so do {} more", secrets.len() - LINES));
         }
         at.leave(format!(
-            "{}: no secret stands in cluster.yaml, which travels in the bundle, and the script is left out; let it read the \
+            "{}: no secret is in cluster.yaml, which travels in the bundle, and the script is left out; let it read the \
              secret from a file of the node, and write it there yourself",
             reported.join(", ")
         ));

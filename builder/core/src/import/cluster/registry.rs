@@ -66,7 +66,7 @@ fn auth(host: &str, from: &Place<'_>, variables: &mut Variables) -> Map {
     if let Some(at) = from.get("password") {
         let variable = variables.of("KUBEXM_REGISTRY_PASSWORD", host);
         auth.set("passwordFrom", env(&variable));
-        at.leave(format!("no secret stands in cluster.yaml: set {variable} where the programs run"));
+        at.leave(format!("no secret is in cluster.yaml: set {variable} where the programs run"));
     }
     for name in ["skipTLSVerify", "plainHTTP"] {
         never(from, &[name], "spec.registry.insecure says it for the cluster's own registry");

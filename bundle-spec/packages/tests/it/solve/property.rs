@@ -182,7 +182,7 @@ fn agrees(family: Family, packages: &[Package], roots: &[usize], shuffled: &[Pac
             prop_assert!(judge.is_right(), "{:?}", judge.set);
             possible = true;
         }
-        Err(unsolvable) => prop_assert!(!unsolvable.reasons.is_empty(), "no reason is told"),
+        Err(unsolvable) => prop_assert!(!unsolvable.reasons.is_empty(), "no reason is reported"),
     }
     prop_assert_eq!(solved.is_ok(), possible, "{:?}", solved);
     Ok(())

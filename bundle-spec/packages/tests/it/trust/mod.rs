@@ -16,7 +16,7 @@ fn now() -> Policy {
 }
 
 fn refused(document: &[u8], keys: &Keyring, policy: &Policy) -> TrustError {
-    clearsigned(document, keys, policy).expect_err("it is believed")
+    clearsigned(document, keys, policy).expect_err("it is trusted")
 }
 
 #[test]

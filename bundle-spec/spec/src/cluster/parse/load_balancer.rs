@@ -20,7 +20,7 @@ keywords! {
 
 /// `spec.loadBalancer`.
 pub(super) const LOAD_BALANCER: Object = Object::new(
-    "What stands before the control planes",
+    "What is before the control planes",
     &[
         Field::new(
             "mode",

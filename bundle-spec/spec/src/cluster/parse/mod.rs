@@ -61,7 +61,7 @@ const SPEC: Object = Object::new(
         Field::new(
             "loadBalancer",
             Shape::Mapping(&load_balancer::LOAD_BALANCER),
-            "What stands before the control planes",
+            "What is before the control planes",
         ),
         Field::new("registry", Shape::Mapping(&registry::REGISTRY), "Where images come from inside the gap"),
         Field::new(

@@ -16,7 +16,7 @@ pub(super) const NETWORK: Object = Object::new(
     "The network of pods and services",
     &[
         Field::new("plugin", Shape::Words(PLUGINS), "The main plugin; multus is the default one with multus before it"),
-        Field::new("multus", Shape::Bool, "Whether multus stands before the main plugin"),
+        Field::new("multus", Shape::Bool, "Whether multus is before the main plugin"),
         Field::new("podCidr", CIDR, "Network of pods, or one of each family"),
         Field::new("serviceCidr", CIDR, "Network of services, or one of each family"),
         Field::new(
@@ -79,7 +79,7 @@ fn plugin(map: &Mapping<'_>) -> Option<(NetworkPlugin, bool)> {
     }
     if plugin == NetworkPlugin::None && multus {
         let hint = "choose a main plugin, or put multus in yourself as an add-on";
-        map.get("multus")?.bad("multus stands before a main plugin, and there is none", hint);
+        map.get("multus")?.bad("multus is before a main plugin, and there is none", hint);
         return None;
     }
     Some((plugin, multus))

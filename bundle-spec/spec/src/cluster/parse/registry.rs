@@ -110,7 +110,7 @@ fn belongs(map: &Mapping<'_>, kind: RegistryKind, port: Option<u16>) {
         && let Some(at) = map.get("port")
     {
         at.bad(
-            format!("port {} is the depot's, which stands beside this registry", names::DEPOT_PORT),
+            format!("port {} is the depot's, which is beside this registry", names::DEPOT_PORT),
             format!("choose another one; it is {} when left out", kind.default_port()),
         );
     }

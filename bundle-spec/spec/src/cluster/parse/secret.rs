@@ -31,7 +31,7 @@ const INLINE: [(&str, &str); 5] = [
 pub(super) fn inline(map: &Mapping<'_>) {
     for (key, instead) in INLINE {
         if let Some(at) = map.get(key) {
-            at.fail(ProblemKind::InlineSecret, format!("{key} stands in a file that travels in the bundle"), instead);
+            at.fail(ProblemKind::InlineSecret, format!("{key} is in a file that travels in the bundle"), instead);
         }
     }
 }
@@ -47,7 +47,7 @@ pub(super) fn inline_in_raw(at: &At<'_>, instead: &str) {
         let name = key.to_lowercase();
         let secret = ["password", "passwd", "secret", "token"].iter().any(|word| name.ends_with(word));
         if secret && at.text_quiet().is_some_and(|text| !text.is_empty()) {
-            at.fail(ProblemKind::InlineSecret, format!("{key} stands in a file that travels in the bundle"), instead);
+            at.fail(ProblemKind::InlineSecret, format!("{key} is in a file that travels in the bundle"), instead);
         }
         inline_in_raw(&at, instead);
     }

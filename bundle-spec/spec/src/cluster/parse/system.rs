@@ -49,7 +49,7 @@ pub(super) const SCRIPT: Object = Object::new(
         Field::new(
             "undo",
             Shape::Text,
-            "What bash is given to undo it, also half done and more than once; no way back without it",
+            "What bash is given to undo it, also half done and more than once; no rollback without it",
         ),
     ],
 );

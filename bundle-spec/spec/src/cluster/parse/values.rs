@@ -189,7 +189,7 @@ pub(super) fn path(text: &str) -> Result<std::path::PathBuf, String> {
         return Err("the path is empty".to_owned());
     }
     if text.contains("://") {
-        return Err("an address stands where a path is wanted: fetch it, and give the path of the file".to_owned());
+        return Err("an address is where a path is wanted: fetch it, and give the path of the file".to_owned());
     }
     Ok(text.into())
 }

@@ -40,7 +40,7 @@ impl Refused {
                 endpoint.denied(format!("the server and we have no algorithm in common: {error}"))
             }
             Self::Ssh(russh::Error::IO(error)) => endpoint.unreachable(&error.to_string()),
-            Self::Ssh(error) => endpoint.unreachable(&format!("no SSH session came about: {error}")),
+            Self::Ssh(error) => endpoint.unreachable(&format!("no SSH session was made: {error}")),
         }
     }
 }
@@ -89,7 +89,7 @@ fn judged(verdict: Verdict, shown: &str, host: &str, port: u16, options: &SshOpt
     );
     Err(Refused::HostKey(match verdict {
         Verdict::Known => return Ok(()),
-        Verdict::Revoked(place) => format!("its host key {shown} is revoked in {place}; do not go on"),
+        Verdict::Revoked(place) => format!("its host key {shown} is revoked in {place}; do not continue"),
         Verdict::Changed(place) => format!(
             "its host key {shown} is not the one recorded in {place}: somebody may be listening in between. If the host \
              was installed anew, remove that line and run again"

@@ -429,7 +429,7 @@ impl Link for SshLink {
                     if stalls > MOST_STALLS {
                         return Err(unreachable(&self.target, "the connection breaks whenever blobs are sent"));
                     }
-                    tracing::info!(host = %self.target.name, "the delivery was cut; going on");
+                    tracing::info!(host = %self.target.name, "the delivery was cut; continuing");
                     tokio::time::sleep(Duration::from_millis(200) * (stalls + 1)).await;
                 }
                 // Once it may be what an earlier version left in the part file; twice it is the source.

@@ -83,7 +83,7 @@ fn folders(machine: &Machine) -> Result<Vec<Place>, OpError> {
             (Entry::Absent, _) | (_, Some(_)) => Ok(place),
             _ => Err(OpError::other(format!(
                 "what is in {path} cannot be listed (it is no folder, has too many entries or names that are no UTF-8), and \
-                 what is not listed could not be told from what kubeadm makes; move it away, then run again"
+                 what is not listed could not be distinguished from what kubeadm makes; move it away, then run again"
             ))),
         }
     };

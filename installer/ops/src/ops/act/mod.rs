@@ -44,7 +44,7 @@ impl Converge for Act {
             return Ok(());
         }
         Err(OpError::other(
-            "an act has no state to restore: its step must name the act that takes it back; this is a fault of the plan",
+            "an act has no state to restore: its step must name the act that rolls it back; this is a fault of the plan",
         ))
     }
 }

@@ -90,7 +90,7 @@ impl Script<'_> {
         let log = machine.act().map(ActContext::log).unwrap_or_default();
         OpError::other(format!(
             "script {:?} was begun here and did not end well, and cluster.yaml gives no undo for it: it is not run again by itself. \
-             Look at what it did ({log} has its output), bring that to an end or take it back by hand, then delete {} to have it run \
+             Look at what it did ({log} has its output), bring that to an end or roll it back by hand, then delete {} to have it run \
              from its start, or write {{\"endedWell\":true}} into it to have it count as done, and resume the run",
             self.name,
             self.mark()

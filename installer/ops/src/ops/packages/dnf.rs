@@ -26,7 +26,7 @@ pub(super) fn install(work: &Work<'_>) -> Result<(), OpError> {
     result
 }
 
-/// First the metadata, which the site's key signs; then the packages, which their vendor's do. Each time dnf is reported about those keys
+/// First the metadata, which the site's key signs; then the packages, which their vendor's do. Each dnf command gets only the keys
 /// that it needs: dnf makes rpm trust every key it is given, and the site's key signs no packages.
 fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
     let (machine, op) = (work.on.machine, work.on.op);

@@ -112,7 +112,7 @@ fn paired(ops: &[Op], states: usize) -> Result<(), OpError> {
     if ops.len() == states {
         return Ok(());
     }
-    Err(OpError::other(format!("{} ops and {states} states to take back: plan or journal were changed", ops.len())))
+    Err(OpError::other(format!("{} ops and {states} states to roll back: plan or journal were changed", ops.len())))
 }
 
 fn mark_path(machine: &Machine) -> std::path::PathBuf {

@@ -70,7 +70,7 @@ fn put_back(aside: &Path, real: &Path) -> Result<(), OpError> {
     if !(is_folder(&here) && real.is_dir()) {
         if is_folder(&there) {
             return Err(OpError::other(format!(
-                "{} is a folder now, and a file of that name was set aside as {}; move the folder away, then go on",
+                "{} is a folder now, and a file of that name was set aside as {}; move the folder away, then continue",
                 real.display(),
                 aside.display()
             )));

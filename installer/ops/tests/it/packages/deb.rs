@@ -39,7 +39,7 @@ fn converge(root: &Root, op: &Op) -> Result<(), OpError> {
 
 fn roll_back(root: &Root, op: &Op, before: &ObservedState) {
     for wave in Wave::ALL {
-        dispatch::restore(op, &root.machine, before, wave).expect("taken back");
+        dispatch::restore(op, &root.machine, before, wave).expect("rolled back");
     }
 }
 
@@ -473,7 +473,7 @@ fn a_step_with_packages_and_their_files_is_rolled_back_from_the_ledger() {
     step::converge(&step, &root.machine, "run", 1, &before).expect("installed");
     assert_eq!(root.read(POLICY), policy);
     for wave in Wave::ALL {
-        step::undo(&step, &root.machine, "run", 2, &before, wave).expect("taken back");
+        step::undo(&step, &root.machine, "run", 2, &before, wave).expect("rolled back");
     }
     assert_eq!((root.read(POLICY).as_str(), root.says("dpkg", &["-l"])), (policy, listed));
 }

@@ -54,7 +54,7 @@ fn look(root: &Root, op: &Op) -> ObservedState {
 
 fn roll_back(root: &Root, op: &Op, before: &ObservedState) {
     for wave in Wave::ALL {
-        dispatch::restore(op, &root.machine, before, wave).expect("taken back");
+        dispatch::restore(op, &root.machine, before, wave).expect("rolled back");
     }
 }
 

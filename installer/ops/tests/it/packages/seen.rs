@@ -66,7 +66,7 @@ fn who_works_right_now_is_not_reported_as_cut_off() {
         other.join().expect("the other");
         seen.broken.expect("a reason")
     });
-    assert!(broken.contains("another package manager is at work: dpkg (process "), "{broken}");
+    assert!(broken.contains("another package manager is running: dpkg (process "), "{broken}");
     assert!(!broken.contains("interrupted") && facts(&root).broken.is_none(), "{broken}");
 }
 

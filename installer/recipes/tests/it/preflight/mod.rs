@@ -1,5 +1,5 @@
 //! Each row of preflight is made to fail, and to pass again, by one change to good facts.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod identity;
 mod machine;
