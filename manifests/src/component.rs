@@ -61,7 +61,6 @@ pub struct Component {
     /// By what it was checked that upstream has these versions; none where it was not looked up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
-    /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unverified: Option<String>,
     /// Pinned digests by version (without `v`) and architecture.

@@ -108,7 +108,6 @@ pub enum RequireError {
         component: String,
         /// Version without `v`.
         version: String,
-        /// Which platform.
         platform: Platform,
     },
     /// Upstream builds it for other architectures only.
@@ -120,7 +119,6 @@ pub enum RequireError {
         component: String,
         /// Version without `v`.
         version: String,
-        /// Which platform.
         platform: Platform,
     },
     /// An add-on that the catalogue does not know.

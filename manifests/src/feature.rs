@@ -90,7 +90,6 @@ pub struct FeatureVersion {
     /// By what its images were checked; none where they were not compared with upstream's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
-    /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unverified: Option<String>,
 }

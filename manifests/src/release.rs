@@ -51,7 +51,6 @@ pub struct PatchRange {
     /// By what the tags were checked; none where no kubeadm of the range was asked, nor its source read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
-    /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unverified: Option<String>,
 }

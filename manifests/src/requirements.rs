@@ -62,7 +62,6 @@ pub struct Versions {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Requirement {
-    /// Which artifact.
     pub key: ArtifactKey,
     /// None for what is the same on every platform (extra files).
     pub platform: Option<Platform>,
@@ -120,10 +119,7 @@ pub enum Source {
         layout: PathBuf,
     },
     /// A chart that is no file at a known address.
-    Chart {
-        /// Where it is.
-        chart: ChartSource,
-    },
+    Chart { chart: ChartSource },
     /// YAML on the builder's disk: a file, or a folder whose files are carried as one.
     LocalYaml {
         /// As written, relative to cluster.yaml; the builder makes it ready to be opened.

@@ -21,7 +21,7 @@ pub(crate) fn free(folder: &Path) -> io::Result<u64> {
 }
 
 /// What to do about an answer of the system, as the end of a message; `full` is said of a full disk.
-pub(crate) fn mend<'a>(source: &io::Error, full: &'a str) -> &'a str {
+pub(crate) fn fix<'a>(source: &io::Error, full: &'a str) -> &'a str {
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => full,
         io::ErrorKind::ReadOnlyFilesystem => " (mount it for writing, or unlock the medium's switch)",

@@ -183,20 +183,20 @@ mod tests {
         }
     }
 
-    fn reported(requirements: &Requirements, lock: &Lock) -> Vec<String> {
+    fn warnings(requirements: &Requirements, lock: &Lock) -> Vec<String> {
         drift(requirements, lock).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_lock_does_not_differ_from_what_it_was_made_of() {
         let now = needed("  kubernetes: {version: v1.34.4}\n");
-        assert_eq!(reported(&now, &locked(&now)), [""; 0]);
+        assert_eq!(warnings(&now, &locked(&now)), [""; 0]);
     }
 
     #[test]
     fn another_patch_of_kubernetes_names_every_item_that_changes_with_it() {
         let (old, new) = (needed("  kubernetes: {version: v1.34.4}\n"), needed("  kubernetes: {version: v1.34.3}\n"));
-        let reported = reported(&new, &locked(&old));
+        let reported = warnings(&new, &locked(&old));
         assert!(
             reported.contains(&"kubernetes: the lock has v1.34.4, cluster.yaml and catalogue need v1.34.3".to_owned())
         );
@@ -212,9 +212,9 @@ mod tests {
     #[test]
     fn what_came_and_what_went_are_told_apart() {
         let (with, without) = (needed("  kubernetes: {}\n"), needed("  kubernetes: {}\n  bundle: {exclude: [helm]}\n"));
-        let went = reported(&without, &locked(&with));
+        let went = warnings(&without, &locked(&with));
         assert!(went.len() == 1 && went[0].ends_with("is in the lock, and nothing needs it"), "{went:?}");
-        let came = reported(&with, &locked(&without));
+        let came = warnings(&with, &locked(&without));
         assert!(came.len() == 1 && came[0].starts_with("binary/helm linux/amd64: "), "{came:?}");
         assert!(came[0].ends_with("is needed, and not in the lock"), "{came:?}");
     }
@@ -226,7 +226,7 @@ mod tests {
         let item = lock.items.iter_mut().find(|item| item.key.name() == "kubeadm").unwrap();
         let Content::File { digest, .. } = &mut item.content else { panic!() };
         *digest = Digest::of("another build");
-        let reported = reported(&now, &lock);
+        let reported = warnings(&now, &lock);
         assert!(reported.len() == 1 && reported[0].contains(&Digest::of("another build").to_string()), "{reported:?}");
     }
 
@@ -236,7 +236,7 @@ mod tests {
         let with = |key: &str, trust: Trust| {
             let mut lock = locked(&now);
             lock.items.iter_mut().filter(|item| item.key.to_string() == key).for_each(|item| item.trust = trust);
-            reported(&now, &lock)
+            warnings(&now, &lock)
         };
         for (key, trust) in [
             ("binary/kubeadm", Trust::Pinned),

@@ -48,7 +48,6 @@ pub enum BuildError {
     /// A local file of the user cannot be read.
     #[error("cannot read {}", path.display())]
     Local {
-        /// Which.
         path: PathBuf,
         /// What the system said.
         #[source]
@@ -61,7 +60,6 @@ pub enum BuildError {
     Listing {
         /// Of what.
         item: String,
-        /// Who answered.
         url: String,
         /// What came instead.
         problem: String,
@@ -101,7 +99,7 @@ pub enum BuildError {
         "the lock does not fit: {}{}\n{}",
         counted_of(.0, "difference"),
         .0.iter().map(|difference| format!("\n- {difference}")).collect::<String>(),
-        mend(.0)
+        fix(.0)
     )]
     Drift(Vec<Difference>),
     /// What was locked cannot be had any more: an origin has something else.
@@ -109,7 +107,6 @@ pub enum BuildError {
         "{error}\nif that is what is wanted now, `kubexm-bundle update {items}` locks it, unless cluster.yaml or catalogue pin what was"
     )]
     NotAsLocked {
-        /// What failed.
         error: Box<BuildError>,
         /// The keys of what an origin has otherwise.
         items: String,
@@ -119,7 +116,6 @@ pub enum BuildError {
     Packages {
         /// `debian-12 linux/amd64`.
         of: String,
-        /// Why.
         #[source]
         source: Box<PackagesError>,
     },
@@ -128,7 +124,6 @@ pub enum BuildError {
     NoPackages {
         /// `debian-12 linux/amd64`.
         of: String,
-        /// Why.
         unsolvable: Unsolvable,
     },
     /// Nobody has signed packages that are needed, and no lock that somebody has looked at names them.
@@ -261,12 +256,12 @@ pub(crate) fn trusted(family: kubexm_spec::Family) -> &'static str {
 const NAMED: usize = 3;
 
 /// What to do about differences.
-fn mend(differences: &[Difference]) -> String {
+fn fix(differences: &[Difference]) -> String {
     let items = items(differences);
     format!("`kubexm-bundle update{items}` locks anew what is different; `kubexm-bundle diff` shows what that changes")
 }
 
-/// ` KEY KEY` for the command line that mends differences; nothing where they are many, or about the lock as a whole.
+/// ` KEY KEY` for the command line that fixes differences; nothing where they are many, or about the lock as a whole.
 fn items(differences: &[Difference]) -> String {
     let mut keys: Vec<String> = Vec::new();
     for difference in differences {

@@ -56,7 +56,6 @@ pub enum Explained {
     Never {
         /// Its name.
         what: String,
-        /// Why.
         because: &'static str,
         /// What carries it all the same.
         with: Vec<String>,
@@ -216,7 +215,7 @@ fn near(word: &str, keys: &[ArtifactKey], catalogue: &Catalogue) -> Vec<String> 
 mod tests {
     use super::*;
 
-    fn reported_with(word: &str, spec: &str, charts: &[(&str, Option<&[&str]>)]) -> Explained {
+    fn explained_with(word: &str, spec: &str, charts: &[(&str, Option<&[&str]>)]) -> Explained {
         let text = format!("apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: prod}}\nspec:\n{spec}");
         let (cluster, catalogue) = (kubexm_spec::cluster::parse(&text).unwrap(), Catalogue::embedded());
         let requirements = require(&cluster, &catalogue).unwrap();
@@ -226,20 +225,20 @@ mod tests {
         explain(word, &Question { cluster: &cluster, catalogue, requirements, charts, lock: None })
     }
 
-    fn reported(word: &str, spec: &str) -> Explained {
-        reported_with(word, spec, &[])
+    fn explained(word: &str, spec: &str) -> Explained {
+        explained_with(word, spec, &[])
     }
 
     #[test]
     fn packages_that_are_asked_for_are_reported_without_a_lock_and_what_would_bring_others_in() {
         let with = "  kubernetes: {version: v1.34.4}\n  bundle: {os: [debian-12]}\n";
         for word in ["socat", "debian-12/socat", "package/debian-12/socat"] {
-            let Explained::Asked(found) = reported(word, with) else { panic!("{word}") };
+            let Explained::Asked(found) = explained(word, with) else { panic!("{word}") };
             assert_eq!(found[0].key.to_string(), "package/debian-12/socat");
         }
-        let Explained::Asked(found) = reported("iproute", with) else { panic!("by the name of the table") };
+        let Explained::Asked(found) = explained("iproute", with) else { panic!("by the name of the table") };
         assert_eq!(found[0].key.to_string(), "package/debian-12/iproute2");
-        let Explained::Unknown { near, .. } = reported("package/debian-12/sokat", with) else { panic!() };
+        let Explained::Unknown { near, .. } = explained("package/debian-12/sokat", with) else { panic!() };
         assert!(near.contains(&"package/debian-12/socat".to_owned()), "{near:?}");
     }
 
@@ -248,7 +247,7 @@ mod tests {
     }
 
     fn out(word: &str, spec: &str) -> (String, Vec<String>) {
-        match reported(word, spec) {
+        match explained(word, spec) {
             Explained::Out { what, with } => (what, with),
             other => panic!("{word}: {other:?}"),
         }
@@ -259,24 +258,24 @@ mod tests {
     #[test]
     fn a_name_a_key_a_reference_and_a_repository_stand_for_the_same() {
         for word in ["pause", "image/pause", "registry.k8s.io/pause", "registry.k8s.io/pause:3.10.1", "pause:3.10.1"] {
-            let Explained::In(found) = reported(word, PLAIN) else { panic!("{word}") };
+            let Explained::In(found) = explained(word, PLAIN) else { panic!("{word}") };
             assert_eq!(keys(&found), ["image/pause"]);
         }
-        let Explained::In(both) = reported("etcd", PLAIN) else { panic!() };
+        let Explained::In(both) = explained("etcd", PLAIN) else { panic!() };
         assert_eq!(keys(&both), ["binary/etcd", "image/etcd"]);
         let hub = "  bundle: {extraImages: [{name: \"busybox:1\"}]}\n";
         for word in ["busybox:1", "index.docker.io/busybox:1", "docker.io/library/busybox"] {
-            assert!(matches!(reported(word, hub), Explained::In(_)), "{word}");
+            assert!(matches!(explained(word, hub), Explained::In(_)), "{word}");
         }
     }
 
     #[test]
     fn another_version_of_what_is_needed_is_reported_with_the_one_that_is() {
         for word in ["pause:3.9", "registry.k8s.io/pause:3.9", "kubeadm:v1.34.3"] {
-            let Explained::Otherwise(found) = reported(word, PLAIN) else { panic!("{word}") };
+            let Explained::Otherwise(found) = explained(word, PLAIN) else { panic!("{word}") };
             assert!(matches!(*found, Explained::In(_)), "{word}");
         }
-        let Explained::In(found) = reported("kubeadm:v1.34.4", PLAIN) else { panic!() };
+        let Explained::In(found) = explained("kubeadm:v1.34.4", PLAIN) else { panic!() };
         assert_eq!(keys(&found), ["binary/kubeadm"]);
         // of what is not in, the version does not matter
         assert_eq!(out("quay.io/calico/node:v3.0.0", PLAIN).1, ["network.plugin: calico"]);
@@ -307,7 +306,7 @@ mod tests {
         let (image, harbor) =
             ("docker.io/goharbor/harbor-core:v2.10.2", "  kubernetes: {}\n  registry: {type: harbor}\n");
         for word in ["harbor-core", "docker.io/goharbor/harbor-core", "feature-image/harbor-core", image] {
-            let Explained::Inside { image: found, carriers } = reported(word, harbor) else { panic!("{word}") };
+            let Explained::Inside { image: found, carriers } = explained(word, harbor) else { panic!("{word}") };
             assert_eq!((found.as_str(), keys(&carriers)), (image, vec!["binary/harbor".to_owned()]));
         }
         assert_eq!(out("harbor-core", PLAIN), (image.to_owned(), vec!["registry.type: harbor".to_owned()]));
@@ -315,16 +314,16 @@ mod tests {
 
     #[test]
     fn what_no_cluster_needs_says_why_and_how_it_is_carried_all_the_same() {
-        let Explained::Never { because, with, .. } = reported("nerdctl", PLAIN) else { panic!() };
+        let Explained::Never { because, with, .. } = explained("nerdctl", PLAIN) else { panic!() };
         assert!(because.contains("no cluster needs it"));
         assert!(
             with[0].starts_with("spec.bundle.extraFiles: [{url: \"https://github.com/containerd/nerdctl/"),
             "{with:?}"
         );
-        let Explained::Never { with, .. } = reported("binary/crun", PLAIN) else { panic!() };
+        let Explained::Never { with, .. } = explained("binary/crun", PLAIN) else { panic!() };
         assert_eq!(with.len(), 1);
         for word in ["isulad", "keepalived"] {
-            assert!(matches!(reported(word, PLAIN), Explained::Never { with, .. } if with.is_empty()), "{word}");
+            assert!(matches!(explained(word, PLAIN), Explained::Never { with, .. } if with.is_empty()), "{word}");
         }
     }
 
@@ -333,12 +332,12 @@ mod tests {
         let spec = "  bundle: {extraCharts: [{name: web, source: {path: web}}, {name: more, source: {path: more}}]}\n";
         let charts: [(&str, Option<&[&str]>); 2] = [("chart/web", Some(&["a.test/web:1"])), ("chart/more", None)];
         for word in ["a.test/web:1", "a.test/web", "web:1", "chart-image/a.test/web:1"] {
-            let Explained::Rendered { image, by } = reported_with(word, spec, &charts) else { panic!("{word}") };
+            let Explained::Rendered { image, by } = explained_with(word, spec, &charts) else { panic!("{word}") };
             assert_eq!((image.as_str(), by), ("a.test/web:1", vec!["chart/web".parse().unwrap()]));
         }
-        let Explained::Otherwise(found) = reported_with("a.test/web:2", spec, &charts) else { panic!() };
+        let Explained::Otherwise(found) = explained_with("a.test/web:2", spec, &charts) else { panic!() };
         assert!(matches!(*found, Explained::Rendered { .. }));
-        let Explained::Unknown { unrendered, .. } = reported_with("a.test/other:1", spec, &charts) else { panic!() };
+        let Explained::Unknown { unrendered, .. } = explained_with("a.test/other:1", spec, &charts) else { panic!() };
         assert_eq!(unrendered, ["chart/more".parse().unwrap()]);
     }
 
@@ -367,9 +366,9 @@ mod tests {
 
     #[test]
     fn a_name_that_nothing_has_is_unknown_and_its_neighbours_are_reported() {
-        let Explained::Unknown { near, .. } = reported("kubeadmm", PLAIN) else { panic!() };
+        let Explained::Unknown { near, .. } = explained("kubeadmm", PLAIN) else { panic!() };
         assert_eq!(near[0], "kubeadm");
-        let Explained::Unknown { near, .. } = reported("nerdctll", PLAIN) else { panic!() };
+        let Explained::Unknown { near, .. } = explained("nerdctll", PLAIN) else { panic!() };
         assert_eq!(near[0], "nerdctl");
     }
 }

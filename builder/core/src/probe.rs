@@ -13,7 +13,6 @@ use crate::{BuildError, lock};
 /// What was found out about one artifact.
 #[derive(Debug)]
 pub struct Probed {
-    /// Which.
     pub key: ArtifactKey,
     /// For which platform.
     pub platform: Option<Platform>,

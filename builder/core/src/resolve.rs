@@ -26,7 +26,6 @@ pub struct Resolution {
 pub struct Resolved {
     /// What is needed.
     pub requirement: Requirement,
-    /// Where from.
     pub candidates: Candidates,
 }
 

@@ -30,7 +30,7 @@ pub struct Damage {
 
 impl Damage {
     /// One line about it. The file is named unless it is `bundle`, of which whoever reads the line has heard.
-    pub fn reported_of(&self, bundle: &Path) -> String {
+    pub fn describe_for(&self, bundle: &Path) -> String {
         let Self { part, offset, length, problem, file } = self;
         let place = match crate::volumes::split_name(file) {
             Some((_, number)) => format!("volume {number:03} ({}), ", file.display()),
@@ -43,7 +43,7 @@ impl Damage {
 
 /// Everything that is damaged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{} is damaged in {count} places, the first in {}; copy it again", path.display(), damages.first().map_or_else(String::new, |damage| damage.reported_of(path)))]
+#[error("{} is damaged in {count} places, the first in {}; copy it again", path.display(), damages.first().map_or_else(String::new, |damage| damage.describe_for(path)))]
 pub struct DamageReport {
     /// The file.
     pub path: PathBuf,

@@ -211,7 +211,7 @@ fn room(source: &io::Error) -> &'static str {
     }
 }
 
-/// A signing that was cut off is mended by signing.
+/// A signing that was cut off is fixed by signing.
 fn or_sign(part: &str) -> &'static str {
     if part == crate::members::SIGNATURE { ", or sign it again" } else { "" }
 }

@@ -10,6 +10,8 @@
 //!
 //! Recoded members are named by the format and refused here.
 
+#![warn(missing_docs)]
+
 mod damage;
 mod documents;
 mod encoding;

@@ -13,7 +13,7 @@ use crate::tar_header;
 const CACHED: usize = 64 << 10;
 
 /// One member under way.
-pub(crate) struct Lane {
+pub(crate) struct MemberHasher {
     /// Number of the frame that comes next.
     pub(crate) next: usize,
     /// Frames that were ready before their turn; nothing but the place where they are damaged.

@@ -46,7 +46,7 @@ pub struct Signed {
 }
 
 /// `NAME.sums` beside a bundle.
-struct Beside {
+struct SumsFile {
     path: PathBuf,
     lines: Vec<(Digest, String)>,
     /// The line of the file that has the room.
@@ -91,7 +91,7 @@ impl Signing {
         self.bundle.0.head.torn_room.as_deref()
     }
 
-    /// Puts these signatures in place of those that are there, brings them to the disk, and mends `NAME.sums` beside the
+    /// Puts these signatures in place of those that are there, brings them to the disk, and fixes `NAME.sums` beside the
     /// file. `progress` gets bytes read for that, and in all.
     pub fn replace(self, signatures: &[Signature], progress: &dyn Fn(u64, u64)) -> Result<Signed, ArchiveError> {
         let frame = self.frame(signatures)?;
@@ -106,7 +106,7 @@ impl Signing {
             self.file.write_all_at(&frame, self.offset).map_err(io_error("write", &self.path))?;
             self.file.sync_all().map_err(io_error("write out", &self.path))?;
         }
-        let sums = beside.map(|beside| self.mend(beside, progress)).transpose()?;
+        let sums = beside.map(|beside| self.rewrite(beside, progress)).transpose()?;
         Ok(Signed { file: self.path.clone(), sums, left })
     }
 
@@ -125,7 +125,7 @@ impl Signing {
     }
 
     /// The sums file, if there is one that lists the file; its path and the reason when it is of another form.
-    fn sums(&self) -> Result<Option<Beside>, (PathBuf, String)> {
+    fn sums(&self) -> Result<Option<SumsFile>, (PathBuf, String)> {
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let name = self.bundle.path().file_name().unwrap_or_default();
         let path = sums::path_of(&folder.join(name));
@@ -145,11 +145,11 @@ impl Signing {
         };
         let ours = self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let line = lines.iter().position(|(_, name)| *name == ours);
-        Ok(line.map(|line| Beside { path, lines, line }))
+        Ok(line.map(|line| SumsFile { path, lines, line }))
     }
 
     /// Gives the file its new sum there.
-    fn mend(&self, mut beside: Beside, progress: &dyn Fn(u64, u64)) -> Result<PathBuf, ArchiveError> {
+    fn rewrite(&self, mut beside: SumsFile, progress: &dyn Fn(u64, u64)) -> Result<PathBuf, ArchiveError> {
         let now = self.sum(progress)?;
         if let Some(line) = beside.lines.get_mut(beside.line).filter(|line| line.0 != now) {
             line.0 = now;

@@ -1,8 +1,8 @@
 //! Whether every byte is the one that manifest and format demand.
 //!
-//! Threads take frames in the order of the file, decode them, and hand the content to its member's lane, which hashes it in
+//! Threads take frames in the order of the file, decode them, and hand the content to its member's hasher, which hashes it in
 //! order: so one large member, too, keeps two cores busy, and every byte is read once. A compressed frame is hashed as it is
-//! stored, too: in turns with its content, which takes less time than both apart, unless its lane is behind. The bytes of a raw
+//! stored, too: in turns with its content, which takes less time than both apart, unless its hasher is behind. The bytes of a raw
 //! frame follow from its content, so they are right when the content has its digest; hashing them again would prove the
 //! trailer's entry only, which the trailer's own digest does.
 
@@ -15,7 +15,7 @@ use std::thread;
 use kubexm_spec::{Digest, Sources};
 
 use crate::frame::{self, Decoded, Decoder, Place};
-use crate::member_hasher::{Content, Lane, Ready};
+use crate::member_hasher::{Content, MemberHasher, Ready};
 use crate::members::{self, StoredAt};
 use crate::open::Head;
 use crate::read::{Inner, seek_table_of};
@@ -133,7 +133,7 @@ pub(crate) struct Check<'a> {
     threads: usize,
     progress: Progress<'a>,
     /// One for each member, and one for the end of the archive.
-    lanes: Vec<Mutex<Lane>>,
+    hashers: Vec<Mutex<MemberHasher>>,
     turn: Mutex<Turn>,
     /// A frame has left the memory.
     room: Condvar,
@@ -169,9 +169,9 @@ impl<'a> Check<'a> {
         threads: usize,
         progress: Progress<'a>,
     ) -> Self {
-        let lanes = head.members.iter().map(|member| member.first_frame).chain([head.frames() - 1]);
-        let lanes = lanes
-            .map(|next| Mutex::new(Lane { next, early: BTreeMap::new(), content: Some(Content::default()) }))
+        let hashers = head.members.iter().map(|member| member.first_frame).chain([head.frames() - 1]);
+        let hashers = hashers
+            .map(|next| Mutex::new(MemberHasher { next, early: BTreeMap::new(), content: Some(Content::default()) }))
             .collect();
         Self {
             head,
@@ -179,7 +179,7 @@ impl<'a> Check<'a> {
             depth,
             threads: threads.clamp(1, 64),
             progress,
-            lanes,
+            hashers,
             turn: Mutex::default(),
             room: Condvar::new(),
             found: Mutex::default(),
@@ -284,28 +284,28 @@ impl<'a> Check<'a> {
     }
 
     /// Hashes the frame when it is its turn, and those after it that waited for it.
-    fn deliver(&self, lane: usize, member: Option<&StoredAt>, number: usize, place: Place, mut ready: Option<Ready>) {
-        let Some(mutex) = self.lanes.get(lane) else { return };
-        let mut lane = lock(mutex);
-        if lane.content.is_none() && !lane.early.is_empty() {
+    fn deliver(&self, hasher: usize, member: Option<&StoredAt>, number: usize, place: Place, mut ready: Option<Ready>) {
+        let Some(mutex) = self.hashers.get(hasher) else { return };
+        let mut hasher = lock(mutex);
+        if hasher.content.is_none() && !hasher.early.is_empty() {
             // Whoever is at it has enough to do.
-            drop(lane);
+            drop(hasher);
             ready = ready.and_then(|ready| self.proved(member, number, place, ready));
-            lane = lock(mutex);
+            hasher = lock(mutex);
         }
-        lane.early.insert(number, (place, ready));
+        hasher.early.insert(number, (place, ready));
         // Another thread is at it, and looks for more when it is done with its frame.
-        let Some(mut content) = lane.content.take() else { return };
+        let Some(mut content) = hasher.content.take() else { return };
         loop {
-            let next = lane.next;
-            let Some((place, ready)) = lane.early.remove(&next) else { break };
-            lane.next += 1;
-            drop(lane);
+            let next = hasher.next;
+            let Some((place, ready)) = hasher.early.remove(&next) else { break };
+            hasher.next += 1;
+            drop(hasher);
             self.pass(member, next, place, &mut content, ready);
             self.leave();
-            lane = lock(mutex);
+            hasher = lock(mutex);
         }
-        lane.content = Some(content);
+        hasher.content = Some(content);
     }
 
     /// The frame, its own digest found right; nothing when it is not, which is reported.

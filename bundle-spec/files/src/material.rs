@@ -19,7 +19,6 @@ pub enum MaterialError {
     Input {
         /// The field that names it.
         field: String,
-        /// Why.
         source: InputError,
     },
     /// It is a folder, a device, or something else that is no file.

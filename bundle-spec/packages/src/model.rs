@@ -20,7 +20,6 @@ pub struct Package {
     pub version: Box<str>,
     /// In the distribution's own words: `amd64`, `all`, `x86_64`, `noarch`, `i686`.
     pub arch: Box<str>,
-    /// Where it is from.
     pub repo: RepoId,
     /// Below the repository's base address: `pool/main/c/conntrack-tools/conntrack_1.4.7-1+b2_amd64.deb`. A whole address where an index
     /// of rpm's family names another base.
@@ -136,7 +135,6 @@ pub enum Requirement {
     Any(Vec<Requirement>),
     /// `(then if condition else otherwise)`; without `otherwise` it holds where the condition does not.
     If {
-        /// What decides.
         condition: Box<Requirement>,
         /// What must hold then.
         then: Box<Requirement>,
@@ -146,7 +144,6 @@ pub enum Requirement {
     /// `(then unless condition else otherwise)`: `then` and not `condition`, or `otherwise` and `condition`. Without `otherwise`
     /// it does not hold where the condition does (libsolv's `REL_UNLESS`).
     Unless {
-        /// What decides.
         condition: Box<Requirement>,
         /// What must hold where the condition does not.
         then: Box<Requirement>,

@@ -33,7 +33,6 @@ pub enum SigningError {
     OtherKind {
         /// File or variable.
         name: String,
-        /// Which kind.
         kind: String,
     },
     /// The private key is encrypted, and no password is at hand.

@@ -45,7 +45,7 @@ pub enum EventKind {
     },
     /// Something that may hurt later.
     Warning {
-        /// The text, with how to mend it.
+        /// The text, with how to fix it.
         text: String,
     },
     /// An origin is waited for, or was given up for another place.

@@ -62,7 +62,7 @@ pub enum ExitCode {
     HostDenied = 51,
     /// The user cannot become root on a host.
     HostNoSudo = 52,
-    /// Preflight found something that must be mended first.
+    /// Preflight found something that must be fixed first.
     Preflight = 53,
     /// Another run holds the host.
     HostLocked = 54,

@@ -2,6 +2,8 @@
 //!
 //! The stages of a bundle are types (`Cluster` → `Lock` → `Manifest`); each names things by digest.
 
+#![warn(missing_docs)]
+
 pub mod artifact;
 pub mod cluster;
 mod count;

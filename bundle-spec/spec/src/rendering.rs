@@ -264,7 +264,7 @@ mod tests {
         }
     }
 
-    fn reported(rendering: &Rendering, values: Value) -> Vec<String> {
+    fn refusals(rendering: &Rendering, values: Value) -> Vec<String> {
         let (key, values) = (key(), map(values));
         let asked = Asked {
             key: &key,
@@ -280,14 +280,14 @@ mod tests {
     fn the_values_that_were_rendered_are_taken_in_whatever_order_they_are_written() {
         let rendered = rendering(json!({"a": {"x": 1, "y": [true, null]}, "b": "z"}));
         let text = r#"{"b":"z","a":{"y":[true,null],"x":1}}"#;
-        assert_eq!(reported(&rendered, serde_json::from_str(text).unwrap()), [""; 0]);
+        assert_eq!(refusals(&rendered, serde_json::from_str(text).unwrap()), [""; 0]);
     }
 
     #[test]
     fn other_values_are_refused_by_their_places_and_never_by_what_they_are() {
         let rendered = rendering(json!({"image": {"tag": "s3cret-1"}, "args": ["a", "b"], "same": 1}));
         let reported =
-            reported(&rendered, json!({"image": {"tag": "s3cret-2"}, "args": ["a", "c"], "same": 1, "more": {}}));
+            refusals(&rendered, json!({"image": {"tag": "s3cret-2"}, "args": ["a", "c"], "same": 1, "more": {}}));
         assert_eq!(reported.len(), 1, "{reported:?}");
         assert!(reported[0].contains("args[1], image.tag, more"), "{reported:?}");
         assert!(!reported[0].contains("s3cret"), "{reported:?}");
@@ -297,7 +297,7 @@ mod tests {
     fn a_lock_whose_values_were_edited_beside_their_digest_is_not_trusted() {
         let mut rendered = rendering(json!({"tag": "1"}));
         rendered.values = map(json!({"tag": "2"}));
-        assert_eq!(reported(&rendered, json!({"tag": "2"})).len(), 1);
+        assert_eq!(refusals(&rendered, json!({"tag": "2"})).len(), 1);
     }
 
     #[test]

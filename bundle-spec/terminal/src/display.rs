@@ -19,7 +19,6 @@ const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 /// Events of progress come no more often than this.
 const JSON_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Who reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// A person at a terminal.
@@ -92,7 +91,6 @@ impl Display {
         Self { mode, state: Mutex::new(State::default()) }
     }
 
-    /// Who reads.
     pub fn mode(&self) -> Mode {
         self.mode
     }

@@ -1,4 +1,4 @@
-//! How a program ends badly: one exit code, and a text that says what, where and how to mend it.
+//! How a program ends badly: one exit code, and a text that says what, where and how to fix it.
 
 use std::error::Error;
 use std::io::Write;

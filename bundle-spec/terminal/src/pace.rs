@@ -25,12 +25,12 @@ impl Pace {
 
     /// `, 35.0 MiB/s, 1 min 20 s left`; nothing in the beginning.
     pub(crate) fn text(&self, done: u64, total: Option<u64>) -> String {
-        reported(done - self.from.min(done), total.map(|total| total.saturating_sub(done)), self.start.elapsed())
+        progress_text(done - self.from.min(done), total.map(|total| total.saturating_sub(done)), self.start.elapsed())
     }
 }
 
 /// Of bytes since the start, and bytes left.
-fn reported(bytes: u64, left: Option<u64>, elapsed: Duration) -> String {
+fn progress_text(bytes: u64, left: Option<u64>, elapsed: Duration) -> String {
     let rate = (bytes as f64 / elapsed.as_secs_f64()) as u64;
     if elapsed < EARLIEST || rate == 0 {
         return String::new();
@@ -49,11 +49,11 @@ mod tests {
     #[test]
     fn a_pace_is_reported_when_there_is_one_and_time_left_when_something_is_left() {
         let second = Duration::from_secs(1);
-        assert_eq!(reported(10 << 20, Some(20 << 20), 2 * second), ", 5.00 MiB/s, 4.0 s left");
-        assert_eq!(reported(10 << 20, Some(0), 2 * second), ", 5.00 MiB/s");
-        assert_eq!(reported(10 << 20, None, 2 * second), ", 5.00 MiB/s");
-        assert_eq!(reported(0, Some(5), 2 * second), "");
-        assert_eq!(reported(1 << 30, Some(5), second / 2), "");
+        assert_eq!(progress_text(10 << 20, Some(20 << 20), 2 * second), ", 5.00 MiB/s, 4.0 s left");
+        assert_eq!(progress_text(10 << 20, Some(0), 2 * second), ", 5.00 MiB/s");
+        assert_eq!(progress_text(10 << 20, None, 2 * second), ", 5.00 MiB/s");
+        assert_eq!(progress_text(0, Some(5), 2 * second), "");
+        assert_eq!(progress_text(1 << 30, Some(5), second / 2), "");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub enum TransportError {
     },
     /// The proxy that the environment names does not let us through, or does not answer.
     #[error(
-        "{origin} is not reached: the proxy {proxy} {reason}; mend the proxy or its setting, or name the host in NO_PROXY where it is reached without one"
+        "{origin} is not reached: the proxy {proxy} {reason}; fix the proxy or its setting, or name the host in NO_PROXY where it is reached without one"
     )]
     Proxy {
         /// The address that was wanted.
@@ -49,7 +49,7 @@ pub enum TransportError {
     Credentials {
         /// The file.
         path: PathBuf,
-        /// What is wrong and how to mend it; never what is in the file.
+        /// What is wrong and how to fix it; never what is in the file.
         problem: String,
         /// Whether it is about all of the file, rather than about one registry.
         whole: bool,
@@ -139,7 +139,7 @@ pub enum TransportError {
     Image {
         /// The reference, with the registry that was asked.
         reference: String,
-        /// What is wrong and how to mend it.
+        /// What is wrong and how to fix it.
         problem: String,
     },
     /// The image is not made for the platform.
@@ -157,9 +157,8 @@ pub enum TransportError {
     /// An address or setting that cannot be used.
     #[error("{what}: {problem}")]
     Setting {
-        /// Which setting.
         what: String,
-        /// What is wrong and how to mend it.
+        /// What is wrong and how to fix it.
         problem: String,
     },
     /// The disk is full.
@@ -175,9 +174,7 @@ pub enum TransportError {
     Disk {
         /// `write`, `read`, `rename` …
         doing: &'static str,
-        /// Where.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// The server sends whole files only.
@@ -205,7 +202,6 @@ pub enum TransportError {
     Unreadable {
         /// The member or file.
         what: String,
-        /// Why.
         source: io::Error,
     },
     /// Nothing may be asked over the network, and the store does not have it.

@@ -9,7 +9,7 @@ pub use crate::address::shown;
 use crate::attempt::Attempt;
 use crate::clients::Clients;
 use crate::retries::retried;
-use crate::schedule::Chance;
+use crate::schedule::RetryPolicy;
 use crate::source::{Source, next_chunk};
 use crate::{
     Fetched, FileCandidate, Head, HttpOptions, LOCAL_FOLDER, Progress, Store, TransportError, Want, medium, transfer,
@@ -50,8 +50,9 @@ impl HttpClient {
         }
         let mut tried: Vec<(Option<&str>, TransportError)> = Vec::new();
         let mut left: Vec<&FileCandidate> = candidates.iter().collect();
-        while let Some((candidate, chance)) = self.clients.schedule.next(&mut left, |candidate| candidate.host()) {
-            match self.fetch_one(candidate, chance, want, store, progress).await {
+        while let Some((candidate, retry_policy)) = self.clients.schedule.next(&mut left, |candidate| candidate.host())
+        {
+            match self.fetch_one(candidate, retry_policy, want, store, progress).await {
                 Ok(fetched) => return Ok(fetched),
                 Err(error) if error.is_ours() => return Err(error),
                 Err(error) => {
@@ -60,13 +61,13 @@ impl HttpClient {
                 }
             }
         }
-        Err(TransportError::AllFailed { what: what(candidates, want), tried: medium::reported(tried) })
+        Err(TransportError::AllFailed { what: what(candidates, want), tried: medium::failures_by_folder(tried) })
     }
 
     async fn fetch_one(
         &self,
         candidate: &FileCandidate,
-        chance: Chance,
+        retry_policy: RetryPolicy,
         want: &Want,
         store: &Store,
         progress: &Progress<'_>,
@@ -76,7 +77,7 @@ impl HttpClient {
             store.note_from(&fetched.digest, LOCAL_FOLDER);
             return Ok(fetched);
         }
-        let source = self.source(candidate, chance)?;
+        let source = self.source(candidate, retry_policy)?;
         let fetched = transfer::fetch(&self.clients, &source, want, store, progress).await?;
         if fetched.url.is_some() {
             store.note_from(&fetched.digest, &shown(&candidate.url));
@@ -84,9 +85,9 @@ impl HttpClient {
         Ok(fetched)
     }
 
-    fn source(&self, candidate: &FileCandidate, chance: Chance) -> Result<Source<'static>, TransportError> {
+    fn source(&self, candidate: &FileCandidate, retry_policy: RetryPolicy) -> Result<Source<'static>, TransportError> {
         let (url, trusts) = candidate.parse()?;
-        let source = Source::new(self.clients.get(&trusts)?, url, None).known(&self.clients, chance);
+        let source = Source::new(self.clients.get(&trusts)?, url, None).known(&self.clients, retry_policy);
         Ok(source.counted(&self.clients.options))
     }
 
@@ -96,7 +97,7 @@ impl HttpClient {
             return Err(TransportError::NotCached { what: shown(&candidate.url) });
         }
         let once = candidate.host().is_some_and(|host| self.clients.schedule.host(&host).is_down());
-        self.source(candidate, Chance { once, others: false })
+        self.source(candidate, RetryPolicy { once, others: false })
     }
 
     /// Whether it is a file of this machine, which is read as long as anything but the cache may be.

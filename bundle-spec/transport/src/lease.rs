@@ -78,7 +78,6 @@ impl Store {
 }
 
 impl Lease {
-    /// Where it is noted.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -276,7 +276,7 @@ pub(crate) async fn head(candidate: &FileCandidate) -> Result<Head, TransportErr
 
 /// What is reported about places that all failed, each with the folder that it is below. A folder may be laid out in more ways than one:
 /// that something is not where it would be in another way is no news where it was found.
-pub(crate) fn reported(tried: Vec<(Option<&str>, TransportError)>) -> Vec<TransportError> {
+pub(crate) fn failures_by_folder(tried: Vec<(Option<&str>, TransportError)>) -> Vec<TransportError> {
     let absent = |error: &TransportError| matches!(error, TransportError::Missing { .. });
     let found: Vec<String> =
         tried.iter().filter(|(_, error)| !absent(error)).filter_map(|(folder, _)| folder.map(str::to_owned)).collect();

@@ -81,7 +81,6 @@ impl Partial {
         self.length
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

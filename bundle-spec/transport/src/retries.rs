@@ -9,7 +9,7 @@ use kubexm_spec::event::Next;
 use tokio::time::Instant;
 
 use crate::attempt::{Attempt, Why};
-use crate::schedule::{Chance, Host};
+use crate::schedule::{Host, RetryPolicy};
 use crate::watch::{Seen, Watch};
 use crate::{HttpOptions, TransportError};
 
@@ -24,7 +24,7 @@ pub(crate) struct Retries {
     watch: Watch,
     /// Whom it is about, and how often that had answered when it began.
     host: Option<(u64, Arc<Host>)>,
-    chance: Chance,
+    retry_policy: RetryPolicy,
     /// Tries that failed since something came last.
     failed: Arc<AtomicUsize>,
     /// Of those, without a word.
@@ -61,7 +61,7 @@ impl Retries {
             },
             watch: options.watch.clone(),
             host: None,
-            chance: Chance::default(),
+            retry_policy: RetryPolicy::default(),
             failed: Arc::default(),
             silent: 0,
             reported: 0,
@@ -71,14 +71,14 @@ impl Retries {
     }
 
     /// About a host that others ask too.
-    pub fn at(self, host: Option<Arc<Host>>, chance: Chance, failed: Arc<AtomicUsize>) -> Self {
-        Self { host: host.map(|host| (host.answers(), host)), chance, failed, ..self }
+    pub fn at(self, host: Option<Arc<Host>>, retry_policy: RetryPolicy, failed: Arc<AtomicUsize>) -> Self {
+        Self { host: host.map(|host| (host.answers(), host)), retry_policy, failed, ..self }
     }
 
     /// Bytes came: the origin is alive.
     pub fn progress(&mut self) {
         self.waits = self.builder.build();
-        self.chance.once = false;
+        self.retry_policy.once = false;
         self.failed.store(0, Ordering::Relaxed);
         (self.silent, self.reported, self.came, self.since) = (0, 0, true, Instant::now());
         if let Some((before, host)) = &mut self.host {
@@ -102,20 +102,20 @@ impl Retries {
             Why::Silent => {
                 self.silent += 1;
                 left = left.min(self.limits.silent_tries.saturating_sub(self.silent));
-                elsewhere = self.chance.others && !came;
+                elsewhere = self.retry_policy.others && !came;
             }
             Why::Reported(after) if after > self.limits.longest => {
                 self.reported += 1;
                 left = left.min(TOLD_TRIES.saturating_sub(self.reported));
-                elsewhere = self.chance.others;
+                elsewhere = self.retry_policy.others;
             }
             Why::Reported(_) | Why::Failed => {}
         }
-        let next = self.waits.next().filter(|_| left > 0 && !elsewhere && !self.chance.once);
+        let next = self.waits.next().filter(|_| left > 0 && !elsewhere && !self.retry_policy.once);
         let retry_after = if let Why::Reported(after) = why { Some(after) } else { None };
         let Some(wait) = next else {
             self.give_up(elsewhere);
-            if self.chance.others && (elsewhere || self.since.elapsed() >= self.limits.notice_after) {
+            if self.retry_policy.others && (elsewhere || self.since.elapsed() >= self.limits.notice_after) {
                 self.tell(&error, (failed, failed), retry_after, Next::Elsewhere, Duration::ZERO);
             }
             return Err(error);
@@ -126,7 +126,7 @@ impl Retries {
             self.tell(&error, (failed, failed + left), retry_after, Next::Try, wait);
         }
         match &self.host {
-            Some((_, host)) if !host.wait(wait, self.chance.others).await => Err(error),
+            Some((_, host)) if !host.wait(wait, self.retry_policy.others).await => Err(error),
             Some(_) => Ok(()),
             None => {
                 tokio::time::sleep(wait).await;

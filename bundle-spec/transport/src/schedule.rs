@@ -78,7 +78,7 @@ impl Schedule {
     }
 
     /// Takes the next candidate to ask out of `left`: the first whose host is not in doubt, else the first.
-    pub fn next<C>(&self, left: &mut Vec<C>, host: impl Fn(&C) -> Option<String>) -> Option<(C, Chance)> {
+    pub fn next<C>(&self, left: &mut Vec<C>, host: impl Fn(&C) -> Option<String>) -> Option<(C, RetryPolicy)> {
         if left.is_empty() {
             return None;
         }
@@ -86,13 +86,13 @@ impl Schedule {
         let fine = |candidate: &C| known(candidate).is_none_or(|host| !host.is_doubtful());
         let candidate = left.remove(left.iter().position(fine).unwrap_or(0));
         let once = known(&candidate).is_some_and(|host| host.is_down());
-        Some((candidate, Chance { once, others: !left.is_empty() }))
+        Some((candidate, RetryPolicy { once, others: !left.is_empty() }))
     }
 }
 
 /// What a candidate is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Chance {
+pub(crate) struct RetryPolicy {
     /// One try only: its host used up all tries of another transfer of this run and has not answered since.
     pub once: bool,
     /// Others can be asked after it.
@@ -324,11 +324,11 @@ mod tests {
     async fn a_host_that_is_down_is_asked_last_and_once_until_it_answers() {
         let schedule = schedule(4, 4, 1 << 20);
         let host = |name: &&str| Some((*name).to_owned());
-        let full = |others| Chance { once: false, others };
+        let full = |others| RetryPolicy { once: false, others };
         schedule.host("dead:1").give_up();
         let mut left = vec!["dead:1", "good:1"];
         assert_eq!(schedule.next(&mut left, host), Some(("good:1", full(true))));
-        assert_eq!(schedule.next(&mut left, host), Some(("dead:1", Chance { once: true, others: false })));
+        assert_eq!(schedule.next(&mut left, host), Some(("dead:1", RetryPolicy { once: true, others: false })));
         assert_eq!(schedule.next(&mut left, host), None);
         schedule.host("dead:1").answered();
         assert_eq!(schedule.next(&mut vec!["dead:1", "good:1"], host), Some(("dead:1", full(true))));
@@ -342,7 +342,7 @@ mod tests {
         assert!(host.wait(Duration::from_secs(1), false).await, "there is no other");
         assert!(!host.wait(Duration::from_secs(1), true).await);
         let name = |name: &&str| Some((*name).to_owned());
-        assert_eq!(schedule.next(&mut vec!["a:1"], name), Some(("a:1", Chance::default())));
+        assert_eq!(schedule.next(&mut vec!["a:1"], name), Some(("a:1", RetryPolicy::default())));
         assert_eq!(schedule.next(&mut vec!["a:1", "b:1"], name).map(|(name, _)| name), Some("b:1"));
     }
 

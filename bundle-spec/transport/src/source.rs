@@ -17,7 +17,7 @@ use crate::attempt::{Attempt, Why};
 use crate::clients::Reach;
 use crate::response::{retry_after, text_of};
 use crate::retries::Retries;
-use crate::schedule::{Chance, Host};
+use crate::schedule::{Host, RetryPolicy};
 use crate::watch::{Seen, seconds};
 use crate::{HttpOptions, TransportError};
 
@@ -36,7 +36,7 @@ pub(crate) struct Source<'a> {
     accept: Option<String>,
     conditions: Vec<(HeaderName, HeaderValue)>,
     host: Option<Arc<Host>>,
-    chance: Chance,
+    retry_policy: RetryPolicy,
     /// Tries that failed since something came last; shared with the [`Retries`] that count them.
     failed: Arc<AtomicUsize>,
     /// How many tries it is given; none where nobody counts them.
@@ -52,16 +52,16 @@ impl<'a> Source<'a> {
             accept: None,
             conditions: Vec::new(),
             host: None,
-            chance: Chance::default(),
+            retry_policy: RetryPolicy::default(),
             failed: Arc::default(),
             tries: None,
         }
     }
 
     /// With what all transfers of a run know of its host, and how much patience is had with it.
-    pub fn known(self, clients: &crate::clients::Clients, chance: Chance) -> Self {
+    pub fn known(self, clients: &crate::clients::Clients, retry_policy: RetryPolicy) -> Self {
         let host = Some(clients.schedule.host(&self.host()));
-        Self { host, chance, ..self }
+        Self { host, retry_policy, ..self }
     }
 
     /// As one whose tries are counted, for those who are reported.
@@ -72,7 +72,7 @@ impl<'a> Source<'a> {
 
     /// One try is all it gets: it was given up before, or while leave was waited for.
     fn is_once(&self) -> bool {
-        self.chance.once || self.host.as_ref().is_some_and(|host| host.is_down())
+        self.retry_policy.once || self.host.as_ref().is_some_and(|host| host.is_down())
     }
 
     /// With the media types that are understood.
@@ -87,7 +87,7 @@ impl<'a> Source<'a> {
 
     /// The waits between tries at this address.
     pub fn retries(&self, options: &HttpOptions) -> Retries {
-        Retries::new(options).at(self.host.clone(), self.chance, Arc::clone(&self.failed))
+        Retries::new(options).at(self.host.clone(), self.retry_policy, Arc::clone(&self.failed))
     }
 
     /// The address for people, without credentials.
@@ -169,7 +169,7 @@ impl<'a> Source<'a> {
             let reason = format!("it asked to be left alone for {} more (Retry-After)", seconds(left));
             return Err(Attempt::Fatal(TransportError::Down { origin: self.origin(), reason }));
         }
-        if host.rested(self.chance.others).await {
+        if host.rested(self.retry_policy.others).await {
             return Ok(());
         }
         let reason = "it asks to be left alone (Retry-After), and another place is asked".to_owned();

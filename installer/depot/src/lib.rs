@@ -18,7 +18,6 @@ pub enum DepotError {
     /// A file it needs cannot be read.
     #[error("cannot read {path}; the plan's depot steps write it: run `kubexm-install create` again")]
     Read {
-        /// Which file.
         path: String,
         /// What the system said.
         #[source]
@@ -27,9 +26,7 @@ pub enum DepotError {
     /// Its config is not what this program reads.
     #[error("{path} is no depot config this program reads; run `kubexm-install create` again with this version")]
     Config {
-        /// Which file.
         path: String,
-        /// Where it is wrong.
         #[source]
         source: serde_json::Error,
     },

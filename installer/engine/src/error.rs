@@ -33,7 +33,6 @@ pub enum EngineError {
         "{path} is damaged: {reason}; the run cannot continue: start a new one, it leaves alone what already holds on the hosts"
     )]
     RunDamaged {
-        /// Which file.
         path: PathBuf,
         /// What was seen.
         reason: String,
@@ -57,7 +56,6 @@ pub enum EngineError {
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// Which transition.
         reason: String,
     },
     /// The plan belongs to another bundle, cluster or schema.
@@ -71,7 +69,7 @@ pub enum EngineError {
         planned: String,
         /// What was given now.
         given: String,
-        /// How to mend it.
+        /// How to fix it.
         hint: &'static str,
     },
     /// The stored plan does not pass the lint.
@@ -84,16 +82,10 @@ pub enum EngineError {
     },
     /// Steps wait for each other, or for one that does not exist.
     #[error("step {step} can never run: {reason}; this is a fault of the recipe")]
-    Order {
-        /// Which.
-        step: StepId,
-        /// Why.
-        reason: String,
-    },
+    Order { step: StepId, reason: String },
     /// A step names a host without a link.
     #[error("step {step} runs on {host}, to which there is no link; this is a fault of the program")]
     NoLink {
-        /// Which.
         step: StepId,
         /// Host.
         host: String,
@@ -109,7 +101,6 @@ pub enum EngineError {
     /// A certificate of the controller's pki folder cannot be made or read.
     #[error("{path}: {reason}; move the file aside and run again: a new one is made and handed out")]
     Pki {
-        /// Which file.
         path: PathBuf,
         /// What was wrong.
         reason: String,
@@ -154,7 +145,6 @@ pub enum EngineError {
     /// Something that can always be written could not be.
     #[error("cannot serialise {what}; this is a fault of the program")]
     Serialise {
-        /// What.
         what: &'static str,
         /// What serde said.
         #[source]

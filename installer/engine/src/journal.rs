@@ -20,7 +20,6 @@ use crate::{EngineError, clock};
 pub struct Entry {
     /// RFC 3339 in UTC.
     pub time: String,
-    /// What happened.
     #[serde(flatten)]
     pub record: Record,
 }
@@ -117,7 +116,7 @@ impl Journal {
         file.read_to_end(&mut bytes).map_err(EngineError::file("read", path))?;
         let parsed = parsed_at(path, &bytes)?;
         if parsed.whole < bytes.len() as u64 {
-            file.set_len(parsed.whole).and_then(|()| file.sync_all()).map_err(EngineError::file("mend", path))?;
+            file.set_len(parsed.whole).and_then(|()| file.sync_all()).map_err(EngineError::file("fix", path))?;
         }
         file.seek(SeekFrom::End(0)).map_err(failed())?;
         if let Some(parent) = path.parent() {

@@ -52,7 +52,6 @@ pub enum KubeconfigError {
     Refused {
         /// Path of the field; names from the file are escaped.
         field: String,
-        /// Why.
         reason: &'static str,
     },
     /// A field that kubeadm writes is not there.

@@ -40,7 +40,7 @@ pub enum UndoEnd {
     RolledBack,
     /// It could not continue.
     Stuck {
-        /// Why, with the way to mend it.
+        /// Why, with the way to fix it.
         why: String,
     },
 }
@@ -68,7 +68,6 @@ pub enum Record {
     },
     /// Write-ahead: this is what was found, the change comes next.
     StepPrepared {
-        /// Which.
         step: StepId,
         /// Number of the change in this run; also names the node's ledger record.
         sequence: u64,
@@ -77,23 +76,20 @@ pub enum Record {
     },
     /// The step held already.
     StepSatisfied {
-        /// Which.
         step: StepId,
         /// Milliseconds.
         duration_ms: u64,
     },
     /// The step was changed and seen to hold.
     StepDone {
-        /// Which.
         step: StepId,
         /// Milliseconds, back from the time of this record: when it ran, to see what ran beside it.
         duration_ms: u64,
     },
     /// The step failed after all its tries.
     StepFailed {
-        /// Which.
         step: StepId,
-        /// What went wrong, with the way to mend it.
+        /// What went wrong, with the way to fix it.
         error: String,
         /// How often it was tried.
         tries: u32,
@@ -102,7 +98,6 @@ pub enum Record {
     },
     /// A step it needs failed, or its host is left out.
     StepBlocked {
-        /// Which.
         step: StepId,
         /// The step that failed.
         on: StepId,
@@ -112,21 +107,18 @@ pub enum Record {
     UndoBegan {
         /// Of what.
         scope: Scope,
-        /// Why.
         why: String,
         /// Every step that will be touched, in the order of the plan.
         steps: Vec<StepId>,
     },
     /// A step was rolled back in this wave and those before it.
     WaveDone {
-        /// Which.
         step: StepId,
         /// Up to which.
         wave: Wave,
     },
     /// A step could not be rolled back, after all its tries.
     UndoFailed {
-        /// Which.
         step: StepId,
         /// In which wave.
         wave: Wave,
@@ -139,16 +131,12 @@ pub enum Record {
     UndoEnded {
         /// Of what.
         scope: Scope,
-        /// How.
         end: UndoEnd,
     },
     /// The operator interrupted the attempt.
     Interrupted,
     /// The attempt came to its end.
-    RunEnded {
-        /// How.
-        outcome: Ended,
-    },
+    RunEnded { outcome: Ended },
 }
 
 /// The names of all records, to tell a newer program's record from a damaged line.

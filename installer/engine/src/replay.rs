@@ -59,7 +59,6 @@ impl StepStory {
 /// An undo, of the run or of one host that was left out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UndoStory {
-    /// Why it was begun.
     pub why: String,
     /// What it goes over.
     pub steps: BTreeSet<StepId>,
@@ -70,7 +69,6 @@ pub struct UndoStory {
 /// A run as its journal tells it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replay {
-    /// Where it is.
     pub state: RunState,
     /// Plan it carries out.
     pub plan: Option<Digest>,

@@ -44,8 +44,8 @@ fn header(text: &mut String, status: &Status) {
         let _ = writeln!(text, "- Rolled back because: {}", undo.why);
     }
     let (forward, back) = match status.state {
-        RunState::RollingBack | RunState::Stuck => ("To continue with the rollback, when the cause is mended", None),
-        RunState::Partial => ("To add the hosts that were left out, when they are mended", status.roll_back.as_ref()),
+        RunState::RollingBack | RunState::Stuck => ("To continue with the rollback, when the cause is fixed", None),
+        RunState::Partial => ("To add the hosts that were left out, when they are fixed", status.roll_back.as_ref()),
         _ => ("To continue", status.roll_back.as_ref()),
     };
     for (what, command) in [(forward, status.go_on.as_ref()), ("To take everything back", back)] {

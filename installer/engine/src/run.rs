@@ -160,7 +160,6 @@ impl Run {
         self.plan
     }
 
-    /// Where it is.
     pub fn replay(&self) -> &Replay {
         &self.replay
     }

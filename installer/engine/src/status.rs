@@ -18,7 +18,6 @@ pub struct Status {
     pub schema: &'static str,
     /// Run id.
     pub run: String,
-    /// Which pipeline.
     pub pipeline: Pipeline,
     /// `metadata.name`.
     pub cluster: String,
@@ -53,7 +52,6 @@ pub struct Status {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UndoStatus {
-    /// Why it was begun.
     pub why: String,
     /// Why it cannot continue, when it is stuck.
     pub stuck: Option<String>,

@@ -117,7 +117,7 @@ const RUN_TABLE: [(RunState, RunVerb, RunState); 23] = [
     (RunState::RollingBack, RunVerb::UndoStep, RunState::RollingBack),
     (RunState::RollingBack, RunVerb::RolledBack, RunState::RolledBack),
     (RunState::RollingBack, RunVerb::Stick, RunState::Stuck),
-    // Interrupted or dead in the middle, or stuck and mended: it continues.
+    // Interrupted or dead in the middle, or stuck and fixed: it continues.
     (RunState::RollingBack, RunVerb::Interrupt, RunState::RollingBack),
     (RunState::RollingBack, RunVerb::UndoRun, RunState::RollingBack),
     (RunState::Stuck, RunVerb::UndoRun, RunState::RollingBack),

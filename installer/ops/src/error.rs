@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Why an op could not do its work: what, where, how to mend it.
+/// Why an op could not do its work: what, where, how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum OpError {
     /// A system call on a path failed.
@@ -32,7 +32,7 @@ pub enum OpError {
     /// A fault that a test asked for.
     #[error("injected fault: {0}")]
     Injected(String),
-    /// Anything else, in one sentence with the way to mend it.
+    /// Anything else, in one sentence with the way to fix it.
     #[error("{0}")]
     Other(String),
 }

@@ -98,7 +98,7 @@ impl Ledger {
             .map_err(OpError::path("open", &path))?;
         file.lock().map_err(OpError::path("lock", &path))?;
         let whole = whole_length(&fs::read(&path).map_err(OpError::path("read", &path))?);
-        file.set_len(whole).map_err(OpError::path("mend", &path))?;
+        file.set_len(whole).map_err(OpError::path("fix", &path))?;
         file.seek(SeekFrom::End(0)).map_err(OpError::path("read", &path))?;
         let mut line = serde_json::to_vec(record)
             .map_err(|error| OpError::other(format!("a ledger record cannot be written as JSON: {error}")))?;

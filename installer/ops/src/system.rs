@@ -54,7 +54,6 @@ impl Program {
         self
     }
 
-    /// What it reads.
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = Some(bytes.into());
         self

@@ -3,6 +3,8 @@
 //! A plan leaves the executor no choice. Nothing here does IO; everything is serialisable, because ops travel
 //! to the machine they run on. Each op kind is a file in `op`, with what others may ask of it ([`OpKind`]).
 
+#![warn(missing_docs)]
+
 pub mod facts;
 mod id;
 pub mod kind;

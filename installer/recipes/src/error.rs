@@ -18,7 +18,6 @@ pub enum RecipeError {
     /// The design names it, nothing builds it yet.
     #[error("{what} is not supported yet; {hint}")]
     Unsupported {
-        /// What.
         what: String,
         /// What can be done instead.
         hint: String,
@@ -51,7 +50,6 @@ pub enum RecipeError {
     /// `join` cannot take this host.
     #[error("{host} cannot be joined: {reason}")]
     CannotJoin {
-        /// Which.
         host: String,
         /// Why, and what can be done.
         reason: String,
@@ -69,16 +67,12 @@ pub enum RecipeError {
     #[error(
         "nothing is known of {host}: its facts were not gathered; run `kubexm-install preflight` and fix what it reports"
     )]
-    NoFacts {
-        /// Which.
-        host: String,
-    },
+    NoFacts { host: String },
     /// The cluster needs an address and got a name.
     #[error(
         "{host}: address {address:?} is a name, and nodes need an address of their own; add `internalAddress` to the host in cluster.yaml"
     )]
     NoAddress {
-        /// Which host.
         host: String,
         /// What cluster.yaml says.
         address: String,
@@ -86,19 +80,14 @@ pub enum RecipeError {
     /// The machine is another one than cluster.yaml says.
     #[error("{host}: its architecture is {found}, but cluster.yaml has `arch: {said}`; correct it, or leave it out")]
     OtherArch {
-        /// Which host.
         host: String,
-        /// What it is.
         found: kubexm_spec::Arch,
         /// What cluster.yaml says.
         said: kubexm_spec::Arch,
     },
     /// The machine's architecture is none that a bundle is built for.
     #[error("{host}: its architecture is not supported; amd64 and arm64 are")]
-    UnknownArch {
-        /// Which host.
-        host: String,
-    },
+    UnknownArch { host: String },
     /// A network in cluster.yaml that cannot be used.
     #[error("{field}: {value:?} {reason}")]
     BadNetwork {
@@ -114,7 +103,6 @@ pub enum RecipeError {
         "{host}: no interface has the address {address} (found: {found}); correct `address` or `internalAddress` in cluster.yaml"
     )]
     NoInterface {
-        /// Which host.
         host: String,
         /// Address looked for.
         address: String,
@@ -129,9 +117,7 @@ pub enum RecipeError {
         "{host} belongs to cluster {found}, and {wanted} is to be reset; name its cluster.yaml, or take the host out of this one"
     )]
     OtherCluster {
-        /// Which host.
         host: String,
-        /// Whose it is.
         found: String,
         /// Which cluster was named.
         wanted: String,
@@ -141,7 +127,6 @@ pub enum RecipeError {
         "{host}: its ledger has schema {found}, and this kubexm-install knows {known}; use the version that made the cluster, or a newer one"
     )]
     NewerLedger {
-        /// Which host.
         host: String,
         /// Of its ledger.
         found: u32,
@@ -153,20 +138,17 @@ pub enum RecipeError {
         "{host}: its ledger does not say what was there before step {step} ({op}); without that it cannot be reset"
     )]
     UnreadableState {
-        /// Which host.
         host: String,
         /// Step of the record.
         step: String,
         /// Kind of the op.
         op: &'static str,
-        /// Why.
         #[source]
         source: kubexm_plan::StateError,
     },
     /// Packages that a host lacks cannot come to it.
     #[error("{host}: {why}; `kubexm-install preflight` shows what can be done")]
     Packages {
-        /// Which host.
         host: String,
         /// What it lacks, and why that cannot come.
         why: String,
@@ -174,7 +156,6 @@ pub enum RecipeError {
     /// A template does not render; a fault of ours.
     #[error("template {name} does not render; this is a fault of kubexm-install")]
     Template {
-        /// Which.
         name: &'static str,
         /// What minijinja says.
         #[source]
@@ -183,7 +164,6 @@ pub enum RecipeError {
     /// A document cannot be written; a fault of ours.
     #[error("{name} cannot be written as a document: {reason}; this is a fault of kubexm-install")]
     Document {
-        /// Which.
         name: &'static str,
         /// What the serialiser says.
         reason: String,

@@ -42,7 +42,6 @@ pub enum SessionError {
     Lock {
         /// The bundle.
         bundle: PathBuf,
-        /// Why.
         reason: String,
     },
     /// A package, or the packages of an operating system, are not what the bundle says.
@@ -61,7 +60,6 @@ pub enum SessionError {
     SiteKey {
         /// Its file.
         path: PathBuf,
-        /// Why.
         error: SignError,
     },
     /// A key or a signature cannot be read.
@@ -173,7 +171,6 @@ pub enum SessionError {
     /// A run could not continue.
     #[error("{}\nto continue: {command}", error_chain(error))]
     Stopped {
-        /// Why.
         error: Box<EngineError>,
         /// The command that continues with it.
         command: String,
@@ -278,7 +275,7 @@ impl ExitError for SessionError {
 fn every_damage(report: &DamageReport) -> String {
     let mut text = report.to_string();
     for damage in &report.damages {
-        text.push_str(&format!("\n- {}", damage.reported_of(&report.path)));
+        text.push_str(&format!("\n- {}", damage.describe_for(&report.path)));
     }
     text
 }

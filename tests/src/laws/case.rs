@@ -24,7 +24,6 @@ const AGENT: &str = "/usr/local/bin/kubexm-install";
 pub struct Case<F> {
     /// For messages.
     pub name: String,
-    /// Which pipeline.
     pub pipeline: Pipeline,
     pub(super) setting: Setting,
     /// The hosts before it.

@@ -85,7 +85,7 @@ impl<F: Fleet> Case<F> {
             let run = from.run.copy(usize::MAX)?;
             let after = format!("a failure {} undo {nth}", word(before));
             let mut found = run.roll_back(&fleet, How::KEEP).await.map_err(said)?;
-            // A step with retries mends itself.
+            // A step with retries fixes itself.
             if found == Outcome::Stuck && run.records()?.iter().any(|r| matches!(r, Record::UndoFailed { .. })) {
                 found = run.resume(&fleet, How::KEEP).await?;
             }

@@ -17,7 +17,7 @@ impl<F: Fleet> Case<F> {
             let after = format!("a failure {} change {nth}", word(before));
             let (fleet, run, outcome) = self.failing(nth, before, How::ROLLBACK).await?;
             match outcome {
-                // A step with retries mends itself.
+                // A step with retries fixes itself.
                 Outcome::Succeeded => self.ended_so(&fleet, &end.snapshot, &after)?,
                 Outcome::Stuck => {
                     self.unwound(&fleet, &run, outcome, &after)?;

@@ -29,7 +29,6 @@ pub enum Points {
     Every,
     /// So many, drawn by this seed; all where there are no more.
     Drawn {
-        /// How many.
         count: usize,
         /// Of the draw.
         seed: u64,

@@ -160,7 +160,6 @@ impl<'s> Carried<'s> {
         Ok(entries.into_iter().map(|entry| entry.record).collect())
     }
 
-    /// Where it is.
     pub fn status(&self) -> Result<Status, String> {
         run::read_status(self.folder.path(), &self.id()).map_err(said)
     }

@@ -71,8 +71,10 @@ pub fn run(args: &Args, session: &Session, display: &Display) -> Result<(), Fail
         let begun = kubexm_archive::partial_path(&args.directory).filter(|folder| folder.is_dir());
         let is_ours = !matches!(e, ExtractError::InTheWay { .. } | ExtractError::Locked { .. });
         if let Some(folder) = begun.filter(|_| is_ours && !args.directory.exists()) {
-            let text =
-                format!("\nwhat is complete is in {}: run it again to continue, or remove that folder", folder.display());
+            let text = format!(
+                "\nwhat is complete is in {}: run it again to continue, or remove that folder",
+                folder.display()
+            );
             failure.text.push_str(&text);
         }
         failure

@@ -100,7 +100,7 @@ pub fn after_build(
         let (file, folder) = (files.first().map(|file| file.display().to_string()), what.folder.display());
         let file = file.unwrap_or_default();
         let text = format!(
-            "{}\n{file} is whole; when that is mended, continue with: kubexm-bundle hand-over {file} {folder}",
+            "{}\n{file} is whole; when that is fixed, continue with: kubexm-bundle hand-over {file} {folder}",
             failure.text
         );
         Failure { text, ..failure }

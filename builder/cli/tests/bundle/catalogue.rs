@@ -2,12 +2,12 @@
 
 use kubexm_spec::ExitCode;
 
-use crate::site::{Site, says};
+use crate::site::{Site, assert_contains};
 
 #[test]
 fn the_catalogue_of_the_program_has_no_gap_and_says_what_was_not_checked() {
     let site = Site::new();
-    says(
+    assert_contains(
         &site.run(&["catalogue", "check"]).must(ExitCode::Ok).out,
         &["no gap in 23 components", "unverified: openebs"],
     );
@@ -41,10 +41,10 @@ fn a_gap_that_an_overlay_makes_is_reported_and_a_wrong_overlay_with_its_place() 
         "schema: kubexm.io/catalogue/v1\nname: mine\nreleases: {\"1.34\": {defaults: {runc: 9.9.9}}}\n",
     );
     let ended = site.run(&["catalogue", "check", "gap.yaml"]).must(ExitCode::Config);
-    says(&ended.err, &["release 1.34: default runc 9.9.9 is not pinned", "no runc 9.9.9"]);
+    assert_contains(&ended.err, &["release 1.34: default runc 9.9.9 is not pinned", "no runc 9.9.9"]);
     let document = site.run(&["catalogue", "check", "gap.yaml", "--json"]).must(ExitCode::Config).document();
     assert_eq!((&document["ok"], &document["overlays"][0]), (&false.into(), &"mine".into()));
     site.write("wrong.yaml", "schema: kubexm.io/catalogue/v1\nname: mine\ncomponents: {kubelett: {}}\n");
     let ended = site.run(&["catalogue", "check", "wrong.yaml"]).must(ExitCode::Config);
-    says(&ended.err, &["wrong.yaml", "line 3", "kubelet"]);
+    assert_contains(&ended.err, &["wrong.yaml", "line 3", "kubelet"]);
 }

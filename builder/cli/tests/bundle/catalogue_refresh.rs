@@ -8,7 +8,7 @@ use kubexm_spec::ExitCode;
 use serde_json::{Value, json};
 
 use crate::server::{Reply, Request, Server};
-use crate::site::{Site, end, says};
+use crate::site::{Site, assert_contains, end};
 
 const SUM: &str = "1111111111111111111111111111111111111111111111111111111111111111";
 const ZONED: [&str; 5] = ["api.github.com", "dl.k8s.io", "github.com", "helm.cilium.io", "kubernetes-sigs.github.io"];
@@ -66,7 +66,7 @@ fn newer_releases_are_found_over_pages_and_withdrawn_ones_and_candidates_are_not
     let site = site(&server);
     let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "containerd", "-o", "newer.yaml"];
     let ended = site.run(&args).must(ExitCode::Ok);
-    says(
+    assert_contains(
         &ended.out,
         &[
             "newer: containerd 2.2.8, 2.3.5",
@@ -75,7 +75,10 @@ fn newer_releases_are_found_over_pages_and_withdrawn_ones_and_candidates_are_not
         ],
     );
     let overlay = std::fs::read_to_string(site.path("newer.yaml")).unwrap();
-    says(&overlay, &["schema: kubexm.io/catalogue/v2", "\"2.3.5\":", &format!("sha256: \"{SUM}\", trust: mirror")]);
+    assert_contains(
+        &overlay,
+        &["schema: kubexm.io/catalogue/v2", "\"2.3.5\":", &format!("sha256: \"{SUM}\", trust: mirror")],
+    );
     for absent in ["2.3.6", "2.4.0", "2.5.0", "1.5.", "1.99.0", "default"] {
         assert!(!overlay.lines().filter(|line| !line.starts_with('#')).any(|line| line.contains(absent)), "{overlay}");
     }
@@ -92,7 +95,7 @@ fn newer_releases_are_found_over_pages_and_withdrawn_ones_and_candidates_are_not
     assert_eq!((&item["version"], &item["trust"]), (&json!("2.3.5"), &json!("mirror")));
     // a second look finds nothing that it has
     let again = [&args[..6], &["--catalogue", "newer.yaml"]].concat();
-    says(&site.run(&again).must(ExitCode::Ok).out, &["nothing newer is published"]);
+    assert_contains(&site.run(&again).must(ExitCode::Ok).out, &["nothing newer is published"]);
 }
 
 fn kubernetes(request: &Request) -> Reply {
@@ -144,7 +147,7 @@ fn charts_that_are_newer_are_named_and_no_overlay_has_them() {
     let site = site(&server);
     let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "cilium", "-o", "newer.yaml"];
     let ended = site.run(&args).must(ExitCode::Ok);
-    says(&ended.out, &["newer chart: cilium 1.20.1 (", "nothing newer is published with a digest"]);
+    assert_contains(&ended.out, &["newer chart: cilium 1.20.1 (", "nothing newer is published with a digest"]);
     assert!(!site.path("newer.yaml").exists());
 }
 
@@ -170,7 +173,7 @@ fn a_rate_limit_is_waited_for_when_it_says_how_long_and_reported_when_it_does_no
     let limited = Server::start(|_| over_the_limit(1800));
     let site = site(&limited);
     let ended = site.run(&args).must(ExitCode::OriginDown);
-    says(&ended.err, &["403", "its limit of requests is reached, and starts anew in "]);
+    assert_contains(&ended.err, &["403", "its limit of requests is reached, and starts anew in "]);
     assert!(!ended.err.contains("log in"), "{}", ended.err);
     assert!(!site.path("newer.yaml").exists());
     assert_eq!(limited.requests().len(), 1);
@@ -193,7 +196,7 @@ fn a_page_in_place_of_a_list_or_a_version_is_no_news() {
     for component in ["containerd", "kubelet", "cilium"] {
         let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", component, "-o", "newer.yaml"];
         let ended = site.run(&args).must(ExitCode::OriginMismatch);
-        says(&ended.err, &["answers with", "is a proxy or a login page in between?"]);
+        assert_contains(&ended.err, &["answers with", "is a proxy or a login page in between?"]);
     }
     assert!(!site.path("newer.yaml").exists());
 }
@@ -204,11 +207,14 @@ fn nothing_of_the_users_is_overwritten_and_slips_are_named() {
     let site = site(&server);
     site.write("mine.yaml", "schema: kubexm.io/catalogue/v2\nname: mine\n");
     let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "containerd", "-o", "mine.yaml"];
-    says(&site.run(&args).must(ExitCode::Usage).err, &["mine.yaml", "--force"]);
+    assert_contains(&site.run(&args).must(ExitCode::Usage).err, &["mine.yaml", "--force"]);
     assert_eq!(server.requests().len(), 0);
     let ended = site.run(&["catalogue", "refresh", "--component", "containerdd"]).must(ExitCode::UnknownVersion);
-    says(&ended.err, &["the catalogue knows no containerdd; nearest: containerd"]);
-    says(&site.run(&["catalogue", "refresh", "--offline"]).must(ExitCode::Usage).err, &["leave out --offline"]);
+    assert_contains(&ended.err, &["the catalogue knows no containerdd; nearest: containerd"]);
+    assert_contains(
+        &site.run(&["catalogue", "refresh", "--offline"]).must(ExitCode::Usage).err,
+        &["leave out --offline"],
+    );
 }
 
 #[test]
@@ -221,11 +227,11 @@ fn an_overlay_that_is_there_is_replaced_by_force_only_and_one_that_is_read_never
     let edited = format!("{first}# of mine\n");
     site.write("newer.yaml", &edited);
     let asked = server.requests().len();
-    says(&site.run(&args).must(ExitCode::Usage).err, &["newer.yaml already exists", "--force"]);
+    assert_contains(&site.run(&args).must(ExitCode::Usage).err, &["newer.yaml already exists", "--force"]);
     let zone = site.run(&[&args[..7], &["zone.yaml", "--force"]].concat()).must(ExitCode::Usage);
-    says(&zone.err, &["zone.yaml is one of the files that are read"]);
+    assert_contains(&zone.err, &["zone.yaml is one of the files that are read"]);
     let read = site.run(&[&args[..], &["--catalogue", "newer.yaml", "--force"]].concat()).must(ExitCode::Usage);
-    says(&read.err, &["newer.yaml is one of the files that are read"]);
+    assert_contains(&read.err, &["newer.yaml is one of the files that are read"]);
     assert_eq!(std::fs::read_to_string(site.path("newer.yaml")).unwrap(), edited);
     assert_eq!(server.requests().len(), asked, "nothing was asked");
     site.run(&[&args[..], &["--force"]].concat()).must(ExitCode::Ok);
@@ -246,9 +252,12 @@ fn a_version_is_not_passed_over_for_an_origin_that_refuses_or_answers_with_a_pag
         ended
     };
     let denied = run(|| Reply::new(403, "no")).must(ExitCode::OriginDenied);
-    says(&denied.err, &["refuses access"]);
+    assert_contains(&denied.err, &["refuses access"]);
     let portal = run(|| Reply::new(200, "<!DOCTYPE html><html><body>Please sign in</body></html>"));
-    says(&portal.must(ExitCode::OriginMissing).err, &["holds no sha256 of containerd-static-2.2.8-linux-amd64.tar.gz"]);
+    assert_contains(
+        &portal.must(ExitCode::OriginMissing).err,
+        &["holds no sha256 of containerd-static-2.2.8-linux-amd64.tar.gz"],
+    );
     // what every origin says that it has not is withdrawn, and no failure
     assert_eq!(run(|| Reply::new(404, "Not Found")).code, 0);
 }
@@ -264,11 +273,11 @@ fn a_cluster_that_was_not_possible_before_or_is_not_now_does_not_cost_the_overla
         );
         let args = ["catalogue", "refresh", "--zone", "zone.yaml", "-f", "cluster.yaml", "-o", output];
         let ended = site.run(&[&args[..], &["--component", "kubelet"]].concat()).must(ExitCode::Ok);
-        says(&std::fs::read_to_string(site.path(output)).unwrap(), &["\"1.34.99\":"]);
+        assert_contains(&std::fs::read_to_string(site.path(output)).unwrap(), &["\"1.34.99\":"]);
         ended.out
     };
     let out = refresh("v1.99.0", "one.yaml");
-    says(&out, &["note: cluster.yaml: not possible with the overlay either: ", "one.yaml: written"]);
+    assert_contains(&out, &["note: cluster.yaml: not possible with the overlay either: ", "one.yaml: written"]);
     assert!(!out.contains("nothing changes"), "{out}");
     // a line of containerd that the catalogue does not know
     let server = Server::start(|request| {
@@ -285,7 +294,10 @@ fn a_cluster_that_was_not_possible_before_or_is_not_now_does_not_cost_the_overla
     );
     let args = ["catalogue", "refresh", "--zone", "zone.yaml", "-f", "cluster.yaml", "--component", "containerd"];
     let out = site.run(&[&args[..], &["-o", "two.yaml"]].concat()).must(ExitCode::Ok).out;
-    says(&out, &["note: cluster.yaml: possible with the overlay, and was not before: ", "two.yaml: written"]);
+    assert_contains(
+        &out,
+        &["note: cluster.yaml: possible with the overlay, and was not before: ", "two.yaml: written"],
+    );
     let document = site.run(&[&args[..], &["--json"]].concat()).must(ExitCode::Ok).document();
     assert!(document["notes"][0].as_str().unwrap().contains("was not before"), "{document}");
 }
@@ -300,9 +312,9 @@ fn with_the_overlay_on_standard_output_everything_else_is_on_standard_error() {
         end(site.program().args(args).env("SOURCE_DATE_EPOCH", "1796083200")).must(ExitCode::Ok)
     };
     let ended = run(&[]);
-    says(&ended.out, &["# Written by `kubexm-bundle catalogue refresh`", "\"2.3.5\":"]);
+    assert_contains(&ended.out, &["# Written by `kubexm-bundle catalogue refresh`", "\"2.3.5\":"]);
     assert!(!ended.out.contains("newer: ") && !ended.out.contains("upstream ended"), "{}", ended.out);
-    says(
+    assert_contains(
         &ended.err,
         &[
             "newer: containerd 2.2.8, 2.3.5",
@@ -313,7 +325,7 @@ fn with_the_overlay_on_standard_output_everything_else_is_on_standard_error() {
     site.write("newer.yaml", &ended.out);
     let ended = run(&["--catalogue", "newer.yaml"]);
     assert_eq!(ended.out, "");
-    says(&ended.err, &["nothing newer is published with a digest"]);
+    assert_contains(&ended.err, &["nothing newer is published with a digest"]);
 }
 
 #[test]
@@ -328,5 +340,5 @@ fn a_chart_repository_that_answers_with_a_page_is_passed_over_for_the_next() {
     let rule = format!("{{match: helm.cilium.io, to: [\"http://{at}/portal\", \"http://{at}/good\"], only: true}}");
     site.write("zone.yaml", format!("name: lab\nrules:\n- {rule}\n"));
     let ended = site.run(&["catalogue", "refresh", "--zone", "zone.yaml", "--component", "cilium"]).must(ExitCode::Ok);
-    says(&ended.out, &["newer chart: cilium 1.20.1 ("]);
+    assert_contains(&ended.out, &["newer chart: cilium 1.20.1 ("]);
 }

@@ -11,7 +11,7 @@ use crate::images::{Maker, two_platforms};
 use crate::materials::lab;
 use crate::registry::{Registry, Setup};
 use crate::server::Server;
-use crate::site::{Ended, Site, end, says};
+use crate::site::{Ended, Site, assert_contains, end};
 
 /// The operator's chart of these tests: one image in a pod, one hidden in its arguments, one in a hook, one in a test.
 const OPERATOR: [(&str, &str); 5] = [
@@ -153,7 +153,7 @@ fn a_chart_of_a_repository_brings_the_images_that_an_install_would_pull_and_no_o
     place.run(&["build", "-o", "out.tar.zst", "--locked"]).must(ExitCode::Ok);
     place.site.run(&["verify", "out.tar.zst"]).must(ExitCode::Ok);
     let listed = place.site.run(&["list", "out.tar.zst"]).must(ExitCode::Ok).out;
-    says(&listed, &["team/hook:1.0", "team/operator:1.0", "team/worker:2.0", "chart/op"]);
+    assert_contains(&listed, &["team/hook:1.0", "team/operator:1.0", "team/worker:2.0", "chart/op"]);
     let unpacked = place.site.unpack(&place.site.path("out.tar.zst"));
     assert!(unpacked.join("blobs/sha256").join(Digest::of(&chart).hex()).exists());
 }
@@ -192,7 +192,7 @@ fn a_folder_is_packed_the_same_each_time_and_values_decide_which_images_there_ar
     place.site.write("values.yaml", "extra: true\nimage: {tag: '9'}\n");
     place.operator("{path: chart}", ", valuesFile: values.yaml, values: {image: {tag: '1.0'}}");
     let refused = place.run(&["build", "-o", "out.tar.zst", "--locked"]).must(ExitCode::LockDrift).err;
-    says(&refused, &["chart/op", "extra", "image"]);
+    assert_contains(&refused, &["chart/op", "extra", "image"]);
     let second = place.lock();
     assert_eq!(images(&second), ["registry.test/team/extra:1.0", RENDERED[0], RENDERED[1]]);
     assert_eq!(second["renderings"][0]["values"], json!({"extra": true, "image": {"tag": "1.0"}}));
@@ -212,15 +212,15 @@ fn what_an_operator_hides_in_its_arguments_is_an_error_that_says_what_to_write()
     };
     place.spec(&addon(""));
     let reported = place.run(&["lock"]).must(ExitCode::ChartImages).err;
-    says(
+    assert_contains(
         &reported,
         &["chart/op:", HIDDEN, "team/shell:0.1", "Deployment default/op: spec.template.spec.containers[0].args[0]"],
     );
-    // Word for word what was reported mends it: one goes in, the other is no image.
+    // Word for word what was reported fixes it: one goes in, the other is no image.
     let extra = format!("- {{name: \"{HIDDEN}\"}}");
-    says(&reported, &[&extra, "ignoreImages:"]);
-    let mended = format!("    extraImages:\n    {extra}\n    ignoreImages:\n    - \"registry.test/team/shell:0.1\"\n");
-    place.spec(&addon(&mended));
+    assert_contains(&reported, &[&extra, "ignoreImages:"]);
+    let fixed = format!("    extraImages:\n    {extra}\n    ignoreImages:\n    - \"registry.test/team/shell:0.1\"\n");
+    place.spec(&addon(&fixed));
     let lock = place.lock();
     assert_eq!(images(&lock), [RENDERED[0], RENDERED[1], HIDDEN]);
     assert!(!lock.to_string().contains("chart-image/registry.test/team/worker"), "it is an extra image already");
@@ -238,12 +238,12 @@ fn plain_yaml_of_a_cluster_is_searched_like_a_chart_and_what_the_cluster_has_cov
     site.write("objects/b.yaml", "kind: Pod\nspec: {containers: [{image: 'registry.k8s.io/pause:3.10.1'}]}\n");
     site.write("objects/a.yml", "kind: Pod\nspec: {containers: [{image: 'registry.k8s.io/pause'}]}");
     let reported = lab.build().must(ExitCode::ChartImages).err;
-    says(&reported, &["yaml/plain", "neither tag nor digest", "registry.k8s.io/pause:latest"]);
+    assert_contains(&reported, &["yaml/plain", "neither tag nor digest", "registry.k8s.io/pause:latest"]);
     site.write("objects/a.yml", "kind: Pod\nspec: {containers: [{args: [--image=registry.k8s.io/pause:3.10.1]}]}");
     lab.build().must(ExitCode::Ok);
     let folder = site.unpack(&site.path("out.tar.zst"));
     let lock = std::fs::read_to_string(folder.join("lock.yaml")).unwrap();
-    says(&lock, &["renderings:", "yaml/plain", "plain.yaml"]);
+    assert_contains(&lock, &["renderings:", "yaml/plain", "plain.yaml"]);
     assert!(!lock.contains("chart-image/"), "the cluster's own image covers it: {lock}");
 }
 
@@ -285,12 +285,12 @@ fn a_rendering_is_kept_so_that_nothing_is_asked_twice_and_a_dry_run_can_tell() {
     let (server, _) = repository(None, "files/operator-1.2.3.tgz");
     place.operator(&format!("{{repo: \"{}\", chart: operator, version: 1.2.3}}", server.url("charts")), "");
     let before = place.run(&["build", "--dry-run"]).must(ExitCode::Ok).out;
-    says(&before, &["images of chart/op: learnt by rendering it"]);
-    says(&place.run(&["explain", "chart/op"]).must(ExitCode::Ok).out, &["learnt by rendering it"]);
+    assert_contains(&before, &["images of chart/op: learnt by rendering it"]);
+    assert_contains(&place.run(&["explain", "chart/op"]).must(ExitCode::Ok).out, &["learnt by rendering it"]);
     assert!(server.requests().is_empty(), "a dry run asks nobody");
     place.lock();
     let after = place.run(&["build", "--dry-run"]).must(ExitCode::Ok).out;
-    says(&after, &["images of chart/op: registry.test/team/operator:1.0"]);
+    assert_contains(&after, &["images of chart/op: registry.test/team/operator:1.0"]);
     let document = place.run(&["build", "--dry-run", "--json"]).must(ExitCode::Ok).document();
     assert_eq!(document["charts"], json!([{"key": "chart/op", "images": RENDERED}]));
     // Without a network, and without a helm that could run: everything is in the cache.
@@ -351,7 +351,7 @@ fn every_way_in_which_a_chart_cannot_be_had_ends_with_its_own_code() {
     ] {
         place.operator(&source, "");
         let reported = place.run(&["lock"]).must(code).err;
-        says(&reported, &["chart/op", words]);
+        assert_contains(&reported, &["chart/op", words]);
     }
 }
 
@@ -361,7 +361,7 @@ fn what_helm_refuses_is_reported_in_its_words_and_no_value_is_in_the_arguments()
     place.site.write("chart/Chart.yaml", chart_yaml("operator", "1.2.3"));
     place.site.write("chart/templates/a.yaml", "{{ required \"a password is needed\" .Values.password }}\n");
     place.operator("{path: chart}", "");
-    says(
+    assert_contains(
         &place.run(&["lock"]).must(ExitCode::ChartRender).err,
         &["chart/op cannot be rendered", "a password is needed"],
     );
@@ -375,7 +375,7 @@ fn what_helm_refuses_is_reported_in_its_words_and_no_value_is_in_the_arguments()
     let mut command = place.site.program();
     command.args(["lock", "-f", "cluster.yaml", "--zone", "zone.yaml", "--helm"]).arg(&spy).env("AWS_SECRET", "s3cret");
     let reported = end(&mut command).must(ExitCode::ChartRender).err;
-    says(
+    assert_contains(
         &reported,
         &["template op", "--include-crds", "--skip-tests", "--namespace default", "--values", "HELM_PLUGINS="],
     );
@@ -395,7 +395,7 @@ fn a_hostile_chart_never_reaches_helm() {
     tar.append_link(&mut header, "operator/values.yaml", "/etc/passwd").unwrap();
     place.site.write("bad.tgz", tar.into_inner().unwrap().finish().unwrap());
     place.operator("{path: bad.tgz}", "");
-    says(&place.run(&["lock"]).must(ExitCode::Config).err, &["bad.tgz", "neither file nor folder"]);
+    assert_contains(&place.run(&["lock"]).must(ExitCode::Config).err, &["bad.tgz", "neither file nor folder"]);
 }
 
 #[test]
@@ -409,27 +409,27 @@ fn the_images_of_a_locked_chart_are_asked_for_by_a_zone_check_and_named_by_expla
     };
     let operator = "chart-image/registry.test/team/operator:1.0";
     let before = check(&["--all"]).must(ExitCode::Ok);
-    says(&before.err, &["the images of chart/op are not asked for"]);
+    assert_contains(&before.err, &["the images of chart/op are not asked for"]);
     assert!(!before.out.contains(operator), "{}", before.out);
     assert_eq!(check(&["--json"]).must(ExitCode::Ok).document()["chartsNotRendered"], json!(["chart/op"]));
     let unknown = place.run(&["explain", "team/operator:1.0"]).must(ExitCode::UnknownVersion).err;
-    says(&unknown, &["the images of chart/op are known when"]);
+    assert_contains(&unknown, &["the images of chart/op are known when"]);
 
     place.lock();
     // The lock alone knows: the cache of another machine has no rendering.
     std::fs::remove_dir_all(place.site.path("kubexm")).unwrap();
     let after = check(&["--all"]).must(ExitCode::Ok);
-    says(&after.out, &["ok   chart-image/registry.test/team/hook:1.0", &format!("ok   {operator}")]);
+    assert_contains(&after.out, &["ok   chart-image/registry.test/team/hook:1.0", &format!("ok   {operator}")]);
     assert_eq!(check(&["--json"]).must(ExitCode::Ok).document()["chartsNotRendered"], json!([]));
     let reported = place.run(&["explain", "registry.test/team/operator"]).must(ExitCode::Ok).out;
-    says(&reported, &[&format!("{operator} is in"), "the rendering of chart/op names it"]);
+    assert_contains(&reported, &[&format!("{operator} is in"), "the rendering of chart/op names it"]);
     // Another place, which has the chart and not its images.
     let rules = format!(
         "- {{match: registry.test/team/operator, to: [\"{}/gone\"], plainHttp: true, only: true}}",
         place.registry.address
     );
     place.site.write("zone.yaml", format!("name: lab\nrules:\n{rules}\n- {}\n", place.zone[0]));
-    says(&check(&[]).must(ExitCode::NoSource).out, &[&format!("GONE {operator}")]);
+    assert_contains(&check(&[]).must(ExitCode::NoSource).out, &[&format!("GONE {operator}")]);
 }
 
 #[test]
@@ -441,7 +441,7 @@ fn a_lock_that_lost_an_image_of_a_chart_is_refused_before_anything_is_fetched() 
     lock["items"].as_array_mut().unwrap().retain(|item| item["key"] != "chart-image/registry.test/team/hook:1.0");
     place.site.write("cluster.lock.json", lock.to_string());
     let reported = place.run(&["build", "-o", "out.tar.zst", "--locked"]).must(ExitCode::LockDrift).err;
-    says(
+    assert_contains(
         &reported,
         &["1 difference\n", "chart-image/registry.test/team/hook:1.0 linux/amd64: 1.0 is needed, and not in the lock"],
     );

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::server::{Server, file};
 use crate::sign;
-use crate::site::{Ended, Site, end, says};
+use crate::site::{Ended, Site, assert_contains, end};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -114,14 +114,17 @@ fn the_action_passes_a_good_bundle_and_stops_at_a_damaged_and_at_an_unsigned_one
     let program = program();
     let base = [("program", program.as_str()), ("bundle", "out.tar.zst")];
     let (ended, outputs) = action(&site, &base);
-    says(&ended.must(ExitCode::Ok).out, &["all well", "unsigned"]);
+    assert_contains(&ended.must(ExitCode::Ok).out, &["all well", "unsigned"]);
     assert_eq!((outputs["exit-code"].as_str(), outputs["signature"].as_str()), ("0", "unsigned"));
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&outputs["report"]).unwrap()).unwrap();
     assert_eq!(report["manifest"], outputs["manifest"].as_str());
 
     let demanded = [&base[..], &[("require-signature", "true")]].concat();
     let (ended, outputs) = action(&site, &demanded);
-    says(&ended.must(ExitCode::BundleUntrusted).out, &["::error title=kubexm-bundle verify: exit 34::", "unsigned"]);
+    assert_contains(
+        &ended.must(ExitCode::BundleUntrusted).out,
+        &["::error title=kubexm-bundle verify: exit 34::", "unsigned"],
+    );
     assert_eq!(outputs["exit-code"], "34");
 
     site.run(&["sign", "--key", "a.key", "out.tar.zst"]).must(ExitCode::Ok);
@@ -139,7 +142,7 @@ fn the_action_passes_a_good_bundle_and_stops_at_a_damaged_and_at_an_unsigned_one
     site.write("out.tar.zst", &bytes);
     let (ended, outputs) = action(&site, &base);
     let text = ended.must(ExitCode::BundleDamaged).out;
-    says(&text, &["exit 30", "blobs/sha256/", "bytes "]);
+    assert_contains(&text, &["exit 30", "blobs/sha256/", "bytes "]);
     assert_eq!(text.lines().filter(|line| line.starts_with("::")).count(), 1, "{text}");
     assert_eq!(outputs["exit-code"], "30");
     site.write("out.tar.zst", &bytes[..5000]);
@@ -153,13 +156,19 @@ fn the_action_is_asked_wrongly_with_code_2_and_runs_nothing_of_its_inputs() {
     let site = sign::built();
     let program = program();
     let wrong = |more: &[(&str, &str)]| action(&site, more).0.must(ExitCode::Usage).out;
-    says(&wrong(&[("program", &program), ("bundle", "")]), &["no bundle is named"]);
-    says(&wrong(&[("program", "./none"), ("bundle", "x")]), &["there is no ./none"]);
-    says(&wrong(&[("program", &program), ("bundle", "x"), ("require-signature", "yes")]), &["true or false"]);
-    says(&wrong(&[("version", "1.2.3"), ("bundle", "x")]), &["give sha256 too"]);
+    assert_contains(&wrong(&[("program", &program), ("bundle", "")]), &["no bundle is named"]);
+    assert_contains(&wrong(&[("program", "./none"), ("bundle", "x")]), &["there is no ./none"]);
+    assert_contains(
+        &wrong(&[("program", &program), ("bundle", "x"), ("require-signature", "yes")]),
+        &["true or false"],
+    );
+    assert_contains(&wrong(&[("version", "1.2.3"), ("bundle", "x")]), &["give sha256 too"]);
     // What `key: ${{ secrets.RELEASE_PUB }}` gives where there is no such secret.
     for empty in ["", "\n", " \n "] {
-        says(&wrong(&[("program", &program), ("bundle", "out.tar.zst"), ("key", empty)]), &["key is given and empty"]);
+        assert_contains(
+            &wrong(&[("program", &program), ("bundle", "out.tar.zst"), ("key", empty)]),
+            &["key is given and empty"],
+        );
     }
     let trick = "$(touch tricked)`touch tricked`; touch tricked\n--help";
     action(&site, &[("program", &program), ("bundle", trick)]);
@@ -179,7 +188,7 @@ fn the_action_fetches_a_program_by_version_and_runs_it_only_with_the_right_diges
     assert!(asked.iter().any(|request| request.path.starts_with("v1.2.3/kubexm-bundle-1.2.3-linux-")), "{asked:?}");
     let other = "0".repeat(64);
     let (ended, outputs) = action(&site, &[&base[..], &[("sha256", other.as_str())]].concat());
-    says(&ended.must(ExitCode::Usage).out, &["does not have the digest"]);
+    assert_contains(&ended.must(ExitCode::Usage).out, &["does not have the digest"]);
     assert!(outputs.is_empty(), "it was run: {outputs:?}");
 }
 
@@ -229,7 +238,10 @@ fn the_gitlab_template_ends_with_the_codes_of_verify_and_keeps_its_report() {
         run(&[("KUBEXM_REQUIRE_SIGNATURE", "1")]).must(ExitCode::Usage);
         run(&[("KUBEXM_BUNDLE", "")]).must(ExitCode::Usage);
         for empty in ["", " "] {
-            says(&run(&[("KUBEXM_KEY", empty)]).must(ExitCode::Usage).out, &["KUBEXM_KEY is given and empty"]);
+            assert_contains(
+                &run(&[("KUBEXM_KEY", empty)]).must(ExitCode::Usage).out,
+                &["KUBEXM_KEY is given and empty"],
+            );
         }
         let mut bytes = std::fs::read(site.path("out.tar.zst")).unwrap();
         let place = bytes.len() / 2;
@@ -271,7 +283,7 @@ fn exit_codes_in_the_page_are_those_of_the_programs() {
     let table: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     let (table, ci) = table.split_at(ExitCode::ALL.len());
     let wanted: Vec<String> = ExitCode::ALL.iter().map(|c| format!("| {} | {} |", c.code(), c.meaning())).collect();
-    assert_eq!(table, wanted, "mend docs/exit-codes.md");
+    assert_eq!(table, wanted, "fix docs/exit-codes.md");
     let reported: Vec<u8> = ci[1..]
         .iter()
         .flat_map(|row| row.split('|').nth(1).unwrap().split(','))
@@ -280,5 +292,5 @@ fn exit_codes_in_the_page_are_those_of_the_programs() {
     // What a verify can end with, but for a fault of the program.
     let of_verify = |code: &u8| matches!(code, 0 | 2 | 20 | 30..=35 | 40..=44);
     let wanted: Vec<u8> = ExitCode::ALL.iter().map(|code| code.code()).filter(of_verify).collect();
-    assert_eq!(reported, wanted, "mend the table of \"In CI\"");
+    assert_eq!(reported, wanted, "fix the table of \"In CI\"");
 }

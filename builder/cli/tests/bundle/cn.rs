@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::images::two_platforms;
 use crate::registry::{Registry, Setup};
 use crate::server::{Reply, Server, file};
-use crate::site::{Ended, Site, end, says};
+use crate::site::{Ended, Site, assert_contains, end};
 
 /// Every host that zone cn names, and the origins behind them.
 const FILES: [&str; 4] = ["files.m.daocloud.io", "dl.k8s.io", "github.com", "get.helm.sh"];
@@ -209,7 +209,7 @@ fn what_a_mirror_of_zone_cn_lacks_comes_from_the_next_one_or_from_the_origin() {
         _ => false,
     });
     let check = world.run(&["zone", "check", "-f", "cluster.yaml"]).must(ExitCode::Ok);
-    says(
+    assert_contains(
         &check.out,
         &["ok   binary/runc", "https://files.m.daocloud.io/github.com/opencontainers/runc", "0 that can be had"],
     );
@@ -234,6 +234,9 @@ fn what_zone_cn_has_nowhere_is_found_before_the_build() {
         matches!(host, "registry.aliyuncs.com" | "k8s.m.daocloud.io" | "registry.k8s.io") && path.contains("/pause/")
     });
     let check = world.run(&["zone", "check", "-f", "cluster.yaml"]).must(ExitCode::NoSource);
-    says(&check.out, &["GONE image/pause", "registry.aliyuncs.com/google_containers/pause", "registry.k8s.io/pause"]);
-    says(&check.err, &["these can be found nowhere: image/pause"]);
+    assert_contains(
+        &check.out,
+        &["GONE image/pause", "registry.aliyuncs.com/google_containers/pause", "registry.k8s.io/pause"],
+    );
+    assert_contains(&check.err, &["these can be found nowhere: image/pause"]);
 }

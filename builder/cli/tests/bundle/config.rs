@@ -3,7 +3,7 @@
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{Keyword, Profile, parse};
 
-use crate::site::{Site, says};
+use crate::site::{Site, assert_contains};
 
 #[test]
 fn each_profile_of_init_can_be_built_and_is_never_written_over_a_file() {
@@ -22,11 +22,11 @@ fn each_profile_of_init_can_be_built_and_is_never_written_over_a_file() {
     }
     site.write("mine.yaml", "mine");
     let refused = site.run(&["init", "-o", "mine.yaml"]).must(ExitCode::Usage).err;
-    says(&refused, &["mine.yaml already exists", "--force"]);
+    assert_contains(&refused, &["mine.yaml already exists", "--force"]);
     assert_eq!(std::fs::read_to_string(site.path("mine.yaml")).unwrap(), "mine");
     site.run(&["init", "-o", "mine.yaml", "--force"]).must(ExitCode::Ok);
     assert_ne!(std::fs::read_to_string(site.path("mine.yaml")).unwrap(), "mine");
-    says(&site.run(&["init", "--profile", "large"]).must(ExitCode::Usage).err, &["minimal, ha, harbor, cn"]);
+    assert_contains(&site.run(&["init", "--profile", "large"]).must(ExitCode::Usage).err, &["minimal, ha, harbor, cn"]);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn config_says_what_is_a_default_what_the_catalogue_chooses_and_what_is_not_inst
     assert!(!line("plugin: calico").contains("default"));
     let version = line("# version: v1.");
     assert!(version.ends_with("# chosen by the catalogue"), "{version}");
-    says(&shown.err, &["spec.network.plugin: \"calico\"", "not built yet"]);
+    assert_contains(&shown.err, &["spec.network.plugin: \"calico\"", "not built yet"]);
     let document = site.run(&["config", "-f", "cluster.yaml", "--json"]).must(ExitCode::Ok).document();
     assert_eq!(document["schema"], "kubexm.io/config/v1");
     assert_eq!(document["cluster"]["spec"]["kubernetes"]["maxPods"], 110);
@@ -54,7 +54,10 @@ fn config_says_what_is_a_default_what_the_catalogue_chooses_and_what_is_not_inst
     assert_eq!(document["notInstalled"][0]["path"], "spec.network.plugin");
     assert!(document["chosen"]["spec.runtime.version"].is_string(), "{document}");
     site.write("wrong.yaml", text.replace("plugin", "plugim"));
-    says(&site.run(&["config", "-f", "wrong.yaml"]).must(ExitCode::Config).err, &["wrong.yaml", "line 5", "plugin"]);
+    assert_contains(
+        &site.run(&["config", "-f", "wrong.yaml"]).must(ExitCode::Config).err,
+        &["wrong.yaml", "line 5", "plugin"],
+    );
 }
 
 #[test]
@@ -64,7 +67,7 @@ fn a_cluster_that_is_not_installed_yet_is_built_with_a_warning() {
         "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: one}\nspec:\n  runtime: {type: docker}\n";
     site.write("cluster.yaml", text);
     let ended = site.run(&["build", "-f", "cluster.yaml", "--dry-run"]).must(ExitCode::Ok);
-    says(
+    assert_contains(
         &ended.err,
         &["kubexm-install refuses this cluster", "spec.runtime.type: \"docker\" is known, and not built yet"],
     );

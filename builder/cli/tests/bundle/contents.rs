@@ -7,7 +7,7 @@ use kubexm_spec::{Digest, ExitCode};
 use serde_json::Value;
 
 use crate::images::two_platforms;
-use crate::site::{Site, noise, says};
+use crate::site::{Site, assert_contains, noise};
 use crate::verify::rewrite;
 
 /// Two files (one of more than one frame) and an image, for both platforms: `out.tar.zst`.
@@ -48,7 +48,7 @@ fn artifacts_are_listed_and_chosen_by_kind_and_platform() {
     assert_eq!(list(&["--kind", "binary"]).0, Vec::<String>::new());
     let lines = site.run(&["list", "out.tar.zst"]).must(ExitCode::Ok).out;
     assert_eq!(lines.lines().count(), 4);
-    says(&lines, &["file/big.bin", "9.00 MiB", &Digest::of(noise(5, 9 << 20)).to_string()]);
+    assert_contains(&lines, &["file/big.bin", "9.00 MiB", &Digest::of(noise(5, 9 << 20)).to_string()]);
     site.run(&["list", "--kind", "chart", "out.tar.zst"]).must(ExitCode::Usage);
 }
 
@@ -116,7 +116,7 @@ fn a_diff_tells_artifacts_bytes_and_what_a_delta_carries() {
     assert_eq!((&bare["bytes"], &bare["delta"]["stored"]), (&document["bytes"], &Value::Null));
     assert_eq!(bare["old"]["manifest"], document["old"]["manifest"]);
     let text = site.run(&["diff", "old.json", "out.tar.zst"]).must(ExitCode::Ok).out;
-    says(
+    assert_contains(
         &text,
         &["~ file/a.txt", "- file/big.bin", "+ file/new.bin", "~ lock.yaml", "1 artifact added, 1 removed, 1 changed"],
     );
@@ -141,7 +141,7 @@ fn a_diff_refuses_what_is_neither_a_bundle_nor_a_manifest() {
     let manifest = site.run(&["cat", "out.tar.zst", "manifest.json"]).must(ExitCode::Ok).out;
     let refused = |name: &str, content: &str, code| {
         site.write(name, content);
-        says(&site.run(&["diff", name, "out.tar.zst"]).must(code).err, &[name]);
+        assert_contains(&site.run(&["diff", name, "out.tar.zst"]).must(code).err, &[name]);
     };
     refused("cut.json", &manifest[..manifest.len() / 2], ExitCode::NotABundle);
     refused("other.json", "{\"format\":1}", ExitCode::NotABundle);
@@ -166,9 +166,9 @@ fn one_item_goes_to_standard_output_and_nothing_beside_it() {
     let index: Value = serde_json::from_str(&cat(listed["artifacts"][0]["digest"].as_str().unwrap())).unwrap();
     assert_eq!(index["manifests"].as_array().unwrap().len(), 2);
     let image = site.run(&["cat", "out.tar.zst", "local.test/team/one:2"]).must(ExitCode::Usage);
-    says(&image.err, &["an image", "extract"]);
+    assert_contains(&image.err, &["an image", "extract"]);
     let typo = site.run(&["cat", "out.tar.zst", "cluster.yml"]).must(ExitCode::BundleIncomplete);
-    says(&typo.err, &["cluster.yml", "the nearest: cluster.yaml"]);
+    assert_contains(&typo.err, &["cluster.yml", "the nearest: cluster.yaml"]);
     assert_eq!(typo.out, "");
 }
 
@@ -203,7 +203,7 @@ fn damage_is_reported_where_it_lies_in_a_range_and_only_there() {
     site.write("out.tar.zst", bytes);
     let (code, out, err) = range(&site, "0-99");
     assert_eq!((code, out.len()), (30, 0), "nothing of a damaged frame is given: {err}");
-    says(&err, &["damaged", "out.tar.zst"]);
+    assert_contains(&err, &["damaged", "out.tar.zst"]);
     assert_eq!(range(&site, "9000000-9000099").1, noise(5, 9 << 20)[9_000_000..9_000_100]);
     site.run(&["cat", "out.tar.zst", "file/a.txt"]).must(ExitCode::Ok);
 }
@@ -256,7 +256,7 @@ fn an_answer_that_did_not_get_onto_the_disk_is_an_error() {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let (code, text) = into(&site, verb, full);
         assert_eq!(code, i32::from(ExitCode::Disk.code()), "{verb}: {text}");
-        says(&text, &["standard output", "No space left"]);
+        assert_contains(&text, &["standard output", "No space left"]);
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use kubexm_spec::{Digest, ExitCode};
 
 use crate::server::Server;
-use crate::site::{Site, bundles, noise, says, wanted};
+use crate::site::{Site, assert_contains, bundles, noise, wanted};
 
 /// A mounted tmpfs; unmounted whatever happens.
 pub struct Tmpfs(tempfile::TempDir);
@@ -55,7 +55,7 @@ fn a_cache_that_is_full_keeps_what_is_whole_and_goes_on_when_there_is_room() {
     let cache = disk.path().join("cache");
     let more = ["--jobs", "1", "--cache", cache.to_str().unwrap()];
     let text = site.refused(ExitCode::Disk, &more);
-    says(&text, &["file/b", "the disk is full", cache.to_str().unwrap(), "more bytes are needed"]);
+    assert_contains(&text, &["file/b", "the disk is full", cache.to_str().unwrap(), "more bytes are needed"]);
     let whole = std::fs::read(cache.join("blobs/sha256").join(Digest::of(&bodies[0]).hex())).unwrap();
     assert_eq!(Digest::of(whole), Digest::of(&bodies[0]));
 
@@ -73,7 +73,7 @@ fn no_room_for_the_bundle_leaves_nothing_there_and_the_cache_whole() {
     let target = disk.path().join("out.tar.zst");
     let build = || site.run(&["build", "-f", "cluster.yaml", "-o", target.to_str().unwrap()]);
     let text = build().must(ExitCode::Disk).err;
-    says(&text, &[disk.path().to_str().unwrap(), "No space left", "free space there"]);
+    assert_contains(&text, &[disk.path().to_str().unwrap(), "No space left", "free space there"]);
     assert_eq!(bundles(disk.path()), Vec::<String>::new());
     let asked = server.requests().len();
 

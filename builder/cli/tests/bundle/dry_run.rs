@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::images::two_platforms;
 use crate::registry::{Registry, Setup};
 use crate::server::{Server, nobody};
-use crate::site::{Site, end, noise, says, wanted};
+use crate::site::{Site, assert_contains, end, noise, wanted};
 
 fn sum(document: &Value, platform: &Value) -> Value {
     let all = document["platforms"].as_array().unwrap();
@@ -25,7 +25,7 @@ fn sizes_are_asked_only_when_that_is_wanted_and_shared_layers_count_once() {
         wanted(&server.url("tool"), &noise(5, 12_345))
     ));
     let list = site.build(&["--zone", "zone.yaml", "--dry-run"]).must(ExitCode::Ok).out;
-    says(
+    assert_contains(
         &list,
         &["linux/amd64: 1 artifact of", "linux/arm64: 1 artifact of", "every platform: 1", "in all: 3", "--sizes"],
     );
@@ -72,7 +72,7 @@ fn what_a_cluster_rests_on_that_nobody_has_checked_is_reported_before_anything_i
         site.run(&[&["build", "--kubernetes", version, "--dry-run"], more].concat()).must(ExitCode::Ok)
     };
     let ended = build("v1.34.99", &[]);
-    says(
+    assert_contains(
         &ended.err,
         &[
             "warning: unverified: Kubernetes 1.34.99: the catalogue does not know this patch",
@@ -87,7 +87,7 @@ fn what_a_cluster_rests_on_that_nobody_has_checked_is_reported_before_anything_i
     let explained = |item: &str, more: &[&str]| {
         site.run(&[&["explain", item, "--kubernetes", "v1.34.11"], more].concat()).must(ExitCode::Ok)
     };
-    says(&explained("pause", &[]).out, &["doubt", "no kubeadm of patches from 11 was asked"]);
+    assert_contains(&explained("pause", &[]).out, &["doubt", "no kubeadm of patches from 11 was asked"]);
     assert!(!explained("runc", &[]).out.contains("doubt"));
     let document = explained("pause", &["--json"]).document();
     assert_eq!(document["items"][0]["unverified"].as_array().unwrap().len(), 1, "{document}");
@@ -108,7 +108,7 @@ fn lines_past_their_end_are_reported_by_the_day_and_choose_nothing() {
     assert_eq!(before["notices"], json!([]));
     assert_eq!(after["notices"][0]["kind"], "end-of-life");
     let warnings = after["warnings"].to_string();
-    says(
+    assert_contains(
         &warnings,
         &["Kubernetes 1.34.4: upstream ended 1.34 on 2026-10-27", "containerd 2.2.7: upstream ended its line"],
     );
@@ -119,7 +119,7 @@ fn lines_past_their_end_are_reported_by_the_day_and_choose_nothing() {
     // a day that is none is a slip, not today
     let args = ["build", "--kubernetes", "v1.34.4", "--dry-run"];
     let ended = end(site.program().args(args).env("SOURCE_DATE_EPOCH", "yesterday")).must(ExitCode::Usage);
-    says(&ended.err, &["SOURCE_DATE_EPOCH is \"yesterday\""]);
+    assert_contains(&ended.err, &["SOURCE_DATE_EPOCH is \"yesterday\""]);
 }
 
 #[test]

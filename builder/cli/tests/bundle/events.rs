@@ -4,14 +4,14 @@ use kubexm_spec::ExitCode;
 use serde_json::Value;
 
 use crate::server::{Server, nobody};
-use crate::site::{Site, bundles, end, noise, says, wanted};
+use crate::site::{Site, assert_contains, bundles, end, noise, wanted};
 
 #[test]
 fn a_dry_run_asks_nobody_writes_nothing_and_says_what_would_go_in() {
     let site = Site::new();
     let url = format!("http://{}/tool", nobody());
     site.extras(&format!("extraFiles:\n{}\n", wanted(&url, b"x")));
-    says(
+    assert_contains(
         &site.build(&["--dry-run"]).must(ExitCode::Ok).out,
         &["file/tool", &url, "user", "1 artifact of unknown size"],
     );
@@ -73,7 +73,7 @@ fn a_build_that_fails_ends_in_a_result_too() {
     let events = site.build(&["--json"]).must(ExitCode::OriginMissing).events();
     let result = events.last().unwrap();
     assert_eq!((&result["type"], &result["ok"], &result["exitCode"]), (&"result".into(), &false.into(), &42.into()));
-    says(result["summary"].as_str().unwrap(), &["file/none", &server.url("none")]);
+    assert_contains(result["summary"].as_str().unwrap(), &["file/none", &server.url("none")]);
     site.extras("extraFile: []");
     let events = site.build(&["--json"]).must(ExitCode::Config).events();
     assert_eq!((events.len(), &events[0]["type"]), (1, &"result".into()));
@@ -108,7 +108,7 @@ fn a_reader_that_goes_away_does_not_end_the_work() {
 fn the_help_holds_the_table_of_exit_codes() {
     let help = Site::new().run(&["--help"]).must(ExitCode::Ok).out;
     for code in ExitCode::ALL {
-        says(&help, &[code.meaning()]);
+        assert_contains(&help, &[code.meaning()]);
     }
     Site::new().run(&["build", "--jobs", "0"]).must(ExitCode::Usage);
     Site::new().run(&["build", "--no-such"]).must(ExitCode::Usage);
@@ -119,7 +119,7 @@ fn help_wraps_its_paragraphs_once_and_has_options_of_addresses_where_they_matter
     let site = Site::new();
     let help = |verb: &str| site.run(&[verb, "--help"]).must(ExitCode::Ok).out;
     for verb in ["verify", "pull", "build", "sbom"] {
-        says(&help(verb), &["--plain-http", "--ca-file"]);
+        assert_contains(&help(verb), &["--plain-http", "--ca-file"]);
     }
     for verb in ["init", "lock", "schema", "keygen", "cache"] {
         assert!(!help(verb).contains("--plain-http"), "{verb}");
@@ -132,7 +132,7 @@ fn help_wraps_its_paragraphs_once_and_has_options_of_addresses_where_they_matter
     let paragraph: Vec<&&str> = lines[start..].iter().take_while(|line| !line.is_empty()).collect();
     let inner = &paragraph[..paragraph.len() - 1];
     assert!(inner.iter().all(|line| line.len() > 80), "{paragraph:#?}");
-    says(&verify, &["\n  kubexm-bundle verify --key release.pub site.tar.zst\n"]);
+    assert_contains(&verify, &["\n  kubexm-bundle verify --key release.pub site.tar.zst\n"]);
     // Hidden is not gone.
     site.run(&["schema", "--plain-http"]).must(ExitCode::Usage);
 }

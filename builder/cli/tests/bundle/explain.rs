@@ -3,7 +3,7 @@
 use kubexm_spec::ExitCode;
 
 use crate::server::{Server, file};
-use crate::site::{Site, says, wanted};
+use crate::site::{Site, assert_contains, wanted};
 
 const HEAD: &str = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: prod}\nspec:\n";
 
@@ -12,7 +12,7 @@ fn the_reasons_the_places_and_the_trust_of_an_item_are_reported() {
     let site = Site::new();
     site.write("cluster.yaml", format!("{HEAD}  kubernetes: {{version: v1.34}}\n"));
     let text = site.run(&["explain", "kubeadm", "-f", "cluster.yaml", "--zone", "cn"]).must(ExitCode::Ok).out;
-    says(
+    assert_contains(
         &text,
         &[
             "binary/kubeadm 1.34.",
@@ -37,9 +37,9 @@ fn what_is_not_in_says_what_would_bring_it_in() {
     let site = Site::new();
     site.write("cluster.yaml", format!("{HEAD}  kubernetes: {{version: v1.34.4}}\n  bundle: {{exclude: [helm]}}\n"));
     let text = site.run(&["explain", "helm", "-f", "cluster.yaml"]).must(ExitCode::Ok).out;
-    says(&text, &["binary/helm is not in", "would be in with helm not in spec.bundle.exclude"]);
+    assert_contains(&text, &["binary/helm is not in", "would be in with helm not in spec.bundle.exclude"]);
     let text = site.run(&["explain", "calicoctl", "-f", "cluster.yaml"]).must(ExitCode::Ok).out;
-    says(&text, &["would be in with network.plugin: calico"]);
+    assert_contains(&text, &["would be in with network.plugin: calico"]);
     let document = site.run(&["explain", "registry", "-f", "cluster.yaml", "--json"]).must(ExitCode::Ok).document();
     assert_eq!(document["in"], false);
     assert!(document["with"].as_array().unwrap().contains(&"registry.type: registry".into()), "{document}");
@@ -49,7 +49,7 @@ fn what_is_not_in_says_what_would_bring_it_in() {
 fn an_unknown_name_ends_with_the_nearest_ones() {
     let site = Site::new();
     let text = site.run(&["explain", "kubeadn", "--kubernetes", "v1.34.4"]).must(ExitCode::UnknownVersion).err;
-    says(&text, &["nothing here is called \"kubeadn\"", "kubeadm"]);
+    assert_contains(&text, &["nothing here is called \"kubeadn\"", "kubeadm"]);
 }
 
 #[test]
@@ -59,13 +59,16 @@ fn another_tag_an_add_on_an_inner_image_and_a_tool_of_no_cluster_are_all_known()
     let reported = |item: &str| site.run(&["explain", item, "-f", "cluster.yaml"]).must(ExitCode::Ok).out;
     let document =
         |item: &str| site.run(&["explain", item, "-f", "cluster.yaml", "--json"]).must(ExitCode::Ok).document();
-    says(&reported("pause:3.9"), &["pause:3.9 is not in; under that name there is", "image/pause 3.10.1"]);
+    assert_contains(&reported("pause:3.9"), &["pause:3.9 is not in; under that name there is", "image/pause 3.10.1"]);
     assert_eq!(document("pause:3.9")["found"]["items"][0]["version"], "3.10.1");
-    says(&reported("metrics-server"), &["is not in", "spec.addons: [{name: metrics-server, type: helm"]);
+    assert_contains(&reported("metrics-server"), &["is not in", "spec.addons: [{name: metrics-server, type: helm"]);
     let core = "docker.io/goharbor/harbor-core:v2.10.2";
-    says(&reported("harbor-core"), &[&format!("{core} is in, inside of"), "binary/harbor 2.10.2"]);
+    assert_contains(&reported("harbor-core"), &[&format!("{core} is in, inside of"), "binary/harbor 2.10.2"]);
     assert_eq!((&document(core)["answer"], &document(core)["in"]), (&"inside".into(), &true.into()));
-    says(&reported("nerdctl"), &["nerdctl is not in: no cluster needs it", "spec.bundle.extraFiles: [{url: "]);
+    assert_contains(
+        &reported("nerdctl"),
+        &["nerdctl is not in: no cluster needs it", "spec.bundle.extraFiles: [{url: "],
+    );
     assert_eq!(document("nerdctl")["answer"], "never");
     // An unknown tag's answer to a machine says that it is not in.
     assert_eq!(
@@ -86,6 +89,6 @@ fn an_address_is_shown_without_what_may_be_a_key_in_it_and_locked_whole() {
     }
     let ended = site.run(&["lock", "-f", "cluster.yaml"]).must(ExitCode::Ok);
     assert!(!(ended.out + &ended.err).contains("raw=1"));
-    says(&std::fs::read_to_string(site.path("cluster.lock.json")).unwrap(), &["tool?raw=1"]);
+    assert_contains(&std::fs::read_to_string(site.path("cluster.lock.json")).unwrap(), &["tool?raw=1"]);
     site.built(&["--locked"]);
 }

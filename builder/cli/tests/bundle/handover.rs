@@ -11,7 +11,7 @@ use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, Member};
 use kubexm_spec::{ArtifactKey, Digest, ExitCode, Platform, Trust};
 
 use crate::disk::Tmpfs;
-use crate::site::{Ended, Site, digest, names, noise, says};
+use crate::site::{Ended, Site, assert_contains, digest, names, noise};
 
 /// A 64-bit ELF header for a machine, and something behind it.
 fn program(machine: u8) -> Vec<u8> {
@@ -125,7 +125,7 @@ fn the_page_leads_through_with_stock_tools_for_both_kinds_of_key() {
         }
         let page = std::fs::read_to_string(folder.join("README.txt")).unwrap();
         assert!(page.is_ascii(), "{page}");
-        says(
+        assert_contains(
             &page,
             &["Kubernetes v1.34.4", "ANOTHER way", "proves", "chmod +x", "preflight --bundle site.tar.zst --key"],
         );
@@ -136,7 +136,7 @@ fn the_page_leads_through_with_stock_tools_for_both_kinds_of_key() {
         let verified = in_folder(&site, "sh", &["-c", &verify]);
         assert!(verified.status.success(), "{verify}: {}", String::from_utf8_lossy(&verified.stderr));
         let reported = in_folder(&site, "sh", &["-c", &command(&page, "openssl pkey ")]);
-        says(&String::from_utf8(reported.stdout).unwrap(), &[document["publicKeySha256"].as_str().unwrap()]);
+        assert_contains(&String::from_utf8(reported.stdout).unwrap(), &[document["publicKeySha256"].as_str().unwrap()]);
         let other = if key == "a" { "b.pub" } else { "a.pub" };
         std::fs::copy(site.path(other), folder.join("release.pub")).unwrap();
         assert!(!in_folder(&site, "sh", &["-c", &verify]).status.success(), "another key's signature holds");
@@ -164,7 +164,7 @@ fn a_signature_by_the_key_that_does_not_hold_is_replaced_by_one_that_does() {
     let forged = Signature { key_id: id, alg: "ecdsa-p256-sha256".into(), sig: "AAAA".into(), statement: None };
     Signing::open(&site.path("site.tar.zst")).unwrap().replace(&[forged], &|_, _| {}).unwrap();
     site.run(&["verify", "--key", "a.pub", "site.tar.zst"]).must(ExitCode::BundleUntrusted);
-    says(&hand_over(&site, &["--key", "a.key"]).must(ExitCode::Ok).out, &["signed by key"]);
+    assert_contains(&hand_over(&site, &["--key", "a.key"]).must(ExitCode::Ok).out, &["signed by key"]);
     site.run(&["verify", "--key", "a.pub", "folder"]).must(ExitCode::Ok);
     assert_eq!(Bundle::open(&site.path("folder")).unwrap().signatures().len(), 1);
 }
@@ -174,7 +174,7 @@ fn a_link_in_place_of_the_folder_under_way_leads_nowhere() {
     let site = built();
     site.write("precious/keep", "keep");
     std::os::unix::fs::symlink(site.path("precious"), site.path(".folder.partial")).unwrap();
-    says(&hand_over(&site, &[]).must(ExitCode::Usage).err, &[".folder.partial", "move it away"]);
+    assert_contains(&hand_over(&site, &[]).must(ExitCode::Usage).err, &[".folder.partial", "move it away"]);
     assert_eq!(names(&site.path("precious")), ["keep"]);
     assert!(!site.path("folder").exists());
 }
@@ -182,10 +182,10 @@ fn a_link_in_place_of_the_folder_under_way_leads_nowhere() {
 #[test]
 fn an_unsigned_folder_says_what_its_sums_are_worth() {
     let site = built();
-    says(&hand_over(&site, &[]).must(ExitCode::Ok).out, &["not signed"]);
+    assert_contains(&hand_over(&site, &[]).must(ExitCode::Ok).out, &["not signed"]);
     sums_hold(&site);
     let page = std::fs::read_to_string(site.path("folder/README.txt")).unwrap();
-    says(&page, &["Nobody signed"]);
+    assert_contains(&page, &["Nobody signed"]);
     assert!(!page.contains("openssl") && !page.contains("--key"), "{page}");
     assert!(!names(&site.path("folder")).iter().any(|name| name.ends_with(".sig") || name.ends_with(".pub")));
 }
@@ -199,7 +199,10 @@ fn volumes_are_made_kept_and_signed_and_the_folder_copies_to_a_stick_as_it_is() 
         names(&site.path(folder)).into_iter().filter(|name| name.contains(".tar.zst.")).collect()
     };
     assert!(volumes("folder").len() >= 2, "{:?}", volumes("folder"));
-    says(&std::fs::read_to_string(site.path("folder/README.txt")).unwrap(), &["volumes", "site.tar.zst.001"]);
+    assert_contains(
+        &std::fs::read_to_string(site.path("folder/README.txt")).unwrap(),
+        &["volumes", "site.tar.zst.001"],
+    );
     site.run(&["verify", "--key", "a.pub", "folder"]).must(ExitCode::Ok);
     site.run(&["hand-over", "folder", "second", "--name", "other"]).must(ExitCode::Ok);
     assert_eq!(volumes("second").len(), volumes("folder").len(), "volumes stay volumes");
@@ -217,7 +220,7 @@ fn volumes_are_made_kept_and_signed_and_the_folder_copies_to_a_stick_as_it_is() 
 fn a_folder_that_holds_something_is_left_alone_without_force() {
     let site = built();
     site.write("folder/mine.txt", "mine");
-    says(&hand_over(&site, &[]).must(ExitCode::Usage).err, &["not empty", "--force"]);
+    assert_contains(&hand_over(&site, &[]).must(ExitCode::Usage).err, &["not empty", "--force"]);
     assert_eq!(names(&site.path("folder")), ["mine.txt"]);
     hand_over(&site, &["--force", "--key", "a.key", "--split", "11M"]).must(ExitCode::Ok);
     hand_over(&site, &["--force"]).must(ExitCode::Ok);
@@ -226,7 +229,7 @@ fn a_folder_that_holds_something_is_left_alone_without_force() {
         names(&site.path("folder")).into_iter().filter(|n| n.contains(".sig") || n.contains(".001")).collect();
     assert!(left.is_empty(), "{left:?} is of the hand-over before");
     site.run(&["verify", "folder"]).must(ExitCode::Ok);
-    says(
+    assert_contains(
         &site.run(&["hand-over", "folder", "folder", "--force"]).must(ExitCode::Usage).err,
         &["inputs are never changed"],
     );
@@ -240,9 +243,9 @@ fn what_fails_leaves_no_folder() {
     let place = bad.len() / 2;
     bad[place] ^= 1;
     site.write("site.tar.zst", bad);
-    says(&hand_over(&site, &[]).must(ExitCode::BundleDamaged).err, &["blobs/sha256/"]);
+    assert_contains(&hand_over(&site, &[]).must(ExitCode::BundleDamaged).err, &["blobs/sha256/"]);
     site.write("site.tar.zst", good);
-    says(&hand_over(&site, &["--key", "none.key"]).must(ExitCode::Config).err, &["none.key"]);
+    assert_contains(&hand_over(&site, &["--key", "none.key"]).must(ExitCode::Config).err, &["none.key"]);
     hand_over(&site, &["--name", "a b"]).must(ExitCode::Usage);
     hand_over(&site, &["--split", "1000"]).must(ExitCode::Usage);
     let left: Vec<_> = names(&site.path("")).into_iter().filter(|name| name.contains("folder")).collect();
@@ -256,11 +259,11 @@ fn a_full_disk_and_a_read_only_one_are_reported_and_no_folder_appears() {
     let target = disk.path().join("folder");
     let run = || site.run(&["hand-over", "site.tar.zst", target.to_str().unwrap()]);
     let text = run().must(ExitCode::Disk).err;
-    says(&text, &["bytes free", "needs", "free space"]);
+    assert_contains(&text, &["bytes free", "needs", "free space"]);
     assert!(!text.contains("== write"), "it was begun: {text}");
     assert_eq!(names(disk.path()), Vec::<String>::new());
     disk.make_read_only();
-    says(&run().must(ExitCode::Disk).err, &["Read-only file system"]);
+    assert_contains(&run().must(ExitCode::Disk).err, &["Read-only file system"]);
 }
 
 /// A hand-over that ends while it writes: the folder under way, as it was left.
@@ -296,7 +299,7 @@ fn two_that_make_one_folder_are_kept_apart_and_what_a_dead_one_left_is_taken_ove
 fn files_of_somebody_else_in_a_folder_of_the_name_under_way_stay() {
     let site = built();
     site.write(".folder.partial/mine.txt", "mine");
-    says(&hand_over(&site, &[]).must(ExitCode::Usage).err, &[".folder.partial", "move it away"]);
+    assert_contains(&hand_over(&site, &[]).must(ExitCode::Usage).err, &[".folder.partial", "move it away"]);
     assert_eq!(std::fs::read_to_string(site.path(".folder.partial/mine.txt")).unwrap(), "mine");
     assert!(!site.path("folder").exists());
 }
@@ -308,12 +311,12 @@ fn a_bundle_that_was_signed_before_says_how_that_is_checked_where_the_sums_are_n
     hand_over(&site, &[]).must(ExitCode::Ok);
     sums_hold(&site);
     let page = std::fs::read_to_string(site.path("folder/README.txt")).unwrap();
-    says(&page, &["Nobody signed these sums", "ANOTHER way", "every byte in the bundle"]);
+    assert_contains(&page, &["Nobody signed these sums", "ANOTHER way", "every byte in the bundle"]);
     std::fs::copy(site.path("a.pub"), site.path("folder/release.pub")).unwrap();
     let check = command(&page, "kubexm-bundle verify");
     let check = check.replacen("kubexm-bundle", assert_cmd::cargo::cargo_bin("kubexm-bundle").to_str().unwrap(), 1);
     let checked = in_folder(&site, "sh", &["-c", &check]);
-    says(&String::from_utf8(checked.stdout).unwrap(), &["signature valid"]);
+    assert_contains(&String::from_utf8(checked.stdout).unwrap(), &["signature valid"]);
     std::fs::copy(site.path("b.pub"), site.path("folder/release.pub")).unwrap();
     assert!(!in_folder(&site, "sh", &["-c", &check]).status.success(), "another key's signature holds");
 }
@@ -336,7 +339,7 @@ fn what_a_hand_over_after_a_build_is_refused_for_is_reported_before_anything_is_
     std::fs::create_dir(&inside).unwrap();
     let refused = |args: &[&str], code: ExitCode, words: &[&str]| {
         let ended = site.run(&[&["build", "-f", "cluster.yaml"], args].concat()).must(code);
-        says(&ended.err, words);
+        assert_contains(&ended.err, words);
         assert_eq!(server.requests().len(), 0, "{args:?}: something was fetched");
     };
     let out = ["-o", "out.tar.zst", "--hand-over"];
@@ -367,7 +370,10 @@ fn what_a_hand_over_after_a_build_is_refused_for_is_reported_before_anything_is_
     site.extras("extraFiles: [{path: big.bin}]");
     let ended =
         site.run(&["build", "-f", "cluster.yaml", "-o", "out.tar.zst", "--hand-over", folder.to_str().unwrap()]);
-    says(&ended.must(ExitCode::Disk).err, &["bytes free", "out.tar.zst is whole", "kubexm-bundle hand-over"]);
+    assert_contains(
+        &ended.must(ExitCode::Disk).err,
+        &["bytes free", "out.tar.zst is whole", "kubexm-bundle hand-over"],
+    );
     site.run(&["verify", "out.tar.zst"]).must(ExitCode::Ok);
 }
 
@@ -386,7 +392,7 @@ fn an_installer_that_is_given_comes_before_the_one_in_the_bundle_and_one_that_la
     let inputs = manifest.members.iter().map(|m| Input::bytes(m.name.clone(), bundle.read(&m.name, 1 << 30).unwrap()));
     write(&site.path("none.tar.zst"), &manifest, inputs.collect(), &Options::default(), &|_, _| {}).unwrap();
     let text = site.run(&["hand-over", "none.tar.zst", "other"]).must(ExitCode::Config).err;
-    says(&text, &["no kubexm-install for linux/amd64", "--installer FILE"]);
+    assert_contains(&text, &["no kubexm-install for linux/amd64", "--installer FILE"]);
     // Of a delta, the far side has what it leaves out.
     let mut delta = bundle.manifest().clone();
     let installers: Vec<Digest> =
@@ -401,8 +407,8 @@ fn an_installer_that_is_given_comes_before_the_one_in_the_bundle_and_one_that_la
     write_contents(&site.path("delta.tar.zst"), contents, &Options::default(), &|_, _| {}).unwrap();
     site.run(&["hand-over", "delta.tar.zst", "delta"]).must(ExitCode::Ok);
     let page = std::fs::read_to_string(site.path("delta/README.txt")).unwrap();
-    says(&page, &["THIS IS A DELTA", "that you have already", "--base EARLIER-BUNDLE"]);
+    assert_contains(&page, &["THIS IS A DELTA", "that you have already", "--base EARLIER-BUNDLE"]);
     // A bundle of extras is handed over without one.
     site.run(&["hand-over", "out.tar.zst", "extras"]).must(ExitCode::Ok);
-    says(&std::fs::read_to_string(site.path("extras/README.txt")).unwrap(), &["no cluster"]);
+    assert_contains(&std::fs::read_to_string(site.path("extras/README.txt")).unwrap(), &["no cluster"]);
 }

@@ -11,7 +11,7 @@ use kubexm_spec::ExitCode;
 use crate::push::{log_in, run, site, way};
 use crate::registry::{PASSWORD, Registry, Setup};
 use crate::server::{How, Reply, Request, Server, nobody};
-use crate::site::{Site, digest, noise, says};
+use crate::site::{Site, assert_contains, digest, noise};
 
 /// A range of a request as `(first, end)`.
 fn range(request: &Request) -> Option<(u64, u64)> {
@@ -69,7 +69,7 @@ fn inspecting_300_mb_or_taking_a_small_member_out_of_them_moves_less_than_a_hund
     for (verb, more) in verbs {
         moved.store(0, Ordering::Relaxed);
         let ended = read(&site, verb, &server, more).must(ExitCode::Ok);
-        says(&ended.out, &["small.txt"]);
+        assert_contains(&ended.out, &["small.txt"]);
         let moved = moved.load(Ordering::Relaxed);
         assert!(moved > 0 && moved * 100 < size, "{verb} moved {moved} of {size} bytes");
     }
@@ -86,7 +86,7 @@ fn every_verb_that_reads_a_bundle_reads_it_from_a_server() {
     let site = site(2, 300_000);
     let server = serve(&site.path("out.tar.zst"), |_, reply| reply);
     let name = server.url("bundles/site.tar.zst");
-    says(&read(&site, "verify", &server, &[]).must(ExitCode::Ok).out, &["every byte is right", &name]);
+    assert_contains(&read(&site, "verify", &server, &[]).must(ExitCode::Ok).out, &["every byte is right", &name]);
     let document = read(&site, "verify", &server, &["--json"]).must(ExitCode::Ok).document();
     assert_eq!(document["bytes"]["ok"], true);
     let here = site.run(&["inspect", "--json", "out.tar.zst"]).document();
@@ -120,11 +120,11 @@ fn a_bundle_is_read_over_tls_with_a_password_from_a_real_server_that_never_shows
     assert!(!ended.out.contains("sesame"), "{}", ended.out);
     for args in [["verify", &wrong], ["inspect", &wrong], ["list", &wrong]] {
         let ended = run(&site, &args, &way).must(ExitCode::OriginDenied);
-        says(&ended.err, &["401", &registry.address]);
+        assert_contains(&ended.err, &["401", &registry.address]);
         assert!(!format!("{}{}", ended.out, ended.err).contains("barley"), "{}", ended.err);
     }
     // Without its CA nothing is said to it.
-    says(&site.run(&["verify", &good]).must(ExitCode::OriginDown).err, &["certificate"]);
+    assert_contains(&site.run(&["verify", &good]).must(ExitCode::OriginDown).err, &["certificate"]);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn plain_http_is_spoken_only_when_it_is_said_so() {
     let server = serve(&site.path("out.tar.zst"), |_, reply| reply);
     let url = server.url("site.tar.zst").replace("http://", "http://me:sesame@");
     let ended = site.run(&["inspect", &url]).must(ExitCode::Usage);
-    says(&ended.err, &["--plain-http", "https"]);
+    assert_contains(&ended.err, &["--plain-http", "https"]);
     assert!(!ended.err.contains("sesame") && server.requests().is_empty());
     site.run(&["init", "--plain-http"]).must(ExitCode::Usage);
 }
@@ -191,7 +191,7 @@ fn a_server_without_ranges_is_refused_with_what_to_do() {
     let body = std::fs::read(site.path("out.tar.zst")).unwrap();
     let server = Server::start(move |_| Reply::new(200, body.clone()).header("etag", "\"one\""));
     let ended = read(&site, "inspect", &server, &[]).must(ExitCode::OriginMismatch);
-    says(&ended.err, &["serves no parts of files", "fetch the whole file", server.address()]);
+    assert_contains(&ended.err, &["serves no parts of files", "fetch the whole file", server.address()]);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_server_that_does_not_tell_versions_apart_is_refused() {
         reply
     });
     let ended = read(&site, "inspect", &server, &[]).must(ExitCode::OriginMismatch);
-    says(&ended.err, &["neither ETag nor Last-Modified"]);
+    assert_contains(&ended.err, &["neither ETag nor Last-Modified"]);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn a_file_that_changes_while_it_is_read_is_an_error_and_never_a_mixture() {
         _ => part(request, &new, "\"two\""),
     });
     let ended = read(&site, "verify", &server, &[]).must(ExitCode::OriginMismatch);
-    says(&ended.err, &["was changed or removed while it was read", server.address()]);
+    assert_contains(&ended.err, &["was changed or removed while it was read", server.address()]);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn a_server_that_ignores_if_range_does_not_get_a_mixture_through_either() {
         reply
     });
     let ended = read(&site, "verify", &server, &[]).must(ExitCode::OriginMismatch);
-    says(&ended.err, &["was changed or removed"]);
+    assert_contains(&ended.err, &["was changed or removed"]);
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_server_that_lies_about_what_it_sends_is_found_out() {
         }
         reply
     });
-    says(&read(&site, "verify", &server, &[]).must(ExitCode::OriginDown).err, &["sent more than"]);
+    assert_contains(&read(&site, "verify", &server, &[]).must(ExitCode::OriginDown).err, &["sent more than"]);
     // From elsewhere, and said otherwise: only the bundle itself tells.
     let server = serve(&bundle, |request, mut reply| {
         if request.number > 1 {
@@ -271,7 +271,7 @@ fn a_server_that_lies_about_what_it_sends_is_found_out() {
     assert_eq!(ended.code, i32::from(ExitCode::BundleDamaged.code()), "{}", ended.err);
     // An encoded body.
     let server = serve(&bundle, |_, reply| reply.header("content-encoding", "gzip"));
-    says(&read(&site, "inspect", &server, &[]).must(ExitCode::OriginMismatch).err, &["encoded with gzip"]);
+    assert_contains(&read(&site, "inspect", &server, &[]).must(ExitCode::OriginMismatch).err, &["encoded with gzip"]);
 }
 
 #[test]
@@ -298,14 +298,14 @@ fn a_server_that_dies_in_the_middle_is_named_and_not_taken_for_damage() {
         _ => Reply::new(404, ""),
     });
     let ended = read(&site, "verify", &server, &[]).must(ExitCode::OriginMismatch);
-    says(&ended.err, &["was changed or removed"]);
+    assert_contains(&ended.err, &["was changed or removed"]);
     for more in [&["--json"][..], &["--json", "--quick"]] {
         let server = serve(&site.path("out.tar.zst"), |request, reply| match request.number {
             0..2 => reply,
             _ => Reply::new(404, ""),
         });
         let ended = read(&site, "verify", &server, more).must(ExitCode::OriginMismatch);
-        says(&ended.out, &["was changed or removed"]);
+        assert_contains(&ended.out, &["was changed or removed"]);
         let document = ended.document();
         assert_eq!(document["exitCode"], ExitCode::OriginMismatch.code());
         assert!(document["bytes"]["ok"].is_null(), "bytes that did not come are not damaged: {document}");
@@ -313,5 +313,5 @@ fn a_server_that_dies_in_the_middle_is_named_and_not_taken_for_damage() {
     let gone = format!("http://{}/site.tar.zst", nobody());
     // Five tries with waits between them.
     let ended = site.run(&["inspect", &gone, "--plain-http"]).must(ExitCode::OriginDown);
-    says(&ended.err, &["does not answer"]);
+    assert_contains(&ended.err, &["does not answer"]);
 }

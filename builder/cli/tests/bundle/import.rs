@@ -1,4 +1,4 @@
-//! `import`: what a KubeKey file or a running cluster says, as cluster.yaml; what is lost is reported with its line.
+//! `import`: what a KubeKey file or a running cluster assert_contains, as cluster.yaml; what is lost is reported with its line.
 
 use kubexm_spec::cluster::{
     EtcdKind, InternalKind, LoadBalancerMode, NetworkPlugin, RegistryKind, RuntimeKind, SecretSource, parse,
@@ -6,7 +6,7 @@ use kubexm_spec::cluster::{
 use kubexm_spec::{Cluster, ExitCode, Platform};
 use serde_json::{Value, json};
 
-use crate::site::{Ended, Site, end, says};
+use crate::site::{Ended, Site, assert_contains, end};
 
 /// Line numbers in the tests below are those of this text.
 const CLUSTER: &str = r#"apiVersion: kubekey.kubesphere.io/v1alpha2
@@ -162,12 +162,12 @@ fn people_get_the_text_on_standard_output_and_the_losses_beside_it() {
     site.write("from.yaml", CLUSTER);
     let ended = site.run(&["import", "from.yaml"]).must(ExitCode::Ok);
     assert_eq!(parse(&ended.out).unwrap().name, "sample");
-    says(
+    assert_contains(
         &ended.err,
         &["line 7: spec.hosts[0].password: ", "KUBEXM_PASSWORD_NODE1", "line 68: spec.registry.registryMirrors"],
     );
     site.run(&["import", "from.yaml", "-o", "cluster.yaml"]).must(ExitCode::Ok);
-    says(&site.run(&["import", "from.yaml", "-o", "cluster.yaml"]).must(ExitCode::Usage).err, &["--force"]);
+    assert_contains(&site.run(&["import", "from.yaml", "-o", "cluster.yaml"]).must(ExitCode::Usage).err, &["--force"]);
     site.run(&["import", "from.yaml", "-o", "cluster.yaml", "--force"]).must(ExitCode::Ok);
     // Harbor is not published for arm64; without that host the whole of it can be built.
     site.write("from.yaml", CLUSTER.replace("arch: arm64, ", ""));
@@ -189,11 +189,14 @@ spec:
     let site = Site::new();
     site.write("from.yaml", silent);
     let ended = site.run(&["import", "from.yaml"]).must(ExitCode::Ok);
-    says(
+    assert_contains(
         &ended.out,
         &["plugin: calico  # KubeKey's default", "proxyMode: ipvs  # KubeKey's default", "type: docker  # KubeKey's"],
     );
-    says(&ended.err, &["spec.etcd.heartbeatInterval: not said", "defaults of KubeKey's that are others than ours"]);
+    assert_contains(
+        &ended.err,
+        &["spec.etcd.heartbeatInterval: not said", "defaults of KubeKey's that are others than ours"],
+    );
     assert_eq!(parse(&ended.out).unwrap().network.plugin, NetworkPlugin::Calico);
     let (_, document) = imported(silent);
     let defaults = document["kubekeyDefaults"].as_array().unwrap();
@@ -207,7 +210,7 @@ fn a_file_that_makes_no_cluster_is_refused_and_nothing_is_written() {
     let site = Site::new();
     site.write("from.yaml", CLUSTER.replace("172.16.0.3, internal", "\"https://me:hunter2@x\", internal"));
     let ended = site.run(&["import", "from.yaml", "-o", "cluster.yaml"]).must(ExitCode::Config);
-    says(&ended.err, &["from.yaml", "line 8: spec.hosts[1].address"]);
+    assert_contains(&ended.err, &["from.yaml", "line 8: spec.hosts[1].address"]);
     assert!(!ended.err.contains("hunter2") && !site.path("cluster.yaml").exists());
 }
 
@@ -261,8 +264,8 @@ fn a_manifest_that_names_no_network_plugin_says_which_one_is_carried_for_it() {
     let site = Site::new();
     site.write("from.yaml", manifest("  kubernetesDistributions: [{type: kubernetes, version: v1.34.4}]\n"));
     let ended = site.run(&["import", "from.yaml"]).must(ExitCode::Ok);
-    says(&ended.out, &["plugin: flannel  # the Manifest names none"]);
-    says(&ended.err, &["line 1: a Manifest names no network plugin", "spec.network.plugin", "calico"]);
+    assert_contains(&ended.out, &["plugin: flannel  # the Manifest names none"]);
+    assert_contains(&ended.err, &["line 1: a Manifest names no network plugin", "spec.network.plugin", "calico"]);
     assert_eq!(parse(&ended.out).unwrap().network.plugin, NetworkPlugin::Flannel);
     // One of images alone carries no plugin.
     let (_, document) = imported(&manifest(""));
@@ -280,7 +283,7 @@ fn what_kubekey_sets_in_every_kernel_is_reported_where_it_prepares_the_hosts() {
     };
     let parts =
         ["vm.max_map_count = 262144", "fs.inotify.max_user_instances = 524288", "nofile 1048576", "somaxconn = 32768"];
-    says(&reported(silent), &parts);
+    assert_contains(&reported(silent), &parts);
     let not = reported(&format!("{silent}  system: {{skipConfigureOS: true}}\n"));
     for part in parts {
         assert!(!not.contains(part), "{part}: {not}");
@@ -337,7 +340,7 @@ fn other_files_are_refused_by_what_they_are() {
         ("a: [", "line 1"),
     ] {
         site.write("from.yaml", text);
-        says(&site.run(&["import", "from.yaml"]).must(ExitCode::Config).err, &["from.yaml", said]);
+        assert_contains(&site.run(&["import", "from.yaml"]).must(ExitCode::Config).err, &["from.yaml", said]);
     }
 }
 
@@ -366,8 +369,8 @@ fn the_images_of_a_running_cluster_are_taken_by_the_digest_that_runs() {
     assert_eq!(document["notCarriedOver"][0]["path"], "default/two: containers odd");
     let mut program = site.program();
     program.args(["import", "--live", "-"]).write_stdin("{}");
-    says(&end(&mut program).must(ExitCode::Config).err, &["kubectl get pods"]);
+    assert_contains(&end(&mut program).must(ExitCode::Config).err, &["kubectl get pods"]);
     let mut program = site.program();
     program.args(["import", "--live", "-"]).write_stdin(r#"{"kind": "List", "items": [{"kind": "Deployment"}]}"#);
-    says(&end(&mut program).must(ExitCode::Config).err, &["it has no pods"]);
+    assert_contains(&end(&mut program).must(ExitCode::Config).err, &["it has no pods"]);
 }

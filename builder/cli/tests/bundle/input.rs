@@ -3,7 +3,7 @@
 use kubexm_spec::{Digest, ExitCode};
 
 use crate::server::{Server, nobody};
-use crate::site::{Site, says, wanted};
+use crate::site::{Site, assert_contains, wanted};
 
 fn cluster(site: &Site, spec: &str) {
     let text = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: one}\nspec:\n";
@@ -27,12 +27,18 @@ fn a_wrong_cluster_yaml_is_reported_with_line_column_and_the_nearest_name() {
     for (spec, code, parts) in table {
         cluster(&site, spec);
         let text = site.refused(code, &[]);
-        says(&text, parts);
+        assert_contains(&text, parts);
         assert!(!text.contains("hunter2"), "a secret is shown: {text}");
     }
-    says(&site.run(&["build", "-f", "none.yaml"]).must(ExitCode::Config).err, &["none.yaml", "No such file"]);
-    says(&site.run(&["build", "--kubernetes", "v1.2.3"]).must(ExitCode::UnknownVersion).err, &["1.2", "nearest"]);
-    says(&site.run(&["build", "--kubernetes", "latest"]).must(ExitCode::Config).err, &["latest", "v1.34"]);
+    assert_contains(
+        &site.run(&["build", "-f", "none.yaml"]).must(ExitCode::Config).err,
+        &["none.yaml", "No such file"],
+    );
+    assert_contains(
+        &site.run(&["build", "--kubernetes", "v1.2.3"]).must(ExitCode::UnknownVersion).err,
+        &["1.2", "nearest"],
+    );
+    assert_contains(&site.run(&["build", "--kubernetes", "latest"]).must(ExitCode::Config).err, &["latest", "v1.34"]);
 }
 
 #[test]
@@ -41,11 +47,11 @@ fn a_login_in_an_address_is_refused_and_not_shown() {
     let sha256 = Digest::of("x").hex();
     site.extras(&format!("extraFiles: [{{url: \"https://me:hunter2@host.test/f\", sha256: {sha256}}}]"));
     let text = site.refused(ExitCode::InlineSecret, &[]);
-    says(&text, &["spec.bundle.extraFiles[0].url", "login"]);
+    assert_contains(&text, &["spec.bundle.extraFiles[0].url", "login"]);
     site.extras("extraImages: [{name: a.test/b:1}]");
     site.write("zone.yaml", "name: z\nrules: [{match: a.test, to: [\"me:hunter2@mirror.test/x\"]}]\n");
     let zone = site.refused(ExitCode::InlineSecret, &["--zone", "zone.yaml"]);
-    says(&zone, &["zone.yaml", "rules[0].to[0]", "login"]);
+    assert_contains(&zone, &["zone.yaml", "rules[0].to[0]", "login"]);
     assert!(!(text + &zone).contains("hunter2"));
 }
 
@@ -58,7 +64,7 @@ fn what_must_be_on_this_machine_is_looked_for_before_any_origin_is_asked() {
         wanted(&server.url("tool"), b"tool")
     ));
     let text = site.refused(ExitCode::Config, &[]);
-    says(
+    assert_contains(
         &text,
         &[
             "3 artifacts failed",
@@ -70,7 +76,7 @@ fn what_must_be_on_this_machine_is_looked_for_before_any_origin_is_asked() {
     );
     assert!(server.requests().is_empty(), "{:?}", server.requests());
     site.write("none/readme", "no layout");
-    says(&site.refused(ExitCode::OriginMissing, &[]), &["none/oci-layout"]);
+    assert_contains(&site.refused(ExitCode::OriginMissing, &[]), &["none/oci-layout"]);
 }
 
 #[test]
@@ -82,9 +88,12 @@ fn a_cluster_without_the_installer_is_refused_before_any_origin_is_asked() {
         format!("name: down\nrules: [{{match: dl.k8s.io, to: [\"http://{}\"], only: true}}]\n", nobody()),
     );
     let text = site.refused(ExitCode::Config, &["--zone", "zone.yaml"]);
-    says(&text, &["no kubexm-install for linux/arm64", "--installer FILE"]);
+    assert_contains(&text, &["no kubexm-install for linux/arm64", "--installer FILE"]);
     let script = site.write("script", "#!/bin/sh");
-    says(&site.refused(ExitCode::Config, &["--installer", script.to_str().unwrap()]), &["script", "no Linux program"]);
+    assert_contains(
+        &site.refused(ExitCode::Config, &["--installer", script.to_str().unwrap()]),
+        &["script", "no Linux program"],
+    );
 }
 
 #[test]
@@ -95,13 +104,19 @@ fn a_bundle_of_nothing_and_a_list_of_no_images_are_refused_by_every_verb_that_wo
         site.write("cluster.yaml", format!("apiVersion: kubexm.io/v1alpha1\nkind: Cluster\n{file}"));
         for verb in [&["lock"][..], &["build"], &["build", "--dry-run"], &["zone", "check"]] {
             let ended = site.run(&[verb, &["-f", "cluster.yaml"]].concat()).must(ExitCode::Config);
-            says(&ended.err, &["there is nothing to bundle", "spec.kubernetes", "extraImages", "--images-from"]);
+            assert_contains(
+                &ended.err,
+                &["there is nothing to bundle", "spec.kubernetes", "extraImages", "--images-from"],
+            );
         }
     }
     for text in ["", "# none yet\n\n"] {
         site.write("list.txt", text);
         let build = ["build", "--kubernetes", "v1.34.4", "--images-from", "list.txt", "--dry-run"];
-        says(&site.run(&build).must(ExitCode::Config).err, &["list.txt names no image", "without --images-from"]);
+        assert_contains(
+            &site.run(&build).must(ExitCode::Config).err,
+            &["list.txt names no image", "without --images-from"],
+        );
     }
 }
 
@@ -110,16 +125,19 @@ fn a_typo_in_a_zone_or_an_overlay_is_reported_with_line_and_column() {
     let site = Site::new();
     site.write("notes", "x");
     site.extras("extraFiles: [{path: notes}]");
-    says(&site.refused(ExitCode::Config, &["--zone", "gloabl"]), &["\"gloabl\"", "global", "cn"]);
+    assert_contains(&site.refused(ExitCode::Config, &["--zone", "gloabl"]), &["\"gloabl\"", "global", "cn"]);
     site.write("zone.yaml", "name: mine\nrules:\n- {match: dl.k8s.io, too: [\"http://mirror\"]}\n");
-    says(&site.refused(ExitCode::Config, &["--zone", "zone.yaml"]), &["zone.yaml", "line 3, column 22", "too", "to"]);
+    assert_contains(
+        &site.refused(ExitCode::Config, &["--zone", "zone.yaml"]),
+        &["zone.yaml", "line 3, column 22", "too", "to"],
+    );
     site.write(
         "overlay.yaml",
         "schema: kubexm.io/catalogue/v1\nname: mine\ncomponents:\n  containerdd: {default: 2.2.9}\n",
     );
-    says(
+    assert_contains(
         &site.refused(ExitCode::Config, &["--catalogue", "overlay.yaml"]),
         &["overlay.yaml", "line 4", "containerdd", "containerd"],
     );
-    says(&site.refused(ExitCode::Config, &["--catalogue", "none.yaml"]), &["none.yaml", "No such file"]);
+    assert_contains(&site.refused(ExitCode::Config, &["--catalogue", "none.yaml"]), &["none.yaml", "No such file"]);
 }

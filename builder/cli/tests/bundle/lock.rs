@@ -8,7 +8,7 @@ use kubexm_spec::{ExitCode, Lock};
 use crate::images::Maker;
 use crate::registry::{Registry, Setup};
 use crate::server::{Server, file};
-use crate::site::{Site, noise, says, wanted};
+use crate::site::{Site, assert_contains, noise, wanted};
 
 const TOOL: &str = "tools/tool.bin";
 
@@ -51,7 +51,7 @@ impl Stock {
 
     fn lock(&self) -> String {
         let ended = self.site.run(&["lock", "-f", "cluster.yaml", "--zone", "zone.yaml"]).must(ExitCode::Ok);
-        says(&ended.out, &["extra-image/registry.test/team/app:v1", "file/notes.txt"]);
+        assert_contains(&ended.out, &["extra-image/registry.test/team/app:v1", "file/notes.txt"]);
         self.text()
     }
 
@@ -131,7 +131,7 @@ fn a_locked_build_names_every_difference_and_fetches_nothing() {
     ));
     let before = stock.server.requests().len();
     let text = stock.site.refused(ExitCode::LockDrift, &["--zone", "zone.yaml", "--locked"]);
-    says(
+    assert_contains(
         &text,
         &[
             "3 differences",
@@ -163,7 +163,7 @@ fn a_source_that_answers_other_bytes_is_refused() {
     site.run(&["lock", "-f", "cluster.yaml"]).must(ExitCode::Ok);
     changed.store(true, std::sync::atomic::Ordering::SeqCst);
     let text = site.refused(ExitCode::OriginMismatch, &["--locked"]);
-    says(&text, &["file/tool"]);
+    assert_contains(&text, &["file/tool"]);
 
     let local = Site::new();
     local.write("notes.txt", "one\n");
@@ -171,7 +171,10 @@ fn a_source_that_answers_other_bytes_is_refused() {
     local.run(&["lock", "-f", "cluster.yaml"]).must(ExitCode::Ok);
     local.write("notes.txt", "other\n");
     let text = local.refused(ExitCode::LockDrift, &["--locked"]);
-    says(&text, &["file/notes.txt: digest: the lock has sha256:", "this machine has sha256:", "file/notes.txt: size"]);
+    assert_contains(
+        &text,
+        &["file/notes.txt: digest: the lock has sha256:", "this machine has sha256:", "file/notes.txt: size"],
+    );
 }
 
 #[test]
@@ -184,7 +187,7 @@ fn a_tag_that_moved_is_reported_and_the_locked_image_is_built() {
     let ended = stock.site.build(&["--zone", "zone.yaml", "--locked", "--cache", "two"]).must(ExitCode::Ok);
     let warnings: Vec<&str> = ended.err.lines().filter(|line| line.contains("warning")).collect();
     assert_eq!(warnings.len(), 1, "{}", ended.err);
-    says(warnings[0], &["registry.test/team/app:v1 is sha256:", &locked]);
+    assert_contains(warnings[0], &["registry.test/team/app:v1 is sha256:", &locked]);
     assert_eq!(std::fs::read(stock.site.path("out.tar.zst")).unwrap(), first);
 }
 
@@ -200,11 +203,11 @@ fn update_of_one_item_leaves_the_others_as_they_are_byte_for_byte() {
         stock.site.run(&all)
     };
     let shown = update(&["--dry-run", "registry.test/team/base"]).must(ExitCode::Ok);
-    says(&shown.out, &["~ extra-image/registry.test/team/base:v1", " -> "]);
+    assert_contains(&shown.out, &["~ extra-image/registry.test/team/base:v1", " -> "]);
     assert_eq!(stock.text(), old, "a dry run has written");
 
     let ended = update(&["registry.test/team/base"]).must(ExitCode::Ok);
-    says(&ended.out, &["~ extra-image/registry.test/team/base:v1"]);
+    assert_contains(&ended.out, &["~ extra-image/registry.test/team/base:v1"]);
     assert!(!ended.out.contains("team/app"), "{}", ended.out);
     let item = |text: &str, key: &str| {
         let at = text.find(&format!("\"key\": \"{key}\"")).unwrap();
@@ -223,7 +226,7 @@ fn update_of_one_item_leaves_the_others_as_they_are_byte_for_byte() {
         item(&old, "extra-image/registry.test/team/app:v1")
     );
     let text = update(&["notes.tx"]).must(ExitCode::UnknownVersion).err;
-    says(&text, &["\"notes.tx\"", "notes.txt"]);
+    assert_contains(&text, &["\"notes.tx\"", "notes.txt"]);
 }
 
 #[test]
@@ -240,10 +243,13 @@ fn update_takes_in_what_came_and_leaves_out_what_went_and_says_what_still_differ
         stock.site.run(&all).must(ExitCode::Ok)
     };
     let part = run(&["other.bin"]);
-    says(&part.out, &["+ file/other.bin"]);
-    says(&part.err, &["2 things are still not as needed", "file/tool.bin: in the lock, and nothing needs it"]);
+    assert_contains(&part.out, &["+ file/other.bin"]);
+    assert_contains(
+        &part.err,
+        &["2 things are still not as needed", "file/tool.bin: in the lock, and nothing needs it"],
+    );
     let whole = run(&[]);
-    says(&whole.out, &["- file/tool.bin", "- extra-image/registry.test/team/base:v1"]);
+    assert_contains(&whole.out, &["- file/tool.bin", "- extra-image/registry.test/team/base:v1"]);
     assert!(!whole.err.contains("still differ"), "{}", whole.err);
     stock.built(&stock.cold("cold", &[]));
 }
@@ -253,9 +259,9 @@ fn a_lock_of_another_schema_or_without_a_file_says_what_to_do() {
     let site = Site::new();
     site.write("notes", "x");
     site.extras("extraFiles: [{path: notes}]");
-    says(&site.refused(ExitCode::Config, &["--locked"]), &["cluster.lock.json", "kubexm-bundle lock"]);
+    assert_contains(&site.refused(ExitCode::Config, &["--locked"]), &["cluster.lock.json", "kubexm-bundle lock"]);
     site.write("cluster.lock.json", "{\"schema\": \"kubexm.io/lock/v9\"}");
-    says(&site.refused(ExitCode::Config, &["--locked"]), &["kubexm.io/lock/v9"]);
+    assert_contains(&site.refused(ExitCode::Config, &["--locked"]), &["kubexm.io/lock/v9"]);
 }
 
 #[test]
@@ -269,10 +275,10 @@ fn images_of_a_list_are_built_and_locked_like_those_of_cluster_yaml() {
     assert_eq!(keys, ["file/notes.txt", "extra-image/registry.test/team/app:v1"]);
     stock.built(&stock.cold("cold", &["--images-from", "list.txt"]));
     let text = stock.site.build(&["--zone", "zone.yaml", "--locked"]).must(ExitCode::LockDrift).err;
-    says(&text, &["nothing needs it"]);
+    assert_contains(&text, &["nothing needs it"]);
     stock.site.write("bad.txt", "registry.test/team/app:v1\nregistry.test/team/app\n");
     let text = stock.site.build(&["--images-from", "bad.txt"]).must(ExitCode::Config).err;
-    says(&text, &["bad.txt", "line 2: \"registry.test/team/app\""]);
+    assert_contains(&text, &["bad.txt", "line 2: \"registry.test/team/app\""]);
 }
 
 #[test]
@@ -282,12 +288,12 @@ fn a_lock_is_compared_with_another_lock_and_with_the_bundle_that_was_built_of_it
     stock.site.write("old.lock.json", &old);
     stock.built(&stock.cold("cold", &[]));
     let diff = |old: &str, new: &str| stock.site.run(&["diff", "--exit-code", old, new]);
-    says(&diff("cluster.lock.json", "out.tar.zst").must(ExitCode::Ok).out, &["no difference"]);
+    assert_contains(&diff("cluster.lock.json", "out.tar.zst").must(ExitCode::Ok).out, &["no difference"]);
     stock.push("app", 7);
     stock.site.run(&["update", "-f", "cluster.yaml", "--zone", "zone.yaml"]).must(ExitCode::Ok);
     for (old, new) in [("old.lock.json", "cluster.lock.json"), ("out.tar.zst", "cluster.lock.json")] {
         let text = diff(old, new).must(ExitCode::Differs).out;
-        says(
+        assert_contains(
             &text,
             &["~ extra-image/registry.test/team/app:v1", "0 artifacts added, 0 removed, 1 changed, 3 the same"],
         );
@@ -299,9 +305,9 @@ fn a_lock_is_compared_with_another_lock_and_with_the_bundle_that_was_built_of_it
 }
 
 /// What a merge made of the lock.
-fn merged(stock: &Stock, mend: impl FnOnce(&mut serde_json::Value)) {
+fn merged(stock: &Stock, fix: impl FnOnce(&mut serde_json::Value)) {
     let mut lock: serde_json::Value = serde_json::from_str(&stock.text()).unwrap();
-    mend(&mut lock);
+    fix(&mut lock);
     stock.site.write("cluster.lock.json", &(serde_json::to_string_pretty(&lock).unwrap() + "\n"));
 }
 
@@ -317,13 +323,13 @@ fn a_lock_that_lost_a_line_of_an_image_is_refused_with_a_cold_cache_and_a_warm_o
     stock.built(&stock.cold("warm", &[]));
     std::fs::remove_file(stock.site.path("out.tar.zst")).unwrap();
     let app = "extra-image/registry.test/team/app:v1";
-    let refused = |mend: &dyn Fn(&mut serde_json::Value), words: &[&str]| {
+    let refused = |fix: &dyn Fn(&mut serde_json::Value), words: &[&str]| {
         for more in [&["--cache", "cold"][..], &["--cache", "warm"], &["--cache", "warm", "--offline"]] {
             stock.site.write("cluster.lock.json", &whole);
-            merged(&stock, mend);
+            merged(&stock, fix);
             _ = std::fs::remove_dir_all(stock.site.path("cold"));
             let all: Vec<&str> = ["--zone", "zone.yaml", "--locked"].iter().chain(more).copied().collect();
-            says(&stock.site.refused(ExitCode::LockDrift, &all), words);
+            assert_contains(&stock.site.refused(ExitCode::LockDrift, &all), words);
         }
     };
     refused(
@@ -360,12 +366,15 @@ fn a_trust_that_was_written_into_a_lock_by_hand_is_drift_and_named() {
     let stock = Stock::new();
     let whole = stock.lock();
     let app = "extra-image/registry.test/team/app:v1";
-    let refused = |mend: &dyn Fn(&mut serde_json::Value), words: &[&str]| {
+    let refused = |fix: &dyn Fn(&mut serde_json::Value), words: &[&str]| {
         stock.site.write("cluster.lock.json", &whole);
-        merged(&stock, mend);
+        merged(&stock, fix);
         let before = stock.server.requests().len();
-        says(&stock.site.refused(ExitCode::LockDrift, &["--zone", "zone.yaml", "--locked"]), words);
-        says(&stock.site.build(&["--zone", "zone.yaml", "--locked", "--dry-run"]).must(ExitCode::LockDrift).err, words);
+        assert_contains(&stock.site.refused(ExitCode::LockDrift, &["--zone", "zone.yaml", "--locked"]), words);
+        assert_contains(
+            &stock.site.build(&["--zone", "zone.yaml", "--locked", "--dry-run"]).must(ExitCode::LockDrift).err,
+            words,
+        );
         assert_eq!(stock.server.requests().len(), before);
     };
     refused(
@@ -387,7 +396,10 @@ fn a_lock_behind_a_link_is_not_written_and_the_files_name_is_given() {
     std::os::unix::fs::symlink("elsewhere/real.json", site.path("cluster.lock.json")).unwrap();
     for args in [&["lock", "-f", "cluster.yaml"][..], &["lock", "-f", "cluster.yaml", "--force"]] {
         let text = site.run(args).must(ExitCode::Usage).err;
-        says(&text, &["cluster.lock.json is a symbolic link to elsewhere/real.json", "name the file itself"]);
+        assert_contains(
+            &text,
+            &["cluster.lock.json is a symbolic link to elsewhere/real.json", "name the file itself"],
+        );
     }
     site.run(&["lock", "-f", "cluster.yaml", "-o", "elsewhere/real.json"]).must(ExitCode::Ok);
     let locked = std::fs::read(site.path("elsewhere/real.json")).unwrap();
@@ -395,7 +407,7 @@ fn a_lock_behind_a_link_is_not_written_and_the_files_name_is_given() {
     // It is read behind the link, and update would write it.
     site.write("notes.txt", "read me again\n");
     let text = site.run(&["update", "-f", "cluster.yaml"]).must(ExitCode::Usage).err;
-    says(&text, &["cluster.lock.json is a symbolic link"]);
+    assert_contains(&text, &["cluster.lock.json is a symbolic link"]);
     site.run(&["update", "-f", "cluster.yaml", "--dry-run"]).must(ExitCode::Ok);
     assert_eq!(std::fs::read(site.path("elsewhere/real.json")).unwrap(), locked);
     site.run(&["update", "-f", "cluster.yaml", "--lock", "elsewhere/real.json"]).must(ExitCode::Ok);
@@ -413,10 +425,10 @@ fn what_is_no_file_and_what_is_read_are_not_replaced() {
     let lock = ["lock", "-f", "cluster.yaml", "--zone", "zone.yaml", "-o"];
     for (output, problem) in [("pipe", "is a named pipe"), ("zone.yaml", "one of the files that are read")] {
         let text = stock.site.run(&[&lock[..], &[output]].concat()).must(ExitCode::Usage).err;
-        says(&text, &[output, problem, "with -o"]);
+        assert_contains(&text, &[output, problem, "with -o"]);
     }
     let build = ["build", "-f", "cluster.yaml", "--zone", "zone.yaml", "-o", "pipe"];
-    says(&stock.site.run(&build).must(ExitCode::Usage).err, &["is a named pipe"]);
+    assert_contains(&stock.site.run(&build).must(ExitCode::Usage).err, &["is a named pipe"]);
     assert!(!pipe.is_file(), "a file is where the pipe was");
     assert_eq!(std::fs::read(stock.site.path("zone.yaml")).unwrap(), zone);
 }

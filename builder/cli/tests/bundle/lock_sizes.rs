@@ -6,7 +6,7 @@ use kubexm_spec::lock::Content;
 use kubexm_spec::{ExitCode, Lock};
 
 use crate::server::{Reply, Request, Server, file};
-use crate::site::{Site, noise, says, wanted};
+use crate::site::{Site, assert_contains, noise, wanted};
 
 const TOOL: &str = "tools/tool.bin";
 const SIZE: u64 = 30_000;
@@ -105,7 +105,7 @@ fn a_file_that_is_not_as_long_as_its_only_origin_reported_is_drift_of_the_lock_a
         assert_eq!(size(&site), reported as u64);
         let text = site.refused(ExitCode::LockDrift, &["--locked"]);
         let size_is = format!("file/tool.bin: size: the lock has {reported}, the file of this digest has 30000");
-        says(&text, &[&size_is, "`kubexm-bundle update file/tool.bin`"]);
+        assert_contains(&text, &[&size_is, "`kubexm-bundle update file/tool.bin`"]);
         assert!(!text.contains("another size than asked for"), "the origin is blamed: {text}");
         // Also where the file is not in the cache by now.
         site.run(&["update", "-f", "cluster.yaml", "--cache", "cold", "file/tool.bin"]).must(ExitCode::Ok);
@@ -124,5 +124,8 @@ fn an_origin_that_sends_other_bytes_than_were_locked_is_still_blamed_for_it_and_
     site.extras(&format!("extraFiles:\n{}", wanted(&server.url(TOOL), &tool())));
     lock(&site, &[]);
     let text = site.refused(ExitCode::OriginMismatch, &["--locked"]);
-    says(&text, &["file/tool.bin", "sent other bytes than asked for", "`kubexm-bundle update file/tool.bin`"]);
+    assert_contains(
+        &text,
+        &["file/tool.bin", "sent other bytes than asked for", "`kubexm-bundle update file/tool.bin`"],
+    );
 }

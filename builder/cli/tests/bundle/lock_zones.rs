@@ -3,7 +3,7 @@
 use kubexm_spec::{ExitCode, Lock};
 
 use crate::server::{Server, nobody};
-use crate::site::{Site, noise, says, wanted};
+use crate::site::{Site, assert_contains, noise, wanted};
 
 const TOOL: &str = "tools/tool.bin";
 
@@ -41,7 +41,7 @@ fn a_lock_is_built_behind_another_mirror_and_the_places_that_it_names_are_neithe
     locked.zone("office.yaml", "office", other.address());
     let asked = (locked.origin.requests().len(), locked.mirror.requests().len());
     let ended = locked.site.build(&["--zone", "office.yaml", "--locked", "--cache", "cold"]).must(ExitCode::Ok);
-    says(&ended.err, &["locked in zone lab; fetched in zone office, by the same digests"]);
+    assert_contains(&ended.err, &["locked in zone lab; fetched in zone office, by the same digests"]);
     assert_eq!(other.count(TOOL), 1);
     assert_eq!((locked.origin.requests().len(), locked.mirror.requests().len()), asked, "another place was asked");
     let shown = locked.site.run(&["inspect", "--json", "out.tar.zst"]).must(ExitCode::Ok).document();
@@ -68,7 +68,7 @@ fn places_are_written_into_a_lock_without_another_digest_and_without_asking_anyb
     let update = ["update", "-f", "cluster.yaml", "--zone", "office.yaml", "--sources"];
     let asked = locked.origin.requests().len();
     let shown = locked.site.run(&[&update[..], &["--dry-run"]].concat()).must(ExitCode::Ok);
-    says(&shown.out, &["~ file/tool.bin", "(other sources)"]);
+    assert_contains(&shown.out, &["~ file/tool.bin", "(other sources)"]);
     assert_eq!(locked.lock(), before, "a dry run has written");
     locked.site.run(&update).must(ExitCode::Ok);
     let mut wanted = before;
@@ -82,9 +82,9 @@ fn places_are_written_into_a_lock_without_another_digest_and_without_asking_anyb
 fn places_are_written_anew_for_all_items_or_for_none() {
     let locked = Locked::new();
     let update = ["update", "-f", "cluster.yaml", "--zone", "zone.yaml", "--sources", "tool.bin"];
-    says(&locked.site.run(&update).must(ExitCode::Usage).err, &["--sources"]);
+    assert_contains(&locked.site.run(&update).must(ExitCode::Usage).err, &["--sources"]);
     locked.zone("office.yaml", "office", &nobody());
     let update = ["update", "-f", "cluster.yaml", "--zone", "office.yaml", "tool.bin"];
     let text = locked.site.run(&update).must(ExitCode::Usage).err;
-    says(&text, &["made in zone lab", "this is office", "update --sources"]);
+    assert_contains(&text, &["made in zone lab", "this is office", "update --sources"]);
 }

@@ -2,7 +2,7 @@
 
 use kubexm_spec::ExitCode;
 
-use crate::site::{Site, says};
+use crate::site::{Site, assert_contains};
 
 const KEY: &str =
     "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg\n-----END PRIVATE KEY-----\n";
@@ -18,7 +18,7 @@ fn a_credential_is_bundled_only_when_its_file_is_allowed_by_name() {
     for verb in verbs {
         let run = |more: &[&str]| site.run(&[verb, &["-f", "cluster.yaml"], more].concat());
         let said = run(&[]).must(ExitCode::InlineSecret).err;
-        says(&said, &["site.key holds a private key", "admin.conf holds a kubeconfig", "--allow-secret"]);
+        assert_contains(&said, &["site.key holds a private key", "admin.conf holds a kubeconfig", "--allow-secret"]);
         assert!(!said.contains("notes.txt") && !said.contains("MIGH"), "{said}");
         let said = run(&["--allow-secret", "site.key"]).must(ExitCode::InlineSecret).err;
         assert!(!said.contains("site.key holds"), "{said}");
@@ -33,7 +33,7 @@ fn a_missing_file_is_reported_by_a_dry_run_too() {
     for verb in [&["build", "-o", "out.tar.zst"][..], &["build", "--dry-run"]] {
         let ended = site.run(&[verb, &["-f", "cluster.yaml"]].concat());
         assert_ne!(ended.code, 0);
-        says(&ended.err, &["absent.bin"]);
+        assert_contains(&ended.err, &["absent.bin"]);
     }
 }
 
@@ -43,9 +43,9 @@ fn a_cluster_yaml_that_is_not_read_is_mentioned() {
     site.write("notes.txt", "a\n");
     site.extras("extraFiles: [{path: notes.txt}]");
     let said = site.run(&["build", "--dry-run"]).must(ExitCode::Ok).err;
-    says(&said, &["warning: cluster.yaml in this folder is not read; give it with -f cluster.yaml"]);
+    assert_contains(&said, &["warning: cluster.yaml in this folder is not read; give it with -f cluster.yaml"]);
     let said = site.run(&["build", "--dry-run", "--kubernetes", "v1.34.4"]).must(ExitCode::Ok).err;
-    says(&said, &["cluster.yaml in this folder is not read: --kubernetes v1.34.4"]);
+    assert_contains(&said, &["cluster.yaml in this folder is not read: --kubernetes v1.34.4"]);
     assert!(!site.run(&["build", "--dry-run", "-f", "cluster.yaml"]).must(ExitCode::Ok).err.contains("is not read"));
 }
 
@@ -69,8 +69,11 @@ fn a_dash_is_standard_input_and_a_text_is_utf_8_and_has_an_end() {
     let utf16: Vec<u8> = "a: b".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let (code, said) = given(&["config", "-f", "-"], &[&[0xff, 0xfe][..], &utf16].concat());
     assert_eq!(code, Some(20));
-    says(&said, &["standard input is not UTF-8 but UTF-16; save it as UTF-8"]);
+    assert_contains(&said, &["standard input is not UTF-8 but UTF-16; save it as UTF-8"]);
     site.write("gbk.yaml", b"# \xb9\xdc\xc0\xed\n");
-    says(&site.run(&["config", "-f", "gbk.yaml"]).must(ExitCode::Config).err, &["gbk.yaml is not UTF-8 in line 1"]);
-    says(&site.run(&["config", "-f", "/dev/zero"]).must(ExitCode::Config).err, &["/dev/zero has more than"]);
+    assert_contains(
+        &site.run(&["config", "-f", "gbk.yaml"]).must(ExitCode::Config).err,
+        &["gbk.yaml is not UTF-8 in line 1"],
+    );
+    assert_contains(&site.run(&["config", "-f", "/dev/zero"]).must(ExitCode::Config).err, &["/dev/zero has more than"]);
 }

@@ -9,7 +9,7 @@ use kubexm_spec::{ArtifactKey, Digest, ExitCode, Lock, Trust};
 use crate::cluster::{Lab, SETUP, SPEC, body};
 use crate::materials::lab;
 use crate::server::{Server, file};
-use crate::site::{Ended, says};
+use crate::site::{Ended, assert_contains};
 
 /// What nodes need for time and beyond, on Debian 12.
 const WANTED: &str = "  system: {ntpServers: [10.0.0.9], debs: [ipset]}\n";
@@ -103,7 +103,7 @@ impl Site {
             (std::fs::read(self.lab.site.path("cluster.lock.json")).unwrap(), self.lab.server.requests().len());
         self.change(change);
         let ended = self.build(&["--locked"]).must(ExitCode::LockDrift);
-        says(&ended.err, words);
+        assert_contains(&ended.err, words);
         assert_eq!(self.lab.server.requests().len(), asked, "somebody was asked");
         self.lab.site.write("cluster.lock.json", text);
     }
@@ -175,16 +175,16 @@ fn what_a_bundle_carries_of_packages_is_listed_verified_and_taken_out_for_a_repo
     site.build(&["--locked"]).must(ExitCode::Ok);
     let here = &site.lab.site;
     here.run(&["verify", "out.tar.zst"]).must(ExitCode::Ok);
-    says(&here.run(&["list", "out.tar.zst"]).must(ExitCode::Ok).out, &["package/debian-12/conntrack"]);
+    assert_contains(&here.run(&["list", "out.tar.zst"]).must(ExitCode::Ok).out, &["package/debian-12/conntrack"]);
     let sbom = here.run(&["sbom", "out.tar.zst", "--format", "cyclonedx"]).must(ExitCode::Ok);
-    says(&sbom.out, &["pkg:deb/debian/socat@", "arch=amd64&distro=debian-12"]);
+    assert_contains(&sbom.out, &["pkg:deb/debian/socat@", "arch=amd64&distro=debian-12"]);
     let shown = here.run(&["inspect", "--json", "out.tar.zst"]).must(ExitCode::Ok).document();
     let of_kind = |found: &&serde_json::Value| found["key"].as_str().unwrap().starts_with("package/");
     let carried = shown["artifacts"].as_array().unwrap().iter().filter(of_kind).count();
     assert_eq!(carried, names(&site.read()).len());
     let folder = here.unpack(&here.path("out.tar.zst"));
     let index = std::fs::read_to_string(folder.join("index.json")).unwrap();
-    says(&index, &["kubexm/package/debian-12/libip4tc2:", "application/vnd.kubexm.package.v1"]);
+    assert_contains(&index, &["kubexm/package/debian-12/libip4tc2:", "application/vnd.kubexm.package.v1"]);
 
     here.run(&["extract", "out.tar.zst", "package/debian-12", "-C", "debs"]).must(ExitCode::Ok);
     here.run(&["packages", "key", "--bits", "2048", "site.key"]).must(ExitCode::Ok);
@@ -192,7 +192,7 @@ fn what_a_bundle_carries_of_packages_is_listed_verified_and_taken_out_for_a_repo
         here.run(&["packages", "repo", "debs", "--sign-key", "site.key", "--json"]).must(ExitCode::Ok).document();
     assert_eq!(made["packages"].as_array().unwrap().len(), carried);
     let one = here.run(&["extract", "out.tar.zst", "package/debian-12/socat", "-C", "one"]).must(ExitCode::Ok);
-    says(&one.out, &["socat_"]);
+    assert_contains(&one.out, &["socat_"]);
     let missing = here.run(&["extract", "out.tar.zst", "package/debian-13", "-C", "none"]);
     assert_ne!(missing.code, 0);
 }
@@ -206,7 +206,7 @@ fn a_bundle_that_lost_a_package_is_incomplete() {
         manifest.artifacts.retain(|artifact| artifact.key != key("libwrap0"));
     });
     let text = here.run(&["verify", "less.tar.zst"]).must(ExitCode::BundleIncomplete).err;
-    says(&text, &["package/debian-12/libwrap0 linux/amd64 (socat Depends libwrap0"]);
+    assert_contains(&text, &["package/debian-12/libwrap0 linux/amd64 (socat Depends libwrap0"]);
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_package_under_the_name_of_another_is_refused_before_it_is_packed() {
         (socat.content, socat.sources) = (other, sources);
     });
     let ended = site.build(&["--locked"]).must(ExitCode::OriginMismatch);
-    says(&ended.err, &["package/debian-12/socat linux/amd64", "it is ethtool", "given out as another"]);
+    assert_contains(&ended.err, &["package/debian-12/socat linux/amd64", "it is ethtool", "given out as another"]);
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn a_mirror_that_sends_other_bytes_is_refused() {
     site.mirror(evil.address());
     site.run(&["update", "--sources"], &[]).must(ExitCode::Ok);
     let ended = site.build(&["--locked", "--cache", "cold"]).must(ExitCode::OriginMismatch);
-    says(&ended.err, &["package/debian-12/socat"]);
+    assert_contains(&ended.err, &["package/debian-12/socat"]);
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn update_takes_all_packages_of_a_release_along_and_leaves_the_rest() {
     let before = site.read();
     for word in ["package/debian-12/socat", "debian-12"] {
         let shown = site.run(&["update", "--dry-run", word], &SETUP[4..]).must(ExitCode::Ok);
-        says(&shown.out, &["package/debian-12/socat", "1.0-1", "package/debian-12/ethtool"]);
+        assert_contains(&shown.out, &["package/debian-12/socat", "1.0-1", "package/debian-12/ethtool"]);
         assert!(!shown.out.contains("image/pause"), "{}", shown.out);
         assert_eq!(site.read(), before, "a dry run writes nothing");
     }
@@ -339,7 +339,7 @@ fn update_takes_all_packages_of_a_release_along_and_leaves_the_rest() {
     let pause = |lock: &Lock| lock.items.iter().find(|item| item.key.to_string() == "image/pause").cloned();
     assert_eq!(pause(&after), pause(&before));
     assert_ne!(after.items.iter().find(|item| item.key == key("ethtool")).unwrap().version, "1:1.0-1");
-    says(
+    assert_contains(
         &site.run(&["update", "package/debian-12/sokat"], &SETUP[4..]).must(ExitCode::UnknownVersion).err,
         &["package/debian-12/socat"],
     );
@@ -354,11 +354,11 @@ fn what_is_asked_for_is_reported_before_anybody_is_asked_and_why_the_rest_is_in_
     let site = Site::new("");
     let asked = site.lab.server.requests().len();
     let shown = site.build(&["--dry-run"]).must(ExitCode::Ok);
-    says(&shown.out, &["packages of debian-12 linux/amd64, and all that these need: conntrack socat"]);
+    assert_contains(&shown.out, &["packages of debian-12 linux/amd64, and all that these need: conntrack socat"]);
     let document = site.build(&["--dry-run", "--json"]).must(ExitCode::Ok).document();
     assert_eq!(document["packages"][0]["roots"][0]["name"], "conntrack");
     let reported = site.run(&["explain", "socat"], &[]).must(ExitCode::Ok);
-    says(
+    assert_contains(
         &reported.out,
         &["package/debian-12/socat linux/amd64", "wanted by socat, for every node, unless it has socat"],
     );
@@ -368,10 +368,10 @@ fn what_is_asked_for_is_reported_before_anybody_is_asked_and_why_the_rest_is_in_
     site.lock();
     let asked = site.lab.server.requests().len();
     let shown = site.build(&["--dry-run", "--locked"]).must(ExitCode::Ok);
-    says(&shown.out, &["package/debian-12/libwrap0"]);
+    assert_contains(&shown.out, &["package/debian-12/libwrap0"]);
     assert!(!shown.out.contains("and all that these need"), "{}", shown.out);
     let reported = site.run(&["explain", "package/debian-12/libwrap0"], &[]).must(ExitCode::Ok);
-    says(&reported.out, &["why    socat Depends libwrap0 (>= 7.6-4~)", "wanted by socat", "trust  gpg"]);
+    assert_contains(&reported.out, &["why    socat Depends libwrap0 (>= 7.6-4~)", "wanted by socat", "trust  gpg"]);
     let document = site.run(&["explain", "libwrap0", "--json"], &[]).must(ExitCode::Ok).document();
     let because = serde_json::json!(["socat Depends libwrap0 (>= 7.6-4~)", "wanted by socat"]);
     assert_eq!(document["items"][0]["because"], because);
@@ -382,5 +382,5 @@ fn what_is_asked_for_is_reported_before_anybody_is_asked_and_why_the_rest_is_in_
 fn what_no_repository_has_is_refused_with_what_is_near() {
     let site = Site::new("  system: {debs: [sokat]}\n");
     let ended = site.run(&["lock"], &SETUP[4..]).must(ExitCode::NoSource);
-    says(&ended.err, &["packages of debian-12 linux/amd64", "no repository has sokat; near to it: socat"]);
+    assert_contains(&ended.err, &["packages of debian-12 linux/amd64", "no repository has sokat; near to it: socat"]);
 }

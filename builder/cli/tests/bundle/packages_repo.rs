@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use kubexm_packages::trust::{Keyring, Policy, clearsigned, detached};
 use kubexm_spec::ExitCode;
 
-use crate::site::{Site, names, says};
+use crate::site::{Site, assert_contains, names};
 
 /// A site with a key, made once a test: 2048 bits are made in a second.
 fn site() -> Site {
@@ -120,7 +120,7 @@ fn find(bytes: &[u8], what: &str) -> usize {
 fn apt_installs_from_what_was_published_with_its_checks_on() {
     let site = site();
     let source = debs(&site);
-    says(&source, &["[signed-by=", "/debs/kubexm.gpg]", " ./"]);
+    assert_contains(&source, &["[signed-by=", "/debs/kubexm.gpg]", " ./"]);
     let apt = Apt::new(&site, &source);
     apt.update().unwrap();
     let output = apt.get(&["install", "--no-install-recommends", "kubexm-test-one"]);
@@ -152,7 +152,7 @@ fn apt_and_we_refuse_what_was_changed_or_signed_by_another() {
 
     flip(&in_release, |bytes| find(bytes, "Suite: ") + 7);
     assert!(clearsigned(&std::fs::read(&in_release).unwrap(), &keys, &later).is_err());
-    says(&Apt::new(&site, &source).update().unwrap_err(), &["invalid"]);
+    assert_contains(&Apt::new(&site, &source).update().unwrap_err(), &["invalid"]);
     std::fs::write(&in_release, &good).unwrap();
 
     // The index: what Release says of it no longer holds.
@@ -173,7 +173,7 @@ fn apt_and_we_refuse_what_was_changed_or_signed_by_another() {
     let other = other.replace("other.key.pub", "other.asc");
     std::fs::copy(site.path("other.key.pub"), site.path("other.asc")).unwrap();
     std::fs::remove_dir_all(site.path("apt")).unwrap();
-    says(&Apt::new(&site, &other).update().unwrap_err(), &["NO_PUBKEY"]);
+    assert_contains(&Apt::new(&site, &other).update().unwrap_err(), &["NO_PUBKEY"]);
 
     // A package.
     std::fs::remove_dir_all(site.path("apt")).unwrap();
@@ -215,7 +215,7 @@ fn the_same_packages_key_and_date_give_the_same_bytes() {
             "kubexm.gpg"
         ]
     );
-    says(&String::from_utf8(one[3].1.clone()).unwrap(), &["Date: Tue, 14 Nov 2023 22:13:20 UTC"]);
+    assert_contains(&String::from_utf8(one[3].1.clone()).unwrap(), &["Date: Tue, 14 Nov 2023 22:13:20 UTC"]);
 }
 
 /// A key of gpg, in a folder of its own; its public part is `vendor.pub` of the site.
@@ -303,7 +303,7 @@ fn dnf_installs_from_what_was_published_with_its_checks_on_and_refuses_what_was_
     rpm(&site, "rpms", "kubexm-test-one", "Requires: kubexm-test-two\n", &home);
     rpm(&site, "rpms", "kubexm-test-two", "", &home);
     let source = published(&site, "rpms", &[]);
-    says(&source, &["repo_gpgcheck=1", "gpgcheck=1", "/rpms/kubexm.asc"]);
+    assert_contains(&source, &["repo_gpgcheck=1", "gpgcheck=1", "/rpms/kubexm.asc"]);
     let output = dnf(&site, &source, &["install", "kubexm-test-one"]);
     assert!(output.status.success(), "{}", text(&output));
     let data = std::fs::read_to_string(site.path("root/opt/kubexm-test-two/data")).unwrap();
@@ -332,7 +332,7 @@ fn dnf_installs_from_what_was_published_with_its_checks_on_and_refuses_what_was_
     let output = dnf(&site, &source, &["install", "kubexm-test-two"]);
     assert!(!output.status.success(), "{}", text(&output));
     let refused = site.run(&["packages", "repo", "rpms", "--sign-key", "site.key"]).must(ExitCode::OriginMismatch).err;
-    says(&refused, &["kubexm-test-two-1-1.noarch.rpm", "payload"]);
+    assert_contains(&refused, &["kubexm-test-two-1-1.noarch.rpm", "payload"]);
 
     // Another's signature, which gpgcheck sees though the metadata is ours.
     std::fs::rename(site.path("gnupg"), site.path("gnupg-vendor")).unwrap();
@@ -353,11 +353,14 @@ fn packages_of_an_operating_system_are_refused_where_its_vendor_has_not_signed_t
     rpm(&site, "rpms", "kubexm-test-one", "", &home);
     let args = |os| ["packages", "repo", "rpms", "--sign-key", "site.key", "--os", os];
     let text = site.run(&args("rocky-9")).must(ExitCode::OriginMismatch).err;
-    says(&text, &["kubexm-test-one-1-1.noarch.rpm", "is signed by", "21CB256AE16FC54C6E652949702D426D350D275D"]);
+    assert_contains(
+        &text,
+        &["kubexm-test-one-1-1.noarch.rpm", "is signed by", "21CB256AE16FC54C6E652949702D426D350D275D"],
+    );
     assert!(!site.path("rpms/repodata").exists());
-    says(&site.run(&args("debian-12")).must(ExitCode::Usage).err, &["another family"]);
-    says(&site.run(&args("rocky9")).must(ExitCode::UnknownVersion).err, &["rocky-9"]);
-    says(&site.run(&args("kylin-v10-sp2")).must(ExitCode::Config).err, &["nobody is known who signs"]);
+    assert_contains(&site.run(&args("debian-12")).must(ExitCode::Usage).err, &["another family"]);
+    assert_contains(&site.run(&args("rocky9")).must(ExitCode::UnknownVersion).err, &["rocky-9"]);
+    assert_contains(&site.run(&args("kylin-v10-sp2")).must(ExitCode::Config).err, &["nobody is known who signs"]);
 }
 
 #[test]
@@ -367,16 +370,19 @@ fn packages_of_ones_own_are_trusted_by_a_key_that_is_named_and_doubted_without()
     rpm(&site, "rpms", "kubexm-test-one", "", &home);
     let document =
         site.run(&["packages", "repo", "rpms", "--sign-key", "site.key", "--json"]).must(ExitCode::Ok).document();
-    says(&document["notes"].to_string(), &["kubexm-test-one-1-1.noarch.rpm", "gpgcheck=1", "--key"]);
+    assert_contains(&document["notes"].to_string(), &["kubexm-test-one-1-1.noarch.rpm", "gpgcheck=1", "--key"]);
     let text = site.run(&["packages", "repo", "rpms", "--sign-key", "site.key"]).must(ExitCode::Ok).err;
-    says(&text, &["kubexm-test-one-1-1.noarch.rpm", "dnf refuses it"]);
+    assert_contains(&text, &["kubexm-test-one-1-1.noarch.rpm", "dnf refuses it"]);
 
     let source = published(&site, "rpms", &["--key", "vendor.pub"]);
-    says(&source, &["/rpms/vendor.asc"]);
+    assert_contains(&source, &["/rpms/vendor.asc"]);
     let output = dnf_as_reported(&site, &source, &["install", "kubexm-test-one"]);
     assert!(output.status.success(), "{}", self::text(&output));
     let args = ["packages", "repo", "rpms", "--sign-key", "site.key", "--key", "site.key.pub"];
-    says(&site.run(&args).must(ExitCode::OriginMismatch).err, &["kubexm-test-one-1-1.noarch.rpm", "is signed by"]);
+    assert_contains(
+        &site.run(&args).must(ExitCode::OriginMismatch).err,
+        &["kubexm-test-one-1-1.noarch.rpm", "is signed by"],
+    );
 }
 
 #[test]
@@ -384,7 +390,7 @@ fn a_folder_with_what_is_no_whole_package_or_one_of_two_is_refused_by_its_name()
     let site = site();
     let refused = |folder: &str, words: &[&str]| {
         let text = site.run(&["packages", "repo", folder, "--sign-key", "site.key"]).must(ExitCode::OriginMismatch).err;
-        says(&text, words);
+        assert_contains(&text, words);
         assert!(!site.path(folder).join("InRelease").exists());
     };
     deb(&site, "cut", "kubexm-test-one", "");
@@ -407,9 +413,9 @@ fn a_folder_with_what_is_no_whole_package_or_one_of_two_is_refused_by_its_name()
     let run = site.run(&["packages", "repo", "a place", "--sign-key", "site.key", "--json"]).must(ExitCode::Ok);
     let document = run.document();
     assert!(document["source"].is_null(), "{document}");
-    says(&document["notes"].to_string(), &["a place", "move it"]);
+    assert_contains(&document["notes"].to_string(), &["a place", "move it"]);
     let missing = site.run(&["packages", "repo", "nowhere", "--sign-key", "site.key"]);
-    says(&missing.must(ExitCode::Usage).err, &["nowhere"]);
+    assert_contains(&missing.must(ExitCode::Usage).err, &["nowhere"]);
 }
 
 #[test]
@@ -417,14 +423,17 @@ fn what_cannot_be_a_repository_is_said_before_anything_is_written() {
     let site = site();
     std::fs::create_dir(site.path("empty")).unwrap();
     let repo = |folder: &str, key: &str| site.run(&["packages", "repo", folder, "--sign-key", key]);
-    says(&repo("empty", "site.key").must(ExitCode::Usage).err, &["holds no .deb and no .rpm", "--from"]);
+    assert_contains(&repo("empty", "site.key").must(ExitCode::Usage).err, &["holds no .deb and no .rpm", "--from"]);
     site.write("mixed/a.deb", "");
     site.write("mixed/b.rpm", "");
-    says(&repo("mixed", "site.key").must(ExitCode::Usage).err, &["a folder for each"]);
+    assert_contains(&repo("mixed", "site.key").must(ExitCode::Usage).err, &["a folder for each"]);
     site.write("broken/a.deb", "!<arch>\nno");
-    says(&repo("broken", "site.key").must(ExitCode::OriginMismatch).err, &["a.deb"]);
-    says(&repo("empty", "site.key.pub").must(ExitCode::Config).err, &["site.key.pub", "no OpenPGP secret key"]);
-    says(&repo("empty", "none.key").must(ExitCode::Config).err, &["none.key"]);
+    assert_contains(&repo("broken", "site.key").must(ExitCode::OriginMismatch).err, &["a.deb"]);
+    assert_contains(
+        &repo("empty", "site.key.pub").must(ExitCode::Config).err,
+        &["site.key.pub", "no OpenPGP secret key"],
+    );
+    assert_contains(&repo("empty", "none.key").must(ExitCode::Config).err, &["none.key"]);
     assert_eq!(names(&site.path("empty")), Vec::<String>::new());
     assert_eq!(names(&site.path("mixed")), ["a.deb", "b.rpm"]);
 
@@ -432,5 +441,5 @@ fn what_cannot_be_a_repository_is_said_before_anything_is_written() {
     let mode =
         std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(site.path("site.key")).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
-    says(&site.run(&["packages", "key", "site.key"]).must(ExitCode::Usage).err, &["keys are not replaced"]);
+    assert_contains(&site.run(&["packages", "key", "site.key"]).must(ExitCode::Usage).err, &["keys are not replaced"]);
 }

@@ -5,7 +5,7 @@ use kubexm_spec::ExitCode;
 
 use crate::images::two_platforms;
 use crate::registry::{PASSWORD, Registry, Setup, USER};
-use crate::site::{Site, end, extras, says};
+use crate::site::{Site, assert_contains, end, extras};
 
 #[test]
 fn paths_in_cluster_yaml_are_relative_to_it_wherever_one_stands() {
@@ -37,7 +37,7 @@ fn a_tilde_in_a_path_is_the_users_home() {
     site.built(&[]);
     let mut homeless = site.program();
     homeless.env_remove("HOME").args(["build", "-f", "cluster.yaml", "--dry-run"]);
-    says(&end(&mut homeless).must(ExitCode::Config).err, &["~/notes.txt", "HOME is not set"]);
+    assert_contains(&end(&mut homeless).must(ExitCode::Config).err, &["~/notes.txt", "HOME is not set"]);
 }
 
 /// A registry with a certificate of its own and a password: zone, CA file and login all come from files.
@@ -58,7 +58,7 @@ fn the_ca_file_of_a_zone_is_relative_to_the_zone_and_the_login_is_dockers() {
     let build = |site: &Site| site.run(&["build", "-f", "project/cluster.yaml", "-o", "out.tar.zst"]);
 
     let denied = build(&site).must(ExitCode::OriginDenied);
-    says(&denied.err, &["extra-image/registry.test/team/app:v1", &registry.address, "docker config"]);
+    assert_contains(&denied.err, &["extra-image/registry.test/team/app:v1", &registry.address, "docker config"]);
     let login = serde_json::json!({"auths": {&registry.address: {"username": USER, "password": PASSWORD}}});
     site.write("home/.docker/config.json", login.to_string());
     build(&site).must(ExitCode::Ok);
@@ -67,10 +67,10 @@ fn the_ca_file_of_a_zone_is_relative_to_the_zone_and_the_login_is_dockers() {
     std::fs::copy(registry.ca(), site.path("home/ca.crt")).unwrap();
     build(&site).must(ExitCode::Ok);
     site.write("zones/inside.yaml", zone(", caFile: missing.crt"));
-    says(&build(&site).must(ExitCode::Config).err, &["zones/missing.crt"]);
+    assert_contains(&build(&site).must(ExitCode::Config).err, &["zones/missing.crt"]);
     site.write("zones/inside.yaml", zone(""));
     let untrusted = build(&site).must(ExitCode::OriginDown);
-    says(&untrusted.err, &["invalid peer certificate", "caFile"]);
+    assert_contains(&untrusted.err, &["invalid peer certificate", "caFile"]);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_place_that_cannot_be_written_is_reported_before_anything_is_fetched() {
     site.extras(&format!("extraFiles:\n{}", crate::site::wanted(&server.url("a"), b"a")));
     for (target, why) in [("missing/out.tar.zst", "does not exist"), ("home", "is a folder")] {
         let ended = site.run(&["build", "-f", "cluster.yaml", "-o", target]).must(ExitCode::Usage);
-        says(&ended.err, &[target, why]);
+        assert_contains(&ended.err, &[target, why]);
     }
     assert!(server.requests().is_empty());
 }

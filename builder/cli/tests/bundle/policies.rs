@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use kubexm_spec::{Digest, ExitCode};
 
 use crate::cluster::{Lab, SETUP, SPEC, body};
-use crate::site::{Site, says};
+use crate::site::{Site, assert_contains};
 
 const POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n";
 const FIELD: &str = "spec.kubernetes.audit.policyFile";
@@ -27,7 +27,7 @@ fn a_policy_is_locked_by_digest_carried_and_taken_out_where_cluster_yaml_looks_f
     assert_eq!((&policy["trust"], &policy["digest"]), (&"user".into(), &Digest::of(POLICY).to_string().into()));
     let explained =
         site.run(&[&["explain", "material/policies/audit.yaml", "-f", "cluster.yaml"], &SETUP[..4]].concat());
-    says(&explained.must(ExitCode::Ok).out, &[FIELD, "policies/audit.yaml on this machine"]);
+    assert_contains(&explained.must(ExitCode::Ok).out, &[FIELD, "policies/audit.yaml on this machine"]);
     site.run(&["extract", "out.tar.zst", "material/policies/audit.yaml", "cluster.yaml", "-C", "far"])
         .must(ExitCode::Ok);
     assert_eq!(std::fs::read_to_string(site.path("far/policies/audit.yaml")).unwrap(), POLICY);
@@ -36,10 +36,10 @@ fn a_policy_is_locked_by_digest_carried_and_taken_out_where_cluster_yaml_looks_f
     site.run(&[&["lock", "-f", "cluster.yaml"], &SETUP[..]].concat()).must(ExitCode::Ok);
     site.write("policies/audit.yaml", POLICY.replace("Metadata", "Request"));
     let drifted = site.build(&[&SETUP[..], &["--locked"]].concat()).must(ExitCode::LockDrift).err;
-    says(&drifted, &["material/policies/audit.yaml"]);
+    assert_contains(&drifted, &["material/policies/audit.yaml"]);
     site.run(&[&["build", "-f", "cluster.yaml", "-o", "other.tar.zst"], &SETUP[..]].concat()).must(ExitCode::Ok);
     let differ = site.run(&["diff", "--exit-code", "out.tar.zst", "other.tar.zst"]).must(ExitCode::Differs).out;
-    says(&differ, &["material/policies/audit.yaml"]);
+    assert_contains(&differ, &["material/policies/audit.yaml"]);
     assert!(!differ.contains("binary/kubeadm"), "{differ}");
 }
 
@@ -69,7 +69,7 @@ fn what_cannot_be_a_policy_is_refused_before_anything_is_fetched() {
         for verb in [&["build", "--dry-run"][..], &["lock"], &["build", "-o", "out.tar.zst"]] {
             let more = ["-f", "cluster.yaml", "--allow-secret", "key.yaml"];
             let ended = site.run(&[verb, &more[..if verb[0] == "lock" { 2 } else { 4 }]].concat()).must(code);
-            says(&ended.err, &[FIELD, said]);
+            assert_contains(&ended.err, &[FIELD, said]);
             assert!(!ended.err.contains("MIGH"), "{}", ended.err);
         }
     }

@@ -8,7 +8,7 @@ use base64::Engine;
 use kubexm_spec::ExitCode;
 
 use crate::server::nobody;
-use crate::site::{Ended, Site, end, says, wanted};
+use crate::site::{Ended, Site, assert_contains, end, wanted};
 
 /// A proxy that answers whatever it is asked with this line and these headers.
 fn refusing(answer: &'static str) -> String {
@@ -44,7 +44,7 @@ fn a_proxy_that_nobody_listens_behind_is_named_with_the_variable_it_is_from_and_
         ("http://files.test/tool", "http_proxy"),
     ] {
         let ended = check(url, &[(variable, with_login.clone())], &[]).must(ExitCode::OriginDown);
-        says(&ended.out, &[url, "the proxy", &format!("http://{proxy}"), variable, "Connection refused"]);
+        assert_contains(&ended.out, &[url, "the proxy", &format!("http://{proxy}"), variable, "Connection refused"]);
         assert!(!format!("{}{}", ended.out, ended.err).contains("sesame"), "{}", ended.out);
     }
 }
@@ -55,20 +55,26 @@ fn a_proxy_that_refuses_the_way_or_wants_a_login_is_reported_as_the_one_that_doe
     let proxy = refusing("407 Proxy Authentication Required");
     let ended = check("https://files.test/tool", &environment(&proxy), &["--json"]).must(ExitCode::NoSource);
     let place = ended.document()["items"][0]["places"][0].clone();
-    says(place["reason"].as_str().unwrap(), &["the proxy", &proxy, "HTTPS_PROXY", "another login", "NO_PROXY"]);
+    assert_contains(
+        place["reason"].as_str().unwrap(),
+        &["the proxy", &proxy, "HTTPS_PROXY", "another login", "NO_PROXY"],
+    );
     assert_eq!(place["exitCode"], ExitCode::OriginDenied.code());
     assert!(!ended.out.contains("sesame"), "{}", ended.out);
 
     let proxy = refusing("403 Forbidden");
     let ended = check("https://files.test/tool", &environment(&proxy), &["--json"]).must(ExitCode::NoSource);
     let place = ended.document()["items"][0]["places"][0].clone();
-    says(place["reason"].as_str().unwrap(), &["the proxy", &proxy, "HTTPS_PROXY", "files.test:443", "403 Forbidden"]);
+    assert_contains(
+        place["reason"].as_str().unwrap(),
+        &["the proxy", &proxy, "HTTPS_PROXY", "files.test:443", "403 Forbidden"],
+    );
     assert_eq!(place["exitCode"], ExitCode::OriginDenied.code());
 
     // Of plain http, what a proxy answers itself is distinguished from what the origin does by this status only.
     let environment = [("HTTP_PROXY", format!("http://{}", refusing("407 Proxy Authentication Required")))];
     let ended = check("http://files.test/tool", &environment, &[]).must(ExitCode::NoSource);
-    says(&ended.out, &["the proxy", "HTTP_PROXY", "another login"]);
+    assert_contains(&ended.out, &["the proxy", "HTTP_PROXY", "another login"]);
 }
 
 #[test]
@@ -79,9 +85,9 @@ fn a_broken_file_of_credentials_is_named_with_what_is_wrong_and_how_to_mend_it()
         (
             "bad JSON",
             "{\"auths\": {\"registry.test\": {\"auth\": \"c2VzYW1l\"".to_owned(),
-            &["JSON", "line 1", "mend it"],
+            &["JSON", "line 1", "fix it"],
         ),
-        ("another shape", "{\"auths\": \"c2VzYW1l\"}".to_owned(), &["auths", "line 1", "mend it"]),
+        ("another shape", "{\"auths\": \"c2VzYW1l\"}".to_owned(), &["auths", "line 1", "fix it"]),
         ("no base64", entry("sesame, not encoded"), &["registry.test", "base64", "docker login registry.test"]),
         ("no colon", entry(&encoded("sesame")), &["registry.test", "name:password", "docker login registry.test"]),
         (
@@ -100,8 +106,8 @@ fn a_broken_file_of_credentials_is_named_with_what_is_wrong_and_how_to_mend_it()
         site.extras("extraImages: [{name: \"registry.test/team/app:v1\"}]");
         let file = site.write("home/.docker/config.json", content);
         let text = site.refused(ExitCode::Config, &[]);
-        says(&text, &[file.to_str().unwrap()]);
-        says(&text, parts);
+        assert_contains(&text, &[file.to_str().unwrap()]);
+        assert_contains(&text, parts);
         for secret in ["sesame", "c2VzYW1l"] {
             assert!(!text.contains(secret), "{name}: {text}");
         }
@@ -115,12 +121,15 @@ fn a_file_of_credentials_that_is_a_folder_or_leads_nowhere_is_reported() {
     site.extras("extraImages: [{name: \"registry.test/team/app:v1\"}]");
     let file = site.path("home/.docker/config.json");
     std::fs::create_dir_all(&file).unwrap();
-    says(&site.refused(ExitCode::Config, &[]), &[file.to_str().unwrap(), "is a folder"]);
+    assert_contains(&site.refused(ExitCode::Config, &[]), &[file.to_str().unwrap(), "is a folder"]);
     std::fs::remove_dir(&file).unwrap();
     std::os::unix::fs::symlink("config.json", &file).unwrap();
-    says(&site.refused(ExitCode::Config, &[]), &[file.to_str().unwrap(), "cannot be read", "symbolic links"]);
+    assert_contains(
+        &site.refused(ExitCode::Config, &[]),
+        &[file.to_str().unwrap(), "cannot be read", "symbolic links"],
+    );
     let mut program = site.program();
     program.args(["build", "-f", "cluster.yaml", "-o", "out.tar.zst"]).env("REGISTRY_AUTH_FILE", "mine/auth.json");
     let ended = end(&mut program).must(ExitCode::Config);
-    says(&ended.err, &["mine/auth.json", "is not there", "REGISTRY_AUTH_FILE"]);
+    assert_contains(&ended.err, &["mine/auth.json", "is not there", "REGISTRY_AUTH_FILE"]);
 }

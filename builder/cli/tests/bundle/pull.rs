@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::push::{data, site};
 use crate::registry::{Registry, Setup};
 use crate::server::{Reply, Server};
-use crate::site::{Site, bundles, digest, says};
+use crate::site::{Site, assert_contains, bundles, digest};
 
 const TITLE: &str = "org.opencontainers.image.title";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -92,7 +92,7 @@ fn an_artifact_that_lies_is_refused_before_its_members_are_fetched() {
     ];
     for (says_so, change) in changes {
         forge(&registry, async |_, manifest| change(manifest["layers"].as_array_mut().unwrap()));
-        says(&refused(&registry, &site, ExitCode::OriginMismatch), &[says_so, "a bad"]);
+        assert_contains(&refused(&registry, &site, ExitCode::OriginMismatch), &[says_so, "a bad"]);
     }
     let fetched = std::fs::read_dir(site.path("c/blobs/sha256")).unwrap().count();
     assert!(fetched <= 2, "{fetched} blobs were fetched for artifacts that cannot be");
@@ -102,7 +102,10 @@ fn an_artifact_that_lies_is_refused_before_its_members_are_fetched() {
 fn what_is_no_bundle_at_all_is_called_so() {
     let (registry, site) = pushed();
     forge(&registry, async |_, manifest| manifest["artifactType"] = "application/vnd.example.other".into());
-    says(&refused(&registry, &site, ExitCode::NotABundle), &["application/vnd.example.other", "kubexm-bundle push"]);
+    assert_contains(
+        &refused(&registry, &site, ExitCode::NotABundle),
+        &["application/vnd.example.other", "kubexm-bundle push"],
+    );
 }
 
 #[test]
@@ -115,7 +118,7 @@ fn a_blob_that_the_registry_has_damaged_is_named_and_the_pull_goes_on_when_it_is
     std::fs::write(registry.data(&blob.hex()), bad).unwrap();
     let args = ["pull", &registry.oci("a:v1"), "-o", "back.tar.zst", "--plain-http", "--cache", "c"];
     let ended = site.run(&args).must(ExitCode::OriginMismatch);
-    says(&ended.err, &[&blob.to_string()]);
+    assert_contains(&ended.err, &[&blob.to_string()]);
     assert!(!site.path("back.tar.zst").exists() && !site.path("c/blobs/sha256").join(blob.hex()).exists());
     std::fs::write(registry.data(&blob.hex()), good).unwrap();
     // What is in the cache is not asked for again: it could not come.
@@ -156,7 +159,7 @@ fn a_file_of_another_encoder_is_refused_with_its_version_unless_it_is_recoded() 
         manifest["layers"][1] = descriptor;
     });
     let text = refused(&registry, &site, ExitCode::BundleNewer);
-    says(&text, &["zstd 9.9.9", "--recode"]);
+    assert_contains(&text, &["zstd 9.9.9", "--recode"]);
     let args = ["pull", "--json", &registry.oci("a:bad"), "-o", "back.tar.zst", "--plain-http", "--recode"];
     let pulled = data(&site.run(&args).must(ExitCode::Ok));
     assert_eq!(pulled["recoded"], true);
@@ -190,7 +193,7 @@ fn a_signature_that_is_none_is_left_out_with_a_warning() {
         to.push_manifest(&tag, index_type, list.to_string().as_bytes()).await.unwrap();
     });
     let ended = site.run(&["pull", &registry.oci("a:v1"), "-o", "back.tar.zst", "--plain-http"]).must(ExitCode::Ok);
-    says(&ended.err, &["warning", "listed as a signature and is none", "unsigned"]);
+    assert_contains(&ended.err, &["warning", "listed as a signature and is none", "unsigned"]);
     assert_eq!(digest(&site.path("back.tar.zst")), digest(&site.path("out.tar.zst")));
 }
 
@@ -235,7 +238,7 @@ fn of_more_signatures_than_are_looked_at_the_newest_come_and_it_is_said_that_som
         to.push_manifest(&tag, INDEX, list.to_string().as_bytes()).await.unwrap();
     });
     let ended = site.run(&["pull", &registry.oci("a:v1"), "-o", "back.tar.zst", "--plain-http"]).must(ExitCode::Ok);
-    says(&ended.err, &["warning: 3 listed signatures are left out: the newest 32"]);
+    assert_contains(&ended.err, &["warning: 3 listed signatures are left out: the newest 32"]);
     assert_eq!(keys(&site.path("back.tar.zst")), (3..LOOKS + 3).collect::<Vec<_>>());
 }
 
@@ -290,7 +293,7 @@ fn signatures_on_every_page_of_a_registrys_own_list_come_and_a_list_without_end_
         let server = paging(files.clone(), pages.clone(), endless);
         let address = format!("oci://{}/a:v1", server.address());
         let ended = site.run(&["pull", &address, "-o", "back.tar.zst", "--plain-http"]).must(ExitCode::Ok);
-        says(&ended.err, &["5 signatures, not checked", warning]);
+        assert_contains(&ended.err, &["5 signatures, not checked", warning]);
         assert_eq!(ended.err.contains("warning"), endless, "{}", ended.err);
         assert_eq!(keys(&site.path("back.tar.zst")), [0, 1, 2, 3, 4]);
         assert!(server.requests().len() < 100, "{}", server.requests().len());
@@ -312,7 +315,7 @@ fn a_file_that_is_there_stays_where_the_artifact_would_make_another_than_its_lay
     // An earlier bundle, cut off.
     let mine = &std::fs::read(site.path("out.tar.zst")).unwrap()[..100];
     site.write("back.tar.zst", mine);
-    says(&refused(&registry, &site, ExitCode::OriginMismatch), &["layout.json"]);
+    assert_contains(&refused(&registry, &site, ExitCode::OriginMismatch), &["layout.json"]);
     assert_eq!(std::fs::read(site.path("back.tar.zst")).unwrap(), mine);
     let fetched = std::fs::read_dir(site.path("c/blobs/sha256")).unwrap().count();
     assert!(fetched <= 2, "{fetched} blobs were fetched for a file that cannot be");
@@ -326,16 +329,16 @@ fn a_tag_or_digest_that_is_not_there_is_missing_and_a_file_in_the_way_stays_as_i
     let absent = format!("{}@{}", registry.oci("a"), Digest::of("no such artifact"));
     for from in [registry.oci("a:v2"), registry.oci("nothing"), absent] {
         let ended = site.run(&["pull", &from, "-o", "back.tar.zst", "--plain-http"]).must(ExitCode::OriginMissing);
-        says(&ended.err, &["there is no such tag or digest", &registry.address]);
+        assert_contains(&ended.err, &["there is no such tag or digest", &registry.address]);
     }
     assert_eq!(std::fs::read(site.path("back.tar.zst")).unwrap(), mine);
     let pull = ["pull", &registry.oci("a:v1"), "-o", "notes.txt", "--plain-http"];
     site.write("notes.txt", "mine");
     let refused = site.run(&pull).must(ExitCode::Usage).err;
-    says(&refused, &["notes.txt exists and is not a bundle", "--force"]);
+    assert_contains(&refused, &["notes.txt exists and is not a bundle", "--force"]);
     assert_eq!(std::fs::read(site.path("notes.txt")).unwrap(), b"mine");
     site.run(&[&pull[..], &["--force"]].concat()).must(ExitCode::Ok);
     assert_eq!(digest(&site.path("notes.txt")), digest(&site.path("out.tar.zst")));
     let nowhere = site.run(&["pull", &registry.oci("a:v1"), "-o", "no/such/folder/b.tar.zst", "--plain-http"]);
-    says(&nowhere.must(ExitCode::Usage).err, &["the folder no/such/folder does not exist"]);
+    assert_contains(&nowhere.must(ExitCode::Usage).err, &["the folder no/such/folder does not exist"]);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use kubexm_spec::{ExitCode, Lock};
 
 use crate::server::{Server, file};
-use crate::site::{Site, noise, says, wanted};
+use crate::site::{Site, assert_contains, noise, wanted};
 
 /// A cluster of one file of a server, which knows whether it was asked.
 fn site() -> (Site, Server) {
@@ -40,7 +40,7 @@ fn a_file_that_is_no_lock_is_replaced_by_one_with_force_only_and_is_reported_bef
         let named = lock(&site, "cluster.lock.json", &[], ExitCode::Usage);
         let by_itself = site.run(&["lock", "-f", "cluster.yaml"]).must(ExitCode::Usage).err;
         for said in [named, by_itself] {
-            says(&said, &["cluster.lock.json exists and is not a lock", "--force", "-o"]);
+            assert_contains(&said, &["cluster.lock.json exists and is not a lock", "--force", "-o"]);
         }
         assert_eq!(text(&site, "cluster.lock.json"), foreign);
     }
@@ -80,12 +80,12 @@ fn a_file_that_is_no_bundle_is_replaced_by_one_with_force_only_and_is_reported_b
     for foreign in ["other.tar.zst", "notes.txt"] {
         let before = std::fs::read(site.path(foreign)).unwrap();
         let said = build(&site, foreign, &[], ExitCode::Usage);
-        says(&said, &[&format!("{foreign} exists and is not a bundle"), "--force", "-o"]);
+        assert_contains(&said, &[&format!("{foreign} exists and is not a bundle"), "--force", "-o"]);
         assert_eq!(std::fs::read(site.path(foreign)).unwrap(), before);
     }
     site.write("volumes.tar.zst.002", "mine\n");
     let said = build(&site, "volumes.tar.zst", &["--split", "64K"], ExitCode::Usage);
-    says(&said, &["volumes.tar.zst.002 exists and is not a bundle"]);
+    assert_contains(&said, &["volumes.tar.zst.002 exists and is not a bundle"]);
     assert_eq!((text(&site, "volumes.tar.zst.002").as_str(), server.requests().len()), ("mine\n", 0));
     build(&site, "other.tar.zst", &["--force"], ExitCode::Ok);
     let whole = std::fs::read(site.path("other.tar.zst")).unwrap();
@@ -113,19 +113,22 @@ fn a_bundle_behind_a_link_is_refused_and_the_link_stays() {
         symlink(target, site.path(link)).unwrap();
         for more in [&[][..], &["--force"]] {
             let said = build(&site, link, more, ExitCode::Usage);
-            says(&said, &[&format!("{link} is a symbolic link to {target}"), "name the file itself with -o"]);
+            assert_contains(
+                &said,
+                &[&format!("{link} is a symbolic link to {target}"), "name the file itself with -o"],
+            );
         }
         assert!(is_link(&site.path(link)));
     }
     symlink("elsewhere/own.txt", site.path("volumes.tar.zst.001")).unwrap();
     let said = build(&site, "volumes.tar.zst", &["--split", "64K", "--force"], ExitCode::Usage);
-    says(&said, &["volumes.tar.zst.001 is a symbolic link to elsewhere/own.txt"]);
+    assert_contains(&said, &["volumes.tar.zst.001 is a symbolic link to elsewhere/own.txt"]);
     assert!(is_link(&site.path("volumes.tar.zst.001")));
     assert_eq!((text(&site, "elsewhere/own.txt").as_str(), server.requests().len()), ("mine\n", 0));
     // What is read is never replaced, whatever is said.
     symlink("cluster.yaml", site.path("input.tar.zst")).unwrap();
     let said = build(&site, "input.tar.zst", &["--force"], ExitCode::Usage);
-    says(&said, &["cluster.yaml is one of the files that are read"]);
+    assert_contains(&said, &["cluster.yaml is one of the files that are read"]);
 }
 
 #[test]
@@ -171,11 +174,11 @@ fn no_verb_replaces_what_is_no_regular_file_or_somebody_elses() {
             let problem = if name == "odd/link" && verb.contains(&"out.tar.zst") { "out.tar.zst" } else { problem };
             for more in [&[][..], &["--force"]] {
                 let said = site.run(&[verb, &["-o", name], more].concat()).must(ExitCode::Usage).err;
-                says(&said, &[problem]);
+                assert_contains(&said, &[problem]);
             }
         }
         let said = site.run(&[verb, &["-o", "odd/mine.txt"]].concat()).must(ExitCode::Usage).err;
-        says(&said, &["odd/mine.txt", "exists", "--force", "-o"]);
+        assert_contains(&said, &["odd/mine.txt", "exists", "--force", "-o"]);
         assert_eq!(text(&site, "odd/mine.txt"), "mine\n");
         site.run(&[verb, &["-o", "odd/mine.txt", "--force"]].concat()).must(ExitCode::Ok);
         assert_ne!(text(&site, "odd/mine.txt"), "mine\n", "{verb:?}");
@@ -224,8 +227,8 @@ fn a_dash_is_standard_output_and_gets_the_very_bytes_of_the_file() {
         (&["build", "-f", "cluster.yaml"], &["--hand-over", "folder"]),
     ] {
         let said = site.run(&[verb, &["-o", "-"], more].concat()).must(ExitCode::Usage);
-        says(&(said.out + &said.err), &[more[0]]);
+        assert_contains(&(said.out + &said.err), &[more[0]]);
     }
     let said = site.run(&["build", "-f", "cluster.yaml", "-o", "/dev/stdout"]).must(ExitCode::Usage).err;
-    says(&said, &["/dev/stdout is ", "or - for standard output"]);
+    assert_contains(&said, &["/dev/stdout is ", "or - for standard output"]);
 }

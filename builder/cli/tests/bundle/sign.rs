@@ -8,7 +8,7 @@ use kubexm_signing::{Algorithm, PrivateKey};
 use kubexm_spec::ExitCode;
 use serde_json::Value;
 
-use crate::site::{Ended, Site, end, noise, says};
+use crate::site::{Ended, Site, assert_contains, end, noise};
 use crate::verify::rewrite;
 
 /// A site with a small bundle and two pairs of keys, `a` and `b`.
@@ -49,9 +49,9 @@ fn an_unsigned_bundle_is_taken_without_a_demand_and_refused_with_one() {
         let refused = answer(&site, ExitCode::BundleUntrusted, demand);
         assert_eq!((&refused["ok"], &refused["state"]), (&false.into(), &"unsigned".into()));
     }
-    says(&site.run(&["verify", "out.tar.zst"]).must(ExitCode::Ok).out, &["unsigned"]);
+    assert_contains(&site.run(&["verify", "out.tar.zst"]).must(ExitCode::Ok).out, &["unsigned"]);
     let text = site.run(&["verify", "--key", "a.pub", "out.tar.zst"]).must(ExitCode::BundleUntrusted).err;
-    says(&text, &["every byte is right", "not to be trusted", "unsigned", "kubexm-bundle sign"]);
+    assert_contains(&text, &["every byte is right", "not to be trusted", "unsigned", "kubexm-bundle sign"]);
 }
 
 #[test]
@@ -66,14 +66,14 @@ fn a_signed_bundle_is_verified_only_with_a_key_that_signed_it() {
     assert_eq!((&free["ok"], &free["state"]), (&Value::Null, &"notChecked".into()));
     assert_eq!(free["signatures"][0]["keyId"], a.as_str());
     let text = site.run(&["verify", "out.tar.zst"]).must(ExitCode::Ok).out;
-    says(&text, &[&a, "not checked"]);
+    assert_contains(&text, &[&a, "not checked"]);
     assert!(!text.contains("valid"), "{text}");
 
     let without_key = answer(&site, ExitCode::BundleUntrusted, &["--require-signature"]);
-    says(without_key["problem"].as_str().unwrap(), &["there is no key to check with", "--key"]);
+    assert_contains(without_key["problem"].as_str().unwrap(), &["there is no key to check with", "--key"]);
     let other = answer(&site, ExitCode::BundleUntrusted, &["--key", "b.pub"]);
     assert_eq!((&other["ok"], &other["state"]), (&false.into(), &"notChecked".into()));
-    says(other["problem"].as_str().unwrap(), &[&a, &key_id(&site, "b.pub")]);
+    assert_contains(other["problem"].as_str().unwrap(), &[&a, &key_id(&site, "b.pub")]);
 
     for keys in [&["--key", "a.pub"][..], &["--key", "b.pub", "--key", "a.pub", "--require-signature"]] {
         let valid = answer(&site, ExitCode::Ok, keys);
@@ -82,7 +82,10 @@ fn a_signed_bundle_is_verified_only_with_a_key_that_signed_it() {
             (&true.into(), &"valid".into(), &a.clone().into())
         );
     }
-    says(&site.run(&["verify", "--key", "a.pub", "out.tar.zst"]).must(ExitCode::Ok).out, &["signature valid, by", &a]);
+    assert_contains(
+        &site.run(&["verify", "--key", "a.pub", "out.tar.zst"]).must(ExitCode::Ok).out,
+        &["signature valid, by", &a],
+    );
 }
 
 #[test]
@@ -93,23 +96,23 @@ fn another_key_adds_its_signature_and_the_same_key_replaces_its_own() {
     site.run(&["sign", "--key", "b.key", "out.tar.zst"]).must(ExitCode::Ok);
     let both = bundle(&site);
     assert_eq!(unsigned.len(), both.len());
-    says(&site.run(&["sign", "--key", "a.key", "out.tar.zst"]).must(ExitCode::Ok).out, &["2 signatures"]);
+    assert_contains(&site.run(&["sign", "--key", "a.key", "out.tar.zst"]).must(ExitCode::Ok).out, &["2 signatures"]);
     assert_eq!(bundle(&site), both, "signing again gives the same bytes");
     let (a, b) = (key_id(&site, "a.pub"), key_id(&site, "b.pub"));
     for (key, valid, also) in [("a.pub", &a, &b), ("b.pub", &b, &a)] {
         assert_eq!(answer(&site, ExitCode::Ok, &["--key", key])["validBy"], serde_json::json!([valid]));
         let text = site.run(&["verify", "--key", key, "out.tar.zst"]).must(ExitCode::Ok).out;
-        says(&text, &[&format!("also signed by {also}, not checked")]);
+        assert_contains(&text, &[&format!("also signed by {also}, not checked")]);
     }
     let shown = site.run(&["inspect", "out.tar.zst"]).must(ExitCode::Ok).out;
-    says(&shown, &[&format!("1: by key {a}"), &format!("2: by key {b}")]);
+    assert_contains(&shown, &[&format!("1: by key {a}"), &format!("2: by key {b}")]);
     let listed = site.run(&["inspect", "--json", "out.tar.zst"]).must(ExitCode::Ok).document();
     assert_eq!(listed["signatures"][1], serde_json::json!({ "keyId": b, "alg": "ed25519", "date": 1_790_000_000 }));
     let by_number = site.run(&["inspect", "--signature", "1", "--form", "base64", "out.tar.zst"]).must(ExitCode::Ok);
     let by_id = site.run(&["inspect", "--signature", &a, "--form", "base64", "out.tar.zst"]).must(ExitCode::Ok);
     assert_eq!(by_number.out, by_id.out);
     let none = site.run(&["inspect", "--signature", "3", "out.tar.zst"]).must(ExitCode::BundleUntrusted).err;
-    says(&none, &["has 2 signatures"]);
+    assert_contains(&none, &["has 2 signatures"]);
 }
 
 #[test]
@@ -137,7 +140,10 @@ fn a_signature_of_another_manifest_is_refused_even_beside_a_valid_one() {
     let given = ["--signature", "first.sig", "--key", "a.pub"];
     let changed = answer(&site, ExitCode::BundleUntrusted, &given);
     assert_eq!((&changed["ok"], &changed["state"]), (&false.into(), &"invalid".into()));
-    says(changed["problem"].as_str().unwrap(), &["is about another manifest.json", "changed after it was signed"]);
+    assert_contains(
+        changed["problem"].as_str().unwrap(),
+        &["is about another manifest.json", "changed after it was signed"],
+    );
     site.run(&["sign", "--key", "b.key", "out.tar.zst"]).must(ExitCode::Ok);
     let both = answer(&site, ExitCode::BundleUntrusted, &[&given[..], &["--key", "b.pub"]].concat());
     assert_eq!(both["state"], "invalid");
@@ -151,7 +157,7 @@ fn a_signature_under_another_keys_id_or_algorithm_is_refused() {
     let (a, b) = (key_id(&site, "a.pub"), key_id(&site, "b.pub"));
     let given = |name: &str, key: &str| answer(&site, ExitCode::BundleUntrusted, &["--signature", name, "--key", key]);
     site.write("swapped.sig", text.replace(&a, &b));
-    says(given("swapped.sig", "b.pub")["problem"].as_str().unwrap(), &[&b, "another algorithm"]);
+    assert_contains(given("swapped.sig", "b.pub")["problem"].as_str().unwrap(), &[&b, "another algorithm"]);
     assert_eq!(given("swapped.sig", "a.pub")["state"], "notChecked");
     site.write("forged.sig", text.replace(&a, &b).replace("ecdsa-p256-sha256", "ed25519"));
     assert_eq!(given("forged.sig", "b.pub")["state"], "invalid");
@@ -162,7 +168,7 @@ fn a_signature_under_another_keys_id_or_algorithm_is_refused() {
     for bad in ["", "{}", "[{}]", r#"[{"keyId":"\u001b[31m","alg":"ed25519","sig":"AA=="}]"#] {
         site.write("bad.sig", bad);
         let ended = site.run(&["verify", "--signature", "bad.sig", "out.tar.zst"]).must(ExitCode::BundleUntrusted);
-        says(&ended.err, &["bad.sig", "sign --detached"]);
+        assert_contains(&ended.err, &["bad.sig", "sign --detached"]);
         assert!(!ended.err.contains('\u{1b}'));
     }
 }
@@ -191,15 +197,15 @@ fn a_private_key_is_its_owners_alone_and_nothing_is_overwritten() {
     let mode = |name: &str| site.path(name).metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode("pair.key"), 0o600);
     let private = std::fs::read(site.path("pair.key")).unwrap();
-    says(&site.run(&["keygen", "-o", "pair"]).must(ExitCode::Usage).err, &["pair.key", "exists already"]);
+    assert_contains(&site.run(&["keygen", "-o", "pair"]).must(ExitCode::Usage).err, &["pair.key", "exists already"]);
     assert_eq!(std::fs::read(site.path("pair.key")).unwrap(), private);
     site.write("half.pub", "mine");
-    says(&site.run(&["keygen", "-o", "half"]).must(ExitCode::Usage).err, &["half.pub", "exists already"]);
+    assert_contains(&site.run(&["keygen", "-o", "half"]).must(ExitCode::Usage).err, &["half.pub", "exists already"]);
     assert!(!site.path("half.key").exists(), "half a pair was left");
     std::os::unix::fs::symlink("/nowhere/at/all", site.path("link.key")).unwrap();
-    says(&site.run(&["keygen", "-o", "link"]).must(ExitCode::Usage).err, &["link.key"]);
+    assert_contains(&site.run(&["keygen", "-o", "link"]).must(ExitCode::Usage).err, &["link.key"]);
     let absent = site.run(&["keygen", "-o", "absent/pair"]).must(ExitCode::Usage).err;
-    says(&absent, &["absent/pair.key", "does not exist"]);
+    assert_contains(&absent, &["absent/pair.key", "does not exist"]);
 }
 
 #[test]
@@ -208,22 +214,22 @@ fn an_encrypted_key_opens_with_its_password_and_never_shows_it() {
     let with = |password: &str, args: &[&str]| end(site.program().env("KUBEXM_KEY_PASSWORD", password).args(args));
     with("correct horse", &["keygen", "-o", "locked"]).must(ExitCode::Ok);
     let text = std::fs::read_to_string(site.path("locked.key")).unwrap();
-    says(&text, &["BEGIN ENCRYPTED PRIVATE KEY"]);
+    assert_contains(&text, &["BEGIN ENCRYPTED PRIVATE KEY"]);
     let sign = ["sign", "--key", "locked.key", "out.tar.zst"];
     let before = bundle(&site);
-    says(
+    assert_contains(
         &site.run(&sign).must(ExitCode::Config).err,
         &["locked.key is encrypted", "KUBEXM_KEY_PASSWORD", "--password-file"],
     );
     let wrong = with("battery staple", &sign).must(ExitCode::Config).err;
-    says(&wrong, &["locked.key does not open with this password"]);
+    assert_contains(&wrong, &["locked.key does not open with this password"]);
     assert!(!wrong.contains("battery"), "{wrong}");
     assert_eq!(bundle(&site), before);
     with("correct horse", &sign).must(ExitCode::Ok);
     site.write("password", "correct horse\n");
     let from_file = [&sign[..], &["--password-file", "password"]].concat();
     with("battery staple", &from_file).must(ExitCode::Ok);
-    says(
+    assert_contains(
         &with("", &["keygen", "-o", "open"]).must(ExitCode::Config).err,
         &["password is empty", "KUBEXM_KEY_PASSWORD"],
     );
@@ -237,9 +243,9 @@ fn a_key_may_come_from_the_environment() {
     let sign = ["sign", "--key-env", "SIGNING_KEY", "out.tar.zst"];
     end(site.program().env("SIGNING_KEY", &text).args(sign)).must(ExitCode::Ok);
     assert_eq!(answer(&site, ExitCode::Ok, &["--key", "a.pub"])["state"], "valid");
-    says(&site.run(&sign).must(ExitCode::Config).err, &["no variable SIGNING_KEY"]);
+    assert_contains(&site.run(&sign).must(ExitCode::Config).err, &["no variable SIGNING_KEY"]);
     let cut = end(site.program().env("SIGNING_KEY", &text[..100]).args(sign)).must(ExitCode::Config).err;
-    says(&cut, &["$SIGNING_KEY holds no private key"]);
+    assert_contains(&cut, &["$SIGNING_KEY holds no private key"]);
     assert!(!cut.contains(&text[40..80]), "{cut}");
 }
 
@@ -250,14 +256,14 @@ fn what_is_no_key_of_the_wanted_kind_is_reported_with_the_way_out() {
     site.write("notes", "just text\n");
     site.write("large", vec![b'x'; 100_000]);
     let verify = |key: &str| site.run(&["verify", "--key", key, "out.tar.zst"]);
-    says(&verify("a.key").must(ExitCode::Config).err, &["a.key", "private key", "give the public one"]);
-    says(&verify("absent").must(ExitCode::Config).err, &["cannot read absent", "No such file"]);
+    assert_contains(&verify("a.key").must(ExitCode::Config).err, &["a.key", "private key", "give the public one"]);
+    assert_contains(&verify("absent").must(ExitCode::Config).err, &["cannot read absent", "No such file"]);
     for file in ["empty", "notes"] {
-        says(&verify(file).must(ExitCode::Config).err, &[file, "no PEM block"]);
+        assert_contains(&verify(file).must(ExitCode::Config).err, &[file, "no PEM block"]);
     }
-    says(&verify("large").must(ExitCode::Disk).err, &["large", "more than 65536 bytes"]);
+    assert_contains(&verify("large").must(ExitCode::Disk).err, &["large", "more than 65536 bytes"]);
     let swapped = site.run(&["sign", "--key", "a.pub", "out.tar.zst"]).must(ExitCode::Config).err;
-    says(&swapped, &["a.pub", "public key", "give the private one"]);
+    assert_contains(&swapped, &["a.pub", "public key", "give the private one"]);
 }
 
 #[test]
@@ -301,7 +307,7 @@ fn a_full_room_says_how_many_fit_and_keeps_what_is_there() {
         last += 1;
         assert!(last < 120, "a room of 16 KiB never gets full");
     };
-    says(&full.err, &["16384 bytes", &format!("{last} of these {} signatures fit", last + 1), "--detached"]);
+    assert_contains(&full.err, &["16384 bytes", &format!("{last} of these {} signatures fit", last + 1), "--detached"]);
     assert_eq!(Bundle::open(&path).unwrap().signatures().len(), last);
     site.run(&["verify", "--key", &format!("k{}.pub", last - 1), "out.tar.zst"]).must(ExitCode::Ok);
     site.run(&["sign", "--key", "a.key", "--detached", "out.tar.zst"]).must(ExitCode::Ok);
@@ -316,9 +322,9 @@ fn a_signing_that_was_cut_off_is_reported_and_mended_by_signing() {
     bytes[at + 30..at + 60].fill(0);
     site.write("out.tar.zst", bytes);
     let torn = site.run(&["verify", "out.tar.zst"]).must(ExitCode::BundleDamaged).err;
-    says(&torn, &["manifest.json.sig", "sign it again"]);
-    let mended = site.run(&["sign", "--key", "b.key", "out.tar.zst"]).must(ExitCode::Ok);
-    says(&mended.err, &["cannot be read", "only the new one is kept"]);
+    assert_contains(&torn, &["manifest.json.sig", "sign it again"]);
+    let fixed = site.run(&["sign", "--key", "b.key", "out.tar.zst"]).must(ExitCode::Ok);
+    assert_contains(&fixed.err, &["cannot be read", "only the new one is kept"]);
     assert_eq!(answer(&site, ExitCode::Ok, &["--key", "b.pub"])["signatures"].as_array().unwrap().len(), 1);
 }
 
@@ -327,7 +333,7 @@ fn sums_of_another_form_beside_it_are_reported_and_the_bundle_is_signed() {
     let site = built();
     site.write("out.sums", "my own notes\n");
     let signed = site.run(&["sign", "--key", "a.key", "out.tar.zst"]).must(ExitCode::Ok);
-    says(&signed.err, &["out.sums", "stays as it is"]);
+    assert_contains(&signed.err, &["out.sums", "stays as it is"]);
     assert_eq!(std::fs::read_to_string(site.path("out.sums")).unwrap(), "my own notes\n");
     assert_eq!(answer(&site, ExitCode::Ok, &["--key", "a.pub"])["state"], "valid");
 }
@@ -337,7 +343,7 @@ fn a_second_signer_waits_for_nobody_and_loses_nothing() {
     let site = built();
     let first = Signing::open(&site.path("out.tar.zst")).unwrap();
     let refused = site.run(&["sign", "--key", "a.key", "out.tar.zst"]).must(ExitCode::HostLocked).err;
-    says(&refused, &["another program signs out.tar.zst now", "try again"]);
+    assert_contains(&refused, &["another program signs out.tar.zst now", "try again"]);
     drop(first);
     site.run(&["sign", "--key", "a.key", "out.tar.zst"]).must(ExitCode::Ok);
 }
@@ -356,19 +362,22 @@ fn a_program_that_signs_is_held_against_the_public_key() {
     let before = bundle(&site);
     site.run(&["keygen", "-o", "c"]).must(ExitCode::Ok);
     let foreign = by_program(&site, "openssl dgst -sha256 -sign c.key", &[]).must(ExitCode::BundleUntrusted).err;
-    says(&foreign, &["no ecdsa-p256-sha256 signature of manifest.json", &key_id(&site, "a.pub"), "nothing was stored"]);
+    assert_contains(
+        &foreign,
+        &["no ecdsa-p256-sha256 signature of manifest.json", &key_id(&site, "a.pub"), "nothing was stored"],
+    );
     let other_bytes = by_program(&site, "printf x | openssl dgst -sha256 -sign a.key", &[]);
     other_bytes.must(ExitCode::BundleUntrusted);
     let failed = by_program(&site, "echo 'no \x1b[31mtoken in the slot' >&2; exit 3", &[]).must(ExitCode::Config).err;
-    says(&failed, &["the signer sh failed", "no [31mtoken in the slot"]);
+    assert_contains(&failed, &["the signer sh failed", "no [31mtoken in the slot"]);
     assert!(!failed.contains('\u{1b}'), "{failed:?}");
     let silent = by_program(&site, "cat > /dev/null; echo 'PIN?' >&2", &[]).must(ExitCode::Config).err;
-    says(&silent, &["gave nothing", "PIN?"]);
-    says(&by_program(&site, "yes", &[]).must(ExitCode::Config).err, &["gave more than"]);
+    assert_contains(&silent, &["gave nothing", "PIN?"]);
+    assert_contains(&by_program(&site, "yes", &[]).must(ExitCode::Config).err, &["gave more than"]);
     let late = by_program(&site, "exec sleep 600", &["--timeout", "1"]).must(ExitCode::Config).err;
-    says(&late, &["did not end within 1 s"]);
+    assert_contains(&late, &["did not end within 1 s"]);
     let none = site.run(&["sign", "--signer", "/no/such/program", "--public-key", "a.pub", "out.tar.zst"]);
-    says(&none.must(ExitCode::Config).err, &["/no/such/program cannot be started", "No such file"]);
+    assert_contains(&none.must(ExitCode::Config).err, &["/no/such/program cannot be started", "No such file"]);
     assert_eq!(bundle(&site), before);
     by_program(&site, "openssl dgst -sha256 -sign a.key", &[]).must(ExitCode::Ok);
     assert_eq!(answer(&site, ExitCode::Ok, &["--key", "a.pub"])["state"], "valid");
@@ -386,9 +395,9 @@ fn a_bundle_that_may_not_be_written_to_gets_its_signature_beside_it() {
     disk.make_read_only();
     let name = on_disk.to_str().unwrap();
     let refused = site.run(&["sign", "--key", "a.key", name]).must(ExitCode::Disk).err;
-    says(&refused, &["may not be written to", "--detached", "Read-only"]);
+    assert_contains(&refused, &["may not be written to", "--detached", "Read-only"]);
     let beside = site.run(&["sign", "--key", "a.key", "--detached", name]).must(ExitCode::Disk).err;
-    says(&beside, &["out.sig"]);
+    assert_contains(&beside, &["out.sig"]);
     site.run(&["sign", "--key", "a.key", "--detached", "-o", "mine.sig", name]).must(ExitCode::Ok);
     site.run(&["verify", "--signature", "mine.sig", "--key", "a.pub", name]).must(ExitCode::Ok);
 }

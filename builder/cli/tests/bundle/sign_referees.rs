@@ -8,7 +8,7 @@ use kubexm_spec::ExitCode;
 
 use crate::registry::distribution_3;
 use crate::sign::built;
-use crate::site::{Site, end, says};
+use crate::site::{Site, assert_contains, end};
 
 /// Runs a program in the site's folder, with something on standard input.
 fn run(site: &Site, program: impl AsRef<Path>, args: &[&str]) -> Output {
@@ -66,7 +66,7 @@ fn openssl_accepts_our_signatures_and_refuses_them_for_other_bytes() {
     assert_eq!(std::fs::read(member).unwrap(), std::fs::read(site.path("manifest.json")).unwrap());
     let statement = std::fs::read_to_string(site.path("statement.json")).unwrap();
     let digest = crate::site::digest(&site.path("manifest.json")).to_string();
-    says(&statement, &[&format!("\"manifest\":\"{digest}\""), "\"date\":1790000000"]);
+    assert_contains(&statement, &[&format!("\"manifest\":\"{digest}\""), "\"date\":1790000000"]);
     openssl(&site, "dgst -sha256 -verify a.pub -signature 1.sig statement.json");
     openssl(&site, "pkeyutl -verify -rawin -pubin -inkey b.pub -sigfile 2.sig -in statement.json");
     site.write("changed.json", [std::fs::read(site.path("statement.json")).unwrap(), b" ".to_vec()].concat());
@@ -85,7 +85,7 @@ fn cosign_without_a_network_accepts_our_signatures_and_refuses_them_for_other_by
     for (key, signature) in [("a.pub", "1.b64"), ("b.pub", "2.b64")] {
         let verify = format!("verify-blob --key {key} --insecure-ignore-tlog --signature {signature}");
         let good = cosign(&site, &format!("{verify} statement.json"));
-        says(&String::from_utf8_lossy(&good.stderr), &["Verified OK"]);
+        assert_contains(&String::from_utf8_lossy(&good.stderr), &["Verified OK"]);
         assert!(good.status.success());
         assert!(!cosign(&site, &format!("{verify} changed.json")).status.success(), "{key}");
     }
@@ -150,13 +150,13 @@ fn keys_that_bundles_are_not_signed_with_are_called_by_their_kind() {
         openssl(&site, &format!("pkey -pubout -in {name}.pem -out {name}.pub"));
         let (private, public) = (format!("{name}.pem"), format!("{name}.pub"));
         for args in [["sign", "--key", &private, "out.tar.zst"], ["verify", "--key", &public, "out.tar.zst"]] {
-            says(&site.run(&args).must(ExitCode::Config).err, &[name, kind, "ECDSA P-256 or Ed25519"]);
+            assert_contains(&site.run(&args).must(ExitCode::Config).err, &[name, kind, "ECDSA P-256 or Ed25519"]);
         }
     }
     openssl(&site, "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out p256.pem");
     openssl(&site, "ec -aes256 -passout pass:sesame -in p256.pem -out oldest.pem");
     let oldest = site.run(&["sign", "--key", "oldest.pem", "out.tar.zst"]).must(ExitCode::Config).err;
-    says(&oldest, &["oldest.pem", "openssl pkcs8 -topk8"]);
+    assert_contains(&oldest, &["oldest.pem", "openssl pkcs8 -topk8"]);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_key_of_cosign_signs_and_what_cosign_signs_is_taken() {
     let with = |password: &str| {
         end(site.program().env("KUBEXM_KEY_PASSWORD", password).args(["sign", "--key", "cosign.key", "out.tar.zst"]))
     };
-    says(&with("wrong").must(ExitCode::Config).err, &["cosign.key does not open with this password"]);
+    assert_contains(&with("wrong").must(ExitCode::Config).err, &["cosign.key does not open with this password"]);
     with("sesame").must(ExitCode::Ok);
     site.run(&["verify", "--key", "cosign.pub", "out.tar.zst"]).must(ExitCode::Ok);
     inspected(&site, &["--statement", "1"], "statement.json");

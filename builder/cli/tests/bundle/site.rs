@@ -167,7 +167,7 @@ pub fn digest(path: &Path) -> Digest {
 }
 
 #[track_caller]
-pub fn says(text: &str, parts: &[&str]) {
+pub fn assert_contains(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in: {text}");
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::images::two_platforms;
 use crate::registry::{Registry, Setup};
 use crate::server::{Server, nobody};
-use crate::site::{Site, noise, says, wanted};
+use crate::site::{Site, assert_contains, noise, wanted};
 
 const TOOL: &str = "tools/tool.bin";
 const IMAGE: &str = "registry.test/team/app:v1";
@@ -121,7 +121,7 @@ fn a_zone_that_cluster_yaml_names_is_content_and_the_one_that_is_used_is_not() {
     let build = |more: &[&str]| {
         mirrored.site.run(&[&["build", "-o", "x.tar.zst"][..], &site, more].concat()).must(ExitCode::Ok)
     };
-    says(&build(&["--no-sources"]).err, &["spec.bundle.zone: zone0.yaml", "KMZONE"]);
+    assert_contains(&build(&["--no-sources"]).err, &["spec.bundle.zone: zone0.yaml", "KMZONE"]);
     assert!(!build(&[]).err.contains("spec.bundle.zone"));
 }
 
@@ -170,7 +170,7 @@ fn lock_inspect_bill_of_materials_and_provenance_say_the_same_of_what_was_asked_
         assert!(from.iter().all(|one| text.contains(&format!("fetched from: {}", one.as_str().unwrap()))), "{text}");
     }
     assert_eq!(seen, 2);
-    says(
+    assert_contains(
         &mirrored.site.run(&["inspect", "0.tar.zst"]).must(ExitCode::Ok).out,
         &["zone      site0", &mirrored.mirrors[0].0.url(TOOL)],
     );

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::server::{Reply, Server, file};
-use crate::site::{Site, noise, says, wanted};
+use crate::site::{Site, assert_contains, noise, wanted};
 
 /// A build that is killed when the test has seen enough.
 struct Running(Child);
@@ -61,7 +61,7 @@ fn a_retry_after_of_a_day_is_reported_at_once_with_the_origin_and_that_no_wait_i
     site.extras(&format!("extraFiles:\n{}", wanted(&server.url("tool"), b"x")));
     let mut running = build(&site, &[]);
     let reported = line(running.0.stderr.take().unwrap(), "waiting for");
-    says(
+    assert_contains(
         &reported,
         &[&server.url("tool"), "503", "86400 s", "no wait is longer than 60 s", "try 1 of 2", "next in 60 s"],
     );
@@ -88,6 +88,6 @@ fn where_another_place_has_it_nobody_waits_for_one_that_wants_a_day() {
     site.extras(&format!("zone: zone.yaml\nextraFiles:\n{}", wanted(&full.url("tool"), &body)));
     let mut running = build(&site, &[]);
     let reported = line(running.0.stderr.take().unwrap(), "503");
-    says(&reported, &[&format!("{busy}/tool"), "86400 s", "another place is asked"]);
+    assert_contains(&reported, &[&format!("{busy}/tool"), "86400 s", "another place is asked"]);
     assert!(running.0.wait().unwrap().success());
 }

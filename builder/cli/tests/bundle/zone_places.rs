@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::images::{Maker, two_platforms};
 use crate::registry::{Registry, Setup};
 use crate::server::{Reply, Server, file, nobody};
-use crate::site::{Ended, Site, noise, says, wanted};
+use crate::site::{Ended, Site, assert_contains, noise, wanted};
 
 const NAME: &str = "extra-image/registry.test/team/app:v1";
 
@@ -59,16 +59,16 @@ fn an_image_without_the_wanted_platform_is_a_hole_that_another_place_may_fill() 
 
     let site = image("linux/amd64, linux/arm64", std::slice::from_ref(&one));
     let ended = check(&site, &["--all"]).must(ExitCode::NoSource);
-    says(
+    assert_contains(
         &ended.out,
         &[&format!("ok   {NAME}"), &format!("GONE {NAME}"), "nothing for linux/arm64", "it has linux/amd64"],
     );
     // As the build has it.
-    says(&site.refused(ExitCode::OriginMissing, &[]), &["nothing for linux/arm64"]);
+    assert_contains(&site.refused(ExitCode::OriginMissing, &[]), &["nothing for linux/arm64"]);
 
     let site = image("linux/amd64, linux/arm64", &[one, both]);
     let ended = check(&site, &[]).must(ExitCode::Ok);
-    says(
+    assert_contains(
         &ended.out,
         &[&format!("ok   {NAME}"), "nothing for linux/arm64", "2 artifacts, 1 hole, 0 that can be found nowhere"],
     );
@@ -85,7 +85,10 @@ fn an_image_whose_config_names_another_architecture_than_its_index_is_a_hole() {
     registry.push(lying.path(), "team/app", "v1");
     let site = image("linux/amd64", std::slice::from_ref(&registry.address));
     let ended = check(&site, &[]).must(ExitCode::NoSource);
-    says(&ended.out, &[&format!("GONE {NAME}"), "nothing for linux/amd64", "linux/arm64, as its config says"]);
+    assert_contains(
+        &ended.out,
+        &[&format!("GONE {NAME}"), "nothing for linux/amd64", "linux/arm64, as its config says"],
+    );
     let place = check(&site, &["--json"]).must(ExitCode::NoSource).document()["items"][0]["places"][0].clone();
     assert_eq!((&place["state"], &place["exitCode"]), (&json!("missing"), &json!(42)), "{place}");
 }
@@ -106,7 +109,7 @@ fn what_the_cache_holds_of_an_image_fills_no_hole_of_a_registry() {
     site.built(&[]);
     check(&site, &[]).must(ExitCode::Ok);
     site.zone("registry.test", &format!("{}/empty", registry.address));
-    says(&check(&site, &[]).must(ExitCode::NoSource).out, &["GONE extra-image/registry.test/app@", "404"]);
+    assert_contains(&check(&site, &[]).must(ExitCode::NoSource).out, &["GONE extra-image/registry.test/app@", "404"]);
 }
 
 #[test]
@@ -147,8 +150,8 @@ fn who_does_not_answer_now_is_reported_from_who_does_not_have_it_with_an_exit_co
         let empty = Server::files(vec![]);
         let site = one_file(&[at(&empty), at(&busy)]);
         let ended = check(&site, &[]).must(ExitCode::OriginDown);
-        says(&ended.out, &["DOWN file/tool", &busy.url("tool"), "1 hole, 1 place that does not answer now"]);
-        says(&ended.err, &["these cannot be had now: file/tool", "later"]);
+        assert_contains(&ended.out, &["DOWN file/tool", &busy.url("tool"), "1 hole, 1 place that does not answer now"]);
+        assert_contains(&ended.err, &["these cannot be had now: file/tool", "later"]);
         let document = check(&site, &["--json"]).must(ExitCode::OriginDown).document();
         assert_eq!(states(&document), [json!("missing"), json!("unanswered")], "{status}");
         let summary =
@@ -165,7 +168,7 @@ fn who_does_not_answer_now_is_reported_from_who_does_not_have_it_with_an_exit_co
     let away = format!("http://{}/away", nobody());
     site.extras(&format!("extraFiles:\n{}\n{}", wanted(&away, b"x"), wanted(&empty.url("gone"), b"x")));
     let ended = check(&site, &[]).must(ExitCode::NoSource);
-    says(&ended.err, &["these can be found nowhere: file/gone", "these cannot be had now: file/away"]);
+    assert_contains(&ended.err, &["these can be found nowhere: file/gone", "these cannot be had now: file/away"]);
 }
 
 #[test]

@@ -51,10 +51,7 @@ pub enum ChartError {
     },
     /// Helm cannot be had or does not run.
     #[error("charts are rendered to learn their images, and helm cannot be used: {reason}; name one with --helm FILE")]
-    Helm {
-        /// Why.
-        reason: String,
-    },
+    Helm { reason: String },
     /// Helm refused the chart or its values.
     #[error("{item} cannot be rendered{}: {reason}", with(*.values))]
     Render {
@@ -70,7 +67,6 @@ pub enum ChartError {
     Unreadable {
         /// The artifact's key.
         item: String,
-        /// Which document.
         place: String,
         /// What is wrong.
         problem: String,
@@ -80,7 +76,6 @@ pub enum ChartError {
     ValuesFile {
         /// The artifact's key.
         item: String,
-        /// Which.
         path: PathBuf,
         /// What is wrong.
         problem: String,

@@ -72,9 +72,12 @@ impl Helm {
         let ended = helm.sandbox.run(&helm.program, &["version", "--short"], helm.folder.path(), limits).await;
         match ended {
             Ok(ended) if ended.status.success() => Ok(helm),
-            Ok(ended) => {
-                Err(unusable(format!("{} {}: {}", helm.program.display(), ended.status, reported(&ended.stderr))))
-            }
+            Ok(ended) => Err(unusable(format!(
+                "{} {}: {}",
+                helm.program.display(),
+                ended.status,
+                printable_excerpt(&ended.stderr)
+            ))),
             Err(why) => Err(unusable(why)),
         }
     }
@@ -100,14 +103,14 @@ impl Helm {
         let limits = Limits { time: TIME, output: STREAM_LIMIT };
         let ended = self.sandbox.run(&self.program, &args, home.path(), limits).await.map_err(&refused)?;
         if !ended.status.success() {
-            return Err(refused(reported(&ended.stderr)));
+            return Err(refused(printable_excerpt(&ended.stderr)));
         }
         String::from_utf8(ended.stdout).map_err(|_| refused("what helm printed is no text".to_owned()))
     }
 }
 
 /// What a program said, within bounds and without control characters.
-fn reported(stderr: &str) -> String {
+fn printable_excerpt(stderr: &str) -> String {
     let clean: String = stderr.trim().chars().filter(|c| *c == '\n' || !c.is_control()).take(REPORTED).collect();
     let text = clean.strip_prefix("Error: ").unwrap_or(&clean);
     if text.is_empty() { "it said nothing".to_owned() } else { text.to_owned() }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use kubexm_archive::ArchiveError;
 use kubexm_spec::ExitCode;
 
-use crate::disk::mend;
+use crate::disk::fix;
 
 /// Why a bundle was not copied.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +15,7 @@ pub enum CopyError {
     #[error(transparent)]
     Output(#[from] kubexm_files::OutputError),
     /// The operating system refused something.
-    #[error("cannot {action} {}{}", path.display(), mend(source, FULL))]
+    #[error("cannot {action} {}{}", path.display(), fix(source, FULL))]
     Io {
         /// What was tried.
         action: &'static str,

@@ -54,7 +54,6 @@ impl Done {
 /// One file in the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopiedFile {
-    /// Where it is.
     pub path: PathBuf,
     /// In bytes.
     pub size: u64,

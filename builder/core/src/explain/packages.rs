@@ -11,7 +11,6 @@ use crate::update::stands_for;
 /// A package that is asked for, for one platform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Which package.
     pub key: ArtifactKey,
     /// For which machines.
     pub platform: Platform,

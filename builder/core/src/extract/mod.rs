@@ -83,10 +83,7 @@ pub enum ExtractError {
     },
     /// A folder below the target is a link, or no folder.
     #[error("{} is a link or no folder, and what is behind it may lie elsewhere; remove it", path.display())]
-    NotAFolder {
-        /// Which.
-        path: PathBuf,
-    },
+    NotAFolder { path: PathBuf },
     /// What is where the folder is to be filled is another's.
     #[error("{} was not begun by an extract; move it away, or choose another folder", path.display())]
     InTheWay {

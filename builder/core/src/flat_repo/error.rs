@@ -16,7 +16,6 @@ pub enum FlatError {
     Io {
         /// `read`, `write`.
         what: &'static str,
-        /// What.
         path: PathBuf,
         /// The system's word.
         source: std::io::Error,

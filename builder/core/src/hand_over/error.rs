@@ -7,7 +7,7 @@ use kubexm_archive::{ArchiveError, DamageReport};
 use kubexm_spec::{ExitCode, Platform};
 
 use crate::BuildError;
-use crate::disk::mend;
+use crate::disk::fix;
 
 /// Why there is no hand-over folder.
 #[derive(Debug, thiserror::Error)]
@@ -16,7 +16,7 @@ pub enum HandOverError {
     #[error(transparent)]
     Output(#[from] kubexm_files::OutputError),
     /// The operating system refused something.
-    #[error("cannot {action} {}{}", path.display(), mend(source, FULL))]
+    #[error("cannot {action} {}{}", path.display(), fix(source, FULL))]
     Io {
         /// What was tried.
         action: &'static str,

@@ -43,7 +43,6 @@ pub struct HandOver<'a> {
     pub installers: &'a [PathBuf],
     /// Signs the sums, and the bundle in the folder.
     pub signer: Option<&'a Signer<'a>>,
-    /// When it is signed.
     pub signed: SignedAt,
     /// Write into a folder that holds something.
     pub force: bool,

@@ -35,7 +35,7 @@ pub enum ImportError {
         found: Option<String>,
     },
     /// It says what no cluster.yaml can say, and would be another cluster without it.
-    #[error("what it says makes no cluster.yaml; mend this in it first:{}", .0.iter().map(|left| format!("\n{left}")).collect::<String>())]
+    #[error("what it says makes no cluster.yaml; fix this in it first:{}", .0.iter().map(|left| format!("\n{left}")).collect::<String>())]
     Refused(Vec<Left>),
     /// A data structure of ours could not be written as text.
     #[error("cannot write cluster.yaml as text: {0}")]

@@ -63,7 +63,7 @@ pub fn fit(mut root: Map) -> Result<(String, Vec<Left>), ImportError> {
         let text = text(&root).map_err(ImportError::Encode)?;
         let Err(problems) = cluster::parse(&text) else { return Ok((text, left)) };
         let refused: Vec<Left> =
-            problems.0.iter().filter(|p| is_essential(&p.path)).map(|p| reported(&root, p)).collect();
+            problems.0.iter().filter(|p| is_essential(&p.path)).map(|p| problem_at_source(&root, p)).collect();
         if !refused.is_empty() {
             return refuse(refused);
         }
@@ -76,7 +76,7 @@ pub fn fit(mut root: Map) -> Result<(String, Vec<Left>), ImportError> {
             if gone.iter().any(|path: &String| within(&problem.path, path) || within(path, &problem.path)) {
                 continue;
             }
-            let one = reported(&root, problem);
+            let one = problem_at_source(&root, problem);
             if !remove(&mut root, &problem.path) {
                 return refuse(vec![one]);
             }
@@ -85,7 +85,7 @@ pub fn fit(mut root: Map) -> Result<(String, Vec<Left>), ImportError> {
         }
     }
     let problems = text(&root).map_err(ImportError::Encode).map(|text| cluster::parse(&text).err())?;
-    refuse(problems.iter().flat_map(|problems| &problems.0).map(|problem| reported(&root, problem)).collect())
+    refuse(problems.iter().flat_map(|problems| &problems.0).map(|problem| problem_at_source(&root, problem)).collect())
 }
 
 fn is_essential(path: &str) -> bool {
@@ -104,7 +104,7 @@ fn is_essential(path: &str) -> bool {
 }
 
 /// What is said of a problem: at the place that the value came from.
-fn reported(root: &Map, problem: &Problem) -> Left {
+fn problem_at_source(root: &Map, problem: &Problem) -> Left {
     let hint = if problem.hint.is_empty() { String::new() } else { format!(" ({})", problem.hint) };
     let reason = format!("as {} of cluster.yaml it cannot be: {}{hint}", problem.path, problem.text);
     let left = Left { line: 0, path: problem.path.clone(), reason };

@@ -61,10 +61,7 @@ pub enum ArtifactError {
     },
     /// Something else is stored there.
     #[error("it is no bundle but {found}; name what kubexm-bundle push wrote")]
-    NotABundle {
-        /// What it is.
-        found: String,
-    },
+    NotABundle { found: String },
     /// It calls itself a bundle and is none.
     #[error("the artifact is not one that kubexm-bundle wrote: {0}")]
     Broken(String),

@@ -44,7 +44,6 @@ pub enum OciError {
     /// A data structure of ours could not be written as text.
     #[error("cannot write {what} as text: {reason}")]
     Encode {
-        /// What.
         what: &'static str,
         /// What the writer said.
         reason: String,

@@ -26,7 +26,6 @@ use crate::Report;
 pub struct Pull<'a> {
     /// The clients.
     pub registry: &'a OciRegistry,
-    /// Where from.
     pub from: &'a ImageCandidate,
     /// Tag or digest.
     pub wanted: &'a Wanted,

@@ -22,7 +22,6 @@ use crate::Report;
 pub struct Push<'a> {
     /// An opened bundle, full or a delta, in one file or split.
     pub bundle: &'a Bundle,
-    /// Where to.
     pub to: &'a Repository,
     /// The tag; a digest must be that of the artifact.
     pub wanted: &'a Wanted,

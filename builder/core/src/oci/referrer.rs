@@ -32,7 +32,6 @@ pub struct Subject {
 /// A document that refers to a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Referrer {
-    /// What kind.
     pub artifact_type: &'static str,
     /// The document.
     pub content: Vec<u8>,

@@ -11,7 +11,6 @@ const CHECKSUM_LIMIT: u64 = 1 << 20;
 
 /// What is known about a file before it is locked.
 pub struct Wanted<'a> {
-    /// Which artifact.
     pub key: &'a ArtifactKey,
     /// The name upstream gives the file.
     pub file_name: &'a str,

@@ -32,7 +32,6 @@ pub enum SessionError {
     /// A file of the user cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
-        /// Which.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -50,7 +49,6 @@ pub enum SessionError {
     Overlay {
         /// Its file.
         path: PathBuf,
-        /// Why.
         source: Box<CatalogueError>,
     },
     /// The cluster asks for what the catalogue does not have.
@@ -112,7 +110,6 @@ pub enum SessionError {
     Lock {
         /// Its file.
         path: PathBuf,
-        /// Why.
         problem: String,
     },
     /// A bundle is at an address that is not encrypted.
@@ -131,7 +128,6 @@ pub enum SessionError {
     Bundle {
         /// Its file.
         path: PathBuf,
-        /// Why.
         source: Box<ArchiveError>,
     },
     /// A bundle, or the place of one, cannot be used.
@@ -142,7 +138,6 @@ pub enum SessionError {
     Base {
         /// Its file.
         path: PathBuf,
-        /// Why.
         problem: String,
     },
     /// A file on a web server could not be read to its end.
@@ -155,12 +150,7 @@ pub enum SessionError {
     },
     /// A file of keys, or of what a host has installed, cannot be used.
     #[error("{}: {problem}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        problem: String,
-    },
+    File { path: PathBuf, problem: String },
     /// No profile of an operating system.
     #[error(transparent)]
     UnknownOs(#[from] UnknownOs),

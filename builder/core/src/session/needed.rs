@@ -42,7 +42,7 @@ pub struct Needed {
     pub catalogue: Catalogue,
     /// The zone that holds.
     pub zone: Zone,
-    /// What people should mend.
+    /// What people should fix.
     pub warnings: Vec<String>,
     /// What people should know before anything is done.
     pub notes: Vec<String>,

@@ -16,7 +16,7 @@ pub struct Choice {
     pub zone: Zone,
     /// Who named it; `the default` when nobody did.
     pub by: &'static str,
-    /// What should be mended.
+    /// What should be fixed.
     pub warnings: Vec<String>,
     /// What should be known: others named another one.
     pub notes: Vec<String>,

@@ -101,7 +101,7 @@ impl Operator {
     }
 
     /// What was reported, as text.
-    fn reported(&self) -> String {
+    fn messages(&self) -> String {
         serde_json::to_string(&*self.events.lock().unwrap()).unwrap()
     }
 }
@@ -132,8 +132,8 @@ fn two_sessions_lock_and_build_at_the_same_time_and_know_nothing_of_each_other()
     let asked = |server: &Server| server.answers().into_iter().map(|(_, path)| path).collect::<Vec<_>>();
     assert!(asked(&first).iter().all(|path| path == "one.bin"));
     assert!(asked(&second).iter().all(|path| path == "two.bin"));
-    assert!(one.reported().contains("\"lock\"") && two.reported().contains("\"fetch\""), "{}", one.reported());
-    assert!(!one.reported().contains("two.bin") && !two.reported().contains("one.bin"));
+    assert!(one.messages().contains("\"lock\"") && two.messages().contains("\"fetch\""), "{}", one.messages());
+    assert!(!one.messages().contains("two.bin") && !two.messages().contains("one.bin"));
 }
 
 #[test]

@@ -123,8 +123,8 @@ fn damage_in_the_base_stops_a_merge_and_names_the_base() {
     assert_eq!(error.exit_code(), ExitCode::BundleDamaged, "the disk is not at fault");
     let report = verify(&on_base.bases()[0], 2, &|_, _| {}).unwrap_err();
     let base_name = base.display().to_string();
-    assert!(report.damages[0].reported_of(&part).contains(&base_name), "damage of the base is put on the delta");
-    assert!(!report.damages[0].reported_of(&base).contains(&base_name));
+    assert!(report.damages[0].describe_for(&part).contains(&base_name), "damage of the base is put on the delta");
+    assert!(!report.damages[0].describe_for(&base).contains(&base_name));
     let text = format!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string));
     assert!(text.contains(base.to_str().unwrap()), "{text}");
 }

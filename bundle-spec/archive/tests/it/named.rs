@@ -49,7 +49,7 @@ fn bundle(target: &Path, signed: bool, split: Option<u64>, delta: bool) -> Vec<P
 type Reported = (PathBuf, String, u64, u64);
 
 /// Everything that opening and verifying tell.
-fn reported(files: &[PathBuf]) -> Result<(), Vec<Reported>> {
+fn damages_of(files: &[PathBuf]) -> Result<(), Vec<Reported>> {
     match Bundle::open_all(files) {
         Err(ArchiveError::Damaged { path, part, offset, .. }) => Err(vec![(path, part, offset, 0)]),
         Err(error) => Err(vec![(PathBuf::new(), format!("{} {error}", error.exit_code().code()), 0, 0)]),
@@ -91,7 +91,7 @@ fn bytes_of(start: u64, len: u64, all: bool) -> impl Iterator<Item = u64> {
 fn every_flip_is_named(signed: bool, split: Option<u64>, delta: bool) {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let files = bundle(&dir.path().join("x.tar.zst"), signed, split, delta);
-    assert_eq!(reported(&files), Ok(()));
+    assert_eq!(damages_of(&files), Ok(()));
     let frames = frames(&files);
     let tail = frames.len() - 2;
     for (number, (path, start, len)) in frames.iter().enumerate() {
@@ -100,7 +100,7 @@ fn every_flip_is_named(signed: bool, split: Option<u64>, delta: bool) {
             let mut byte = [0];
             file.read_exact_at(&mut byte, at).unwrap();
             file.write_all_at(&[byte[0] ^ (1 << (at % 8))], at).unwrap();
-            let found = reported(&files).unwrap_err();
+            let found = damages_of(&files).unwrap_err();
             let hits = found.iter().any(|(file, part, offset, length)| {
                 let inside = file == path && (*offset..=offset + length.max(&0)).contains(&at);
                 let same_frame = file == path && (*start..start + len).contains(offset);
@@ -113,7 +113,7 @@ fn every_flip_is_named(signed: bool, split: Option<u64>, delta: bool) {
             file.write_all_at(&byte, at).unwrap();
         }
     }
-    assert_eq!(reported(&files), Ok(()));
+    assert_eq!(damages_of(&files), Ok(()));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn the_member_of_a_changed_byte_is_named() {
             let mut byte = [0];
             file.read_exact_at(&mut byte, at).unwrap();
             file.write_all_at(&[byte[0] ^ 4], at).unwrap();
-            let found = reported(&files).unwrap_err();
+            let found = damages_of(&files).unwrap_err();
             assert!(found.iter().any(|(_, part, ..)| part == name), "byte {at} of {name}: {found:?}");
             file.write_all_at(&byte, at).unwrap();
         }
@@ -201,5 +201,5 @@ fn every_cut_of_every_volume_is_reported_with_that_volume() {
         }
         fs::write(path, bytes).unwrap();
     }
-    assert_eq!(reported(&files), Ok(()));
+    assert_eq!(damages_of(&files), Ok(()));
 }

@@ -30,7 +30,7 @@ fn run(program: &str, arguments: &[&str], within: &Path) -> Output {
 }
 
 /// What the reader in Python says of a bundle.
-fn reported_by_python(path: &Path, more: &[&str]) -> Value {
+fn read_by_python(path: &Path, more: &[&str]) -> Value {
     let script = folder().join("read_bundle.py");
     let output = Command::new(python()).arg(script).arg(path).args(more).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -38,7 +38,7 @@ fn reported_by_python(path: &Path, more: &[&str]) -> Value {
 }
 
 /// The same, as this program sees it.
-fn reported_by_us(bundle: &Bundle, volumes: usize) -> Value {
+fn read_by_us(bundle: &Bundle, volumes: usize) -> Value {
     let manifest = bundle.manifest();
     let contents = manifest.members.iter().filter(|member| bundle.find(&member.name).is_some());
     let members: Vec<Value> = contents
@@ -105,13 +105,13 @@ fn every_vector_verifies_and_shows_its_part_of_the_format() {
 #[test]
 fn a_reader_in_python_reads_in_every_vector_what_this_program_reads() {
     for (name, volumes) in [("base.tar.zst", 1), ("full.tar.zst", 1), ("split.tar.zst.001", 3), ("signed.tar.zst", 1)] {
-        assert_eq!(reported_by_python(&folder().join(name), &[]), reported_by_us(&open(name), volumes), "{name}");
+        assert_eq!(read_by_python(&folder().join(name), &[]), read_by_us(&open(name), volumes), "{name}");
     }
     let base = folder().join("base.tar.zst");
     let delta = folder().join("delta.tar.zst");
-    assert_eq!(reported_by_python(&delta, &[]), reported_by_us(&open("delta.tar.zst"), 1));
+    assert_eq!(read_by_python(&delta, &[]), read_by_us(&open("delta.tar.zst"), 1));
     let whole = open("delta.tar.zst").on_bases(vec![open("base.tar.zst")]).unwrap();
-    assert_eq!(reported_by_python(&delta, &["--base", base.to_str().unwrap()]), reported_by_us(&whole, 1));
+    assert_eq!(read_by_python(&delta, &["--base", base.to_str().unwrap()]), read_by_us(&whole, 1));
     let script = folder().join("read_bundle.py");
     let other = Command::new(python()).arg(script).arg(&delta).arg("--base").arg(&delta).output().unwrap();
     assert!(!other.status.success() && String::from_utf8_lossy(&other.stderr).contains("no base has blobs/"));
@@ -124,7 +124,7 @@ fn volumes_one_behind_the_other_are_a_bundle_and_their_sums_hold() {
         (1..=3).flat_map(|n| fs::read(folder().join(format!("split.tar.zst.{n:03}"))).unwrap()).collect();
     let path = dir.path().join("joined.tar.zst");
     fs::write(&path, joined).unwrap();
-    assert_eq!(reported_by_python(&path, &[]), reported_by_us(&Bundle::open(&path).unwrap(), 3));
+    assert_eq!(read_by_python(&path, &[]), read_by_us(&Bundle::open(&path).unwrap(), 3));
     run("sha256sum", &["-c", "--strict", "--quiet", "split.sums"], &folder());
 }
 
@@ -143,7 +143,7 @@ fn a_reader_in_python_reads_a_bundle_of_many_frames_and_blocks() {
     ]);
     let path = dir.path().join("x.tar.zst");
     write_with(&path, &contents, 2).unwrap();
-    assert_eq!(reported_by_python(&path, &[]), reported_by_us(&Bundle::open(&path).unwrap(), 1));
+    assert_eq!(read_by_python(&path, &[]), read_by_us(&Bundle::open(&path).unwrap(), 1));
 }
 
 /// One process flips a byte, reads, and flips it back, all over each vector (every byte of one); then it cuts them.
@@ -206,11 +206,7 @@ fn bundles_of_format_1_are_read_verified_and_merged_to_the_bytes_they_had() {
         check_references(&bundle).unwrap();
         assert_eq!((bundle.manifest().format, bundle.manifest().zone.as_deref()), (1, Some("global")));
         assert!(bundle.sources().unwrap().is_none());
-        assert_eq!(
-            reported_by_python(&folder().join("format-1").join(name), &[]),
-            reported_by_us(&bundle, volumes),
-            "{name}"
-        );
+        assert_eq!(read_by_python(&folder().join("format-1").join(name), &[]), read_by_us(&bundle, volumes), "{name}");
     }
     let dir = tempfile::tempdir().unwrap();
     let [merged, joined] = ["merged.tar.zst", "joined.tar.zst"].map(|name| dir.path().join(name));

@@ -11,7 +11,7 @@ use super::control::{ControlError, Paragraph, text};
 #[derive(Debug, thiserror::Error)]
 pub enum ReleaseError {
     /// It cannot be read.
-    #[error("its Release: {}", reported(.0))]
+    #[error("its Release: {}", without_paragraph(.0))]
     Control(#[from] ControlError),
     /// It has no sha256 of anything: older algorithms are not trusted.
     #[error(
@@ -40,7 +40,7 @@ pub enum ReleaseError {
 }
 
 /// There is only one paragraph: it needs no name.
-fn reported(error: &ControlError) -> String {
+fn without_paragraph(error: &ControlError) -> String {
     match error {
         ControlError::Field { field, problem, .. } => format!("{field} {problem}"),
         other => other.to_string(),

@@ -16,7 +16,7 @@ pub struct Installed {
     pub package: Package,
     /// The administrator holds it at this version (`dpkg --set-selections`, `apt-mark hold`).
     pub held: bool,
-    /// It is unpacked and configured; else an installation was cut off, and dpkg wants it mended first. One that owes others' triggers,
+    /// It is unpacked and configured; else an installation was cut off, and dpkg wants it fixed first. One that owes others' triggers,
     /// or waits for its own, is whole: dpkg runs those with whatever it does next.
     pub whole: bool,
 }

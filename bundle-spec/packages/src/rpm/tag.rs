@@ -36,11 +36,9 @@ pub const SUMMARY: u32 = 1004;
 pub const DESCRIPTION: u32 = 1005;
 /// When it was built, in seconds of Unix time.
 pub const BUILDTIME: u32 = 1006;
-/// Where it was built.
 pub const BUILDHOST: u32 = 1007;
 /// Size of its files, in bytes.
 pub const SIZE: u32 = 1009;
-/// Whose it is.
 pub const VENDOR: u32 = 1011;
 /// Its licence.
 pub const LICENSE: u32 = 1014;

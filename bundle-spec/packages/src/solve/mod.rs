@@ -65,11 +65,9 @@ pub struct Closure {
 /// A package that is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// Which.
     pub package: PackageId,
     /// What it takes the place of, where a baseline has an older version.
     pub replaces: Option<Box<str>>,
-    /// Why.
     pub because: Because,
 }
 

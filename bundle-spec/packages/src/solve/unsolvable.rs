@@ -34,7 +34,6 @@ pub enum Reason {
     Missing {
         /// Who needs it.
         by: Box<str>,
-        /// What.
         wants: Box<str>,
         /// Versions that there are of it.
         versions: Vec<Box<str>>,
@@ -43,7 +42,6 @@ pub enum Reason {
     WrongArch {
         /// Who needs it.
         by: Box<str>,
-        /// What.
         wants: Box<str>,
         /// Which package would do otherwise.
         has: Box<str>,
@@ -52,7 +50,6 @@ pub enum Reason {
     },
     /// A boolean dependency that is too much for the solver.
     Unsolved {
-        /// Whose.
         by: Box<str>,
         /// In its words: `needs (a or b)`, `conflicts with (a and b)`.
         says: Box<str>,
@@ -63,7 +60,6 @@ pub enum Reason {
     Needs {
         /// Who needs it.
         by: Box<str>,
-        /// What.
         wants: Box<str>,
         /// Who would satisfy it.
         from: Vec<Box<str>>,
@@ -83,13 +79,9 @@ pub enum Reason {
         packages: Vec<Box<str>>,
     },
     /// A package is installed, and neither removed nor made older.
-    Installed {
-        /// Which.
-        package: Box<str>,
-    },
+    Installed { package: Box<str> },
     /// A package's relations do not follow the grammar, so it cannot be taken.
     Unreadable {
-        /// Which.
         package: Box<str>,
         /// What is wrong.
         why: Box<str>,

@@ -54,7 +54,6 @@ pub enum TrustError {
     /// The key has expired.
     #[error("the key {key} expired on {}; a newer keyring of the distribution may extend it", format_date(*.at))]
     Expired {
-        /// Which key.
         key: String,
         /// When, in seconds of Unix time.
         at: i64,
@@ -69,10 +68,7 @@ pub enum TrustError {
     },
     /// The key's owner has revoked it.
     #[error("the key {key} was revoked by its owner; nothing that it signed is trusted")]
-    Revoked {
-        /// Which key.
-        key: String,
-    },
+    Revoked { key: String },
     /// The digest can be forged.
     #[error("the signature by {key} is over {digest}, which can be forged; nothing weaker than SHA-224 is taken")]
     WeakDigest {
@@ -84,23 +80,16 @@ pub enum TrustError {
     /// The key can be broken.
     #[error("the key {key} is too weak: {what}")]
     WeakKey {
-        /// Which key.
         key: String,
         /// `RSA of 1024 bits`.
         what: String,
     },
     /// The key is for something else.
     #[error("the key {key} is not one for signing content: its owner made it for something else")]
-    NotForSigning {
-        /// Which key.
-        key: String,
-    },
+    NotForSigning { key: String },
     /// Nothing says that the key belongs to the certificate it is in.
     #[error("nothing valid binds the key {key} to its owner's primary key")]
-    NotBound {
-        /// Which key.
-        key: String,
-    },
+    NotBound { key: String },
     /// It says it was made later than now, or before its key was.
     #[error(
         "the signature by {key} says that it was made on {}, which cannot be; is this machine's clock right?", format_date(*.made)

@@ -31,7 +31,7 @@ pub(super) fn part(key: &SignedSecretKey, now: i64) -> Result<Option<usize>, Sig
         let Some(part) = certificate.key(&name).filter(|part| part.is_for_signing()) else { continue };
         match certificate.allows(part, now, &policy) {
             Ok(()) => return Ok(place),
-            Err(error) => why.push(reported(&certificate, &error)),
+            Err(error) => why.push(rejection(&certificate, &error)),
         }
     }
     why.dedup();
@@ -43,7 +43,7 @@ pub(super) fn part(key: &SignedSecretKey, now: i64) -> Result<Option<usize>, Sig
     Err(SignError::Spent { key, why: format!("{}; {again}give another key", why.join("; ")) })
 }
 
-fn reported(certificate: &Certificate, error: &TrustError) -> String {
+fn rejection(certificate: &Certificate, error: &TrustError) -> String {
     match error {
         TrustError::Expired { key, at } => {
             let primary = certificate.fingerprint();

@@ -21,7 +21,7 @@ pub struct Problem {
     pub kind: ProblemKind,
     /// What was found.
     pub text: String,
-    /// How to mend it; may be empty.
+    /// How to fix it; may be empty.
     pub hint: String,
 }
 

@@ -13,7 +13,7 @@ use super::session::Session;
 use crate::TransportError;
 use crate::attempt::Attempt;
 use crate::retries::retried;
-use crate::schedule::Chance;
+use crate::schedule::RetryPolicy;
 use crate::source::{Authorize, Source};
 
 /// The login of one repository, to read it.
@@ -40,11 +40,11 @@ impl Authorize for Access<'_> {
 
 impl Session {
     /// The raw bytes of a manifest or index; none when there is no such thing.
-    pub async fn manifest(&self, reference: &Reference, chance: Chance) -> Result<Vec<u8>, TransportError> {
+    pub async fn manifest(&self, reference: &Reference, retry_policy: RetryPolicy) -> Result<Vec<u8>, TransportError> {
         let asked = reference.digest().or(reference.tag()).unwrap_or("latest");
         let url = self.url(reference, &format!("manifests/{asked}"))?;
         let accept = image::MANIFEST_TYPES.join(", ");
-        let (_, bytes) = self.document(reference, url, Method::GET, &accept, chance).await?;
+        let (_, bytes) = self.document(reference, url, Method::GET, &accept, retry_policy).await?;
         Ok(bytes)
     }
 
@@ -55,11 +55,11 @@ impl Session {
         url: Url,
         method: Method,
         accept: &str,
-        chance: Chance,
+        retry_policy: RetryPolicy,
     ) -> Result<(Option<Digest>, Vec<u8>), TransportError> {
         let access = Access { session: self, reference };
         let options = &self.clients.options;
-        let source = Source::new(self.reach.clone(), url.clone(), Some(&access)).known(&self.clients, chance);
+        let source = Source::new(self.reach.clone(), url.clone(), Some(&access)).known(&self.clients, retry_policy);
         let source = source.counted(options).accepting(accept);
         let endpoint = Endpoint { options, session: self, reference, authorize: &access };
         let (source, endpoint, url, method) = (&source, &endpoint, &url, &method);

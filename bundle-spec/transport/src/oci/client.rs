@@ -17,7 +17,7 @@ use super::session::Session;
 use super::{Credentials, ImageCandidate, RegistriesConf, Registry, ResolvedImage, image, resolve};
 use crate::address::host_of;
 use crate::http::{HttpClient, read_small};
-use crate::schedule::Chance;
+use crate::schedule::RetryPolicy;
 use crate::{Progress, Store, TransportError, Want, transfer};
 
 /// Registries over the network. Cheap to clone; clones share logins, connections and limits.
@@ -96,7 +96,7 @@ impl OciRegistry {
         once: F,
     ) -> Result<T, Vec<TransportError>>
     where
-        F: Fn(ImageCandidate, Chance) -> Fut,
+        F: Fn(ImageCandidate, RetryPolicy) -> Fut,
         Fut: Future<Output = Result<T, TransportError>>,
     {
         let mut tried = Vec::new();
@@ -108,8 +108,8 @@ impl OciRegistry {
             }
         }
         let schedule = &self.http.clients().schedule;
-        while let Some((candidate, chance)) = schedule.next(&mut left, |candidate| Some(host(candidate))) {
-            match once(candidate, chance).await {
+        while let Some((candidate, retry_policy)) = schedule.next(&mut left, |candidate| Some(host(candidate))) {
+            match once(candidate, retry_policy).await {
                 Ok(done) => return Ok(done),
                 Err(error) if error.is_ours() => return Err(vec![error]),
                 Err(error) => {
@@ -127,12 +127,12 @@ impl OciRegistry {
         asked: &str,
         want: Option<Digest>,
         platform: Platform,
-        chance: Chance,
+        retry_policy: RetryPolicy,
     ) -> Result<ResolvedImage, TransportError> {
         let reference = named(candidate, asked)?;
         let session = self.session(candidate).await?;
         let (store, looks) = (self.store.as_ref(), self.looks);
-        let remote = Remote { http: &self.http, session: Some(&session), reference, store, chance, looks };
+        let remote = Remote { http: &self.http, session: Some(&session), reference, store, retry_policy, looks };
         // A digest in place of a tag binds as much as one that is wanted.
         let want = want.or_else(|| asked.parse().ok());
         let target = match want.and_then(|digest| remote.kept_manifest(&digest)) {
@@ -179,8 +179,8 @@ impl OciRegistry {
                 },
             };
             let reference = named(&candidate, asked)?;
-            let (store, chance) = (Some(store), Chance::default());
-            let remote = Remote { http: &self.http, session: None, reference, store, chance, looks: false };
+            let (store, retry_policy) = (Some(store), RetryPolicy::default());
+            let remote = Remote { http: &self.http, session: None, reference, store, retry_policy, looks: false };
             let Some(target) = remote.kept_manifest(&digest) else { continue };
             match resolve::resolve(&remote, target, Some(digest), platform).await {
                 Err(TransportError::NotCached { .. }) => {}
@@ -231,8 +231,8 @@ impl OciRegistry {
         }
         let asked = blob.digest.to_string();
         let want = &want;
-        self.first(candidates, &asked, |candidate, chance| async move {
-            self.fetch_blob_from(&candidate, chance, want, store, progress).await
+        self.first(candidates, &asked, |candidate, retry_policy| async move {
+            self.fetch_blob_from(&candidate, retry_policy, want, store, progress).await
         })
         .await
         .map_err(|tried| failed(what(), tried))
@@ -253,9 +253,9 @@ impl OciRegistry {
             return Err(TransportError::NotCached { what: what() });
         }
         let asked = &manifest.digest.to_string();
-        let bytes = self.first(candidates, asked, |candidate, chance| async move {
+        let bytes = self.first(candidates, asked, |candidate, retry_policy| async move {
             let reference = named(&candidate, asked)?;
-            let bytes = self.session(&candidate).await?.manifest(&reference, chance).await?;
+            let bytes = self.session(&candidate).await?.manifest(&reference, retry_policy).await?;
             match Digest::of(&bytes) {
                 found if found == manifest.digest => Ok((bytes, candidate.place())),
                 found => {
@@ -273,7 +273,7 @@ impl OciRegistry {
     async fn fetch_blob_from(
         &self,
         candidate: &ImageCandidate,
-        chance: Chance,
+        retry_policy: RetryPolicy,
         want: &Want,
         store: &Store,
         progress: &Progress<'_>,
@@ -282,7 +282,7 @@ impl OciRegistry {
         let session = self.session(candidate).await?;
         let reference = named(candidate, &digest.to_string())?;
         let access = Access { session: &session, reference: &reference };
-        let source = session.blob(&reference, &digest, &access, chance)?;
+        let source = session.blob(&reference, &digest, &access, retry_policy)?;
         let fetched = transfer::fetch(self.http.clients(), &source, want, store, progress).await?;
         if fetched.url.is_some() {
             store.note_from(&digest, &candidate.place());
@@ -330,8 +330,8 @@ impl Registry for OciRegistry {
         }
         let name = candidates.first().map(|c| c.repository.as_str()).unwrap_or("an image");
         let asked = &asked;
-        self.first(candidates, asked, |candidate, chance| async move {
-            self.resolve_one(&candidate, asked, want, platform, chance).await
+        self.first(candidates, asked, |candidate, retry_policy| async move {
+            self.resolve_one(&candidate, asked, want, platform, retry_policy).await
         })
         .await
         .map_err(|tried| failed(format!("{name} {reference} for {platform}"), tried))
@@ -370,7 +370,7 @@ struct Remote<'a> {
     session: Option<&'a Session>,
     reference: Reference,
     store: Option<&'a Store>,
-    chance: Chance,
+    retry_policy: RetryPolicy,
     looks: bool,
 }
 
@@ -394,7 +394,7 @@ impl Remote<'_> {
 
     async fn read(&self, reference: &Reference) -> Result<Vec<u8>, TransportError> {
         let digest = reference.digest().and_then(|digest| digest.parse().ok());
-        self.session(digest)?.manifest(reference, self.chance).await
+        self.session(digest)?.manifest(reference, self.retry_policy).await
     }
 }
 
@@ -421,7 +421,7 @@ impl resolve::Content for Remote<'_> {
         }
         let session = self.session(Some(descriptor.digest))?;
         let access = Access { session, reference: &self.reference };
-        let source = session.blob(&self.reference, &descriptor.digest, &access, self.chance)?;
+        let source = session.blob(&self.reference, &descriptor.digest, &access, self.retry_policy)?;
         read_small(self.http.clients(), &source, image::CONFIG_LIMIT).await
     }
 }

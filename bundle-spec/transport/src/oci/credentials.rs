@@ -151,7 +151,7 @@ fn read(place: &Place) -> Result<Option<(Vec<u8>, Form)>, TransportError> {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !place.named => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(wrong("it is not there; mend REGISTRY_AUTH_FILE, or unset it".to_owned()));
+            return Err(wrong("it is not there; fix REGISTRY_AUTH_FILE, or unset it".to_owned()));
         }
         // What docker makes of a mount from a file that is not there.
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
@@ -176,7 +176,7 @@ fn read(place: &Place) -> Result<Option<(Vec<u8>, Form)>, TransportError> {
                 ),
                 _ => format!("it is no JSON ({place})"),
             };
-            Err(wrong(format!("{problem}; mend it, or move it away and log in again (`docker login`)")))
+            Err(wrong(format!("{problem}; fix it, or move it away and log in again (`docker login`)")))
         }
     }
 }
@@ -208,7 +208,7 @@ fn of_file(path: &Path, bytes: &[u8], form: &Form, server: &str) -> Result<Auth,
             format!("{} cannot be run; install it where PATH leads, or take it out", helper())
         }
         CredentialRetrievalError::MalformedHelperResponse => {
-            format!("{} answers with something else than a name and a secret; mend it, or take it out", helper())
+            format!("{} answers with something else than a name and a secret; fix it, or take it out", helper())
         }
         CredentialRetrievalError::CredentialDecodingError => {
             again(&format!("`auth` of its entry for {server} is not the base64 of name:password"))

@@ -6,7 +6,7 @@ use reqwest::Method;
 use super::client::{host, named};
 use super::{ImageCandidate, OciRegistry, image};
 use crate::TransportError;
-use crate::schedule::Chance;
+use crate::schedule::RetryPolicy;
 
 impl OciRegistry {
     /// The digest of what a tag (or `sha256:…`) points at, by a HEAD of its manifest; the manifest is read where a registry
@@ -17,18 +17,18 @@ impl OciRegistry {
             return Err(TransportError::NotCached { what: reference.whole() });
         }
         let once = self.http.clients().schedule.host(&host(candidate)).is_down();
-        let chance = Chance { once, others: false };
+        let retry_policy = RetryPolicy { once, others: false };
         let session = self.session(candidate).await?;
         let url = session.url(&reference, &format!("manifests/{asked}"))?;
         let accept = image::MANIFEST_TYPES.join(", ");
-        match session.document(&reference, url, Method::HEAD, &accept, chance).await {
+        match session.document(&reference, url, Method::HEAD, &accept, retry_policy).await {
             Ok((Some(digest), _)) => return Ok(digest),
             // Of these, some want a GET.
             Ok((None, _)) | Err(TransportError::Denied { .. } | TransportError::Unusable { .. }) => {}
             Err(error) => return Err(error),
         }
         // What answers everything, a login page say, tells no digest either.
-        let bytes = session.manifest(&reference, chance).await?;
+        let bytes = session.manifest(&reference, retry_policy).await?;
         image::parse(&bytes).map_err(|problem| TransportError::Image { reference: reference.whole(), problem })?;
         Ok(Digest::of(&bytes))
     }

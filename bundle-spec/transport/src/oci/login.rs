@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::credentials::Auth;
 use super::session::{Challenge, Session, Shown};
 use crate::attempt::Attempt;
-use crate::schedule::Chance;
+use crate::schedule::RetryPolicy;
 use crate::source::{Authorize, Source, next_chunk};
 use crate::{HttpOptions, TransportError};
 
@@ -95,7 +95,7 @@ impl Login<'_> {
         })?;
         let source = Source::new(self.session.reach.clone(), url.clone(), None);
         let host = self.session.clients.schedule.host(&source.host());
-        let source = source.known(&self.session.clients, Chance { once: host.is_down(), others: false });
+        let source = source.known(&self.session.clients, RetryPolicy { once: host.is_down(), others: false });
         let response = source.send(self.options, Method::GET, None).await?;
         if response.status() != StatusCode::UNAUTHORIZED {
             if response.status().is_server_error() || response.status() == StatusCode::TOO_MANY_REQUESTS {

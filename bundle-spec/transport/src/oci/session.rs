@@ -13,7 +13,7 @@ use super::credentials::Auth;
 use super::{Credentials, ImageCandidate};
 use crate::TransportError;
 use crate::clients::{Clients, Reach, Trusts};
-use crate::schedule::Chance;
+use crate::schedule::RetryPolicy;
 use crate::source::{Authorize, Source};
 
 /// A registry that was spoken to, with its login.
@@ -65,10 +65,10 @@ impl Session {
         reference: &Reference,
         digest: &Digest,
         access: &'a dyn Authorize,
-        chance: Chance,
+        retry_policy: RetryPolicy,
     ) -> Result<Source<'a>, TransportError> {
         let url = self.url(reference, &format!("blobs/{digest}"))?;
-        let source = Source::new(self.reach.clone(), url, Some(access)).known(&self.clients, chance);
+        let source = Source::new(self.reach.clone(), url, Some(access)).known(&self.clients, retry_policy);
         Ok(source.counted(&self.clients.options))
     }
 

@@ -9,7 +9,7 @@ use crate::site::{DEB, Fixture, start};
 
 impl Fixture {
     /// Status, type and text.
-    async fn reported(&self, path: &str) -> (u16, String, String) {
+    async fn fetch(&self, path: &str) -> (u16, String, String) {
         let answer = self.client.get(format!("{}{path}", self.base)).send().await.unwrap();
         let kind = answer.headers().get("content-type").map_or("", |value| value.to_str().unwrap()).to_owned();
         (answer.status().as_u16(), kind, answer.text().await.unwrap())
@@ -27,11 +27,7 @@ async fn metadata_and_packages_are_served_by_name_and_typed() {
         // As apt quotes it.
         ("debian-12-amd64/socat_1.7%2bb1%7edeb12%25x_amd64.deb", "application/octet-stream", "a package of Debian"),
     ] {
-        assert_eq!(
-            depot.reported(&format!("/packages/{path}")).await,
-            (200, kind.to_owned(), text.to_owned()),
-            "{path}"
-        );
+        assert_eq!(depot.fetch(&format!("/packages/{path}")).await, (200, kind.to_owned(), text.to_owned()), "{path}");
     }
 }
 
@@ -57,13 +53,13 @@ async fn people_read_which_repositories_there_are_and_what_is_in_one() {
         1 package for apt; how to use it: https://10.77.0.11:5443/packages/debian-12-amd64/README\n\n\
         https://10.77.0.11:5443/packages/rocky-9-amd64/\n    2 packages for dnf\n";
     for path in ["/packages", "/packages/"] {
-        assert_eq!(depot.reported(path).await.2, expected);
+        assert_eq!(depot.fetch(path).await.2, expected);
     }
     let files = format!("InRelease\nPackages\nREADME\n{DEB}\n");
     for path in ["/packages/debian-12-amd64", "/packages/debian-12-amd64/"] {
-        assert_eq!(depot.reported(path).await.2, files);
+        assert_eq!(depot.fetch(path).await.2, files);
     }
-    assert_eq!(depot.reported("/packages/debian-12-amd64/README").await.2, "do this");
+    assert_eq!(depot.fetch("/packages/debian-12-amd64/README").await.2, "do this");
 }
 
 #[tokio::test]
@@ -99,10 +95,10 @@ async fn nothing_else_is_there_and_nothing_can_be_put_there() {
         "debian-12-arm64/",
         "..%2f",
     ] {
-        assert_eq!(depot.reported(&format!("/packages/{path}")).await.0, 404, "{path}");
+        assert_eq!(depot.fetch(&format!("/packages/{path}")).await.0, 404, "{path}");
     }
     // Metadata has no name but its own.
-    assert_eq!(depot.reported(&format!("/blobs/sha256/{}", Digest::of(b"signed").hex())).await.0, 404);
+    assert_eq!(depot.fetch(&format!("/blobs/sha256/{}", Digest::of(b"signed").hex())).await.0, 404);
     let put = depot.client.put(format!("{}/packages/debian-12-amd64/InRelease", depot.base)).body("mine");
     assert_eq!(put.send().await.unwrap().status(), 405);
 }

@@ -28,7 +28,6 @@ struct Line {
 /// A line of a known_hosts file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Which file.
     pub path: PathBuf,
     /// From 1.
     pub line: usize,

@@ -126,7 +126,7 @@ pub enum LinkError {
         host: String,
         /// Address and port.
         address: String,
-        /// What, and how to mend it.
+        /// What, and how to fix it.
         reason: String,
     },
     /// The user cannot become root.
@@ -136,7 +136,7 @@ pub enum LinkError {
         host: String,
         /// SSH user.
         user: String,
-        /// What sudo said, and how to mend it.
+        /// What sudo said, and how to fix it.
         reason: String,
     },
     /// Another run holds the host.
@@ -152,7 +152,7 @@ pub enum LinkError {
     Op {
         /// Host name.
         host: String,
-        /// What, where, how to mend it.
+        /// What, where, how to fix it.
         text: String,
     },
     /// The agent speaks another version, or nonsense.
@@ -175,10 +175,5 @@ pub enum LinkError {
     },
     /// A blob could not be read on this side.
     #[error("cannot read blob {digest} from the bundle: {reason}")]
-    Source {
-        /// Which.
-        digest: Digest,
-        /// What.
-        reason: String,
-    },
+    Source { digest: Digest, reason: String },
 }

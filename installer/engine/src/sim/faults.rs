@@ -11,7 +11,7 @@ impl SimFleet {
     }
 
     /// The host is reached again.
-    pub fn mend(&self, host: &str) {
+    pub fn fix(&self, host: &str) {
         self.lock().cut.remove(host);
     }
 

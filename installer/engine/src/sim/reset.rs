@@ -25,10 +25,10 @@ impl World {
         Ok(match reset {
             Reset::PodsStopped => left(here.state.keys().filter(|key| *key == PODS).collect()),
             Reset::NetworkCleared => left(here.state.keys().filter(|key| *key == NETWORK).collect()),
-            Reset::SetAside { paths, spared, moved } => left(
+            Reset::MoveStateAside { paths, spared, moved } => left(
                 here.state.keys().filter(|key| goes(key, paths, spared) && !is_back(&here.state, key, moved)).collect(),
             ),
-            Reset::Forgotten { .. } => {
+            Reset::Purge { .. } => {
                 let mut found = left(here.state.keys().filter(|key| is_forgotten(key)).collect());
                 found.satisfied &= here.ledger.is_empty();
                 found
@@ -77,7 +77,7 @@ impl World {
             _ if pods => Err("pods run, which use what is taken away".to_owned()),
             Reset::PodsStopped => self.remove(host, PODS),
             Reset::NetworkCleared => self.remove(host, NETWORK),
-            Reset::SetAside { paths, spared, moved } => {
+            Reset::MoveStateAside { paths, spared, moved } => {
                 let in_use =
                     |runtime: &&&RuntimeTraits| paths.iter().any(|path| runtime.state.contains(&path.as_str()));
                 let host_now = self.host(host)?;
@@ -100,7 +100,7 @@ impl World {
                 }
                 Ok(())
             }
-            Reset::Forgotten { .. } => {
+            Reset::Purge { .. } => {
                 for (key, _) in self.matching(host, is_forgotten)? {
                     self.remove(host, &key)?;
                 }
@@ -127,7 +127,7 @@ impl World {
         wave: Wave,
     ) -> Result<(), String> {
         match reset {
-            Reset::SetAside { .. } if wave == Wave::Data => {
+            Reset::MoveStateAside { .. } if wave == Wave::Data => {
                 let found = ObservedState::opaque(before.clone(), false);
                 for (key, was) in keys(&found, "host")? {
                     if let Some(was) = was {

@@ -154,7 +154,7 @@ async fn a_host_that_nothing_reaches_any_more_is_left_as_it_is_and_reported() {
     let left = site.status().left_out.remove(0);
     assert!(!left.rolled_back && left.left_as_it_is.is_some_and(|why| why.contains("cannot reach w3")));
     assert!(site.report().contains("left as it is"));
-    site.fleet.mend("w3");
+    site.fleet.fix("w3");
     assert_eq!(site.resume(&Silent).await.expect("the resumed run"), Outcome::Succeeded);
     assert_eq!(site.fleet.snapshot(), whole().await);
 }

@@ -143,7 +143,7 @@ fn a_torn_last_line_is_cut_off_the_file_so_that_the_next_record_stands_alone() {
     let mut torn = std::fs::read(&path).expect("bytes");
     torn.extend_from_slice(b"{\"time\":\"2026-01-01T00:00:00Z\",\"record\":\"inter");
     std::fs::write(&path, torn).expect("written");
-    let (mut journal, entries) = Journal::open(&path).expect("mended");
+    let (mut journal, entries) = Journal::open(&path).expect("fixed");
     assert_eq!(entries, [entry(started())]);
     journal.append(&entry(Record::Interrupted)).expect("appended");
     assert_eq!(Journal::read(&path).expect("whole"), [entry(started()), entry(Record::Interrupted)]);

@@ -1,4 +1,4 @@
-//! Taking a run back on a simulated fleet: whole, after crashes, stuck and mended, and up to what is irreversible.
+//! Taking a run back on a simulated fleet: whole, after crashes, stuck and fixed, and up to what is irreversible.
 
 #![allow(clippy::expect_used, reason = "a test that cannot set itself up has failed")]
 
@@ -188,7 +188,7 @@ async fn an_undo_that_fails_leaves_the_run_stuck_with_the_command_and_goes_on_wh
     for text in ["kubexm-install rollback one --bundle x", "## What could not be rolled back", "cannot reach w1"] {
         assert!(report.contains(text), "{text:?} is missing in:\n{report}");
     }
-    site.fleet.mend("w1");
+    site.fleet.fix("w1");
     assert_eq!(site.rollback(&Silent).await.expect("the rest"), Outcome::RolledBack);
     assert_eq!(site.fleet.snapshot(), before);
 }
@@ -213,7 +213,7 @@ async fn without_hosts_that_are_gone_the_others_are_rolled_back_whole_and_those_
     let stuck = site.status().undo.and_then(|undo| undo.stuck).expect("why it is stuck");
     assert!(stuck.starts_with("w1 is left as before the rollback") && stuck.contains("cannot reach w1"), "{stuck}");
 
-    site.fleet.mend("w1");
+    site.fleet.fix("w1");
     assert_eq!(site.rollback(&Silent).await.expect("the rest"), Outcome::RolledBack);
     assert_eq!(site.fleet.snapshot(), before);
 }
@@ -238,7 +238,7 @@ async fn a_host_that_goes_away_at_any_undo_holds_up_nobody_when_such_hosts_are_s
         for host in ["cp", "w2", "(cluster)"] {
             assert_eq!(now[host], before[host], "{host} was held up after undo {nth}");
         }
-        site.fleet.mend("w1");
+        site.fleet.fix("w1");
         site.options.hook = None;
         if outcome != Outcome::RolledBack {
             assert_eq!(site.rollback(&Silent).await.expect("the rest"), Outcome::RolledBack, "undo {nth}");
@@ -291,15 +291,15 @@ async fn what_dies_with_a_parent_that_this_run_did_not_make_is_restored_by_itsel
     let (site, plan) = (site(), checked(fleet::plan(&["w1"])));
     site.execute(&plan, &mut site.create(&plan), &Silent).await.expect("the first run");
     site.fleet.meddle("(cluster)", "label:w1:role", "other");
-    let mended = site.fleet.snapshot();
+    let fixed = site.fleet.snapshot();
     let id = kubexm_engine::RunId::named("two");
     let mut second = kubexm_engine::Run::create(&site.runs(), id, &plan).expect("a run folder");
     assert_eq!(site.execute(&plan, &mut second, &Silent).await.expect("the second run"), Outcome::Succeeded);
-    assert_ne!(site.fleet.snapshot(), mended);
+    assert_ne!(site.fleet.snapshot(), fixed);
     let links = site.fleet.links();
     let outcome = kubexm_engine::roll_back(&plan, &links, &mut second, &Silent, site.options.clone()).await;
     assert_eq!(outcome.expect("a rollback"), Outcome::RolledBack);
-    assert_eq!(site.fleet.snapshot(), mended, "the first run's changes are not the second's to roll back");
+    assert_eq!(site.fleet.snapshot(), fixed, "the first run's changes are not the second's to roll back");
 }
 
 #[tokio::test]

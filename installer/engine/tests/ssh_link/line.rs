@@ -82,11 +82,11 @@ async fn a_line_that_goes_dead_without_a_word_is_noticed_and_the_question_is_ask
     cable.cut.store(true, Ordering::SeqCst);
     let slots = SlotValues::new();
     let asked = link.observe(&plan, &step, &slots);
-    let mended = async {
+    let fixed = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
         cable.cut.store(false, Ordering::SeqCst);
     };
-    let (found, ()) = tokio::join!(asked, mended);
+    let (found, ()) = tokio::join!(asked, fixed);
     assert!(found.unwrap()[0].satisfied);
 }
 

@@ -15,7 +15,7 @@ pub(super) fn look(machine: &Machine, servers: &[String]) -> Result<ProbeAnswer,
     }
     let said = output.stdout();
     let sources: Vec<Source<'_>> = said.lines().filter_map(Source::read).collect();
-    let reported = sources.iter().map(Source::reported).collect::<Vec<_>>().join("; ");
+    let reported = sources.iter().map(Source::describe).collect::<Vec<_>>().join("; ");
     if sources.iter().any(|source| source.state == "*") {
         return Ok(yes(reported));
     }
@@ -50,7 +50,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn reported(&self) -> String {
+    fn describe(&self) -> String {
         let Self { state, address, reach } = self;
         match (*state, *reach) {
             ("*", _) => format!("{address} is followed"),
@@ -71,19 +71,19 @@ impl<'a> Source<'a> {
 mod tests {
     use super::*;
 
-    fn reported(line: &str) -> String {
-        Source::read(line).map(|source| source.reported()).unwrap_or_default()
+    fn describe(line: &str) -> String {
+        Source::read(line).map(|source| source.describe()).unwrap_or_default()
     }
 
     /// Lines as chrony 4.3 writes them.
     #[test]
     fn what_is_wrong_with_a_time_server_is_reported_by_its_address() {
-        assert_eq!(reported("^,*,10.0.0.9,10,6,17,23,-0.000000012,-0.000021,0.000139"), "10.0.0.9 is followed");
-        assert!(reported("^,?,10.0.0.9,0,6,0,4294967295,0.0,0.0,0.0").contains("10.0.0.9 has not answered"));
-        assert!(reported("^,?,10.0.0.9,0,6,3,1,0.0,0.0,0.0").contains("does not know the time itself"));
-        assert!(reported("^,x,10.0.0.9,3,6,377,1,0.0,0.0,0.0").contains("another time than most"));
-        assert!(reported("^,?,ID#0000000002,0,6,0,4294967295,0.0,0.0,0.0").contains("not resolved"));
-        assert_eq!(reported("506 Cannot talk to daemon"), "");
+        assert_eq!(describe("^,*,10.0.0.9,10,6,17,23,-0.000000012,-0.000021,0.000139"), "10.0.0.9 is followed");
+        assert!(describe("^,?,10.0.0.9,0,6,0,4294967295,0.0,0.0,0.0").contains("10.0.0.9 has not answered"));
+        assert!(describe("^,?,10.0.0.9,0,6,3,1,0.0,0.0,0.0").contains("does not know the time itself"));
+        assert!(describe("^,x,10.0.0.9,3,6,377,1,0.0,0.0,0.0").contains("another time than most"));
+        assert!(describe("^,?,ID#0000000002,0,6,0,4294967295,0.0,0.0,0.0").contains("not resolved"));
+        assert_eq!(describe("506 Cannot talk to daemon"), "");
     }
 
     #[test]

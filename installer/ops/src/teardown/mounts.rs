@@ -12,7 +12,6 @@ use crate::{Machine, OpError, fsio};
 /// A line of mountinfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is mounted.
     pub point: String,
     /// `overlay`, `nfs4`, `tmpfs`.
     pub filesystem: String,

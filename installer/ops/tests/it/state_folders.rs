@@ -380,14 +380,14 @@ fn a_reset_that_goes_on_after_the_files_are_back_leaves_them_alone() {
     host.put("/var/lib/etcd/member/snap/db", "the cluster's");
     let paths = vec![ETCD.to_owned()];
     let (spared, moved) = (BTreeMap::new(), BTreeSet::from([ETCD.to_owned()]));
-    let set = Op::from(Reset::SetAside { paths: paths.clone(), spared, moved });
+    let set = Op::from(Reset::MoveStateAside { paths: paths.clone(), spared, moved });
     assert!(!look(&host, &set).satisfied);
     dispatch::converge(&set, &host.machine).expect("set aside");
     back(&host, &op, &found).expect("back");
     assert_eq!(exact(&host, ETCD), before);
     assert!(look(&host, &set).satisfied, "what is there now is not the cluster's");
     dispatch::converge(&set, &host.machine).expect("nothing to do");
-    let forgotten = Op::from(Reset::Forgotten { paths, parents: Vec::new() });
+    let forgotten = Op::from(Reset::Purge { paths, parents: Vec::new() });
     dispatch::converge(&forgotten, &host.machine).expect("deleted");
     assert_eq!(exact(&host, ETCD), before);
     assert!(!there(&host, "/var/lib/.kubexm-reset-etcd"));

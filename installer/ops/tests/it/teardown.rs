@@ -193,7 +193,7 @@ fn what_was_in_a_folder_before_us_outlives_a_reset_and_what_came_into_it_since_d
     let paths = vec![folder.clone(), manifests.clone()];
     let names = vec!["audit-policy.yaml".to_owned(), "manifests".to_owned()];
     let spared = BTreeMap::from([(folder, names), (manifests, Vec::new())]);
-    let aside = Op::from(Reset::SetAside { paths: paths.clone(), spared, moved: BTreeSet::new() });
+    let aside = Op::from(Reset::MoveStateAside { paths: paths.clone(), spared, moved: BTreeSet::new() });
     let found = dispatch::observe(&aside, &host.machine).expect("a look");
     assert!(!found.satisfied);
     for _ in 0..2 {
@@ -207,7 +207,7 @@ fn what_was_in_a_folder_before_us_outlives_a_reset_and_what_came_into_it_since_d
         assert_eq!(host.read("/etc/kubernetes/admin.conf"), "ours");
     }
     dispatch::converge(&aside, &host.machine).expect("set aside");
-    let forgotten = Op::from(Reset::Forgotten { paths, parents: Vec::new() });
+    let forgotten = Op::from(Reset::Purge { paths, parents: Vec::new() });
     dispatch::converge(&forgotten, &host.machine).expect("forgotten");
     assert!(dispatch::observe(&forgotten, &host.machine).expect("a look").satisfied);
     let mut left = Vec::from_iter(host.tree().into_keys().filter(|path| path.starts_with("etc/kubernetes/")));

@@ -22,6 +22,6 @@ pub struct Problem {
     pub rule: &'static str,
     /// Where.
     pub step: Option<StepId>,
-    /// What, and how to mend it.
+    /// What, and how to fix it.
     pub text: String,
 }

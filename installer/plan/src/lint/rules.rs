@@ -278,7 +278,8 @@ fn parent_before(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
         let Undo::WithParent { step: parent } = &step.undo else { continue };
         let at = plan.steps.iter().position(|s| s.id == *parent);
         if at.is_some_and(|at| !order.is_before(at, position)) {
-            problems.push(rule.at(step, format!("{} is rolled back with {parent} and does not come after it", step.id)));
+            problems
+                .push(rule.at(step, format!("{} is rolled back with {parent} and does not come after it", step.id)));
         }
     }
     problems

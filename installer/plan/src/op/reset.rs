@@ -1,6 +1,6 @@
 //! What `reset` does on a host: the parts of taking a cluster away that no other op has.
 //!
-//! Everything but [`Reset::Forgotten`] can be rolled back, and the cluster runs again: data is renamed aside, not deleted.
+//! Everything but [`Reset::Purge`] can be rolled back, and the cluster runs again: data is renamed aside, not deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,7 +26,8 @@ pub enum Reset<O> {
     PodsStopped,
     /// Nothing of these folders is where it was: what is mounted below is unmounted (never by force), the folder is
     /// renamed beside itself, and of one that is a mount point or a link the content is renamed inside it.
-    SetAside {
+    #[serde(rename = "setAside")]
+    MoveStateAside {
         /// Absolute.
         paths: Vec<String>,
         /// Those of them that were there before us: they stay, and of what is in them the named entries stay as well.
@@ -47,7 +48,8 @@ pub enum Reset<O> {
         before: Vec<ObservedState>,
     },
     /// What was set aside is deleted, and the ledger, the store, the stamp, our logs and the agent's program with it.
-    Forgotten {
+    #[serde(rename = "forgotten")]
+    Purge {
         /// Folders whose asides go.
         paths: Vec<String>,
         /// Folders that were made for those (`/opt`), the deepest first: they go when nothing else is in them.
@@ -120,7 +122,7 @@ impl State for Traces {
 impl<O> Reset<O> {
     /// Whether it takes the ledger itself away, in which nothing can be written of it.
     pub const fn forgets(&self) -> bool {
-        matches!(self, Self::Forgotten { .. })
+        matches!(self, Self::Purge { .. })
     }
 }
 
@@ -130,12 +132,12 @@ impl<O: AnyOp + Serialize + DeserializeOwned> OpKind for Reset<O> {
     fn touches(&self) -> Vec<Touch> {
         match self {
             Self::PodsStopped => vec![Touch::changes(Thing::Pods)],
-            Self::SetAside { paths, .. } => {
+            Self::MoveStateAside { paths, .. } => {
                 paths.iter().map(|path| Touch::changes(Thing::Path(path.clone()))).collect()
             }
             Self::NetworkCleared => vec![Touch::changes(Thing::Network)],
             Self::Reverted { ops, .. } => ops.iter().flat_map(AnyOp::all_touches).collect(),
-            Self::Forgotten { .. } => vec![Touch::changes(Thing::Stamp)],
+            Self::Purge { .. } => vec![Touch::changes(Thing::Stamp)],
         }
     }
 
@@ -156,7 +158,7 @@ impl<O: AnyOp> fmt::Display for Reset<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PodsStopped => f.write_str("no process of a pod, no init or join that still runs"),
-            Self::SetAside { paths, spared, .. } => {
+            Self::MoveStateAside { paths, spared, .. } => {
                 write!(f, "set aside {}", paths.join(" "))?;
                 let mut stays = spared.iter().flat_map(stays).filter(|path| !spared.contains_key(path)).peekable();
                 if stays.peek().is_some() {
@@ -169,7 +171,7 @@ impl<O: AnyOp> fmt::Display for Reset<O> {
                 write!(f, "as found before:")?;
                 ops.iter().try_for_each(|op| write!(f, "\n    {op}"))
             }
-            Self::Forgotten { paths, .. } => {
+            Self::Purge { paths, .. } => {
                 write!(f, "deleted: ledger, store, stamp, agent, what was set aside of {}", paths.join(" "))
             }
         }

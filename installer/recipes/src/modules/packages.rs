@@ -19,7 +19,7 @@ pub fn of_node<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Result<Option<NodePackag
         Err(NothingComes::NoSet { os, lacks }) => refused(format!(
             "it lacks {}, and the bundle has packages of {} and none of {os}",
             lacks.join(", "),
-            cx.packages.reported()
+            cx.packages.describe()
         )),
         Err(NothingComes::Unreadable { lacks, why }) => {
             refused(format!("it lacks {}, and what it has installed is not known: {why}", lacks.join(", ")))

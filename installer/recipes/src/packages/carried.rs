@@ -58,7 +58,7 @@ impl CarriedPackages {
     }
 
     /// What there is, for people: `debian-12 (linux/amd64), rocky-9 (linux/amd64)`.
-    pub fn reported(&self) -> String {
+    pub fn describe(&self) -> String {
         let each = self.sets.iter().map(|carried| format!("{} ({})", carried.set.os, carried.set.platform));
         each.collect::<Vec<_>>().join(", ")
     }

@@ -50,7 +50,6 @@ pub struct Part {
 /// A root that cannot come.
 #[derive(Debug)]
 pub struct Conflict<'a> {
-    /// Which.
     pub root: &'a PackageRoot,
     /// Why, in sentences.
     pub why: String,
@@ -59,11 +58,9 @@ pub struct Conflict<'a> {
 /// A package that takes the place of an older version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upgrade {
-    /// Which.
     pub name: String,
     /// What is installed.
     pub from: String,
-    /// What comes.
     pub to: String,
 }
 

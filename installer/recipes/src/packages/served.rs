@@ -59,7 +59,8 @@ fn dnf_source(url: &str, signed_packages: bool) -> String {
 }
 
 /// Most hosts had the vendor's keys before, so the text does not tell anybody to remove all of them.
-const KEYS_STAY: &str = "\nrpm still trusts the keys from `rpm --import`: `rpm -q gpg-pubkey` lists them, `rpm --erase` removes one.\n";
+const KEYS_STAY: &str =
+    "\nrpm still trusts the keys from `rpm --import`: `rpm -q gpg-pubkey` lists them, `rpm --erase` removes one.\n";
 
 fn how_to(carried: &CarriedSet, cluster: &str, url: &str) -> String {
     let (family, set, folder) = (carried.profile.family, &carried.set, paths::BY_HAND);

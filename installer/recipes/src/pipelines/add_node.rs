@@ -38,7 +38,9 @@ pub fn add_node(cx: &PlanCx<'_>, new: &[String]) -> Result<Plan, RecipeError> {
                 return cannot("it is neither control plane nor worker in cluster.yaml; give it a role");
             }
             Some(node) if node.name() == first.name => {
-                return cannot("it is the first control plane, on which the cluster was initialised; use `create` for it");
+                return cannot(
+                    "it is the first control plane, on which the cluster was initialised; use `create` for it",
+                );
             }
             Some(_) => {}
         }

@@ -104,7 +104,7 @@ fn chain(host: &str, ours: &Ours, after: &[StepId]) -> Vec<Step> {
     if !ours.folders.is_empty() {
         let step = Step::on(host, "reset.aside", "Unmount volumes and set the data aside").timeout_s(600);
         steps.push(
-            step.ensure(Reset::SetAside {
+            step.ensure(Reset::MoveStateAside {
                 paths: ours.folders.clone(),
                 spared: ours.spared.clone(),
                 moved: ours.moved.clone(),
@@ -135,7 +135,7 @@ fn forget(host: &str, ours: &Ours, after: &[StepId]) -> Step {
     for id in after {
         step = step.after(id);
     }
-    step.ensure(Reset::Forgotten { paths: ours.folders.clone(), parents: ours.parents.clone() })
+    step.ensure(Reset::Purge { paths: ours.folders.clone(), parents: ours.parents.clone() })
         .undo(Undo::Irreversible { why: "the data is deleted".to_owned() })
         .build()
 }

@@ -17,15 +17,15 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             ),
         }
     }
-    let mend = "build a bundle from this cluster.yaml with `kubexm-bundle build`".to_owned();
+    let fix = "build a bundle from this cluster.yaml with `kubexm-bundle build`".to_owned();
     let words = match bundle::missing(site.cx) {
         Ok(missing) if missing.is_empty() => return,
         Ok(missing) => {
-            Words { found: format!("a bundle without {}", missing.join(", ")), needed: "all of it".to_owned(), mend }
+            Words { found: format!("a bundle without {}", missing.join(", ")), needed: "all of it".to_owned(), fix }
         }
         Err(error) => {
             let source = std::error::Error::source(&error).map(|e| format!(": {e}")).unwrap_or_default();
-            Words { found: format!("{error}{source}"), needed: "a catalogue that knows it all".to_owned(), mend }
+            Words { found: format!("{error}{source}"), needed: "a catalogue that knows it all".to_owned(), fix }
         }
     };
     report.add(Severity::Fail, None, words);

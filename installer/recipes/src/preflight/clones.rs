@@ -20,11 +20,11 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     }
     for ((what, value), hosts) in seen {
         for (host, other) in hosts.iter().skip(1).map(|host| (host, hosts[0])) {
-            let mend = match what {
+            let fix = match what {
                 "machine id" => "remove /etc/machine-id and run `systemd-machine-id-setup`, then reboot",
                 _ => "give the clone its own in the hypervisor",
             };
-            report.fail(host, format!("the {what} {value}, that of {other}"), format!("a {what} of its own"), mend);
+            report.fail(host, format!("the {what} {value}, that of {other}"), format!("a {what} of its own"), fix);
         }
     }
 }

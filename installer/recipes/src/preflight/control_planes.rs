@@ -12,8 +12,8 @@ use crate::net::Network;
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let cluster = site.cx.cluster;
     let number = cluster.role_groups.control_plane.len();
-    let mut say = |severity, found: String, needed: &str, mend: &str| {
-        report.add(severity, None, Words { found, needed: needed.to_owned(), mend: mend.to_owned() });
+    let mut say = |severity, found: String, needed: &str, fix: &str| {
+        report.add(severity, None, Words { found, needed: needed.to_owned(), fix: fix.to_owned() });
     };
     if number > 0 && number.is_multiple_of(2) {
         say(

@@ -58,7 +58,7 @@ fn version(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
             kubexm_manifests::Severity::Warn => Severity::Warn,
         };
         let needed = format!("{} or newer for Kubernetes {}", support.minimum_kernel, site.kubernetes);
-        report.add(severity, Some(seen.name()), Words { found: found(), needed, mend: newer.to_owned() });
+        report.add(severity, Some(seen.name()), Words { found: found(), needed, fix: newer.to_owned() });
     }
     for (feature, version, minimum) in features(site) {
         if parse(minimum).is_some_and(|minimum| kernel < minimum) {

@@ -27,15 +27,15 @@ fn finding(cx: &PlanCx<'_>, from: &str, dialed: &Dialed, reason: &str) -> Findin
         Some(ip) => ip.to_string(),
         None => from.to_owned(),
     };
-    let (severity, needed, mend) = if dial.to == LOAD_BALANCER {
-        let mend = "nothing forwards it now, which is normal for one with health checks: make sure that it forwards \
+    let (severity, needed, fix) = if dial.to == LOAD_BALANCER {
+        let fix = "nothing forwards it now, which is normal for one with health checks: make sure that it forwards \
                     to port 6443 of every control plane";
-        (Severity::Warn, "a load balancer that forwards to the control planes", mend.to_owned())
+        (Severity::Warn, "a load balancer that forwards to the control planes", fix.to_owned())
     } else if let Some(firewall) = stopped_later(cx, &dial.to) {
         (Severity::Warn, "it open", format!("{firewall} on {} will be stopped (`system.firewall: off`)", dial.to))
     } else {
-        let mend = format!("have it opened in the firewall of {} and in every firewall between it and {from}", dial.to);
-        (Severity::Fail, "it open", mend)
+        let fix = format!("have it opened in the firewall of {} and in every firewall between it and {from}", dial.to);
+        (Severity::Fail, "it open", fix)
     };
     Finding {
         severity,
@@ -43,7 +43,7 @@ fn finding(cx: &PlanCx<'_>, from: &str, dialed: &Dialed, reason: &str) -> Findin
         host: Some(from.to_owned()),
         found: format!("from {source} to {} port {}: {reason}", dial.address, dial.port),
         needed: needed.to_owned(),
-        mend,
+        fix,
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 Words {
                     found: format!("spec.network.{field} {text:?}"),
                     needed: "an IPv4 network".to_owned(),
-                    mend: reason,
+                    fix: reason,
                 },
             ),
         }
@@ -29,7 +29,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         let words = Words {
             found: format!("podCidr {} and serviceCidr {}", network.pod_cidr, network.service_cidr),
             needed: "two networks that share no address".to_owned(),
-            mend: "choose another for one of them in cluster.yaml".to_owned(),
+            fix: "choose another for one of them in cluster.yaml".to_owned(),
         };
         report.add(Severity::Fail, None, words);
     }
@@ -37,7 +37,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         let words = Words {
             found: "spec.network.plugin none".to_owned(),
             needed: "a pod network".to_owned(),
-            mend: "install one after create: until then nodes are NotReady, and DNS and pods wait".to_owned(),
+            fix: "install one after create: until then nodes are NotReady, and DNS and pods wait".to_owned(),
         };
         report.add(Severity::Warn, None, words);
     }

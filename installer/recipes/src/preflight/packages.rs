@@ -11,13 +11,13 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         let name = seen.name();
         match &seen.packages {
             Ok(None) => {}
-            Ok(Some(planned)) => reported(site, name, planned, report),
+            Ok(Some(planned)) => check_host(site, name, planned, report),
             Err(NothingComes::NoSet { os, lacks }) => report.fail(
                 name,
                 format!(
                     "{os} without {}, and a bundle with packages of {} only",
                     lacks.join(", "),
-                    site.cx.packages.reported()
+                    site.cx.packages.describe()
                 ),
                 format!("packages of {os}"),
                 "add the system to `spec.bundle.os` (and its platform to `spec.bundle.platforms`) and build the bundle \
@@ -40,10 +40,10 @@ fn names(sentence: &str, package: &str) -> bool {
     sentence.split(|letter| !of_name(letter)).any(|word| word.trim_end_matches('.') == package)
 }
 
-fn reported(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &mut Report) {
+fn check_host(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &mut Report) {
     for conflict in &planned.conflicts {
         let held = planned.held.iter().filter(|held| names(&conflict.why, held)).cloned().collect::<Vec<_>>();
-        let mend = match held.as_slice() {
+        let fix = match held.as_slice() {
             [] => "install it yourself in a way the host allows, or remove the other package: no installed package is removed or \
                    downgraded"
                 .to_owned(),
@@ -60,7 +60,7 @@ fn reported(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &mu
             name,
             format!("{} cannot be installed: {}", conflict.root.name, conflict.why),
             "all of its packages",
-            mend,
+            fix,
         );
     }
     if !planned.upgrades.is_empty() {
@@ -82,7 +82,7 @@ fn reported(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &mu
         };
         let back = "when the run is rolled back or the cluster is reset";
         let stays_away = planned.for_good.as_ref().is_some_and(|part| part.replaced.contains_key(gone));
-        let mend = match version {
+        let fix = match version {
             _ if stays_away => format!(
                 "{started}What is installed with it cannot be rolled back, so it stays removed: install it yourself where that matters"
             ),
@@ -91,7 +91,7 @@ fn reported(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &mu
                 format!("{started}It leaves as {version}, and is put back as {} {back}", package.version)
             }
         };
-        report.warn(name, format!("{gone}, which another package replaces"), "only one of the two", mend);
+        report.warn(name, format!("{gone}, which another package replaces"), "only one of the two", fix);
     }
     let chrony = planned.coming.iter().any(|root| root.packages.iter().any(|name| name == "chrony"));
     if chrony && site.cx.cluster.system.ntp_servers.is_empty() && planned.replaced().next().is_none() {

@@ -18,7 +18,6 @@ pub enum Severity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// How bad.
     pub severity: Severity,
     /// Name of the check, `hardware`.
     pub check: String,
@@ -30,13 +29,14 @@ pub struct Finding {
     /// What is wanted.
     pub needed: String,
     /// How to get there.
-    pub mend: String,
+    #[serde(rename = "mend")]
+    pub fix: String,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = self.host.as_deref().unwrap_or("cluster");
-        write!(f, "{host}: {}: found {}; needed {}; {}", self.check, self.found, self.needed, self.mend)
+        write!(f, "{host}: {}: found {}; needed {}; {}", self.check, self.found, self.needed, self.fix)
     }
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Finding {
 pub(super) struct Words {
     pub(super) found: String,
     pub(super) needed: String,
-    pub(super) mend: String,
+    pub(super) fix: String,
 }
 
 /// Findings as checks add them.
@@ -57,9 +57,9 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn add(&mut self, severity: Severity, host: Option<&str>, words: Words) {
-        let Words { found, needed, mend } = words;
+        let Words { found, needed, fix } = words;
         let (check, host) = (self.check.to_owned(), host.map(str::to_owned));
-        self.findings.push(Finding { severity, check, host, found, needed, mend });
+        self.findings.push(Finding { severity, check, host, found, needed, fix });
     }
 
     pub(super) fn fail(
@@ -67,9 +67,9 @@ impl Report {
         host: &str,
         found: impl Into<String>,
         needed: impl Into<String>,
-        mend: impl Into<String>,
+        fix: impl Into<String>,
     ) {
-        self.add(Severity::Fail, Some(host), Words { found: found.into(), needed: needed.into(), mend: mend.into() });
+        self.add(Severity::Fail, Some(host), Words { found: found.into(), needed: needed.into(), fix: fix.into() });
     }
 
     pub(super) fn warn(
@@ -77,8 +77,8 @@ impl Report {
         host: &str,
         found: impl Into<String>,
         needed: impl Into<String>,
-        mend: impl Into<String>,
+        fix: impl Into<String>,
     ) {
-        self.add(Severity::Warn, Some(host), Words { found: found.into(), needed: needed.into(), mend: mend.into() });
+        self.add(Severity::Warn, Some(host), Words { found: found.into(), needed: needed.into(), fix: fix.into() });
     }
 }

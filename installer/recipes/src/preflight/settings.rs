@@ -11,33 +11,32 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     for seen in &site.hosts {
         let facts = seen.facts;
         if facts.selinux == SelinuxState::Enforcing {
-            let mend = match system.selinux {
+            let fix = match system.selinux {
                 Selinux::Permissive => "it will be made permissive, now and at boot",
                 Selinux::Keep => {
                     "it is kept: say `system.selinux: permissive` if containers are refused what they need"
                 }
             };
-            report.warn(seen.name(), "SELinux enforcing", "a policy that knows containers, or permissive", mend);
+            report.warn(seen.name(), "SELinux enforcing", "a policy that knows containers, or permissive", fix);
         }
         if facts.fapolicyd {
-            let mend =
-                "trust them with `fapolicyd-cli --file add /usr/local/bin` (and /opt/cni/bin), or stop fapolicyd";
-            report.warn(seen.name(), "fapolicyd active", "permission to run programs that no package installed", mend);
+            let fix = "trust them with `fapolicyd-cli --file add /usr/local/bin` (and /opt/cni/bin), or stop fapolicyd";
+            report.warn(seen.name(), "fapolicyd active", "permission to run programs that no package installed", fix);
         }
         if facts.fips {
-            let mend =
+            let fix =
                 "nothing that is installed is FIPS-validated: turn the mode off where rules allow, or try it first";
-            report.warn(seen.name(), "FIPS mode", "FIPS mode off, or your own test that all of it runs", mend);
+            report.warn(seen.name(), "FIPS mode", "FIPS mode off, or your own test that all of it runs", fix);
         }
         if !facts.firewalls.is_empty() {
-            let mend = match system.firewall {
+            let fix = match system.firewall {
                 Firewall::Off => "firewalld and ufw will be stopped and disabled",
                 Firewall::Keep => {
                     "it is kept: open the ports of the roles and trust pod and service networks, or say `system.firewall: off`"
                 }
             };
             let found = format!("{} active", facts.firewalls.join(", "));
-            report.warn(seen.name(), found, "the cluster's ports open between nodes", mend);
+            report.warn(seen.name(), found, "the cluster's ports open between nodes", fix);
         }
         let swaps: Vec<&str> = facts.swaps.iter().chain(&facts.fstab_swaps).map(String::as_str).collect();
         if !swaps.is_empty() {

@@ -40,7 +40,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 let words = Words {
                     found: format!("{} free on {}", gib(disk.free), disk.mount),
                     needed: format!("{} for {}", gib(*bytes), places.join(", ")),
-                    mend: "free some space there, or mount a larger disk".to_owned(),
+                    fix: "free some space there, or mount a larger disk".to_owned(),
                 };
                 report.add(severity, Some(seen.name()), words);
             }

@@ -26,7 +26,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         }
     }
     if !site.cx.cluster.system.ntp_servers.is_empty() {
-        return site.hosts.iter().for_each(|seen| reported(seen, report));
+        return site.hosts.iter().for_each(|seen| report_clock(seen, report));
     }
     for seen in site.hosts.iter().filter(|s| s.facts.time_services.is_empty()) {
         report.warn(
@@ -39,7 +39,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
 }
 
 /// What becomes of a host's clock where `spec.system.ntpServers` says who sets it.
-fn reported(seen: &Seen<'_>, report: &mut Report) {
+fn report_clock(seen: &Seen<'_>, report: &mut Report) {
     let (name, coming) = (seen.name(), seen.comes());
     if !time::has_chrony(seen.facts, coming) {
         report.fail(

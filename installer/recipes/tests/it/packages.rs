@@ -75,7 +75,7 @@ fn checked(site: &Site) -> Plan {
 }
 
 /// Each step that installs: its name, the packages (an upgrade with a `^`), and how it is rolled back.
-fn reported(plan: &Plan) -> Vec<String> {
+fn warnings(plan: &Plan) -> Vec<String> {
     let op = |op: &Op| if let Op::Packages(packages) = op { Some(packages.clone()) } else { None };
     let steps = plan.steps.iter().filter_map(|step| Some((step, step.ops.iter().find_map(op)?)));
     let reported = steps.map(|(step, op): (_, Packages)| {
@@ -104,7 +104,7 @@ fn finding(site: &Site, severity: Severity) -> String {
 #[test]
 fn a_host_that_has_all_gets_nothing_and_is_asked_nothing_of_what_is_installed() {
     let mut site = site(|_| ());
-    assert_eq!(reported(&checked(&site)), Vec::<String>::new());
+    assert_eq!(warnings(&checked(&site)), Vec::<String>::new());
     assert_eq!(preflight(&site.cx()), Vec::new());
     assert!(!checked(&site).render().contains("/var/lib/kubexm/repos"));
     site.packages.sets[0].repository.clear();
@@ -120,7 +120,7 @@ fn a_program_that_comes_is_no_failure_and_comes_with_what_it_needs() {
     carrying(&mut site, vec![with_library, library]);
     assert_eq!(preflight(&site.cx()), Vec::new());
     let plan = checked(&site);
-    assert_eq!(reported(&plan), ["node1/packages.install: conntrack libnetfilter"]);
+    assert_eq!(warnings(&plan), ["node1/packages.install: conntrack libnetfilter"]);
     assert!(plan.render().contains("Install conntrack: 2 packages"), "{}", plan.render());
 }
 
@@ -143,11 +143,11 @@ fn what_comes_is_there_before_anything_that_calls_it_and_after_the_store() {
 fn none_installs_nothing_and_full_installs_what_programs_alone_would_spare() {
     let mut none = site(|cluster| cluster.system.os_packages = OsPackages::None);
     without(&mut none, "socat");
-    assert_eq!(reported(&checked(&none)), Vec::<String>::new());
+    assert_eq!(warnings(&checked(&none)), Vec::<String>::new());
     let findings = preflight(&none.cx());
     assert_eq!(findings[0].check, "programs", "{findings:#?}");
     let full = site(|cluster| cluster.system.os_packages = OsPackages::Full);
-    let reported = reported(&checked(&full)).remove(0);
+    let reported = warnings(&checked(&full)).remove(0);
     assert!(reported.contains(" conntrack ") && reported.contains(" socat"), "{reported}");
     assert!(!reported.contains("bash-completion"), "what is installed comes again: {reported}");
 }
@@ -164,7 +164,7 @@ fn an_upgrade_has_a_step_of_its_own_and_is_reported_before_as_what_has_no_rollba
     carrying(&mut site, vec![iptables, library, new]);
     let plan = checked(&site);
     assert_eq!(
-        reported(&plan),
+        warnings(&plan),
         ["node1/packages.upgrade: libnew libxtables^ (for good)", "node1/packages.install: iptables vim"]
     );
     let why = plan.steps.iter().find_map(|step| match &step.undo {
@@ -259,7 +259,7 @@ fn nothing_leaves_that_another_installed_package_needs() {
     assert!(matches!(needing("systemd-timesyncd").create().unwrap_err(), RecipeError::Packages { .. }));
     // What needs one of the two has the other; what lacked something before is none of ours.
     for needs in ["systemd-timesyncd | chrony", "nothing-has-this"] {
-        let reported = reported(&checked(&needing(needs)));
+        let reported = warnings(&checked(&needing(needs)));
         assert_eq!(reported, ["node1/packages.install: chrony -systemd-timesyncd"], "{needs}");
     }
 }
@@ -345,13 +345,13 @@ fn a_package_whose_installation_was_cut_off_comes_though_its_name_and_its_progra
     for status in ["install reinstreq half-installed", "install ok unpacked", "install ok half-configured"] {
         let mut site = site(|_| ());
         half(&mut site, "socat", status, "1.0-1");
-        assert_eq!(reported(&checked(&site)), ["node1/packages.install: socat"], "{status}");
+        assert_eq!(warnings(&checked(&site)), ["node1/packages.install: socat"], "{status}");
         assert!(finding(&site, Severity::Warn).contains("cut off (socat)"), "{status}");
     }
     // dpkg runs what triggers it owes with whatever it does next.
     let mut site = site(|_| ());
     half(&mut site, "socat", "install ok triggers-pending", "1.0-1");
-    assert_eq!(reported(&checked(&site)), Vec::<String>::new());
+    assert_eq!(warnings(&checked(&site)), Vec::<String>::new());
 }
 
 #[test]
@@ -359,7 +359,7 @@ fn what_was_cut_off_is_upgraded_for_good_and_is_never_made_older_nor_touched_whe
     let of = |status: &str, version: &str| {
         let mut site = site(|_| ());
         half(&mut site, "socat", status, version);
-        reported(&checked(&site))
+        warnings(&checked(&site))
     };
     assert_eq!(of("install ok unpacked", "0.9-1"), ["node1/packages.upgrade: socat^ (for good)"]);
     assert_eq!(of("install ok unpacked", "1.1-1"), Vec::<String>::new());
@@ -375,7 +375,7 @@ fn what_a_root_needs_comes_where_it_was_cut_off() {
     let socat = package(&site, "socat", |one| needs(one, vec![relation("libwrap", None)]));
     let library = package(&site, "libwrap", |_| ());
     carrying(&mut site, vec![socat, library]);
-    assert_eq!(reported(&checked(&site)), ["node1/packages.install: libwrap socat"]);
+    assert_eq!(warnings(&checked(&site)), ["node1/packages.install: libwrap socat"]);
 }
 
 #[test]
@@ -430,7 +430,7 @@ fn an_rpm_finds_the_paths_it_needs_in_what_is_installed() {
     glibc.files = vec!["/usr/lib64/libc.so.6".into()];
     carrying(&mut site, vec![socat, glibc]);
     let plan = checked(&site);
-    assert_eq!(reported(&plan), ["node1/packages.install: socat"]);
+    assert_eq!(warnings(&plan), ["node1/packages.install: socat"]);
     assert!(plan.render().contains("file /var/lib/kubexm/repos/rocky-9-amd64/kubexm.repo"), "{}", plan.render());
 }
 
@@ -444,5 +444,5 @@ fn packages_of_the_other_hosts_are_not_a_part_of_a_join() {
     }
     site.join_all_but("node3");
     let plan = kubexm_recipes::add_node(&site.cx(), &["node3".to_owned()]).unwrap();
-    assert_eq!(reported(&plan), ["node3/packages.install: socat"]);
+    assert_eq!(warnings(&plan), ["node3/packages.install: socat"]);
 }

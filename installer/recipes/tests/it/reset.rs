@@ -251,16 +251,16 @@ fn of_a_folder_of_a_service_all_goes_when_it_was_not_there_before_and_else_what_
         "/etc/kubernetes/pki/etcd": ["site.crt"],
     }))
     .expect("names by folder");
-    let aside = op(|reset| matches!(reset, Reset::SetAside { .. }));
-    assert_eq!(aside, Reset::SetAside { paths: paths.clone(), spared, moved: BTreeSet::new() });
+    let aside = op(|reset| matches!(reset, Reset::MoveStateAside { .. }));
+    assert_eq!(aside, Reset::MoveStateAside { paths: paths.clone(), spared, moved: BTreeSet::new() });
     assert!(
         aside.to_string().ends_with("stays: /etc/kubernetes/audit-policy.yaml /etc/kubernetes/pki/etcd/site.crt"),
         "{aside}"
     );
     let Reset::Reverted { ops, .. } = op(|reset| matches!(reset, Reset::Reverted { .. })) else { panic!("another") };
     assert_eq!(ops, [unknown, old].map(|path| Op::StateDir(StateDir::at(path))));
-    let gone = op(|reset| matches!(reset, Reset::Forgotten { .. }));
-    assert_eq!(gone, Reset::Forgotten { paths, parents: vec!["/srv/made".to_owned()] });
+    let gone = op(|reset| matches!(reset, Reset::Purge { .. }));
+    assert_eq!(gone, Reset::Purge { paths, parents: vec!["/srv/made".to_owned()] });
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn what_was_moved_aside_is_brought_back_last_when_the_clusters_folders_are_gone(
         .collect();
     assert_eq!(reverted.last(), Some(&&aside));
     let moved = plan.steps[at("node1/reset.aside")].ops.iter().find_map(|op| match op {
-        Op::Reset(Reset::SetAside { moved, .. }) => Some(moved.clone()),
+        Op::Reset(Reset::MoveStateAside { moved, .. }) => Some(moved.clone()),
         _ => None,
     });
     assert_eq!(moved, Some(BTreeSet::from(["/var/lib/etcd".to_owned()])));

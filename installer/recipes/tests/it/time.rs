@@ -44,7 +44,7 @@ fn waits(plan: &Plan, id: &str, before: &str) -> bool {
     step.after.iter().any(|one| one.0 == before || waits(plan, &one.0, before))
 }
 
-fn reported(site: &Site, severity: Severity) -> Vec<String> {
+fn findings(site: &Site, severity: Severity) -> Vec<String> {
     let all = preflight(&site.cx());
     let of = all.iter().filter(|finding| finding.check == "time" && finding.severity == severity);
     of.map(ToString::to_string).collect()
@@ -149,7 +149,7 @@ fn another_time_service_stops_before_chrony_comes_and_is_reported() {
     let plan = checked(site.create().unwrap());
     assert!(plan.render().contains("unit ntpd.service disabled, stopped"), "{}", plan.render());
     assert!(waits(&plan, "node1/time.client", "node1/time.before"));
-    let reported = reported(&site, Severity::Warn);
+    let reported = findings(&site, Severity::Warn);
     assert!(reported[0].contains("node1: time: found ntpd.service, which is stopped and disabled"), "{reported:#?}");
     assert!(
         reported[1].contains("node2") && reported[1].contains("configuration is replaced by ours"),
@@ -157,7 +157,7 @@ fn another_time_service_stops_before_chrony_comes_and_is_reported() {
     );
     site.join_all_but("none");
     assert_eq!(
-        self::reported(&site, Severity::Warn),
+        self::findings(&site, Severity::Warn),
         Vec::<String>::new(),
         "what a former run of ours made is reported again"
     );
@@ -175,7 +175,7 @@ fn chrony_comes_from_the_bundle_and_takes_the_place_of_timesyncd() {
     // A step that nothing changed in is in no ledger: what chrony fills is named where it comes.
     let ops = &step(&plan, "node1/packages.install").ops;
     assert!(ops.iter().any(|op| matches!(op, Op::StateDir(dir) if dir.path == DEB)), "{}", plan.render());
-    assert_eq!(reported(&site, Severity::Fail), Vec::<String>::new());
+    assert_eq!(findings(&site, Severity::Fail), Vec::<String>::new());
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_host_without_chrony_and_a_bundle_without_it_are_refused_before_anything_cha
     let error = site.create().unwrap_err();
     assert!(matches!(&error, RecipeError::Packages { host, .. } if host == "node1"), "{error}");
     assert_eq!(error.exit_code(), ExitCode::Preflight);
-    let reported = reported(&site, Severity::Fail);
+    let reported = findings(&site, Severity::Fail);
     assert!(
         reported.len() == 1 && reported[0].contains("no chronyd") && reported[0].contains("spec.bundle.os"),
         "{reported:#?}"

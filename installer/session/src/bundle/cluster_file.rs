@@ -75,7 +75,6 @@ impl ClusterFile {
         self.digest
     }
 
-    /// Where it is from.
     pub const fn origin(&self) -> &Origin {
         &self.origin
     }

@@ -12,7 +12,6 @@ use crate::options::ReplaceOptions;
 #[serde(rename_all = "camelCase")]
 #[error("{}", self.text())]
 pub struct ReplaceRefused {
-    /// Why.
     pub reason: RefusedReason,
     /// Who remembers what is installed: this controller, or a host by its name.
     pub remembered_by: String,

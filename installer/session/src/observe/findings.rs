@@ -49,7 +49,7 @@ impl Findings {
         self.of(Severity::Warn)
     }
 
-    /// What must be mended first.
+    /// What must be fixed first.
     pub fn failures(&self) -> impl Iterator<Item = &Finding> {
         self.of(Severity::Fail)
     }
@@ -153,8 +153,8 @@ mod tests {
 
     fn finding(severity: Severity, check: &str, host: Option<&str>) -> Finding {
         let words = |word: &str| format!("{word} of {check}");
-        let (found, needed, mend) = (words("found"), words("needed"), words("mend"));
-        Finding { severity, check: check.to_owned(), host: host.map(str::to_owned), found, needed, mend }
+        let (found, needed, fix) = (words("found"), words("needed"), words("mend"));
+        Finding { severity, check: check.to_owned(), host: host.map(str::to_owned), found, needed, fix }
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(row("clones"), "ok ok FAIL");
         let (failure, warning) = (table.find("FAIL n2: ports").unwrap(), table.find("warn n1: time").unwrap());
         assert!(failure < warning, "{table}");
-        assert!(table.contains("mend of ports"), "{table}");
+        assert!(table.contains("fix of ports"), "{table}");
         assert!(!table.contains("blocked"), "{table}");
     }
 

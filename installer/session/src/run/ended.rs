@@ -37,7 +37,6 @@ pub struct Ended {
 /// A run that has ended, for now.
 #[derive(Debug)]
 pub struct EndedRun {
-    /// How.
     pub outcome: Outcome,
     /// Its steps, and the commands that come next.
     pub status: Status,

@@ -80,7 +80,8 @@ const fn of(samples: &'static [&'static str], drawn: usize) -> Held {
 /// A run of real ops takes several times as long as a simulated one: these have all kinds of hosts between them.
 const REAL: &[&str] = &[ONE, THREE, STORE];
 
-const NOBODY: Held = Held::Not("reset plans no host as optional: what is left on one host is reported, and reset again");
+const NOBODY: Held =
+    Held::Not("reset plans no host as optional: what is left on one host is reported, and reset again");
 const OF_RESET: Held =
     Held::Not("the state before anything is what reset alone promises; law 1 is about what was before the run");
 const NO_UNDO: Held = Held::Not("faults of the real ops strike at converges; a kill inside an undo is law 3's crash");

@@ -1,5 +1,5 @@
 //! Preflight over what the real facts code reads from machines rooted in a directory: each check is made to fail, or to
-//! warn, by one edit of a good host, and says which node, what was found, what is needed and how to mend it.
+//! warn, by one edit of a good host, and says which node, what was found, what is needed and how to fix it.
 
 #![allow(clippy::expect_used, reason = "a test that cannot set itself up has failed")]
 
@@ -32,12 +32,12 @@ fn each_row_finds_its_own_trouble_and_no_other() {
         for (part, text, wanted) in [
             ("found", &finding.found, row.found),
             ("needed", &finding.needed, row.needed),
-            ("mend", &finding.mend, row.mend),
+            ("fix", &finding.fix, row.fix),
         ] {
             assert!(text.contains(wanted), "{}: {part} {text:?} does not say {wanted:?}", row.what);
         }
         let said = finding.to_string();
-        for part in [row.host.unwrap_or("cluster"), row.check, row.found, row.needed, row.mend] {
+        for part in [row.host.unwrap_or("cluster"), row.check, row.found, row.needed, row.fix] {
             assert!(said.contains(part), "{}: {said:?} does not say {part:?}", row.what);
         }
     }

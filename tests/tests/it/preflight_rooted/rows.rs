@@ -18,17 +18,17 @@ pub struct Row {
     /// Parts of the finding's words.
     pub found: &'static str,
     pub needed: &'static str,
-    pub mend: &'static str,
+    pub fix: &'static str,
 }
 
 type Edit = fn(&mut Scene);
 
-/// `check severity host "what" edit => found, needed, mend`, one a line.
+/// `check severity host "what" edit => found, needed, fix`, one a line.
 macro_rules! rows {
-    ($($check:literal $severity:ident $host:expr, $what:literal, $edit:expr => $found:literal, $needed:literal, $mend:literal;)*) => {
+    ($($check:literal $severity:ident $host:expr, $what:literal, $edit:expr => $found:literal, $needed:literal, $fix:literal;)*) => {
         &[$(Row {
             what: $what, check: $check, severity: $severity, host: $host, edit: $edit,
-            found: $found, needed: $needed, mend: $mend,
+            found: $found, needed: $needed, fix: $fix,
         }),*]
     };
 }

@@ -151,7 +151,7 @@ impl Answers<'_> {
     /// One line for each place.
     fn damages(&self) -> Vec<String> {
         let damages = self.damage.iter().flat_map(|report| &report.damages);
-        damages.map(|damage| damage.reported_of(self.name)).collect()
+        damages.map(|damage| damage.describe_for(self.name)).collect()
     }
 
     /// For `--json`. `complete.ok` is null when it was not asked.

@@ -156,7 +156,7 @@ impl Sum {
         }
         if !self.later.is_empty() {
             lines.push(format!(
-                "these cannot be had now: {}; whoever may have them does not answer: check again later, or mend the network",
+                "these cannot be had now: {}; whoever may have them does not answer: check again later, or fix the network",
                 self.later.join(", ")
             ));
         }

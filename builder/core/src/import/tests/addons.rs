@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use kubexm_spec::cluster::{Addon, AddonKind, AddonSource};
 
-use super::{cluster, file, import, reported};
+use super::{cluster, file, import, left_at};
 
 fn addons(text: &str) -> Vec<Addon> {
     cluster(&import(&file(text))).addons
@@ -26,7 +26,7 @@ fn a_chart_without_a_version_is_left_out_with_all_that_goes_with_it() {
     ));
     assert_eq!(cluster(&imported).addons, []);
     for path in ["", ".sources.chart", ".sources.chart.values", ".sources.chart.valuesFile"] {
-        assert_eq!(reported(&imported, &format!("spec.addons[0]{path}")).len(), 1, "{path}: {:#?}", imported.left);
+        assert_eq!(left_at(&imported, &format!("spec.addons[0]{path}")).len(), 1, "{path}: {:#?}", imported.left);
     }
 }
 
@@ -35,7 +35,7 @@ fn a_file_of_a_web_server_is_no_path() {
     let imported =
         import(&file("  addons:\n  - {name: a, sources: {yaml: {path: [\"https://example.com/a.yaml\"]}}}\n"));
     assert_eq!(cluster(&imported).addons, []);
-    assert!(reported(&imported, "spec.addons[0].sources.yaml.path[0]")[0].contains("sha256"));
+    assert!(left_at(&imported, "spec.addons[0].sources.yaml.path[0]")[0].contains("sha256"));
 }
 
 #[test]

@@ -62,6 +62,6 @@ fn is_reported(imported: &Imported, path: &str) -> bool {
 }
 
 /// What is reported about exactly this place.
-fn reported<'i>(imported: &'i Imported, path: &str) -> Vec<&'i str> {
+fn left_at<'i>(imported: &'i Imported, path: &str) -> Vec<&'i str> {
     imported.left.iter().filter(|left| left.path == path).map(|left| left.reason.as_str()).collect()
 }

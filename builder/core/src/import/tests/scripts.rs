@@ -1,6 +1,6 @@
 //! No secret of a script gets into cluster.yaml, and none is shown; what only names where a secret is to be had stays.
 
-use super::{cluster, file, import, reported};
+use super::{cluster, file, import, left_at};
 
 fn script(bash: &str) -> String {
     let lines: String = bash.lines().map(|line| format!("        {line}\n")).collect();
@@ -46,7 +46,7 @@ fn a_script_that_holds_a_secret_is_left_out_and_the_line_is_reported_without_it(
         assert!(!shown.contains("hunter2"), "{bash}: {shown}");
         let names: Vec<String> = cluster(&imported).system.pre_install.into_iter().map(|one| one.name).collect();
         assert_eq!(names, ["fine"], "{bash}");
-        let said = reported(&imported, "spec.system.preInstall[1].bash");
+        let said = left_at(&imported, "spec.system.preInstall[1].bash");
         assert_eq!(said.len(), 1, "{bash}: {:?}", imported.left);
         let line = if bash.starts_with("cat ") { "line 3 of it" } else { "line 2 of it" };
         assert!(said[0].contains(line) && said[0].contains("left out"), "{bash}: {said:?}");
@@ -84,7 +84,7 @@ fn a_script_that_only_says_where_a_secret_is_to_be_had_is_carried_as_it_is() {
 #[test]
 fn every_line_that_looks_like_a_secret_is_reported_and_so_is_what_it_looks_like() {
     let imported = import(&script("A_TOKEN=hunter2\ntrue\ncurl -u me:hunter2 x\n"));
-    let said = reported(&imported, "spec.system.preInstall[1].bash");
+    let said = left_at(&imported, "spec.system.preInstall[1].bash");
     for part in ["line 1 of it gives A_TOKEN a value", "line 3 of it gives curl a login"] {
         assert!(said[0].contains(part), "{part}: {said:?}");
     }

@@ -1,7 +1,7 @@
 //! No secret gets into cluster.yaml, and none is repeated by what is reported.
 
 use super::super::secrets::masked;
-use super::{cluster, file, import, is_reported, reported};
+use super::{cluster, file, import, is_reported, left_at};
 
 const SPEC: &str = r#"  system:
     postInstall:
@@ -52,7 +52,7 @@ fn secrets_are_left_out_and_reported_by_their_place() {
         "spec.addons[1].sources.chart.repo",
         "spec.addons[2].sources.yaml.path[0]",
     ] {
-        assert!(!reported(&imported, path).is_empty(), "{path}: {:#?}", imported.left);
+        assert!(!left_at(&imported, path).is_empty(), "{path}: {:#?}", imported.left);
     }
     let cluster = cluster(&imported);
     let kubernetes = cluster.kubernetes.unwrap();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::scalar::plain;
 use super::super::yaml::{Map, Yaml, text};
-use super::{at, cluster, file, import, json as yaml, reported};
+use super::{at, cluster, file, import, json as yaml, left_at};
 
 /// As go-yaml v2 resolves them.
 #[test]
@@ -111,7 +111,7 @@ fn what_is_no_truth_value_or_number_is_reported_and_not_taken_for_no() {
     for path in
         ["kubernetes.autoRenewCerts", "kubernetes.maxPods", "kubernetes.featureGates.A", "etcd.keepBackupNumber"]
     {
-        assert_eq!(reported(&imported, &format!("spec.{path}")).len(), 1, "{path}: {:?}", imported.left);
+        assert_eq!(left_at(&imported, &format!("spec.{path}")).len(), 1, "{path}: {:?}", imported.left);
     }
     for word in ["yes", "True", "on", "'true'"] {
         let imported = import(&file(&format!("  kubernetes: {{autoRenewCerts: {word}}}\n")));
@@ -142,7 +142,7 @@ fn what_two_fields_say_is_written_once_as_kubekey_decides_and_reported() {
     );
     assert!(!kubernetes.kube_proxy.contains_key("mode"));
     for path in ["podPidsLimit", "maxPods", "proxyMode", "masqueradeAll", "apiserverArgs[0]"] {
-        assert_eq!(reported(&imported, &format!("spec.kubernetes.{path}")).len(), 1, "{path}: {:?}", imported.left);
+        assert_eq!(left_at(&imported, &format!("spec.kubernetes.{path}")).len(), 1, "{path}: {:?}", imported.left);
     }
     // The same twice is no loss.
     let imported = import(&file(

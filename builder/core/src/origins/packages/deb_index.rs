@@ -12,7 +12,6 @@ use super::PackagesError;
 
 /// An index that is in the store.
 pub(super) struct Reading {
-    /// Where it is.
     pub store: Store,
     /// What people call the suite.
     pub repository: String,

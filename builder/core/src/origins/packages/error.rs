@@ -17,7 +17,6 @@ pub enum PackagesError {
     /// It does not answer, or not as it should.
     #[error("repository {repository}: {source}")]
     Fetch {
-        /// Which.
         repository: String,
         /// What went wrong; its text names the address.
         source: Box<TransportError>,
@@ -27,11 +26,9 @@ pub enum PackagesError {
         "repository {repository}: {url}: {source}; another mirror may serve what is signed, and a repository of your own needs its key"
     )]
     Untrusted {
-        /// Which.
         repository: String,
         /// Of what is signed.
         url: String,
-        /// Why.
         source: TrustError,
     },
     /// Its vendor shows it to subscribers only, and no certificate of one is at hand.
@@ -41,7 +38,6 @@ pub enum PackagesError {
          (/etc/rhsm/ca/redhat-uep.pem), or name a mirror or the vendor's DVD (--mirror)"
     )]
     Entitlement {
-        /// Which.
         repository: String,
         /// Its address.
         url: String,
@@ -49,7 +45,6 @@ pub enum PackagesError {
     /// It has neither InRelease nor Release.gpg, or no repomd.xml.asc.
     #[error("repository {repository}: {url} is not signed ({}); use a mirror that carries the signature", lacking(.url))]
     Unsigned {
-        /// Which.
         repository: String,
         /// Where it was looked for.
         url: String,
@@ -61,7 +56,6 @@ pub enum PackagesError {
          medium; or sign it with a key of your own (gpg --detach-sign -o Release.gpg Release), and name that with --key"
     )]
     UnsignedMedium {
-        /// Which.
         repository: String,
         /// Where it was looked for.
         url: String,
@@ -87,7 +81,6 @@ pub enum PackagesError {
         format_date(*.until)
     )]
     Expired {
-        /// Which.
         repository: String,
         /// Of what is signed.
         url: String,
@@ -97,7 +90,6 @@ pub enum PackagesError {
     /// It was made later than now.
     #[error("repository {repository}: {url} is of {}, which is not yet; check this machine's clock", format_date(*.date))]
     NotYet {
-        /// Which.
         repository: String,
         /// Of what is signed.
         url: String,
@@ -111,7 +103,6 @@ pub enum PackagesError {
         format_date(*.date), format_date(*.before)
     )]
     Replayed {
-        /// Which.
         repository: String,
         /// Of what is signed.
         url: String,
@@ -125,7 +116,6 @@ pub enum PackagesError {
         "repository {repository}: {url} calls itself {found}: the mirror serves another suite there; use its right name, or another mirror"
     )]
     OtherSuite {
-        /// Which.
         repository: String,
         /// Of what is signed.
         url: String,
@@ -135,27 +125,22 @@ pub enum PackagesError {
     /// What is signed cannot be read, or lacks what is asked for.
     #[error("repository {repository}: {url}: {source}")]
     Release {
-        /// Which.
         repository: String,
         /// Of what is signed.
         url: String,
-        /// Why.
         source: ReleaseError,
     },
     /// An index has the right digest and cannot be read.
     #[error("repository {repository}: {path}: {source}")]
     Index {
-        /// Which.
         repository: String,
         /// Below the repository's address.
         path: String,
-        /// Why.
         source: ControlError,
     },
     /// What unpacks is not what the repository says of it.
     #[error("repository {repository}: {path} cannot be unpacked: {reason}; use another mirror")]
     Unpack {
-        /// Which.
         repository: String,
         /// Below the repository's address.
         path: String,
@@ -165,11 +150,9 @@ pub enum PackagesError {
     /// A document of rpm's family has the right digest and cannot be read.
     #[error("repository {repository}: {url}: {source}; use another mirror")]
     Document {
-        /// Which.
         repository: String,
         /// Of the document.
         url: String,
-        /// Why.
         source: DocumentError,
     },
     /// A module stream that was asked for cannot be had.

@@ -62,7 +62,7 @@ fn a_package_is_trusted_by_its_own_signature_only() {
         assert_eq!(look(&payload, &keys), Err(TrustError::PayloadDiffers));
         assert_eq!(look(&good[..good.len() - 1], &keys), Err(TrustError::PayloadDiffers));
 
-        // In the header: its digest is beside it and is found first, unless it is mended with it.
+        // In the header: its digest is beside it and is found first, unless it is fixed with it.
         let mut header = good.clone();
         let place = good.windows(18).rposition(|bytes| bytes == b"/usr/share/socket/").unwrap();
         header[place] ^= 1;

@@ -41,14 +41,10 @@ pub struct LockTimeouts {
 pub enum LockError {
     /// Somebody else has it.
     #[error("held by {holder}")]
-    Held {
-        /// Who.
-        holder: String,
-    },
+    Held { holder: String },
     /// The file cannot be used.
     #[error("cannot lock {path}")]
     Io {
-        /// Which.
         path: PathBuf,
         /// What the system said.
         #[source]

@@ -15,7 +15,7 @@ pub const LOCK_PATH: &str = "/run/kubexm/lock";
 /// the program away takes it alone, and so not from under another one.
 pub const PRESENT_PATH: &str = "/run/kubexm/agents.lock";
 
-/// The node's side of a link. An error is one text: what, where, how to mend it; it travels to the controller.
+/// The node's side of a link. An error is one text: what, where, how to fix it; it travels to the controller.
 pub trait Work: Send + Sync + 'static {
     /// Looks at the host; changes nothing.
     fn facts(&self, host: &str) -> Result<Facts, String>;

@@ -26,7 +26,6 @@ pub enum Interrupted {
     },
     /// A blob arrived as something else.
     Corrupt {
-        /// Which.
         digest: Digest,
         /// As what.
         found: Digest,
@@ -34,12 +33,7 @@ pub enum Interrupted {
     /// The node cannot take it.
     Node(String),
     /// It cannot be read on this side.
-    Source {
-        /// Which.
-        digest: Digest,
-        /// Why.
-        reason: String,
-    },
+    Source { digest: Digest, reason: String },
     /// The agent does not understand.
     Protocol(String),
 }

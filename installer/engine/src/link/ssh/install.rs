@@ -44,7 +44,6 @@ pub enum AgentSource {
     File(PathBuf),
     /// A blob of the bundle.
     Blob {
-        /// Which.
         digest: Digest,
         /// Who has it.
         source: Arc<dyn BlobSource>,
@@ -282,7 +281,7 @@ pub fn no_sudo(target: &SshTarget, said: &str, refused: bool) -> LinkError {
     let reason = if refused {
         "sudo refused the password of `sudoPasswordFrom`".to_owned()
     } else {
-        let mend = match said {
+        let fix = match said {
             text if text.contains("password is required") || text.contains("a terminal is required") => {
                 "name its password with `sudoPasswordFrom`, or let it sudo without one (NOPASSWD)"
             }
@@ -295,7 +294,7 @@ pub fn no_sudo(target: &SshTarget, said: &str, refused: bool) -> LinkError {
             "" => "sudo said nothing; is it installed there?",
             _ => "passwordless sudo or `sudoPasswordFrom` is needed",
         };
-        if said.is_empty() { mend.to_owned() } else { format!("{mend} (it said: {said})") }
+        if said.is_empty() { fix.to_owned() } else { format!("{fix} (it said: {said})") }
     };
     LinkError::NoSudo { host: target.name.clone(), user: target.login.user.clone(), reason }
 }

@@ -16,7 +16,7 @@ pub enum Stored {
     Locked(Zeroizing<String>),
 }
 
-/// Reads a key in OpenSSH's, PEM or PKCS#8 form. The error is a sentence that names the file and the way to mend it.
+/// Reads a key in OpenSSH's, PEM or PKCS#8 form. The error is a sentence that names the file and the way to fix it.
 pub fn load(path: &Path) -> Result<Stored, String> {
     let shown = path.display();
     let read = std::fs::read_to_string(path).map_err(|error| format!("cannot read the key {shown}: {error}"));

@@ -63,7 +63,6 @@ pub enum Request {
     },
     /// Observe every op of a step.
     Observe {
-        /// Which.
         step: Box<Step>,
         /// The texts its ops name.
         texts: Texts,
@@ -72,7 +71,6 @@ pub enum Request {
     },
     /// Look at many steps in one moment.
     Survey {
-        /// Which.
         steps: Vec<Step>,
         /// The texts their ops name.
         texts: Texts,
@@ -81,7 +79,6 @@ pub enum Request {
     },
     /// Converge every op of a step that is not satisfied.
     Converge {
-        /// Which.
         step: Box<Step>,
         /// The texts its ops name.
         texts: Texts,
@@ -96,7 +93,6 @@ pub enum Request {
     },
     /// Take a step back in one wave.
     Undo {
-        /// Which.
         step: Box<Step>,
         /// The texts its ops name.
         texts: Texts,
@@ -106,14 +102,10 @@ pub enum Request {
         sequence: u64,
         /// What the step's first change in this run found.
         before: Vec<ObservedState>,
-        /// Which wave.
         wave: Wave,
     },
     /// Make a slot's value.
-    Provide {
-        /// How.
-        provider: SlotProvider,
-    },
+    Provide { provider: SlotProvider },
     /// The records of the node's ledger.
     Ledger,
     /// Take blobs from depots.
@@ -145,7 +137,6 @@ pub enum Request {
     },
     /// The bytes of a blob follow in data frames, on a store channel only.
     StorePut {
-        /// Which.
         digest: Digest,
         /// Its whole size in bytes.
         size: u64,
@@ -160,7 +151,6 @@ pub enum Request {
     StepLog {
         /// Run id.
         run: String,
-        /// Which.
         step: Box<Step>,
     },
     /// Answered at once, whatever else is continuing.
@@ -267,20 +257,14 @@ pub enum Response {
     /// To `Bye`, when nothing runs any more.
     Bye,
     /// Another run holds the host.
-    Locked {
-        /// Who.
-        holder: String,
-    },
+    Locked { holder: String },
     /// What was asked could not be done.
     Failed {
-        /// What, where, how to mend it.
+        /// What, where, how to fix it.
         text: String,
     },
     /// The request was not understood, or makes no sense here.
-    NotUnderstood {
-        /// Why.
-        reason: String,
-    },
+    NotUnderstood { reason: String },
 }
 
 /// Slot values on their way to one step. Base64 in JSON; never shown.

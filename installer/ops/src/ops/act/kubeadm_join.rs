@@ -67,7 +67,7 @@ impl Join<'_> {
                     kubeadm_reset::traces(machine)?.join(", ")
                 )));
             }
-            Progress::Damaged => return self.mend(machine),
+            Progress::Damaged => return self.fix(machine),
             Progress::HalfDone => {
                 let running = mark::read(machine, Of::Join)?.map_or(Ok(None), |mark| mark.still_running(machine))?;
                 // Started by a run that was killed: wait for it. When it fails it is cleared and tried anew.
@@ -154,7 +154,7 @@ impl Join<'_> {
     }
 
     /// A kubelet that was stopped is started; a file that is gone is nothing that we could make again.
-    fn mend(&self, machine: &Machine) -> Result<(), OpError> {
+    fn fix(&self, machine: &Machine) -> Result<(), OpError> {
         let missing = self.missing(machine);
         if !missing.is_empty() {
             return Err(OpError::other(format!(

@@ -98,7 +98,7 @@ pub(super) fn leave(machine: &Machine, rest: Rest) -> Result<(), OpError> {
     Err(stays(&members, ours, &answering, &why))
 }
 
-/// What a member that stays means, and the command that mends it.
+/// What a member that stays means, and the command that fixes it.
 fn stays(members: &[Member], ours: &Member, answering: &[(&Member, &String)], why: &str) -> OpError {
     let voters = members.iter().filter(|member| !member.learner).count();
     let needed = voters / 2 + 1;

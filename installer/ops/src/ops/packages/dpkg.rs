@@ -80,7 +80,7 @@ pub(super) fn remove(machine: &Machine, op: &Packages, going: &BTreeMap<String, 
             }
         }
     }
-    mend(machine, op)
+    fix(machine, op)
 }
 
 /// Those that nobody else needs, with their architectures.
@@ -135,7 +135,7 @@ pub(super) fn put_back(machine: &Machine, op: &Packages, files: &[String]) -> Re
 }
 
 /// Finishes what a kill left: what is unpacked is set up, triggers run.
-pub(super) fn mend(machine: &Machine, op: &Packages) -> Result<(), OpError> {
+pub(super) fn fix(machine: &Machine, op: &Packages) -> Result<(), OpError> {
     // What another is in the middle of is not for us to finish.
     dpkg_lock::wait(machine, LOCKED_S);
     let whole = machine.try_run(&Program::new("dpkg").arg("--audit"))?;

@@ -176,8 +176,8 @@ impl OnHost<'_> {
         let (op, machine) = (self.op, self.machine);
         self.link()?;
         match op.family {
-            Family::Deb => dpkg::mend(machine, op)?,
-            Family::Rpm => rpm::mend(self)?,
+            Family::Deb => dpkg::fix(machine, op)?,
+            Family::Rpm => rpm::fix(self)?,
         }
         let now = self.standings()?;
         let missing = op.packages.iter().filter(|(name, one)| !is_at_least(&now[*name], op.family, one));

@@ -89,7 +89,7 @@ fn all(machine: &Machine, wanted: &BTreeMap<&str, &WantedPackage>) -> Result<Vec
 }
 
 /// Finishes updates that were cut off: what the newer version has taken the place of goes, as it would have gone then.
-pub(super) fn mend(on: &OnHost<'_>) -> Result<(), OpError> {
+pub(super) fn fix(on: &OnHost<'_>) -> Result<(), OpError> {
     let (machine, op) = (on.machine, on.op);
     let mut old: Vec<String> = Vec::new();
     for one in all(machine, &by_name(op.packages.iter().chain(&op.replaced)))? {

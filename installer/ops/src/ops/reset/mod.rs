@@ -40,12 +40,12 @@ impl Converge for Reset {
                 left(what)
             }
             Self::NetworkCleared => left(network::leftovers(machine)?),
-            Self::SetAside { paths, spared, moved } => {
+            Self::MoveStateAside { paths, spared, moved } => {
                 let look = |path: &String| set_aside::look(machine, path, spared, moved);
                 Traces::Folders { folders: paths.iter().map(look).collect::<Result<_, _>>()? }
             }
             Self::Reverted { ops, before } => reverted::observe(machine, ops, before)?,
-            Self::Forgotten { paths, .. } => left(purge::left(machine, paths)?),
+            Self::Purge { paths, .. } => left(purge::left(machine, paths)?),
         })
     }
 
@@ -68,20 +68,20 @@ impl Converge for Reset {
         match self {
             Self::PodsStopped => stop(machine),
             Self::NetworkCleared => network::clear(machine),
-            Self::SetAside { paths, spared, moved } => {
+            Self::MoveStateAside { paths, spared, moved } => {
                 // Of all folders, before anything of one is unmounted.
                 paths.iter().try_for_each(|path| foreign::refuse(machine, path))?;
                 paths.iter().try_for_each(|path| set_aside::set_aside(machine, path, spared, moved))
             }
             Self::Reverted { ops, before } => reverted::revert(machine, ops, before),
-            Self::Forgotten { paths, parents } => purge::purge(machine, paths, parents),
+            Self::Purge { paths, parents } => purge::purge(machine, paths, parents),
         }
     }
 
     /// Pods and rules come back with the units that make them: the steps that stopped those start them again.
     fn restore(&self, machine: &Machine, before: &Traces, wave: Wave) -> Result<(), OpError> {
         match (self, before) {
-            (Self::SetAside { spared, .. }, Traces::Folders { folders }) if wave == Wave::Data => {
+            (Self::MoveStateAside { spared, .. }, Traces::Folders { folders }) if wave == Wave::Data => {
                 folders.iter().rev().try_for_each(|folder| set_aside::bring_back(machine, folder, spared))
             }
             (Self::Reverted { ops, .. }, Traces::States { states, folders, .. }) => {

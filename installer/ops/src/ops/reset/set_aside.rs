@@ -11,11 +11,11 @@ use crate::ops::move_aside;
 use crate::teardown::{mounts, unmount};
 use crate::{Machine, OpError, folder, fsio};
 
-/// As [`kubexm_plan::Reset::SetAside`] has them.
+/// As [`kubexm_plan::Reset::MoveStateAside`] has them.
 type Spared = BTreeMap<String, Vec<String>>;
 type Moved = BTreeSet<String>;
 
-/// `moved` as [`kubexm_plan::Reset::SetAside`] has it.
+/// `moved` as [`kubexm_plan::Reset::MoveStateAside`] has it.
 pub(super) fn look(machine: &Machine, path: &str, spared: &Spared, moved: &Moved) -> Result<Folder, OpError> {
     let inside = stays(machine, path, spared)?;
     let asides = asides(machine, path, inside)?.len();

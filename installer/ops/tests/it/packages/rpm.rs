@@ -209,7 +209,7 @@ fn a_reset_leaves_no_key_that_came_with_packages() {
     had(&root, &vendor.build("kubexm-library", "0.9", "", "", ""));
     let op = tool_op(&root, &vendor, &tool(&vendor));
     dispatch::converge(&op, &root.machine).expect("upgraded");
-    let forgotten = Op::Reset(Reset::Forgotten { paths: Vec::new(), parents: Vec::new() });
+    let forgotten = Op::Reset(Reset::Purge { paths: Vec::new(), parents: Vec::new() });
     dispatch::converge(&forgotten, &root.machine).expect("forgotten");
     assert!(keys(&root) == 0 && !root.has("/var/lib/kubexm"), "{}", installed(&root));
 }

@@ -79,7 +79,7 @@ fn behind(vip: [u8; 4], port: u16) -> LoadBalancerMode {
 #[test]
 fn several_control_planes_without_a_load_balancer_are_said() {
     let said = findings(|site| control_planes(site, 3));
-    assert!(said[0].mend.contains("all of them under one name"), "{}", said[0]);
+    assert!(said[0].fix.contains("all of them under one name"), "{}", said[0]);
     one(said, Severity::Warn, "control-planes", "no load balancer");
     let balanced = findings(|site| {
         control_planes(site, 3);

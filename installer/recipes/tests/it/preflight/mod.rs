@@ -27,14 +27,14 @@ fn after(change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
     findings(|site| change(site.facts()))
 }
 
-/// There is exactly this one finding, it says `found`, and like every finding how to mend it.
+/// There is exactly this one finding, it says `found`, and like every finding how to fix it.
 #[track_caller]
 fn one(findings: Vec<Finding>, severity: Severity, check: &str, found: &str) {
     let [finding] = findings.as_slice() else { panic!("{findings:#?}") };
     assert_eq!((finding.severity, finding.check.as_str()), (severity, check), "{finding}");
     let text = finding.to_string();
     assert!(text.contains(found), "{text}");
-    assert!(!finding.needed.is_empty() && !finding.mend.is_empty(), "{text}");
+    assert!(!finding.needed.is_empty() && !finding.fix.is_empty(), "{text}");
 }
 
 #[track_caller]

@@ -37,11 +37,11 @@ fn a_host_of_another_cluster_is_to_be_reset_by_us_and_only_a_strangers_by_kubead
     });
     assert_eq!(ours.len(), 2, "{ours:#?}");
     for finding in ours {
-        assert!(finding.mend.contains("kubexm-install reset -f <cluster.yaml of \"other\">"), "{finding}");
-        assert!(!finding.mend.contains("kubeadm") && !finding.mend.contains("stamp.json"), "{finding}");
+        assert!(finding.fix.contains("kubexm-install reset -f <cluster.yaml of \"other\">"), "{finding}");
+        assert!(!finding.fix.contains("kubeadm") && !finding.fix.contains("stamp.json"), "{finding}");
     }
     let strangers = after(|f| f.leftovers.push(leftover()));
-    assert!(strangers[0].mend.contains("`kubeadm reset`"), "{strangers:#?}");
+    assert!(strangers[0].fix.contains("`kubeadm reset`"), "{strangers:#?}");
 }
 
 fn listener(protocol: &str, port: u16, process: Option<&str>, ours: bool) -> Listener {
