@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     on_failure: OnFailure,
     /// Roll back a reset that has not deleted yet [default run: the cluster's last one]
-    #[arg(long = "take-back", value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
+    #[arg(long = "roll-back", alias = "take-back", value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
     roll_back: Option<String>,
     /// One JSON event a line
     #[arg(long)]
