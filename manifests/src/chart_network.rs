@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use kubexm_spec::cluster::{Cluster, Network, NetworkPlugin};
 use kubexm_spec::rendering::merged;
 use serde_json::{Map, Value, json};
@@ -43,13 +44,13 @@ fn map(value: Value) -> Map<String, Value> {
 }
 
 fn cilium(network: &Network) -> Values {
-    let (v4, v6) = by_family(&network.pod_cidr, &network.more_pod_cidrs);
+    let (v4, v6) = by_family(network.pod_cidrs());
     let mut pool = Map::new();
     for (family, cidrs, prefix) in [("IPv4", &v4, NODE_PREFIX), ("IPv6", &v6, 120)] {
         let Some(first) = cidrs.first() else { continue };
         pool.insert(format!("clusterPool{family}PodCIDRList"), json!(cidrs));
         let longest = if family == "IPv4" { 30 } else { 126 };
-        let size = prefix.max(prefix_of(first).saturating_add(2)).min(longest);
+        let size = prefix.max(first.prefix_len().saturating_add(2)).min(longest);
         pool.insert(format!("clusterPool{family}MaskSize"), json!(size));
     }
     let families = json!({
@@ -66,11 +67,11 @@ fn cilium(network: &Network) -> Values {
 }
 
 fn kube_ovn(network: &Network) -> Values {
-    let (pods4, pods6) = by_family(&network.pod_cidr, &network.more_pod_cidrs);
-    let (services4, services6) = by_family(&network.service_cidr, &network.more_service_cidrs);
-    let of = |pods: &[&str], services: &[&str]| {
-        let gateways: Vec<String> = pods.iter().filter_map(|cidr| first_address(cidr)).collect();
-        json!({"POD_CIDR": pods.join(","), "POD_GATEWAY": gateways.join(","), "SVC_CIDR": services.join(",")})
+    let (pods4, pods6) = by_family(network.pod_cidrs());
+    let (services4, services6) = by_family(network.service_cidrs());
+    let of = |pods: &[IpNet], services: &[IpNet]| {
+        let gateways = joined(pods.iter().filter_map(first_address));
+        json!({"POD_CIDR": joined(pods), "POD_GATEWAY": gateways, "SVC_CIDR": joined(services)})
     };
     let (stack, own) = match (pods4.is_empty(), pods6.is_empty()) {
         (false, false) => ("dual_stack", of(&[&*pods4, &pods6].concat(), &[&*services4, &services6].concat())),
@@ -89,7 +90,10 @@ fn kube_ovn(network: &Network) -> Values {
 }
 
 fn hybridnet(network: &Network) -> Values {
-    let version = if network.pod_cidr.contains(':') { "6" } else { "4" };
+    let version = match network.pod_cidr {
+        IpNet::V4(_) => "4",
+        IpNet::V6(_) => "6",
+    };
     // The chart's own selector is a label that kubeadm sets no more.
     let selector = json!({ CONTROL_PLANE: "" });
     let defaults = json!({"manager": {"nodeSelector": selector}, "webhook": {"nodeSelector": selector}});
@@ -102,20 +106,19 @@ fn hybridnet(network: &Network) -> Values {
     )
 }
 
-fn by_family<'n>(first: &'n str, more: &'n [String]) -> (Vec<&'n str>, Vec<&'n str>) {
-    let all = std::iter::once(first).chain(more.iter().map(String::as_str));
-    all.partition(|cidr| !cidr.contains(':'))
+fn by_family(all: impl Iterator<Item = IpNet>) -> (Vec<IpNet>, Vec<IpNet>) {
+    all.partition(|cidr| matches!(cidr, IpNet::V4(_)))
 }
 
-fn prefix_of(cidr: &str) -> u8 {
-    cidr.split_once('/').and_then(|(_, prefix)| prefix.parse().ok()).unwrap_or(0)
+fn joined(all: impl IntoIterator<Item = impl ToString>) -> String {
+    all.into_iter().map(|one| one.to_string()).collect::<Vec<_>>().join(",")
 }
 
 /// The first address after that of the network itself.
-fn first_address(cidr: &str) -> Option<String> {
-    let address: IpAddr = cidr.split_once('/')?.0.parse().ok()?;
-    Some(match address {
-        IpAddr::V4(address) => IpAddr::from((u32::from(address).checked_add(1)?).to_be_bytes()).to_string(),
-        IpAddr::V6(address) => IpAddr::from((u128::from(address).checked_add(1)?).to_be_bytes()).to_string(),
-    })
+fn first_address(cidr: &IpNet) -> Option<IpAddr> {
+    match cidr {
+        IpNet::V4(cidr) => cidr.hosts().next().map(IpAddr::V4),
+        // IPv6 has no address of the network: its first is the routers' anycast (RFC 4291, 2.6.1)
+        IpNet::V6(cidr) => cidr.hosts().nth(1).map(IpAddr::V6),
+    }
 }

@@ -158,10 +158,10 @@ impl All {
         self.word("spec.network.plugin", network.plugin, &[NetworkPlugin::Flannel, NetworkPlugin::None]);
         self.add(network.multus, "spec.network.multus", "true", LEAVE_OUT);
         for (key, first, more) in [
-            ("podCidr", &network.pod_cidr, &network.more_pod_cidrs),
-            ("serviceCidr", &network.service_cidr, &network.more_service_cidrs),
+            ("podCidr", network.pod_cidr, &network.more_pod_cidrs),
+            ("serviceCidr", network.service_cidr, &network.more_service_cidrs),
         ] {
-            let written = std::iter::once(first).chain(more).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let written = std::iter::once(&first).chain(more).map(ToString::to_string).collect::<Vec<_>>().join(", ");
             let v6 = written.contains(':');
             self.add(v6, &format!("spec.network.{key}"), written, "one IPv4 network today");
         }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use kubexm_plan::{Facts, Vouched};
 use kubexm_spec::cluster::{Cluster, Host, Kubernetes, MaterialFile};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program, names};
 
 use crate::error::RecipeError;
-use crate::net::Network;
 use crate::packages::CarriedPackages;
 use crate::time_servers::is_server;
 
@@ -226,10 +226,17 @@ impl<'a> PlanCx<'a> {
 
     /// The `n`th address of the service network: 1 is the API's service, 10 is DNS (as kubeadm has it).
     pub fn service_address(&self, n: u32) -> Result<IpAddr, RecipeError> {
-        let field = "spec.network.serviceCidr";
-        let value = &self.cluster.network.service_cidr;
-        let bad = |reason: String| RecipeError::BadNetwork { field, value: value.clone(), reason };
-        let network: Network = value.parse().map_err(bad)?;
-        network.nth(n).map(IpAddr::V4).ok_or_else(|| bad("is too small; at least a /24 is wanted".to_owned()))
+        let network = self.cluster.network.service_cidr;
+        let address = match network {
+            IpNet::V4(v4) => u32::from(v4.network()).checked_add(n).map(|address| IpAddr::from(address.to_be_bytes())),
+            IpNet::V6(v6) => {
+                u128::from(v6.network()).checked_add(n.into()).map(|address| IpAddr::from(address.to_be_bytes()))
+            }
+        };
+        address.filter(|address| network.contains(address)).ok_or_else(|| RecipeError::BadNetwork {
+            field: "spec.network.serviceCidr",
+            value: network.to_string(),
+            reason: "is too small; at least a /24 is wanted".to_owned(),
+        })
     }
 }

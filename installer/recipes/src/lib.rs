@@ -9,7 +9,6 @@ pub mod draft;
 pub mod error;
 pub mod mesh;
 pub mod modules;
-pub mod net;
 pub mod network;
 pub mod packages;
 pub mod paths;

@@ -12,8 +12,8 @@ fn map(value: Value) -> Map<String, Value> {
 fn release(plugin: NetworkPlugin, change: impl Fn(&mut Network)) -> ChartRelease {
     let mut cluster = Cluster::named("x");
     cluster.network.plugin = plugin;
-    cluster.network.pod_cidr = "10.233.64.0/18".to_owned();
-    cluster.network.service_cidr = "10.233.0.0/18".to_owned();
+    cluster.network.pod_cidr = "10.233.64.0/18".parse().unwrap();
+    cluster.network.service_cidr = "10.233.0.0/18".parse().unwrap();
     change(&mut cluster.network);
     releases(&cluster).remove(0)
 }
@@ -30,7 +30,7 @@ fn charts_get_the_clusters_own_networks_whatever_the_options_say() {
     let cilium = values(NetworkPlugin::Cilium, other);
     assert_eq!(cilium["ipam"]["operator"]["clusterPoolIPv4PodCIDRList"], json!(["10.233.64.0/18"]));
     assert_eq!((&cilium["ipam"]["operator"]["clusterPoolIPv4MaskSize"], &cilium["x"]), (&json!(24), &json!(1)));
-    let small = values(NetworkPlugin::Cilium, |network| "10.1.0.0/24".clone_into(&mut network.pod_cidr));
+    let small = values(NetworkPlugin::Cilium, |network| network.pod_cidr = "10.1.0.0/24".parse().unwrap());
     assert_eq!(small["ipam"]["operator"]["clusterPoolIPv4MaskSize"], 26);
     let hybridnet = values(NetworkPlugin::Hybridnet, |_| ());
     assert_eq!(hybridnet["init"], json!({"cidr": "10.233.64.0/18", "ipVersion": "4"}));
@@ -43,8 +43,8 @@ fn charts_get_the_clusters_own_networks_whatever_the_options_say() {
         (&json!(""), &json!("ipv4"))
     );
     let both = values(NetworkPlugin::KubeOvn, |network| {
-        network.more_pod_cidrs = vec!["fd00:1::/112".to_owned()];
-        network.more_service_cidrs = vec!["fd00:2::/112".to_owned()];
+        network.more_pod_cidrs = vec!["fd00:1::/112".parse().unwrap()];
+        network.more_service_cidrs = vec!["fd00:2::/112".parse().unwrap()];
     });
     assert_eq!(both["dual_stack"]["POD_GATEWAY"], "10.233.64.1,fd00:1::1");
     assert_eq!(both["networking"]["NET_STACK"], "dual_stack");

@@ -91,7 +91,7 @@ fn archive(folder: &Path, template: &str) -> PathBuf {
 fn release(plugin: NetworkPlugin) -> ChartRelease {
     let mut cluster = Cluster::named("x");
     cluster.network.plugin = plugin;
-    "10.20.0.0/16".clone_into(&mut cluster.network.pod_cidr);
+    cluster.network.pod_cidr = "10.20.0.0/16".parse().unwrap();
     releases(&cluster).remove(0)
 }
 

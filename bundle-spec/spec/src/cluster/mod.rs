@@ -31,7 +31,7 @@ pub use self::kubernetes::{Audit, AuditWebhook, Kubernetes, KubernetesKind, Node
 pub use self::load_balancer::{API_PORT, ExternalKind, InternalKind, LoadBalancer, LoadBalancerMode};
 pub use self::material::{MATERIAL_LIMIT, MaterialFile};
 pub use self::materials::{BadMaterial, MaterialOf, MaterialUse};
-pub use self::network::{Network, NetworkPlugin};
+pub use self::network::{Network, NetworkPlugin, overlap};
 pub use self::parse::{FILE, Read, for_version, full_reference, parse, read, sample};
 pub use self::profiles::Profile;
 pub use self::registry::{Harbor, Registry, RegistryAuth, RegistryKind};

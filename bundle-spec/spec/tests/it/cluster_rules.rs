@@ -328,7 +328,7 @@ fn each_type_of_a_part_is_read_with_what_it_needs() {
     assert_eq!(proxy, wanted);
     let dual =
         cluster("  network: {podCidr: [10.1.0.0/16, \"fd00:1::/56\"], serviceCidr: [10.2.0.0/16, \"fd00:2::/112\"]}\n");
-    assert_eq!(dual.network.more_pod_cidrs, ["fd00:1::/56"]);
+    assert_eq!(dual.network.more_pod_cidrs, ["fd00:1::/56".parse().unwrap()]);
     let addons = cluster("  addons: [{name: a, type: helm, source: {catalogue: metrics-server}}]\n").addons;
     assert_eq!(addons[0].source, AddonSource::Catalogue { name: "metrics-server".into(), version: None });
 }

@@ -25,7 +25,7 @@ pub fn step(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, Reci
         None => node.interface()?,
     };
     let values = context! {
-        ip, interface, network => draft.cx.cluster.network.service_cidr.as_str(), address => node.ip.to_string(),
+        ip, interface, network => draft.cx.cluster.network.service_cidr.to_string(), address => node.ip.to_string(),
     };
     let path = paths::unit(UNIT);
     let file = draft.template(path.clone(), "kubexm-service-route.service", values)?;

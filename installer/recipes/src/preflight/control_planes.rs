@@ -7,7 +7,6 @@ use kubexm_spec::cluster::LoadBalancerMode;
 use super::report::{Report, Severity, Words};
 use super::site::Site;
 use crate::mesh::API_SERVER;
-use crate::net::Network;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let cluster = site.cx.cluster;
@@ -58,7 +57,6 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
 
 fn inside(site: &Site<'_>, vip: IpAddr) -> Option<&'static str> {
     let network = &site.cx.cluster.network;
-    let holds = |text: &str| text.parse::<Network>().is_ok_and(|network| network.contains(vip));
-    let fields = [("podCidr", &network.pod_cidr), ("serviceCidr", &network.service_cidr)];
-    fields.into_iter().find(|(_, text)| holds(text)).map(|(field, _)| field)
+    let fields = [("podCidr", network.pod_cidr), ("serviceCidr", network.service_cidr)];
+    fields.into_iter().find(|(_, cidr)| cidr.contains(&vip)).map(|(field, _)| field)
 }

@@ -1,6 +1,8 @@
 //! Pod and service networks overlap neither each other nor what the hosts reach.
 
-use crate::net::Network;
+use ipnet::IpNet;
+use kubexm_spec::cluster::overlap;
+
 use crate::network;
 
 use super::report::{Report, Severity, Words};
@@ -8,26 +10,10 @@ use super::site::{Seen, Site};
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let network = &site.cx.cluster.network;
-    let mut ours: Vec<(&str, Network)> = Vec::new();
-    for (field, text) in [("podCidr", &network.pod_cidr), ("serviceCidr", &network.service_cidr)] {
-        match text.parse() {
-            Ok(parsed) => ours.push((field, parsed)),
-            Err(reason) => report.add(
-                Severity::Fail,
-                None,
-                Words {
-                    found: format!("spec.network.{field} {text:?}"),
-                    needed: "an IPv4 network".to_owned(),
-                    fix: reason,
-                },
-            ),
-        }
-    }
-    if let [(_, pods), (_, services)] = ours.as_slice()
-        && pods.overlaps(*services)
-    {
+    let (pods, services) = (network.pod_cidr, network.service_cidr);
+    if overlap(pods, services) {
         let words = Words {
-            found: format!("podCidr {} and serviceCidr {}", network.pod_cidr, network.service_cidr),
+            found: format!("podCidr {pods} and serviceCidr {services}"),
             needed: "two networks that share no address".to_owned(),
             fix: "choose another for one of them in cluster.yaml".to_owned(),
         };
@@ -42,21 +28,21 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         report.add(Severity::Warn, None, words);
     }
     for seen in &site.hosts {
-        overlaps(seen, &ours, report);
+        overlaps(seen, [("podCidr", pods), ("serviceCidr", services)], report);
     }
 }
 
-fn overlaps(seen: &Seen<'_>, ours: &[(&str, Network)], report: &mut Report) {
+fn overlaps(seen: &Seen<'_>, ours: [(&str, IpNet); 2], report: &mut Report) {
     let interfaces =
         seen.facts.interfaces.iter().flat_map(|i| {
             i.addresses.iter().map(move |address| (format!("{address} on {}", i.name), address.as_str()))
         });
     let routes = seen.facts.routes.iter().map(|route| (format!("a route to {route}"), route.as_str()));
     for (what, text) in interfaces.chain(routes) {
-        let Ok(theirs) = text.parse::<Network>() else { continue };
+        let Ok(theirs) = text.parse::<IpNet>() else { continue };
         // On a host of ours, cni0, flannel.1 and the routes to other nodes' pods lie inside.
         let overlap =
-            |(_, network): &&(&str, Network)| network.overlaps(theirs) && !(seen.ours && network.holds(theirs));
+            |(_, network): &&(&str, IpNet)| overlap(*network, theirs) && !(seen.ours && network.contains(&theirs));
         if let Some((field, _)) = ours.iter().find(overlap) {
             report.fail(
                 seen.name(),
@@ -66,7 +52,7 @@ fn overlaps(seen: &Seen<'_>, ours: &[(&str, Network)], report: &mut Report) {
             );
         }
     }
-    if let Some((field, ip)) = seen.ip.and_then(|ip| ours.iter().find(|(_, n)| n.contains(ip)).map(|(f, _)| (f, ip))) {
+    if let Some((field, ip)) = seen.ip.and_then(|ip| ours.iter().find(|(_, n)| n.contains(&ip)).map(|(f, _)| (f, ip))) {
         report.fail(
             seen.name(),
             format!("the node's address {ip}"),

@@ -70,7 +70,7 @@ fn a_host_that_was_not_looked_at_or_has_no_address_is_refused() {
 
 #[test]
 fn a_service_network_without_room_for_dns_is_refused() {
-    let error = refused(|site| site.cluster.network.service_cidr = "10.233.0.0/30".to_owned());
+    let error = refused(|site| site.cluster.network.service_cidr = "10.233.0.0/30".parse().unwrap());
     assert!(matches!(error, RecipeError::BadNetwork { .. }), "{error}");
 }
 

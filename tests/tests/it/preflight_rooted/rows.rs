@@ -275,7 +275,7 @@ pub const ROWS: &[Row] = rows! {
         => "a route to 10.233.64.0/20", "spec.network.podCidr", "another podCidr";
     "networks" Fail NODE1, "a route over the service network", |s| s.node1().route("10.233.0.0", "255.255.240.0")
         => "a route to 10.233.0.0/20", "spec.network.serviceCidr", "another serviceCidr";
-    "networks" Fail None, "pods and services in one network", |s| "10.233.64.0/20".clone_into(&mut s.cluster.network.service_cidr)
+    "networks" Fail None, "pods and services in one network", |s| s.cluster.network.service_cidr = "10.233.64.0/20".parse().unwrap()
         => "podCidr 10.233.64.0/18 and serviceCidr 10.233.64.0/20", "share no address", "choose another";
 
     "bundle" Fail NODE2, "a platform that is not in the bundle", |s| s.node2().fake("arch", "aarch64\n")

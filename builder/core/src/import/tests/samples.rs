@@ -59,7 +59,7 @@ fn an_offline_site_is_carried_over() {
     assert_eq!((cluster.etcd.kind, cluster.etcd.external.as_ref().unwrap().endpoints.len()), (EtcdKind::External, 2));
     assert_eq!((cluster.registry.kind, cluster.network.plugin), (RegistryKind::Harbor, NetworkPlugin::KubeOvn));
     assert_eq!(cluster.registry.namespace_override.as_deref(), Some("mirror"));
-    assert_eq!(cluster.network.more_pod_cidrs, ["fd00:244::/56"]);
+    assert_eq!(cluster.network.more_pod_cidrs, ["fd00:244::/56".parse().unwrap()]);
     assert_eq!((cluster.load_balancer.mode.port(), cluster.hosts[0].more_internal_addresses.len()), (8443, 1));
     assert!(cluster.kubernetes.unwrap().nodelocaldns.is_none());
     let names: Vec<&str> = cluster.addons.iter().map(|addon| addon.name.as_str()).collect();

@@ -1,6 +1,8 @@
 //! Where something is: addresses, networks, registries, endpoints. Each gives the value or says what is wrong with it.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
 
 use super::values::{not_a, number, repository, subdomain};
 
@@ -18,69 +20,16 @@ pub(super) fn ip(text: &str) -> Result<IpAddr, String> {
     text.parse().map_err(|_| not_a(text, "an IP address"))
 }
 
-/// A network of either family; addresses are counted in 128 bits, IPv4's in the last 32 of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cidr {
-    base: u128,
-    bits: u32,
-    v6: bool,
-}
-
-impl Cidr {
-    /// Reads `10.233.0.0/18` or `fd00:10::/56`; bits behind the prefix must be zero.
-    pub(super) fn read(text: &str) -> Result<Self, String> {
-        let bad = || not_a(text, "a network, like 10.233.64.0/18");
-        let (address, bits) = text.split_once('/').ok_or_else(bad)?;
-        let address: IpAddr = address.parse().map_err(|_| bad())?;
-        let v6 = address.is_ipv6();
-        let most = if v6 { 128 } else { 32 };
-        let bits =
-            Some(bits).filter(|b| number(b)).and_then(|b| b.parse().ok()).filter(|b| *b <= most).ok_or_else(bad)?;
-        let cidr = Self { base: position(address), bits, v6 };
-        let first = cidr.base & cidr.mask();
-        if first == cidr.base {
-            return Ok(cidr);
-        }
-        let network: IpAddr = match u32::try_from(first) {
-            Ok(first) if !v6 => Ipv4Addr::from(first).into(),
-            _ => Ipv6Addr::from(first).into(),
-        };
-        Err(format!("{text} is an address inside a network; the network is {network}/{bits}"))
+/// `10.233.0.0/18` or `fd00:10::/56`; bits behind the prefix must be zero.
+pub(super) fn cidr(text: &str) -> Result<IpNet, String> {
+    let bad = || not_a(text, "a network, like 10.233.64.0/18");
+    let (address, prefix) = text.split_once('/').ok_or_else(bad)?;
+    let prefix = Some(prefix).filter(|prefix| number(prefix)).and_then(|prefix| prefix.parse().ok()).ok_or_else(bad)?;
+    let network = IpNet::new(address.parse().map_err(|_| bad())?, prefix).map_err(|_| bad())?;
+    if network == network.trunc() {
+        return Ok(network);
     }
-
-    /// Ones where the prefix is; IPv4's are the last 32 bits.
-    fn mask(self) -> u128 {
-        let host = if self.v6 { 128 - self.bits } else { 32 - self.bits };
-        u128::MAX.checked_shl(host).unwrap_or(0)
-    }
-
-    /// Length of the prefix.
-    pub(super) const fn bits(self) -> u32 {
-        self.bits
-    }
-
-    /// Whether it is of IPv6.
-    pub(super) const fn is_v6(self) -> bool {
-        self.v6
-    }
-
-    /// Whether two networks share an address.
-    pub(super) fn overlaps(self, other: Self) -> bool {
-        let mask = self.mask() & other.mask();
-        self.v6 == other.v6 && self.base & mask == other.base & mask
-    }
-
-    /// Whether an address is in the network.
-    pub(super) fn holds(self, address: IpAddr) -> bool {
-        self.v6 == address.is_ipv6() && position(address) & self.mask() == self.base
-    }
-}
-
-fn position(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(v4) => u32::from(v4).into(),
-        IpAddr::V6(v6) => v6.into(),
-    }
+    Err(format!("{text} is an address inside a network; the network is {}", network.trunc()))
 }
 
 /// An http or https address without a login (which [`crate::yaml::At::holds_login`] tells first).

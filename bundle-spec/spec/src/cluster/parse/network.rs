@@ -1,6 +1,8 @@
 //! `spec.network`.
 
-use super::addresses::Cidr;
+use ipnet::IpNet;
+
+use super::addresses;
 use super::take::{maybe, none_of, one_or_two, or, raw};
 use super::values;
 use crate::cluster::{Network, NetworkPlugin};
@@ -29,9 +31,9 @@ pub(super) const NETWORK: Object = Object::new(
 );
 
 /// Prefixes that do for pods: with IPv4 kubeadm gives each node a /24, with IPv6 a /64 (at most 65536 nodes).
-const PODS: [std::ops::RangeInclusive<u32>; 2] = [8..=24, 48..=64];
+const PODS: [std::ops::RangeInclusive<u8>; 2] = [8..=24, 48..=64];
 /// Prefixes that do for services: the API server takes no more than 20 bits of addresses.
-const SERVICES: [std::ops::RangeInclusive<u32>; 2] = [12..=28, 108..=124];
+const SERVICES: [std::ops::RangeInclusive<u8>; 2] = [12..=28, 108..=124];
 
 pub(super) fn network(at: &At<'_>) -> Option<Network> {
     let map = at.mapping(&NETWORK)?;
@@ -87,23 +89,27 @@ fn plugin(map: &Mapping<'_>) -> Option<(NetworkPlugin, bool)> {
 
 fn cidrs(
     found: Option<At<'_>>,
-    default: String,
-    bits: &[std::ops::RangeInclusive<u32>; 2],
-) -> Option<(String, Vec<String>)> {
+    default: IpNet,
+    bits: &[std::ops::RangeInclusive<u8>; 2],
+) -> Option<(IpNet, Vec<IpNet>)> {
     let Some(at) = found else { return Some((default, Vec::new())) };
     let (first, others) = one_or_two(&at, |at| {
-        let cidr = at.parsed(Cidr::read)?;
-        let wanted = &bits[usize::from(cidr.is_v6())];
-        if !wanted.contains(&cidr.bits()) {
+        let cidr = at.parsed(addresses::cidr)?;
+        let wanted = &bits[usize::from(is_v6(cidr))];
+        if !wanted.contains(&cidr.prefix_len()) {
             let hint = format!("/{} to /{}", wanted.start(), wanted.end());
-            at.bad(format!("a prefix of /{} does not do", cidr.bits()), hint);
+            at.bad(format!("a prefix of /{} does not do", cidr.prefix_len()), hint);
             return None;
         }
-        Some((at.text()?.to_owned(), cidr.is_v6()))
+        Some(cidr)
     })?;
-    if others.iter().any(|(_, v6)| *v6 == first.1) {
+    if others.iter().any(|other| is_v6(*other) == is_v6(first)) {
         at.bad("two networks of one family", "one network, or one of each family (dual-stack)");
         return None;
     }
-    Some((first.0, others.into_iter().map(|(text, _)| text).collect()))
+    Some((first, others))
+}
+
+const fn is_v6(network: IpNet) -> bool {
+    matches!(network, IpNet::V6(_))
 }

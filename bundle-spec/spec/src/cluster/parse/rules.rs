@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::addresses::Cidr;
+use ipnet::IpNet;
+
 use crate::cluster::{
     API_PORT, Bundle, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Kubernetes, KubernetesKind, LoadBalancer,
-    LoadBalancerMode, Network, RoleGroups,
+    LoadBalancerMode, Network, RoleGroups, overlap,
 };
 use crate::yaml::{At, Mapping, ProblemKind};
 use crate::{counted, counted_of};
@@ -61,34 +62,35 @@ fn place<'a>(spec: &Mapping<'a>, path: &[&str]) -> At<'a> {
 }
 
 /// A network with what it is called.
-struct Named<'a> {
+struct Named {
     what: &'static str,
     key: &'static str,
-    text: &'a str,
-    cidr: Cidr,
+    cidr: IpNet,
+}
+
+impl Named {
+    const fn is_v6(&self) -> bool {
+        matches!(self.cidr, IpNet::V6(_))
+    }
 }
 
 fn networks(spec: &Mapping<'_>, parts: &Parts<'_>, network: &Network) {
-    let read = |what, key, text| Some(Named { what, key, text, cidr: Cidr::read(text).ok()? });
-    let pods = std::iter::once(&network.pod_cidr).chain(&network.more_pod_cidrs);
-    let services = std::iter::once(&network.service_cidr).chain(&network.more_service_cidrs);
-    let pods: Vec<_> = pods.filter_map(|text| read("pods", "podCidr", text)).collect();
-    let services: Vec<_> = services.filter_map(|text| read("services", "serviceCidr", text)).collect();
+    let pods: Vec<_> = network.pod_cidrs().map(|cidr| Named { what: "pods", key: "podCidr", cidr }).collect();
+    let services: Vec<_> =
+        network.service_cidrs().map(|cidr| Named { what: "services", key: "serviceCidr", cidr }).collect();
     for pod in &pods {
-        for service in services.iter().filter(|service| service.cidr.overlaps(pod.cidr)) {
-            let (pod, service) = (pod.text, service.text);
+        for service in services.iter().filter(|service| overlap(service.cidr, pod.cidr)) {
+            let (pod, service) = (pod.cidr, service.cidr);
             written(spec, "serviceCidr", "podCidr")
                 .bad(format!("the networks of pods ({pod}) and services ({service}) overlap"), "");
         }
     }
-    if let Some(service) =
-        services.iter().find(|service| pods.iter().all(|pod| pod.cidr.is_v6() != service.cidr.is_v6()))
-    {
-        let family = if service.cidr.is_v6() { "IPv6" } else { "IPv4" };
+    if let Some(service) = services.iter().find(|service| pods.iter().all(|pod| pod.is_v6() != service.is_v6())) {
+        let family = if service.is_v6() { "IPv6" } else { "IPv4" };
         let hint = "give podCidr a network of that family too, or leave it out of serviceCidr";
         written(spec, "serviceCidr", "podCidr").bad(format!("services have {family} and pods have none"), hint);
     }
-    if pods.first().zip(services.first()).is_some_and(|(pod, service)| pod.cidr.is_v6() != service.cidr.is_v6())
+    if pods.first().zip(services.first()).is_some_and(|(pod, service)| pod.is_v6() != service.is_v6())
         && pods.len() + services.len() > 2
     {
         written(spec, "serviceCidr", "podCidr")
@@ -101,11 +103,11 @@ fn networks(spec: &Mapping<'_>, parts: &Parts<'_>, network: &Network) {
 }
 
 /// Hosts, the load balancer and the DNS cache are outside our networks.
-fn inside(spec: &Mapping<'_>, parts: &Parts<'_>, networks: &[Named<'_>]) {
+fn inside(spec: &Mapping<'_>, parts: &Parts<'_>, networks: &[Named]) {
     for network in networks {
         for host in parts.hosts {
-            if let Some(address) = host.addresses().find(|address| network.cidr.holds(*address)) {
-                let (name, what, text) = (&host.name, network.what, network.text);
+            if let Some(address) = host.addresses().find(|address| network.cidr.contains(address)) {
+                let (name, what, text) = (&host.name, network.what, network.cidr);
                 written(spec, network.key, "podCidr").bad(
                     format!("host {name:?} ({address}) is inside the network of {what} ({text})"),
                     "choose networks that are used nowhere else",
@@ -116,8 +118,8 @@ fn inside(spec: &Mapping<'_>, parts: &Parts<'_>, networks: &[Named<'_>]) {
         let cache = parts.kubernetes.and_then(|kubernetes| kubernetes.nodelocaldns.as_ref()).map(|dns| dns.address);
         let others = [(vip, &["loadBalancer", "vip"]), (cache, &["kubernetes", "nodelocaldns"])];
         for (address, path) in others.into_iter().filter_map(|(address, path)| Some((address?, path))) {
-            if network.cidr.holds(address) {
-                let (what, text) = (network.what, network.text);
+            if network.cidr.contains(&address) {
+                let (what, text) = (network.what, network.cidr);
                 place(spec, path).bad(
                     format!("{address} is inside the network of {what} ({text})"),
                     "choose an address outside our networks",
@@ -128,12 +130,12 @@ fn inside(spec: &Mapping<'_>, parts: &Parts<'_>, networks: &[Named<'_>]) {
 }
 
 /// kubeadm gives each node a /24 (IPv6: a /64) of the pods' network.
-fn nodes(spec: &Mapping<'_>, hosts: &[Host], pods: &[Named<'_>]) {
+fn nodes(spec: &Mapping<'_>, hosts: &[Host], pods: &[Named]) {
     for pod in pods {
-        let own = if pod.cidr.is_v6() { 64 } else { 24 };
-        let room = 1_usize.checked_shl(own - pod.cidr.bits()).unwrap_or(usize::MAX);
+        let own = if pod.is_v6() { 64 } else { 24 };
+        let room = 1_usize.checked_shl(own - u32::from(pod.cidr.prefix_len())).unwrap_or(usize::MAX);
         if hosts.len() > room {
-            let (text, hosts) = (pod.text, counted_of(hosts, "host"));
+            let (text, hosts) = (pod.cidr, counted_of(hosts, "host"));
             let nodes = counted(room as u64, "node");
             place(spec, &["network", "podCidr"])
                 .bad(format!("{text} has a /{own} for {nodes}, and there are {hosts}"), "choose a shorter prefix");
