@@ -1,0 +1,116 @@
+# shellcheck shell=bash
+# tier: long
+# seconds: 260
+# needs: lab
+# What a site adds of its own: an audit log that is also sent away, and scripts before and after everything else, on a real
+# kube-apiserver and real units. Then the depot is reloaded, and an older bundle refused.
+. "$ROOT/tests/e2e/fleet.sh"
+say "a site's own policy, receiver and scripts"
+HOME_NAME=home-site
+# shellcheck disable=SC2034  # fleet.sh reads it
+FLEET=(n1)
+SITE=$WORK/site
+mkdir -p "$SITE"
+TOKEN=only-the-receiver-knows-4711
+cat > "$SITE/policy.yaml" << 'YAML'
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: Metadata, resources: [{resources: [configmaps]}]}
+- {level: None}
+YAML
+(umask 077; cat > "$SITE/receiver.kubeconfig" << YAML
+apiVersion: v1
+kind: Config
+clusters: [{name: receiver, cluster: {server: "http://10.77.0.1:9080/events"}}]
+users: [{name: apiserver, user: {token: $TOKEN}}]
+contexts: [{name: receiver, context: {cluster: receiver, user: apiserver}}]
+current-context: receiver
+YAML
+)
+echo "the site's own words" > "$SITE/words.txt"
+# site_yaml LAST: cluster.yaml whose last script ends with these commands
+site_yaml() {
+  sed "s|^  kubernetes:|&\n    audit: {policyFile: policy.yaml, webhook: {kubeconfigFrom: {file: $SITE/receiver.kubeconfig}}}|" "$WORK/cluster.yaml"
+  cat << YAML
+  system:
+    preInstall:
+    - name: words of the site
+      bash: |
+        test ! -e /etc/kubernetes/admin.conf
+        cp words.txt /etc/site-words
+        date +%s%N > /var/tmp/site-pre
+      undo: rm -f /etc/site-words /var/tmp/site-pre
+      materials: [words.txt]
+    postInstall:
+    - name: last words
+      timeout: 20
+      bash: |
+        test -e /etc/kubernetes/admin.conf
+        date +%s%N >> /var/tmp/site-post
+        $1
+      undo: rm -f /var/tmp/site-post
+YAML
+}
+# site_bundle NAME SEQUENCE LAST
+site_bundle() {
+  site_yaml "$3" > "$SITE/$1.yaml"
+  "$BUNDLE" build -f "$SITE/$1.yaml" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$SITE/$1.tar.zst" &&
+    "$BUNDLE" sign --key "$WORK/release.key" --sequence "$2" "$SITE/$1.tar.zst"
+}
+site() { install "$1" --bundle "$SITE/$2.tar.zst" --key "$WORK/release.pub" -f "$SITE/$2.yaml" "${@:3}"; }
+site_create() { site create "$1" -y --accept-new-host-keys "${@:2}"; }
+on_host() { lab host root n1 "$@"; }
+
+check "a bundle carries the policy and the scripts' files" site_bundle newer 7 true
+check "so does one that was signed before it" site_bundle older 6 'true # older'
+check "and one whose last script never ends" site_bundle endless 5 'sleep 1000'
+check "the receiver's kubeconfig is in no bundle" bash -c "! tar --zstd -xOf '$SITE/newer.tar.zst' | grep -qaF $TOKEN"
+nsenter --net="/run/netns/$LAB_NET" timeout 1800 "$ROOT/tests/e2e/audit-sink.py" 10.77.0.1:9080 "$SITE/received" > "$SITE/sink.log" 2>&1 &
+SINK=$!
+lab host up n1 10.77.0.11
+states before
+check "a script that does not end is stopped, and all of it is rolled back" \
+  says 70 "last words" site_create endless
+check "its host is as before, with the scripts undone" as_before
+check "a cluster comes up with an audit log, a receiver and scripts" site_create newer
+check "every pod runs (site)" within 90 all_running n1
+# shellcheck disable=SC2016  # for the host's shell
+check "the scripts ran once each, the first before and the last after everything" on_host sh -c '
+  [ "$(cat /etc/site-words)" = "the site'"'"'s own words" ] && [ "$(wc -l < /var/tmp/site-post)" = 1 ] && [ "$(cat /var/tmp/site-pre)" -lt "$(cat /var/tmp/site-post)" ]'
+logged() { on_host grep -c '"resource":"configmaps"' /var/log/kubernetes/audit/audit.log && ! on_host grep -q '"resource":"pods"' /var/log/kubernetes/audit/audit.log; }
+check "the API server writes the log that the policy asks for" within 60 logged
+check "the receiver gets events, with its token" within 60 grep -q "^Bearer $TOKEN .*/configmaps" "$SITE/received"
+token_hidden() {
+  local found
+  found=$(on_host grep -rlsF "$TOKEN" /etc /var/lib/kubexm /var/log /run/kubexm /tmp | grep -vx /etc/kubexm/audit/webhook.kubeconfig)
+  echo "$found"; [ -z "$found" ] && ! grep -rqF "$TOKEN" "$WORK/$HOME_NAME" &&
+    [ "$(on_host stat -c %a:%u /etc/kubexm/audit/webhook.kubeconfig)" = 600:0 ]
+}
+check "the token is in the one file of the host, and nowhere on the controller" token_hidden
+site_changes_nothing() {
+  site_create newer --json > "$SITE/again.jsonl" || { tail -n 3 "$SITE/again.jsonl"; return 1; }
+  python3 "$ROOT/tests/e2e/journal.py" nothing-done "$SITE/again.jsonl"
+}
+check "a second create changes nothing, and runs no script again" site_changes_nothing
+# shellcheck disable=SC2016
+check "the last script ran once" on_host sh -c '[ "$(wc -l < /var/tmp/site-post)" = 1 ]'
+depot_reloads() {
+  local before after
+  before=$(on_host systemctl show -p MainPID --value kubexm-depot.service)
+  on_host systemctl reload kubexm-depot.service || return 1
+  after=$(on_host systemctl show -p MainPID --value kubexm-depot.service)
+  [ "$before" = "$after" ] && [ "$before" != 0 ] &&
+    on_host sh -c '/usr/local/bin/ctr --version > /dev/null; journalctl -u kubexm-depot.service -n 20 --no-pager' | tee /dev/stderr | grep -qi reload
+}
+check "the depot is reloaded by its unit and goes on as the same process" depot_reloads
+check "an older bundle of the same signer is refused" says 34 "--allow-older" site_create older
+check "and nothing was changed by it" site_changes_nothing
+check "with --allow-older its plan is made" site plan older create --allow-older --accept-new-host-keys
+check "a reset undoes the scripts, and leaves the audit log" site reset newer -y
+check "the log is the operator's" on_host test -s /var/log/kubernetes/audit/audit.log
+check "what the scripts made is gone" on_host sh -c '[ ! -e /etc/site-words ] && [ ! -e /var/tmp/site-post ] && [ ! -e /var/tmp/site-pre ]'
+kill "$SINK" 2> /dev/null || true
+lab host down --all
+HOME_NAME=home
