@@ -48,7 +48,7 @@ impl Catalogue {
             .map(|(n, p)| (n.clone(), *p))
             .collect();
         let Some(versions) = &requirements.versions else { return used };
-        used.kubernetes.clone_from(&versions.kubernetes);
+        versions.kubernetes.bare().clone_into(&mut used.kubernetes);
         used.images =
             self.images.iter().filter(|rule| versions.images.contains_key(rule.name.as_str())).cloned().collect();
         for (name, version) in &versions.features {
@@ -75,10 +75,9 @@ impl Catalogue {
             keep_line(&mut component.end_of_life, &item.version);
             used.components.insert(component.name.clone(), component);
         }
-        if let Some(release) = self.release(&versions.kubernetes) {
+        if let Some(release) = self.release(versions.kubernetes.bare()) {
             let mut release = release.clone();
-            let patch = version::patch(&versions.kubernetes);
-            release.patches.retain(|range| patch.is_some_and(|patch| range.holds(patch)));
+            release.patches.retain(|range| range.holds(versions.kubernetes.patch()));
             // of no use where etcd is one of ours
             if versions.of(Program::Etcd).is_some() {
                 release.support.minimum_etcd = None;

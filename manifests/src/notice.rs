@@ -43,7 +43,7 @@ impl fmt::Display for Notice {
 /// What there is to hear of these requirements on a day (`2026-11-23`); Kubernetes first, then features and programs by name.
 pub fn notices(requirements: &Requirements, catalogue: &Catalogue, today: &str) -> Vec<Notice> {
     let Some(versions) = &requirements.versions else { return Vec::new() };
-    let minor = version::minor(&versions.kubernetes);
+    let minor = &versions.kubernetes.line();
     let mut all: Vec<Notice> = kubernetes(versions, catalogue, today).into_iter().collect();
     for (name, feature) in &catalogue.features {
         let Some(version) = versions.features.get(name) else { continue };
@@ -54,7 +54,7 @@ pub fn notices(requirements: &Requirements, catalogue: &Catalogue, today: &str) 
         all.extend(line_ended(name, (version, feature.end_of_life(version)), fit, minor, today));
     }
     all.extend(containerd(versions, catalogue));
-    let support = catalogue.support(&versions.kubernetes);
+    let support = catalogue.support(versions.kubernetes.bare());
     for (name, component) in &catalogue.components {
         let Some(version) = versions.programs.get(name.as_str()) else { continue };
         let fits = |known: &&String| support.is_none_or(|support| runs_with(name, known, support));
@@ -79,14 +79,14 @@ fn ended(end: Option<&str>, today: &str) -> bool {
 }
 
 fn kubernetes(versions: &Versions, catalogue: &Catalogue, today: &str) -> Option<Notice> {
-    let release = catalogue.release(&versions.kubernetes)?;
+    let release = catalogue.release(versions.kubernetes.bare())?;
     let end = release.end_of_life.as_deref().filter(|end| ended(Some(end), today))?;
     let supported = catalogue.releases.values().filter(|other| !ended(other.end_of_life.as_deref(), today));
     let newest = version::newest(supported.map(|other| other.minor.as_str()));
     let instead = newest.map(|minor| format!("; the newest that this catalogue knows is {minor}")).unwrap_or_default();
     Some(Notice {
         kind: NoticeKind::EndOfLife,
-        about: format!("Kubernetes {}", versions.kubernetes),
+        about: format!("Kubernetes {}", versions.kubernetes.bare()),
         text: format!("upstream ended {} on {end}{instead}", release.minor),
     })
 }
@@ -106,7 +106,7 @@ fn out_of_range(feature: &FeatureSet, version: &str, minor: &str) -> Option<Noti
 
 fn containerd(versions: &Versions, catalogue: &Catalogue) -> Option<Notice> {
     let version = versions.of(Program::Containerd)?;
-    let release = catalogue.release(&versions.kubernetes)?;
+    let release = catalogue.release(versions.kubernetes.bare())?;
     if release.support.recommends_containerd(version) {
         return None;
     }

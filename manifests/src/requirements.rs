@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use kubexm_spec::lock::PackageRoot;
-use kubexm_spec::{ArtifactKey, Digest, Family, Platform, Trust};
+use kubexm_spec::{ArtifactKey, Digest, Family, KubernetesVersion, Platform, Trust};
 use serde::Serialize;
 
 use crate::component::NodeRole;
@@ -42,8 +42,8 @@ pub struct PackageNeed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Versions {
-    /// `1.34.4`.
-    pub kubernetes: String,
+    /// Of all that is Kubernetes itself.
+    pub kubernetes: KubernetesVersion,
     /// Version of kubeadm's configuration API, `v1beta4`.
     pub kubeadm_api: String,
     /// What runs containers, `containerd 2.2.7`.
@@ -198,12 +198,5 @@ impl Requirements {
         all.sort_unstable();
         all.dedup();
         all
-    }
-}
-
-impl Versions {
-    /// Kubernetes' version as its own tools write it, `v1.34.4`.
-    pub fn kubernetes_tag(&self) -> String {
-        format!("v{}", self.kubernetes)
     }
 }

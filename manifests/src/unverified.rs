@@ -102,7 +102,7 @@ impl fmt::Display for Checked {
 /// Everything that these requirements rest on and that was compared with upstream's; Kubernetes first, then features by name.
 pub fn checked(requirements: &Requirements, catalogue: &Catalogue) -> Vec<Checked> {
     let Some(versions) = &requirements.versions else { return Vec::new() };
-    let kubernetes = versions.kubernetes.as_str();
+    let kubernetes = versions.kubernetes.bare();
     let verified = version::patch(kubernetes)
         .and_then(|patch| catalogue.release(kubernetes)?.constants(patch)?.verified_for(patch));
     let constants = verified.cloned().map(|verified| Checked { about: format!("Kubernetes {kubernetes}"), verified });
@@ -121,7 +121,7 @@ fn chosen<'v>(versions: &'v Versions, name: &str, feature: &FeatureSet) -> Optio
 }
 
 fn unknown_patch(requirements: &Requirements, versions: &Versions, catalogue: &Catalogue) -> Option<Doubt> {
-    let kubernetes = versions.kubernetes.as_str();
+    let kubernetes = versions.kubernetes.bare();
     let known = |component: &Component| component.versions.contains_key(kubernetes);
     if catalogue.component(Program::Kubelet).is_none_or(known) {
         return None;
@@ -160,7 +160,7 @@ fn unknown_program(
 }
 
 fn constants(requirements: &Requirements, versions: &Versions, catalogue: &Catalogue) -> Option<Doubt> {
-    let kubernetes = versions.kubernetes.as_str();
+    let kubernetes = versions.kubernetes.bare();
     let patch = version::patch(kubernetes)?;
     let range = catalogue.release(kubernetes)?.constants(patch)?;
     if range.verified_for(patch).is_some() {
@@ -178,7 +178,7 @@ fn constants(requirements: &Requirements, versions: &Versions, catalogue: &Catal
         range.pause,
         range.coredns,
         range.etcd,
-        versions.kubernetes_tag()
+        versions.kubernetes.to_string()
     );
     let keys = keys(requirements, |item| match &item.key {
         ArtifactKey::Image(image) => matches!(image, ClusterImage::Pause | ClusterImage::Coredns | ClusterImage::Etcd),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kubexm_spec::cluster::{Kubernetes, NetworkPlugin, RuntimeKind};
 use kubexm_spec::yaml::nearest;
-use kubexm_spec::{Cluster, ClusterImage, Program};
+use kubexm_spec::{Cluster, ClusterImage, KubernetesVersion, Program};
 
 use crate::catalogue::Catalogue;
 use crate::component::Component;
@@ -39,12 +39,11 @@ pub(crate) fn choose<'a>(
     catalogue: &'a Catalogue,
 ) -> Result<Chosen<'a>, RequireError> {
     let kubernetes = kubernetes_version(asked.version.as_deref(), catalogue)?;
-    let unknown = || unknown_kubernetes(&kubernetes, catalogue);
-    let release = catalogue.release(&kubernetes).ok_or_else(unknown)?;
-    let patch = version::patch(&kubernetes).ok_or_else(unknown)?;
-    let constants = release.constants(patch).ok_or_else(unknown)?;
+    let unknown = || unknown_kubernetes(kubernetes.bare(), catalogue);
+    let release = catalogue.release(kubernetes.bare()).ok_or_else(unknown)?;
+    let constants = release.constants(kubernetes.patch()).ok_or_else(unknown)?;
     let mut chooser =
-        Chooser { cluster, catalogue, release, constants, kubernetes: &kubernetes, features: BTreeMap::new() };
+        Chooser { cluster, catalogue, release, constants, kubernetes: kubernetes.bare(), features: BTreeMap::new() };
     let features = chooser.features(asked)?;
     let programs = chooser.programs(asked)?;
     let images = chooser.images(asked)?;
@@ -93,7 +92,8 @@ fn network(
 }
 
 /// The exact version without `v`: as asked, the newest patch of the minor asked for, or the catalogue's default.
-fn kubernetes_version(asked: Option<&str>, catalogue: &Catalogue) -> Result<String, RequireError> {
+fn kubernetes_version(asked: Option<&str>, catalogue: &Catalogue) -> Result<KubernetesVersion, RequireError> {
+    let exact = |text: &str| text.parse().map_err(|_| unknown_kubernetes(text, catalogue));
     let preferred = catalogue.component(Program::Kubelet).and_then(|kubelet| kubelet.default.as_deref());
     let preferred = catalogue.component(Program::Kubeadm).and_then(|c| c.default.as_deref()).or(preferred);
     let wanted = version::bare(asked.or(preferred).unwrap_or(&catalogue.kubernetes));
@@ -101,14 +101,14 @@ fn kubernetes_version(asked: Option<&str>, catalogue: &Catalogue) -> Result<Stri
         return Err(unknown_kubernetes(wanted, catalogue));
     }
     if version::patch(wanted).is_some() {
-        return Ok(wanted.to_owned());
+        return exact(wanted);
     }
     if let Some(preferred) = preferred.filter(|p| version::minor(p) == wanted) {
-        return Ok(preferred.to_owned());
+        return exact(preferred);
     }
     let kubelet = catalogue.component(Program::Kubelet).filter(|_| catalogue.release(wanted).is_some());
     let no_patch = || kubelet.map_or_else(|| unknown_kubernetes(wanted, catalogue), |kubelet| unknown(kubelet, wanted));
-    catalogue.newest_patch(wanted).map(str::to_owned).ok_or_else(no_patch)
+    exact(catalogue.newest_patch(wanted).ok_or_else(no_patch)?)
 }
 
 fn unknown_kubernetes(asked: &str, catalogue: &Catalogue) -> RequireError {
@@ -307,8 +307,8 @@ impl Versions {
 
 /// The images of one feature in a set of requirements' versions: full references, sorted.
 pub fn references(catalogue: &Catalogue, versions: &Versions, feature: Feature) -> Vec<String> {
-    let release = catalogue.release(&versions.kubernetes);
-    let constants = version::patch(&versions.kubernetes).and_then(|patch| release?.constants(patch));
+    let release = catalogue.release(versions.kubernetes.bare());
+    let constants = release.and_then(|release| release.constants(versions.kubernetes.patch()));
     let mut all: Vec<String> = catalogue
         .images
         .iter()

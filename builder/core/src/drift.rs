@@ -20,7 +20,7 @@ pub fn drift(requirements: &Requirements, lock: &Lock) -> Vec<Difference> {
         let what = What::Changed { field, locked: locked.to_owned(), now: now.to_owned(), by: NEEDED.into() };
         (locked != now).then_some(Difference { key: None, platform: None, what })
     };
-    let kubernetes = requirements.versions.as_ref().map(|versions| versions.kubernetes_tag()).unwrap_or_default();
+    let kubernetes = requirements.versions.as_ref().map(|versions| versions.kubernetes.to_string()).unwrap_or_default();
     let mut all: Vec<Difference> = whole("metadata.name", &lock.name, &requirements.name).into_iter().collect();
     all.extend(whole("kubernetes", lock.kubernetes.as_deref().unwrap_or_default(), &kubernetes));
     for needed in &requirements.items {
@@ -171,7 +171,7 @@ mod tests {
                 },
             })
             .collect();
-        let kubernetes = requirements.versions.as_ref().map(|versions| versions.kubernetes_tag());
+        let kubernetes = requirements.versions.as_ref().map(|versions| versions.kubernetes.to_string());
         Lock {
             schema: SCHEMA.to_owned(),
             name: requirements.name.clone(),

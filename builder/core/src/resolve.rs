@@ -123,7 +123,7 @@ pub fn resolve(requirements: &Requirements, zone: &Zone) -> Resolution {
         .collect();
     Resolution {
         name: requirements.name.clone(),
-        kubernetes: requirements.versions.as_ref().map(|versions| versions.kubernetes_tag()),
+        kubernetes: requirements.versions.as_ref().map(|versions| versions.kubernetes.to_string()),
         zone: zone.name.clone(),
         items,
     }

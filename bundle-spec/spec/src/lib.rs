@@ -26,6 +26,7 @@ pub mod rendering;
 pub mod sources;
 pub mod statement;
 pub mod unsupported;
+mod version;
 pub mod yaml;
 
 pub use artifact::{ArtifactKey, ClusterImage, Kind, Program, Trust};
@@ -43,3 +44,4 @@ pub use reference::Reference;
 pub use rendering::Rendering;
 pub use sources::Sources;
 pub use statement::{SignedAt, Statement};
+pub use version::{KubernetesVersion, NotAVersion};

@@ -201,7 +201,7 @@ pub fn manifest(cluster: &Cluster, catalogue: &Catalogue) -> Result<Manifest, Re
         format: FORMAT,
         name: cluster.name.clone(),
         cluster: requirements.versions.map(|versions| ClusterSummary {
-            kubernetes: versions.kubernetes_tag(),
+            kubernetes: versions.kubernetes.to_string(),
             runtime: versions.runtime,
             network: versions.network,
         }),

@@ -196,7 +196,7 @@ fn an_overlay_brings_versions_and_digests_and_is_named_as_their_source() {
     assert_eq!(file(&found, Program::Kubeadm, amd64).2, Trust::Overlay);
     assert_eq!(file(&found, Program::Kubelet, amd64).2, Trust::Pinned);
     let versions = found.versions.clone().unwrap();
-    assert_eq!((versions.kubernetes.as_str(), versions.images["flannel-cni-plugin"].as_str()), ("1.34.4", "v0.9.1"));
+    assert_eq!((versions.kubernetes.bare(), versions.images["flannel-cni-plugin"].as_str()), ("1.34.4", "v0.9.1"));
     let pause = found.find(&ArtifactKey::Image(ClusterImage::Pause), amd64).unwrap();
     assert_eq!(pause.trust, Trust::Overlay);
     assert!(matches!(&pause.source, Source::Image { digest: Some(digest), .. } if *digest == sum));

@@ -236,19 +236,19 @@ fn try_one(cluster: &Cluster, catalogue: &Catalogue, wanted: &BTreeSet<ArtifactK
 /// Each program is one that the minor goes with.
 fn supported(found: &Requirements, catalogue: &Catalogue, what: &dyn Fn() -> String) {
     let versions = found.versions.as_ref().unwrap();
-    let support = catalogue.support(&versions.kubernetes).unwrap();
+    let support = catalogue.support(versions.kubernetes.bare()).unwrap();
     let at_least = |name: &str, minimum: &str| {
         let old = versions.programs.get(name).filter(|version| version::compare(version, minimum).is_lt());
         assert!(old.is_none(), "{}: {name} {old:?} is older than {minimum}", what());
     };
     at_least("containerd", &support.minimum_containerd);
     // The minimum is that of the minor's newest patch; an older kubeadm takes the etcd that it would run itself.
-    let patch = version::patch(&versions.kubernetes).unwrap();
-    let own = catalogue.release(&versions.kubernetes).unwrap().constants(patch).unwrap().etcd_version();
+    let patch = versions.kubernetes.patch();
+    let own = catalogue.release(versions.kubernetes.bare()).unwrap().constants(patch).unwrap().etcd_version();
     let minimum = support.minimum_etcd.as_deref().unwrap();
     at_least("etcd", if version::compare(own, minimum).is_lt() { own } else { minimum });
     let cri_o = versions.programs.get("cri-o");
-    assert!(cri_o.is_none_or(|v| version::minor(v) == version::minor(&versions.kubernetes)), "{}", what());
+    assert!(cri_o.is_none_or(|v| version::minor(v) == versions.kubernetes.line()), "{}", what());
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn the_error_about_an_unknown_minor_says_what_an_overlay_must_have_and_that_is_e
     let catalogue = overlaid(&format!("{RELEASE}{PROGRAMS}"));
     let found = require(&for_version(Some("1.37")), &catalogue).unwrap();
     let versions = found.versions.clone().unwrap();
-    assert_eq!((versions.kubernetes.as_str(), versions.kubeadm_api.as_str()), ("1.37.0", "v1beta4"));
+    assert_eq!((versions.kubernetes.bare(), versions.kubeadm_api.as_str()), ("1.37.0", "v1beta4"));
     assert_eq!((&versions.images["pause"], &versions.images["coredns"]), (&"3.11".to_owned(), &"v1.15.0".to_owned()));
     assert_eq!(versions.images["kube-apiserver"], "v1.37.0");
     let kubelet = found.items.iter().find(|item| item.key.to_string() == "binary/kubelet").unwrap();

@@ -191,7 +191,7 @@ fn inputs(args: &Args, session: &Session) -> Vec<PathBuf> {
 
 /// `<name>-<kubernetes version>-<arches>.tar.zst`.
 fn default_name(cluster: &Cluster, requirements: &Requirements) -> PathBuf {
-    let version = requirements.versions.as_ref().map(|v| format!("-{}", v.kubernetes_tag())).unwrap_or_default();
+    let version = requirements.versions.as_ref().map(|v| format!("-{}", v.kubernetes.to_string())).unwrap_or_default();
     let mut arches: Vec<&str> = cluster.bundle.platforms.iter().map(|p| p.arch.as_str()).collect();
     arches.sort_unstable();
     arches.dedup();

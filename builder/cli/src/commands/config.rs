@@ -80,7 +80,7 @@ fn chosen(read: &Read, catalogue: &Catalogue) -> Result<BTreeMap<String, String>
         RuntimeKind::Isulad => None,
     };
     let runtime = runtime.and_then(|program| versions.of(program)).map(str::to_owned);
-    let all = [("spec.kubernetes.version", Some(versions.kubernetes_tag())), ("spec.runtime.version", runtime)];
+    let all = [("spec.kubernetes.version", Some(versions.kubernetes.to_string())), ("spec.runtime.version", runtime)];
     let left = |path: &str| !read.written.contains(path);
     Ok(all.into_iter().filter(|(path, _)| left(path)).filter_map(|(path, v)| Some((path.to_owned(), v?))).collect())
 }

@@ -171,18 +171,21 @@ fn why(item: &Requirement, needed: &Needed) -> Vec<String> {
     let asked = needed.cluster.kubernetes.as_ref().map(|kubernetes| kubernetes.version.as_deref());
     let versions = needed.requirements.versions.as_ref();
     if let (Some(asked), Some(versions)) = (asked, versions)
-        && item.because.contains(&versions.kubernetes)
+        && item.because.contains(versions.kubernetes.bare())
     {
         reasons.push(match asked {
-            Some(asked) if asked.trim_start_matches('v') == versions.kubernetes => {
+            Some(asked) if asked.trim_start_matches('v') == versions.kubernetes.bare() => {
                 format!("spec.kubernetes.version is {asked}")
             }
             Some(asked) => {
-                format!("spec.kubernetes.version is {asked}, whose newest known patch is {}", versions.kubernetes_tag())
+                format!(
+                    "spec.kubernetes.version is {asked}, whose newest known patch is {}",
+                    versions.kubernetes.to_string()
+                )
             }
             None => format!(
                 "spec.kubernetes.version is not given, and the catalogue's default is {}",
-                versions.kubernetes_tag()
+                versions.kubernetes.to_string()
             ),
         });
     }

@@ -132,7 +132,7 @@ pub fn known(
     locked: Option<&Lock>,
     store: Option<&Store>,
 ) -> Vec<(ArtifactKey, Option<Vec<String>>)> {
-    let kubernetes = requirements.versions.as_ref().map(|versions| versions.kubernetes_tag());
+    let kubernetes = requirements.versions.as_ref().map(|versions| versions.kubernetes.to_string());
     let kubernetes = locked.map_or(kubernetes, |lock| lock.kubernetes.clone());
     let of = |release: ChartRelease| -> Option<(ArtifactKey, Option<Vec<String>>)> {
         let requirement = requirements.items.iter().find(|item| item.key == release.key)?;

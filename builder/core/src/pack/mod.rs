@@ -145,7 +145,7 @@ pub fn lock_yaml(lock: &Lock) -> Result<String, BuildError> {
 
 fn summary(requirements: &Requirements) -> Option<ClusterSummary> {
     requirements.versions.as_ref().map(|versions| ClusterSummary {
-        kubernetes: versions.kubernetes_tag(),
+        kubernetes: versions.kubernetes.to_string(),
         runtime: versions.runtime.clone(),
         network: versions.network.clone(),
     })
