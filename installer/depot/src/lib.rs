@@ -24,7 +24,10 @@ pub enum DepotError {
         source: std::io::Error,
     },
     /// Its config is not what this program reads.
-    #[error("{path} is no depot config this program reads; run `kubexm-install create` again with this version")]
+    #[error(
+        "{path} is not a depot config that this program can read; run `kubexm-install create` again with this \
+             version"
+    )]
     Config {
         path: String,
         #[source]

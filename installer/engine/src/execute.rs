@@ -47,7 +47,7 @@ pub async fn execute(
     let outcome = match state {
         RunState::Succeeded => return Ok(Outcome::Succeeded),
         RunState::RolledBack => return Err(EngineError::RolledBack { run: id }),
-        state if state.goes_back() => attempt.roll_back("it was begun before").await?,
+        state if state.goes_back() => attempt.roll_back("it was started before").await?,
         _ => {
             let (slots, seen) = (Slots::new(plan, links, slots), SurveyCache::nothing());
             forward(StepRunner { attempt: &attempt, slots, blobs, seen }).await?

@@ -82,7 +82,7 @@ impl<W: Work> LocalLink<W> {
         }
         let length = partial.length();
         self.block(move |_| said(partial.discard())).await?;
-        Err(cannot(format!("its {length} bytes have another digest")))
+        Err(cannot(format!("its {length} bytes have a different digest")))
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn holder(machine: &Machine) -> Option<String> {
         let held = fcntl_getlk(&file, &Flock::from(FlockType::WriteLock)).ok()??;
         // A process of another pid namespace has no number here.
         let Some(pid) = held.pid.map(|pid| pid.as_raw_nonzero().get()).filter(|pid| *pid > 0) else {
-            return Some("a process that is not seen from here".to_owned());
+            return Some("a process that is not visible from here".to_owned());
         };
         let name = fsio::read(&machine.path(format!("/proc/{pid}/comm"))).ok().flatten().unwrap_or_default();
         Some(format!("{} (process {pid})", String::from_utf8_lossy(&name).trim()))

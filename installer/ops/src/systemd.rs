@@ -63,7 +63,7 @@ pub(crate) fn show_all(machine: &Machine, units: &[&str]) -> Result<Vec<Shown>, 
     if found.len() == units.len() {
         return Ok(found);
     }
-    Err(OpError::other(format!("`{program}` tells of {} units and not of {}", found.len(), units.len())))
+    Err(OpError::other(format!("`{program}` reported {} units instead of {}", found.len(), units.len())))
 }
 
 /// Of the manager that runs, `252.39-1~deb12u1` or `v252`: 252.

@@ -1,4 +1,4 @@
-//! The little arithmetic over IPv4 networks that planning needs.
+//! IPv4 network arithmetic for planning.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
@@ -39,12 +39,12 @@ impl Network {
         self.base & mask(shorter) == other.base & mask(shorter)
     }
 
-    /// Whether all of the other lies in it.
+    /// Whether it contains all of the other.
     pub const fn holds(self, other: Self) -> bool {
         self.prefix <= other.prefix && self.overlaps(other)
     }
 
-    /// Whether an address lies in it.
+    /// Whether it contains an address.
     pub fn contains(self, address: IpAddr) -> bool {
         match address {
             IpAddr::V4(v4) => u32::from(v4) & mask(self.prefix) == self.base,

@@ -75,7 +75,7 @@ impl Fleet {
             return Err(SessionError::Links { errors: errors.into_values().collect(), hint });
         }
         for (host, _) in fleet.links.iter().filter(|(_, link)| link.agent_installed()) {
-            let text = format!("{host}: our agent was put at {AGENT_PATH}; a refusal takes it away again");
+            let text = format!("{host}: the agent was put at {AGENT_PATH}; if you decline, it is removed again");
             events::note(session.events, text);
         }
         Ok(fleet)

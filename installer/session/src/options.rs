@@ -35,7 +35,7 @@ pub struct BundleOptions {
     pub bundle: Vec<PathBuf>,
     /// Of a delta: bundles that have what it leaves out.
     pub bases: Vec<PathBuf>,
-    /// cluster.yaml in place of the one that the bundle carries.
+    /// cluster.yaml to use instead of the one in the bundle.
     pub file: Option<PathBuf>,
     /// Whom it has to be from.
     pub trust: TrustOptions,

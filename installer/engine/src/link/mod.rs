@@ -157,7 +157,8 @@ pub enum LinkError {
     },
     /// The agent speaks another version, or nonsense.
     #[error(
-        "{host}: the agent does not understand us: {reason}; remove /usr/local/bin/kubexm-install there and run again"
+        "{host}: the agent does not understand this program: {reason}; remove /usr/local/bin/kubexm-install there and \
+         run again"
     )]
     Protocol {
         /// Host name.
@@ -166,7 +167,7 @@ pub enum LinkError {
         reason: String,
     },
     /// The host answered something that is not accepted from a host: it is damaged or hostile.
-    #[error("{host}: {reason}; nothing of the answer was used. Find out who changed that host before you continue")]
+    #[error("{host}: {reason}; the answer was discarded. Find out who changed that host before you continue")]
     Untrusted {
         /// Host name.
         host: String,

@@ -66,10 +66,13 @@ fn in_the_middle(machine: &Machine) -> Option<String> {
         return None;
     }
     match dpkg_lock::holder(machine) {
-        Some(holder) => Some(format!("another package manager is running: {holder}; wait for its end and run again")),
+        Some(holder) => Some(format!(
+            "another package manager is running: {holder}; wait until it has ended, then run \
+                                      again"
+        )),
         // It may have come to its end since.
         None => {
-            dpkg_lock::is_cut_off(machine).then(|| "dpkg was interrupted; `dpkg --configure -a` corrects it".to_owned())
+            dpkg_lock::is_cut_off(machine).then(|| "dpkg was interrupted; `dpkg --configure -a` repairs it".to_owned())
         }
     }
 }
@@ -80,7 +83,7 @@ fn rpm(machine: &Machine) -> Result<String, String> {
     if output.code != 0 || output.stdout.is_empty() {
         return Err(format!("`rpm -qa` ended with exit code {}: {}", output.code, output.tail()));
     }
-    let holds =
-        held::look(machine).map_err(|error| format!("what is kept as it is cannot be determined: {}", error.full()))?;
+    let holds = held::look(machine)
+        .map_err(|error| format!("held and excluded packages cannot be determined: {}", error.full()))?;
     Ok(installed::reduced(&output.stdout()) + &holds.iter().map(|hold| format!("{hold}\n")).collect::<String>())
 }

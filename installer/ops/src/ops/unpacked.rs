@@ -180,7 +180,10 @@ fn read_archive(
         }
         total += entry.size();
         if entry.size() > MEMBER_LIMIT || total > ARCHIVE_LIMIT {
-            return Err(broken(format!("{name} claims {} bytes, more than any program of ours has", entry.size())));
+            return Err(broken(format!(
+                "{name} claims {} bytes, more than any program that kubexm installs",
+                entry.size()
+            )));
         }
         let mut reader = Hashed::new(&mut entry as &mut dyn Read);
         take(&name, &mut reader).map_err(OpError::path("unpack the blob", &path))?;
@@ -203,7 +206,7 @@ fn member_name(bytes: &[u8]) -> Result<String, String> {
     let name = std::str::from_utf8(bytes).map_err(|_| "a member's name is not UTF-8".to_owned())?;
     let name = name.trim_start_matches("./");
     if name.is_empty() || name.starts_with('/') || name.split('/').any(|part| part == "..") {
-        return Err(format!("the member name {name:?} leads out of the archive"));
+        return Err(format!("the member name {name:?} points outside of the archive"));
     }
     Ok(name.to_owned())
 }

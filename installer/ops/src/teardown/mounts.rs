@@ -95,7 +95,8 @@ fn empty(folder: &DirFd, device: u64) -> Result<(), OpError> {
         };
         if inner.device()? != device {
             return Err(OpError::other(format!(
-                "{} lies on another file system than {}: its data is not ours to delete; unmount it, then run again",
+                "{} lies on another file system than {}: its data is not kubexm's to delete; unmount it, then run \
+                 again",
                 path.display(),
                 folder.path().display()
             )));

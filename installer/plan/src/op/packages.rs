@@ -161,7 +161,7 @@ impl fmt::Display for Packages {
             let how = if package.upgrade { " (an upgrade)" } else { "" };
             write!(f, "\n    {name} {} {}{how}", package.version, package.arch)?;
         }
-        self.replaced.keys().try_for_each(|name| write!(f, "\n    in the place of {name}"))
+        self.replaced.keys().try_for_each(|name| write!(f, "\n    replaces {name}"))
     }
 }
 

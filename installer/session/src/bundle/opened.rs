@@ -82,7 +82,7 @@ impl Opened {
         events::phase(session.events, "verify");
         let files = VerifiedFiles::look(&self.bundle)?;
         if files.is_noted(&session.home.verified()) {
-            events::note(session.events, "this very file was verified before and has not changed since");
+            events::note(session.events, "this file was verified before and has not changed since");
             return Ok(Verified(self));
         }
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

@@ -130,7 +130,7 @@ impl RunDriver<'_> {
         if let Err(error) = std::fs::remove_file(&kubeconfig)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            let text = format!("{} is of no use any more and stays: {error}", kubeconfig.display());
+            let text = format!("{} is not needed any more and could not be removed: {error}", kubeconfig.display());
             events::warning(self.session.events, text);
         }
     }

@@ -113,7 +113,7 @@ impl<S: Subject> Loaded<'_, S> {
         let unreachable = match skip {
             true => Unreachable::LeftAsTheyAre,
             false => Unreachable::Refused(
-                "\nnothing was changed; --unreachable skip takes the others back and leaves these as they are",
+                "\nnothing was changed; --unreachable skip rolls the others back and leaves these as they are",
             ),
         };
         let holder = session.holder("rollback", &self.home.name);

@@ -101,7 +101,8 @@ impl Collection {
             "The last {} runs of cluster {}, packed by kubexm-install {}.\n\n\
              Each run: status.json (where it is), report.md (for people), plan.json and texts/ (what was to be done),\n\
              journal.jsonl (what was done, and when), logs/ (of actions on hosts), evidence/ (of hosts where a step failed).\n\
-             Left out: keys, certificates, kubeconfigs. Taken out of every text: whatever looks like a secret, marked {}.\n",
+             Left out: keys, certificates, kubeconfigs. Removed from every text: whatever looks like a secret, marked \
+             {}.\n",
             self.runs.len(),
             self.cluster.name,
             env!("CARGO_PKG_VERSION"),

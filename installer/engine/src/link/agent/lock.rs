@@ -78,7 +78,7 @@ impl HostLock {
             let waits = if note.finishing || note.holder == holder { patience.own } else { patience.other };
             if stop() || begun.elapsed() >= waits {
                 let holder = match note.holder.as_str() {
-                    "" => "an agent that did not say whose it is".to_owned(),
+                    "" => "an agent that did not record its owner".to_owned(),
                     name => format!("{name}, agent process {}", note.pid),
                 };
                 return Err(LockError::Held { holder });
@@ -122,7 +122,9 @@ impl Presence {
             let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
             file.lock_shared().map(|()| Self(file))
         })();
-        taken.inspect_err(|error| tracing::debug!(%error, "other controllers do not see that this agent is there")).ok()
+        taken
+            .inspect_err(|error| tracing::debug!(%error, "other controllers cannot see that this agent is running"))
+            .ok()
     }
 }
 

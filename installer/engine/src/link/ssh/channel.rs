@@ -144,7 +144,7 @@ impl AgentChannel {
 pub fn unexpected(answer: &Response) -> ChannelError {
     match answer {
         Response::NotUnderstood { reason } => ChannelError::NotUnderstood(reason.clone()),
-        _ => ChannelError::NotUnderstood("the answer does not fit the question".to_owned()),
+        _ => ChannelError::NotUnderstood("the answer does not match the request".to_owned()),
     }
 }
 

@@ -214,7 +214,8 @@ impl SshLink {
                 }
                 Ok(answer) => return Ok(answer),
                 Err(ChannelError::Lost) => {
-                    tracing::info!(host = %self.target.name, "the connection was lost; asking again on a new one");
+                    tracing::info!(host = %self.target.name, "the connection was lost; the request is sent again on a \
+                                                              new one");
                     self.forget(&live).await;
                 }
                 Err(error) => return Err(self.protocol(&error)),
@@ -251,7 +252,7 @@ impl SshLink {
     }
 
     fn misfit(&self) -> LinkError {
-        let reason = "the answer does not fit the question".to_owned();
+        let reason = "the answer does not match the request".to_owned();
         LinkError::Protocol { host: self.target.name.clone(), reason }
     }
 
@@ -429,7 +430,7 @@ impl Link for SshLink {
                     if stalls > MOST_STALLS {
                         return Err(unreachable(&self.target, "the connection breaks whenever blobs are sent"));
                     }
-                    tracing::info!(host = %self.target.name, "the delivery was cut; continuing");
+                    tracing::info!(host = %self.target.name, "the transfer was interrupted; continuing");
                     tokio::time::sleep(Duration::from_millis(200) * (stalls + 1)).await;
                 }
                 // Once it may be what an earlier version left in the part file; twice it is the source.

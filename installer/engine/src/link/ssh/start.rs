@@ -44,7 +44,7 @@ pub async fn open_agent(
             Err(LinkError::Protocol { host, reason })
         }
         Err(_) => {
-            let reason = format!("it said nothing within {} s", limit.as_secs());
+            let reason = format!("it did not answer within {} s", limit.as_secs());
             Err(LinkError::Protocol { host, reason })
         }
     }

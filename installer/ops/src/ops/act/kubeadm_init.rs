@@ -64,15 +64,15 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
         Progress::Done => return mark::write(machine, Of::Init, true, digest),
         Progress::Foreign => {
             return Err(OpError::other(format!(
-                "this node already carries a Kubernetes that we did not make ({}); \
-                 `kubeadm reset` it yourself if nobody needs it, then run again",
+                "this node already has a Kubernetes that kubexm did not install ({}); `kubeadm reset` it yourself if \
+                 nobody needs it, then run again",
                 kubeadm_reset::traces(machine)?.join(", ")
             )));
         }
         Progress::Damaged => {
             return Err(OpError::other(format!(
-                "this node's control plane was made by us and ended well, and {} is missing now; it is not made anew, \
-                 since that would delete its data: put the file back (`kubeadm init phase kubeconfig` and `kubeadm init \
+                "this node's control plane was set up by kubexm, and {} is missing now; it is not set up again, since \
+                 that would delete its data: put the file back (`kubeadm init phase kubeconfig` and `kubeadm init \
                  phase control-plane` with --config {config} write them), or `kubeadm reset` it yourself if nobody \
                  needs it, then run again",
                 missing(machine).join(", ")

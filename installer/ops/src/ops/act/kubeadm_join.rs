@@ -62,7 +62,7 @@ impl Join<'_> {
             Progress::Done => return mark::write(machine, Of::Join, true, Some(self.0.config)),
             Progress::Foreign => {
                 return Err(OpError::other(format!(
-                    "this node already carries a Kubernetes that we did not join to this cluster ({}); `kubeadm reset` \
+                    "this node already has a Kubernetes that kubexm did not join to this cluster ({}); `kubeadm reset` \
                      it yourself if nobody needs it, then run again",
                     kubeadm_reset::traces(machine)?.join(", ")
                 )));
@@ -90,14 +90,15 @@ impl Join<'_> {
         let missing = self.missing(machine);
         if !missing.is_empty() {
             return Err(OpError::other(format!(
-                "`kubeadm join` ended well, and {} is not there; run again, which clears what it made and joins anew",
+                "`kubeadm join` succeeded, but {} does not exist; run again, which removes what it made and joins \
+                 again",
                 missing.join(", ")
             )));
         }
         if self.0.control_plane && matches!(members::listed(machine)?, Listed::No | Listed::Partly) {
             return Err(OpError::other(
-                "`kubeadm join` ended well, and etcd does not have this host as a voting member; look at the log of etcd \
-                 (`crictl logs`, /var/log/pods/kube-system_etcd-*) and run again",
+                "`kubeadm join` succeeded, but etcd does not have this host as a voting member; look at the log of \
+                 etcd (`crictl logs`, /var/log/pods/kube-system_etcd-*) and run again",
             ));
         }
         mark::write(machine, Of::Join, true, Some(self.0.config))
@@ -158,15 +159,15 @@ impl Join<'_> {
         let missing = self.missing(machine);
         if !missing.is_empty() {
             return Err(OpError::other(format!(
-                "this node was joined by us, and {} is missing now; it is not joined anew, since that would delete what it \
-                 carries: put the file back, or `kubeadm reset` the node yourself, then run again",
+                "this node was joined by kubexm, and {} is missing now; it is not joined again, since that would \
+                 delete what it has: put the file back, or `kubeadm reset` the node yourself, then run again",
                 missing.join(", ")
             )));
         }
         if self.0.control_plane && members::listed(machine)? == Listed::No {
             return Err(OpError::other(
-                "this control plane was joined by us, and etcd's member list does not have it any more: somebody removed \
-                 it; `kubeadm reset` the node yourself and delete its node object, then run again",
+                "this control plane was joined by kubexm, and etcd's member list does not have it any more: somebody \
+                 removed it; `kubeadm reset` the node yourself and delete its node object, then run again",
             ));
         }
         systemd::start_anew(machine, KUBELET)

@@ -53,8 +53,8 @@ fn observe(machine: &Machine) -> Result<Progress, OpError> {
 fn converge(machine: &Machine, socket: &str) -> Result<(), OpError> {
     if observe(machine)? == Progress::Foreign {
         return Err(OpError::other(format!(
-            "this node carries a Kubernetes that we did not make ({}): it is not reset by us; `kubeadm reset` it yourself \
-             if nobody needs it, then run again",
+            "this node has a Kubernetes that kubexm did not install ({}): kubexm does not reset it; `kubeadm reset` \
+             it yourself if nobody needs it, then run again",
             traces(machine)?.join(", ")
         )));
     }

@@ -82,8 +82,8 @@ fn folders(machine: &Machine) -> Result<Vec<Place>, OpError> {
         match (&place.entry, &place.held) {
             (Entry::Absent, _) | (_, Some(_)) => Ok(place),
             _ => Err(OpError::other(format!(
-                "what is in {path} cannot be listed (it is no folder, has too many entries or names that are no UTF-8), and \
-                 what is not listed could not be distinguished from what kubeadm makes; move it away, then run again"
+                "what is in {path} cannot be listed (it is not a folder, has too many entries or names that are not \
+                 UTF-8), and could later not be distinguished from what kubeadm makes; move it away, then run again"
             ))),
         }
     };
@@ -101,9 +101,10 @@ pub(super) fn before(machine: &Machine) -> Result<Vec<Place>, OpError> {
         return Ok(before);
     }
     Err(OpError::other(
-        "nothing says what was in kubeadm's folders before its init or join was begun here (an older version of this \
-         program did, or its mark below /var/lib/kubexm/acts was changed): nothing is removed; save what you need of \
-         /etc/kubernetes, /var/lib/etcd and /var/lib/kubelet, `kubeadm reset` the node yourself, then run again",
+        "there is no record of what was in kubeadm's folders before its init or join was started here (an older \
+         version of this program did, or its mark below /var/lib/kubexm/acts was changed): nothing is removed; save \
+         what you need of /etc/kubernetes, /var/lib/etcd and /var/lib/kubelet, `kubeadm reset` the node yourself, \
+         then run again",
     ))
 }
 

@@ -89,9 +89,10 @@ impl Script<'_> {
     pub(super) fn left_half_done(&self, machine: &Machine) -> OpError {
         let log = machine.act().map(ActContext::log).unwrap_or_default();
         OpError::other(format!(
-            "script {:?} was begun here and did not end well, and cluster.yaml gives no undo for it: it is not run again by itself. \
-             Look at what it did ({log} has its output), bring that to an end or roll it back by hand, then delete {} to have it run \
-             from its start, or write {{\"endedWell\":true}} into it to have it count as done, and resume the run",
+            "script {:?} was started here and did not succeed, and cluster.yaml has no undo for it: it is not run \
+             again automatically. Look at what it did ({log} has its output), complete or undo that by hand, then \
+             delete {} to run it again from its start, or write {{\"endedWell\":true}} into it to count it as done, \
+             and resume the run",
             self.name,
             self.mark()
         ))

@@ -36,7 +36,9 @@ pub(super) fn standings(
         let (Some(name), Some(arch), Some(status), Some(version)) =
             (fields.next(), fields.next(), fields.next(), fields.next())
         else {
-            return Err(OpError::other(format!("dpkg-query says {line:?}, which is not what it was asked for")));
+            return Err(OpError::other(format!(
+                "dpkg-query printed {line:?}, which is not the format it was asked for"
+            )));
         };
         // Of a foreign architecture it is another package.
         let ours = wanted.get(name).is_some_and(|one| arch == one.arch || arch == "all" || one.arch == "all");

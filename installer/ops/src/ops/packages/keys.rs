@@ -113,8 +113,8 @@ fn recorded(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
     let Some(bytes) = fsio::read(&machine.path(KEYS))? else { return Ok(BTreeSet::new()) };
     serde_json::from_slice(&bytes).map_err(|error| {
         OpError::other(format!(
-            "{KEYS} cannot be read: {error}; it says which keys came with packages: look at `rpm -q gpg-pubkey`, erase what should \
-             not be there, then remove {KEYS}"
+            "{KEYS} cannot be read: {error}; it records which keys came with packages: look at `rpm -q gpg-pubkey`, \
+             erase what should not be there, then remove {KEYS}"
         ))
     })
 }

@@ -216,7 +216,7 @@ impl OnHost<'_> {
         match self.op.packages.iter().find(|(name, wanted)| !is_at_least(&now[*name], self.op.family, wanted)) {
             None => Ok(()),
             Some((name, wanted)) => Err(OpError::other(format!(
-                "{name} {} is not installed, though the package manager says that all went well; is it held or excluded on \
+                "{name} {} is not installed, though the package manager reported success; is it held or excluded on \
                  this host?",
                 wanted.version
             ))),
@@ -270,7 +270,7 @@ impl OnHost<'_> {
             let blob = self.machine.blob(&package.blob);
             if !blob.is_file() || fsio::digest(&blob)? != package.blob {
                 return Err(OpError::other(format!(
-                    "{name} {} cannot be put back: {} is not whole on this host; install it by hand",
+                    "{name} {} cannot be restored: {} is incomplete on this host; install it by hand",
                     package.version,
                     blob.display()
                 )));

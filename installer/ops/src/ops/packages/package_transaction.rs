@@ -43,8 +43,8 @@ impl PackageTransaction {
         let Some(bytes) = fsio::read(&machine.path(PATH))? else { return Ok(None) };
         let read = serde_json::from_slice(&bytes).map_err(|error| {
             OpError::other(format!(
-                "{PATH} cannot be read: {error}; packages were left in the middle: see that /usr/sbin/policy-rc.d is as it \
-                 should be, then remove {PATH}"
+                "{PATH} cannot be read: {error}; a change of packages was interrupted: check that \
+                 /usr/sbin/policy-rc.d is as it should be, then remove {PATH}"
             ))
         });
         read.map(Some)

@@ -100,7 +100,7 @@ pub(super) fn fix(on: &OnHost<'_>) -> Result<(), OpError> {
     if old.is_empty() {
         return Ok(());
     }
-    let what = format!("rpm --erase of what an update that was cut off has left ({})", old.join(", "));
+    let what = format!("rpm --erase of what an interrupted update has left ({})", old.join(", "));
     let erase = Program::new("rpm").arg("--erase").args(old).within(op.limit_s());
     run_on(machine, &what, &quiet(erase))
 }

@@ -40,7 +40,8 @@ pub(super) fn as_planned_but(other: &BTreeSet<String>, manager: &str) -> Result<
     }
     let other: Vec<&str> = other.iter().map(String::as_str).collect();
     Err(OpError::other(format!(
-        "{manager} would also {}, which the plan does not say: the packages of this host were changed since it was planned; plan anew",
+        "{manager} would also {}, which is not in the plan: the packages of this host were changed since it was \
+         planned; plan again",
         other.join(", ")
     )))
 }
