@@ -19,7 +19,7 @@ pub enum DepotError {
     #[error("cannot read {path}; the plan's depot steps write it: run `kubexm-install create` again")]
     Read {
         path: String,
-        /// What the system said.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
@@ -40,15 +40,15 @@ pub enum DepotError {
         cert: String,
         /// Key file.
         key: String,
-        /// What rustls said.
+        /// rustls's error.
         reason: String,
     },
-    /// The port cannot be had.
+    /// The port cannot be obtained.
     #[error("cannot listen on {listen}; see who holds the port with `ss -ltnp`")]
     Listen {
         /// Address and port.
         listen: String,
-        /// What the system said.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },

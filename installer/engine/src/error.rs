@@ -1,4 +1,4 @@
-//! What can go wrong with a run, and the exit code that says so to the shell.
+//! Errors of a run, with their exit codes.
 
 use std::path::{Path, PathBuf};
 
@@ -16,9 +16,9 @@ pub enum EngineError {
     File {
         /// `write`, `read`, `rename` …
         action: &'static str,
-        /// On the controller.
+        /// Path on the controller.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
@@ -50,7 +50,7 @@ pub enum EngineError {
         /// The record's name.
         record: String,
     },
-    /// The journal tells a story that cannot have happened.
+    /// The journal's records contradict each other.
     #[error("{path}, line {line}: {reason}; the run cannot continue by itself: start a new one")]
     Illegal {
         /// The journal.
@@ -147,7 +147,7 @@ pub enum EngineError {
     #[error("cannot serialise {what}; this is a fault of the program")]
     Serialise {
         what: &'static str,
-        /// What serde said.
+        /// serde's error.
         #[source]
         source: serde_json::Error,
     },

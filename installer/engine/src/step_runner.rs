@@ -21,7 +21,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// How long the log of a step may take.
 const LOG_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How a step came to its end in this attempt at the run.
+/// How a step finished in this attempt at the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepEnd {
     Holds,
@@ -216,7 +216,7 @@ impl StepRunner<'_, '_> {
         Ok(StepEnd::Failed)
     }
 
-    /// Fetches the step's log. A log that cannot be had is a warning, never a failure of the step.
+    /// Fetches the step's log. A log that cannot be obtained is a warning, never a failure of the step.
     async fn keep_log(&self, step: &Step, link: &dyn Link) {
         let run = self.attempt.lock().id().to_string();
         let name = step.id.0.split_once('/').map_or(step.id.0.as_str(), |(_, name)| name);

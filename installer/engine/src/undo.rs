@@ -91,7 +91,7 @@ impl RunContext<'_> {
         self.end_undo(scope, end)
     }
 
-    /// Takes nothing back of what belongs to the scope, and says so.
+    /// Rolls nothing of the scope back, and reports that.
     pub(crate) fn leave(&self, scope: Scope, why: &str) -> Result<UndoResult, EngineError> {
         self.record(Record::UndoBegan { scope: scope.clone(), why: why.to_owned(), steps: Vec::new() })?;
         self.end_undo(scope, UndoEnd::Stuck { why: "it was in the cluster before this run".to_owned() })

@@ -1,4 +1,5 @@
-//! Whether a dpkg, or a program that works with it (apt, unattended-upgrades), is running right now, or was cut off.
+//! Whether a dpkg, or a program that works with it (apt, unattended-upgrades), is running right now, or was
+//! interrupted.
 //!
 //! Both leave entries in the folder of updates; who is running holds a record lock (fcntl(2)) on one of two files: the first is
 //! dpkg's, the second that of its frontends (dpkg(1), since 1.19.1).

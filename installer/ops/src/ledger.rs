@@ -1,6 +1,6 @@
 //! The node's ledger: what every step found before it changed something, and the bytes it overwrote.
 //!
-//! With it a node can be brought back from another controller after the first one is lost. Folder 0700, files 0600,
+//! With it a node can be restored from another controller after the first one is lost. Folder 0700, files 0600,
 //! every record and every content fsynced before the change it belongs to.
 
 use std::fs::{self, DirBuilder, OpenOptions};

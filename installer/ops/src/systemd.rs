@@ -40,7 +40,7 @@ impl Shown {
         matches!(self.state.as_str(), "active" | "reloading")
     }
 
-    /// On its way up or up.
+    /// Whether it is active or activating.
     pub(crate) fn running(&self) -> bool {
         self.sub_state != "exited"
             && matches!(self.state.as_str(), "active" | "activating" | "reloading" | "deactivating")

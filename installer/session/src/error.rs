@@ -89,7 +89,7 @@ pub enum SessionError {
     /// Texts that cluster.yaml names cannot be used.
     #[error("{}", MaterialError::all(.0))]
     Materials(Arc<Vec<MaterialError>>),
-    /// Secrets that cluster.yaml names cannot be had.
+    /// Secrets that cluster.yaml names cannot be obtained.
     #[error("{}", .0.join("\n"))]
     Secrets(Vec<String>),
     /// cluster.yaml has problems.
@@ -189,10 +189,10 @@ pub enum SessionError {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         reason: String,
     },
-    /// A thread of ours ended before its time.
+    /// A thread of kubexm ended before its time.
     #[error("{0} ended too early; this is a fault of kubexm-install")]
     Crashed(String),
 }

@@ -65,7 +65,7 @@ pub struct HostOptions {
     pub known_hosts: Option<PathBuf>,
 }
 
-/// How a run is carried out.
+/// How a run is executed.
 #[derive(Clone)]
 pub struct RunOptions<'a> {
     /// When a step failed.
@@ -74,7 +74,7 @@ pub struct RunOptions<'a> {
     pub max_failed_workers: usize,
     /// A failure on purpose.
     pub drill: Option<Drill>,
-    /// What is printed and journalled for whoever continues the run or rolls it back.
+    /// What is printed and journalled for anybody who continues the run or rolls it back.
     pub commands: &'a dyn Commands,
 }
 

@@ -112,7 +112,7 @@ pub struct ChangeArgs {
 }
 
 impl TrustArgs {
-    /// As a session takes it.
+    /// For a session.
     pub fn options(&self) -> TrustOptions {
         let Self { keys, signatures, require_signature, allow_unsigned } = self.clone();
         TrustOptions { keys, signatures, require_signature, allow_unsigned }
@@ -120,7 +120,7 @@ impl TrustArgs {
 }
 
 impl BundleArgs {
-    /// As a session takes it.
+    /// For a session.
     pub fn options(&self) -> BundleOptions {
         let Self { bundle, bases, file, .. } = self.clone();
         let ReplaceArgs { allow_older: older, allow_other_signer: other_signer } = self.replace;
@@ -130,7 +130,7 @@ impl BundleArgs {
 }
 
 impl ClusterArgs {
-    /// As a session takes it.
+    /// For a session.
     pub fn options(&self) -> ClusterOptions {
         let Self { file, bundle, bases, .. } = self.clone();
         ClusterOptions { file, bundle, bases, trust: self.trust.options() }
@@ -138,7 +138,7 @@ impl ClusterArgs {
 }
 
 impl HostArgs {
-    /// As a session takes it.
+    /// For a session.
     pub fn options(&self) -> HostOptions {
         let Self { accept_new_host_keys, known_hosts } = self.clone();
         HostOptions { accept_new_host_keys, known_hosts }
@@ -190,7 +190,7 @@ impl From<OnFailure> for engine::OnFailure {
 }
 
 impl FailureArgs {
-    /// As a session takes it.
+    /// For a session.
     pub fn options<'a>(&self, commands: &'a dyn Commands) -> RunOptions<'a> {
         let (on_failure, max_failed_workers) = (self.on_failure.into(), self.max_failed_workers);
         RunOptions { on_failure, max_failed_workers, drill: self.drill.clone(), commands }

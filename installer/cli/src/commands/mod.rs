@@ -85,7 +85,7 @@ impl Cli {
         read.unwrap_or_else(|error| error.exit())
     }
 
-    /// Whether a machine reads.
+    /// Whether the output is JSON for programs.
     pub fn json(&self) -> bool {
         match &self.verb {
             None => self.create.as_ref().is_some_and(|args| args.change.json),

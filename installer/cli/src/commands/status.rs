@@ -119,7 +119,7 @@ fn look(cluster: &ClusterHome) -> Result<Vec<Seen>, Failure> {
     Ok(runs.iter().map(read).collect())
 }
 
-/// The bundle that a cluster was made of: whoever brings the next one sees what it is compared with.
+/// The bundle that a cluster was made from; the next one is compared with it.
 fn installed_line(installed: &Result<Option<Vouched>, String>) -> Option<String> {
     let bundle = match installed {
         Ok(bundle) => bundle.as_ref()?,

@@ -92,7 +92,7 @@ fn data(run: &EndedRun) -> Value {
     json!({ "run": run.status, "report": run.report })
 }
 
-/// The end of a run whose steps do not all hold, or of a rollback that did not come to its end.
+/// The end of a run whose steps do not all hold, or of a rollback that did not finish.
 fn unwell(run: &EndedRun) -> Failure {
     let EndedRun { outcome, status, report } = run;
     let mut text = String::new();

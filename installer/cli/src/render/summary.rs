@@ -1,4 +1,4 @@
-//! What a plan will do, for the person who says yes or no to it. Pure.
+//! What a plan will do, for the person who confirms it. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -48,7 +48,7 @@ fn head(plan: &Plan) -> String {
     text
 }
 
-/// How many packages come to a host, and how many of them take the place of older ones.
+/// How many packages are installed on a host, and how many of them are upgrades.
 fn packages(plan: &Plan, host: &str) -> String {
     let ops = plan.steps.iter().filter(|step| step.host == host).flat_map(|step| &step.ops);
     let all = ops.filter_map(|op| if let Op::Packages(packages) = op { Some(packages) } else { None });
@@ -95,7 +95,7 @@ fn tail(text: &mut String, plan: &Plan) {
     }
 }
 
-/// What a reset says of each host's packages before it begins: that they go, and what goes with them for good.
+/// What a reset will remove of each host's packages, shown before it starts, with what is lost irreversibly.
 pub fn packages_that_go(plan: &Plan) -> Vec<String> {
     let mut lines = Vec::new();
     for host in &plan.hosts {

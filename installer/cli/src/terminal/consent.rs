@@ -15,7 +15,7 @@ use crate::render::summary;
 /// Asks the person at the terminal.
 pub struct Terminal<'d> {
     display: &'d Display,
-    /// Said with `-y`.
+    /// Confirmed with `-y`.
     yes: bool,
 }
 
@@ -81,8 +81,9 @@ impl<'d> Terminal<'d> {
 
 #[async_trait]
 impl Confirm for Terminal<'_> {
-    /// Only the whole word is a yes: this is not the question that people are used to answer with a key. A line is read as
-    /// the terminal gives it, so that Ctrl-C ends the program there as everywhere before a run, and the end of input is a no.
+    /// Only the whole word confirms: this is not the usual question that is answered with one key. A line is read as
+    /// the terminal gives it, so that Ctrl-C ends the program there as everywhere before a run, and the end of input
+    /// declines.
     fn trust_cluster(&self, question: &UnsignedCluster) -> Answer {
         if !can_ask(self.display) {
             return Answer::Nobody;

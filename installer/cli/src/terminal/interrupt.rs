@@ -1,4 +1,4 @@
-//! Ctrl-C: once to end well, twice to end at once.
+//! Ctrl-C: once to stop cleanly, twice to end at once.
 
 use std::convert::Infallible;
 

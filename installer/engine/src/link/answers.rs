@@ -1,5 +1,5 @@
-//! What a host may answer: something about itself, and only what it was asked. An agent may lie; what it says of its own
-//! host harms that host alone, and what it says of others is refused here.
+//! Checks answers of a host: they must be about itself, and only what it was asked. An agent may lie: a false answer
+//! about its own host harms that host alone, and answers about others are refused here.
 
 use std::collections::BTreeSet;
 

@@ -16,7 +16,7 @@ use crate::{Machine, dpkg_lock, fsio, paths};
 const STATUS: &str = "/var/lib/dpkg/status";
 /// Seconds that rpm may take. A database whose lock was left behind lets everyone wait for ever.
 const LIMIT_S: u64 = 30;
-/// Seconds in which a dpkg that is running may come to its end, before it is reported.
+/// Seconds in which a dpkg that is running may finish, before it is reported.
 const AT_WORK_S: u64 = 60;
 /// Systems of rpm's family that may have dpkg and apt, too.
 const OF_RPM: [&str; 4] = ["rhel", "fedora", "centos", "openeuler"];
@@ -26,7 +26,7 @@ pub(super) fn look(machine: &Machine, release: &BTreeMap<String, String>) -> Opt
     let family = family(machine, release)?;
     let (list, broken) = match family {
         Family::Deb => {
-            // Often it is what a run began that lost its controller: it comes to its end.
+            // Often it is what a run began that lost its controller: it finishes.
             if dpkg_lock::is_cut_off(machine) {
                 dpkg_lock::wait(machine, AT_WORK_S);
             }
@@ -70,7 +70,7 @@ fn in_the_middle(machine: &Machine) -> Option<String> {
             "another package manager is running: {holder}; wait until it has ended, then run \
                                       again"
         )),
-        // It may have come to its end since.
+        // It may have finished since.
         None => {
             dpkg_lock::is_cut_off(machine).then(|| "dpkg was interrupted; `dpkg --configure -a` repairs it".to_owned())
         }

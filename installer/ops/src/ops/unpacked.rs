@@ -18,7 +18,7 @@ use crate::fsio::{self, Access};
 use crate::place::{self, Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave, paths};
 
-/// No program of ours is larger; a member that claims more is refused.
+/// No program of kubexm is larger; a member that claims more is refused.
 const MEMBER_LIMIT: u64 = 1 << 30;
 /// Nor do all members of an archive together come near this.
 const ARCHIVE_LIMIT: u64 = 8 << 30;
@@ -156,7 +156,7 @@ fn sunk(_: &str, reader: &mut Hashed<&mut dyn Read>) -> std::io::Result<()> {
 }
 
 /// Reads the whole archive once, checks the blob's digest, and hands every regular file to `take`. Anything but
-/// folders, links (which no component of ours needs) and bounded regular files below the archive's top is refused.
+/// folders, links (which no component of kubexm needs) and bounded regular files below the archive's top is refused.
 fn read_archive(
     machine: &Machine,
     blob: &Digest,

@@ -44,7 +44,7 @@ pub fn below(machine: &Machine, path: &str) -> Result<Vec<Mount>, OpError> {
     Ok(all(machine)?.into_iter().filter(inside).collect())
 }
 
-/// The error of whoever would have to delete what is mounted.
+/// The error of steps that would have to delete a mount.
 pub(crate) fn left_alone(mount: &Mount) -> OpError {
     OpError::other(format!(
         "{} is mounted ({} of {}) in what is to be removed: it is left with its data; unmount it, then run again",
@@ -114,7 +114,7 @@ fn gone(result: std::io::Result<()>) -> std::io::Result<()> {
     }
 }
 
-/// What lies in a folder, sorted; one that is not there is empty.
+/// What is in a folder, sorted; one that is not there is empty.
 pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, OpError> {
     let listed = match fs::read_dir(folder) {
         Ok(listed) => listed,

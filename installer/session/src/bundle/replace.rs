@@ -80,7 +80,7 @@ pub fn check(
     allowed: ReplaceOptions,
     remembered_by: &str,
 ) -> Result<(), Box<ReplaceRefused>> {
-    // The same content takes nothing away, whoever signed it, and when.
+    // The same content is never a downgrade, no matter who signed it, and when.
     if installed.signers.is_empty() || installed.manifest == offered.manifest {
         return Ok(());
     }

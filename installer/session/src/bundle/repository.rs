@@ -1,5 +1,5 @@
-//! A repository of our own for one operating system and platform: its metadata made of what the packages say of themselves, dated by
-//! the lock, signed by the site's key. The same packages, lock and key give the same bytes.
+//! kubexm's package repository for one operating system and platform: its index is made from the packages' metadata,
+//! dated by the lock, signed by the site's key. The same packages, lock and key give the same bytes.
 
 use kubexm_archive::{Bundle, members};
 use kubexm_manifests::os::{Profile, Profiles};
@@ -19,7 +19,7 @@ use crate::error::SessionError;
 /// `Suite` and `Codename` of our own.
 const SUITE: &str = "kubexm";
 
-/// A package of the bundle and what it says of itself.
+/// A package of the bundle and its metadata.
 #[derive(Debug)]
 pub struct PackageFile {
     artifact: Artifact,

@@ -20,7 +20,7 @@ use crate::home::ClusterHome;
 use crate::options::RunOptions;
 use crate::session::Session;
 
-/// What a run is carried out with.
+/// What a run is executed with.
 pub(super) struct RunDriver<'a> {
     pub session: &'a Session<'a>,
     pub cluster: &'a Cluster,

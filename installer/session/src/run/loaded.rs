@@ -1,4 +1,4 @@
-//! A run that was begun before: what resumes it or rolls it back starts from it.
+//! A run that was started before: what resumes it or rolls it back starts from it.
 
 use kubexm_engine::{Belongs, ClusterLock, Run};
 use kubexm_plan::CheckedPlan;
@@ -44,7 +44,7 @@ impl Session<'_> {
         Ok(Loaded { session: self, subject: opened, access, home, lock, run, plan })
     }
 
-    /// Finds the run to roll back: the named one, or the cluster's last unless it ended well.
+    /// Finds the run to roll back: the named one, or the cluster's last unless it succeeded.
     ///
     /// # Errors
     /// There is none that can be rolled back, or it belongs to another bundle or cluster.yaml.

@@ -38,7 +38,7 @@ impl SlotSource for ControllerSlots<'_> {
     }
 }
 
-/// Refuses a run whose secrets cannot be had, before anything is asked or changed.
+/// Refuses a run whose secrets cannot be obtained, before anything is asked or changed.
 pub(super) fn check(session: &Session<'_>, cluster: &Cluster, plan: &Plan) -> Result<(), SessionError> {
     let wanted = plan.slots.values().filter_map(|provider| match provider {
         SlotProvider::Secret { field } => Some(field),

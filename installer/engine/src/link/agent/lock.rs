@@ -23,7 +23,7 @@ pub struct HostLock {
 struct Note {
     holder: String,
     pid: u32,
-    /// Its controller is gone, and it only finishes what it had begun.
+    /// Its controller is gone, and it only finishes what it had started.
     finishing: bool,
 }
 
@@ -32,7 +32,7 @@ struct Note {
 pub struct LockTimeouts {
     /// For another live run.
     pub other: Duration,
-    /// For an agent that finishes, or for one of this very run.
+    /// For an agent that finishes, or for one of this run.
     pub own: Duration,
 }
 
@@ -46,7 +46,7 @@ pub enum LockError {
     #[error("cannot lock {path}")]
     Io {
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },

@@ -120,11 +120,11 @@ pub(super) fn dial(dials: Vec<Dial>) -> Result<Vec<Dialed>, String> {
     }))
 }
 
-/// A connection is enough: whoever listens there may be something that runs already and knows no nonce.
+/// A connection is enough: the listener may be a service that runs already and knows no nonce.
 async fn dial_tcp(address: SocketAddr) -> Result<(), String> {
     match timeout(CONNECT, TcpStream::connect(address)).await {
         Ok(Ok(mut stream)) => {
-            // A listener of ours answers and is let go at once.
+            // A listener of kubexm answers and is let go at once.
             let _ = stream.write_all(&nonce()).await;
             Ok(())
         }

@@ -26,7 +26,7 @@ const TRIES: usize = 3;
 /// Rounds of questions in one try.
 const MOST_ROUNDS: usize = 20;
 
-/// Logs in, or tells what the server offers and what was tried.
+/// Logs in, or returns an error with what the server offers and what was tried.
 pub async fn authenticate(
     handle: &mut Handle<Checker>,
     endpoint: &Endpoint,

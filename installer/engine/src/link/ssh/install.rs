@@ -137,7 +137,7 @@ pub async fn prepare(
     Ok(if seen.agent.is_some() { Installed::Replaced } else { Installed::New })
 }
 
-/// Takes away what [`prepare`] put there; what was there before comes back. A program that somebody needs by now stays:
+/// Removes what [`prepare`] put there; what was there before comes back. A program that somebody needs by now stays:
 /// another controller may have made a cluster with it, or be at it, since it was put there.
 pub async fn remove(
     connection: &Connection,

@@ -2,7 +2,7 @@
 //!
 //! One connection carries the agent's channel and, while blobs are delivered, a second one. When the connection is lost
 //! it is made again, and what was asked is asked again: everything the agent does can be asked twice, and a second
-//! agent waits until the first has finished what it had begun.
+//! agent waits until the first has finished what it had started.
 
 mod auth;
 mod channel;
@@ -112,12 +112,12 @@ impl SshLink {
         self.installed == Installed::New
     }
 
-    /// What the agent said of itself when it was first started.
+    /// The agent's first hello.
     pub fn hello(&self) -> &AgentHello {
         &self.hello
     }
 
-    /// After a refusal: ends the agent and takes away what [`Self::connect`] put there.
+    /// After a refusal: ends the agent and removes what [`Self::connect`] put there.
     pub async fn remove_agent(&self) -> Result<(), LinkError> {
         self.end_agent(self.installed).await
     }
@@ -133,7 +133,7 @@ impl SshLink {
         install::remove(&connection, &self.target, &self.agent, installed).await
     }
 
-    /// After a yes: the program that was there before ours is not needed any more.
+    /// After confirmation: the program that was there before ours is not needed any more.
     pub async fn keep_agent(&self) -> Result<(), LinkError> {
         if self.installed != Installed::Replaced {
             return Ok(());

@@ -31,7 +31,7 @@ impl Password {
         &self.0
     }
 
-    /// As it is typed.
+    /// The secret with a newline, as sudo reads it.
     pub(super) fn line(&self) -> Zeroizing<Vec<u8>> {
         Zeroizing::new(format!("{}\n", self.expose()).into_bytes())
     }

@@ -1,4 +1,4 @@
-//! The agent's start: its channel over a running command, and what it says when it does not run.
+//! Starts the agent: its channel over a running command, and the error output when it does not run.
 
 use russh::Channel;
 use russh::client::Msg;

@@ -60,7 +60,7 @@ pub enum WireError {
     /// A frame is longer than its kind may be.
     #[error("a frame of {length} bytes is longer than the {most} allowed")]
     TooLong {
-        /// As announced.
+        /// The announced length, in bytes.
         length: usize,
         /// Limit in bytes.
         most: usize,
@@ -74,9 +74,9 @@ pub enum WireError {
     /// The JSON is not a message. serde's text is left out: it may quote a secret.
     #[error("a message that cannot be parsed (line {line}, column {column})")]
     Message {
-        /// Of the JSON.
+        /// Position in the JSON.
         line: usize,
-        /// Of the JSON.
+        /// Position in the JSON.
         column: usize,
     },
     /// No magic line came.
@@ -85,7 +85,7 @@ pub enum WireError {
     /// The magic line is of another protocol.
     #[error("the agent speaks protocol {theirs:?}, this program {PROTOCOL}")]
     Protocol {
-        /// As the line says.
+        /// Version in the hello line.
         theirs: String,
     },
 }

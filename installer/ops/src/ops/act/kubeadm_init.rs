@@ -1,6 +1,6 @@
 //! `kubeadm init`.
 //!
-//! Our own [`mark`] tells a half-done init of ours from somebody's cluster.
+//! Our own [`mark`] tells a half-done init of kubexm from somebody's cluster.
 
 use std::time::{Duration, Instant};
 
@@ -97,7 +97,7 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
     mark::write(machine, Of::Init, true, digest)
 }
 
-/// What an init that ended well leaves, and is not there.
+/// What an init that succeeded leaves, and is not there.
 fn missing(machine: &Machine) -> Vec<&'static str> {
     [paths::ADMIN_CONF].into_iter().chain(files::MANIFESTS).filter(|path| !machine.path(path).is_file()).collect()
 }
@@ -126,7 +126,7 @@ fn last_phases_done(machine: &Machine) -> Result<bool, OpError> {
     Ok(answers(machine)? && machine.try_run(&kubectl(last))?.code == 0)
 }
 
-/// Digest of the config that an init of ours was given, once it has ended well.
+/// Digest of the config that an init of kubexm was given, once it has succeeded.
 pub(crate) fn config_of_the_cluster(machine: &Machine) -> Result<Option<Digest>, OpError> {
     Ok(mark::read(machine, Of::Init)?.filter(|mark| mark.ended_well).and_then(|mark| mark.config))
 }

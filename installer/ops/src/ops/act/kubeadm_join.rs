@@ -1,7 +1,7 @@
 //! `kubeadm join`: a worker, or one more control plane with a stacked etcd member.
 //!
 //! kubeadm's config carries a bootstrap token and perhaps the key of the cluster's certificates: it is written below
-//! /run, readable by root alone, for the time of the call. Our own [`mark`] tells a half-done join of ours from
+//! /run, readable by root alone, for the time of the call. Our own [`mark`] tells a half-done join of kubexm from
 //! somebody's node.
 
 use kubexm_plan::op::{KubeadmJoin, Progress};
@@ -116,7 +116,7 @@ impl Join<'_> {
         machine.run_act(&join).map(drop)
     }
 
-    /// What a join that ended well leaves, and is not there.
+    /// What a join that succeeded leaves, and is not there.
     fn missing(&self, machine: &Machine) -> Vec<&'static str> {
         let control_plane: &[&str] = if self.0.control_plane { &[paths::ADMIN_CONF, ETCD] } else { &[] };
         let manifests: &[&str] = if self.0.control_plane { &files::MANIFESTS } else { &[] };
@@ -129,7 +129,7 @@ impl Join<'_> {
             .collect()
     }
 
-    /// Of a join that ended well: kubelet is up, and etcd, when it answers, still has the member.
+    /// Of a join that succeeded: kubelet is up, and etcd, when it answers, still has the member.
     fn still_in(&self, machine: &Machine) -> Result<Progress, OpError> {
         let kubelet = systemd::show(machine, KUBELET)?;
         let in_etcd = !self.0.control_plane || members::listed(machine)? != Listed::No;
@@ -137,7 +137,7 @@ impl Join<'_> {
         Ok(if up && in_etcd { Progress::Done } else { Progress::Damaged })
     }
 
-    /// Whether a join of ours came to its end while nobody looked. The unit tells as long as it is kept. After a reboot
+    /// Whether a join of kubexm finished while nobody looked. The unit tells as long as it is kept. After a reboot
     /// a worker has no bootstrap kubeconfig any more; of a control plane only etcd and the API server can tell.
     fn ended_unseen(&self, machine: &Machine, mark: &Mark) -> Result<bool, OpError> {
         for act in [machine.act(), mark.act.as_ref()].into_iter().flatten() {

@@ -115,7 +115,7 @@ fn stays(members: &[Member], ours: &Member, answering: &[(&Member, &String)], wh
 }
 
 impl Client {
-    /// Serializable: answered from the member's own copy, so that it can be had without a quorum.
+    /// Serializable: answered from the member's own copy, so that it can be obtained without a quorum.
     fn list(&self, machine: &Machine, endpoint: &str) -> Result<Vec<Member>, OpError> {
         let answer = self.call(machine, endpoint, "list", "{\"linearizable\":false}")?;
         let members = answer["members"].as_array().cloned().unwrap_or_default();

@@ -41,8 +41,8 @@ impl Watched {
         Ok(Self { site, before: trusted(machine)? })
     }
 
-    /// Takes away what a package manager has come to trust by itself: told `gpgkey`, it imports what is there when it meets a
-    /// signature by somebody whom it does not know.
+    /// Removes what a package manager has come to trust by itself: told `gpgkey`, it imports what is there when it
+    /// meets a signature by somebody whom it does not know.
     pub(super) fn end(&self, machine: &Machine) -> Result<(), OpError> {
         let ours = |key: &&String| !self.before.contains(*key) && self.site.iter().any(|one| is_of(key, one));
         trusted(machine)?.iter().filter(ours).try_for_each(|key| erase(machine, key))

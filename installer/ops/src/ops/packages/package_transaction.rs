@@ -29,7 +29,7 @@ pub(super) struct PackageTransaction {
     /// Whom rpm must not trust in the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<Watched>,
-    /// What installs or takes away right now.
+    /// What installs or removes right now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub act: Option<ActContext>,
     /// Seconds that it may take.

@@ -33,7 +33,7 @@ impl OnHost<'_> {
     }
 }
 
-/// Refuses what a package manager would do besides what the plan says: `install NAME VERSION`, `remove NAME`.
+/// Refuses what a package manager would do besides the plan: `install NAME VERSION`, `remove NAME`.
 pub(super) fn as_planned_but(other: &BTreeSet<String>, manager: &str) -> Result<(), OpError> {
     if other.is_empty() {
         return Ok(());

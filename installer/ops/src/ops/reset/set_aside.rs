@@ -11,7 +11,7 @@ use crate::ops::move_aside;
 use crate::teardown::{mounts, unmount};
 use crate::{Machine, OpError, folder, fsio};
 
-/// As [`kubexm_plan::Reset::MoveStateAside`] has them.
+/// Kept entries by folder ([`kubexm_plan::Reset::MoveStateAside`]).
 type Spared = BTreeMap<String, Vec<String>>;
 type Moved = BTreeSet<String>;
 
