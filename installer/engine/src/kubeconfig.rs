@@ -32,9 +32,9 @@ const DANGEROUS: [(&str, &str); 9] = [
     ("insecure-skip-tls-verify", "kubectl would not verify the server"),
     ("proxy-url", "kubectl's traffic would go through a proxy that it names"),
     ("tls-server-name", "kubectl would accept the certificate of another server"),
-    ("certificate-authority", "it names a file on the machine of whoever uses it"),
-    ("client-certificate", "it names a file on the machine of whoever uses it"),
-    ("client-key", "it names a file on the machine of whoever uses it"),
+    ("certificate-authority", "it names a file on the machine where it is used"),
+    ("client-certificate", "it names a file on the machine where it is used"),
+    ("client-key", "it names a file on the machine where it is used"),
     ("tokenFile", "kubectl would send the content of a file that it names"),
 ];
 

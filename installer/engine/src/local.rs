@@ -109,7 +109,7 @@ fn hold(lock: &Mutex<Option<HostLock>>, work: &impl Work, host: &str) -> Result<
     let mut held = lock.lock().unwrap_or_else(PoisonError::into_inner);
     if held.is_some() {
         return Ok(());
-    } //
+    }
     // Ops of another link in this process may still be finishing.
     let holder = format!("a local run of process {}", std::process::id());
     let patience = LockTimeouts { other: Duration::ZERO, own: OWN_PATIENCE };
