@@ -27,7 +27,7 @@ CNI
 }
 check "preflight says that a network is to be installed" says 0 "install one after create" network preflight --accept-new-host-keys
 check "a cluster without a network is created, and says that its nodes wait for one" \
-  says 0 "NotReady as long as you have installed no pod network" network create -y
+  says 0 "NotReady until you install a pod network" network create -y
 check "its node is NotReady for lack of a network" not_ready
 check "a second create changes nothing" says 0 "0 steps changed" network create -y
 check "the operator installs a network" operators_network

@@ -57,7 +57,7 @@ YAML
 site_bundle() {
   site_yaml "$3" > "$SITE/$1.yaml"
   "$BUNDLE" build -f "$SITE/$1.yaml" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$SITE/$1.tar.zst" &&
-    "$BUNDLE" sign --key "$WORK/release.key" --sequence "$2" "$SITE/$1.tar.zst"
+    "$BUNDLE" sign --key "$TOP/release.key" --sequence "$2" "$SITE/$1.tar.zst"
 }
 site() { install "$1" --bundle "$SITE/$2.tar.zst" --key "$WORK/release.pub" -f "$SITE/$2.yaml" "${@:3}"; }
 site_create() { site create "$1" -y --accept-new-host-keys "${@:2}"; }

@@ -15,7 +15,7 @@ pub fn met(mut request: Request<Body>, tag: &str) -> Result<Request<Body>, Statu
     if of_content && names(headers, header::IF_NONE_MATCH, same) {
         return Err(StatusCode::NOT_MODIFIED);
     }
-    // A date is no tag of ours, so that nobody puts the end of one file behind the beginning of another.
+    // A date is no tag of kubexm, so that nobody puts the end of one file behind the beginning of another.
     if headers.get(header::IF_RANGE).is_some_and(|condition| condition.as_bytes() != tag.as_bytes()) {
         headers.remove(header::RANGE);
     }

@@ -19,12 +19,15 @@ pub enum DepotError {
     #[error("cannot read {path}; the plan's depot steps write it: run `kubexm-install create` again")]
     Read {
         path: String,
-        /// What the system said.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
     /// Its config is not what this program reads.
-    #[error("{path} is no depot config this program reads; run `kubexm-install create` again with this version")]
+    #[error(
+        "{path} is not a depot config that this program can read; run `kubexm-install create` again with this \
+             version"
+    )]
     Config {
         path: String,
         #[source]
@@ -37,15 +40,15 @@ pub enum DepotError {
         cert: String,
         /// Key file.
         key: String,
-        /// What rustls said.
+        /// rustls's error.
         reason: String,
     },
-    /// The port cannot be had.
+    /// The port cannot be obtained.
     #[error("cannot listen on {listen}; see who holds the port with `ss -ltnp`")]
     Listen {
         /// Address and port.
         listen: String,
-        /// What the system said.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },

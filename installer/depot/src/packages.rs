@@ -37,7 +37,7 @@ pub fn router(packages: depot::Packages, store: Store) -> Router {
 
 /// Which repositories there are, for people.
 async fn list(State(all): State<Arc<Repositories>>) -> Response<Body> {
-    let mut reported = String::from("Packages of operating systems, as the cluster's bundle has them:\n");
+    let mut reported = String::from("Packages for operating systems, from the cluster's bundle:\n");
     for (name, one) in &all.packages.repositories {
         let (manager, count) = (manager(one.family), counted(one.packages.len() as u64, "package"));
         let _ = write!(reported, "\n{}/{name}/\n    {count} for {manager}", all.packages.url);

@@ -169,7 +169,8 @@ impl Running {
         match self.reloaded().await {
             Ok(()) => tracing::info!(address = %self.address, "reloaded"),
             Err(error) => {
-                tracing::error!(error = %kubexm_spec::error_chain(&error), "not reloaded; what was served before is served on");
+                tracing::error!(error = %kubexm_spec::error_chain(&error), "not reloaded; the earlier content is \
+                                                                            still served");
             }
         }
     }
@@ -271,7 +272,7 @@ async fn tls(files: &depot::Tls) -> Result<TlsAcceptor, DepotError> {
     let (cert, key) = (read(&files.cert).await?, read(&files.key).await?);
     let chain = CertificateDer::pem_slice_iter(&cert).collect::<Result<Vec<_>, _>>().map_err(|e| bad(e.to_string()))?;
     // The parser's error text never holds the key's bytes, but it says nothing useful either.
-    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| bad("the key is no PEM private key".to_owned()))?;
+    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| bad("the key is not a PEM private key".to_owned()))?;
     let mut config =
         ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).map_err(|e| bad(e.to_string()))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];

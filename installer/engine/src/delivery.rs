@@ -65,7 +65,8 @@ impl StepRunner<'_, '_> {
                 Some(depots) => {
                     let fetched = link.fetch(&all, depots, progress).await?;
                     for reason in fetched.reasons {
-                        let text = format!("{}: {reason}; what no depot gives is sent from here", step.id);
+                        let text =
+                            format!("{}: {reason}; blobs that no depot serves are sent from this machine", step.id);
                         self.attempt.emit(EventKind::Warning { text });
                     }
                     missing.extend(fetched.missing);

@@ -1,4 +1,4 @@
-//! What can go wrong with a run, and the exit code that says so to the shell.
+//! Errors of a run, with their exit codes.
 
 use std::path::{Path, PathBuf};
 
@@ -16,9 +16,9 @@ pub enum EngineError {
     File {
         /// `write`, `read`, `rename` …
         action: &'static str,
-        /// On the controller.
+        /// Path on the controller.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
@@ -30,7 +30,8 @@ pub enum EngineError {
     },
     /// A file of a run folder does not hold what was written.
     #[error(
-        "{path} is damaged: {reason}; the run cannot continue: start a new one, it leaves alone what already holds on the hosts"
+        "{path} is damaged: {reason}; the run cannot continue: start a new one: it does not change what is already in \
+         place on the hosts"
     )]
     RunDamaged {
         path: PathBuf,
@@ -49,7 +50,7 @@ pub enum EngineError {
         /// The record's name.
         record: String,
     },
-    /// The journal tells a story that cannot have happened.
+    /// The journal's records contradict each other.
     #[error("{path}, line {line}: {reason}; the run cannot continue by itself: start a new one")]
     Illegal {
         /// The journal.
@@ -99,7 +100,7 @@ pub enum EngineError {
         reason: String,
     },
     /// A certificate of the controller's pki folder cannot be made or read.
-    #[error("{path}: {reason}; move the file aside and run again: a new one is made and handed out")]
+    #[error("{path}: {reason}; move the file aside and run again: a new one is made and distributed")]
     Pki {
         path: PathBuf,
         /// What was wrong.
@@ -114,19 +115,19 @@ pub enum EngineError {
         holder: String,
     },
     /// The run was rolled back: its plan was made for hosts that are as before.
-    #[error("run {run} was rolled back and cannot continue; begin a new one with `kubexm-install create`")]
+    #[error("run {run} was rolled back and cannot continue; start a new one with `kubexm-install create`")]
     RolledBack {
         /// Run id.
         run: String,
     },
     /// There is nothing to roll back.
-    #[error("run {run} has not begun: it has changed nothing that could be rolled back")]
+    #[error("run {run} has not started: it has changed nothing that could be rolled back")]
     NotBegun {
         /// Run id.
         run: String,
     },
     /// The design names it, this program does not build it yet.
-    #[error("{what} is known, not built yet; {instead}")]
+    #[error("{what} is not supported yet; {instead}")]
     Unsupported {
         /// What was asked for.
         what: &'static str,
@@ -146,7 +147,7 @@ pub enum EngineError {
     #[error("cannot serialise {what}; this is a fault of the program")]
     Serialise {
         what: &'static str,
-        /// What serde said.
+        /// serde's error.
         #[source]
         source: serde_json::Error,
     },

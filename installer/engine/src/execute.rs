@@ -26,7 +26,7 @@ use crate::{EngineError, Run};
 /// Carries a plan out, from the start or from where the run's journal ends, in the direction that it went.
 ///
 /// Whatever an earlier attempt did, every step is looked at again before it is trusted; the before-state of a
-/// step's first change stays the one an undo will bring back. A run that has succeeded is left alone; one that was being
+/// step's first change stays the one an undo will restore. A run that has succeeded is left alone; one that was being
 /// rolled back continues being rolled back; one that has been rolled back is refused. One that stood (it ended without some
 /// hosts, or was kept) is not rolled back by itself any more, whatever the options say: people use the cluster.
 pub async fn execute(
@@ -47,7 +47,7 @@ pub async fn execute(
     let outcome = match state {
         RunState::Succeeded => return Ok(Outcome::Succeeded),
         RunState::RolledBack => return Err(EngineError::RolledBack { run: id }),
-        state if state.goes_back() => attempt.roll_back("it was begun before").await?,
+        state if state.goes_back() => attempt.roll_back("it was started before").await?,
         _ => {
             let (slots, seen) = (Slots::new(plan, links, slots), SurveyCache::nothing());
             forward(StepRunner { attempt: &attempt, slots, blobs, seen }).await?
@@ -57,7 +57,8 @@ pub async fn execute(
     Ok(outcome)
 }
 
-/// Rolls back whatever a run has changed and is still there; continues with a rollback that was cut off or is stuck.
+/// Rolls back whatever a run has changed and is still there; continues with a rollback that was interrupted or is
+/// stuck.
 ///
 /// What other runs have changed since is not known to this one: roll back the last run of a cluster first.
 pub async fn roll_back(
@@ -80,7 +81,7 @@ pub async fn roll_back(
     Ok(outcome)
 }
 
-/// Something that continues while a plan is carried out.
+/// Something that continues while a plan is executed.
 enum Job<'p> {
     Step(usize),
     /// A host that was left out is rolled back.

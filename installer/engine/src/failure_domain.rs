@@ -20,7 +20,7 @@ pub(crate) enum Judged {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Its last steps come to their end.
+    /// Its last steps finish.
     Draining,
     /// It is being rolled back.
     Undoing,

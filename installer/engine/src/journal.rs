@@ -47,7 +47,7 @@ pub enum ParseError {
     Damaged {
         /// From 1.
         line: usize,
-        /// What the parser said.
+        /// The parser's error.
         reason: String,
     },
     /// A line is a record this program does not know.

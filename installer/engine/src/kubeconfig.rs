@@ -32,9 +32,9 @@ const DANGEROUS: [(&str, &str); 9] = [
     ("insecure-skip-tls-verify", "kubectl would not verify the server"),
     ("proxy-url", "kubectl's traffic would go through a proxy that it names"),
     ("tls-server-name", "kubectl would accept the certificate of another server"),
-    ("certificate-authority", "it names a file of the reader's machine"),
-    ("client-certificate", "it names a file of the reader's machine"),
-    ("client-key", "it names a file of the reader's machine"),
+    ("certificate-authority", "it names a file on the machine where it is used"),
+    ("client-certificate", "it names a file on the machine where it is used"),
+    ("client-key", "it names a file on the machine where it is used"),
     ("tokenFile", "kubectl would send the content of a file that it names"),
 ];
 
@@ -258,7 +258,7 @@ fn certificates(
     let certificate = |block: ::pem::Pem| {
         let whole = x509_parser::parse_x509_certificate(block.contents()).is_ok_and(|(rest, _)| rest.is_empty());
         if block.tag() != "CERTIFICATE" || !whole {
-            return Err(invalid(&at(place, field), "it holds something else than X.509 certificates"));
+            return Err(invalid(&at(place, field), "it contains something other than X.509 certificates"));
         }
         Ok(CertificateDer::from(block.into_contents()))
     };
@@ -280,11 +280,14 @@ fn private_key(
         "RSA PRIVATE KEY" => PrivateKeyDer::Pkcs1(der.as_slice().into()),
         "EC PRIVATE KEY" => PrivateKeyDer::Sec1(der.as_slice().into()),
         "PRIVATE KEY" => PrivateKeyDer::Pkcs8(der.as_slice().into()),
-        _ => return refused("it holds something else than a private key"),
+        _ => return refused("it contains something other than a private key"),
     };
     let provider = rustls::crypto::ring::default_provider();
     let Ok(signer) = provider.key_provider.load_private_key(key.clone_key()) else {
-        return refused("it is no key that this program knows (RSA from 2048 bits, ECDSA P-256 or P-384, Ed25519)");
+        return refused(
+            "it is not a key that this program supports (RSA from 2048 bits, ECDSA P-256 or P-384, \
+                        Ed25519)",
+        );
     };
     let certificate = certificates.first().and_then(|der| x509_parser::parse_x509_certificate(der).ok());
     let certified = certificate.as_ref().map(|(_, certificate)| certificate.tbs_certificate.subject_pki.raw);

@@ -18,7 +18,7 @@ use crate::link::{BlobSource, Change, DeliverProgress, Fetched, Link, LinkError,
 
 /// Bytes of a blob that are read before they are written.
 const CHUNK: usize = 1 << 20;
-/// How long an op of an earlier link to this machine may need to come to its end.
+/// How long an op of an earlier link to this machine may need to finish.
 const OWN_PATIENCE: Duration = Duration::from_secs(600);
 
 /// The link. The host's lock is taken with the first call and kept until the link, and every op it began, has ended.
@@ -82,7 +82,7 @@ impl<W: Work> LocalLink<W> {
         }
         let length = partial.length();
         self.block(move |_| said(partial.discard())).await?;
-        Err(cannot(format!("its {length} bytes have another digest")))
+        Err(cannot(format!("its {length} bytes have a different digest")))
     }
 }
 
@@ -110,7 +110,7 @@ fn hold(lock: &Mutex<Option<HostLock>>, work: &impl Work, host: &str) -> Result<
     if held.is_some() {
         return Ok(());
     }
-    // A link of this very process may have ops that come to their end.
+    // Ops of another link in this process may still be finishing.
     let holder = format!("a local run of process {}", std::process::id());
     let patience = LockTimeouts { other: Duration::ZERO, own: OWN_PATIENCE };
     match HostLock::acquire(&work.lock_path(), &holder, patience, &|| false) {

@@ -2,7 +2,7 @@
 //!
 //! Who only asks whether a run continues must not take the lock that a run is about to take, not even for a moment. So a run
 //! holds two files: `lock`, which decides and is never waited for, and `lock.held`, which says so and which others look at.
-//! A run waits for the second one: whoever looks at it lets go at once.
+//! A run waits for the second one, which others hold only while they read it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};

@@ -1,4 +1,4 @@
-//! How a plan is carried out, beside what the plan says itself, and how that may end.
+//! How a plan is executed, besides what is in the plan itself, and how that may end.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub enum OnFailure {
     /// The run is rolled back: nothing new begins, evidence is kept, and every change is undone.
     #[default]
     Rollback,
-    /// Everything stays as it is, for `resume`; what does not need the failed step is carried out.
+    /// Everything stays as it is, for `resume`; what does not need the failed step is executed.
     Keep,
 }
 
@@ -38,7 +38,7 @@ pub enum Drill {
     DieAtRecord(usize),
 }
 
-/// How a plan is carried out, beside what the plan says itself.
+/// How a plan is executed, besides what is in the plan itself.
 #[derive(Clone)]
 pub struct ExecuteOptions {
     /// Program and version, for the journal.
@@ -97,18 +97,18 @@ pub enum Outcome {
     Succeeded,
     /// Every step holds but those of the hosts that were left out; `resume` tries those again.
     Partial,
-    /// A step failed and nothing was rolled back; the report tells which, and how to continue.
+    /// A step failed and nothing was rolled back; the report names it, and how to continue.
     Failed,
     /// Everything the run had changed is as it was before.
     RolledBack,
-    /// It could not be rolled back whole; the report tells why, and the command that continues.
+    /// It could not be rolled back whole; the report has the reason, and the command that continues.
     Stuck,
     /// The operator interrupted; `resume` continues, forward or back.
     Interrupted,
 }
 
 impl Outcome {
-    /// The exit code of the program, when the run was to be carried out. (Of a rollback that was asked for,
+    /// The exit code of the program, when the run was to be executed. (Of a rollback that was asked for,
     /// [`Outcome::RolledBack`] is the success.)
     pub const fn exit_code(self) -> ExitCode {
         match self {

@@ -20,7 +20,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// As it lies in the file: key last.
+    /// In the order of the file: key last.
     pub(crate) fn to_pem(&self) -> String {
         format!("{}{}", self.certificates, self.key)
     }

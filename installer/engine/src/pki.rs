@@ -127,12 +127,12 @@ impl SlotSource for ClusterPki {
                 Some(SlotProvider::RegistryCert { sans }) => Ok(self.registry_server(&cert.0, sans)?.1.into_bytes()),
                 _ => Err(EngineError::Slot {
                     slot: name.0.clone(),
-                    reason: format!("slot {} is no certificate; this is a fault of the recipe", cert.0),
+                    reason: format!("slot {} is not a certificate; this is a fault of the recipe", cert.0),
                 }),
             },
             SlotProvider::Secret { field } => Err(EngineError::Slot {
                 slot: name.0.clone(),
-                reason: format!("{field} is no certificate; this is a fault of the program"),
+                reason: format!("{field} is not a certificate; this is a fault of the program"),
             }),
             SlotProvider::JoinToken { .. } | SlotProvider::CaCertHash { .. } | SlotProvider::CertificateKey { .. } => {
                 Err(EngineError::Slot {

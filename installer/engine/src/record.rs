@@ -105,7 +105,7 @@ pub enum Record {
     /// Write-ahead: these steps will be rolled back, from what they found before their first change. Again after a
     /// crash or a stuck undo: what was rolled back stays so.
     UndoBegan {
-        /// Of what.
+        /// What is rolled back.
         scope: Scope,
         why: String,
         /// Every step that will be touched, in the order of the plan.
@@ -127,15 +127,15 @@ pub enum Record {
         /// How often it was tried.
         tries: u32,
     },
-    /// An undo came to its end.
+    /// An undo finished.
     UndoEnded {
-        /// Of what.
+        /// What is rolled back.
         scope: Scope,
         end: UndoEnd,
     },
     /// The operator interrupted the attempt.
     Interrupted,
-    /// The attempt came to its end.
+    /// The attempt finished.
     RunEnded { outcome: Ended },
 }
 

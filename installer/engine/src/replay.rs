@@ -10,13 +10,13 @@ use crate::link::ObservedState;
 pub use crate::transitions::{RunState, StepState};
 use crate::transitions::{RunVerb, StepVerb, run_after, step_after};
 
-/// What the journal says of one step.
+/// The state of one step, from the journal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepStory {
     /// In the current attempt.
     pub state: StepState,
     /// Number and before-state of its first change in this run. A later, half-changed state never replaces them:
-    /// they are what an undo brings back.
+    /// they are what an undo restores.
     pub before: Option<(u64, Vec<ObservedState>)>,
     /// What went wrong last.
     pub error: Option<String>,
@@ -66,7 +66,7 @@ pub struct UndoStory {
     pub end: Option<UndoEnd>,
 }
 
-/// A run as its journal tells it.
+/// The state of a run, from its journal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replay {
     pub state: RunState,
@@ -86,7 +86,7 @@ pub struct Replay {
     pub resumes: u32,
     /// Steps that were touched.
     pub steps: BTreeMap<StepId, StepStory>,
-    /// The undo of the whole run, once it was begun.
+    /// The undo of the whole run, once it was started.
     pub undo: Option<UndoStory>,
     /// Hosts that this attempt has left out, with their undo.
     pub left_out: BTreeMap<String, UndoStory>,

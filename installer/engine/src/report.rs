@@ -37,7 +37,7 @@ fn header(text: &mut String, status: &Status) {
     let counts = &status.counts;
     let _ = writeln!(
         text,
-        "- Steps: {} changed, {} held already, {} rolled back, {} failed, {} blocked, {} open",
+        "- Steps: {} changed, {} needed no change, {} rolled back, {} failed, {} blocked, {} open",
         counts.done, counts.satisfied, counts.undone, counts.failed, counts.blocked, counts.open
     );
     if let Some(undo) = &status.undo {
@@ -48,7 +48,7 @@ fn header(text: &mut String, status: &Status) {
         RunState::Partial => ("To add the hosts that were left out, when they are fixed", status.roll_back.as_ref()),
         _ => ("To continue", status.roll_back.as_ref()),
     };
-    for (what, command) in [(forward, status.go_on.as_ref()), ("To take everything back", back)] {
+    for (what, command) in [(forward, status.go_on.as_ref()), ("To roll everything back", back)] {
         if let Some(command) = command {
             let _ = writeln!(text, "\n{what}:\n\n```\n{command}\n```");
         }
@@ -64,7 +64,7 @@ fn left_out(text: &mut String, status: &Status) {
         let left = match (&host.left_as_it_is, host.rolled_back) {
             (_, true) => "Everything that this run had changed for it is as it was before.".to_owned(),
             (Some(why), false) => format!("It is left as it is, half changed: {}", line(why)),
-            (None, false) => "It has not been rolled back whole.".to_owned(),
+            (None, false) => "It has not been rolled back completely.".to_owned(),
         };
         let _ = writeln!(text, "- {}: {}. {left}", host.host, line(&host.why));
     }
@@ -102,7 +102,7 @@ fn failures(text: &mut String, status: &Status, evidence: &[String]) {
             .map(|s| s.step.as_str())
             .collect();
         if !waiting.is_empty() {
-            let _ = writeln!(text, "Waiting for it: {}", waiting.join(", "));
+            let _ = writeln!(text, "Blocked by it: {}", waiting.join(", "));
         }
     }
     if !evidence.is_empty() {
@@ -165,7 +165,7 @@ fn seconds(ms: u64) -> String {
 
 const fn state_words(state: RunState) -> &'static str {
     match state {
-        RunState::New => "not begun",
+        RunState::New => "not started",
         RunState::Running => "not ended",
         RunState::Interrupted => "interrupted",
         RunState::Failed => "failed",
@@ -179,9 +179,9 @@ const fn state_words(state: RunState) -> &'static str {
 
 const fn outcome_words(state: StepState) -> &'static str {
     match state {
-        StepState::Waiting => "not begun",
-        StepState::Prepared => "begun, not ended",
-        StepState::Satisfied => "held already",
+        StepState::Waiting => "not started",
+        StepState::Prepared => "started, not finished",
+        StepState::Satisfied => "needed no change",
         StepState::Done => "done",
         StepState::Failed => "**failed**",
         StepState::Blocked => "blocked",

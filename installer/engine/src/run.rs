@@ -223,8 +223,8 @@ pub fn list(runs: &Path) -> Result<Vec<RunId>, EngineError> {
     for entry in entries {
         let entry = entry.map_err(EngineError::file("list", runs))?;
         let (name, path) = (entry.file_name(), entry.path());
-        // Names with a dot are runs whose making was cut off. What looks like a run and has lost its plan is reported as
-        // such; a folder or file that somebody put beside the runs must not pass for the last of them.
+        // Names with a dot are runs whose making was interrupted. What looks like a run and has lost its plan is
+        // reported as such; a folder or file that somebody put beside the runs must not pass for the last of them.
         let is_run = |name: &&str| {
             let dated = name.starts_with(|first: char| first.is_ascii_digit());
             !name.starts_with('.') && path.is_dir() && (dated || path.join("plan.json").is_file())

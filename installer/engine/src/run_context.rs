@@ -104,8 +104,8 @@ impl<'a> RunContext<'a> {
         });
     }
 
-    /// Journals and listings of a host where a step failed, before anything of it is rolled back. What cannot be had is
-    /// a warning: the failure itself is what the operator must see.
+    /// Journals and listings of a host where a step failed, before anything of it is rolled back. What cannot be
+    /// obtained is a warning: the failure itself is what the operator must see.
     pub(crate) async fn collect_evidence(&self, host: &str) {
         let Some(link) = self.links.get(host) else { return };
         let problem = match tokio::time::timeout(EVIDENCE_TIMEOUT, link.evidence()).await {

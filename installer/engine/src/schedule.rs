@@ -16,7 +16,7 @@ use crate::failure_domain::{Domains, Judged};
 pub(crate) enum Edge {
     /// It must hold.
     After,
-    /// It must have come to its end: it holds, or its host was left out.
+    /// It must have finished: it holds, or its host was left out.
     Settled,
 }
 
@@ -172,7 +172,7 @@ impl<'a> Schedule<'a> {
         self.domains.take_drained(busy)
     }
 
-    /// The undo of a host that was left out has come to its end.
+    /// The undo of a host that was left out has finished.
     pub(crate) fn settled(&mut self, host: &'a str) {
         self.domains.settled(host);
     }

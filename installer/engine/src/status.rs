@@ -33,7 +33,7 @@ pub struct Status {
     pub tool: String,
     /// How many steps stand where.
     pub counts: Counts,
-    /// The undo of the whole run, once it was begun.
+    /// The undo of the whole run, once it was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<UndoStatus>,
     /// Hosts that the current attempt has left out.

@@ -21,7 +21,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// How long the log of a step may take.
 const LOG_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How a step came to its end in this attempt at the run.
+/// How a step finished in this attempt at the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepEnd {
     Holds,
@@ -94,12 +94,12 @@ impl StepRunner<'_, '_> {
                 Ok(Err(Trouble::Run(error))) => return Err(error),
                 Ok(Err(Trouble::Interrupted)) => return Ok(StepEnd::Interrupted),
                 Ok(Err(Trouble::Step { text, may_pass })) => (text, may_pass),
-                Err(_) => (format!("did not finish within {} s; its log tells how far it came", limit.as_secs()), true),
+                Err(_) => (format!("did not finish within {} s; its log shows how far it got", limit.as_secs()), true),
             };
             match pauses.next().filter(|_| may_pass) {
                 Some(pause) => {
                     self.attempt.emit(EventKind::Warning {
-                        text: format!("{}: {text}; try {} follows in {} s", step.id, tries + 1, pause.as_secs()),
+                        text: format!("{}: {text}; attempt {} follows in {} s", step.id, tries + 1, pause.as_secs()),
                     });
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
@@ -136,7 +136,7 @@ impl StepRunner<'_, '_> {
         let found = self.observe(step, link, &given.values).await?;
         if let Some((op, _)) = step.ops.iter().zip(&found).find(|(_, f)| !f.satisfied) {
             let text = format!(
-                "{} was made so and does not hold: something else on the host changes it",
+                "{} was applied but did not stay so: something else on the host changes it",
                 status::describe(op)
             );
             return Err(failed(text));
@@ -178,7 +178,7 @@ impl StepRunner<'_, '_> {
                 Err(error) => return Err(error.into()),
             };
             if Instant::now() >= until {
-                return Err(failed(format!("still not so after {} s: {seen}", timed.within_s)));
+                return Err(failed(format!("not reached after {} s: {seen}", timed.within_s)));
             }
             tokio::select! {
                 () = tokio::time::sleep(self.attempt.options.poll) => {}
@@ -216,7 +216,7 @@ impl StepRunner<'_, '_> {
         Ok(StepEnd::Failed)
     }
 
-    /// Fetches the step's log. A log that cannot be had is a warning, never a failure of the step.
+    /// Fetches the step's log. A log that cannot be obtained is a warning, never a failure of the step.
     async fn keep_log(&self, step: &Step, link: &dyn Link) {
         let run = self.attempt.lock().id().to_string();
         let name = step.id.0.split_once('/').map_or(step.id.0.as_str(), |(_, name)| name);
@@ -230,7 +230,7 @@ impl StepRunner<'_, '_> {
             }
         };
         if let Some(problem) = problem {
-            self.attempt.emit(EventKind::Warning { text: format!("the log of {} was not kept: {problem}", step.id) });
+            self.attempt.emit(EventKind::Warning { text: format!("the log of {} was not saved: {problem}", step.id) });
         }
     }
 }

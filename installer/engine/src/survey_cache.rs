@@ -42,7 +42,7 @@ pub(crate) struct SurveyCache {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Checked {
-    /// Of what was asked, and where.
+    /// Digest of the probes and of the hosts they ran on.
     probes: Digest,
     /// What each host had been through.
     past: BTreeMap<String, String>,

@@ -91,10 +91,10 @@ impl RunContext<'_> {
         self.end_undo(scope, end)
     }
 
-    /// Takes nothing back of what belongs to the scope, and says so.
+    /// Rolls nothing of the scope back, and reports that.
     pub(crate) fn leave(&self, scope: Scope, why: &str) -> Result<UndoResult, EngineError> {
         self.record(Record::UndoBegan { scope: scope.clone(), why: why.to_owned(), steps: Vec::new() })?;
-        self.end_undo(scope, UndoEnd::Stuck { why: "it was in the cluster before this attempt".to_owned() })
+        self.end_undo(scope, UndoEnd::Stuck { why: "it was in the cluster before this run".to_owned() })
     }
 
     fn end_undo(&self, scope: Scope, end: UndoEnd) -> Result<UndoResult, EngineError> {
@@ -205,7 +205,8 @@ fn left_alone(left: &BTreeMap<&str, String>) -> String {
     let (are, they) = if hosts.len() == 1 { ("is", "it answers") } else { ("are", "they answer") };
     let why: Vec<&str> = left.values().map(String::as_str).collect();
     format!(
-        "{} {are} left as before the rollback, the other hosts were rolled back ({}); take the run back again when {they}",
+        "{} {are} left as before the rollback, the other hosts were rolled back ({}); roll the run back again when \
+         {they}",
         hosts.join(", "),
         why.join("; ")
     )
@@ -218,7 +219,7 @@ fn phase(scope: &Scope, wave: Wave) -> String {
     };
     match wave {
         Wave::Stop => format!("{what}: stop services"),
-        Wave::Data => format!("{what}: bring back files"),
+        Wave::Data => format!("{what}: restore files"),
         Wave::Start => format!("{what}: start services again"),
     }
 }

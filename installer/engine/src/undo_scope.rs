@@ -70,7 +70,7 @@ impl UndoScope {
         self.instead.get(&index).unwrap_or(&plan.steps[index])
     }
 
-    /// What is still to be done in a wave. A step with nothing of its own to bring back is asked only in the last one,
+    /// What is still to be done in a wave. A step with nothing of its own to restore is asked only in the last one,
     /// so that its node's ledger has it as rolled back.
     pub(crate) fn open_in(&self, wave: Wave, plan: &Plan, replay: &Replay) -> Vec<usize> {
         let acts = |index: usize| match self.step(index, plan).undo {

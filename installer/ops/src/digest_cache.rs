@@ -1,9 +1,9 @@
 //! Digests of large files that were read before, so that a look at a host need not read hundreds of megabytes of programs again.
 //!
-//! A note is taken by every look that reads a file, and trusted only by a survey, of the very same file: path, device,
-//! inode, size, mode, owner and both times, of which that of the last change of content or metadata (ctime) is set by the
-//! kernel alone and cannot be set back by who writes the file. It lies below /run: after a boot everything is read anew, and
-//! after a day too, since a disk may rot without a trace. Before anything is changed, files are read.
+//! A note is taken by every look that reads a file, and trusted only by a survey, of exactly the same file: path,
+//! device, inode, size, mode, owner and both times, of which that of the last change of content or metadata (ctime) is
+//! set by the kernel alone and cannot be set back by who writes the file. It lies below /run: after a boot everything
+//! is read anew, and after a day too, since a disk may rot without a trace. Before anything is changed, files are read.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -96,7 +96,7 @@ impl DigestCache {
     }
 
     /// The digest of a file: as noted, when that may be trusted, else read and noted.
-    /// With the metadata of the very file that was read.
+    /// With the metadata of the file itself that was read.
     pub(crate) fn digest(&self, path: &Path, trust: bool) -> Result<(Digest, Metadata), OpError> {
         let mut file = fsio::open_plain(path).map_err(OpError::path("open", path))?;
         let look = |file: &File| file.metadata().map_err(OpError::path("look at", path));

@@ -259,8 +259,8 @@ fn open_folder(at: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
 
 fn is_a_link(link: &Path, target: &Path) -> OpError {
     OpError::other(format!(
-        "{} is a symbolic link to {}, and a user other than root can have made it: it is not followed; put a folder \
-         there, then resume",
+        "{} is a symbolic link to {}, and a user other than root could have made it: it is not followed; replace it \
+         with a folder, then resume",
         link.display(),
         target.display()
     ))

@@ -42,7 +42,7 @@ pub(crate) fn make(op: &Op, machine: &Machine) -> Result<(), OpError> {
     each_op!(op, kind => Converge::converge(kind, machine))
 }
 
-/// Brings back the state that [`observe`] found.
+/// Restores the state that [`observe`] found.
 pub fn restore(op: &Op, machine: &Machine, before: &ObservedState, wave: Wave) -> Result<(), OpError> {
     fn with<C: Converge>(op: &C, machine: &Machine, before: &ObservedState, wave: Wave) -> Result<(), OpError> {
         op.restore(machine, &before.state::<C>()?, wave)

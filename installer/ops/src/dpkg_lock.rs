@@ -1,4 +1,5 @@
-//! Whether a dpkg, or a program that works with it (apt, unattended-upgrades), is running right now, or was cut off.
+//! Whether a dpkg, or a program that works with it (apt, unattended-upgrades), is running right now, or was
+//! interrupted.
 //!
 //! Both leave entries in the folder of updates; who is running holds a record lock (fcntl(2)) on one of two files: the first is
 //! dpkg's, the second that of its frontends (dpkg(1), since 1.19.1).
@@ -36,7 +37,7 @@ pub(crate) fn holder(machine: &Machine) -> Option<String> {
         let held = fcntl_getlk(&file, &Flock::from(FlockType::WriteLock)).ok()??;
         // A process of another pid namespace has no number here.
         let Some(pid) = held.pid.map(|pid| pid.as_raw_nonzero().get()).filter(|pid| *pid > 0) else {
-            return Some("a process that is not seen from here".to_owned());
+            return Some("a process that is not visible from here".to_owned());
         };
         let name = fsio::read(&machine.path(format!("/proc/{pid}/comm"))).ok().flatten().unwrap_or_default();
         Some(format!("{} (process {pid})", String::from_utf8_lossy(&name).trim()))

@@ -1,4 +1,4 @@
-//! How every program of ours is found and what it is given.
+//! How every program of kubexm is found and what it is given.
 
 use std::path::{Path, PathBuf};
 

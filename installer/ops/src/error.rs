@@ -10,9 +10,9 @@ pub enum OpError {
     Path {
         /// `write`, `read`, `remove` …
         action: &'static str,
-        /// On the host.
+        /// Path on the host.
         path: String,
-        /// What the system said.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
@@ -38,7 +38,7 @@ pub enum OpError {
 }
 
 impl OpError {
-    /// One sentence of our own.
+    /// One full sentence.
     pub fn other(text: impl Into<String>) -> Self {
         Self::Other(text.into())
     }

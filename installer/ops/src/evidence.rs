@@ -21,7 +21,7 @@ fn is_ours(pod: &str) -> bool {
 /// Bytes of each pod log's end.
 const TAIL: u64 = 64 << 10;
 
-/// Text by file name. What cannot be had is left out: evidence never makes a failure worse.
+/// Text by file name. What cannot be obtained is left out: evidence never makes a failure worse.
 pub fn collect(machine: &Machine) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for unit in JOURNALS.into_iter().chain(runtime::INSTALLED.map(RuntimeTraits::service)) {

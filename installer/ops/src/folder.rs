@@ -21,7 +21,7 @@ pub(crate) fn always_stays(name: &str) -> bool {
     name == LOST_AND_FOUND || name.starts_with(MOVED)
 }
 
-/// What lies in a folder, relative to it, in this order: a folder before what is in it, its name with a `/` at the end.
+/// What is in a folder, relative to it, in this order: a folder before what is in it, its name with a `/` at the end.
 /// A link or what is mounted below counts as one entry. Of a folder with more than 256 entries only those right in it,
 /// without a `/`; none of one with more than 65,536 of those, of what is no folder, and of what cannot be read.
 pub(crate) fn list(machine: &Machine, path: &str) -> Option<Vec<String>> {

@@ -41,7 +41,7 @@ pub(crate) fn find_node(machine: &Machine, name: &str) -> Result<Option<Value>, 
     }
     serde_json::from_slice(&output.stdout)
         .map(Some)
-        .map_err(|error| OpError::other(format!("`kubectl get node {name}` did not answer JSON: {error}")))
+        .map_err(|error| OpError::other(format!("`kubectl get node {name}` did not return JSON: {error}")))
 }
 
 /// The pods of a namespace.
@@ -58,7 +58,7 @@ pub(crate) fn get<S: Into<String>>(machine: &Machine, args: impl IntoIterator<It
     let program = kubectl(["get", "-o", "json"]).args(args);
     let output = machine.run(&program)?;
     serde_json::from_slice(&output.stdout)
-        .map_err(|error| OpError::other(format!("`{program}` did not answer JSON: {error}")))
+        .map_err(|error| OpError::other(format!("`{program}` did not return JSON: {error}")))
 }
 
 /// A node object; none when the cluster does not know it or does not answer.

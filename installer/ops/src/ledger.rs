@@ -1,6 +1,6 @@
 //! The node's ledger: what every step found before it changed something, and the bytes it overwrote.
 //!
-//! With it a node can be brought back from another controller after the first one is lost. Folder 0700, files 0600,
+//! With it a node can be restored from another controller after the first one is lost. Folder 0700, files 0600,
 //! every record and every content fsynced before the change it belongs to.
 
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -57,7 +57,7 @@ impl Ledger {
         temporary.as_file().sync_all().map_err(OpError::path("sync", &kept))?;
         // Somebody may write to it while we copy: then the copy must not pass for what was observed.
         if fsio::digest(temporary.path())? != digest {
-            return Err(OpError::other(format!("{} changes while it is being kept; run again", path.display())));
+            return Err(OpError::other(format!("{} changed while it was being copied; run again", path.display())));
         }
         temporary.persist(&kept).map_err(|error| OpError::path("keep", &kept)(error.error))?;
         fsio::sync_folder(&folder)?;

@@ -116,7 +116,7 @@ impl Machine {
         self.system.is_real()
     }
 
-    /// What lies behind the file system.
+    /// What is behind the file system.
     pub fn system(&self) -> &dyn System {
         &*self.system
     }

@@ -11,15 +11,16 @@ pub(crate) trait Edit {
     /// The edited text; editing it again changes nothing.
     fn make(&self, text: &str) -> String;
 
-    /// The text with nothing of ours in it, as far as it can be distinguished from the text alone.
+    /// The text with nothing of kubexm in it, as far as it can be distinguished from the text alone.
     fn bare(&self, text: &str) -> String;
 
-    /// `now` with the parts of ours that `then` had, and no others.
+    /// `now` with the parts of kubexm that `then` had, and no others.
     fn toward(&self, now: &str, then: &str) -> String;
 }
 
-/// Brings back what was there before the edit: the very bytes where nobody else changed anything since, else our part
-/// alone. A file that somebody has replaced by a link is left. `held` says that the edit was in the file before.
+/// Restores what was there before the edit: exactly the earlier bytes where nobody else changed anything since, else
+/// our part alone. A file that somebody has replaced by a link is left. `held` says that the edit was in the file
+/// before.
 pub(crate) fn restore(machine: &Machine, before: &Place, held: bool, edit: &impl Edit) -> Result<(), OpError> {
     let entry = Entry::look(machine, &before.path)?;
     if entry == before.entry {

@@ -80,7 +80,7 @@ fn media_type(machine: &Machine, digest: &Digest, size: u64) -> Result<String, O
     }
     let bytes = std::fs::read(&path).map_err(OpError::path("read the blob", &path))?;
     let document: Document = serde_json::from_slice(&bytes)
-        .map_err(|error| OpError::other(format!("{} is no manifest of an image: {error}", path.display())))?;
+        .map_err(|error| OpError::other(format!("{} is not an image manifest: {error}", path.display())))?;
     let oci = if document.manifests.is_some() { "index" } else { "manifest" };
     Ok(document.media_type.unwrap_or_else(|| format!("application/vnd.oci.image.{oci}.v1+json")))
 }

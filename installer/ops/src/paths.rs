@@ -1,6 +1,6 @@
 //! Paths and names on a node that more than one file here uses.
 
-/// Everything of ours on a node that must survive a reboot; mode 0700.
+/// Everything of kubexm on a node that must survive a reboot; mode 0700.
 pub const STATE: &str = "/var/lib/kubexm";
 /// Old bytes and records for undo and `reset`.
 pub const LEDGER: &str = "/var/lib/kubexm/ledger";

@@ -1,4 +1,4 @@
-//! What lies at a path, how it is remembered, and how it comes back: the state of every op that writes files.
+//! What is at a path, how it is remembered, and how it comes back: the state of every op that writes files.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,9 +17,9 @@ pub trait Look: Sized {
     fn look(machine: &Machine, path: &str) -> Result<Self, OpError>;
 }
 
-/// What can be brought back.
+/// What can be restored.
 pub trait PutBack {
-    /// Brings back what was there; parents that were made for it go when nothing else is in them.
+    /// Restores what was there; parents that were made for it go when nothing else is in them.
     fn restore(&self, machine: &Machine) -> Result<(), OpError>;
 }
 

@@ -209,7 +209,7 @@ fn wait(child: &mut Child, deadline: Instant) -> Result<Option<ExitStatus>, OpEr
         match &ended {
             Some(ended) => {
                 let limit = Timespec::try_from(left.min(Duration::from_secs(1))).ok();
-                // A signal of ours may cut it short: it is looked again.
+                // A signal of kubexm may cut it short: it is looked again.
                 let _ = poll(&mut [PollFd::new(ended, PollFlags::IN)], limit.as_ref());
             }
             None => {

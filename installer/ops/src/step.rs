@@ -33,7 +33,7 @@ pub fn converge(
         dispatch::keep(op, &machine)?;
     }
     let ledger = machine.ledger();
-    // A ledger that the step itself takes away is not begun anew.
+    // A ledger that the step itself removes is not begun anew.
     let forgets = step.ops.iter().any(|op| matches!(op, Op::Reset(reset) if reset.forgets()));
     if !forgets {
         ledger.append(&record(step, run, sequence, before, Outcome::Begun))?;
@@ -68,7 +68,7 @@ fn record(step: &Step, run: &str, sequence: u64, before: &[ObservedState], outco
     }
 }
 
-/// Takes a step back in one wave, in the way it says. `before` is what its first change found. The ledger has the step
+/// Rolls a step back in one wave, by its undo. `before` is what its first change found. The ledger has the step
 /// as restored once the last wave has passed; with the step that made the host ours it goes, with all that is ours.
 pub fn undo(
     step: &Step,
@@ -100,7 +100,7 @@ pub fn undo(
     // A disk of its own below stays, and the ledger with it.
     if wave == Wave::Start && marked_the_host(step, before)? && mounts::below(&machine, paths::STATE)?.is_empty() {
         // The first step of the run that made the host ours, and the last to be rolled back: what was there before has come
-        // back from the ledger, and nothing of ours is left that the ledger would describe.
+        // back from the ledger, and nothing of kubexm is left that the ledger would describe.
         return mounts::remove_tree(&machine, paths::STATE);
     }
     if wave == Wave::Start {
@@ -118,7 +118,7 @@ fn marked_the_host(step: &Step, before: &[ObservedState]) -> Result<bool, OpErro
     stamps.try_fold(false, |marked, (_, found)| Ok(marked || found.state::<Stamp>()?.place.entry == Entry::Absent))
 }
 
-/// Whether what the step's acts made is ours to take away: not when it was there before, whole or damaged, and not when
+/// Whether what the step's acts made is ours to remove: not when it was there before, whole or damaged, and not when
 /// somebody else made it and the step was refused for that.
 fn is_ours(step: &Step, before: &[ObservedState]) -> Result<bool, OpError> {
     let acts = step.ops.iter().zip(before).filter(|(op, _)| matches!(op, Op::Act(_)));
@@ -130,7 +130,7 @@ fn is_ours(step: &Step, before: &[ObservedState]) -> Result<bool, OpError> {
     Ok(true)
 }
 
-/// Brings back what every op of a step found, in reverse order, in one wave. `before` is as [`observe`] gave it.
+/// Restores what every op of a step found, in reverse order, in one wave. `before` is as [`observe`] gave it.
 pub fn restore(step: &Step, machine: &Machine, before: &[ObservedState], wave: Wave) -> Result<(), OpError> {
     if before.len() != step.ops.len() {
         return Err(OpError::other(format!(

@@ -1,4 +1,4 @@
-//! What lies behind the file system of a machine: programs, the kernel, systemd.
+//! What is behind the file system of a machine: programs, the kernel, systemd.
 
 use std::fmt;
 use std::fs::File;
@@ -111,10 +111,10 @@ impl Piece {
     }
 }
 
-/// What a server says of something without sending it.
+/// The answer to a HEAD request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Of HTTP.
+    /// HTTP status code.
     pub status: u16,
     /// `Docker-Content-Digest` (OCI distribution-spec, "Pulling manifests").
     pub digest: Option<String>,
@@ -163,7 +163,7 @@ impl Output {
     }
 }
 
-/// Which Act of which run is carried out: names the transient unit and the log file.
+/// Which Act of which run is executed: names the transient unit and the log file.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ActContext {
@@ -198,7 +198,7 @@ pub struct Space {
     pub size: u64,
 }
 
-/// What the kernel says of itself.
+/// The kernel's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// `uname -r`.

@@ -40,7 +40,7 @@ impl Shown {
         matches!(self.state.as_str(), "active" | "reloading")
     }
 
-    /// On its way up or up.
+    /// Whether it is active or activating.
     pub(crate) fn running(&self) -> bool {
         self.sub_state != "exited"
             && matches!(self.state.as_str(), "active" | "activating" | "reloading" | "deactivating")
@@ -63,7 +63,7 @@ pub(crate) fn show_all(machine: &Machine, units: &[&str]) -> Result<Vec<Shown>, 
     if found.len() == units.len() {
         return Ok(found);
     }
-    Err(OpError::other(format!("`{program}` tells of {} units and not of {}", found.len(), units.len())))
+    Err(OpError::other(format!("`{program}` reported {} units instead of {}", found.len(), units.len())))
 }
 
 /// Of the manager that runs, `252.39-1~deb12u1` or `v252`: 252.

@@ -28,7 +28,7 @@ pub struct Facts {
     /// Major and minor of its glibc, `2.36`; none where it has none (musl), or does not say.
     #[serde(default)]
     pub glibc: Option<String>,
-    /// Of the kernel.
+    /// Architecture of the kernel.
     pub arch: Option<Arch>,
     /// `uname -r`.
     pub kernel: String,
@@ -93,10 +93,10 @@ pub struct Facts {
     pub foreign_mounts: Vec<ForeignMount>,
     /// Cluster and pipeline of our stamp, when we have been here.
     pub stamp: Option<Stamp>,
-    /// Digest of the config that a `kubeadm init` of ours was given, once that init has ended well.
+    /// Digest of the config that a `kubeadm init` of kubexm was given, once that init has succeeded.
     #[serde(default)]
     pub kubeadm_config: Option<Digest>,
-    /// Whether the node is in a cluster of ours: kubelet's credentials are there, and our stamp.
+    /// Whether the node is in a kubexm cluster: kubelet's credentials are there, and our stamp.
     #[serde(default)]
     pub joined: bool,
     /// `*_proxy` variables set for everyone, with the file that sets them.
@@ -132,7 +132,7 @@ pub struct InstalledPackages {
 pub struct Disk {
     /// Mount point.
     pub mount: String,
-    /// Paths of ours on it.
+    /// Paths of kubexm on it.
     pub paths: Vec<String>,
     /// Free bytes.
     pub free: u64,
@@ -142,7 +142,7 @@ pub struct Disk {
     pub filesystem: Option<String>,
 }
 
-/// Whether a kernel module can be had.
+/// Whether a kernel module is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ModuleState {
@@ -150,7 +150,7 @@ pub enum ModuleState {
     Present,
     /// `modprobe --dry-run` finds it.
     Loadable,
-    /// Not to be had.
+    /// Not available.
     Missing,
 }
 
@@ -213,7 +213,7 @@ pub struct Listener {
 pub struct Leftover {
     /// What, for people: `/etc/kubernetes/admin.conf`, `docker with 3 containers`, `etcd running (pid 512)`.
     pub what: String,
-    /// Whether the ledger says we made it.
+    /// Whether it was made by kubexm, by the ledger.
     pub ours: bool,
 }
 

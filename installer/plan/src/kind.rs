@@ -1,4 +1,4 @@
-//! What the data of an op kind says about itself. Nothing has a default: a kind that forgets an answer does not compile.
+//! Properties of an op kind that follow from its data. Nothing has a default: a kind that misses one does not compile.
 
 use std::fmt::Display;
 
@@ -21,7 +21,7 @@ pub trait OpKind: Display + Serialize + DeserializeOwned {
     /// What it is given besides what it says itself, and what must be there before it.
     fn needs(&self) -> Needs<'_>;
 
-    /// What takes it away when the cluster is taken away.
+    /// What removes it when the cluster is removed.
     fn scope(&self) -> Scope;
 
     /// How it comes back when a reset that took it away is rolled back.
@@ -35,7 +35,7 @@ pub trait State: Serialize + DeserializeOwned {
     /// Version of the shape that is written.
     const SCHEMA: u32;
 
-    /// Every place in it: files that a reset compares and brings back.
+    /// Every place in it: files that a reset compares and restores.
     fn places(&self) -> Vec<&Place>;
 
     /// Whether what is no file is as it was `then`; none when it is by whether the op holds.
@@ -80,7 +80,7 @@ impl Needs<'_> {
     }
 }
 
-/// What takes an op away when the cluster is taken away.
+/// What removes an op's result when the cluster is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// It is of the host: what was found before it comes back.

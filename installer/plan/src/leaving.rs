@@ -1,4 +1,4 @@
-//! Packages that a reset takes away.
+//! Packages that a reset removes.
 
 use std::collections::BTreeMap;
 

@@ -58,7 +58,7 @@ pub fn standing<'a>(records: impl Iterator<Item = &'a Record> + Clone) -> impl I
     records.filter(move |record| last.get(&(record.run.as_str(), &record.step)) != Some(&&Outcome::Restored))
 }
 
-/// Whether a step with such an op was begun here and has not been rolled back.
+/// Whether a step with such an op was started here and has not been rolled back.
 pub fn stands<'a>(records: impl Iterator<Item = &'a Record> + Clone, is_it: impl Fn(&Op) -> bool) -> bool {
     standing(records).any(|record| record.ops.iter().any(&is_it))
 }

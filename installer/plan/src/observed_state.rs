@@ -8,11 +8,11 @@ use crate::kind::{OpKind, State};
 /// What one op found: its state (digests, never secrets) and whether that is what the op wants.
 ///
 /// It is journalled, and kept in the ledgers of nodes for years: a state says which version of its kind's shape it has
-/// (1 when it says nothing), and whoever reads it reads a type ([`ObservedState::state`]).
+/// (1 if absent), and every reader gets a type ([`ObservedState::state`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObservedState {
-    /// Of the state's shape, by [`State::SCHEMA`].
+    /// Version of the state's format, by [`State::SCHEMA`].
     #[serde(default = "first", skip_serializing_if = "is_first")]
     schema: u32,
     state: Value,
@@ -38,7 +38,7 @@ pub enum StateError {
          wrote it; use that version"
     )]
     Newer {
-        /// Of the state.
+        /// Schema of the state.
         found: u32,
         /// [`State::SCHEMA`] here.
         known: u32,
@@ -68,7 +68,7 @@ impl ObservedState {
         K::State::deserialize(&self.state).map_err(|error| StateError::Unreadable(error.to_string()))
     }
 
-    /// The state as it is written, for whoever made it with [`ObservedState::opaque`], and for people.
+    /// The state as it is written, for callers that made it with [`ObservedState::opaque`], and for people.
     pub const fn raw(&self) -> &Value {
         &self.state
     }

@@ -1,9 +1,9 @@
-//! What lies at a path: the state of every op that writes files.
+//! What is at a path: the state of every op that writes files.
 
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
-/// What lies at a path.
+/// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Entry {
@@ -11,7 +11,7 @@ pub enum Entry {
     Absent,
     /// A regular file; the ledger keeps its bytes under the digest before we replace it.
     File {
-        /// Of its bytes.
+        /// Digest of its bytes.
         digest: Digest,
         /// Permission bits.
         mode: u32,
@@ -40,13 +40,13 @@ pub enum Entry {
 pub struct Place {
     /// Absolute path.
     pub path: String,
-    /// What lies there.
+    /// What is there.
     pub entry: Entry,
     /// Parents that did not exist, the deepest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
     /// Of a folder that a service fills: what was in it, relative to it, folders with a `/` at the end. None: nobody looked,
-    /// there was too much, or it was filled by a service of ours already.
+    /// there was too much, or it was filled by a service of kubexm already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Vec<String>>,
 }

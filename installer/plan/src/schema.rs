@@ -14,7 +14,7 @@ pub const SCHEMA: u32 = 4;
 pub const OLDEST_SCHEMA: u32 = 2;
 const ADD_NODE_OF_SCHEMA_2: &str = "join";
 
-/// Why a document is no plan that can be carried out.
+/// Why a document is no plan that can be executed.
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// Made by a program of another time.

@@ -20,7 +20,7 @@ pub struct Step {
     pub title: String,
     /// Steps that must have succeeded before.
     pub after: Vec<StepId>,
-    /// Steps that must have come to their end before, whether they hold or not: of a host that may be left out
+    /// Steps that must have finished before, whether they hold or not: of a host that may be left out
     /// ([`crate::PlanHost::optional`]), which then has been rolled back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settled: Vec<StepId>,
@@ -116,7 +116,7 @@ impl<State> StepBuilder<State> {
         self
     }
 
-    /// Must come after this step has come to its end, whether it holds or not.
+    /// Must come after this step has finished, whether it holds or not.
     pub fn settled(mut self, id: &StepId) -> Self {
         self.step.settled.push(id.clone());
         self

@@ -11,7 +11,7 @@ pub enum Thing {
     Path(String),
     /// What a service puts into a folder, or the file that it writes.
     State(String),
-    /// What a folder held before us.
+    /// What a folder held before kubexm.
     Before(String),
     /// A blob of the node's content store.
     Blob(Digest),

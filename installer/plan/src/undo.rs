@@ -21,7 +21,7 @@ pub enum Undo {
         /// That step.
         step: StepId,
     },
-    /// It cannot be rolled back; shown before the operator says yes.
+    /// It cannot be rolled back; shown before the operator confirms.
     Irreversible {
         /// Why not.
         why: String,

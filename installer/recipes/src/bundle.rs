@@ -1,4 +1,4 @@
-//! The closed world: what the cluster requires is compared with what the bundle holds, before anything else.
+//! Closed world: what the cluster requires is compared with what the bundle contains, before anything else.
 
 use kubexm_manifests::require;
 use kubexm_manifests::requirements::PackageNeed;
@@ -7,18 +7,19 @@ use kubexm_spec::ArtifactKey;
 use crate::context::PlanCx;
 use crate::error::RecipeError;
 
-/// Every requirement of the cluster is in the bundle, in the version that its catalogue says; all that lacks is named.
+/// Checks that every requirement of the cluster is in the bundle, in the catalogue's version; the error lists
+/// everything that is missing.
 pub fn check(cx: &PlanCx<'_>) -> Result<(), RecipeError> {
     let missing = missing(cx)?;
     if missing.is_empty() { Ok(()) } else { Err(RecipeError::NotInBundle { missing }) }
 }
 
-/// What the cluster requires and the bundle lacks, for people.
+/// What the cluster requires and the bundle does not contain, as text for people.
 pub fn missing(cx: &PlanCx<'_>) -> Result<Vec<String>, RecipeError> {
     let requirements = require(cx.cluster, cx.catalogue).map_err(RecipeError::Catalogue)?;
     let mut missing = Vec::new();
     for item in &requirements.items {
-        // Of the bundle, or read beside the operator's own cluster.yaml.
+        // From the bundle, or read from next to the operator's own cluster.yaml.
         if let ArtifactKey::Material(name) = &item.key {
             if !cx.materials.contains_key(name) {
                 missing.push(item.key.to_string());
@@ -51,7 +52,8 @@ pub fn missing(cx: &PlanCx<'_>) -> Result<Vec<String>, RecipeError> {
     Ok(missing)
 }
 
-/// What of the packages that nodes of a system need was not looked for when the bundle was built, or is not in it.
+/// Packages that nodes of an operating system need and that were not resolved when the bundle was built, or are not in
+/// it.
 fn of_packages(cx: &PlanCx<'_>, need: &PackageNeed) -> Vec<String> {
     let PackageNeed { os, platform, roots, .. } = need;
     let Some(carried) = cx.packages.find(os, *platform) else {

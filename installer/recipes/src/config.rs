@@ -1,14 +1,14 @@
-//! What in cluster.yaml no plan could be made of, reported before any host is asked: planning would find it too, but after
-//! the connections and the preflight.
+//! Values in cluster.yaml that cannot be planned, reported before any host is contacted: planning would find them too,
+//! but only after connecting and preflight.
 
 use crate::context::PlanCx;
 use crate::error::RecipeError;
 use crate::runtime;
 
-/// Addresses of the service network that are given away: 1 is the API's service, 10 is DNS.
+/// Addresses of the service network that are in use: 1 is the API's service, 10 is DNS.
 const SERVICES: [u32; 2] = [1, 10];
 
-/// All that is wrong with cluster and bundle by themselves; facts are not looked at.
+/// All problems of the cluster and the bundle themselves, without facts.
 pub fn check(cx: &PlanCx<'_>) -> Vec<RecipeError> {
     let mut wrong: Vec<RecipeError> = cx.kubernetes().err().into_iter().collect();
     let cluster = cx.cluster;

@@ -1,4 +1,4 @@
-//! What planning starts from: the cluster, the bundle's manifest and catalogue, and what was seen on the hosts.
+//! The input of planning: the cluster, the bundle's manifest and catalogue, and the facts about the hosts.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,43 +13,43 @@ use crate::error::RecipeError;
 use crate::packages::CarriedPackages;
 use crate::time_servers::is_server;
 
-/// The minors that recipes install, as the catalogue has them (`installable`).
+/// Kubernetes minor versions that recipes install (`installable` in the catalogue).
 pub const INSTALLABLE: [&str; 4] = ["1.33", "1.34", "1.35", "1.36"];
 
-/// Everything a recipe may look at. There is nothing else: recipes do no IO.
+/// The whole input of a recipe: recipes do no IO.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanCx<'a> {
     /// The cluster, defaults filled in.
     pub cluster: &'a Cluster,
-    /// Of the bytes of its cluster.yaml.
+    /// Digest of its cluster.yaml.
     pub cluster_digest: Digest,
-    /// What the bundle holds.
+    /// The bundle's manifest.
     pub manifest: &'a Manifest,
-    /// Of the bytes of manifest.json.
+    /// Digest of manifest.json.
     pub manifest_digest: Digest,
-    /// The bundle, and who vouches for it, as nodes remember it.
+    /// The bundle and its signers, as recorded on nodes.
     pub vouched: Option<&'a Vouched>,
     /// The bundle's own catalogue.
     pub catalogue: &'a kubexm_manifests::Catalogue,
     /// By host name.
     pub facts: &'a BTreeMap<String, Facts>,
-    /// What is in state folders of the hosts is moved aside (`--set-aside`); otherwise preflight refuses it.
+    /// Content of the hosts' state folders is moved aside (`--set-aside`); otherwise preflight refuses it.
     pub set_aside: bool,
-    /// What the bundle carries of the hosts' distributions.
+    /// The bundle's packages for the hosts' distributions.
     pub packages: &'a CarriedPackages,
-    /// Texts of the user that cluster.yaml names, by their name there; each is what its field wants.
+    /// Files of the user that cluster.yaml names, by their name there; each was validated for its field.
     pub materials: &'a Materials,
 }
 
 /// Texts of materials by name ([`kubexm_spec::cluster::MaterialFile`]).
 pub type Materials = BTreeMap<String, String>;
 
-/// A host with all that modules ask of it.
+/// A host with everything that modules need to know about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Node<'a> {
-    /// As cluster.yaml has it.
+    /// The host in cluster.yaml.
     pub host: &'a Host,
-    /// As it was found.
+    /// Its observed facts.
     pub facts: &'a Facts,
     /// Its address inside the cluster.
     pub ip: IpAddr,
@@ -61,7 +61,7 @@ pub struct Node<'a> {
     pub worker: bool,
     /// Serves the depot.
     pub registry: bool,
-    /// Other hosts take the time from it.
+    /// Other hosts synchronise their clocks with it.
     pub serves_time: bool,
 }
 
@@ -76,7 +76,7 @@ impl Node<'_> {
         self.control_plane || self.worker
     }
 
-    /// Whether the cluster may be made without it: a worker and nothing else.
+    /// Whether the cluster may be created without it: a worker with no other role.
     pub const fn optional(&self) -> bool {
         self.worker && !self.control_plane && !self.registry && !self.serves_time
     }
@@ -95,7 +95,7 @@ impl Node<'_> {
         })
     }
 
-    /// Nameservers that are of use to pods: what cluster.yaml adds and what the node has.
+    /// Nameservers that pods can use: those that cluster.yaml adds and those of the node.
     pub fn upstream_nameservers(&self, cluster: &Cluster) -> Vec<IpAddr> {
         let mut usable: Vec<IpAddr> = Vec::new();
         for address in cluster.extra.resolves.iter().copied().chain(usable_nameservers(self.facts)) {
@@ -107,13 +107,13 @@ impl Node<'_> {
     }
 }
 
-/// What a host has of nameservers that pods reach: of /etc/resolv.conf, and those behind systemd-resolved's stub.
+/// A host's nameservers that pods can reach: from /etc/resolv.conf, and those behind systemd-resolved's stub.
 pub fn usable_nameservers(facts: &Facts) -> impl Iterator<Item = IpAddr> {
     let all = facts.nameservers.iter().chain(&facts.resolved_nameservers).flatten();
     all.copied().filter(|address| !is_of_this_host(*address))
 }
 
-/// Whether a nameserver's address leads nowhere from inside a pod's network, or back to CoreDNS itself.
+/// Whether a nameserver's address cannot be reached from a pod's network, or would be CoreDNS itself.
 pub const fn is_of_this_host(nameserver: IpAddr) -> bool {
     nameserver.is_loopback() || nameserver.is_unspecified()
 }
@@ -154,14 +154,14 @@ impl<'a> PlanCx<'a> {
         })
     }
 
-    /// An artifact of the bundle. What [`crate::bundle::check`] has passed is there.
+    /// An artifact of the bundle; it exists after [`crate::bundle::check`].
     pub fn artifact(&self, key: &ArtifactKey, platform: Platform) -> Result<&'a Artifact, RecipeError> {
         self.manifest
             .find(key, platform)
             .ok_or_else(|| RecipeError::NotInBundle { missing: vec![format!("{key} for {platform}")] })
     }
 
-    /// The text of a material. What [`crate::bundle::check`] has passed is there.
+    /// The text of a material; it exists after [`crate::bundle::check`].
     pub fn material(&self, file: &MaterialFile) -> Result<&'a str, RecipeError> {
         let missing =
             || RecipeError::NotInBundle { missing: vec![ArtifactKey::Material(file.name.clone()).to_string()] };
@@ -178,7 +178,7 @@ impl<'a> PlanCx<'a> {
         self.artifact(&ArtifactKey::Image(image), platform)
     }
 
-    /// `v1.34.4`, as the bundle's kubeadm has it.
+    /// `v1.34.4`, the version of the bundle's kubeadm.
     pub fn kubernetes_version(&self, platform: Platform) -> Result<String, RecipeError> {
         Ok(format!("v{}", self.program(Program::Kubeadm, platform)?.version))
     }
@@ -194,7 +194,7 @@ impl<'a> PlanCx<'a> {
         format!("{}:{}", names::registry_name(&self.cluster.name), self.cluster.registry.port)
     }
 
-    /// The name of the control plane, `lb.<cluster>.kubexm.internal` unless cluster.yaml says another.
+    /// The name of the control plane, `lb.<cluster>.kubexm.internal` unless cluster.yaml sets another.
     pub fn control_plane_name(&self) -> String {
         self.cluster.control_plane_name()
     }
@@ -206,7 +206,7 @@ impl<'a> PlanCx<'a> {
         if found.is_empty() { Err(RecipeError::NoHosts { what: "control plane" }) } else { Ok(found) }
     }
 
-    /// kubeadm's API version for the bundle's Kubernetes, `v1beta4`; a minor that no recipe was made for is refused.
+    /// kubeadm's API version for the bundle's Kubernetes, `v1beta4`; a minor version without a recipe is refused.
     pub fn kubeadm_api(&self, platform: Platform) -> Result<&'a str, RecipeError> {
         let version = self.kubernetes_version(platform)?;
         let release = self.catalogue.release(&version).ok_or_else(|| RecipeError::NotInBundle {
@@ -224,7 +224,7 @@ impl<'a> PlanCx<'a> {
         Ok(&release.kubeadm_api)
     }
 
-    /// The `n`th address of the service network: 1 is the API's service, 10 is DNS (as kubeadm has it).
+    /// The `n`th address of the service network: 1 is the API's service, 10 is DNS (kubeadm's convention).
     pub fn service_address(&self, n: u32) -> Result<IpAddr, RecipeError> {
         let network = self.cluster.network.service_cidr;
         let address = match network {

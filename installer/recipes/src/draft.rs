@@ -1,4 +1,4 @@
-//! A plan while it is being written: modules put texts and slots into it and give back steps.
+//! A plan under construction: modules add texts and slots to it and return steps.
 
 use std::collections::BTreeSet;
 
@@ -10,29 +10,29 @@ use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
 use crate::templates;
 
-/// How many hosts work at once. Most of a host's time is spent waiting (units, kubelet, kubeadm), so that sixty hosts go
-/// in two rounds; more at once would share the one wire of the depot's host until downloads run out of time.
+/// Most hosts that are worked on at once. A host mostly waits (units, kubelet, kubeadm), so that sixty hosts take two
+/// rounds; more at once would share the network link of the depot's host until downloads time out.
 const FLEET_CONCURRENCY: usize = 32;
 
-/// A plan while it is being written.
+/// A plan under construction.
 #[derive(Debug)]
 pub struct Draft<'a> {
-    /// What it is written from.
+    /// The input.
     pub cx: &'a PlanCx<'a>,
     plan: Plan,
     of_all: BTreeSet<StepId>,
 }
 
-/// A plan, and which of its steps are about all hosts.
+/// A plan, and which of its steps depend on all hosts.
 #[derive(Debug)]
 pub struct Drafted {
     /// The plan.
     pub plan: Plan,
-    /// Steps whose content depends on all hosts of the cluster: one more host changes them.
+    /// Steps whose content depends on all hosts of the cluster: adding a host changes them.
     pub of_all: BTreeSet<StepId>,
 }
 
-/// Steps in the order they were added: each runs after the one before it. Chains fork and meet.
+/// Steps in the order they were added: each runs after the one before it. Chains can fork and join.
 #[derive(Clone, Debug, Default)]
 pub struct Chain {
     steps: Vec<Step>,
@@ -92,25 +92,25 @@ impl<'a> Draft<'a> {
         File { path: path.to_owned(), content: Content::Filled { digest, slots: vec![slot] }, mode }
     }
 
-    /// A slot, and who makes its value.
+    /// Adds a slot with the provider of its value.
     pub fn slot(&mut self, slot: &str, provider: SlotProvider) -> SlotName {
         let slot = SlotName(slot.to_owned());
         self.plan.slots.insert(slot.clone(), provider);
         slot
     }
 
-    /// A text that is no file of its own.
+    /// Adds a text that is not a file.
     pub fn text(&mut self, text: impl Into<String>) -> kubexm_spec::Digest {
         self.plan.text(text)
     }
 
-    /// Takes over a chain's steps; gives the ids that what comes later waits for.
+    /// Adds a chain's steps to the plan; returns the ids that later steps wait for.
     pub fn add(&mut self, chain: Chain) -> Vec<StepId> {
         self.plan.steps.extend(chain.steps);
         chain.tail
     }
 
-    /// Marks a step as one that is about all hosts.
+    /// Marks a step as depending on all hosts.
     pub fn of_all(&mut self, step: Step) -> Step {
         self.of_all.insert(step.id.clone());
         step
@@ -123,19 +123,19 @@ impl<'a> Draft<'a> {
 }
 
 impl Chain {
-    /// A chain that begins once these steps hold.
+    /// A chain that starts after these steps.
     pub fn after(steps: impl IntoIterator<Item = StepId>) -> Self {
         Self { steps: Vec::new(), tail: steps.into_iter().collect() }
     }
 
-    /// Adds steps that run one after the other, after all that the chain has.
+    /// Adds steps that run one after the other, after all steps of the chain.
     pub fn then(&mut self, steps: impl IntoIterator<Item = Step>) {
         for step in steps {
             self.together([step]);
         }
     }
 
-    /// Adds steps that may run at the same time, after all that the chain has.
+    /// Adds steps that may run in parallel, after all steps of the chain.
     pub fn together(&mut self, steps: impl IntoIterator<Item = Step>) {
         let mut added = Vec::new();
         for mut step in steps {
@@ -149,7 +149,7 @@ impl Chain {
         }
     }
 
-    /// What comes next waits for these steps too.
+    /// Lets later steps wait for these steps too.
     pub fn wait(&mut self, steps: &[StepId]) {
         for step in steps {
             if !self.tail.contains(step) {
@@ -158,44 +158,44 @@ impl Chain {
         }
     }
 
-    /// An empty chain that continues from where this one is.
+    /// A new chain that starts after the last steps of this one.
     pub fn fork(&self) -> Self {
         Self::after(self.tail.iter().cloned())
     }
 
-    /// Takes over the steps of a fork; what comes next waits for both.
+    /// Adds the steps of a fork; later steps wait for both.
     pub fn meet(&mut self, fork: Self) {
         if fork.steps.is_empty() {
             return;
         }
         let own = std::mem::take(&mut self.tail);
-        // What the fork began with lies before its end.
+        // The fork's start is before its end.
         let begun: Vec<&StepId> = fork.steps.iter().flat_map(|step| &step.after).collect();
         self.tail = own.into_iter().filter(|id| !begun.contains(&id)).collect();
         self.wait(&fork.tail);
         self.steps.extend(fork.steps);
     }
 
-    /// Takes over the steps of a fork that nothing of this chain waits for.
+    /// Adds the steps of a fork that this chain does not wait for.
     pub fn aside(&mut self, fork: Self) {
         self.steps.extend(fork.steps);
     }
 
-    /// What something that comes later waits for.
+    /// The steps that later ones wait for.
     pub fn tail(&self) -> &[StepId] {
         &self.tail
     }
 }
 
-/// Lets at most `width` of the chains, one for each host, run at the same time: each begins once the one `width` places
-/// before it holds. Only edges are added.
+/// Lets at most `width` of the chains, one per host, run at the same time: each starts after the chain `width` places
+/// before it. Only dependencies are added.
 pub fn rolling(chains: &mut [Chain], width: usize) {
     let width = width.max(1);
     for later in width..chains.len() {
         let (done, rest) = chains.split_at_mut(later);
         let earlier = &done[later - width].tail;
         let ids: Vec<StepId> = rest[0].steps.iter().map(|step| step.id.clone()).collect();
-        // The steps that the chain begins with wait for none of its own.
+        // The first steps of the chain depend on no other step of it.
         for step in rest[0].steps.iter_mut().filter(|step| !step.after.iter().any(|id| ids.contains(id))) {
             step.after.extend(earlier.iter().cloned());
         }

@@ -3,34 +3,36 @@
 use kubexm_spec::ExitCode;
 use kubexm_spec::unsupported::Unsupported;
 
-/// Why no plan could be made. Nothing has been touched when one of these is returned.
+/// Why no plan could be made. No host was changed when one of these is returned.
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
-    /// The cluster needs what the bundle does not carry.
+    /// The bundle does not contain what the cluster needs.
     #[error(
-        "the bundle lacks {} that this cluster needs: {}; build one from the same cluster.yaml with `kubexm-bundle build`",
+        "the bundle is missing {} that this cluster needs: {}; build one from the same cluster.yaml with \
+         `kubexm-bundle build`",
         count(.missing.len()), .missing.join(", ")
     )]
     NotInBundle {
         /// Every one of them, `binary/kubeadm 1.34.4 for linux/amd64`.
         missing: Vec<String>,
     },
-    /// The design names it, nothing builds it yet.
+    /// Not supported yet.
     #[error("{what} is not supported yet; {hint}")]
     Unsupported {
         what: String,
         /// What can be done instead.
         hint: String,
     },
-    /// cluster.yaml says what no recipe installs.
-    #[error("cluster.yaml says what kubexm-install does not install yet:\n{}", lines(.all))]
+    /// cluster.yaml asks for what no recipe installs.
+    #[error("cluster.yaml asks for what kubexm-install does not support yet:\n{}", lines(.all))]
     NotInstalled {
         /// Every one of them.
         all: Vec<Unsupported>,
     },
     /// cluster.yaml has only `spec.bundle`.
     #[error(
-        "this bundle carries extras only and describes no cluster; add `spec.kubernetes` and `spec.hosts` to cluster.yaml and build again"
+        "this bundle contains extras only and describes no cluster; add `spec.kubernetes` and `spec.hosts` to \
+         cluster.yaml and build again"
     )]
     NoCluster,
     /// No host, or no control plane among them.
@@ -39,7 +41,7 @@ pub enum RecipeError {
         /// `hosts`, `control plane`.
         what: &'static str,
     },
-    /// `join` was asked for where no cluster is.
+    /// `join` without a cluster.
     #[error(
         "{first} is not in a cluster of kubexm-install yet, so there is nothing to join; run `kubexm-install create`, which creates the cluster with all its hosts"
     )]
@@ -54,7 +56,7 @@ pub enum RecipeError {
         /// Why, and what can be done.
         reason: String,
     },
-    /// A reset would clear folders with mounts in them that are no pod's, or in use.
+    /// A reset would delete folders that contain mounts which are in use or do not belong to a pod.
     #[error(
         "mounts in folders that the reset would delete:\n{}\nnothing was stopped, changed or deleted; unmount them, or stop what uses them (`fuser -vm` lists it), then run again",
         lines(.mounts)
@@ -63,29 +65,29 @@ pub enum RecipeError {
         /// Every one of every host: `node1: /var/lib/kubelet/pods (tmpfs of tmpfs)`.
         mounts: Vec<String>,
     },
-    /// A host was not looked at.
+    /// The facts of a host are missing.
     #[error(
         "nothing is known of {host}: its facts were not gathered; run `kubexm-install preflight` and fix what it reports"
     )]
     NoFacts { host: String },
-    /// The cluster needs an address and got a name.
+    /// The cluster needs an IP address, and cluster.yaml has a name.
     #[error(
         "{host}: address {address:?} is a name, and nodes need an address of their own; add `internalAddress` to the host in cluster.yaml"
     )]
     NoAddress {
         host: String,
-        /// What cluster.yaml says.
+        /// The value in cluster.yaml.
         address: String,
     },
-    /// The machine is another one than cluster.yaml says.
+    /// The machine's architecture differs from cluster.yaml.
     #[error("{host}: its architecture is {found}, but cluster.yaml has `arch: {said}`; correct it, or leave it out")]
     OtherArch {
         host: String,
         found: kubexm_spec::Arch,
-        /// What cluster.yaml says.
+        /// The value in cluster.yaml.
         said: kubexm_spec::Arch,
     },
-    /// The machine's architecture is none that a bundle is built for.
+    /// The machine's architecture is not supported.
     #[error("{host}: its architecture is not supported; amd64 and arm64 are")]
     UnknownArch { host: String },
     /// A network in cluster.yaml that cannot be used.
@@ -95,7 +97,7 @@ pub enum RecipeError {
         field: &'static str,
         /// What it says.
         value: String,
-        /// What is wrong, and what is wanted.
+        /// What is wrong, and what is expected.
         reason: String,
     },
     /// No interface of the host has the node's address.
@@ -112,7 +114,7 @@ pub enum RecipeError {
     /// The catalogue of the bundle refuses the cluster.
     #[error("the bundle's catalogue does not fit this cluster")]
     Catalogue(#[source] kubexm_manifests::RequireError),
-    /// A host carries another cluster.
+    /// A host belongs to another cluster.
     #[error(
         "{host} belongs to cluster {found}, and {wanted} is to be reset; name its cluster.yaml, or take the host out of this one"
     )]
@@ -135,7 +137,7 @@ pub enum RecipeError {
     },
     /// A ledger holds a before-state that cannot be used: what was there before is not known.
     #[error(
-        "{host}: its ledger does not say what was there before step {step} ({op}); without that it cannot be reset"
+        "{host}: its ledger does not record what was there before step {step} ({op}); without that it cannot be reset"
     )]
     UnreadableState {
         host: String,
@@ -146,26 +148,26 @@ pub enum RecipeError {
         #[source]
         source: kubexm_plan::StateError,
     },
-    /// Packages that a host lacks cannot come to it.
+    /// Missing packages cannot be installed on a host.
     #[error("{host}: {why}; `kubexm-install preflight` shows what can be done")]
     Packages {
         host: String,
-        /// What it lacks, and why that cannot come.
+        /// The missing packages, and why they cannot be installed.
         why: String,
     },
-    /// A template does not render; a fault of ours.
+    /// A template does not render; a bug in kubexm.
     #[error("template {name} does not render; this is a fault of kubexm-install")]
     Template {
         name: &'static str,
-        /// What minijinja says.
+        /// minijinja's error.
         #[source]
         source: minijinja::Error,
     },
-    /// A document cannot be written; a fault of ours.
+    /// A document cannot be written; a bug in kubexm.
     #[error("{name} cannot be written as a document: {reason}; this is a fault of kubexm-install")]
     Document {
         name: &'static str,
-        /// What the serialiser says.
+        /// The serialiser's error.
         reason: String,
     },
 }
@@ -182,7 +184,7 @@ fn lines(all: &[impl ToString]) -> String {
 }
 
 impl RecipeError {
-    /// What the program exits with.
+    /// Exit code of the program.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::NotInBundle { .. } => ExitCode::BundleIncomplete,

@@ -1,6 +1,7 @@
 //! Recipes: pure functions from a cluster, a bundle's manifest and facts about hosts to a plan or to findings.
 //!
-//! Nothing here does IO: no files, network, clock, randomness or environment. What a recipe can name is in the bundle.
+//! Nothing here does IO: no files, network, clock, randomness or environment. A recipe can only refer to artifacts in
+//! the bundle.
 
 pub mod bundle;
 pub mod config;

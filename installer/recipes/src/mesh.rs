@@ -1,5 +1,5 @@
 //! Which hosts must reach each other on which ports, by their roles. Pure: agents listen and dial, and
-//! [`crate::preflight::mesh`] tells what it means.
+//! [`crate::preflight::mesh`] interprets the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,15 +17,15 @@ pub const API_SERVER: u16 = 6443;
 const ETCD: [u16; 2] = [2379, 2380];
 /// kubelet, for logs, exec and metrics.
 const KUBELET: u16 = 10250;
-/// What a dial of the user's own load balancer is to; a host cannot have this name.
+/// Target name for connections to the user's own load balancer; a host cannot have this name.
 pub const LOAD_BALANCER: &str = "load balancer";
 
-/// What each host listens on and dials, by host name.
+/// The ports that each host listens on and connects to, by host name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mesh {
-    /// Ports that others dial.
+    /// Ports that others connect to.
     pub listen: BTreeMap<String, Vec<Port>>,
-    /// Ports of others, and of the load balancer.
+    /// Ports of other hosts and of the load balancer to connect to.
     pub dials: BTreeMap<String, Vec<Dial>>,
 }
 
@@ -34,7 +34,7 @@ struct Host<'a> {
     ip: IpAddr,
     control_plane: bool,
     registry: bool,
-    /// UDP ports that something holds: it would not echo.
+    /// UDP ports that are in use, so that the agent cannot echo on them.
     taken: Vec<u16>,
 }
 

@@ -1,18 +1,18 @@
-//! Names and paths on a node that recipes write. Nothing else in this crate spells a path of a node.
+//! Names and paths on a node that recipes write. All paths of a node are defined here.
 
 /// The node's content store, which the depot serves from.
 pub const STORE: &str = "/var/lib/kubexm/store";
 /// One folder for each repository of packages.
 pub const REPOSITORIES: &str = "/var/lib/kubexm/repos";
-/// What the depot serves besides the content store: files by digest, as there.
+/// Files that the depot serves besides the content store, also stored by digest.
 pub const DEPOT_METADATA: &str = "/var/lib/kubexm/depot";
-/// Where the administrator of a host that is no node keeps the keys of the depot's repositories.
+/// Folder for the keys of the depot's repositories on a host that is not a node.
 pub const BY_HAND: &str = "/etc/kubexm-packages";
-/// Where our programs and Kubernetes' go.
+/// Folder of kubexm's and Kubernetes' programs.
 pub const BIN: &str = "/usr/local/bin";
-/// Folder of our configs.
+/// Folder of kubexm's configs.
 pub const OURS: &str = "/etc/kubexm";
-/// The CA that nodes trust the registry by.
+/// The registry's CA certificate, which nodes trust.
 pub const REGISTRY_CA: &str = "/etc/kubexm/registry-ca.crt";
 /// Config of the depot.
 pub const DEPOT_CONFIG: &str = "/etc/kubexm/depot/config.json";
@@ -40,43 +40,43 @@ pub const CRICTL_CONFIG: &str = "/etc/crictl.yaml";
 pub const KUBELET_DROPIN: &str = "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf";
 /// kubeadm's config.
 pub const KUBEADM_CONFIG: &str = "/etc/kubexm/kubeadm.yaml";
-/// Scripts of the user, each in a folder of its own.
+/// The user's scripts, each in its own folder.
 pub const SCRIPTS: &str = "/var/lib/kubexm/scripts";
-/// What kube-apiserver reads about its audit log.
+/// Folder of kube-apiserver's audit configuration.
 pub const AUDIT: &str = "/etc/kubexm/audit";
 /// Its policy.
 pub const AUDIT_POLICY: &str = "/etc/kubexm/audit/policy.yaml";
-/// The kubeconfig by which it sends events.
+/// The kubeconfig for sending audit events.
 pub const AUDIT_WEBHOOK: &str = "/etc/kubexm/audit/webhook.kubeconfig";
-/// Where it writes.
+/// Folder of the audit log.
 pub const AUDIT_LOGS: &str = "/var/log/kubernetes/audit";
-/// Patches that kubeadm puts over its own files on this node (`patches.directory`).
+/// Patches that kubeadm applies to its own files on this node (`patches.directory`).
 pub const KUBEADM_PATCHES: &str = "/etc/kubexm/patches";
-/// Over the KubeletConfiguration that the cluster keeps (`target+patchtype.extension`, kubeadm's "Customizing components").
+/// Patch for the cluster's KubeletConfiguration (`target+patchtype.extension`, kubeadm's "Customizing components").
 pub const KUBELET_PATCH: &str = "/etc/kubexm/patches/kubeletconfiguration+merge.yaml";
-/// chrony's configuration, as Debian has it.
+/// chrony's configuration on Debian.
 pub const CHRONY_DEB: &str = "/etc/chrony/chrony.conf";
-/// chrony's configuration, as Red Hat has it.
+/// chrony's configuration on Red Hat.
 pub const CHRONY_RPM: &str = "/etc/chrony.conf";
-/// Where chrony keeps how fast the clock goes by itself; packages of rpm's family leave it behind.
+/// chrony's drift file; removing an rpm package leaves it behind.
 pub const OF_CHRONY: [&str; 2] = ["/var/lib/chrony", "/var/log/chrony"];
 /// The node's resolver.
 pub const RESOLV: &str = "/etc/resolv.conf";
-/// systemd-resolved's list of the servers that it asks itself.
+/// systemd-resolved's list of its upstream servers.
 pub const RESOLVED_RESOLV: &str = "/run/systemd/resolve/resolv.conf";
-/// What kubelet gives to pods of `dnsPolicy: Default` where /etc/resolv.conf is of no use.
+/// resolv.conf for pods with `dnsPolicy: Default`, where /etc/resolv.conf cannot be used.
 pub const KUBELET_RESOLV: &str = "/etc/kubexm/resolv.conf";
 /// Kernel parameters.
 pub const SYSCTL: &str = "/etc/sysctl.d/99-kubexm-cri.conf";
 /// Kernel modules at boot.
 pub const MODULES: &str = "/etc/modules-load.d/kubexm.conf";
 
-/// Path of a systemd unit of ours.
+/// Path of a systemd unit that kubexm writes.
 pub fn unit(name: &str) -> String {
     format!("/etc/systemd/system/{name}")
 }
 
-/// Path of a program of ours.
+/// Path of a program that kubexm installs.
 pub fn bin(name: &str) -> String {
     format!("{BIN}/{name}")
 }

@@ -1,4 +1,4 @@
-//! A small cluster, its hosts as they might be found and a bundle's manifest for it: for tests of whatever takes a plan.
+//! A small cluster, facts about its hosts and a bundle's manifest for it: for tests that need a plan.
 //!
 //! Digests are those of names, not of real content; nothing here is used by a program.
 
@@ -60,7 +60,7 @@ pub fn host(name: &str, last: u8) -> Host {
     Host { user: "operator".to_owned(), ..Host::new(name, Ipv4Addr::new(10, 77, 0, last).to_string()) }
 }
 
-/// The plan that creates a cluster on hosts with nothing to complain of, without packages of their distribution.
+/// The plan that creates a cluster on hosts without preflight findings, without packages of their distribution.
 pub fn plan(cluster: &Cluster) -> Result<Plan, Box<dyn Error + Send + Sync>> {
     let catalogue = Catalogue::embedded();
     let (manifest, facts) = (manifest(cluster, &catalogue)?, all_facts(cluster));
@@ -87,7 +87,7 @@ pub fn materials(cluster: &Cluster) -> Materials {
     cluster.materials().iter().map(|of| (of.file.name.clone(), text(of.usage).to_owned())).collect()
 }
 
-/// A Debian 12 machine of [`host`] with nothing to complain of.
+/// Facts of [`host`] as a Debian 12 machine without preflight findings.
 pub fn facts(name: &str, last: u8) -> Facts {
     let programs = ["iptables", "conntrack", "mount", "umount", "nsenter", "ip", "ethtool", "tc", "socat"];
     let paths =
@@ -151,7 +151,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
     }
 }
 
-/// What dpkg says of these packages, version 1.0-1 of each.
+/// dpkg's status text for these packages, version 1.0-1 of each.
 pub fn installed(names: &[&str]) -> InstalledPackages {
     let each = names.iter().map(|name| {
         format!("Package: {name}\nStatus: install ok installed\nVersion: {VERSION}\nArchitecture: amd64\n\n")
@@ -165,7 +165,7 @@ pub fn all_facts(cluster: &Cluster) -> BTreeMap<String, Facts> {
     cluster.hosts.iter().map(|h| (h.name.clone(), facts(&h.name, last(h)))).collect()
 }
 
-/// The manifest of a bundle that holds exactly what a cluster requires.
+/// The manifest of a bundle that contains exactly what a cluster requires.
 pub fn manifest(cluster: &Cluster, catalogue: &Catalogue) -> Result<Manifest, RequireError> {
     let requirements = require(cluster, catalogue)?;
     let mut artifacts: Vec<Artifact> = requirements
@@ -221,8 +221,8 @@ pub fn manifest(cluster: &Cluster, catalogue: &Catalogue) -> Result<Manifest, Re
     })
 }
 
-/// What the bundle of [`manifest`] carries of packages, each in version 1.0-1 and needing nothing; for a cluster whose `spec.bundle.os`
-/// names systems.
+/// The packages in the bundle of [`manifest`], each in version 1.0-1 and without dependencies; for a cluster with
+/// `spec.bundle.os`.
 pub fn packages(cluster: &Cluster, catalogue: &Catalogue) -> Result<CarriedPackages, RequireError> {
     let requirements = require(cluster, catalogue)?;
     let sets: Vec<PackageSet> = requirements

@@ -1,4 +1,4 @@
-//! The support matrix, as the bundle's catalogue has it.
+//! The support matrix in the bundle's catalogue.
 
 use kubexm_manifests::{Catalogue, Support};
 use kubexm_plan::Facts;
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::error::RecipeError;
 
-/// What a Kubernetes version (`v1.34.4`) runs on.
+/// Requirements of a Kubernetes version (`v1.34.4`).
 pub fn of<'a>(catalogue: &'a Catalogue, version: &str) -> Result<&'a Support, RecipeError> {
     let missing = || RecipeError::NotInBundle { missing: vec![format!("catalogue entry for Kubernetes {version}")] };
     catalogue.support(version).ok_or_else(missing)
 }
 
-/// Whether kubelet is meant to run on cgroup v1 here: the node has it, and the user's own `failCgroupV1: false` says so.
+/// Whether kubelet is to run on cgroup v1: the node has it, and the user has set `failCgroupV1: false`.
 pub fn cgroup_v1_wanted(kubernetes: &Kubernetes, facts: &Facts) -> bool {
     facts.cgroup_version == 1 && kubernetes.kubelet.get("failCgroupV1") == Some(&Value::Bool(false))
 }

@@ -28,7 +28,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("resolv.conf", include_str!("../templates/resolv.conf.j2")),
 ];
 
-/// Renders a template; a value that it names and does not get is an error.
+/// Renders a template; a missing value is an error.
 pub fn render(name: &'static str, values: Value) -> Result<String, RecipeError> {
     let fault = |source| RecipeError::Template { name, source };
     let mut environment = Environment::new();

@@ -1,4 +1,4 @@
-//! Hosts of the cluster that give others the time.
+//! Hosts of the cluster that are time servers for the others.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ pub fn means(said: &str, host: &Host) -> bool {
     said == host.name || said == host.address || (address.is_some() && address == host.node_ip())
 }
 
-/// Whether other hosts take the time from this one.
+/// Whether other hosts synchronise their clocks with this one.
 pub fn is_server(cluster: &Cluster, host: &Host) -> bool {
     cluster.system.ntp_servers.iter().any(|said| means(said, host))
 }

@@ -1,14 +1,14 @@
-//! What of a cluster no recipe installs yet: reported before a host is touched, all of it at once.
+//! Settings of a cluster that no recipe supports yet: all are reported at once, before a host is changed.
 //!
-//! A pipeline asks first, so that nothing that cluster.yaml says is ever left out in silence: a field either changes the plan or
-//! is named here (`tests/it/fields.rs` tries every one).
+//! Every pipeline checks this first, so that no setting of cluster.yaml is ignored silently: a field either changes the
+//! plan or is reported here (`tests/it/fields.rs` tries every one).
 
 use kubexm_spec::cluster::Cluster;
 pub use kubexm_spec::unsupported::{Unsupported, check};
 
 use crate::error::RecipeError;
 
-/// Refuses a cluster of which something would be left out.
+/// Refuses a cluster if any of its settings would be ignored.
 pub fn refuse(cluster: &Cluster) -> Result<(), RecipeError> {
     let all = check(cluster);
     if all.is_empty() { Ok(()) } else { Err(RecipeError::NotInstalled { all }) }

@@ -1,4 +1,4 @@
-//! YAML documents from values, so that quoting is the serialiser's work.
+//! YAML documents from values, so that the serialiser does the quoting.
 
 use serde::Serialize;
 use serde_json::{Map, Value};

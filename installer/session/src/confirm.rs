@@ -50,7 +50,7 @@ pub struct Question<'a> {
 /// What would be done.
 #[derive(Debug)]
 pub enum Change<'a> {
-    /// A plan is carried out.
+    /// A plan is executed.
     Run {
         /// The plan.
         plan: &'a Plan,

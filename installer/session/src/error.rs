@@ -89,7 +89,7 @@ pub enum SessionError {
     /// Texts that cluster.yaml names cannot be used.
     #[error("{}", MaterialError::all(.0))]
     Materials(Arc<Vec<MaterialError>>),
-    /// Secrets that cluster.yaml names cannot be had.
+    /// Secrets that cluster.yaml names cannot be obtained.
     #[error("{}", .0.join("\n"))]
     Secrets(Vec<String>),
     /// cluster.yaml has problems.
@@ -105,10 +105,10 @@ pub enum SessionError {
     NoCluster,
     /// The cluster.yaml of a bundle that nobody trusted has signed, and nobody to ask.
     #[error(
-        "{bundle}, so its own cluster.yaml is not used without your consent, and there is no terminal to ask at. Nothing of it was \
-         read, and nobody was connected to. It wants:\n{}\nto continue: give a cluster.yaml of your own with -f (`kubexm-bundle cat \
-         BUNDLE cluster.yaml` prints this one), or accept this one with --allow-unsigned; or have the bundle signed, and trust the \
-         key with --key",
+        "{bundle}, so its own cluster.yaml is not used without your consent, and there is no terminal to ask on. \
+         Nothing of it was read, and no host was contacted. It asks:\n{}\nto continue: give a cluster.yaml of your \
+         own with -f (`kubexm-bundle cat BUNDLE cluster.yaml` prints this one), or accept this one with \
+         --allow-unsigned; or have the bundle signed, and trust the key with --key",
         wanted.join("\n")
     )]
     UnsignedCluster {
@@ -118,7 +118,7 @@ pub enum SessionError {
         wanted: Vec<String>,
     },
     /// The answer to [`crate::Confirm::trust_cluster`] was a no.
-    #[error("declined; nothing was read and nobody was connected to. With -f a cluster.yaml of your own is used")]
+    #[error("declined; nothing was read and no host was contacted. To use a cluster.yaml of your own, give it with -f")]
     UnsignedDeclined,
     /// The answer to [`crate::Confirm::confirm`] was a no.
     #[error("declined; nothing was changed")]
@@ -130,7 +130,7 @@ pub enum SessionError {
     #[error("{}", chains(.0))]
     Recipe(Vec<RecipeError>),
     /// The hosts do not pass preflight.
-    #[error("the hosts are not fit yet, and nothing was changed:\n{table}")]
+    #[error("preflight failed, and nothing was changed:\n{table}")]
     Preflight {
         /// The findings for people.
         table: String,
@@ -177,7 +177,7 @@ pub enum SessionError {
     },
     /// The cluster runs, and its kubeconfig could not be fetched or kept.
     #[error(
-        "the cluster is there, its kubeconfig could not be fetched: {}\nit lies on the first control plane as \
+        "the cluster is up, but its kubeconfig could not be fetched: {}\nit is on the first control plane as \
          /etc/kubernetes/admin.conf",
         error_chain(.0)
     )]
@@ -189,11 +189,11 @@ pub enum SessionError {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         reason: String,
     },
-    /// A thread of ours ended before its time.
-    #[error("{0} ended before its time; this is a fault of kubexm-install")]
+    /// A thread of kubexm ended before its time.
+    #[error("{0} ended too early; this is a fault of kubexm-install")]
     Crashed(String),
 }
 

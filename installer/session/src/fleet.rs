@@ -29,7 +29,7 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 /// What becomes of a host that cannot be reached. One that answers and refuses us is no such host.
 #[derive(Clone, Copy, Debug)]
 pub enum Unreachable<'a> {
-    /// Nothing begins. The text says what would help, on a line of its own; or nothing.
+    /// Nothing starts. The text is a hint on its own line, or empty.
     Refused(&'a str),
     /// A run continues without up to so many hosts that the plan can do without.
     LeftOut(&'a Plan, usize),
@@ -47,7 +47,7 @@ pub(crate) struct Reach<'a> {
     /// Agents for hosts of other architectures come from it. Without it hosts must have this machine's architecture.
     pub bundle: Option<&'a Opened>,
     pub hosts: &'a HostOptions,
-    /// For whoever finds a host locked.
+    /// For anybody who finds a host locked.
     pub holder: &'a str,
 }
 
@@ -75,13 +75,13 @@ impl Fleet {
             return Err(SessionError::Links { errors: errors.into_values().collect(), hint });
         }
         for (host, _) in fleet.links.iter().filter(|(_, link)| link.agent_installed()) {
-            let text = format!("{host}: our agent was put at {AGENT_PATH}; a refusal takes it away again");
+            let text = format!("{host}: the agent was put at {AGENT_PATH}; if you decline, it is removed again");
             events::note(session.events, text);
         }
         Ok(fleet)
     }
 
-    /// Leaves out those that were not reached, or says what would help.
+    /// Leaves out those that were not reached, or returns an error with a hint.
     fn leave_out(
         &mut self,
         errors: &BTreeMap<String, LinkError>,
@@ -203,7 +203,7 @@ impl Fleet {
         report_agents(join_all(gone).await, events);
     }
 
-    /// After a yes: the agents stay. What an older one leaves is no reason to stop.
+    /// After confirmation: the agents stay. What an older one leaves is no reason to stop.
     pub(crate) async fn keep(&self, events: &dyn EventSink) {
         for (host, kept) in self.on_all(|link| async move { link.keep_agent().await }).await {
             if let Err(error) = kept {

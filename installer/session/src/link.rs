@@ -38,7 +38,7 @@ pub trait HostLink: Send + Sync {
     /// After the rollback of a run that put the agent on a host without one: ends the agent and removes its program.
     async fn take_agent_away(&self) -> Result<(), LinkError>;
 
-    /// After a yes: the program that was there before ours is not needed any more.
+    /// After confirmation: the program that was there before ours is not needed any more.
     async fn keep_agent(&self) -> Result<(), LinkError>;
 
     /// The operator's kubeconfig, made from a control plane's admin.conf; a secret.

@@ -35,7 +35,7 @@ pub struct BundleOptions {
     pub bundle: Vec<PathBuf>,
     /// Of a delta: bundles that have what it leaves out.
     pub bases: Vec<PathBuf>,
-    /// cluster.yaml in place of the one that the bundle carries.
+    /// cluster.yaml to use instead of the one in the bundle.
     pub file: Option<PathBuf>,
     /// Whom it has to be from.
     pub trust: TrustOptions,
@@ -65,7 +65,7 @@ pub struct HostOptions {
     pub known_hosts: Option<PathBuf>,
 }
 
-/// How a run is carried out.
+/// How a run is executed.
 #[derive(Clone)]
 pub struct RunOptions<'a> {
     /// When a step failed.
@@ -74,7 +74,7 @@ pub struct RunOptions<'a> {
     pub max_failed_workers: usize,
     /// A failure on purpose.
     pub drill: Option<Drill>,
-    /// What is printed and journalled for whoever continues the run or rolls it back.
+    /// What is printed and journalled for anybody who continues the run or rolls it back.
     pub commands: &'a dyn Commands,
 }
 

@@ -157,7 +157,7 @@ fn reset(
         .collect();
     let clean: Vec<String> = hosts.iter().filter(|host| host.is_clean()).map(|host| host.name.to_owned()).collect();
     for host in &clean {
-        events::note(session.events, format!("{host}: nothing of ours is there, and nothing is done"));
+        events::note(session.events, format!("{host}: nothing of kubexm is there, and nothing is done"));
     }
     events::phase(session.events, "plan");
     let cx = ResetCx { cluster: &cluster.name, cluster_digest: cluster.digest(), hosts };

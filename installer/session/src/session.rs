@@ -39,7 +39,7 @@ pub struct Session<'a> {
 pub struct Controller {
     /// Program and version, for journals.
     pub tool: String,
-    /// Machine and process, for whoever finds a host or a cluster locked.
+    /// Machine and process, for anybody who finds a host or a cluster locked.
     pub name: String,
     /// The program that becomes the agent on hosts of this machine's architecture.
     pub agent: PathBuf,
@@ -62,12 +62,12 @@ impl Clock for SystemClock {
 }
 
 impl Session<'_> {
-    /// Who holds the hosts of a cluster, for whoever finds them held.
+    /// Who holds the hosts of a cluster, for anybody who finds them held.
     pub(crate) fn holder(&self, verb: &str, cluster: &str) -> String {
         format!("{verb} of cluster {cluster} from {}", self.controller.name)
     }
 
-    /// Asks before a change; anything but a yes ends the run before it begins.
+    /// Asks before a change; anything but a confirmation ends the run before it begins.
     pub(crate) async fn ask(&self, question: Question<'_>) -> Result<(), SessionError> {
         match self.confirm.confirm(question).await {
             Answer::Yes => Ok(()),

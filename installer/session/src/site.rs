@@ -20,7 +20,7 @@ pub(crate) struct Site<'s, S> {
 }
 
 impl<'s, S> Site<'s, S> {
-    /// Before a yes: when something is refused the agents go again.
+    /// Before confirmation: when something is refused the agents go again.
     pub async fn unless_refused<T>(&self, decided: Result<T, SessionError>) -> Result<T, SessionError> {
         if decided.is_err() {
             self.fleet.withdraw(self.session.events).await;

@@ -8,7 +8,7 @@ use kubexm_plan::CheckedPlan;
 
 use crate::samples::Sample;
 
-/// Hosts on which a plan can be carried out, as often as wanted.
+/// Hosts on which a plan can be executed, as often as wanted.
 /// Clones are the same hosts.
 pub trait Fleet: Clone + Send + Sync + 'static {
     /// Hosts of a sample before anything was done. A registry that is not of the plan has the images of this one.

@@ -65,7 +65,7 @@ pub async fn record(sample: &Sample, killed_in: Option<&str>, archive: &Path) ->
     if ended.is_err() != killed_in.is_some() {
         return Err(format!("it ends {ended:?}"));
     }
-    // Ops that run come to their end.
+    // Ops that run finish.
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     fleet.live();
     let folder = scratch();

@@ -129,7 +129,7 @@ impl Fleet for Rooted {
         fork
     }
 
-    /// Ops that run come to their end, and nobody knows when.
+    /// Ops that run finish, and nobody knows when.
     fn photograph(&self) -> Option<Self> {
         None
     }

@@ -1,4 +1,4 @@
-//! One run of a case's plan: its folder, and the ways it is begun, ended and resumed.
+//! One run of a case's plan: its folder, and the ways it is started, ended and resumed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Setting {
     pub pki: Arc<tempfile::TempDir>,
 }
 
-/// How a run is carried out, beside its plan.
+/// How a run is executed, beside its plan.
 #[derive(Clone)]
 pub struct How {
     /// What happens when a step fails.
@@ -69,7 +69,7 @@ impl How {
 pub struct Carried<'s> {
     setting: &'s Setting,
     folder: tempfile::TempDir,
-    /// As it was made, until it is begun.
+    /// As it was made, until it is started.
     made: Mutex<Option<Run>>,
 }
 

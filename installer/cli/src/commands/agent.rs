@@ -18,7 +18,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Mode {
-    /// Take blobs into this machine's content store
+    /// Receive blobs into this machine's content store
     Store,
 }
 

@@ -10,14 +10,14 @@ use kubexm_session::{BundleOptions, ClusterOptions, Commands, HostOptions, Repla
 /// The bundle, and whose cluster.yaml.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BundleArgs {
-    /// The bundle that `kubexm-bundle build` wrote: its file, a folder with it, or its volumes (one of them when they lie side by
-    /// side; given several times, or folder by folder, when they do not)
+    /// The bundle that `kubexm-bundle build` wrote: its file, a folder with it, or its volumes (one of them if they are
+    /// in one folder; otherwise given several times, or folder by folder)
     #[arg(long, value_name = "FILE", required = true)]
     pub bundle: Vec<PathBuf>,
-    /// Of a delta: a bundle that has what it leaves out; may be given several times
+    /// For a delta: a bundle that has what it leaves out; may be given several times
     #[arg(long = "base", value_name = "FILE", requires = "bundle")]
     pub bases: Vec<PathBuf>,
-    /// cluster.yaml in place of the one that the bundle carries
+    /// cluster.yaml to use instead of the one in the bundle
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub file: Option<PathBuf>,
     #[command(flatten)]
@@ -26,16 +26,16 @@ pub struct BundleArgs {
     pub replace: ReplaceArgs,
 }
 
-/// cluster.yaml alone, or a bundle that carries one.
+/// cluster.yaml alone, or a bundle that contains one.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ClusterArgs {
     /// cluster.yaml of the cluster; needed where no bundle is given
     #[arg(short = 'f', long = "file", value_name = "FILE", required_unless_present = "bundle")]
     pub file: Option<PathBuf>,
-    /// Bundle whose cluster.yaml is meant; also needed for hosts of another architecture than this machine's
+    /// Bundle whose cluster.yaml is used; also needed for hosts of another architecture than this machine's
     #[arg(long, value_name = "FILE")]
     pub bundle: Option<PathBuf>,
-    /// Of a delta: a bundle that has what it leaves out; may be given several times
+    /// For a delta: a bundle that has what it leaves out; may be given several times
     #[arg(long = "base", value_name = "FILE", requires = "bundle")]
     pub bases: Vec<PathBuf>,
     #[command(flatten)]
@@ -45,29 +45,31 @@ pub struct ClusterArgs {
 /// Keys and signatures given on the command line.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct TrustArgs {
-    /// Public key of somebody who is trusted; may be given several times, and those in $KUBEXM_HOME/trusted-keys/*.pub count as
-    /// given. With a key, only a bundle with a valid signature by one of them is taken (exit 34)
+    /// Trusted public key; may be given several times, and those in $KUBEXM_HOME/trusted-keys/*.pub count as given.
+    /// With a key, only a bundle with a valid signature by one of them is accepted (exit 34)
     #[arg(long = "key", value_name = "FILE", requires = "bundle")]
     pub keys: Vec<PathBuf>,
-    /// Signatures in a file of their own (NAME.sig), beside those in the bundle
+    /// Signatures in a separate file (NAME.sig), in addition to those in the bundle
     #[arg(long = "signature", value_name = "FILE", requires = "bundle")]
     pub signatures: Vec<PathBuf>,
-    /// Take no bundle without a valid signature, also when no key is given: then none is good enough (exit 34)
+    /// Accept no bundle without a valid signature by a trusted key; without any trusted key, every bundle is refused
+    /// (exit 34)
     #[arg(long, requires = "bundle")]
     pub require_signature: bool,
-    /// Use the cluster.yaml of a bundle that no trusted key has signed without being asked: connect to the hosts that it names,
-    /// with the passwords and keys that it names. Where a key is trusted, such a bundle is refused all the same
+    /// Without asking, use the cluster.yaml of a bundle that no trusted key has signed: connect to the hosts that it
+    /// names, with the passwords and keys that it names. If any key is trusted, such a bundle is still refused
     #[arg(long, requires = "bundle", conflicts_with = "require_signature")]
     pub allow_unsigned: bool,
 }
 
-/// What a bundle may take the place of.
+/// Which installed bundles a bundle may replace.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct ReplaceArgs {
-    /// Install a bundle that was signed before the one that is installed; otherwise it is refused (exit 34)
+    /// Install a bundle that was signed before the installed one; without this it is refused (exit 34)
     #[arg(long)]
     pub allow_older: bool,
-    /// Install a bundle that the signer of the one that is installed has not signed, or nobody; otherwise it is refused (exit 34)
+    /// Install a bundle that is not signed, or not by the signer of the installed one; without this it is refused (exit
+    /// 34)
     #[arg(long)]
     pub allow_other_signer: bool,
 }
@@ -75,7 +77,7 @@ pub struct ReplaceArgs {
 /// How hosts are reached.
 #[derive(Clone, Debug, clap::Args)]
 pub struct HostArgs {
-    /// Accept and record the key of a host that is not known yet; a changed key is refused all the same
+    /// Accept and record the key of a host that is not known yet; a changed key is still refused
     #[arg(long)]
     pub accept_new_host_keys: bool,
     /// File of known host keys [default: $KUBEXM_HOME/known_hosts, ~/.ssh/known_hosts, /etc/ssh/ssh_known_hosts]
@@ -83,11 +85,11 @@ pub struct HostArgs {
     pub known_hosts: Option<PathBuf>,
 }
 
-/// What becomes of what lies in folders that the cluster makes and fills.
+/// What happens to the content of folders that the cluster makes and fills.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct AsideArgs {
-    /// Move what is in folders that the cluster fills (/var/lib/etcd, /var/lib/kubelet …) out of the way, in place of
-    /// refusing it; rollback and reset bring it back
+    /// Move what is in folders that the cluster fills (/var/lib/etcd, /var/lib/kubelet …) out of the way, instead of
+    /// refusing it; rollback and reset move it back
     #[arg(long)]
     pub set_aside: bool,
 }
@@ -99,7 +101,7 @@ pub struct ChangeArgs {
     pub bundle: BundleArgs,
     #[command(flatten)]
     pub hosts: HostArgs,
-    /// Say yes without being asked
+    /// Confirm without being asked
     #[arg(short = 'y', long)]
     pub yes: bool,
     #[command(flatten)]
@@ -110,7 +112,7 @@ pub struct ChangeArgs {
 }
 
 impl TrustArgs {
-    /// As a session takes it.
+    /// For a session.
     pub fn options(&self) -> TrustOptions {
         let Self { keys, signatures, require_signature, allow_unsigned } = self.clone();
         TrustOptions { keys, signatures, require_signature, allow_unsigned }
@@ -118,7 +120,7 @@ impl TrustArgs {
 }
 
 impl BundleArgs {
-    /// As a session takes it.
+    /// For a session.
     pub fn options(&self) -> BundleOptions {
         let Self { bundle, bases, file, .. } = self.clone();
         let ReplaceArgs { allow_older: older, allow_other_signer: other_signer } = self.replace;
@@ -128,7 +130,7 @@ impl BundleArgs {
 }
 
 impl ClusterArgs {
-    /// As a session takes it.
+    /// For a session.
     pub fn options(&self) -> ClusterOptions {
         let Self { file, bundle, bases, .. } = self.clone();
         ClusterOptions { file, bundle, bases, trust: self.trust.options() }
@@ -136,45 +138,45 @@ impl ClusterArgs {
 }
 
 impl HostArgs {
-    /// As a session takes it.
+    /// For a session.
     pub fn options(&self) -> HostOptions {
         let Self { accept_new_host_keys, known_hosts } = self.clone();
         HostOptions { accept_new_host_keys, known_hosts }
     }
 }
 
-/// What becomes of a run when something fails.
+/// What happens to a run when something fails.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct FailureArgs {
-    /// When a step fails
+    /// What to do when a step fails
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     pub on_failure: OnFailure,
     /// Continue without up to this many hosts that are workers and nothing else; exit code 72, and `resume` adds them later
     #[arg(long, default_value_t, value_name = "N")]
     pub max_failed_workers: usize,
-    /// Fail on purpose, to see the rollback before it is needed: `fail:STEP` tells a step as failed after it was done,
-    /// `die:N` ends the program at the Nth record of the run's journal, as a power cut would
+    /// Fail on purpose, to see the rollback before it is needed: `fail:STEP` reports a step as failed after it was
+    /// done, `die:N` ends the program at the Nth record of the run's journal, as a power cut would
     #[arg(long, value_name = "DRILL", value_parser = drill)]
     pub drill: Option<Drill>,
 }
 
-/// What becomes of hosts that cannot be reached.
+/// What happens to hosts that cannot be reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Unreachable {
-    /// Nothing is begun
+    /// Start nothing
     #[default]
     Refuse,
-    /// They are left as they are, and named at the end
+    /// Leave them as they are, and name them at the end
     Skip,
 }
 
-/// What becomes of what was done when a step fails.
+/// What happens to the completed steps when a step fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum OnFailure {
-    /// It is rolled back, and the hosts are as they were; a run that ended without some hosts, or was kept, stays
+    /// Roll the run back, so that the hosts are as they were; a run that ended without some hosts, or was kept, stays
     #[default]
     Rollback,
-    /// It stays, for `resume`
+    /// Keep what was done, for `resume`
     Keep,
 }
 
@@ -188,7 +190,7 @@ impl From<OnFailure> for engine::OnFailure {
 }
 
 impl FailureArgs {
-    /// As a session takes it.
+    /// For a session.
     pub fn options<'a>(&self, commands: &'a dyn Commands) -> RunOptions<'a> {
         let (on_failure, max_failed_workers) = (self.on_failure.into(), self.max_failed_workers);
         RunOptions { on_failure, max_failed_workers, drill: self.drill.clone(), commands }

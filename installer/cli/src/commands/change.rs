@@ -1,4 +1,4 @@
-//! What verbs have in common that begin a run with a bundle.
+//! Common part of the verbs that start a run with a bundle.
 
 use kubexm_session::{Access, Recipe, Unreachable};
 use kubexm_terminal::{Display, Failure};
@@ -8,7 +8,7 @@ use super::resume_command::Again;
 use crate::render::ended;
 use crate::terminal::Shell;
 
-/// Verifies, looks at the hosts, plans, asks, and carries the plan out.
+/// Verifies, inspects the hosts, plans, asks, and executes the plan.
 pub fn run(
     verb: &str,
     args: &ChangeArgs,

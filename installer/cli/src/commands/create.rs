@@ -6,11 +6,11 @@ use kubexm_terminal::{Display, Failure};
 use super::args::{AsideArgs, ChangeArgs};
 use super::change;
 
-/// Make a cluster of the bundle: verify, look at the hosts, plan, ask, install
+/// Create a cluster from the bundle: verify, preflight, plan, ask, install
 ///
-/// Nothing but our agent is put on a host before you say yes, and a no takes it away again. A second create changes
-/// nothing that holds already. Files that lie in folders which the cluster fills are refused, or moved aside and brought
-/// back later with --set-aside.
+/// Nothing but the agent is put on a host before you confirm, and it is removed again if you decline. A second create
+/// does not change what is already in place. Files in folders which the cluster fills are refused; with --set-aside
+/// they are moved aside, and moved back by rollback and reset.
 ///
 /// Examples:
 ///   kubexm-install create --bundle site.tar.zst --key release.pub   # only if it is signed by this key

@@ -12,7 +12,8 @@ use crate::terminal::start;
 
 /// Serve a bundle's images, files and packages, read-only over TLS; runs as kubexm-depot.service on the registry host
 ///
-/// Repositories for apt and dnf are below /packages/. Ask a depot which it has, and how a host comes to use one by hand:
+/// Repositories for apt and dnf are below /packages/. Ask a depot which it has, and how to set up a host for one by
+/// hand:
 ///   curl --cacert registry-ca.crt https://10.0.0.1:5443/packages/
 ///   curl --cacert registry-ca.crt https://10.0.0.1:5443/packages/debian-12-amd64/README
 ///
@@ -25,7 +26,7 @@ pub struct Args {
     /// What to serve, and where
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Read what would be served, and serve nothing
+    /// Check what would be served, and serve nothing
     #[arg(long)]
     check: bool,
 }

@@ -11,11 +11,11 @@ use kubexm_terminal::{Display, Failure};
 
 use crate::terminal::output;
 
-/// Write down which blobs are on this side already, for a smaller bundle next time
+/// List the blobs that this side has already, for a smaller bundle next time
 ///
-/// The list goes out by whatever way there is (it names digests and nothing else), and `kubexm-bundle build --base
-/// inventory.json` leaves out what it names. Every byte of the bundles is read before they are listed. Keep them: a delta
-/// is installed with `--base` and the bundles that have the rest.
+/// Take the list to the build machine (it contains digests and nothing else): `kubexm-bundle build --base
+/// inventory.json` leaves out what it names. Every byte of the bundles is read before they are listed. Keep the
+/// bundles: a delta is installed with `--base` and the bundles that have the rest.
 ///
 /// Examples:
 ///   kubexm-install inventory january.tar.zst -o inventory.json

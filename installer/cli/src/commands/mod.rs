@@ -24,7 +24,7 @@ use kubexm_terminal::{Display, Failure};
 
 use crate::terminal::start;
 
-/// Makes a Kubernetes cluster of a bundle, where there is no internet. Without a verb: create.
+/// Creates a Kubernetes cluster from a bundle, without internet access. Without a verb: create.
 ///
 /// Examples:
 ///   kubexm-install --bundle site.tar.zst                    # verify, preflight, plan, ask, install
@@ -48,7 +48,7 @@ pub struct Cli {
     create: Option<create::Args>,
     #[command(subcommand)]
     verb: Option<Verb>,
-    /// Log lines on standard error (RUST_LOG chooses which)
+    /// Print log lines on standard error (RUST_LOG selects which)
     #[arg(long, global = true)]
     verbose: bool,
 }
@@ -85,7 +85,7 @@ impl Cli {
         read.unwrap_or_else(|error| error.exit())
     }
 
-    /// Whether a machine reads.
+    /// Whether the output is JSON for programs.
     pub fn json(&self) -> bool {
         match &self.verb {
             None => self.create.as_ref().is_some_and(|args| args.change.json),

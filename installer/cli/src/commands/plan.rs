@@ -11,10 +11,10 @@ use super::args::{AsideArgs, BundleArgs, HostArgs};
 use crate::render::summary;
 use crate::terminal::{Shell, output};
 
-/// Write down every step that would be taken, and take none
+/// Write a plan: every step that would be taken, without taking any
 ///
-/// The hosts are looked at, since a plan depends on what is found there; our agent is taken away again afterwards.
-/// The plan goes to standard output or to a file, for a person to read (--text) or for `run` to carry out.
+/// The hosts are inspected, since a plan depends on what is found there; the agent is removed again afterwards.
+/// The plan goes to standard output or to a file, for a person to read (--text) or for `run` to execute.
 ///
 /// Examples:
 ///   kubexm-install plan create --bundle site.tar.zst --text
@@ -38,10 +38,10 @@ pub struct Args {
     /// Replace an existing file that is not a plan
     #[arg(long, requires = "output")]
     force: bool,
-    /// As text for people; without -o it is the default on a terminal
+    /// Write the plan as text for people; without -o it is the default on a terminal
     #[arg(long)]
     text: bool,
-    /// The plan as one JSON document on standard output
+    /// Print the plan as one JSON document on standard output
     #[arg(long, conflicts_with_all = ["text", "output"])]
     pub json: bool,
 }

@@ -6,11 +6,11 @@ use kubexm_terminal::{Display, Failure, Mode};
 use super::args::{AsideArgs, BundleArgs, HostArgs};
 use crate::terminal::Shell;
 
-/// Look whether the hosts can become the cluster, and change nothing
+/// Check whether the hosts can become the cluster, and change nothing
 ///
-/// All problems of all hosts are reported together (exit 53). Our agent is put on each host for the time of the look; it
-/// listens on the cluster's ports while the agents of the other hosts dial them, and blocked pairs are listed as a
-/// firewall ticket needs them.
+/// All problems of all hosts are reported together (exit 53). An agent is put on each host during the check; it listens
+/// on the cluster's ports while the agents of the other hosts connect to them, and blocked pairs are listed as a
+/// firewall request needs them.
 ///
 /// Examples:
 ///   kubexm-install preflight --bundle site.tar.zst

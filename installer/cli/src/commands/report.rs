@@ -9,7 +9,7 @@ use crate::terminal::home;
 
 /// Print the report of a run: what was done, what failed, what changed on which host
 ///
-/// Without a run: the latest of all. The same text lies in the run's folder as report.md.
+/// Without a run: the latest of all. The same text is in the run's folder as report.md.
 ///
 /// Examples:
 ///   kubexm-install report
@@ -65,7 +65,7 @@ fn find(clusters: &[ClusterHome], named: Option<&str>) -> Result<(ClusterHome, R
     found.ok_or_else(|| {
         let text = match named {
             Some(name) => format!("there is no run {name}; `kubexm-install status` lists the runs"),
-            None => "there are no runs yet; `kubexm-install --bundle FILE` begins one".to_owned(),
+            None => "there are no runs yet; `kubexm-install --bundle FILE` starts one".to_owned(),
         };
         Failure::new(ExitCode::Usage, text)
     })

@@ -8,13 +8,13 @@ use super::resume_command::on_cluster;
 use crate::render::ended;
 use crate::terminal::Shell;
 
-/// Take a cluster away: every host as it was before `create`
+/// Remove a cluster: every host is as it was before `create`
 ///
-/// Works from what the hosts wrote down themselves, so any machine that reaches them can do it. Until the last steps,
-/// which delete, everything can be rolled back and the cluster runs again. What create moved aside (--set-aside) comes back.
-/// Pods' volumes are unmounted and keep their data. Any other mount below the cluster's folders, or one that is in use, is
-/// named before anything is stopped (exit 53), and left as it is. Packages that came with the cluster go, on Debian with their
-/// configuration and data; which ones is said of each host before anything is done.
+/// Works from the ledgers on the hosts, so any machine that reaches them can do it. Until the last steps, which delete,
+/// everything can be rolled back and the cluster runs again. What create moved aside (--set-aside) is moved back. Pods'
+/// volumes are unmounted and keep their data. Any other mount below the cluster's folders, or one that is in use, is
+/// reported before anything is stopped (exit 53), and left as it is. Packages that were installed with the cluster are
+/// removed, on Debian with their configuration and data; they are listed for each host before anything is done.
 ///
 /// Examples:
 ///   kubexm-install reset -f cluster.yaml
@@ -28,14 +28,14 @@ pub struct Args {
     cluster: ClusterArgs,
     #[command(flatten)]
     hosts: HostArgs,
-    /// Say yes without being asked
+    /// Confirm without being asked
     #[arg(short = 'y', long)]
     yes: bool,
-    /// What becomes of hosts that cannot be reached; a reset without some ends with exit code 72, and one that is rolled back
-    /// without some with 71
+    /// What to do with hosts that cannot be reached; a reset without some ends with exit code 72, and one that is
+    /// rolled back without some with 71
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     unreachable: Unreachable,
-    /// When a step fails
+    /// What to do when a step fails
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     on_failure: OnFailure,
     /// Roll back a reset that has not deleted yet [default run: the cluster's last one]

@@ -9,8 +9,8 @@ use crate::terminal::Shell;
 
 /// Continue with a run that failed, was interrupted, or whose program died
 ///
-/// It was said yes to when it began, so nothing is asked. What holds already is left alone; an action that was under
-/// way on a host is waited for, not begun again.
+/// It was confirmed when it started, so nothing is asked. What is already in place is not changed; an action that is
+/// still running on a host is waited for, not started again.
 ///
 /// Examples:
 ///   kubexm-install resume --bundle site.tar.zst                       # the cluster's last run

@@ -6,14 +6,14 @@ use kubexm_session::Commands;
 
 use super::args::{BundleArgs, ClusterArgs, FailureArgs, HostArgs, OnFailure, ReplaceArgs, TrustArgs};
 
-/// How the program was called for a run.
+/// The options of a run, for printing commands that continue it.
 #[derive(Clone, Copy, Debug)]
 pub struct Again<'a> {
     /// The bundle, and whose cluster.yaml.
     pub bundle: &'a BundleArgs,
     /// How hosts are reached.
     pub hosts: &'a HostArgs,
-    /// What becomes of failures.
+    /// What happens on failures.
     pub failure: &'a FailureArgs,
 }
 
@@ -80,7 +80,7 @@ pub fn on_cluster(verb: &str, cluster: &ClusterArgs, hosts: &HostArgs) -> String
     words.join(" ")
 }
 
-/// Whom to trust, as it was said: a command that leaves it out would take any bundle.
+/// The trust options: a command without them would accept any bundle.
 fn trust_words(trust: &TrustArgs) -> Vec<String> {
     let mut words: Vec<String> = trust.keys.iter().flat_map(|key| path_words("--key", key)).collect();
     words.extend(trust.signatures.iter().flat_map(|signature| path_words("--signature", signature)));

@@ -7,11 +7,11 @@ use super::resume_command::Again;
 use crate::render::ended;
 use crate::terminal::Shell;
 
-/// Roll back what a run has changed: services stop, files come back, services start again
+/// Roll back what a run has changed: services are stopped, files restored, services started again
 ///
-/// A run that failed or was interrupted can be rolled back, and one that ended well when it is named; one whose rollback was
-/// cut off, or got stuck, continues where it was. What is not of this run stays. After the rollback of a first create the
-/// cluster is gone, with its data.
+/// A run that failed or was interrupted can be rolled back, and one that succeeded if it is named; one whose rollback
+/// was interrupted, or got stuck, continues where it was. What other runs changed stays. The rollback of a first create
+/// removes the cluster, with its data.
 ///
 /// Examples:
 ///   kubexm-install rollback --bundle site.tar.zst                       # the cluster's last run
@@ -26,11 +26,11 @@ pub struct Args {
     bundle: BundleArgs,
     #[command(flatten)]
     hosts: HostArgs,
-    /// What becomes of hosts that cannot be reached, now or later: those that are skipped stay as they are, and the run stays
-    /// stuck (exit code 71) until it is rolled back again with them
+    /// What to do with hosts that cannot be reached, now or later: those that are skipped stay as they are, and the run
+    /// stays stuck (exit code 71) until it is rolled back again with them
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     unreachable: Unreachable,
-    /// Say yes without being asked
+    /// Confirm without being asked
     #[arg(short = 'y', long)]
     yes: bool,
     /// One JSON event a line

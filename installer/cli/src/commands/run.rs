@@ -11,9 +11,9 @@ use super::resume_command::Again;
 use crate::render::ended;
 use crate::terminal::Shell;
 
-/// Carry out a plan that was made, and perhaps reviewed, before
+/// Execute a plan that was made, and perhaps reviewed, before
 ///
-/// The plan must belong to this bundle and cluster.yaml (else exit 61). The hosts are looked at again first.
+/// The plan must belong to this bundle and cluster.yaml (else exit 61). The hosts are inspected again first.
 ///
 /// Examples:
 ///   kubexm-install plan create --bundle site.tar.zst -o plan.json
@@ -22,7 +22,7 @@ use crate::terminal::Shell;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// What `plan create -o` wrote
+    /// The plan that `plan create -o` wrote
     plan: PathBuf,
     #[command(flatten)]
     pub change: ChangeArgs,

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::terminal::home;
 
-/// Show the runs of the clusters that were installed from here, and how to continue with those that have not ended well
+/// Show the runs of the clusters that were installed from here, and how to continue those that have not succeeded
 ///
-/// Everything is read from the journals of the runs, also of one that is continuing right now; no host is asked.
+/// Everything is read from the journals of the runs, also of one that is running right now; no host is contacted.
 ///
 /// Examples:
 ///   kubexm-install status
@@ -25,7 +25,7 @@ use crate::terminal::home;
 pub struct Args {
     /// Only this cluster (metadata.name)
     cluster: Option<String>,
-    /// Show it again whenever a journal grows, until no run is continuing any more
+    /// Show it again whenever a journal grows, until no run is running any more
     #[arg(long, conflicts_with = "json")]
     watch: bool,
     /// One JSON document
@@ -88,7 +88,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
 
 fn text(seen: &[Cluster<'_>]) -> String {
     if seen.iter().all(|cluster| cluster.runs.is_empty()) {
-        return "no runs yet; `kubexm-install --bundle FILE` begins one".to_owned();
+        return "no runs yet; `kubexm-install --bundle FILE` starts one".to_owned();
     }
     let mut lines = Vec::new();
     for Cluster { home, at_work, runs, installed } in seen {
@@ -119,7 +119,7 @@ fn look(cluster: &ClusterHome) -> Result<Vec<Seen>, Failure> {
     Ok(runs.iter().map(read).collect())
 }
 
-/// The bundle that a cluster was made of: whoever brings the next one sees what it is compared with.
+/// The bundle that a cluster was made from; the next one is compared with it.
 fn installed_line(installed: &Result<Option<Vouched>, String>) -> Option<String> {
     let bundle = match installed {
         Ok(bundle) => bundle.as_ref()?,
@@ -176,15 +176,15 @@ fn line(cluster: &ClusterHome, at_work: bool, run: &Seen) -> String {
 
 const fn words(state: RunState, at_work: bool) -> &'static str {
     match state {
-        RunState::New => "not begun",
+        RunState::New => "not started",
         RunState::Running if at_work => "continuing",
         RunState::Running => "died",
         RunState::Interrupted => "interrupted",
         RunState::Failed => "failed",
         RunState::Succeeded => "succeeded",
         RunState::Partial => "partial",
-        RunState::RollingBack if at_work => "going back",
-        RunState::RollingBack => "died going back",
+        RunState::RollingBack if at_work => "rolling back",
+        RunState::RollingBack => "died rolling back",
         RunState::RolledBack => "rolled back",
         RunState::Stuck => "stuck",
     }

@@ -10,11 +10,11 @@ use serde_json::json;
 
 use crate::terminal::{home, output};
 
-/// Pack what is needed to find out what went wrong, without secrets, to be handed to somebody else
+/// Pack what is needed to find out what went wrong, without secrets, to send to somebody else
 ///
-/// Plans, journals, logs, evidence and reports of the cluster's last runs, as they lie on this machine; no host is asked.
-/// Keys and kubeconfigs are left out, and every text is searched for secrets before it is packed. Look at it all the same
-/// before you give it away: names and addresses of your hosts are in it.
+/// Plans, journals, logs, evidence and reports of the cluster's last runs, as they are on this machine; no host is
+/// contacted. Keys and kubeconfigs are left out, and every text is searched for secrets before it is packed. Still
+/// review it before you give it to somebody: names and addresses of your hosts are in it.
 ///
 /// Examples:
 ///   kubexm-install support-bundle
@@ -65,7 +65,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         display.answer(&document.to_string());
     } else {
         display.answer(&format!(
-            "{}: {} files of {} runs of cluster {}, without secrets; look at it before you give it away",
+            "{}: {} files of {} runs of cluster {}, without secrets; review it before you give it to somebody",
             output.display(),
             files,
             runs.len(),

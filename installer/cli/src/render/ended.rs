@@ -18,13 +18,13 @@ pub fn report(ended: &Ended, again: &str, display: &Display) -> Result<(), Failu
     let (text, data) = match &ended.run {
         Some(run) if run.outcome != wanted(ended.direction) => return Err(unwell(run)),
         Some(run) => success(ended, run, display),
-        None => (format!("cluster {} is gone: nothing of it is on any host", ended.cluster), json!({})),
+        None => (format!("cluster {} is removed: nothing of it is left on any host", ended.cluster), json!({})),
     };
     if !ended.missing.is_empty() {
         let hosts = ended.missing.join(", ");
         let debt = format!(
-            "{text}\nstill to be done: {hosts} could not be reached and carry all that the cluster put there; when they are \
-             back: {again}"
+            "{text}\nnot done yet: {hosts} could not be reached and still have everything that the cluster put there; \
+             when they can be reached again: {again}"
         );
         return Err(Failure::new(ended.exit_code(), debt).with_data(data));
     }
@@ -54,7 +54,8 @@ fn success(ended: &Ended, run: &EndedRun, display: &Display) -> (String, Value) 
         }
         (Direction::Forward, Pipeline::Reset) => {
             let network = if ended.network_of_operator {
-                "; of the pod network that you installed, links and rules may stay until its own clean-up or a reboot"
+                "; network links and rules of the pod network that you installed may stay until its own clean-up or a \
+                 reboot"
             } else {
                 ""
             };
@@ -66,12 +67,13 @@ fn success(ended: &Ended, run: &EndedRun, display: &Display) -> (String, Value) 
         (Direction::Forward, Pipeline::Create | Pipeline::AddNode) => {
             let kubeconfig = ended.kubeconfig.clone().unwrap_or_default();
             let is = if ended.network_of_operator {
-                "up; its nodes stay NotReady as long as you have installed no pod network"
+                "up; its nodes stay NotReady until you install a pod network"
             } else {
                 "ready"
             };
             let text = format!(
-                "cluster {cluster} is {is}: {} steps changed something, {} held already\n\nNext:\n  kubectl --kubeconfig {} \
+                "cluster {cluster} is {is}: {} steps changed something, {} needed no change\n\nNext:\n  kubectl \
+                 --kubeconfig {} \
                  get nodes,pods -A\n  {} report {}",
                 counts.done,
                 counts.satisfied,
@@ -90,7 +92,7 @@ fn data(run: &EndedRun) -> Value {
     json!({ "run": run.status, "report": run.report })
 }
 
-/// The end of a run whose steps do not all hold, or of a rollback that did not come to its end.
+/// The end of a run whose steps do not all hold, or of a rollback that did not finish.
 fn unwell(run: &EndedRun) -> Failure {
     let EndedRun { outcome, status, report } = run;
     let mut text = String::new();
@@ -122,7 +124,7 @@ fn unwell(run: &EndedRun) -> Failure {
 
 fn sentence(outcome: Outcome, status: &Status) -> String {
     match outcome {
-        Outcome::Succeeded => "every step holds".to_owned(),
+        Outcome::Succeeded => "nothing is left to do".to_owned(),
         Outcome::Partial => format!("cluster {} is ready, without the hosts that were left out", status.cluster),
         Outcome::Failed => "what was done stays as it is".to_owned(),
         Outcome::RolledBack => {
@@ -133,6 +135,6 @@ fn sentence(outcome: Outcome, status: &Status) -> String {
             let why = status.undo.as_ref().and_then(|undo| undo.stuck.as_deref());
             format!("it could not be rolled back completely{}", why.map_or_else(String::new, |why| format!(": {why}")))
         }
-        Outcome::Interrupted => "interrupted; what has begun is done".to_owned(),
+        Outcome::Interrupted => "interrupted; the steps that had started were finished".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! What is shown of a plan and of how a run ended.
+//! Texts about a plan and about the end of a run.
 
 pub mod ended;
 pub mod summary;

@@ -1,4 +1,4 @@
-//! What a plan will do, for the person who says yes or no to it. Pure.
+//! What a plan will do, for the person who confirms it. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -44,11 +44,11 @@ fn head(plan: &Plan) -> String {
     for host in &plan.hosts {
         let _ = writeln!(text, "  host {}: {}{}", host.name, host.roles.join(", "), packages(plan, &host.name));
     }
-    let _ = writeln!(text, "{} steps; what holds already is left alone:", plan.steps.len());
+    let _ = writeln!(text, "{} steps; what is already in place is not changed:", plan.steps.len());
     text
 }
 
-/// How many packages come to a host, and how many of them take the place of older ones.
+/// How many packages are installed on a host, and how many of them are upgrades.
 fn packages(plan: &Plan, host: &str) -> String {
     let ops = plan.steps.iter().filter(|step| step.host == host).flat_map(|step| &step.ops);
     let all = ops.filter_map(|op| if let Op::Packages(packages) = op { Some(packages) } else { None });
@@ -62,8 +62,8 @@ fn packages(plan: &Plan, host: &str) -> String {
     let mut parts = Vec::new();
     match come {
         0 => {}
-        1 => parts.push("1 package comes".to_owned()),
-        come => parts.push(format!("{come} packages come")),
+        1 => parts.push("1 package is installed".to_owned()),
+        come => parts.push(format!("{come} packages are installed")),
     }
     match upgraded {
         0 => {}
@@ -71,7 +71,7 @@ fn packages(plan: &Plan, host: &str) -> String {
         upgraded => parts.push(format!("{upgraded} packages are upgraded (no rollback)")),
     }
     if !leave.is_empty() {
-        parts.push(format!("in the place of {}", leave.join(", ")));
+        parts.push(format!("instead of {}", leave.join(", ")));
     }
     if parts.is_empty() { String::new() } else { format!("; {}", parts.join(", ")) }
 }
@@ -95,7 +95,7 @@ fn tail(text: &mut String, plan: &Plan) {
     }
 }
 
-/// What a reset says of each host's packages before it begins: that they go, and what goes with them for good.
+/// What a reset will remove of each host's packages, shown before it starts, with what is lost irreversibly.
 pub fn packages_that_go(plan: &Plan) -> Vec<String> {
     let mut lines = Vec::new();
     for host in &plan.hosts {
@@ -105,7 +105,7 @@ pub fn packages_that_go(plan: &Plan) -> Vec<String> {
         let going: BTreeMap<&str, Leaves> = match all {
             Ok(all) => all.into_iter().flatten().collect(),
             Err(why) => {
-                lines.push(format!("{}: which packages go is not known: {why}", host.name));
+                lines.push(format!("{}: which packages are removed is not known: {why}", host.name));
                 continue;
             }
         };
@@ -116,8 +116,8 @@ pub fn packages_that_go(plan: &Plan) -> Vec<String> {
         for (names, what) in [
             (
                 of(Leaves::Purged),
-                "purged, with their configuration and with what their own scripts delete of their data, for good: taking the \
-                 reset back does not bring that back, so copy before what you need of it",
+                "purged, with their configuration and the data that their own scripts delete; this is irreversible: \
+                 rolling back the reset does not restore it, so copy what you need of it first",
             ),
             (of(Leaves::Removed), "removed; configuration that was changed stays, and so does their data"),
         ] {
@@ -223,12 +223,12 @@ mod tests {
         ]);
         let text = short(&plan);
         for line in [
-            "  host node1: worker; 2 packages come, 1 package is upgraded (no rollback), in the place of d\n",
-            "  host node2: worker; 1 package comes\n",
+            "  host node1: worker; 2 packages are installed, 1 package is upgraded (no rollback), instead of d\n",
+            "  host node2: worker; 1 package is installed\n",
             "  host node3: worker\n",
         ] {
             assert!(text.contains(line), "{text}");
         }
-        assert!(long(&plan).contains("\nnode2: 1 package comes\n"), "{}", long(&plan));
+        assert!(long(&plan).contains("\nnode2: 1 package is installed\n"), "{}", long(&plan));
     }
 }

@@ -15,7 +15,7 @@ use crate::render::summary;
 /// Asks the person at the terminal.
 pub struct Terminal<'d> {
     display: &'d Display,
-    /// Said with `-y`.
+    /// Confirmed with `-y`.
     yes: bool,
 }
 
@@ -30,8 +30,8 @@ impl<'d> Terminal<'d> {
         if !yes && !can_ask(display) {
             return Err(Failure::new(
                 ExitCode::NeedsYes,
-                "this changes hosts, and there is no terminal to ask at: look with `kubexm-install plan create`, then \
-                 say yes with -y",
+                "this changes hosts, and there is no terminal to ask for confirmation: look with `kubexm-install plan \
+                 create`, then confirm with -y",
             ));
         }
         Ok(Self { display, yes })
@@ -64,16 +64,16 @@ impl<'d> Terminal<'d> {
                 for host in missing {
                     warning(&shown, format!("{host} cannot be reached and stays as it is"));
                 }
-                "Take the cluster away and delete its data?"
+                "Remove the cluster and delete its data?"
             }
             Change::Rollback { plan, .. } if plan.pipeline == Pipeline::Reset => {
-                "Take the reset back, so that the cluster runs again?"
+                "Roll back the reset, so that the cluster runs again?"
             }
             Change::Rollback { run, plan, changed } => {
                 let hosts: Vec<&str> = plan.hosts.iter().map(|host| host.name.as_str()).collect();
                 let (cluster, hosts) = (question.cluster, hosts.join(", "));
                 note(&shown, format!("{run} of cluster {cluster}: {changed} steps changed something on {hosts}"));
-                "Take it all back? What the cluster holds is lost."
+                "Roll it all back? All data in the cluster is lost."
             }
         }
     }
@@ -81,8 +81,9 @@ impl<'d> Terminal<'d> {
 
 #[async_trait]
 impl Confirm for Terminal<'_> {
-    /// Only the whole word is a yes: this is not the question that people are used to answer with a key. A line is read as
-    /// the terminal gives it, so that Ctrl-C ends the program there as everywhere before a run, and the end of input is a no.
+    /// Only the whole word confirms: this is not the usual question that is answered with one key. A line is read as
+    /// the terminal gives it, so that Ctrl-C ends the program there as everywhere before a run, and the end of input
+    /// declines.
     fn trust_cluster(&self, question: &UnsignedCluster) -> Answer {
         if !can_ask(self.display) {
             return Answer::Nobody;
@@ -90,7 +91,7 @@ impl Confirm for Terminal<'_> {
         let (shown, bundle) = (Shown(self.display), &question.bundle);
         warning(
             &shown,
-            format!("{bundle}. Anybody who had it in hands may have written its cluster.yaml, which wants:"),
+            format!("{bundle}. Anybody who had access to it may have written its cluster.yaml, which asks:"),
         );
         question.wanted.iter().for_each(|line| note(&shown, line));
         self.display.clear();
@@ -108,7 +109,7 @@ impl Confirm for Terminal<'_> {
         match question.provenance {
             Some(signed) if signed.is_signed() => note(&shown, format!("the bundle is {signed}")),
             Some(unsigned) => warning(&shown, format!("the bundle is {unsigned}")),
-            None => note(&shown, "no bundle takes part, and cluster.yaml is your own"),
+            None => note(&shown, "no bundle is used, and cluster.yaml is your own"),
         }
         if self.yes {
             return Answer::Yes;
@@ -129,8 +130,8 @@ fn what_goes(plan: &Plan, shown: &Shown<'_>) {
     hosts.sort_unstable();
     hosts.dedup();
     let text = format!(
-        "Deleted at the end, for good: cluster {}, its etcd and all that containers wrote, on {}. Kept: volumes on \
-         other disks and NFS exports, which are unmounted and not touched.",
+        "Deleted at the end, irreversibly: cluster {}, its etcd and everything that containers wrote, on {}. Kept: \
+         volumes on other disks and NFS exports, which are unmounted and not touched.",
         plan.cluster_name,
         hosts.join(", ")
     );

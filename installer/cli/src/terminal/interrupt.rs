@@ -1,4 +1,4 @@
-//! Ctrl-C: once to end well, twice to end at once.
+//! Ctrl-C: once to stop cleanly, twice to end at once.
 
 use std::convert::Infallible;
 
@@ -40,15 +40,23 @@ async fn watch(
             _ = terminations.recv() => {}
         }
         if token.is_cancelled() {
-            warning(events, "interrupted twice; what runs on the hosts is left to itself");
+            warning(events, "interrupted twice; what runs on the hosts continues to run");
             at_once();
         }
         token.cancel();
-        warning(events, "interrupted: what has begun is finished; once more ends the program at once");
+        warning(
+            events,
+            "interrupted: steps that have started are finished first; interrupt again to end the program \
+                         at once",
+        );
     }
 }
 
-#[expect(clippy::exit, clippy::disallowed_methods, reason = "asked for twice; a journal is always ready to be left")]
+#[expect(
+    clippy::exit,
+    clippy::disallowed_methods,
+    reason = "the operator asked twice; the journal is consistent at any time"
+)]
 fn at_once() -> ! {
     std::process::exit(i32::from(ExitCode::Declined.code()))
 }

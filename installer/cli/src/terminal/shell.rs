@@ -25,12 +25,12 @@ pub struct Shell<'d> {
 }
 
 impl<'d> Shell<'d> {
-    /// For a verb that changes hosts; refused at once where nobody could be asked later.
+    /// For a verb that changes hosts; refused at once if no terminal could be asked later.
     pub fn changing(display: &'d Display, yes: bool) -> Result<Self, Failure> {
         Self::new(Terminal::changing(display, yes)?, Box::new(Shown(display)))
     }
 
-    /// For a verb that continues with what was said yes to.
+    /// For a verb that continues what was confirmed before.
     pub fn resuming(display: &'d Display) -> Result<Self, Failure> {
         Self::new(Terminal::new(display), Box::new(Shown(display)))
     }

@@ -1,4 +1,4 @@
-//! What a program sets up once.
+//! Setup of the process.
 
 use std::io::IsTerminal;
 
@@ -37,7 +37,7 @@ pub fn runtime() -> Result<Runtime, Failure> {
         .map_err(|error| Failure::new(ExitCode::Internal, format!("cannot start worker threads: {error}")))
 }
 
-/// This machine and process, for whoever finds a host or a cluster locked.
+/// This machine and process, shown to anybody who finds a host or a cluster locked.
 pub fn this_process() -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let machine = match machine.trim() {

@@ -37,7 +37,7 @@ fn a_run_is_seen_by_status_and_report_and_resumed_only_with_its_own_bundle() {
     let id = RunId::named("20260101T000000Z-0001");
     Run::create(&runs, id.clone(), &plan()).unwrap();
 
-    site.install(&["status"]).assert().success().stdout(contains(id.as_str()).and(contains("not begun")));
+    site.install(&["status"]).assert().success().stdout(contains(id.as_str()).and(contains("not started")));
     let output = site.install(&["status", "demo", "--json"]).output().unwrap();
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["clusters"][0]["runs"][0]["run"], id.as_str());
@@ -82,7 +82,7 @@ fn status_says_which_bundle_is_installed_who_signed_it_and_when() {
     site.install(&["status"])
         .assert()
         .success()
-        .stdout(contains("installed.json says which bundle").and(contains("not begun")));
+        .stdout(contains("installed.json says which bundle").and(contains("not started")));
     assert!(json()["error"].as_str().unwrap().contains("cannot be read"));
 }
 
@@ -142,7 +142,7 @@ fn a_run_that_ended_well_is_rolled_back_only_when_it_is_named() {
         let bundle = bundle.to_str().unwrap();
         site.install(&[&["rollback", "-y", "--bundle", bundle], args].concat()).assert()
     };
-    back(&[]).code(2).stderr(contains("ended well").and(contains(format!("name it: {}", id.as_str()))));
+    back(&[]).code(2).stderr(contains("succeeded").and(contains(format!("name it: {}", id.as_str()))));
     back(&[id.as_str()]).code(61).stderr(contains("belongs to another"));
 }
 

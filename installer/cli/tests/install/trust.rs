@@ -204,7 +204,7 @@ fn a_cluster_that_was_made_of_a_signed_bundle_takes_no_unsigned_one_by_itself_la
     site.create(&bundle).assert().code(51);
     installed(&site, &ours, 1_790_000_000);
     let refused = site.create(&bundle).assert().code(34);
-    refused.stderr(contains("nobody whom you trust has signed this one").and(contains("this controller remembers")));
+    refused.stderr(contains("no key that you trust has signed this one").and(contains("this controller remembers")));
     for verb in [&["preflight"][..], &["plan", "create"], &["add-node", "-y"]] {
         site.install(&[verb, &["--bundle", bundle.to_str().unwrap()]].concat()).assert().code(34);
     }

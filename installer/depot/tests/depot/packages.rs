@@ -48,7 +48,7 @@ async fn apt_gets_what_it_asks_for_below_a_dot() {
 #[tokio::test]
 async fn people_read_which_repositories_there_are_and_what_is_in_one() {
     let depot = start().await;
-    let expected = "Packages of operating systems, as the cluster's bundle has them:\n\n\
+    let expected = "Packages for operating systems, from the cluster's bundle:\n\n\
         https://10.77.0.11:5443/packages/debian-12-amd64/\n    \
         1 package for apt; how to use it: https://10.77.0.11:5443/packages/debian-12-amd64/README\n\n\
         https://10.77.0.11:5443/packages/rocky-9-amd64/\n    2 packages for dnf\n";

@@ -1,5 +1,5 @@
-//! What a host may answer: something about itself, and only what it was asked. An agent may lie; what it says of its own
-//! host harms that host alone, and what it says of others is refused here.
+//! Checks answers of a host: they must be about itself, and only what it was asked. An agent may lie: a false answer
+//! about its own host harms that host alone, and answers about others are refused here.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ pub(super) fn dialed(
     if dialed.len() == asked.len() && dialed.iter().zip(asked).all(|(answer, asked)| answer.dial == *asked) {
         return Ok(dialed);
     }
-    Err(untrusted(host, "it answered for other connections than it was asked to try".to_owned()))
+    Err(untrusted(host, "it answered for connections that it was not asked to try".to_owned()))
 }
 
 /// A value that goes into kubeadm's configuration on other hosts has the form that kubeadm gives it, and so cannot add
@@ -48,7 +48,7 @@ pub(super) fn provided(host: &str, provider: &SlotProvider, value: Vec<u8>) -> R
         | SlotProvider::RegistryKey { .. }
         | SlotProvider::Secret { .. } => ("value: the controller has it", false),
     };
-    if good { Ok(value) } else { Err(untrusted(host, format!("what it made is no {what}"))) }
+    if good { Ok(value) } else { Err(untrusted(host, format!("the value that it made is not a valid {what}"))) }
 }
 
 fn untrusted(host: &str, reason: String) -> LinkError {

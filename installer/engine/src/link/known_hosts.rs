@@ -115,7 +115,7 @@ impl KnownHosts {
     }
 }
 
-/// Appends a key that was accepted at first sight.
+/// Appends a key that was accepted on first use.
 pub fn learn(path: &Path, host: &str, port: u16, key: &PublicKey) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

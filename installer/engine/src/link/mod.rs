@@ -65,7 +65,7 @@ pub trait Link: Send + Sync {
     async fn converge(&self, plan: &Plan, step: &Step, slots: &SlotValues, change: Change<'_>)
     -> Result<(), LinkError>;
 
-    /// Takes a step back in one wave, as its undo says, from what its first change found. Twice is the same as once.
+    /// Rolls a step back in one wave, by its undo, to the state before its first change. Twice is the same as once.
     async fn undo(&self, plan: &Plan, step: &Step, change: Change<'_>, wave: Wave) -> Result<(), LinkError>;
 
     /// Makes the value of a slot whose provider makes it on a host ([`SlotProvider::made_on`]); often a secret.
@@ -99,7 +99,7 @@ pub trait Link: Send + Sync {
         progress: DeliverProgress<'_>,
     ) -> Result<(), LinkError>;
 
-    /// Text of journals and listings for `runs/<id>/evidence`, by file name; what cannot be had is left out.
+    /// Text of journals and listings for `runs/<id>/evidence`, by file name; what cannot be obtained is left out.
     async fn evidence(&self) -> Result<Vec<(String, String)>, LinkError>;
 
     /// Log text of a step that ran on this host, for `logs/<host>/<step>.log`.
@@ -116,7 +116,7 @@ pub enum LinkError {
         host: String,
         /// Address and port.
         address: String,
-        /// What the system said.
+        /// The operating system's error.
         reason: String,
     },
     /// Host key unknown or changed, or our key refused.
@@ -136,7 +136,7 @@ pub enum LinkError {
         host: String,
         /// SSH user.
         user: String,
-        /// What sudo said, and how to fix it.
+        /// sudo's error, and how to fix it.
         reason: String,
     },
     /// Another run holds the host.
@@ -157,7 +157,8 @@ pub enum LinkError {
     },
     /// The agent speaks another version, or nonsense.
     #[error(
-        "{host}: the agent does not understand us: {reason}; remove /usr/local/bin/kubexm-install there and run again"
+        "{host}: the agent does not understand this program: {reason}; remove /usr/local/bin/kubexm-install there and \
+         run again"
     )]
     Protocol {
         /// Host name.
@@ -166,7 +167,7 @@ pub enum LinkError {
         reason: String,
     },
     /// The host answered something that is not accepted from a host: it is damaged or hostile.
-    #[error("{host}: {reason}; nothing of the answer was used. Find out who changed that host before you continue")]
+    #[error("{host}: {reason}; the answer was discarded. Find out who changed that host before you continue")]
     Untrusted {
         /// Host name.
         host: String,

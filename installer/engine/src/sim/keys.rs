@@ -77,7 +77,7 @@ pub(super) fn below<'a>(key: &'a str, folder: &str) -> Option<&'a str> {
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
 }
 
-/// What lies in a folder, as a host's agent says it: folders with a `/` at the end.
+/// What is in a folder, as a host's agent says it: folders with a `/` at the end.
 pub(super) fn held(state: &BTreeMap<String, String>, folder: &str) -> BTreeSet<String> {
     let mut held = BTreeSet::new();
     for (key, value) in state {

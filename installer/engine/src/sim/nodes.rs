@@ -1,4 +1,4 @@
-//! What `kubeadm` makes of a simulated host and of the cluster, and takes away again.
+//! What `kubeadm` makes of a simulated host and of the cluster, and removes again.
 
 use kubexm_plan::Step;
 

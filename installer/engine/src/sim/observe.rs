@@ -56,7 +56,7 @@ impl World {
         let here = &self.host(host)?.state;
         let there = here.keys().any(|key| is_below(key, std::slice::from_ref(&dir.path)));
         let entry = if there { Entry::Directory { mode: 0o755 } } else { Entry::Absent };
-        // What a service of ours has filled already is not listed: nothing of it goes.
+        // What a service of kubexm has filled already is not listed: nothing of it goes.
         let is_it = |op: &Op| matches!(op, Op::StateDir(other) if other == dir);
         let ours = ledger::stands(self.host(host)?.ledger.iter().map(Arc::as_ref), is_it);
         let held = (there && !ours).then(|| held(here, &dir.path).into_iter().collect());

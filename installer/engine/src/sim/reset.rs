@@ -161,7 +161,7 @@ impl World {
     }
 }
 
-/// Whether a key's thing is set aside: one that was there before us is not.
+/// Whether a key's thing is set aside: one that was there before kubexm is not.
 fn goes(key: &str, paths: &[String], spared: &BTreeMap<String, Vec<String>>) -> bool {
     paths.iter().any(|path| match (below(key, path), spared.get(path)) {
         (None, _) => false,

@@ -1,4 +1,4 @@
-//! How a simulated host is brought back, and what it refuses on the way.
+//! How a simulated host is restored, and what it refuses on the way.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ impl World {
         Ok(())
     }
 
-    /// Brings back what one op had found.
+    /// Restores what one op had found.
     pub(super) fn restore(&mut self, host: &str, op: &Op, found: &ObservedState, wave: Wave) -> Result<(), String> {
         if let Op::Reset(reset) = op {
             return self.restore_reset(host, reset, found.raw(), wave);

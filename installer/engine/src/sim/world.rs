@@ -23,13 +23,13 @@ pub type Snapshot = BTreeMap<String, BTreeMap<String, String>>;
 pub(super) struct Host {
     /// `path:/etc/x` → `file 0644 sha256:…`, `unit:x.service` → `enabled running` …
     pub(super) state: BTreeMap<String, String>,
-    /// What it wrote down of the steps that were carried out here.
+    /// What it wrote down of the steps that were executed here.
     pub(super) ledger: Vec<Arc<ledger::Record>>,
     /// Which step wrote a key last.
     writers: BTreeMap<String, StepId>,
 }
 
-/// The order between the steps of the plan that is being carried out.
+/// The order between the steps of the plan that is being executed.
 #[derive(Debug)]
 struct Ordered {
     fingerprint: u64,
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// Whether a step comes after the one that wrote something. A step of another plan was carried out before this one.
+    /// Whether a step comes after the one that wrote something. A step of another plan was executed before this one.
     fn comes_after(&self, step: &StepId, writer: &StepId) -> bool {
         let Some(known) = &self.order else { return true };
         match (known.positions.get(writer), known.positions.get(step)) {
@@ -188,7 +188,7 @@ impl World {
         Ok(())
     }
 
-    /// Brings back what a key was before any step of the plan wrote it.
+    /// Restores what a key was before any step of the plan wrote it.
     pub(super) fn restore_key(&mut self, host: &str, key: &str, was: &str) {
         if let Some(host) = self.hosts.get_mut(host) {
             host.writers.remove(key);

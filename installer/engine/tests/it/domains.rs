@@ -120,7 +120,7 @@ async fn a_cluster_that_people_use_is_not_rolled_back_by_a_resume_that_fails() {
     site.options.drill = Some(Drill::FailStep(id("w1/kubernetes.join")));
     assert_eq!(site.resume(&Silent).await.expect("a resumed run"), Outcome::Partial);
     let left = site.status().left_out.remove(0);
-    assert!(left.host == "w1" && left.left_as_it_is.is_some_and(|why| why.contains("before this attempt")));
+    assert!(left.host == "w1" && left.left_as_it_is.is_some_and(|why| why.contains("before this run")));
     let now = site.fleet.snapshot();
     for host in ["cp", "w1", "w3"] {
         assert_eq!(now[host], in_use[host], "{host}");

@@ -299,7 +299,7 @@ fn a_node_stops_when_its_controller_is_gone() {
     let begun = Instant::now();
     let gone = || begun.elapsed() > Duration::from_millis(300);
     let stopped = fetch(PATIENT, &site.store(), &wanted(&[&a]), &site.depots(&[silent.address]), gone);
-    assert_eq!(stopped.unwrap_err(), "the controller is gone");
+    assert_eq!(stopped.unwrap_err(), "the connection to the controller is lost");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
@@ -312,7 +312,7 @@ fn depots_that_are_too_slow_as_a_whole_leave_the_rest_to_the_controller() {
     let limits = Limits { whole: Duration::from_secs(1), ..PATIENT };
     let fetched = site.fetch_within(limits, &[&quick, &slow], &[silent.address]);
     assert_eq!(fetched.missing, [(Digest::of(&slow), 1000)]);
-    assert_eq!(fetched.reasons, ["the depots were too slow: not all of it came within 1 s"]);
+    assert_eq!(fetched.reasons, ["the depots were too slow: not all blobs arrived within 1 s"]);
 }
 
 #[test]

@@ -130,8 +130,8 @@ fn credentials_that_are_none_or_do_not_belong_together_are_refused() {
     let cases = [
         ("client-key-data", key.as_str(), "does not belong"),
         ("client-certificate-data", certificate.as_str(), "does not belong"),
-        ("client-key-data", certificate.as_str(), "something else than a private key"),
-        ("certificate-authority-data", key.as_str(), "something else than X.509"),
+        ("client-key-data", certificate.as_str(), "something other than a private key"),
+        ("certificate-authority-data", key.as_str(), "something other than X.509"),
         ("certificate-authority-data", "'%%%'", "not base64"),
         ("client-key-data", "eA==", "exactly one key"),
         ("client-key-data", "5", "not a string"),

@@ -81,7 +81,7 @@ async fn a_rollback_undoes_a_succeeded_a_kept_and_an_interrupted_run_and_then_re
         let status = site.status();
         assert_eq!((status.state, status.go_on, status.roll_back), (RunState::RolledBack, None, None));
         let refused = site.resume(&Silent).await.expect_err("rolled back");
-        assert!(refused.to_string().contains("begin a new one"), "{refused}");
+        assert!(refused.to_string().contains("start a new one"), "{refused}");
         assert_eq!(refused.exit_code(), ExitCode::Usage);
         assert_eq!(site.rollback(&Silent).await.expect("nothing to do"), Outcome::RolledBack);
     }

@@ -9,7 +9,7 @@ use kubexm_plan::{runtime, state_folders};
 use crate::system::Program;
 use crate::{Machine, OpError, fsio};
 
-/// What a node of ours writes to.
+/// What a node of kubexm writes to.
 const PATHS: [&str; 8] = [
     "/etc",
     "/usr/local/bin",

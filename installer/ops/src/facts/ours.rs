@@ -1,9 +1,9 @@
-//! What of a host is ours.
+//! What on a host belongs to kubexm.
 
 use super::processes::Process;
 use crate::{Machine, OpError, fsio, paths};
 
-/// Tells what is ours from what is not: by the paths in the node's ledger, and for pods by our stamp.
+/// Distinguishes kubexm's from other things: by the paths in the node's ledger, and for pods by the stamp.
 pub(crate) struct Ours {
     ledger: String,
     stamped: bool,
@@ -20,7 +20,7 @@ impl Ours {
         self.ledger.contains(&format!("\"{path}\""))
     }
 
-    /// Whether a process runs a program of ours, or in a pod of our cluster.
+    /// Whether a process runs a program of kubexm, or in a pod of our cluster.
     pub(crate) fn process(&self, process: &Process) -> bool {
         process.exe.as_deref().is_some_and(|exe| self.path(exe)) || (self.stamped && process.in_pod)
     }

@@ -16,7 +16,7 @@ use crate::{Machine, dpkg_lock, fsio, paths};
 const STATUS: &str = "/var/lib/dpkg/status";
 /// Seconds that rpm may take. A database whose lock was left behind lets everyone wait for ever.
 const LIMIT_S: u64 = 30;
-/// Seconds in which a dpkg that is running may come to its end, before it is reported.
+/// Seconds in which a dpkg that is running may finish, before it is reported.
 const AT_WORK_S: u64 = 60;
 /// Systems of rpm's family that may have dpkg and apt, too.
 const OF_RPM: [&str; 4] = ["rhel", "fedora", "centos", "openeuler"];
@@ -26,7 +26,7 @@ pub(super) fn look(machine: &Machine, release: &BTreeMap<String, String>) -> Opt
     let family = family(machine, release)?;
     let (list, broken) = match family {
         Family::Deb => {
-            // Often it is what a run began that lost its controller: it comes to its end.
+            // Often it is what a run began that lost its controller: it finishes.
             if dpkg_lock::is_cut_off(machine) {
                 dpkg_lock::wait(machine, AT_WORK_S);
             }
@@ -66,10 +66,13 @@ fn in_the_middle(machine: &Machine) -> Option<String> {
         return None;
     }
     match dpkg_lock::holder(machine) {
-        Some(holder) => Some(format!("another package manager is running: {holder}; wait for its end and run again")),
-        // It may have come to its end since.
+        Some(holder) => Some(format!(
+            "another package manager is running: {holder}; wait until it has ended, then run \
+                                      again"
+        )),
+        // It may have finished since.
         None => {
-            dpkg_lock::is_cut_off(machine).then(|| "dpkg was interrupted; `dpkg --configure -a` corrects it".to_owned())
+            dpkg_lock::is_cut_off(machine).then(|| "dpkg was interrupted; `dpkg --configure -a` repairs it".to_owned())
         }
     }
 }
@@ -80,7 +83,7 @@ fn rpm(machine: &Machine) -> Result<String, String> {
     if output.code != 0 || output.stdout.is_empty() {
         return Err(format!("`rpm -qa` ended with exit code {}: {}", output.code, output.tail()));
     }
-    let holds =
-        held::look(machine).map_err(|error| format!("what is kept as it is cannot be determined: {}", error.full()))?;
+    let holds = held::look(machine)
+        .map_err(|error| format!("held and excluded packages cannot be determined: {}", error.full()))?;
     Ok(installed::reduced(&output.stdout()) + &holds.iter().map(|hold| format!("{hold}\n")).collect::<String>())
 }

@@ -24,7 +24,7 @@ BgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0cAMEQCIHEky4zs6GQ9dhOgeFE6\n\
 vcPwwYXdamsP2gglJY9HRGg8AiAAsJYzqmkIPodESpshgUAIizE7rD/xC7xHZ7cY\n\
 pPS9RA==\n\
 -----END CERTIFICATE-----\n";
-/// Of its public key.
+/// Hash of its public key.
 pub(super) const CA_HASH: &str = "sha256:4357c8f91a776f3105a26a97ab1e87b397cf2e8210b2ca6187e831e695c1a98c";
 
 pub(super) fn put(system: &RootedSystem, path: &str, text: &str) -> Result<(), OpError> {

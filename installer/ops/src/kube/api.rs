@@ -31,7 +31,7 @@ fn get(machine: &Machine, api: &Credentials, path: &str) -> Result<Option<Value>
     match machine.system().https_request(&request)? {
         (200, body) => serde_json::from_slice(&body)
             .map(Some)
-            .map_err(|error| OpError::other(format!("{url} did not answer JSON: {error}"))),
+            .map_err(|error| OpError::other(format!("{url} did not return JSON: {error}"))),
         (404, _) => Ok(None),
         (status, _) => Err(OpError::other(format!("{url} answers {status}"))),
     }

@@ -1,9 +1,9 @@
-//! How the API server is reached, as admin.conf says.
+//! Address and credentials of the API server, from admin.conf.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-/// Where the API server is and who we are there, as admin.conf says.
+/// Address and credentials of the API server, from admin.conf.
 pub(crate) struct Credentials {
     pub(super) server: String,
     pub(super) ca: Vec<u8>,

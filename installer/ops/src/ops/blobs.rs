@@ -25,7 +25,7 @@ impl Converge for Blobs {
         Vec::new()
     }
 
-    /// The engine delivers before it converges; what is still missing here cannot be had.
+    /// The engine delivers before it converges; what is still missing here cannot be obtained.
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         let missing = self.observe(machine)?.missing;
         match missing.first() {

@@ -31,7 +31,7 @@ impl Converge for Dir {
             Entry::Link { .. } if real.is_dir() => return Ok(()),
             Entry::File { .. } | Entry::Link { .. } | Entry::Special => {
                 return Err(OpError::other(format!(
-                    "{} is not a directory, and one must be there; move it away and run again",
+                    "{} must be a directory, and is not; move it away and run again",
                     self.path
                 )));
             }

@@ -57,7 +57,7 @@ impl Converge for ImageLoaded {
         let found = list(machine, &self.reference)?.map(|image| image.digest);
         if found.as_deref() != Some(&self.digest.to_string()) {
             return Err(OpError::other(format!(
-                "{} resolved to {}, and {} is wanted: what containerd was given is something else; look at \
+                "{} resolved to {}, but {} is expected: containerd received something else; look at \
                  {} and at the registry it points at",
                 self.reference,
                 found.as_deref().unwrap_or("nothing"),
@@ -132,7 +132,7 @@ pub(crate) fn list_all(machine: &Machine, references: &[String]) -> Result<Image
         let complete = machine.try_run(&ctr(["images", "check", "--quiet"]).args(names));
         (listed.join(), complete)
     });
-    let listed = listed.unwrap_or_else(|_| Err(OpError::other("a look at the images ended abnormally")))?.stdout();
+    let listed = listed.unwrap_or_else(|_| Err(OpError::other("listing the images ended abnormally")))?.stdout();
     Ok(ImageList::parse(&listed, &complete?.stdout()))
 }
 

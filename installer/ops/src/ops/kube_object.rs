@@ -94,7 +94,7 @@ impl There for KubeObject {
             return Ok(Vec::new());
         }
         let mut answer: Value = serde_json::from_slice(&output.stdout)
-            .map_err(|error| OpError::other(format!("`{program}` did not answer JSON: {error}")))?;
+            .map_err(|error| OpError::other(format!("`{program}` did not return JSON: {error}")))?;
         // One object comes alone, several in a list.
         Ok(match answer.get_mut("items").map(Value::take) {
             Some(Value::Array(items)) => items,

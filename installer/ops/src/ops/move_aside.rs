@@ -1,4 +1,4 @@
-//! What state folders held before us is moved out of the way, and back: by renames on the same file system, so that
+//! What state folders held before kubexm is moved out of the way, and back: by renames on the same file system, so that
 //! content, modes, owners and times stay as they are.
 //!
 //! A folder is renamed beside itself. A mount point cannot be renamed, and an administrator's link must not be: its entries
@@ -131,7 +131,8 @@ fn bring_back(machine: &Machine, before: &MovedFolder) -> Result<(), OpError> {
     }
 }
 
-/// Renames back. What lies there by now is never replaced: folders are merged, and for anything else both are kept and named.
+/// Renames back. What is there by now is never replaced: folders are merged, and for anything else both are kept and
+/// named.
 fn put_back(from: &Path, to: &Path) -> Result<(), OpError> {
     let Ok(there) = fs::symlink_metadata(to) else { return fsio::rename(from, to) };
     let here = fs::symlink_metadata(from).map_err(OpError::path("look at", from))?;

@@ -26,7 +26,7 @@ impl Converge for NodeUntainted {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        // kubectl calls it an error to take away a taint that is gone.
+        // kubectl calls it an error to remove a taint that is gone.
         if self.satisfied(&self.observe(machine)?, machine) {
             return Ok(());
         }

@@ -57,7 +57,7 @@ fn files(op: &RegistryLayout) -> BTreeMap<String, Has> {
 
 impl Has {
     /// Whether a file that is there is the wanted one. A blob goes by its size: it gets its name only after its digest
-    /// was computed over every byte, and whoever pulls it looks again.
+    /// was computed over every byte, and clients that pull it verify it again.
     fn is(self, machine: &Machine, real: &Path) -> Result<bool, OpError> {
         match self {
             Self::Link(digest) => Ok(fsio::read(real)?.is_some_and(|bytes| bytes == digest.to_string().as_bytes())),

@@ -8,8 +8,8 @@ use crate::teardown::mounts;
 use crate::{Converge, Machine, OpError, Wave, folder, fsio};
 
 impl Converge for StateDir {
-    /// Of a folder that a service of ours has filled already nothing is listed: a later run that is rolled back must not
-    /// remove what the running cluster wrote meanwhile.
+    /// Of a folder that a service of kubexm has filled already nothing is listed: a later run that is rolled back must
+    /// not remove what the running cluster wrote meanwhile.
     fn observe(&self, machine: &Machine) -> Result<Place, OpError> {
         let place = Place::look(machine, &self.path)?;
         let before_us = place.entry != Entry::Absent && !filled_by_us(machine, &self.path)?;

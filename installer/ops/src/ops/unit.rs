@@ -89,7 +89,7 @@ impl Converge for Unit {
                 if (now.active() || now.running()) && !before.active {
                     systemd::stop(machine, &self.name)?;
                 }
-                // While its file, whose [Install] says which links to take away, is still there.
+                // While its file, whose [Install] says which links to remove, is still there.
                 if now.exists() && now.enabled() && !before.enabled {
                     systemd::enable(machine, &self.name, false)?;
                 }

@@ -18,7 +18,7 @@ use crate::fsio::{self, Access};
 use crate::place::{self, Look, Place, PutBack};
 use crate::{Converge, Machine, OpError, Wave, paths};
 
-/// No program of ours is larger; a member that claims more is refused.
+/// No program of kubexm is larger; a member that claims more is refused.
 const MEMBER_LIMIT: u64 = 1 << 30;
 /// Nor do all members of an archive together come near this.
 const ARCHIVE_LIMIT: u64 = 8 << 30;
@@ -156,7 +156,7 @@ fn sunk(_: &str, reader: &mut Hashed<&mut dyn Read>) -> std::io::Result<()> {
 }
 
 /// Reads the whole archive once, checks the blob's digest, and hands every regular file to `take`. Anything but
-/// folders, links (which no component of ours needs) and bounded regular files below the archive's top is refused.
+/// folders, links (which no component of kubexm needs) and bounded regular files below the archive's top is refused.
 fn read_archive(
     machine: &Machine,
     blob: &Digest,
@@ -180,7 +180,10 @@ fn read_archive(
         }
         total += entry.size();
         if entry.size() > MEMBER_LIMIT || total > ARCHIVE_LIMIT {
-            return Err(broken(format!("{name} claims {} bytes, more than any program of ours has", entry.size())));
+            return Err(broken(format!(
+                "{name} claims {} bytes, more than any program that kubexm installs",
+                entry.size()
+            )));
         }
         let mut reader = Hashed::new(&mut entry as &mut dyn Read);
         take(&name, &mut reader).map_err(OpError::path("unpack the blob", &path))?;
@@ -203,7 +206,7 @@ fn member_name(bytes: &[u8]) -> Result<String, String> {
     let name = std::str::from_utf8(bytes).map_err(|_| "a member's name is not UTF-8".to_owned())?;
     let name = name.trim_start_matches("./");
     if name.is_empty() || name.starts_with('/') || name.split('/').any(|part| part == "..") {
-        return Err(format!("the member name {name:?} leads out of the archive"));
+        return Err(format!("the member name {name:?} points outside of the archive"));
     }
     Ok(name.to_owned())
 }

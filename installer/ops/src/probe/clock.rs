@@ -55,12 +55,12 @@ impl<'a> Source<'a> {
         match (*state, *reach) {
             ("*", _) => format!("{address} is followed"),
             // A name that nobody resolves is there as `ID#0000000001`.
-            _ if address.starts_with("ID#") => "the name of one is not resolved".to_owned(),
+            _ if address.starts_with("ID#") => "the name of one cannot be resolved".to_owned(),
             (_, "0") => format!("{address} has not answered (does a firewall drop udp/123?)"),
-            ("x", _) => format!("{address} says another time than most"),
-            ("~", _) => format!("{address} is too unsteady"),
+            ("x", _) => format!("{address} reports another time than most"),
+            ("~", _) => format!("{address} is too unstable"),
             ("?", _) => {
-                format!("{address} answers, and is not chosen: it does not know the time itself, or has just begun")
+                format!("{address} answers, but is not selected: it is not synchronised itself, or has just started")
             }
             _ => format!("{address} answers"),
         }
@@ -80,9 +80,9 @@ mod tests {
     fn what_is_wrong_with_a_time_server_is_reported_by_its_address() {
         assert_eq!(describe("^,*,10.0.0.9,10,6,17,23,-0.000000012,-0.000021,0.000139"), "10.0.0.9 is followed");
         assert!(describe("^,?,10.0.0.9,0,6,0,4294967295,0.0,0.0,0.0").contains("10.0.0.9 has not answered"));
-        assert!(describe("^,?,10.0.0.9,0,6,3,1,0.0,0.0,0.0").contains("does not know the time itself"));
+        assert!(describe("^,?,10.0.0.9,0,6,3,1,0.0,0.0,0.0").contains("is not synchronised itself"));
         assert!(describe("^,x,10.0.0.9,3,6,377,1,0.0,0.0,0.0").contains("another time than most"));
-        assert!(describe("^,?,ID#0000000002,0,6,0,4294967295,0.0,0.0,0.0").contains("not resolved"));
+        assert!(describe("^,?,ID#0000000002,0,6,0,4294967295,0.0,0.0,0.0").contains("cannot be resolved"));
         assert_eq!(describe("506 Cannot talk to daemon"), "");
     }
 

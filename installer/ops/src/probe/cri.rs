@@ -27,9 +27,10 @@ pub(super) fn look(machine: &Machine, config_dump: &[String]) -> Result<ProbeAns
     let Some(dump) = dump else { return Ok(yes("containerd answers")) };
     let dump = dump?.stdout();
     match config_dump.iter().find(|wanted| !dump.contains(wanted.as_str())) {
-        None => Ok(yes("containerd answers with our configuration")),
+        None => Ok(yes("containerd answers with kubexm's configuration")),
         Some(missing) => Ok(no(format!(
-            "`containerd config dump` does not show {missing:?}: this containerd does not know the key we wrote"
+            "`containerd config dump` does not show {missing:?}: this containerd does not know the key that kubexm \
+             wrote"
         ))),
     }
 }

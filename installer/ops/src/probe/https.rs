@@ -102,7 +102,7 @@ fn head(stream: &mut std::io::BufReader<Stream>, at: &Address<'_>, path: &str) -
     while !answer.ends_with(b"\r\n\r\n") {
         let left = HEAD_LIMIT.saturating_sub(u64::try_from(answer.len()).unwrap_or(HEAD_LIMIT));
         if stream.by_ref().take(left).read_until(b'\n', &mut answer)? == 0 {
-            return Err(std::io::Error::other("the answer ends in its head, or has too long a one"));
+            return Err(std::io::Error::other("the answer ends in its head, or its head is too long"));
         }
     }
     let status = status(&answer).ok_or_else(|| std::io::Error::other(not_http(&answer)))?;

@@ -1,4 +1,4 @@
-//! Probes: each looks once and says what it saw. The engine polls until it holds or time runs out.
+//! Probes: each checks once and returns what it saw. The engine polls until it holds or time runs out.
 
 mod answer;
 mod clock;

@@ -105,7 +105,7 @@ fn answers(message: &[u8], id: u16) -> Result<u16, String> {
         return Err("the answer is too short".to_owned());
     };
     if found != id || flags & 0x8000 == 0 {
-        return Err("what came back is not the answer to our question".to_owned());
+        return Err("the reply does not match the query".to_owned());
     }
     match flags & 0xf {
         0 => Ok(count),

@@ -25,9 +25,12 @@ fn lacks_network_alone(name: &str, node: &Value) -> ProbeAnswer {
     match readiness(node) {
         Ok(()) => yes(format!("node {name} is Ready: a pod network is installed")),
         Err(message) if message.starts_with(NETWORK_ALONE) => {
-            yes(format!("node {name} is not Ready for lack of a pod network alone; install one"))
+            yes(format!("node {name} is not Ready, only because there is no pod network; install one"))
         }
-        Err(message) => no(format!("node {name} is not Ready, and not for lack of a pod network alone: {message}")),
+        Err(message) => no(format!(
+            "node {name} is not Ready, and not only because there is no pod network: \
+                                    {message}"
+        )),
     }
 }
 

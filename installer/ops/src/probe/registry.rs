@@ -30,10 +30,10 @@ pub(super) fn look(
         .collect();
     Ok(match wrong.as_slice() {
         [] if answers.len() == paths.len() => yes(format!("{url} serves all {} references and blobs", paths.len())),
-        [] => no(format!("{url} answered {} of {} questions", answers.len(), paths.len())),
+        [] => no(format!("{url} answered {} of {} requests", answers.len(), paths.len())),
         [((path, wanted), answer), ..] => no(format!(
             "the registry does not serve {} of {} references and blobs: {url}{path} answers {} with {}, and {wanted} is \
-             wanted; what its folder lacks is laid out again when the run is resumed",
+             expected; what is missing in its folder is written again when the run is resumed",
             wrong.len(),
             paths.len(),
             answer.status,

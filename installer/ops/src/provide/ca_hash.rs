@@ -17,7 +17,7 @@ pub(super) fn read(machine: &Machine) -> Result<String, OpError> {
         ))
     })?;
     let bad = |what: &dyn std::fmt::Display| {
-        OpError::other(format!("{CA} is no certificate ({what}); put the cluster's CA certificate back"))
+        OpError::other(format!("{CA} is not a certificate ({what}); put the cluster's CA certificate back"))
     };
     let der = CertificateDer::from_pem_slice(&bytes).map_err(|error| bad(&error))?;
     let (_, certificate) = X509Certificate::from_der(&der).map_err(|error| bad(&error))?;

@@ -1,5 +1,5 @@
 //! The control plane's certificates, uploaded to the cluster encrypted under a key made here (`kubeadm init phase
-//! upload-certs`); kubeadm's Secret `kubeadm-certs` is taken away by the cluster after two hours.
+//! upload-certs`); kubeadm's Secret `kubeadm-certs` is removed by the cluster after two hours.
 
 use super::random::{hex, random};
 use crate::ops::act::kubeadm_join::SecretFile;

@@ -36,8 +36,8 @@ fn on_a_control_plane(machine: &Machine, host: &str) -> Result<(), OpError> {
         return Ok(());
     }
     Err(OpError::other(format!(
-        "{} is not on {host}: what a join needs is made on a control plane that runs; resume the run once `kubeadm init` \
-         has ended there",
+        "{} is not on {host}: what a join needs is made on a running control plane; resume the run once `kubeadm init` \
+         has finished there",
         crate::paths::ADMIN_CONF
     )))
 }

@@ -8,7 +8,7 @@ use crate::OpError;
 pub(super) fn random<const N: usize>() -> Result<[u8; N], OpError> {
     let mut bytes = [0; N];
     let random: &'static dyn SecureRandom = rustls::crypto::ring::default_provider().secure_random;
-    random.fill(&mut bytes).map_err(|_| OpError::other("the system gives no random bytes (getrandom(2) failed)"))?;
+    random.fill(&mut bytes).map_err(|_| OpError::other("the system returned no random bytes (getrandom(2) failed)"))?;
     Ok(bytes)
 }
 

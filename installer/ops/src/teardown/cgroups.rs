@@ -12,7 +12,7 @@ use crate::{Machine, OpError, fsio};
 const SLICE: &str = "kubepods.slice";
 
 /// Whether a process is in a pod's group of this machine. A cluster inside a container of this machine has `kubepods`
-/// groups too, below that container's own: they are no business of ours.
+/// groups too, below that container's own: they are no business of kubexm.
 pub(super) fn is_of_a_pod(machine: &Machine, pid: u32) -> bool {
     let own = paths_of(machine, 1);
     paths_of(machine, pid).iter().any(|(hierarchy, path)| {

@@ -44,7 +44,7 @@ pub fn below(machine: &Machine, path: &str) -> Result<Vec<Mount>, OpError> {
     Ok(all(machine)?.into_iter().filter(inside).collect())
 }
 
-/// The error of whoever would have to delete what is mounted.
+/// The error of steps that would have to delete a mount.
 pub(crate) fn left_alone(mount: &Mount) -> OpError {
     OpError::other(format!(
         "{} is mounted ({} of {}) in what is to be removed: it is left with its data; unmount it, then run again",
@@ -95,7 +95,8 @@ fn empty(folder: &DirFd, device: u64) -> Result<(), OpError> {
         };
         if inner.device()? != device {
             return Err(OpError::other(format!(
-                "{} lies on another file system than {}: its data is not ours to delete; unmount it, then run again",
+                "{} lies on another file system than {}: its data is not kubexm's to delete; unmount it, then run \
+                 again",
                 path.display(),
                 folder.path().display()
             )));
@@ -113,7 +114,7 @@ fn gone(result: std::io::Result<()>) -> std::io::Result<()> {
     }
 }
 
-/// What lies in a folder, sorted; one that is not there is empty.
+/// What is in a folder, sorted; one that is not there is empty.
 pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, OpError> {
     let listed = match fs::read_dir(folder) {
         Ok(listed) => listed,

@@ -51,7 +51,7 @@ pub(super) fn is_empty_table(ruleset: &str, family: &str, table: &str) -> bool {
     lines.take_while(|line| *line != "}").all(|line| nothing(line.trim()))
 }
 
-/// A rule in a chain of others that jumps into one of ours.
+/// A rule in a chain of others that jumps into one of kubexm.
 fn leads(rule: &str) -> bool {
     let chain = rule.split(' ').next().unwrap_or_default();
     let words: Vec<&str> = rule.split(' ').collect();

@@ -277,8 +277,8 @@ fn somebody_elses_node_is_neither_joined_nor_reset_nor_rolled_back_by_an_undo() 
     let host = &fleet.hosts[1];
     host.put("/etc/kubernetes/kubelet.conf", "theirs");
     let text = text_of(dispatch::converge(&act(2, false), &fleet.ready(2)));
-    assert!(text.contains("that we did not join") && text.contains("/etc/kubernetes/kubelet.conf"), "{text}");
-    assert!(text_of(dispatch::converge(&reset(), &host.machine)).contains("that we did not make"));
+    assert!(text.contains("that kubexm did not join") && text.contains("/etc/kubernetes/kubelet.conf"), "{text}");
+    assert!(text_of(dispatch::converge(&reset(), &host.machine)).contains("that kubexm did not install"));
     let step = joining(2);
     let before = step::observe(&step, &host.machine).expect("a look");
     step::converge(&step, &fleet.ready(2), "r1", 1, &before).expect_err("refused");

@@ -97,7 +97,7 @@ fn a_half_done_script_without_an_undo_stops_the_run_until_somebody_has_looked() 
     std::fs::remove_file(host.machine.path("/srv/disks")).expect("a file");
     let run = script(&host, 0, false);
     let error = fails(&run, &host);
-    assert!(error.contains("not run again by itself") && error.contains(MARK), "{error}");
+    assert!(error.contains("not run again automatically") && error.contains(MARK), "{error}");
     assert!(!there(&host, "/srv/disks"), "it was not run");
     host.put(MARK, "{\"endedWell\":true}");
     assert_eq!(progress(&run, &host.machine), Progress::Done);

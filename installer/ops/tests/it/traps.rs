@@ -272,7 +272,7 @@ fn somebody_elses_cluster_is_never_reset() {
     host.put("/etc/kubernetes/admin.conf", "theirs");
     host.put("/var/lib/etcd/member/snap/db", "their data");
     let text = text_of(dispatch::converge(&init(), &host.machine));
-    assert!(text.contains("that we did not make (/etc/kubernetes/admin.conf"), "{text}");
+    assert!(text.contains("that kubexm did not install (/etc/kubernetes/admin.conf"), "{text}");
     assert_eq!(host.read("/var/lib/etcd/member/snap/db"), "their data");
 }
 

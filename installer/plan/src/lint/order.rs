@@ -15,7 +15,7 @@ use crate::step::Step;
 pub struct Order {
     /// For each step (by position) whether each other must have succeeded before it.
     before: Vec<Vec<bool>>,
-    /// The same for steps that must at least have come to their end.
+    /// The same for steps that must at least have finished.
     earlier: Vec<Vec<bool>>,
     /// Steps that wait for themselves, by way of others.
     cycle: Option<usize>,
@@ -35,7 +35,7 @@ impl Order {
         holds(&self.before, earlier, later)
     }
 
-    /// Whether the step at position `earlier` must have come to its end, well or not, before the one at `later` begins.
+    /// Whether the step at position `earlier` must have finished, well or not, before the one at `later` begins.
     pub fn is_earlier(&self, earlier: usize, later: usize) -> bool {
         holds(&self.earlier, earlier, later)
     }

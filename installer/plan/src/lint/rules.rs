@@ -285,7 +285,7 @@ fn parent_before(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
     problems
 }
 
-/// Shown before the operator says yes.
+/// Shown before the operator confirms.
 fn irreversible(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     let why = |step: &Step| match &step.undo {
         Undo::Irreversible { why } => Some(why.clone()),

@@ -5,7 +5,7 @@ use super::traits::{NOTHING, NetworkTraits};
 /// The link of kube-proxy's IPVS mode, which holds every service address.
 pub const IPVS: &str = "kube-ipvs0";
 
-/// Of every cluster.
+/// Traits that every cluster has, whatever its network.
 pub const CLUSTER: NetworkTraits = NetworkTraits {
     links: &[IPVS],
     chains: &["KUBE-", "CNI-"],

@@ -23,7 +23,7 @@ pub const fn of(plugin: NetworkPlugin) -> Option<&'static NetworkTraits> {
     }
 }
 
-/// What any cluster of ours may have on a node: [`CLUSTER`], then every network.
+/// What any kubexm cluster may have on a node: [`CLUSTER`], then every network.
 pub fn any() -> impl Iterator<Item = &'static NetworkTraits> {
     [&CLUSTER].into_iter().chain(ALL)
 }

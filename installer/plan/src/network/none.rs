@@ -1,4 +1,4 @@
-//! No network of ours: the operator installs one. What it leaves on a node under names that no network here has is the
+//! kubexm installs no network: the operator does. What it leaves on a node under names that no network here has is the
 //! operator's to clean up.
 
 use super::traits::{NOTHING, NetworkTraits};

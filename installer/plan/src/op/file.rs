@@ -16,12 +16,12 @@ use crate::touch::Touch;
 pub enum Content {
     /// A text of the plan.
     Text {
-        /// Of the text.
+        /// Digest of the text.
         digest: Digest,
     },
     /// A text of the plan in which the values of slots are put at their places ([`SlotName::placeholder`]), on the host.
     Filled {
-        /// Of the text with its places.
+        /// Digest of the text with its placeholders.
         digest: Digest,
         /// Those that it has places for.
         slots: Vec<SlotName>,

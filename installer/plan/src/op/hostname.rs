@@ -22,7 +22,7 @@ pub struct Hostname {
 pub struct Names {
     /// The kernel's.
     pub live: String,
-    /// Of /etc/hostname.
+    /// The name in /etc/hostname.
     pub configured: Option<String>,
     /// /etc/hostname.
     pub file: Place,

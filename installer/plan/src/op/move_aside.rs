@@ -9,7 +9,7 @@ use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
-/// What these folders held before us lies beside them, or inside one that is a mount point or a link
+/// What these folders held before kubexm lies beside them, or inside one that is a mount point or a link
 /// ([`crate::state_folders::MOVED`]). Undo moves it back. A file system's `lost+found` stays where it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! Packages of the operating system, from a repository of our own.
+//! Operating system packages, from kubexm's repository.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,8 +10,9 @@ use crate::kind::{AfterReset, Needs, OpKind, Scope, State};
 use crate::place::Place;
 use crate::touch::{Thing, Touch};
 
-/// Packages of the operating system, as a repository of our own has them: apt, dnf or yum installs these very versions from
-/// that repository and from no other. An installed package that is newer is enough; none is ever made older.
+/// Packages of the operating system, as a repository of our own has them: apt, dnf or yum installs exactly these
+/// versions from that repository and from no other. An installed package that is newer is enough; none is ever made
+/// older.
 ///
 /// The repository's signed metadata and our source file are [`super::File`] ops, and its packages [`super::Blobs`], all
 /// earlier in the same or an ancestor step; the links from the repository to the store's blobs are this op's.
@@ -76,7 +77,7 @@ impl Packages {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PackagesState {
-    /// Of each package of the op, by name.
+    /// State of each package of the op, by name.
     pub packages: BTreeMap<String, PackageState>,
     /// Units of what will be replaced that ran or were enabled.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -161,7 +162,7 @@ impl fmt::Display for Packages {
             let how = if package.upgrade { " (an upgrade)" } else { "" };
             write!(f, "\n    {name} {} {}{how}", package.version, package.arch)?;
         }
-        self.replaced.keys().try_for_each(|name| write!(f, "\n    in the place of {name}"))
+        self.replaced.keys().try_for_each(|name| write!(f, "\n    replaces {name}"))
     }
 }
 

@@ -21,8 +21,8 @@ pub const ASIDE: &str = ".kubexm-reset";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reset", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Reset<O> {
-    /// No act of ours runs, no process of a pod does, and no control group of one is left. kubelet must not run: an act
-    /// that was stopped may have started it again, so it is stopped after that.
+    /// No act of kubexm runs, no process of a pod does, and no control group of one is left. kubelet must not run: an
+    /// act that was stopped may have started it again, so it is stopped after that.
     PodsStopped,
     /// Nothing of these folders is where it was: what is mounted below is unmounted (never by force), the folder is
     /// renamed beside itself, and of one that is a mount point or a link the content is renamed inside it.
@@ -30,7 +30,8 @@ pub enum Reset<O> {
     MoveStateAside {
         /// Absolute.
         paths: Vec<String>,
-        /// Those of them that were there before us: they stay, and of what is in them the named entries stay as well.
+        /// Those of them that were there before kubexm: they stay, and of what is in them the named entries stay as
+        /// well.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         spared: BTreeMap<String, Vec<String>>,
         /// Folders whose earlier content [`super::MoveAside`] moved. Once that is back, nothing in them is the cluster's

@@ -18,7 +18,7 @@ pub struct Sysctl {
     /// `net.ipv4.ip_forward` → `1`.
     pub values: BTreeMap<String, String>,
     /// Parameters that what is started later sets by itself (`net.ipv4.conf.all.route_localnet`, by kube-proxy): no value
-    /// of them is wanted, and undo brings back the one that was found.
+    /// of them is wanted, and undo restores the one that was found.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub remembered: BTreeSet<String>,
 }
@@ -39,7 +39,7 @@ pub struct Parameters {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BootValue {
-    /// As the file has it, with single spaces.
+    /// The value in the file, with single spaces.
     pub value: String,
     /// `/etc/sysctl.d/99-sysctl.conf:12`.
     pub line: String,

@@ -1,4 +1,4 @@
-//! The API server's audit log on a control plane: its policy, the folder it is written to, and what kubeadm is given of both.
+//! The API server's audit log on a control plane: its policy, its folder, and the kubeadm settings for both.
 
 use kubexm_plan::op::{Dir, File};
 use kubexm_plan::{SlotProvider, Step, Undo};
@@ -11,8 +11,8 @@ use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::paths;
 
-/// What kube-apiserver reads and writes, before kubeadm starts one here. The log stays when the cluster is taken away: it says who
-/// did what, and is the operator's.
+/// Files and folder for the audit log, made before kubeadm starts a kube-apiserver here. A reset keeps the log: it
+/// records who did what and belongs to the operator.
 pub fn step(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
     let Some(audit) = of(draft.cx)? else { return Ok(None) };
     let policy = match &audit.policy_file {
@@ -52,7 +52,7 @@ pub fn arguments(cx: &PlanCx<'_>) -> Result<Vec<(&'static str, String)>, RecipeE
     Ok(flags)
 }
 
-/// What is mounted into its pod (kubeadm's `extraVolumes`).
+/// Mounts of kube-apiserver's pod (kubeadm's `extraVolumes`).
 pub fn volumes(cx: &PlanCx<'_>) -> Result<Vec<Value>, RecipeError> {
     if of(cx)?.is_none() {
         return Ok(Vec::new());

@@ -12,8 +12,8 @@ use crate::error::RecipeError;
 use crate::network;
 use crate::phases::{ControlPlane, Joined, Site};
 
-/// Run from the first control plane; changes nothing. Gives the steps after which all of it holds. What is a worker only is a failure domain of its own: the others wait for the
-/// end of its check, not for its success.
+/// Runs on the first control plane and changes nothing. Returns the last steps of the check. A host that is only a
+/// worker is a failure domain of its own: the others wait for its check to end, not to succeed.
 pub fn run<'a>(
     draft: &mut Draft<'a>,
     site: &Site<'a>,
@@ -44,8 +44,8 @@ pub fn run<'a>(
     if network::is_left_to_operator(draft.cx.cluster) {
         return Ok(draft.add(chain));
     }
-    // The pod that is asked from runs where the check runs, and is made with the admin's rights: on control planes. It has
-    // one name in the cluster, so one check waits for the other.
+    // The pod from which the check asks runs on the host of the check and is created with admin.conf, so on control
+    // planes. Its name is the same for all, so the checks run one after the other.
     let asked = members.iter().filter(|n| n.control_plane).map(|node| pod_network(draft.cx, node));
     chain.then(asked.collect::<Result<Vec<_>, _>>()?);
     Ok(draft.add(chain))
@@ -54,7 +54,7 @@ pub fn run<'a>(
 fn ready_step(cx: &PlanCx<'_>, first: &Node<'_>, node: &Node<'_>) -> Step {
     let name = node.name();
     let (title, probe) = if network::is_left_to_operator(cx.cluster) {
-        let title = format!("Wait until node {name} lacks only the pod network, which you install");
+        let title = format!("Wait until node {name} needs only the pod network, which you install");
         (title, Probe::NodeAwaitsNetwork { node: name.to_owned() })
     } else {
         (format!("Wait until node {name} is Ready"), Probe::NodeReady { node: name.to_owned() })

@@ -1,4 +1,4 @@
-//! The first control plane, by kubeadm with its own etcd, and what a node gets once it is in the cluster.
+//! The first control plane, set up by kubeadm with stacked etcd, and labels and taints of a node in the cluster.
 
 use kubexm_plan::op::{KubeadmInit, KubeadmReset, NodeLabel, NodeUntainted, StateDir};
 use kubexm_plan::{Step, StepId, Undo, state_folders};
@@ -10,7 +10,7 @@ use crate::modules::kubeadm_config;
 use crate::{network, runtime};
 use crate::{paths, support};
 
-/// What keeps pods of users off a control plane.
+/// Taint that keeps users' pods off a control plane.
 pub const TAINT: &str = "node-role.kubernetes.io/control-plane";
 
 /// kubeadm's config on the node.
@@ -22,8 +22,8 @@ pub fn configure(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeE
         .build())
 }
 
-/// `kubeadm init`; rolled back by `kubeadm reset`. Its folders are looked at right before: what lies there then came from
-/// somebody else, however late.
+/// `kubeadm init`; rolled back by `kubeadm reset`. Its folders are listed right before it: what is in them then is not
+/// kubeadm's and is kept by a rollback.
 pub fn init(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     Ok(Step::on(node.name(), "control-plane.init", "Start the control plane with kubeadm")
         .ensure_all(state_folders::of_kubernetes(&[network::of(cx.cluster)?]).into_iter().map(StateDir::at))
@@ -37,14 +37,14 @@ pub fn init(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
         .build())
 }
 
-/// Checks of kubeadm that the support matrix says to ignore on a node.
+/// kubeadm's preflight checks to ignore on a node, by the support matrix.
 pub fn ignored(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<String>, RecipeError> {
     let support = support::of(cx.catalogue, &cx.kubernetes_version(node.platform)?)?;
     let cgroup_v1 = support::cgroup_v1_wanted(cx.kubernetes()?, node.facts);
     Ok(support.kubeadm_ignore(cgroup_v1).into_iter().map(str::to_owned).collect())
 }
 
-/// Of the first control plane: labels of cluster.yaml, and no taint on a control plane that is a worker too.
+/// For the first control plane: labels of cluster.yaml, and no taint if it is a worker too.
 pub fn register(node: &Node<'_>, init: &StepId) -> Option<Step> {
     let untaint = node.control_plane && node.worker;
     if !untaint && node.host.labels.is_empty() {

@@ -1,7 +1,7 @@
 //! The content store of a node, and on the registry host the depot that serves it.
 //!
-//! The depot is there whatever the type of the registry: other nodes take their blobs from it. Images are served by it
-//! only where the registry is the embedded one.
+//! The depot runs with every type of registry, because other nodes fetch their blobs from it. It serves images only if
+//! the registry is the embedded one.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,22 +20,22 @@ use crate::modules::{images, packages};
 use crate::packages::{self as carried, NodePackages};
 use crate::paths;
 
-/// Slot of the CA that nodes trust the registry by.
+/// Slot of the registry's CA certificate, which nodes trust.
 pub const CA_SLOT: &str = "registry-ca";
-/// Slot of the certificate of what serves on the registry host.
+/// Slot of the server certificate of the registry host.
 pub(super) const CERT_SLOT: &str = "registry-cert";
 /// Slot of its key.
 pub(super) const KEY_SLOT: &str = "registry-key";
 const UNIT: &str = "kubexm-depot.service";
 
-/// Slow links are usual: a mebibyte a second, and five minutes for everything else.
+/// Timeout for slow links: 1 MiB/s, and five minutes for everything else.
 pub(super) fn delivery_timeout(bytes: u64) -> u64 {
     300 + bytes / (1 << 20)
 }
 
-/// Puts blobs into the node's store: on the registry host all that the depot serves, elsewhere what the node's own
-/// programs are unpacked from and the packages that come to it; its images come from the registry, and where there is none they
-/// are imported from here.
+/// Puts blobs into the node's content store: on the registry host everything that the depot serves; on other nodes
+/// the archives of their programs and the packages to install. Images come from the registry; without a registry they
+/// are imported from this store.
 pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<'_>>) -> Step {
     let without_registry = draft.cx.cluster.registry.kind == RegistryKind::None;
     let mut blobs: BTreeMap<Digest, u64> = BTreeMap::new();
@@ -63,7 +63,7 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<
     }
     blobs.extend(packages.map(packages::blobs).unwrap_or_default());
     let timeout = delivery_timeout(blobs.values().sum());
-    Step::on(node.name(), "store.fill", "Bring the bundle's content to the node")
+    Step::on(node.name(), "store.fill", "Copy the bundle's content to the node")
         .ensure(Blobs { blobs, depots: None })
         .timeout_s(timeout)
         .retries(2)
@@ -71,7 +71,7 @@ pub fn store(draft: &Draft<'_>, node: &Node<'_>, packages: Option<&NodePackages<
         .build()
 }
 
-/// Certificate and key of what serves on the registry host: one name for the depot and for the registry beside it.
+/// Server certificate and key of the registry host, shared by the depot and the distribution registry.
 pub(super) fn identity(draft: &Draft<'_>, node: &Node<'_>) -> (SlotProvider, SlotProvider) {
     let name = names::registry_name(&draft.cx.cluster.name);
     let sans = vec![name, node.name().to_owned(), node.ip.to_string()];
@@ -122,8 +122,8 @@ pub fn serve(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError
         .build())
 }
 
-/// Every set of the bundle as a repository of its own, with the files that the depot has of it besides the packages. Each is
-/// stored by its digest, so that the depot serves one state of a repository until its configuration names the next.
+/// One repository for each package set of the bundle, with its files besides the packages. Files are stored by digest,
+/// so that the depot serves one consistent state of a repository until its configuration names the next.
 fn repositories(draft: &mut Draft<'_>, node: &Node<'_>, files: &mut BTreeMap<Digest, File>) -> Option<depot::Packages> {
     let cx = draft.cx;
     let url = format!("https://{}/packages", SocketAddr::from((node.ip, cx.cluster.registry.depot_port())));

@@ -1,8 +1,9 @@
-//! Cluster DNS where the host's resolver is of no use.
+//! Cluster DNS on hosts whose resolver cannot be used by pods.
 //!
-//! CoreDNS forwards to what kubelet hands it: an empty resolv.conf makes it die ("no nameservers found"), a loopback
-//! address leads back to itself. So kubelet gets the file of systemd-resolved with the real servers, or one of ours with
-//! what is usable; and with nothing usable CoreDNS gets a Corefile without `forward` that answers NXDOMAIN for names outside the cluster.
+//! CoreDNS forwards to the resolv.conf that kubelet gives it: with an empty one it exits ("no nameservers found"), with
+//! a loopback address it queries itself. So kubelet gets systemd-resolved's file with the real servers, or a file of
+//! kubexm with the usable ones. With no usable server, CoreDNS gets a Corefile without `forward` that answers NXDOMAIN
+//! for names outside the cluster.
 
 use std::net::IpAddr;
 
@@ -17,12 +18,12 @@ use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::{paths, templates, yaml};
 
-/// The file that kubelet hands to pods: one of the node's own, or ours where those are of no use.
+/// The resolv.conf that kubelet gives to pods: one of the node's, or kubexm's where pods cannot use those.
 ///
-/// systemd-resolved's only without `extra.resolves`: whether those reach it depends on who writes /etc/resolv.conf, and
-/// once they do the next plan would choose another way than the first.
+/// systemd-resolved's file is used only without `extra.resolves`: whether those servers get into it depends on who
+/// writes /etc/resolv.conf, and once they are in it the next plan would choose another file than the first.
 ///
-/// Always written out: kubeadm takes systemd-resolved's file wherever that service is active, whatever is in it.
+/// Always set explicitly: kubeadm uses systemd-resolved's file wherever that service is active, whatever it contains.
 pub fn kubelet_resolv_conf(cluster: &Cluster, node: &Node<'_>) -> &'static str {
     let own = |servers: &Option<Vec<IpAddr>>| servers.iter().flatten().any(|server| is_of_this_host(*server));
     let facts = node.facts;
@@ -41,7 +42,7 @@ fn behind_stub(facts: &Facts) -> bool {
     facts.resolved_nameservers.as_ref().is_some_and(|servers| !servers.is_empty())
 }
 
-/// kubelet's own resolv.conf, when the node's are of no use.
+/// A resolv.conf for kubelet, where pods cannot use the node's.
 pub fn resolv_conf(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
     if kubelet_resolv_conf(draft.cx.cluster, node) != paths::KUBELET_RESOLV {
         return Ok(None);
@@ -50,18 +51,19 @@ pub fn resolv_conf(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Option<Step
         node.upstream_nameservers(draft.cx.cluster).iter().map(ToString::to_string).collect();
     let file = draft.template(paths::KUBELET_RESOLV, "resolv.conf", context! { nameservers })?;
     Ok(Some(
-        Step::on(node.name(), "dns.resolv-conf", "Give kubelet a resolv.conf that is of use to pods")
+        Step::on(node.name(), "dns.resolv-conf", "Give kubelet a resolv.conf that pods can use")
             .ensure(file)
             .undo(Undo::RestoreBefore)
             .build(),
     ))
 }
 
-/// As many servers as a resolv.conf can name (resolv.conf(5), MAXNS).
+/// Most servers that a resolv.conf can list (resolv.conf(5), MAXNS).
 const MAX_SERVERS: usize = 3;
 
-/// A Corefile of ours, where a node has no resolver that is of use to pods: CoreDNS may be put on any of them. It forwards
-/// to what the other nodes have, or not at all. Applied before the pod network, so before the first CoreDNS pod can start.
+/// A Corefile of kubexm, if any node has no resolver that pods can use: CoreDNS may be scheduled on any node. It
+/// forwards to the servers of the other nodes, or not at all. Applied before the pod network, so before the first
+/// CoreDNS pod can start.
 pub fn corefile(
     draft: &mut Draft<'_>,
     first: &Node<'_>,

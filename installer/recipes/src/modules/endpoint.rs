@@ -1,14 +1,15 @@
-//! What the control plane's name leads to, as lines of /etc/hosts.
+//! What the control plane's name resolves to, as lines of /etc/hosts.
 //!
 //! Without a load balancer the name has the addresses of all control planes, the first one's first, on every host. Go's
 //! programs (kubelet, kube-proxy, kubectl, flanneld, kubeadm) dial them in the order of the file and continue to the next
 //! when one does not answer, so a dead first control plane costs a few seconds and not the cluster. A control plane that
 //! joins must not find itself first: kube-apiserver binds its port long before it answers, and kubeadm would wait for the
-//! very API server that it is about to make.
+//! API server that it is about to start.
 //!
-//! Behind the user's own load balancer (`external`) workers use its address. Control planes go to each other directly
-//! where the port is theirs too: many balancers do not send a back-end's own connections back to it, and `kubeadm init`
-//! runs before there is a healthy back-end. With another port that is not possible, and they use the balancer's.
+//! Behind the user's own load balancer (`external`) workers use its address. Control planes connect to each other
+//! directly if the balancer's port is also that of the API servers: many balancers do not send a back-end's own
+//! connections back to it, and `kubeadm init` runs before there is a healthy back-end. With another port that is not
+//! possible, and they use the balancer's address.
 
 use kubexm_spec::cluster::{API_PORT, LoadBalancerMode};
 

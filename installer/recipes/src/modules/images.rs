@@ -1,4 +1,5 @@
-//! Images that a node must have of its own, pinned: its control plane survives a dead registry.
+//! Images that are pulled to a node in advance and pinned, so that its control plane survives an outage of the
+//! registry.
 
 use kubexm_plan::op::{ImageLoaded, ImageSource};
 use kubexm_plan::{OVER_NETWORK, Step, Undo};
@@ -10,10 +11,11 @@ use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
 use crate::network;
 
-/// On every node, besides the pod network's: the sandbox, kube-proxy, and DNS, which may be scheduled anywhere.
+/// On every node, in addition to the pod network's images: sandbox, kube-proxy, and CoreDNS, which may be scheduled
+/// anywhere.
 const EVERY_NODE: [ClusterImage; 3] = [ClusterImage::Pause, ClusterImage::KubeProxy, ClusterImage::Coredns];
 
-/// On control planes besides: the static pods that kubeadm writes.
+/// In addition on control planes: the static pods that kubeadm writes.
 const CONTROL_PLANE: [ClusterImage; 4] =
     [ClusterImage::Etcd, ClusterImage::KubeApiserver, ClusterImage::KubeControllerManager, ClusterImage::KubeScheduler];
 
@@ -24,7 +26,7 @@ pub fn of_roles(cluster: &Cluster, node: &Node<'_>) -> impl Iterator<Item = Clus
     EVERY_NODE.iter().chain(of_network).chain(control_plane).copied()
 }
 
-/// One step for each image; they need not wait for one another.
+/// One step for each image; they are independent of each other.
 pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
     let mut steps = Vec::new();
     for image in of_roles(cx.cluster, node) {
@@ -32,7 +34,7 @@ pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError>
     }
     if cx.cluster.registry.kind == RegistryKind::None {
         steps.extend(extra(cx, node).map(|artifact| {
-            // A reference is no part of a step's name; its digest is the same in every plan.
+            // A reference cannot be part of a step id; its digest can, and is the same in every plan.
             let name = format!("extra-{}", &Digest::of(&artifact.name).hex()[..12]);
             step(cx, node, &name, artifact)
         }));
@@ -40,8 +42,8 @@ pub fn steps(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError>
     Ok(steps)
 }
 
-/// Images that no module names by type (the user's, an add-on's, a chart's), but for those that are the cluster's own:
-/// without a registry they can be found nowhere else.
+/// Images that no module names by type (of the user, of add-ons, of charts), without the cluster's own images. They are
+/// imported if there is no registry, since a node could get them nowhere else.
 fn extra<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> impl Iterator<Item = &'a Artifact> {
     let platform = node.platform;
     let artifacts = &cx.manifest.artifacts;
@@ -53,7 +55,7 @@ fn extra<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> impl Iterator<Item = &'a Artif
     })
 }
 
-/// Without a registry an image is made from the blobs in the node's own store.
+/// Without a registry, an image is imported from the blobs in the node's content store.
 fn source(cx: &PlanCx<'_>, artifact: &Artifact) -> ImageSource {
     match cx.cluster.registry.kind {
         RegistryKind::None => ImageSource::Store { blobs: artifact.blobs.iter().map(|blob| blob.digest).collect() },

@@ -1,4 +1,4 @@
-//! A further node of the cluster: `kubeadm join` on it, and what the first control plane does for it then.
+//! Joins a node: `kubeadm join` on it, then its labels and taints, set from the first control plane.
 
 use kubexm_plan::op::{
     Dir, KubeadmJoin, KubeadmReset, NodeAwaited, NodeDelete, NodeLabel, NodeUntainted, Op, StateDir,
@@ -14,13 +14,13 @@ use crate::modules::join_slots::Slots;
 use crate::modules::{dns, kubeadm_config};
 use crate::{network, paths, runtime, yaml};
 
-/// What `kubectl get nodes` shows as role; kubeadm sets that of control planes alone.
+/// Label that `kubectl get nodes` shows as role; kubeadm sets it on control planes only.
 const WORKER_ROLE: &str = "node-role.kubernetes.io/worker";
-/// The recommended label (Kubernetes, "Recommended Labels").
+/// Recommended label of Kubernetes ("Recommended Labels").
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// The cluster keeps one KubeletConfiguration, written for the first control plane. A node whose resolver is found
-/// elsewhere gets a patch of its own: with a resolv.conf that is not there, kubelet starts no pod.
+/// The cluster has one KubeletConfiguration, written for the first control plane. A node with another path of
+/// resolv.conf gets a patch: kubelet starts no pod when the configured resolv.conf does not exist.
 pub fn patch(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Option<Step>, RecipeError> {
     let Some(path) = own_resolv_conf(draft, first, node)? else { return Ok(None) };
     let text = yaml::documents("kubelet patch", &[json!({"resolvConf": path})])?;
@@ -42,7 +42,7 @@ fn own_resolv_conf(draft: &Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Resu
     Ok((own != dns::kubelet_resolv_conf(cluster, first)).then_some(own))
 }
 
-/// `kubeadm join`; rolled back by `kubeadm reset`, which takes a control plane's etcd member out too.
+/// `kubeadm join`; rolled back by `kubeadm reset`, which also removes a control plane's etcd member.
 pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let slots = Slots::of(draft, first, node.control_plane);
@@ -64,8 +64,8 @@ pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, node: &Node<'_>) -> Result<
         .build())
 }
 
-/// Looks from the first control plane, before a node joins, whether there is one of its name: what the join makes is
-/// deleted on the rollback, however far the join came, and after its kubelet was stopped.
+/// Before a node joins, checks on the first control plane whether a Node object of that name exists. A rollback deletes
+/// the object that the join made, however far the join got, after the node's kubelet was stopped.
 pub fn awaited(first: &Node<'_>, node: &Node<'_>) -> Step {
     let name = node.name();
     Step::on(first.name(), &format!("join.await-{name}"), &format!("Await node {name}"))

@@ -5,14 +5,14 @@ use kubexm_plan::{SlotName, SlotProvider};
 use crate::context::Node;
 use crate::draft::Draft;
 
-/// Slots that a join reads, all made on the first control plane once it runs.
+/// Slots that a join reads. Their values are made on the first control plane once it runs.
 #[derive(Debug)]
 pub struct Slots {
     /// Bootstrap token.
     pub token: SlotName,
     /// Hash of the cluster CA's public key.
     pub ca_hash: SlotName,
-    /// Key of the uploaded certificates; a control plane alone reads it.
+    /// Key of the uploaded certificates; read by joining control planes only.
     pub certificate_key: Option<SlotName>,
 }
 

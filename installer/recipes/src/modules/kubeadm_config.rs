@@ -1,5 +1,5 @@
-//! kubeadm's config, in the API version of the Kubernetes that is installed (`kubeadm.k8s.io/v1beta4` from 1.31): every image tag, address and name written out, so that kubeadm asks
-//! nobody and falls back to no constant of its own.
+//! kubeadm's config, in the API version of the Kubernetes that is installed (`kubeadm.k8s.io/v1beta4` from 1.31): every
+//! image tag, address and name is explicit, so that kubeadm looks nothing up and uses no built-in default.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use crate::modules::join_slots::Slots;
 use crate::modules::{audit, dns, endpoint};
 use crate::runtime;
 use crate::yaml;
-/// Where every image of a kubeadm cluster is named (`imageRepository`).
+/// Registry of all images of a kubeadm cluster (`imageRepository`).
 const IMAGE_REPOSITORY: &str = "registry.k8s.io";
 
 /// The config of `kubeadm init` on this node.
@@ -23,8 +23,8 @@ pub fn init(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<String, RecipeError> {
     yaml::documents("kubeadm config", &documents)
 }
 
-/// The config of `kubeadm join` on this node, with placeholders for what the first control plane makes. It asks that
-/// one by its address for what the cluster is: a name or a load balancer may not lead anywhere yet.
+/// The config of `kubeadm join` on this node, with placeholders for the values that the first control plane makes.
+/// Discovery uses the address of that control plane: a name or a load balancer may not work yet.
 pub fn join(
     cx: &PlanCx<'_>,
     first: &Node<'_>,
@@ -69,7 +69,7 @@ fn registration(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> 
         "imagePullPolicy": "IfNotPresent",
         "kubeletExtraArgs": arguments,
     });
-    // A control plane that is a worker too has no taint from the start: DNS can be scheduled at once.
+    // A control plane that is a worker too never gets the taint, so CoreDNS can be scheduled at once.
     if node.worker {
         registration["taints"] = json!([]);
     }
@@ -118,7 +118,7 @@ fn api_server(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Value, RecipeError> {
     Ok(config)
 }
 
-/// Flags of a component: a list since v1beta4, a map before.
+/// `extraArgs` of a component: a list since v1beta4, a map before.
 fn arguments(cx: &PlanCx<'_>, node: &Node<'_>, flags: Vec<(&str, String)>) -> Result<Value, RecipeError> {
     let each = flags.into_iter();
     Ok(match cx.kubeadm_api(node.platform)? {
@@ -127,15 +127,15 @@ fn arguments(cx: &PlanCx<'_>, node: &Node<'_>, flags: Vec<(&str, String)>) -> Re
     })
 }
 
-/// The tag that the bundle has, so that kubeadm's constants cannot disagree with it.
+/// The image tag in the bundle, so that kubeadm's built-in default cannot differ from it.
 fn tag<'a>(cx: &PlanCx<'a>, node: &Node<'_>, image: ClusterImage) -> Result<&'a str, RecipeError> {
     let artifact = cx.image(image, node.platform)?;
     Ok(depot::split_reference(&artifact.name).1.unwrap_or(&artifact.version))
 }
 
-/// Names and addresses that the API is reached by. kubeadm adds a control plane's own name and address to its own
-/// certificate and the service's to all, so that further control planes are not named here: what a running cluster was
-/// made with stays the same when one is added.
+/// Names and addresses by which clients reach the API (`certSANs`). kubeadm adds a control plane's own name and
+/// address to its certificate and the Service's to all. Further control planes are not listed, so that this config of a
+/// running cluster stays the same when one is added.
 fn cert_sans(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Vec<String>, RecipeError> {
     let mut sans = vec![cx.control_plane_name(), "localhost".to_owned(), "127.0.0.1".to_owned()];
     if let Some(vip) = cx.cluster.load_balancer.mode.vip() {

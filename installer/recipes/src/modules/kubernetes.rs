@@ -1,4 +1,4 @@
-//! Kubernetes' programs on a node, tools beside them, and the kubelet's unit.
+//! Kubernetes' programs and tools on a node, and the kubelet's unit.
 
 use kubexm_plan::op::{Dir, Unit};
 use kubexm_plan::{Step, Undo};
@@ -19,7 +19,7 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
     Ok(vec![programs(draft.cx, node)?, kubelet(draft, node)?])
 }
 
-/// Tools for people, which may come at any time.
+/// Tools for administrators; no other step needs them.
 pub fn tools(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
     let mut steps = Vec::new();
     for (tool, title) in TOOLS {
@@ -59,7 +59,7 @@ fn install(draft: &mut Draft<'_>, node: &Node<'_>, tool: Program, title: &str) -
     Ok(step.undo(Undo::RestoreBefore).build())
 }
 
-/// Enabled and not started: kubeadm starts it once it has a config.
+/// Enabled but not started: kubeadm starts it after writing its config.
 fn kubelet(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let values = context! { bin => paths::BIN, runtime => runtime::of(draft.cx.cluster).unit };
     let unit = draft.template(paths::unit(UNIT), "kubelet.service", values)?;

@@ -1,4 +1,4 @@
-//! One file for each module: what it makes hold on a host, as a chain of steps.
+//! One file for each module: the steps that bring a part of a host into its wanted state.
 
 pub mod audit;
 pub mod check;

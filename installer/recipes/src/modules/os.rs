@@ -1,4 +1,5 @@
-//! Node preparation: whose node it is, its name, /etc/hosts, resolver, SELinux, firewall, swap, modules, sysctls.
+//! Node preparation: the cluster's stamp, hostname, /etc/hosts, resolver, SELinux, firewall, swap, kernel modules,
+//! sysctls.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use crate::error::RecipeError;
 use crate::modules::{endpoint, scripts};
 use crate::paths;
 
-/// Modules that the runtime and the bridge of the CNI plugins need, on every host.
+/// Kernel modules that the runtime and the CNI bridge plugin need, on every host.
 pub const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
 
 /// Kernel parameters that are set to 1 on every host.
@@ -45,7 +46,7 @@ const REMEMBERED: [&str; 15] = [
 /// Firewalls that `system.firewall: off` stops; nftables.service only loads rules and is left alone.
 pub const FIREWALLS: [&str; 2] = ["firewalld", "ufw"];
 
-/// Everything that must hold of the operating system.
+/// All settings of the operating system.
 pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
     let cx = draft.cx;
     let mut steps = vec![stamp(cx, node)];
@@ -62,8 +63,8 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
     Ok(steps)
 }
 
-/// First of all, so that a run that dies leaves nothing that nobody owns. With the folder that many steps put something
-/// into: rolled back side by side, each but the one that made it would leave it, and that one must be the last.
+/// The first step, so that a run that dies leaves nothing without an owner. It also makes the folder that many steps
+/// write into: these are rolled back in parallel, and the folder must be removed last.
 fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
     Step::on(node.name(), "os.stamp", "Mark the node as this cluster's")
         .ensure(Stamp { cluster: cx.cluster.name.clone(), bundle: cx.vouched.cloned() })
@@ -72,7 +73,7 @@ fn stamp(cx: &PlanCx<'_>, node: &Node<'_>) -> Step {
         .build()
 }
 
-/// Right after the host is ours, before anything fills these folders. Of a host on which nothing lies in them there is no
+/// Right after the stamp was written, before anything is written into these folders. A host with empty folders has no
 /// such step.
 fn set_aside(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
     let paths: Vec<String> = node.facts.state_folders.iter().map(|folder| folder.path.clone()).collect();
@@ -124,7 +125,7 @@ fn selinux(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
     })
 }
 
-/// Only units that were seen: an op on a unit that does not exist would have nothing to restore.
+/// Only units that exist: an op on a missing unit would have nothing to restore.
 fn firewall(cx: &PlanCx<'_>, node: &Node<'_>) -> Option<Step> {
     let seen =
         |name: &&&str| node.facts.firewalls.iter().any(|unit| unit.strip_suffix(".service").unwrap_or(unit) == **name);

@@ -1,4 +1,4 @@
-//! Packages of the operating system from the bundle: a repository of our own on the host, and what is installed from it.
+//! Operating system packages from the bundle: a local repository on the host, and the packages installed from it.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use crate::error::RecipeError;
 use crate::modules::time;
 use crate::packages::{self, NodePackages, NothingComes, Part};
 
-/// What comes to a node; refused where something lacks and cannot come.
+/// The packages to install on a node; an error if something is missing and cannot be installed.
 pub fn of_node<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Result<Option<NodePackages<'a>>, RecipeError> {
     let refused = |why: String| Err(RecipeError::Packages { host: node.name().to_owned(), why });
     match packages::of_host(cx, node.name(), node.facts) {
         Err(NothingComes::NoSet { os, lacks }) => refused(format!(
-            "it lacks {}, and the bundle has packages of {} and none of {os}",
+            "it is missing {}, and the bundle has packages for {} and none for {os}",
             lacks.join(", "),
             cx.packages.describe()
         )),
         Err(NothingComes::Unreadable { lacks, why }) => {
-            refused(format!("it lacks {}, and what it has installed is not known: {why}", lacks.join(", ")))
+            refused(format!("it is missing {}, and what it has installed is not known: {why}", lacks.join(", ")))
         }
         Ok(planned) => match planned.as_ref().and_then(|planned| planned.conflicts.first()) {
             Some(conflict) => refused(format!("{} cannot be installed: {}", conflict.root.name, conflict.why)),
@@ -31,14 +31,14 @@ pub fn of_node<'a>(cx: &PlanCx<'a>, node: &Node<'_>) -> Result<Option<NodePackag
     }
 }
 
-/// What of the bundle a node's store must have for it, with sizes in bytes.
+/// Blobs that a node's content store needs for the packages, with sizes in bytes.
 pub fn blobs(planned: &NodePackages<'_>) -> BTreeMap<Digest, u64> {
     let all = planned.packages().chain(planned.replaced());
     let size = |name: &str| planned.carried.package(name).map_or(0, |package| package.size);
     all.map(|(name, package)| (package.blob, size(name))).collect()
 }
 
-/// The repository, then what cannot be rolled back (upgrades with what they need), then the rest, which can.
+/// Steps: the repository, then what cannot be rolled back (upgrades with their dependencies), then the rest, which can.
 pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>, planned: &NodePackages<'_>) -> Vec<Step> {
     let mut steps = vec![repository(draft, node, planned)];
     if let Some(part) = &planned.for_good {
@@ -58,7 +58,7 @@ fn repository(draft: &mut Draft<'_>, node: &Node<'_>, planned: &NodePackages<'_>
     let files = planned.carried.repository.iter();
     let files: Vec<_> =
         files.map(|file| draft.file(format!("{folder}/{}", file.path), 0o644, file.text.as_str())).collect();
-    Step::on(node.name(), "packages.repository", "Put the bundle's repository of packages on the node")
+    Step::on(node.name(), "packages.repository", "Put the bundle's package repository on the node")
         .ensure(Dir { path: folder, mode: 0o755 })
         .ensure_all(files)
         .undo(Undo::RestoreBefore)
@@ -74,7 +74,7 @@ fn install(node: &Node<'_>, planned: &NodePackages<'_>, part: &Part, name: &str,
         (new, 0) if roots.is_empty() => format!("Install {}", counted(new)),
         (new, 0) => format!("Install {}: {}", roots.join(", "), counted(new)),
         (0, old) => format!("Upgrade {}", counted(old)),
-        (new, old) => format!("Upgrade {}, with {new} that come", counted(old)),
+        (new, old) => format!("Upgrade {}, and install {new} more", counted(old)),
     };
     let family = planned.carried.profile.family;
     let folder = folder(planned);
@@ -90,7 +90,7 @@ fn install(node: &Node<'_>, planned: &NodePackages<'_>, part: &Part, name: &str,
     step.ensure(op).timeout_s(limit).undo(undo).build()
 }
 
-/// The name of our source file in the repository.
+/// The name of the apt or dnf source file in the repository.
 pub const fn source(family: Family) -> &'static str {
     match family {
         Family::Deb => "kubexm.list",
@@ -102,7 +102,7 @@ fn counted(packages: usize) -> String {
     kubexm_spec::counted(packages as u64, "package")
 }
 
-/// Why there is no rollback, with every package that has none.
+/// Why there is no rollback, with all packages concerned.
 fn why(planned: &NodePackages<'_>) -> String {
     let upgrades = planned.upgrades.iter().map(|one| format!("{} {} is upgraded to {}", one.name, one.from, one.to));
     let away = planned.for_good.iter().flat_map(|part| part.replaced.keys()).map(|name| format!("{name} stays away"));

@@ -1,4 +1,4 @@
-//! Programs from the bundle to their place: raw files as they are, archives by the members that the catalogue names.
+//! Installs programs of the bundle: plain files as they are, from archives the members that the catalogue names.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn component<'a>(cx: &PlanCx<'a>, program: Program) -> Result<&'a Component, Rec
     cx.catalogue.component(program).ok_or_else(missing)
 }
 
-/// Whether a node gets a program: by its role, and an optional tool only when cluster.yaml does not leave it out.
+/// Whether a node gets a program: by its role, and an optional tool only if cluster.yaml does not exclude it.
 pub fn wanted(cx: &PlanCx<'_>, node: &Node<'_>, program: Program) -> Result<bool, RecipeError> {
     // What was excluded when the bundle was built is not even in the bundle's catalogue.
     let left_out = cx.cluster.bundle.exclude.iter().any(|name| name == program.name());
@@ -31,7 +31,7 @@ pub fn wanted(cx: &PlanCx<'_>, node: &Node<'_>, program: Program) -> Result<bool
     })
 }
 
-/// The op that puts a program (or all that its archive holds of use) into a directory.
+/// The op that installs a program (or all programs of its archive) into a directory.
 pub fn place(cx: &PlanCx<'_>, node: &Node<'_>, program: Program, directory: &str) -> Result<Op, RecipeError> {
     let artifact = cx.program(program, node.platform)?;
     let archive = match component(cx, program)?.payload(&artifact.version, node.platform.arch) {

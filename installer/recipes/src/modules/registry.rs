@@ -1,5 +1,6 @@
-//! The distribution registry on the registry host, where `spec.registry.type` is `registry`: its file-system layout is
-//! written from the node's content store, it serves it read-only, and is asked for everything afterwards.
+//! The distribution registry on the registry host, if `spec.registry.type` is `registry`: its file-system layout is
+//! written from the node's content store, it serves it read-only, and then every image is requested from it once as a
+//! check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,7 +20,7 @@ use crate::paths;
 
 const UNIT: &str = "kubexm-registry.service";
 
-/// The registry with all that it serves; nothing where the cluster has another one.
+/// The registry and its content; no steps if the cluster uses another registry.
 pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
     if draft.cx.cluster.registry.kind != RegistryKind::Registry {
         return Ok(Vec::new());
@@ -28,7 +29,7 @@ pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recipe
     Ok(vec![layout(draft.cx, node, repositories.clone()), serve(draft, node, repositories)?])
 }
 
-/// The folder of an upstream host in names of repositories. A registry's name may have a port, a repository's no colon
+/// Repository folder of an upstream host. A registry's name may have a port, a repository's no colon
 /// (OCI distribution-spec, "Pulling manifests"), and no host has an underscore.
 pub fn folder(cx: &PlanCx<'_>, host: &str) -> String {
     match cx.cluster.registry.kind {
@@ -39,9 +40,9 @@ pub fn folder(cx: &PlanCx<'_>, host: &str) -> String {
     }
 }
 
-/// Every image of the bundle, under the names that nodes ask for.
+/// Every image of the bundle, under the names that nodes pull.
 fn repositories(cx: &PlanCx<'_>) -> BTreeMap<String, Repository> {
-    // The one list of what is served, of which the depot's address and files are of no use here.
+    // Reuses the depot's list of content; its address and files are not needed here.
     let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let tls = Tls { cert: String::new(), key: String::new() };
     let all = DepotConfig::serving(cx.manifest, nowhere, paths::STORE, tls).images;

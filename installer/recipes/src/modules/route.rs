@@ -1,4 +1,4 @@
-//! A route for services on hosts without a default route.
+//! A route for Services on hosts without a default route.
 //!
 //! kube-proxy translates a service's address after the host's routing decision: without any route to it, programs on
 //! the host's network (and pods that use it) get "network unreachable". Where there is a default route, nothing is done.

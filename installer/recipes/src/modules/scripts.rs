@@ -16,7 +16,7 @@ pub fn before(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, Recip
     scripts.iter().zip(1..).map(|(script, number)| step(draft, node, script, &format!("pre-{number}"))).collect()
 }
 
-/// `spec.system.postInstall`, in order, on every host once the cluster was checked.
+/// `spec.system.postInstall`, in order, on every host after the final check of the cluster.
 pub fn finish(draft: &mut Draft<'_>, nodes: &[Node<'_>], checked: &[StepId]) -> Result<(), RecipeError> {
     let scripts = &draft.cx.cluster.system.post_install;
     for node in nodes {
@@ -29,7 +29,8 @@ pub fn finish(draft: &mut Draft<'_>, nodes: &[Node<'_>], checked: &[StepId]) -> 
     Ok(())
 }
 
-/// Its files, and the script. They are named after their content: an edited script is one that has not run yet.
+/// A script and its files. Their folder is named by a digest of the content: an edited script counts as one that has
+/// not run yet.
 fn step(draft: &mut Draft<'_>, node: &Node<'_>, script: &Script, place: &str) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let mut texts = vec![("run.sh".to_owned(), script.bash.as_str())];
@@ -47,13 +48,13 @@ fn step(draft: &mut Draft<'_>, node: &Node<'_>, script: &Script, place: &str) ->
         Some(_) => Undo::Act {
             act: ScriptUndo { id: id.clone(), name: name.clone(), folder: folder.clone(), timeout_s }.into(),
         },
-        None => Undo::Irreversible { why: "cluster.yaml gives no undo for this script".to_owned() },
+        None => Undo::Irreversible { why: "cluster.yaml has no undo for this script".to_owned() },
     };
     Ok(Step::on(node.name(), &format!("script.{place}"), &format!("Run script {name:?}"))
         .ensure(Dir { path: folder.clone(), mode: 0o700 })
         .ensure_all(files)
         .ensure(ScriptRun { id, name, folder, timeout_s, undo: script.undo.is_some() })
-        // A half-done one is undone first.
+        // A script that was interrupted is undone first.
         .timeout_s(2 * timeout_s + 60)
         .undo(undo)
         .build())

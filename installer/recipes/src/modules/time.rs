@@ -1,7 +1,8 @@
-//! The clock: chrony follows `spec.system.ntpServers` and nobody else, and no other service sets the clock beside it.
+//! Time: chrony follows only `spec.system.ntpServers`, and no other service sets the clock.
 //!
-//! Its configuration is a whole file of ours at the distribution's own path, since a drop-in cannot take away the pool on the internet
-//! that the distribution's file names, and AppArmor and SELinux let chronyd read no other place. What was there is kept, and comes back.
+//! kubexm replaces the whole configuration file at the distribution's path: a drop-in cannot remove the internet pool
+//! that the distribution's file names, and AppArmor and SELinux let chronyd read no other path. The earlier file is
+//! kept and restored by rollback and reset.
 
 use std::collections::BTreeSet;
 
@@ -21,11 +22,11 @@ use crate::time_servers::means;
 /// A server that did not answer the first burst is asked again after 64 s (`minpoll 6`).
 const WITHIN_S: u64 = 90;
 
-/// What a family of systems calls it.
+/// Names and paths of chrony on a family of distributions.
 struct Chrony {
     unit: &'static str,
     config: &'static str,
-    /// As the distribution's file has it: a host that has chrony already continues with what it has learnt.
+    /// The path of the distribution's file, so that a host that has chrony already keeps its measured drift.
     drift: &'static str,
 }
 
@@ -38,7 +39,7 @@ const fn chrony(family: Family) -> Chrony {
     }
 }
 
-/// Whether a host has chrony, or gets it.
+/// Whether a host has chrony, or it will be installed.
 pub fn has_chrony(facts: &Facts, coming: Option<&NodePackages<'_>>) -> bool {
     facts.programs.get("chronyd").is_some_and(Option::is_some) || coming.is_some_and(|coming| coming.brings("chronyd"))
 }
@@ -48,7 +49,7 @@ pub fn runs_chrony(facts: &Facts) -> bool {
     facts.time_services.iter().any(|unit| is_chrony(unit))
 }
 
-/// Units that set the clock now and are stopped: not chrony, and not what leaves with its package.
+/// Units that set the clock now and must be stopped: other than chrony, and not removed with their package.
 pub fn others<'a>(facts: &'a Facts, coming: Option<&NodePackages<'_>>) -> Vec<&'a str> {
     let leaves = |unit: &str| coming.is_some_and(|coming| coming.replaced().any(|(name, _)| name == stem(unit)));
     let all = facts.time_services.iter().map(String::as_str);
@@ -63,7 +64,7 @@ fn stem(unit: &str) -> &str {
     unit.strip_suffix(".service").unwrap_or(unit)
 }
 
-/// Before chrony comes: two that set one clock fight each other.
+/// Before chrony starts: two services must not set the same clock.
 pub fn before(cluster: &Cluster, node: &Node<'_>, coming: Option<&NodePackages<'_>>) -> Option<Step> {
     if cluster.system.ntp_servers.is_empty() {
         return None;
@@ -79,20 +80,20 @@ pub fn before(cluster: &Cluster, node: &Node<'_>, coming: Option<&NodePackages<'
     if stopped.is_empty() {
         return None;
     }
-    let step = Step::on(node.name(), "time.before", "Make way for chrony").ensure_all(stopped);
+    let step = Step::on(node.name(), "time.before", "Stop other time services, before chrony").ensure_all(stopped);
     Some(step.undo(Undo::RestoreBefore).build())
 }
 
-/// What chrony fills, and its configuration, which comes with the package before we write over it: named in the step that installs it,
-/// so that all of it goes where none of it was there.
+/// Paths that chrony fills, and its configuration, which the package installs before kubexm overwrites it. They are
+/// named in the step that installs chrony, so that an undo removes those that did not exist before.
 pub fn of_chrony(family: Family, part: &Part) -> Vec<StateDir> {
     let paths = paths::OF_CHRONY.into_iter().chain([chrony(family).config]);
     paths.filter(|_| part.packages.contains_key("chrony")).map(StateDir::at).collect()
 }
 
-/// Configures and starts chrony. A host that takes the time from others has it when this step holds, before kubeadm makes certificates
-/// by that clock: servers of which none answers are a failure here, since later they are certificates that are not yet valid, on a
-/// cluster that looked well. One that answers is enough.
+/// Configures and starts chrony. A client's clock is synchronised when this step is done, before kubeadm makes
+/// certificates with that clock. If no server answers, the step fails: later it would show as certificates that are not
+/// yet valid. One server that answers is enough.
 pub fn step(
     draft: &mut Draft<'_>,
     node: &Node<'_>,
@@ -110,9 +111,7 @@ pub fn step(
         ));
     };
     if !has_chrony(node.facts, coming) {
-        return Err(refused(
-            "spec.system.ntpServers wants chrony, which is not there and does not come from the bundle",
-        ));
+        return Err(refused("spec.system.ntpServers needs chrony, which is not installed and not in the bundle"));
     }
     let Chrony { unit, config, drift } = chrony(family);
     let servers = servers(cluster, node, nodes);
@@ -131,21 +130,22 @@ pub fn step(
     };
     let (name, title) = match node.serves_time {
         true => ("time.server", "Serve the time to the cluster's hosts".to_owned()),
-        false => ("time.client", format!("Take the time from {}", servers.join(", "))),
+        false => ("time.client", format!("Synchronise the clock with {}", servers.join(", "))),
     };
     let step = Step::on(node.name(), name, &title).ensure(file).ensure(unit);
-    // A server's own clock is good enough for the others.
+    // A server uses its own clock if it has no other source.
     let step = match node.serves_time {
         true => step,
         false => step.probe(Probe::ClockFollows { servers }, WITHIN_S).timeout_s(WITHIN_S + 60),
     };
     let step = step.undo(Undo::RestoreBefore).build();
-    // It lets every other host in.
+    // Allow all other hosts of the cluster.
     Ok(Some(if node.serves_time { draft.of_all(step) } else { step }))
 }
 
-/// How far from a true clock a server's own is: 10 for the first of them, one more for each further one, so that they follow the first
-/// that is there. (`orphan` does the same, and chrony since 4.7 waits five minutes before it does.) 15 is the last that NTP knows.
+/// Stratum of a server's local clock: 10 for the first server, one more for each further one, so that they follow the
+/// first that is up. (`orphan` does the same, and chrony since 4.7 waits five minutes before it does.) 15 is the
+/// highest valid stratum.
 fn stratum(cluster: &Cluster, node: &Node<'_>, nodes: &[Node<'_>]) -> usize {
     let named = |said: &String| nodes.iter().find(|other| means(said, other.host)).map(Node::name);
     let mut servers: Vec<&str> = Vec::new();
@@ -157,7 +157,7 @@ fn stratum(cluster: &Cluster, node: &Node<'_>, nodes: &[Node<'_>]) -> usize {
     (10 + servers.iter().position(|name| *name == node.name()).unwrap_or_default()).min(14)
 }
 
-/// Whom a host asks, in the order of the list: itself never.
+/// The servers of a host, in the order of the list, without itself.
 fn servers(cluster: &Cluster, node: &Node<'_>, nodes: &[Node<'_>]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let mut servers = Vec::new();

@@ -1,4 +1,4 @@
-//! Taking blobs from the cluster's own depot: where it is, and the CA that it is trusted by.
+//! Fetching blobs from the cluster's own depot: its URL, and the CA certificate to trust it.
 
 use kubexm_plan::op::{Depots, Op};
 use kubexm_plan::{SlotProvider, Step, Undo};
@@ -9,8 +9,8 @@ use crate::error::RecipeError;
 use crate::modules::depot;
 use crate::paths;
 
-/// The depots that a host takes from: the registry host's, by its address, whatever serves images there. None on that
-/// host itself: the controller sends them.
+/// The depots that a host fetches from: that of the registry host, by its address, whatever serves images there. None
+/// for the registry host itself: the controller sends its blobs.
 pub fn depots(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Option<Depots>, RecipeError> {
     if node.registry {
         return Ok(None);
@@ -22,7 +22,7 @@ pub fn depots(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Option<Depots>, Recipe
     }))
 }
 
-/// The CA on a host, before anything is taken.
+/// Installs the CA certificate on a host, before anything is fetched.
 pub fn ca(draft: &mut Draft<'_>, node: &Node<'_>) -> Step {
     Step::on(node.name(), "store.trust", "Trust the cluster's depot")
         .ensure(draft.slot_file(paths::REGISTRY_CA, 0o644, depot::CA_SLOT, SlotProvider::RegistryCa))
@@ -30,7 +30,7 @@ pub fn ca(draft: &mut Draft<'_>, node: &Node<'_>) -> Step {
         .build()
 }
 
-/// The step, with its blobs fetched from these depots. Its timeout grows, so that the controller can still send the rest.
+/// Lets a step fetch its blobs from these depots. Its timeout grows, so that the controller can still send the rest.
 pub fn taking_from(depots: Option<Depots>, mut step: Step) -> Step {
     let Some(depots) = depots else { return step };
     for op in &mut step.ops {

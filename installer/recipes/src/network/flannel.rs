@@ -1,4 +1,4 @@
-//! Pod network: flannel with VXLAN, from a manifest of our own after flannel's documented settings
+//! Pod network: flannel with VXLAN, from kubexm's own manifest with flannel's documented settings
 //! (Documentation/configuration.md and kubernetes.md of flannel 0.28).
 
 use kubexm_plan::op::KubeObject;
@@ -15,7 +15,7 @@ use crate::{paths, yaml};
 pub const NAMESPACE: &str = "kube-flannel";
 const CONFIG: &str = "kube-flannel-cfg";
 
-/// Applies the manifest; it dies with the cluster.
+/// Applies the manifest. It has no undo of its own: it is removed with the cluster.
 pub fn step(draft: &mut Draft<'_>, node: &Node<'_>, init: &StepId) -> Result<Step, RecipeError> {
     let text = yaml::documents("flannel manifest", &manifest(draft.cx, node)?)?;
     let text = draft.text(text);
@@ -165,7 +165,7 @@ fn init_container(name: &str, image: &str, [from, to]: [&str; 2], mounts: Value)
 /// flanneld asks the API by the control plane's name, not by the service's address, whose rules kube-proxy may write only
 /// after flanneld's first dial: that one then hangs until its time-out of 30 s. It is the name that kube-proxy itself
 /// uses (`controlPlaneEndpoint`), so nothing new can fail: kubelet gives pods of the host's network the host's
-/// /etc/hosts, which leads to every control plane or to the load balancer ([`crate::modules::endpoint`]). A single
+/// /etc/hosts, which has every control plane or the load balancer ([`crate::modules::endpoint`]). A single
 /// address here would tie all nodes to one control plane, and a DaemonSet has one value for all nodes.
 fn flanneld(cx: &PlanCx<'_>, image: &str) -> Value {
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});

@@ -1,5 +1,5 @@
-//! Pod networks: one file for each plugin, with the steps that apply it. What a plugin is called and leaves on nodes is
-//! [`kubexm_plan::network`].
+//! Pod networks: one file for each plugin, with the steps that apply it. The names of a plugin and its paths on nodes
+//! are in [`kubexm_plan::network`].
 
 mod flannel;
 
@@ -11,17 +11,17 @@ use crate::context::Node;
 use crate::draft::Draft;
 use crate::error::RecipeError;
 
-/// The network of a cluster, as nodes show it.
+/// The pod network of a cluster, as seen on nodes.
 pub fn of(cluster: &Cluster) -> Result<&'static NetworkTraits, RecipeError> {
     network::of(cluster.network.plugin).ok_or_else(|| unsupported(cluster.network.plugin))
 }
 
-/// Whether the operator brings the network: nodes are not Ready until then.
+/// Whether the operator installs the network: nodes are not Ready until then.
 pub fn is_left_to_operator(cluster: &Cluster) -> bool {
     cluster.network.plugin == NetworkPlugin::None
 }
 
-/// Applies the network from the first control plane once `init` holds; nothing where the operator brings it.
+/// Applies the network from the first control plane after `init`; no steps if the operator installs it.
 pub fn step(draft: &mut Draft<'_>, first: &Node<'_>, init: &StepId) -> Result<Option<Step>, RecipeError> {
     match draft.cx.cluster.network.plugin {
         NetworkPlugin::Flannel => flannel::step(draft, first, init).map(Some),

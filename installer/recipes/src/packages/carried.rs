@@ -1,4 +1,4 @@
-//! What a bundle carries of packages, as recipes look at it.
+//! The packages in a bundle, as recipes see them.
 
 use kubexm_manifests::os::{Profile, Profiles};
 use kubexm_packages::model::Package;
@@ -7,28 +7,28 @@ use kubexm_plan::Facts;
 use kubexm_spec::lock::PackageSet;
 use kubexm_spec::{Family, Platform};
 
-/// All that a bundle carries of packages.
+/// All packages in a bundle.
 #[derive(Debug, Default)]
 pub struct CarriedPackages {
     /// In the order of the lock.
     pub sets: Vec<CarriedSet>,
 }
 
-/// Nothing: of a bundle without packages.
+/// For a bundle without packages.
 pub static NO_PACKAGES: CarriedPackages = CarriedPackages { sets: Vec::new() };
 
 /// The packages of one operating system and platform.
 #[derive(Debug)]
 pub struct CarriedSet {
-    /// What the lock says of it.
+    /// Its entry in the lock.
     pub set: PackageSet,
     /// Of the operating system.
     pub profile: &'static Profile,
-    /// What each carried package says of itself; its location is the file's name in the repository. Empty until a host is known
-    /// that lacks something.
+    /// Metadata of each package; its location is the file name in the repository. Empty until a host is known to need
+    /// packages.
     pub pool: Pool,
     /// Files of its repository besides the packages: signed metadata, keys, and the source file that names it. Empty until a host
-    /// is known that gets something.
+    /// is known to need packages.
     pub repository: Vec<RepositoryFile>,
 }
 
@@ -42,7 +42,8 @@ pub struct RepositoryFile {
 }
 
 impl CarriedPackages {
-    /// Of a lock, before any package was read. A system that this program does not know is left out: no host is one.
+    /// From a lock, before any package was read. An operating system that this program does not know is left out: no
+    /// host can have it.
     pub fn unread(sets: &[PackageSet]) -> Self {
         let sets = sets.iter().filter_map(|set| {
             let profile = Profiles::embedded().get(&set.os).ok()?;
@@ -57,7 +58,7 @@ impl CarriedPackages {
         self.sets.iter().find(|carried| carried.set.os == os && carried.set.platform == platform)
     }
 
-    /// What there is, for people: `debian-12 (linux/amd64), rocky-9 (linux/amd64)`.
+    /// List for people: `debian-12 (linux/amd64), rocky-9 (linux/amd64)`.
     pub fn describe(&self) -> String {
         let each = self.sets.iter().map(|carried| format!("{} ({})", carried.set.os, carried.set.platform));
         each.collect::<Vec<_>>().join(", ")
@@ -71,12 +72,12 @@ impl CarriedSet {
     }
 }
 
-/// The operating system of a host, as the table of profiles calls it.
+/// The operating system of a host, by its name in the table of profiles.
 pub(crate) fn profile(facts: &Facts) -> Option<&'static Profile> {
     Profiles::embedded().of_host(&facts.os_id, &facts.os_version, &facts.os_edition)
 }
 
-/// The family of a host's system: by the table of profiles, else by who keeps its packages.
+/// The family of a host's distribution: by the table of profiles, else by its package manager.
 pub(crate) fn family(facts: &Facts) -> Option<Family> {
     profile(facts).map(|profile| profile.family).or(facts.packages.as_ref().map(|list| list.family))
 }

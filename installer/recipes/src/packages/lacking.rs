@@ -1,4 +1,4 @@
-//! Which roots are not there on a host: by programs and by names of packages, before any carried package is read.
+//! Which package roots a host is missing, by programs and package names, before any package of the bundle is read.
 
 use std::collections::BTreeSet;
 
@@ -13,39 +13,39 @@ use kubexm_spec::{Family, PackageRole, Platform};
 use super::carried::{CarriedSet, family, profile};
 use crate::context::PlanCx;
 
-/// Why nothing can come to a host that lacks something.
+/// Why missing packages cannot be installed on a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NothingComes {
-    /// The bundle has packages, and none for this host's system.
+    /// The bundle has packages, but none for this host's operating system.
     NoSet {
-        /// The system: `rocky-9`, or what it says of itself.
+        /// The operating system: `rocky-9`, or the ID from os-release.
         os: String,
-        /// What it lacks.
+        /// The missing packages.
         lacks: Vec<String>,
     },
-    /// What is installed is not known, so that nothing can be planned.
+    /// The installed packages are not known, so nothing can be planned.
     Unreadable {
-        /// What it lacks.
+        /// The missing packages.
         lacks: Vec<String>,
-        /// In the words of who was asked.
+        /// The error of the package manager.
         why: String,
     },
 }
 
-/// Roots that are to come.
+/// Package roots to install.
 #[derive(Debug)]
 pub struct Wanted<'a> {
-    /// What the bundle has for the host.
+    /// The bundle's packages for the host.
     pub carried: &'a CarriedSet,
     /// In the order of the set.
     pub roots: Vec<&'a PackageRoot>,
-    /// What is installed.
+    /// The installed packages.
     pub installed: Baseline,
-    /// Packages of which an installation was cut off. Of those that the bundle can make whole nothing is in `installed`.
+    /// Packages whose installation was interrupted. Those that the bundle can complete are not in `installed`.
     pub cut_off: CutOff,
 }
 
-/// The roots that are to come to a host of the cluster; none where nothing is lacking, or nothing is to be installed
+/// The roots to install on a host of the cluster; none if nothing is missing, or nothing is to be installed
 /// (`osPackages: none`, a bundle without packages).
 pub fn lacking<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Result<Option<Wanted<'a>>, NothingComes> {
     let system = &cx.cluster.system;
@@ -81,7 +81,7 @@ pub fn lacking<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Result<Option<
         Ok(read) => read,
         Err(why) => return Err(NothingComes::Unreadable { lacks: names(&open), why }),
     };
-    // Before the carried packages are read nobody knows which of those that are half there come.
+    // Which of the interrupted packages will be installed is known only after the bundle's packages were read.
     let whole = installed.packages.iter().filter(|package| !cut_off.contains_key(&package.name));
     let there: BTreeSet<&str> = whole.map(|package| &*package.name).collect();
     open.retain(|root| !root.packages.iter().all(|name| there.contains(name.as_str())));
@@ -91,12 +91,13 @@ pub fn lacking<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Result<Option<
     Ok(Some(Wanted { carried, roots: open, installed, cut_off }))
 }
 
-/// What a host is, as far as packages go.
+/// Properties of a host that decide which packages it needs.
 fn roles(cluster: &Cluster, host: &str) -> BTreeSet<PackageRole> {
     let groups = &cluster.role_groups;
     let is = |group: &[String]| group.iter().any(|name| name == host);
     let mut roles = BTreeSet::new();
-    // Every host has a clock. A bundle that was built with time servers brings chrony to nobody who names none: it would stand idle.
+    // A bundle that was built with time servers has chrony; it is not installed for a cluster.yaml without time
+    // servers.
     if !cluster.system.ntp_servers.is_empty() {
         roles.insert(PackageRole::Time);
     }
@@ -113,14 +114,14 @@ fn names(roots: &[&PackageRoot]) -> Vec<String> {
     roots.iter().map(|root| root.name.clone()).collect()
 }
 
-/// Programs of a root that says something by them are all there.
+/// Whether all programs that identify a root are installed.
 fn has_programs(facts: &Facts, commands: &[String]) -> bool {
     let has = |name: &String| facts.programs.get(name).is_some_and(Option::is_some);
     !commands.is_empty() && commands.iter().all(has)
 }
 
-/// Packages whose installation was interrupted, though their programs may be there. A list in which every package is complete is
-/// not read further; one that cannot be read counts as empty.
+/// Packages whose installation was interrupted, though their programs may exist. A list in which every package is
+/// complete is not read further; one that cannot be read counts as empty.
 fn half_there(facts: &Facts, carried: &CarriedSet) -> CutOff {
     let half = |line: &str| line.strip_prefix("Status:").is_some_and(|status| !status.ends_with(" ok installed"));
     let list = facts.packages.as_ref().filter(|list| match list.family {
@@ -130,10 +131,10 @@ fn half_there(facts: &Facts, carried: &CarriedSet) -> CutOff {
     list.and_then(|list| installed_of(list, carried).ok()).map(|(_, cut_off)| cut_off).unwrap_or_default()
 }
 
-/// What a host lacks for which there is no set: by its programs, and all that the user wants of its family.
+/// What a host without a package set is missing: by its programs, and everything that the user wants for its family.
 fn without_set(cx: &PlanCx<'_>, facts: &Facts, roles: &BTreeSet<PackageRole>) -> Vec<String> {
     let mut lacks = Vec::new();
-    // What is wanted of one system is wanted of every other.
+    // What is wanted for one distribution is wanted for every other.
     for root in cx.packages.sets.iter().flat_map(|carried| &carried.set.roots) {
         let known = root.commands.iter().any(|name| facts.programs.contains_key(name));
         if roles.contains(&root.role) && known && !has_programs(facts, &root.commands) && !lacks.contains(&root.name) {
@@ -150,7 +151,7 @@ fn without_set(cx: &PlanCx<'_>, facts: &Facts, roles: &BTreeSet<PackageRole>) ->
     lacks
 }
 
-/// What is installed, and of which packages the installation was cut off.
+/// The installed packages, and those whose installation was interrupted.
 fn installed_of(list: &InstalledPackages, carried: &CarriedSet) -> Result<(Baseline, CutOff), String> {
     if let Some(why) = &list.broken {
         return Err(why.clone());

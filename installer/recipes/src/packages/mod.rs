@@ -1,7 +1,7 @@
-//! Packages of the operating system: what a host lacks of them, and what would have to be done for it. Pure.
+//! Operating system packages: what a host is missing, and what has to be installed for it. Pure.
 //!
 //! ```text
-//! Facts, roles ─lacking→ roots that are not there ─node_plan(carried pool, what is installed)→ NodePackages ─split→ steps
+//! Facts, roles ─lacking→ missing roots ─node_plan(carried pool, what is installed)→ NodePackages ─split→ steps
 //! ```
 
 mod carried;
@@ -15,7 +15,7 @@ pub use lacking::{NothingComes, lacking};
 pub use node::{Conflict, NodePackages, Part, Upgrade, of_host};
 pub use served::{PUBLIC_KEY, VENDOR_KEYS, served};
 
-/// The folder of a set's repository on a host; `arch` is our word, `amd64`.
+/// The folder of a set's repository on a host; `arch` in Go's naming, `amd64`.
 pub fn folder(os: &str, arch: kubexm_spec::Arch) -> String {
     format!("{}/{}", crate::paths::REPOSITORIES, name(os, arch))
 }

@@ -1,4 +1,4 @@
-//! What a host would have to do for its roots, and in which parts: what can be rolled back apart from what cannot.
+//! The package changes that a host needs for its roots, split into those that can be rolled back and those that cannot.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,59 +18,60 @@ use crate::context::PlanCx;
 /// The packages to install on a host. Nothing is downgraded, and only what is in `replaced` is removed.
 #[derive(Debug)]
 pub struct NodePackages<'a> {
-    /// Where it comes from.
+    /// The package set of the bundle.
     pub carried: &'a CarriedSet,
-    /// Roots that are not there and come, by [`PackageRoot::name`].
+    /// Roots that will be installed, by [`PackageRoot::name`].
     pub coming: Vec<&'a PackageRoot>,
-    /// What cannot come beside what is there.
+    /// Roots that conflict with installed packages.
     pub conflicts: Vec<Conflict<'a>>,
-    /// What takes the place of an older version, by name.
+    /// Upgrades, by name.
     pub upgrades: Vec<Upgrade>,
-    /// What cannot be rolled back, with what it needs; none where all can. It comes first.
+    /// The part that cannot be rolled back, with its dependencies; none if everything can. Installed first.
     pub for_good: Option<Part>,
-    /// What can be rolled back.
+    /// The part that can be rolled back.
     pub restorable: Option<Part>,
-    /// What leaves in a version that the bundle does not have, so that another one would be put back: name, version.
+    /// Packages to remove whose version is not in the bundle, so that a rollback installs another version: name,
+    /// version.
     pub leaves_for_good: Vec<(String, String)>,
-    /// Packages of which an earlier installation was cut off.
+    /// Packages whose earlier installation was interrupted.
     pub cut_off: Vec<String>,
-    /// What the administrator holds at its version.
+    /// Packages that the administrator holds at their version.
     pub held: Vec<String>,
 }
 
-/// Packages that come in one step.
+/// Packages that are installed in one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
     /// By name.
     pub packages: BTreeMap<String, WantedPackage>,
-    /// What leaves for their sake, as the bundle carries it.
+    /// Packages that they replace, as in the bundle.
     pub replaced: BTreeMap<String, WantedPackage>,
 }
 
-/// A root that cannot come.
+/// A root that cannot be installed.
 #[derive(Debug)]
 pub struct Conflict<'a> {
     pub root: &'a PackageRoot,
-    /// Why, in sentences.
+    /// Why, in full sentences.
     pub why: String,
 }
 
-/// A package that takes the place of an older version.
+/// A package that replaces an older version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upgrade {
     pub name: String,
-    /// What is installed.
+    /// The installed packages.
     pub from: String,
     pub to: String,
 }
 
 impl NodePackages<'_> {
-    /// Everything that comes.
+    /// All packages to install.
     pub fn packages(&self) -> impl Iterator<Item = (&String, &WantedPackage)> {
         self.parts().flat_map(|part| &part.packages)
     }
 
-    /// Everything that leaves.
+    /// All packages to remove.
     pub fn replaced(&self) -> impl Iterator<Item = (&String, &WantedPackage)> {
         self.parts().flat_map(|part| &part.replaced)
     }
@@ -79,18 +80,18 @@ impl NodePackages<'_> {
         self.for_good.iter().chain(&self.restorable)
     }
 
-    /// Everything that comes, as the bundle's packages describe themselves.
+    /// All packages to install, with the metadata of the bundle's packages.
     pub fn carried_packages(&self) -> impl Iterator<Item = &Package> {
         self.packages().filter_map(|(name, _)| self.carried.package(name))
     }
 
-    /// Whether a program comes with it.
+    /// Whether a program is installed by it.
     pub fn brings(&self, program: &str) -> bool {
         self.coming.iter().any(|root| root.commands.iter().any(|command| command == program))
     }
 }
 
-/// Solves what a host lacks over what it has; none where nothing comes.
+/// Resolves what a host is missing against what it has; none if nothing is to be installed.
 pub fn of_host<'a>(cx: &PlanCx<'a>, host: &str, facts: &Facts) -> Result<Option<NodePackages<'a>>, NothingComes> {
     Ok(lacking(cx, host, facts)?.and_then(planned))
 }
@@ -120,7 +121,7 @@ fn planned(wanted: Wanted<'_>) -> Option<NodePackages<'_>> {
     {
         coming.retain(|one| one.name != root.name);
         let gone: Vec<&str> = leaving.iter().map(|(package, _)| &*package.name).collect();
-        let why = format!("{} would have to leave for it, and {}", gone.join(", "), lacking.join(", "));
+        let why = format!("{} would have to be removed for it, and {}", gone.join(", "), lacking.join(", "));
         conflicts.push(Conflict { root, why });
     }
     let mut leaves_for_good = Vec::new();
@@ -136,7 +137,8 @@ fn planned(wanted: Wanted<'_>) -> Option<NodePackages<'_>> {
             None => {
                 coming.retain(|one| one.name != root.name);
                 let why = format!(
-                    "{} would have to leave for it, and the bundle does not carry {0}: there would be no rollback",
+                    "{} would have to be removed for it, and the bundle does not contain {0}: there would be no \
+                     rollback",
                     package.name
                 );
                 conflicts.push(Conflict { root, why });
@@ -147,7 +149,7 @@ fn planned(wanted: Wanted<'_>) -> Option<NodePackages<'_>> {
         return None;
     }
     let package = |id: PackageId| carried.pool.package(id);
-    // What takes the place of an older version, and be that only half there.
+    // Upgrades, also of packages that are only half installed.
     let older = |chosen: &Chosen| {
         let package = package(chosen.package);
         let half =
@@ -165,7 +167,8 @@ fn planned(wanted: Wanted<'_>) -> Option<NodePackages<'_>> {
     upgrades.sort_by(|one, other| one.name.cmp(&other.name));
     let replacers = coming.iter().filter(|root| !root.replaces.is_empty());
     let replacing: BTreeSet<&str> = replacers.flat_map(|root| &root.packages).map(String::as_str).collect();
-    // What leaves comes back, be it in the bundle's version: a host without a time service is further from what it was.
+    // A removed package is restored on rollback, even in the bundle's version: a host without a time service would
+    // differ more from before.
     let unrestorable: BTreeSet<&str> = upgrades.iter().map(|upgrade| upgrade.name.as_str()).collect();
     let (for_good, restorable) = split(carried, &installed, all, (replaced, &replacing), &unrestorable);
     let held = installed.held.iter().map(ToString::to_string).collect();
@@ -185,17 +188,17 @@ fn know_files(installed: &mut Baseline, carried: &CarriedSet) {
     }
 }
 
-/// A plan in which some packages leave for others.
+/// A solution in which some packages are removed for others.
 struct Replacing<'a> {
     plan: NodePlan,
-    /// What leaves, and the root for which it does.
+    /// Packages to remove, each with the root that replaces it.
     leaving: Vec<(Package, &'a PackageRoot)>,
-    /// What stays and would lack it: `gnome 1 needs systemd-timesyncd`.
+    /// Installed packages that would miss a dependency: `gnome 1 needs systemd-timesyncd`.
     lacking: Vec<String>,
 }
 
-/// The plan; where a root is against something that it is meant to take the place of, without that. What leaves is no longer
-/// in `installed` then.
+/// Solves; if a root conflicts with a package that it is meant to replace, that package is removed from `installed`
+/// first.
 fn with_replacing<'a>(carried: &CarriedSet, roots: &[&'a PackageRoot], installed: &mut Baseline) -> Replacing<'a> {
     let names = roots.iter().flat_map(|root| &root.packages).map(String::as_str);
     let wanted: Vec<Root> = names.map(Root::named).collect();
@@ -222,7 +225,7 @@ fn with_replacing<'a>(carried: &CarriedSet, roots: &[&'a PackageRoot], installed
         let mut all = replacing.roots.iter().filter(|(one, _)| root.packages.iter().any(|name| **name == *one.name));
         all.all(|(_, standing)| !matches!(standing, PackageState::Conflict(_)))
     };
-    // It was not what stood in the way.
+    // It was not the cause of the conflict.
     if !leaving.iter().all(|(_, root)| possible(root)) {
         return Replacing { plan, leaving: Vec::new(), lacking: Vec::new() };
     }
@@ -231,8 +234,9 @@ fn with_replacing<'a>(carried: &CarriedSet, roots: &[&'a PackageRoot], installed
     Replacing { plan: replacing, leaving, lacking }
 }
 
-/// What cannot be rolled back with all that it needs, and the rest. Where what it needs alone is not a part of what it gets
-/// together with the rest, all comes in one step. What leaves goes with those that it leaves for.
+/// Splits into what cannot be rolled back, with all its dependencies, and the rest. If the dependencies solved alone
+/// are not a subset of those solved together, everything is one step. Removed packages belong to the part of the
+/// packages that replace them.
 fn split(
     carried: &CarriedSet,
     installed: &Baseline,
@@ -257,7 +261,7 @@ fn split(
     (some(for_good), some(restorable))
 }
 
-/// The names of all that some packages need by themselves; none where that is not a part of all.
+/// Names of all dependencies of some packages solved alone; none if they are not a subset of `all`.
 fn alone(
     carried: &CarriedSet,
     installed: &Baseline,

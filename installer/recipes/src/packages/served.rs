@@ -1,5 +1,5 @@
-//! The repositories that the depot serves, for hosts that an administrator looks after by hand: what the controller has signed, and
-//! what tells apt or dnf of it.
+//! The repositories that the depot serves, for hosts that an administrator manages by hand: the metadata that the
+//! controller signed, and the source files for apt or dnf.
 
 use kubexm_spec::{Family, depot};
 
@@ -9,12 +9,12 @@ use crate::paths;
 
 /// The site's public key in the folder of a repository, ASCII-armored: apt reads it since 1.4, and rpm.
 pub const PUBLIC_KEY: &str = "kubexm.asc";
-/// The vendor's public keys, by which rpm checks each package; not there where the vendor signs indexes alone, or nothing.
+/// The vendor's public keys, with which rpm checks each package; absent if the vendor signs only indexes, or nothing.
 pub const VENDOR_KEYS: &str = "vendor.asc";
-/// What tells apt which certificates it trusts this depot by.
+/// apt configuration with the CA certificate for this depot.
 const APT_SETTINGS: &str = "kubexm.conf";
 
-/// What a set's repository at `url` holds besides the packages. The signed files are those of a node's own folder.
+/// Files of a set's repository at `url` besides the packages. The signed files are the same as in a node's own folder.
 pub fn served(carried: &CarriedSet, cluster: &str, url: &str) -> Vec<RepositoryFile> {
     let family = carried.profile.family;
     // A node's own source file names its own folder.
@@ -36,8 +36,8 @@ fn apt_source(url: &str) -> String {
     format!("deb [signed-by={}/{PUBLIC_KEY}] {url} ./\n", paths::BY_HAND)
 }
 
-/// Of this one host alone: what else the machine trusts, and which proxy it takes elsewhere, stays. apt's manual puts the host last;
-/// of certificates, apt 2.6 reads it before the option only.
+/// For this one host only: what else the machine trusts, and its proxy for other hosts, do not change. apt's manual
+/// puts the host last; for certificates, apt 2.6 reads it only before the option.
 fn apt_settings(url: &str) -> String {
     let host = url.strip_prefix("https://").unwrap_or(url).split(['/', ':']).next().unwrap_or_default();
     let ca = format!("{}/ca.crt", paths::BY_HAND);
@@ -47,8 +47,8 @@ fn apt_settings(url: &str) -> String {
     )
 }
 
-/// The site's key signs the index alone, and dnf keeps it for that repository. As a key of rpm's it would vouch for packages of every
-/// repository: the vendor's are imported by hand.
+/// The site's key signs the index alone, and dnf keeps it for that repository. In rpm's own key list it would be
+/// trusted for packages of every repository, so only the vendor's keys are imported there, by hand.
 fn dnf_source(url: &str, signed_packages: bool) -> String {
     let (folder, check) = (paths::BY_HAND, u8::from(signed_packages));
     format!(
@@ -58,7 +58,7 @@ fn dnf_source(url: &str, signed_packages: bool) -> String {
     )
 }
 
-/// Most hosts had the vendor's keys before, so the text does not tell anybody to remove all of them.
+/// Most hosts had the vendor's keys before, so the text does not ask to remove all of them.
 const KEYS_STAY: &str =
     "\nrpm still trusts the keys from `rpm --import`: `rpm -q gpg-pubkey` lists them, `rpm --erase` removes one.\n";
 

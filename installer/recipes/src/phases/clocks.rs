@@ -1,11 +1,11 @@
-//! Clocks, beside the preparation of the hosts and before kubeadm; those that others take the time from first.
+//! Clocks, in parallel with the preparation of the hosts and before kubeadm; time servers first.
 
 use super::{Prepared, Site};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::time;
 
-/// Sets the clocks of all hosts: a host is prepared when its clock is right, too.
+/// Sets the clocks of all hosts; a host counts as prepared only when its clock is synchronised.
 pub fn set_clocks<'a>(draft: &mut Draft<'a>, site: &Site<'a>, prepared: &mut Prepared<'a>) -> Result<(), RecipeError> {
     let mut hosts = std::mem::take(&mut prepared.packaged);
     hosts.sort_by_key(|host| !host.node.serves_time);

@@ -13,11 +13,11 @@ use crate::network;
 pub struct ControlPlane {
     /// The step after which the API server answers.
     pub init: StepId,
-    /// The steps after which nodes can be Ready: those that brought the pod network, where it is ours.
+    /// The steps after which nodes can be Ready: those that apply the pod network, if kubexm installs it.
     pub network: Vec<StepId>,
 }
 
-/// Starts the first control plane, and applies the pod network where it is ours.
+/// Starts the first control plane, and applies the pod network if kubexm installs it.
 pub fn start<'a>(draft: &mut Draft<'a>, site: &Site<'a>, prepared: &Prepared<'a>) -> Result<ControlPlane, RecipeError> {
     let first = &site.first;
     let step = control_plane::init(draft.cx, first)?;

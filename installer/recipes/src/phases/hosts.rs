@@ -1,5 +1,5 @@
-//! Hosts until they lack nothing but kubeadm: host → store → packages → runtime → kubelet. All hosts side by side; on one host
-//! what takes long (the runtime with its images, the programs) goes side by side too.
+//! Prepares hosts up to, but without, kubeadm: host → store → packages → runtime → kubelet. All hosts run in parallel;
+//! on one host, what takes long (the runtime with its images, the programs) runs in parallel too.
 
 use std::collections::BTreeMap;
 
@@ -15,32 +15,32 @@ use crate::modules::{
 use crate::packages::NodePackages;
 use crate::runtime;
 
-/// Hosts that are prepared.
+/// Prepared hosts.
 #[derive(Debug, Default)]
 pub struct Prepared<'a> {
-    /// By host: the steps that have to hold before kubeadm runs there.
+    /// By host: the steps that must be done before kubeadm runs there.
     ready: BTreeMap<&'a str, Vec<StepId>>,
     /// For the clocks, in the order of the plan.
     pub(super) packaged: Vec<Packaged<'a>>,
 }
 
-/// A host from where its packages are installed.
+/// A host after its packages are installed.
 #[derive(Debug)]
 pub(super) struct Packaged<'a> {
     pub node: Node<'a>,
-    /// What the bundle brings to it.
+    /// The blobs that it gets from the bundle.
     pub coming: Option<NodePackages<'a>>,
-    /// Begins when they are installed.
+    /// A chain that starts after the packages.
     pub chain: Chain,
 }
 
 impl<'a> Prepared<'a> {
-    /// A chain on a host that begins when the host is prepared.
+    /// A chain on a host that starts when the host is prepared.
     pub fn chain(&self, node: &Node<'_>) -> Chain {
         Chain::after(self.ready.get(node.name()).into_iter().flatten().cloned())
     }
 
-    /// These steps have to hold as well.
+    /// Adds steps that must be done before kubeadm runs.
     pub(super) fn extend(&mut self, node: &Node<'a>, steps: Vec<StepId>) {
         self.ready.entry(&node.host.name).or_default().extend(steps);
     }
@@ -65,7 +65,7 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &Site<'a>) -> Result<Prepared<'a
             host.kubelet(draft, &mut kubelet)?;
             chain.meet(runtime);
             chain.meet(kubelet);
-            // Tools that nothing here calls: they are unpacked while kubeadm waits.
+            // Tools that no step calls: they are unpacked while kubeadm waits.
             let mut tools = chain.fork();
             tools.together(kubernetes::tools(draft, node)?);
             chain.aside(tools);
@@ -78,7 +78,7 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &Site<'a>) -> Result<Prepared<'a
     Ok(prepared)
 }
 
-/// A host while its chain is written.
+/// A host whose chain is being built.
 struct Host<'s, 'a> {
     site: &'s Site<'a>,
     node: &'s Node<'a>,
@@ -86,7 +86,7 @@ struct Host<'s, 'a> {
 }
 
 impl Host<'_, '_> {
-    /// Where everything comes from. Gives the chain of what the registry's host serves.
+    /// The content store and the depot. Returns the chain of the services on the registry's host.
     fn store(&self, draft: &mut Draft<'_>, chain: &mut Chain, serves: &mut Vec<StepId>) -> Result<Chain, RecipeError> {
         let depots = trust::depots(draft.cx, self.node)?;
         if depots.is_some() {
@@ -103,7 +103,8 @@ impl Host<'_, '_> {
         Ok(registry)
     }
 
-    /// What the rest calls; nobody who takes from the registry waits for it. Gives a chain that begins when it is installed.
+    /// Packages whose programs the rest calls; hosts that fetch from the registry do not wait for them. Returns a chain
+    /// that starts when they are installed.
     fn packages(&self, draft: &mut Draft<'_>, chain: &mut Chain) -> Chain {
         chain.then(time::before(draft.cx.cluster, self.node, self.coming));
         if let Some(coming) = self.coming {
@@ -112,7 +113,7 @@ impl Host<'_, '_> {
         chain.fork()
     }
 
-    /// What runs containers, and the images that it needs before a registry can be asked.
+    /// The container runtime, and the images that must be on the node in advance.
     fn runtime(
         &self,
         draft: &mut Draft<'_>,

@@ -1,4 +1,4 @@
-//! Further nodes, once the first control plane answers.
+//! Joins the other nodes, once the first control plane answers.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ use crate::modules::{join, kubeconfig};
 pub struct Joined<'a>(BTreeMap<&'a str, StepId>);
 
 impl Joined<'_> {
-    /// The step after which a node is registered as cluster.yaml has it; none for the first control plane.
+    /// The step after which a node is registered with its labels and taints; none for the first control plane.
     pub fn registered(&self, node: &Node<'_>) -> Option<&StepId> {
         self.0.get(node.name())
     }
 }
 
-/// Joins control planes one at a time, since each adds a member to etcd, which two at once could leave without quorum. Workers all at
-/// once, as soon as the first API server answers: they wait neither for further control planes (etcd continues while a member is added,
-/// and kubeadm retries through its pauses) nor for the pod network (their kubelet registers meanwhile, and no pod of theirs can
-/// start before the network's own pod has come).
+/// Joins control planes one at a time: each adds an etcd member, and two at once could cost etcd its quorum. Workers
+/// join all at once, as soon as the first API server answers: they wait neither for further control planes (etcd works
+/// while a member is added, and kubeadm retries during its pauses) nor for the pod network (their kubelet registers
+/// meanwhile, and no pod can start there before the network's own pod runs).
 pub fn join<'a>(
     draft: &mut Draft<'a>,
     site: &Site<'a>,

@@ -1,5 +1,5 @@
 //! The phases of `create`, in the order in which a host goes through them. Each takes the handles of the phases before it and
-//! gives its own: what comes later waits for these, and never looks for a step by its name.
+//! returns its own: later phases depend on these handles, and never search for a step by its name.
 
 mod clocks;
 mod control_plane;

@@ -1,4 +1,4 @@
-//! The hosts of a cluster by what they do in it.
+//! The hosts of a cluster by their roles.
 
 use crate::context::{Node, PlanCx};
 use crate::error::RecipeError;
@@ -15,7 +15,7 @@ pub struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// Of the cluster that is planned.
+    /// The hosts of the cluster that is planned.
     pub fn of(cx: &PlanCx<'a>) -> Result<Self, RecipeError> {
         let nodes = cx.nodes()?;
         let mut others = cx.control_planes(&nodes)?;
@@ -23,7 +23,7 @@ impl<'a> Site<'a> {
         Ok(Self { nodes, first, others })
     }
 
-    /// Workers that are no control planes.
+    /// Workers that are not control planes.
     pub fn workers(&self) -> impl Iterator<Item = &Node<'a>> {
         self.nodes.iter().filter(|node| node.worker && !node.control_plane)
     }
@@ -33,8 +33,8 @@ impl<'a> Site<'a> {
         self.nodes.iter().filter(|node| node.in_cluster()).copied().collect()
     }
 
-    /// The registry's host first, since all take from it; then the first control plane, which the joins wait for; then as cluster.yaml
-    /// has them.
+    /// The registry's host first, since all others fetch from it; then the first control plane, which the joins wait
+    /// for; then in the order of cluster.yaml.
     pub fn in_order(&self) -> Vec<&Node<'a>> {
         let mut order: Vec<&Node<'a>> = self.nodes.iter().collect();
         order.sort_by_key(|node| (!node.registry, node.name() != self.first.name()));

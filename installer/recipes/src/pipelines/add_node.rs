@@ -1,4 +1,4 @@
-//! `add-node`: hosts that are added to a cluster. It is `create` without the steps that are not about them.
+//! `add-node`: adds hosts to a cluster. It is `create` without the steps that do not concern the new hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,8 +22,8 @@ fn is_joined(cx: &PlanCx<'_>, host: &str) -> bool {
     cx.facts.get(host).is_some_and(|facts| facts.joined && facts.stamp.as_ref().is_some_and(ours))
 }
 
-/// The plan that adds `new` to a cluster: all that `create` does on them and for them, the names of all hosts on every
-/// host, and the look at the whole afterwards.
+/// The plan that adds `new` to a cluster: everything that `create` does on them and for them, the names of all hosts on
+/// every host, and the final check of the whole cluster.
 pub fn add_node(cx: &PlanCx<'_>, new: &[String]) -> Result<Plan, RecipeError> {
     let first = cx.cluster.first_control_plane().ok_or(RecipeError::NoHosts { what: "control plane" })?;
     if !is_joined(cx, &first.name) {
@@ -33,7 +33,7 @@ pub fn add_node(cx: &PlanCx<'_>, new: &[String]) -> Result<Plan, RecipeError> {
     for host in new {
         let cannot = |reason: &str| Err(RecipeError::CannotJoin { host: host.clone(), reason: reason.to_owned() });
         match nodes.iter().find(|n| n.name() == host) {
-            None => return cannot("it is no host of cluster.yaml; add it there, with its role"),
+            None => return cannot("it is not a host of cluster.yaml; add it there, with its role"),
             Some(node) if !node.in_cluster() => {
                 return cannot("it is neither control plane nor worker in cluster.yaml; give it a role");
             }
@@ -49,14 +49,15 @@ pub fn add_node(cx: &PlanCx<'_>, new: &[String]) -> Result<Plan, RecipeError> {
         node.serves_time && !new.iter().any(|host| host == node.name()) && !time::has_chrony(node.facts, None)
     };
     if let Some(node) = nodes.iter().find(without) {
-        let why = "spec.system.ntpServers names it, and it has no chrony yet, which a join brings to new hosts only; run `create` first";
+        let why = "spec.system.ntpServers names it, and it has no chrony yet, which a join installs on new hosts \
+                   only; run `create` first";
         return Err(RecipeError::Packages { host: node.name().to_owned(), why: why.to_owned() });
     }
     let Drafted { plan, of_all } = create::whole(cx, Pipeline::AddNode)?;
     Ok(only(plan, |step| of_all.contains(&step.id) || new.iter().any(|host| step.domain() == host)))
 }
 
-/// The steps that are wanted, in the same order to each other, and nothing that they do not read.
+/// The wanted steps in their order, with only the texts and slots that they read.
 fn only(mut plan: Plan, wanted: impl Fn(&Step) -> bool) -> Plan {
     let mut left_out: BTreeMap<StepId, Step> = BTreeMap::new();
     let mut kept: Vec<Step> = Vec::new();
@@ -86,7 +87,7 @@ fn only(mut plan: Plan, wanted: impl Fn(&Step) -> bool) -> Plan {
     plan
 }
 
-/// What waited for a step that is left out waits for what that one waited for. Those have been passed over themselves.
+/// A step that waited for a dropped step waits for that step's dependencies instead, which are resolved already.
 fn pass_over(step: &mut Step, left_out: &BTreeMap<StepId, Step>) {
     let (mut after, mut settled) = (Vec::new(), Vec::new());
     for id in std::mem::take(&mut step.after) {

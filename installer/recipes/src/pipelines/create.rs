@@ -1,4 +1,4 @@
-//! `create`: from hosts that answer to a cluster whose nodes, pods and pod network were checked.
+//! `create`: from reachable hosts to a cluster whose nodes, pods and pod network were checked.
 
 use kubexm_plan::{Pipeline, Plan};
 
@@ -9,7 +9,7 @@ use crate::modules::{check, scripts};
 use crate::phases::{Site, join, prepare, set_clocks, start};
 use crate::{bundle, unsupported};
 
-/// The plan that makes a cluster, or completes it: every step looks before it changes anything.
+/// The plan that creates a cluster, or completes it: every step checks before it changes anything.
 pub fn create(cx: &PlanCx<'_>) -> Result<Plan, RecipeError> {
     Ok(whole(cx, Pipeline::Create)?.plan)
 }
@@ -20,7 +20,7 @@ pub(super) fn whole(cx: &PlanCx<'_>, pipeline: Pipeline) -> Result<Drafted, Reci
     compose(cx, pipeline)
 }
 
-/// The plan also of what no recipe is proven for: for whoever works on a recipe. No program carries it out.
+/// The plan even for features that are not supported yet, for developing recipes. No program executes it.
 pub fn create_unproven(cx: &PlanCx<'_>) -> Result<Plan, RecipeError> {
     Ok(compose(cx, Pipeline::Create)?.plan)
 }

@@ -1,7 +1,7 @@
 //! `reset`: removes a cluster, using only the ledgers that its nodes have kept.
 //!
-//! Needs no bundle and nothing of the controller that made the cluster. Until the last step of each host everything can
-//! be rolled back and the cluster runs again; the last steps come when all hosts have done the others.
+//! Needs no bundle and no data of the controller that made the cluster. Until the last step of each host everything can
+//! be rolled back and the cluster runs again; the last steps run after all hosts have done the others.
 
 mod found;
 mod host;
@@ -18,7 +18,7 @@ pub use host::{ResetCx, ResetHost};
 
 const KUBELET: &str = "kubelet.service";
 
-/// When a host's turn is: what others need goes last.
+/// Order of hosts: hosts that others need come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
     Worker,
@@ -27,7 +27,7 @@ enum Turn {
     Registry,
 }
 
-/// The plan that takes a cluster away.
+/// The plan that removes a cluster.
 pub fn reset(cx: &ResetCx<'_>) -> Result<Plan, RecipeError> {
     let mut turns: BTreeMap<Turn, Vec<(&ResetHost<'_>, Ours)>> = BTreeMap::new();
     let mut mounts = Vec::new();
@@ -53,7 +53,7 @@ pub fn reset(cx: &ResetCx<'_>) -> Result<Plan, RecipeError> {
             ends.extend(chain.last().map(|step| step.id.clone()));
             steps.extend(chain);
         }
-        // A group of hosts with nothing left to stop delays no other group.
+        // A group of hosts with nothing left to stop does not delay other groups.
         if !ends.is_empty() {
             last = ends;
         }
@@ -85,14 +85,14 @@ fn turn(host: &ResetHost<'_>, first: Option<&str>) -> Turn {
     }
 }
 
-/// What can be rolled back, one step after the other.
+/// Steps that can be rolled back, one after the other.
 fn chain(host: &str, ours: &Ours, after: &[StepId]) -> Vec<Step> {
     let mut stop = Step::on(host, "reset.stop", "Stop Kubernetes, its pods and the runtime").timeout_s(600);
-    // What it was started with, so that it counts as running with that when it is started again.
+    // The files it was started with, so that it counts as running with them when it is started again.
     let stopped = |unit: &&Unit| Unit { enabled: false, running: Some(false), ..(*unit).clone() };
     let (kubelet, others): (Vec<&Unit>, Vec<&Unit>) = ours.units.iter().partition(|unit| unit.name == KUBELET);
     stop = stop.ensure_all(kubelet.iter().map(stopped));
-    // Between the two: kubelet would start them again, and containerd clears away what they leave.
+    // After kubelet, which would start them again, and before containerd, which cleans up after them.
     if ours.kubernetes {
         stop = stop.ensure(Reset::PodsStopped);
     }
@@ -119,7 +119,7 @@ fn chain(host: &str, ours: &Ours, after: &[StepId]) -> Vec<Step> {
     }
     if !ours.ops.is_empty() {
         let (ops, before) = (ours.ops.clone(), ours.before.clone());
-        let step = Step::on(host, "reset.revert", "Bring back what was there before").timeout_s(600);
+        let step = Step::on(host, "reset.revert", "Restore what was there before").timeout_s(600);
         steps.push(step.ensure(Reset::Reverted { ops, before }).undo(Undo::RestoreBefore).build());
     }
     let mut before = after.to_vec();

@@ -1,4 +1,4 @@
-//! The node's address is on one of its interfaces: kubelet, etcd and flannel are told to use it.
+//! The node's address is on one of its interfaces: kubelet, etcd and flannel are configured to use it.
 
 use super::report::Report;
 use super::site::Site;

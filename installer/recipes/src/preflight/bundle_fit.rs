@@ -1,4 +1,4 @@
-//! The bundle holds what this cluster needs, for the machines that are there.
+//! The bundle contains what this cluster needs, for the hosts' architectures.
 
 use super::report::{Report, Severity, Words};
 use super::site::Site;
@@ -21,11 +21,15 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let words = match bundle::missing(site.cx) {
         Ok(missing) if missing.is_empty() => return,
         Ok(missing) => {
-            Words { found: format!("a bundle without {}", missing.join(", ")), needed: "all of it".to_owned(), fix }
+            Words { found: format!("a bundle without {}", missing.join(", ")), needed: "all of them".to_owned(), fix }
         }
         Err(error) => {
             let source = std::error::Error::source(&error).map(|e| format!(": {e}")).unwrap_or_default();
-            Words { found: format!("{error}{source}"), needed: "a catalogue that knows it all".to_owned(), fix }
+            Words {
+                found: format!("{error}{source}"),
+                needed: "a catalogue that has entries for all of it".to_owned(),
+                fix,
+            }
         }
     };
     report.add(Severity::Fail, None, words);

@@ -1,4 +1,4 @@
-//! How many control planes there are, and what is before them.
+//! The number of control planes, and the load balancer in front of them.
 
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         say(
             Severity::Warn,
             format!("{number} control planes, each with an etcd member"),
-            "an odd number: a majority of members must live",
+            "an odd number: a majority of members must be up",
             "one more tolerates one more failure; one less tolerates just as many",
         );
     }
@@ -28,7 +28,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             format!("{number} control planes and no load balancer"),
             "one address that forwards to the healthy ones",
             "each host's /etc/hosts has all of them under one name, so clients wait for one that is down before they \
-             ask the next: set `loadBalancer.mode: external` if there is a load balancer",
+             try the next: set `loadBalancer.mode: external` if there is a load balancer",
         ),
         // A load balancer on the nodes themselves has no address that the operator could get wrong.
         LoadBalancerMode::None | LoadBalancerMode::Internal { .. } => (),
@@ -39,8 +39,8 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 say(
                     Severity::Fail,
                     format!("the load balancer's address {vip}:{port}, the API server's own of {}", seen.name()),
-                    "an address that is before the control planes",
-                    "give the load balancer's own address in `loadBalancer.external`, or say `mode: none`",
+                    "an address in front of the control planes",
+                    "give the load balancer's own address in `loadBalancer.external`, or set `mode: none`",
                 );
             }
             if let Some(field) = inside(site, vip) {

@@ -1,4 +1,4 @@
-//! Nothing of another Kubernetes, container runtime or etcd is there, and nothing of anybody's where ours would be.
+//! The host has no other Kubernetes, container runtime or etcd, and no files where kubexm's would be.
 
 use kubexm_plan::facts::StateFolder;
 use kubexm_plan::state_folders::is_below;
@@ -11,7 +11,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     let own = &site.cx.cluster.name;
     for seen in &site.hosts {
         let other = seen.facts.stamp.as_ref().filter(|stamp| stamp.cluster != *own);
-        // kubeadm alone would leave services, files and our ledger, and the next cluster would find them.
+        // `kubeadm reset` alone would leave services, files and kubexm's ledger, which the next cluster would find.
         let reset = other.map(|stamp| {
             format!(
                 "remove that cluster with `kubexm-install reset -f <cluster.yaml of {:?}>` if nobody needs it",
@@ -27,13 +27,14 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             );
         }
         folders(site, seen, report);
-        // What lies in a folder that is moved aside goes with it.
+        // What is in a folder that is moved aside moves with it.
         let moves = |what: &str| {
             site.cx.set_aside && seen.facts.state_folders.iter().any(|folder| is_below(what, &folder.path))
         };
         for leftover in seen.facts.leftovers.iter().filter(|l| !l.ours && !seen.ours && !moves(&l.what)) {
             let away = reset.as_deref().unwrap_or(
-                "remove it if nobody needs it (`kubeadm reset`, the packages, their folders): ours would replace it",
+                "remove it if nobody needs it (`kubeadm reset`, the packages, their folders): kubexm's would replace \
+                 it",
             );
             report.fail(
                 seen.name(),
@@ -45,12 +46,12 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     }
 }
 
-/// A host that only serves the registry has none of these folders made.
+/// On a host that only serves the registry none of these folders is made.
 fn folders(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
     if seen.ours || !seen.in_cluster {
         return;
     }
-    // What only a cluster leaves is a finding of its own, which names it.
+    // Traces that only a cluster leaves are reported as a separate finding.
     let named = |folder: &StateFolder| {
         let mut leftovers = seen.facts.leftovers.iter().filter(|leftover| !leftover.ours);
         leftovers.any(|leftover| is_below(&leftover.what, &folder.path))
@@ -59,7 +60,7 @@ fn folders(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
         if let Some(moved) = &folder.moved {
             report.fail(
                 seen.name(),
-                format!("{moved}, which an earlier --set-aside made and nothing brought back"),
+                format!("{moved}, which an earlier --set-aside made and nothing has moved back"),
                 "no trace of an earlier cluster",
                 format!("move it back to {} by hand, or elsewhere", folder.path),
             );
@@ -68,7 +69,8 @@ fn folders(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
                 seen.name(),
                 in_words(folder),
                 format!("{} to be empty: the cluster makes and fills it", folder.path),
-                "move that elsewhere, or give --set-aside, which moves it out of the way and which rollback and reset undo",
+                "move that elsewhere, or give --set-aside, which moves it out of the way until a rollback or reset \
+                 moves it back",
             );
         }
     }

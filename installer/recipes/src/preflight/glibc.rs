@@ -26,7 +26,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     }
 }
 
-/// Whether what is for nodes of a role comes to a host.
+/// Whether a host gets what nodes of a role get.
 fn runs(seen: &Seen<'_>, role: NodeRole) -> bool {
     match role {
         NodeRole::All | NodeRole::Worker => true,

@@ -1,6 +1,6 @@
-//! The node's name is one that DNS and Kubernetes take, and nothing on the host contradicts it.
+//! The node's name is valid for DNS and Kubernetes, and nothing on the host contradicts it.
 //!
-//! Debian's own `127.0.1.1 name` is no failure: our block in /etc/hosts comments it out.
+//! Debian's `127.0.1.1 name` is not a failure: kubexm comments it out in /etc/hosts.
 
 use super::report::Report;
 use super::site::Site;
@@ -21,7 +21,8 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 name,
                 format!("the hostname {:?}", seen.facts.hostname),
                 format!("{name:?}, its name in cluster.yaml"),
-                "it will be set (the old one stays in the node's ledger); rename the host in cluster.yaml to keep its own",
+                "it will be set (the old one is kept in the node's ledger); rename the host in cluster.yaml to keep \
+                 its own",
             );
         }
         let taken = |host: &&super::site::Seen<'_>| host.name() == seen.facts.hostname && host.name() != name;

@@ -1,4 +1,4 @@
-//! Kernel version, cgroups and modules, by the support matrix of the Kubernetes minor.
+//! Kernel version, cgroups and modules, by the support matrix of the Kubernetes minor version.
 
 use kubexm_manifests::CgroupV1;
 use kubexm_plan::facts::ModuleState;
@@ -9,7 +9,7 @@ use super::site::{Seen, Site};
 use crate::modules::os::MODULES;
 use crate::support;
 
-/// Older kernels have none of what containers need.
+/// Older kernels miss features that containers need.
 const OLDEST: (u32, u32) = (3, 10);
 /// The oldest kernel whose nftables kube-proxy can use (its own documented requirement).
 const NFTABLES: (u32, u32) = (5, 13);
@@ -81,8 +81,8 @@ fn version(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
     }
 }
 
-/// Features of the bundle for which upstream names a kernel: name, version, the oldest kernel. (A bundle's catalogue has of each the
-/// one version that it carries.)
+/// Features of the bundle for which upstream names a kernel: name, version, the oldest kernel. (A bundle's catalogue
+/// has exactly one version of each.)
 fn features<'a>(site: &Site<'a>) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
     site.cx.catalogue.features.values().flat_map(|feature| {
         let versions = feature.versions.iter();
@@ -101,13 +101,14 @@ fn cgroups(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
             seen.name(),
             "cgroup v1",
             format!("cgroup v2 for Kubernetes {}", site.kubernetes),
-            "boot with systemd.unified_cgroup_hierarchy=1, or say `kubelet: {failCgroupV1: false}` in cluster.yaml",
+            "boot with systemd.unified_cgroup_hierarchy=1, or set `kubelet: {failCgroupV1: false}` in cluster.yaml",
         ),
         CgroupV1::Refused | CgroupV1::Warned => report.warn(
             seen.name(),
             "cgroup v1",
             "cgroup v2",
-            "it works with this Kubernetes and is being removed: boot with systemd.unified_cgroup_hierarchy=1 when you can",
+            "it works with this Kubernetes and its support is being removed: boot with \
+             systemd.unified_cgroup_hierarchy=1 when you can",
         ),
     }
 }

@@ -1,6 +1,6 @@
-//! What the dials of [`crate::mesh()`] mean: each blocked pair in the words of a firewall ticket.
+//! Findings from the connections of [`crate::mesh()`]: each blocked pair as a firewall request needs it.
 //!
-//! Not one of [`super::CHECKS`]: it needs what agents did, not only what they saw.
+//! Not one of [`super::CHECKS`]: it needs the results of connections between agents, not only facts.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::modules::os::FIREWALLS;
 /// Its name in findings.
 pub const NAME: &str = "mesh";
 
-/// One finding for each blocked pair; `dialed` is by the host that dialed.
+/// One finding for each blocked pair; `dialed` is keyed by the connecting host.
 pub fn findings(cx: &PlanCx<'_>, dialed: &BTreeMap<String, Vec<Dialed>>) -> Vec<Finding> {
     let all = dialed.iter().flat_map(|(from, dialed)| dialed.iter().map(move |dialed| (from, dialed)));
     all.filter_map(|(from, dialed)| Some(finding(cx, from, dialed, dialed.blocked.as_deref()?))).collect()
@@ -34,7 +34,7 @@ fn finding(cx: &PlanCx<'_>, from: &str, dialed: &Dialed, reason: &str) -> Findin
     } else if let Some(firewall) = stopped_later(cx, &dial.to) {
         (Severity::Warn, "it open", format!("{firewall} on {} will be stopped (`system.firewall: off`)", dial.to))
     } else {
-        let fix = format!("have it opened in the firewall of {} and in every firewall between it and {from}", dial.to);
+        let fix = format!("open it in the firewall of {} and in every firewall between it and {from}", dial.to);
         (Severity::Fail, "it open", fix)
     };
     Finding {
@@ -47,7 +47,7 @@ fn finding(cx: &PlanCx<'_>, from: &str, dialed: &Dialed, reason: &str) -> Findin
     }
 }
 
-/// The host's own firewall that the plan stops, and that may be all that blocks.
+/// The host's firewall that the plan stops, and that may be the only cause.
 fn stopped_later<'a>(cx: &PlanCx<'a>, host: &str) -> Option<&'a str> {
     if cx.cluster.system.firewall != Firewall::Off {
         return None;

@@ -1,6 +1,7 @@
 //! Preflight: what must be fixed before a host is changed. All problems of all hosts are reported together.
 //!
-//! Pure, as everything here: it reads facts. Whether a host is reachable and its user may use sudo is checked by the link.
+//! Pure, like the whole crate: it reads facts. Whether a host is reachable and its user may use sudo is checked by the
+//! link.
 
 mod address;
 mod bundle_fit;
@@ -72,7 +73,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "bundle", run: bundle_fit::run },
 ];
 
-/// Runs every check over every host of which facts are there; a host without facts is the link's finding.
+/// Runs every check over every host with facts; a host without facts is reported by the link.
 pub fn preflight(cx: &PlanCx<'_>) -> Vec<Finding> {
     let site = Site::of(cx);
     let mut report = Report::default();

@@ -1,4 +1,5 @@
-//! The interfaces that nodes reach each other by take packets of one size: else large packets of pods vanish on some ways.
+//! The interfaces that nodes use to reach each other have the same MTU: otherwise large packets of pods are lost on
+//! some paths.
 
 use super::report::Report;
 use super::site::Site;

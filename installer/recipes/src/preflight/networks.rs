@@ -1,4 +1,4 @@
-//! Pod and service networks overlap neither each other nor what the hosts reach.
+//! Pod and service networks overlap neither each other nor networks that the hosts reach.
 
 use ipnet::IpNet;
 use kubexm_spec::cluster::overlap;
@@ -40,7 +40,7 @@ fn overlaps(seen: &Seen<'_>, ours: [(&str, IpNet); 2], report: &mut Report) {
     let routes = seen.facts.routes.iter().map(|route| (format!("a route to {route}"), route.as_str()));
     for (what, text) in interfaces.chain(routes) {
         let Ok(theirs) = text.parse::<IpNet>() else { continue };
-        // On a host of ours, cni0, flannel.1 and the routes to other nodes' pods lie inside.
+        // On a host of this cluster, cni0, flannel.1 and the routes to other nodes' pods are inside.
         let overlap =
             |(_, network): &&(&str, IpNet)| overlap(*network, theirs) && !(seen.ours && network.contains(&theirs));
         if let Some((field, _)) = ours.iter().find(overlap) {

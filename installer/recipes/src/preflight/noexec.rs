@@ -1,4 +1,4 @@
-//! Programs can be run where they are put.
+//! Programs can be executed where they are installed (no `noexec` mount).
 
 use super::report::Report;
 use super::site::Site;

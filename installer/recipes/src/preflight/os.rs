@@ -1,4 +1,4 @@
-//! The operating system is one of the support table.
+//! The operating system is in the support table.
 
 use super::report::Report;
 use super::site::Site;
@@ -16,7 +16,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             Some((name, profile)) if !profile.tried => report.warn(
                 seen.name(),
                 name,
-                "a system that this release was tried on",
+                "a system that this release was tested on",
                 "it is in the support table, but this release was not tested on it: test it on one such host first",
             ),
             Some(_) => (),

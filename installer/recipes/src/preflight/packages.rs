@@ -1,4 +1,5 @@
-//! Packages of the operating system that a host lacks: whether they can come from the bundle, and what they change.
+//! Operating system packages that a host is missing: whether they can be installed from the bundle, and what they
+//! change.
 
 use kubexm_spec::Family;
 
@@ -26,7 +27,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             Err(NothingComes::Unreadable { lacks, why }) => report.fail(
                 name,
                 format!("no {}, and the list of installed packages cannot be read: {why}", lacks.join(", ")),
-                "a list of installed packages that can be read, so that none of them gets broken",
+                "a list of installed packages that can be read, so that none of them is broken",
                 "repair it (a broken list: `dpkg --configure -a`, `rpm --rebuilddb`), or set `system.osPackages: none` and install them \
                  yourself",
             ),
@@ -34,7 +35,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     }
 }
 
-/// Whether a sentence is about a package: `socat`, `socat:amd64`, and no part of a longer name.
+/// Whether a sentence names a package: `socat`, `socat:amd64`, but not as part of a longer name.
 fn names(sentence: &str, package: &str) -> bool {
     let of_name = |letter: char| letter.is_ascii_alphanumeric() || "+-._".contains(letter);
     sentence.split(|letter| !of_name(letter)).any(|word| word.trim_end_matches('.') == package)
@@ -75,7 +76,7 @@ fn check_host(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &
     }
     for (gone, package) in planned.replaced() {
         let version = planned.leaves_for_good.iter().find(|(one, _)| one == gone).map(|(_, version)| version);
-        // Only of chrony it is said how it is set up.
+        // Only for chrony the text explains the setup.
         let started = match site.cx.cluster.system.ntp_servers.is_empty() {
             true => "the new service is not started: set it up (chrony: name servers in `spec.system.ntpServers`). ",
             false => "",
@@ -86,9 +87,9 @@ fn check_host(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &
             _ if stays_away => format!(
                 "{started}What is installed with it cannot be rolled back, so it stays removed: install it yourself where that matters"
             ),
-            None => format!("{started}It is put back {back}"),
+            None => format!("{started}It is restored {back}"),
             Some(version) => {
-                format!("{started}It leaves as {version}, and is put back as {} {back}", package.version)
+                format!("{started}It is removed as {version}, and restored as {} {back}", package.version)
             }
         };
         report.warn(name, format!("{gone}, which another package replaces"), "only one of the two", fix);
@@ -97,17 +98,17 @@ fn check_host(site: &Site<'_>, name: &str, planned: &NodePackages<'_>, report: &
     if chrony && site.cx.cluster.system.ntp_servers.is_empty() && planned.replaced().next().is_none() {
         report.warn(
             name,
-            "chrony that comes and no `spec.system.ntpServers`",
+            "chrony to be installed and no `spec.system.ntpServers`",
             "time servers, with which it is set up and started",
-            "nothing that comes with `debs` or `rpms` is started: name servers in `spec.system.ntpServers`, or set it up \
-             yourself",
+            "services installed with `debs` or `rpms` are not started: name servers in `spec.system.ntpServers`, or \
+             set it up yourself",
         );
     }
     if !planned.cut_off.is_empty() && planned.packages().next().is_some() {
         report.warn(
             name,
-            format!("an installation that was cut off ({})", planned.cut_off.join(", ")),
-            "packages that are there or not",
+            format!("an installation that was interrupted ({})", planned.cut_off.join(", ")),
+            "packages that are either installed or not",
             "it is finished first, as `dpkg --configure -a` does",
         );
     }

@@ -1,4 +1,4 @@
-//! The ports that a host's roles need are free, or held by what we run there ourselves.
+//! The ports that a host's roles need are free, or used by the cluster's own processes.
 
 use kubexm_spec::cluster::RegistryKind;
 
@@ -6,11 +6,11 @@ use super::report::Report;
 use super::site::{Seen, Site};
 use crate::{network, time_servers};
 
-/// A port and who will listen on it.
+/// A port and the process that will listen on it.
 struct Port {
     number: u16,
     protocol: &'static str,
-    /// Process name as the kernel has it (15 characters); none for a socket of the kernel's own.
+    /// Process name in the kernel (15 characters); none for a socket of the kernel itself.
     process: Option<&'static str>,
     control_plane: bool,
 }
@@ -45,7 +45,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         for port in by_role.chain(&network).chain(served.iter().filter(|_| seen.registry)) {
             taken(seen, port, report);
         }
-        // A time service that runs as a unit is stopped before, and chrony continues.
+        // A time service that runs as a unit is stopped before; chrony is kept.
         if time_servers::is_server(site.cx.cluster, seen.host) && seen.facts.time_services.is_empty() {
             taken(seen, &Port { number: 123, protocol: "udp", process: Some("chronyd"), control_plane: false }, report);
         }
@@ -54,8 +54,8 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
 
 fn taken(seen: &Seen<'_>, port: &Port, report: &mut Report) {
     let at = |l: &&kubexm_plan::facts::Listener| l.port == port.number && l.protocol == port.protocol;
-    // On a host with our stamp, the right process on its own port is ours even where the ledger does not know it:
-    // static pods are started by kubelet, and the vxlan socket belongs to no process.
+    // On a host with this cluster's stamp, the expected process on its port is the cluster's even if the ledger
+    // has no record of it: static pods are started by kubelet, and the vxlan socket belongs to no process.
     let ours = |l: &kubexm_plan::facts::Listener| {
         l.ours || (seen.ours && l.process.as_deref().is_none_or(|name| Some(name) == port.process))
     };

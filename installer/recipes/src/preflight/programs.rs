@@ -1,4 +1,4 @@
-//! Programs that kubeadm, kubelet and kube-proxy call: they are there, or the bundle brings them.
+//! Programs that kubeadm, kubelet and kube-proxy call are installed, or can be installed from the bundle.
 
 use super::report::Report;
 use super::site::Site;
@@ -19,7 +19,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 format!("no {}", missing.join(", ")),
                 "these programs",
                 "install the packages that hold them (iptables, conntrack, socat, ethtool, iproute2, util-linux), or name \
-                 the system in `spec.bundle.os` and build the bundle again: then it brings them",
+                 the system in `spec.bundle.os` and build the bundle again: it then contains them",
             );
         }
     }

@@ -10,7 +10,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 seen.name(),
                 format!("{variable} set in {file}"),
                 "no proxy between the cluster's own parts",
-                "it is cleared for all that we start; services that users start see it: remove it, or set no_proxy",
+                "kubexm clears it for all that it starts; services that users start see it: remove it, or set no_proxy",
             );
         }
     }

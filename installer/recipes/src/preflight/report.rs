@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -24,11 +24,11 @@ pub struct Finding {
     /// Name of the host; none when it is about the whole cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// What was seen.
+    /// What was found.
     pub found: String,
-    /// What is wanted.
+    /// What is expected.
     pub needed: String,
-    /// How to get there.
+    /// How to fix it.
     #[serde(rename = "mend")]
     pub fix: String,
 }
@@ -40,7 +40,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What is wrong, in the words of a finding.
+/// The texts of a finding.
 #[derive(Debug)]
 pub(super) struct Words {
     pub(super) found: String,

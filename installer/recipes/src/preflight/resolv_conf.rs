@@ -1,4 +1,4 @@
-//! DNS servers for what must be looked up outside the cluster. An air gap often has none: no failure, but worth knowing.
+//! DNS servers for names outside the cluster. An air-gapped site often has none: a warning, not a failure.
 
 use super::report::Report;
 use super::site::Site;
@@ -22,7 +22,8 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             seen.name(),
             found,
             "a nameserver that pods reach, if names outside the cluster must resolve",
-            "cluster DNS will answer for the cluster alone; name servers in `spec.extra.resolves` if there are any",
+            "cluster DNS will answer for names of the cluster only; set name servers in `spec.extra.resolves` if \
+             there are any",
         );
     }
 }

@@ -1,4 +1,4 @@
-//! SELinux, fapolicyd, FIPS, firewall and swap: what will be changed, or what must be right because it is kept.
+//! SELinux, fapolicyd, FIPS, firewall and swap: what will be changed, or must be right because it is not changed.
 
 use kubexm_plan::facts::SelinuxState;
 use kubexm_spec::cluster::{Firewall, Selinux};
@@ -14,10 +14,10 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             let fix = match system.selinux {
                 Selinux::Permissive => "it will be made permissive, now and at boot",
                 Selinux::Keep => {
-                    "it is kept: say `system.selinux: permissive` if containers are refused what they need"
+                    "it is kept: set `system.selinux: permissive` if containers are refused what they need"
                 }
             };
-            report.warn(seen.name(), "SELinux enforcing", "a policy that knows containers, or permissive", fix);
+            report.warn(seen.name(), "SELinux enforcing", "a policy that supports containers, or permissive", fix);
         }
         if facts.fapolicyd {
             let fix = "trust them with `fapolicyd-cli --file add /usr/local/bin` (and /opt/cni/bin), or stop fapolicyd";
@@ -32,7 +32,8 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
             let fix = match system.firewall {
                 Firewall::Off => "firewalld and ufw will be stopped and disabled",
                 Firewall::Keep => {
-                    "it is kept: open the ports of the roles and trust pod and service networks, or say `system.firewall: off`"
+                    "it is kept: open the ports of the roles and trust pod and service networks, or set \
+                     `system.firewall: off`"
                 }
             };
             let found = format!("{} active", facts.firewalls.join(", "));

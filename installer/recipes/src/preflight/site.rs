@@ -1,4 +1,4 @@
-//! The hosts as checks look at them: lenient, since what lacks is for the checks to say.
+//! The hosts as checks see them: missing values are accepted here, since checks report them.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::context::PlanCx;
 use crate::packages::{self, NodePackages, NothingComes};
 use crate::support;
 
-/// Everything a check may look at.
+/// The input of a check.
 #[derive(Debug)]
 pub(super) struct Site<'a> {
     pub(super) cx: &'a PlanCx<'a>,
@@ -22,7 +22,7 @@ pub(super) struct Site<'a> {
     pub(super) kubernetes: String,
 }
 
-/// A host that was looked at.
+/// A host with facts.
 #[derive(Debug)]
 pub(super) struct Seen<'a> {
     pub(super) host: &'a Host,
@@ -30,12 +30,12 @@ pub(super) struct Seen<'a> {
     pub(super) ip: Option<IpAddr>,
     pub(super) platform: Option<Platform>,
     pub(super) control_plane: bool,
-    /// It becomes a node; otherwise it only serves the registry.
+    /// Whether it becomes a node; otherwise it only serves the registry.
     pub(super) in_cluster: bool,
     pub(super) registry: bool,
-    /// Our stamp of this very cluster is on it: what a former run made is not in the way.
+    /// Whether it has the stamp of this cluster: what an earlier run made is not a conflict.
     pub(super) ours: bool,
-    /// What of its distribution's packages comes to it.
+    /// Packages of its distribution that will be installed.
     pub(super) packages: Result<Option<NodePackages<'a>>, NothingComes>,
 }
 
@@ -69,7 +69,7 @@ impl Seen<'_> {
         &self.host.name
     }
 
-    /// The packages that come to it.
+    /// The packages that will be installed on it.
     pub(super) fn comes(&self) -> Option<&NodePackages<'_>> {
         self.packages.as_ref().ok().and_then(Option::as_ref)
     }

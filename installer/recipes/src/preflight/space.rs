@@ -13,11 +13,11 @@ use crate::packages::NodePackages;
 use crate::paths;
 use crate::preflight::Severity;
 
-/// A gzip archive or layer and what comes out of it, against its own size.
+/// Factor from a gzip archive's or layer's size to archive plus unpacked content.
 const UNPACKED: u64 = 3;
-/// What etcd may grow to before it refuses to write (its default quota).
+/// etcd's default quota, in bytes.
 const ETCD: u64 = 2 << 30;
-/// Where distributions put their packages.
+/// Folder where packages install their files.
 const USR: &str = "/usr";
 /// Logs and volumes of the system pods.
 const KUBELET: u64 = 1 << 30;
@@ -33,7 +33,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                 entry.1.push(path);
             }
         }
-        // A host of ours already holds most of it: what it would lack is for the run to find.
+        // A host of this cluster already has most of it; the run reports if space runs out.
         let severity = if seen.ours { Severity::Warn } else { Severity::Fail };
         for disk in &seen.facts.disks {
             if let Some((bytes, places)) = needed.get(disk.mount.as_str()).filter(|(bytes, _)| *bytes > disk.free) {
@@ -56,7 +56,7 @@ fn xfs(site: &Site<'_>, seen: &Seen<'_>, report: &mut Report) {
         report.fail(
             seen.name(),
             format!("{} is xfs with ftype=0", disk.mount),
-            format!("a file system for {data} that overlayfs can use: ext4, or xfs with ftype=1"),
+            format!("a file system for {data} that overlayfs supports: ext4, or xfs with ftype=1"),
             format!("mount another file system at {data}, or make this one anew"),
         );
     }
@@ -67,7 +67,7 @@ fn wanted<'a>(site: &Site<'a>, seen: &Seen<'_>) -> Vec<(&'a str, u64)> {
     let registry = &site.cx.cluster.registry;
     let all = &site.cx.manifest.artifacts;
     let own = || all.iter().filter(|a| a.platform.is_none() || a.platform == seen.platform);
-    // Without a registry the node imports all that may run there, from its own store.
+    // Without a registry the node imports all its images from its own store.
     let imported = registry.kind == RegistryKind::None;
     let images = own().filter(|a| match a.key {
         ArtifactKey::Image(_) => true,
@@ -83,14 +83,14 @@ fn wanted<'a>(site: &Site<'a>, seen: &Seen<'_>) -> Vec<(&'a str, u64)> {
         (false, false) => programs_size,
     };
     let packages = || seen.comes().into_iter().flat_map(NodePackages::carried_packages);
-    // All that the depot serves is in its host's store already.
+    // Everything that the depot serves is in its host's store anyway.
     let own_packages =
         if seen.registry { 0 } else { packages().map(|package| package.size).fold(0, u64::saturating_add) };
     let mut wanted = vec![
         (paths::STORE, store.saturating_add(own_packages)),
         (USR, packages().map(|package| package.installed_size).fold(0, u64::saturating_add)),
         (paths::BIN, UNPACKED * programs_size),
-        // The runtime keeps the layers as they came, and unpacked
+        // The runtime keeps layers both compressed and unpacked
         (site.cx.cluster.runtime.kind.data_dir(), (1 + UNPACKED) * images_size),
         ("/var/lib/kubelet", KUBELET),
     ];
@@ -100,7 +100,7 @@ fn wanted<'a>(site: &Site<'a>, seen: &Seen<'_>) -> Vec<(&'a str, u64)> {
     if seen.registry && registry.kind == RegistryKind::Registry {
         let mount = |path| disk_of(&seen.facts.disks, path).map(|disk| &disk.mount);
         let data = registry.data_dir.as_str();
-        // On the store's own file system the blobs are there once, under two names.
+        // On the store's own file system the blobs are hard links, so they count once.
         if mount(data) != mount(paths::STORE) {
             wanted.push((data, total(all.iter().filter(|a| a.key.kind() == Kind::Image))));
         }
@@ -108,13 +108,13 @@ fn wanted<'a>(site: &Site<'a>, seen: &Seen<'_>) -> Vec<(&'a str, u64)> {
     wanted
 }
 
-/// Blobs that several artifacts share are there once.
+/// Blobs that several artifacts share count once.
 fn total<'m>(artifacts: impl IntoIterator<Item = &'m Artifact>) -> u64 {
     let blobs: BTreeSet<Blob> = artifacts.into_iter().flat_map(|a| a.blobs.iter().copied()).collect();
     blobs.iter().map(|b| b.size).sum()
 }
 
-/// The mount point that holds a path: the longest one that it lies under.
+/// The mount point of a path: the longest one above it.
 fn disk_of<'f>(disks: &'f [Disk], path: &str) -> Option<&'f Disk> {
     let holds = |disk: &&Disk| std::path::Path::new(path).starts_with(&disk.mount);
     disks.iter().filter(holds).max_by_key(|disk| disk.mount.len())

@@ -1,4 +1,4 @@
-//! No file that a boot reads after ours sets a kernel parameter otherwise (a hardened `ip_forward = 0`).
+//! No sysctl file that is read after kubexm's at boot sets another value (a hardened `ip_forward = 0`).
 
 use super::report::Report;
 use super::site::Site;
@@ -17,7 +17,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
                     seen.name(),
                     format!("{} sets {key} = {}", boot.line, boot.value),
                     format!(
-                        "nothing read after {} that sets it otherwise: it must be 1 after a reboot too",
+                        "no file read after {} that sets another value: it must be 1 after a reboot too",
                         paths::SYSCTL
                     ),
                     "remove that line or set it to 1",

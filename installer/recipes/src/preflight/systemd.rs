@@ -1,10 +1,11 @@
-//! systemd is one that starts our steps.
+//! systemd is new enough to run kubexm's steps.
 
 use super::report::Report;
 use super::site::Site;
 
-/// kubeadm, apt and dnf run in transient units that outlive us, with a limit and a log of their own: `RuntimeMaxSec=` of 229,
-/// `StandardOutput=file:` of 236 (systemd's NEWS). 239 is the oldest of the systems in the support table that has both.
+/// kubeadm, apt and dnf run in transient units that outlive the agent, with their own time limit and log:
+/// `RuntimeMaxSec=` of 229, `StandardOutput=file:` of 236 (systemd's NEWS). 239 is the oldest of the systems in the
+/// support table that has both.
 const OLDEST: u32 = 239;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {

@@ -1,10 +1,10 @@
-//! Clocks agree, and something keeps them so. Certificates and etcd do not forgive a clock that is off.
+//! Clocks agree, and a time service keeps them so. Certificates and etcd need correct clocks.
 
 use super::report::Report;
 use super::site::{Seen, Site};
 use crate::modules::time;
 
-/// Between any two of controller and nodes.
+/// Largest difference between any two of controller and nodes.
 const SKEW_MS: u64 = 2_000;
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
@@ -38,7 +38,7 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     }
 }
 
-/// What becomes of a host's clock where `spec.system.ntpServers` says who sets it.
+/// Findings about a host's time services if `spec.system.ntpServers` is set.
 fn report_clock(seen: &Seen<'_>, report: &mut Report) {
     let (name, coming) = (seen.name(), seen.comes());
     if !time::has_chrony(seen.facts, coming) {
@@ -46,15 +46,15 @@ fn report_clock(seen: &Seen<'_>, report: &mut Report) {
             name,
             "no chronyd",
             "chrony, which `spec.system.ntpServers` sets up",
-            "name the system in `spec.bundle.os` and build the bundle again (then it brings chrony, unless \
+            "name the system in `spec.bundle.os` and build the bundle again (it then contains chrony, unless \
              `system.osPackages: none`), install chrony yourself, or leave `ntpServers` out",
         );
     }
-    // Of a former run of ours.
+    // Written by an earlier run of kubexm.
     if seen.ours {
         return;
     }
-    let back = "it comes back when the run is rolled back or the cluster is reset; leave `ntpServers` out to keep it";
+    let back = "it is restored when the run is rolled back or the cluster is reset; leave `ntpServers` out to keep it";
     let others = time::others(seen.facts, coming);
     if !others.is_empty() {
         report.warn(
@@ -66,6 +66,6 @@ fn report_clock(seen: &Seen<'_>, report: &mut Report) {
     }
     if time::runs_chrony(seen.facts) {
         let needed = "the servers of `spec.system.ntpServers` alone";
-        report.warn(name, "chrony, whose configuration is replaced by ours as a whole", needed, back);
+        report.warn(name, "chrony, whose configuration kubexm replaces as a whole", needed, back);
     }
 }

@@ -1,5 +1,5 @@
-//! A cluster that runs is planned as it was made. `create` sets what is missing; it cannot change the version, the
-//! networks or the names of a cluster that runs, and half of such a change would be worse than none.
+//! A running cluster is planned with its original settings. `create` adds what is missing; it cannot change the
+//! version, networks or names of a running cluster, and half of such a change would be worse than none.
 
 use kubexm_spec::Digest;
 
@@ -16,10 +16,10 @@ pub(super) fn run(site: &Site<'_>, report: &mut Report) {
         if Digest::of(&wanted) != made_with {
             report.fail(
                 node.name(),
-                "a running cluster of ours that was made with another version, network, name or kubelet setting",
+                "a running kubexm cluster that was made with another version, network, name or kubelet setting",
                 "the cluster.yaml and the bundle it was made with: `create` changes none of these on a running cluster",
-                "take the change back (what it was made with is /etc/kubexm/kubeadm.yaml there); upgrade and reconfigure \
-                 are not built yet",
+                "revert the change (what it was made with is /etc/kubexm/kubeadm.yaml there); upgrade and reconfigure \
+                 are not supported yet",
             );
         }
     }

@@ -1,5 +1,5 @@
-//! Container runtime: containerd with runc and the CNI plugins, looking for images nowhere but at the cluster's registry.
-//! 1.7 and 2.x differ in the shape of the config, and in how they show it.
+//! Container runtime: containerd with runc and the CNI plugins, pulling images only from the cluster's registry.
+//! 1.7 and 2.x differ in the format of the config, and in how `containerd config dump` prints it.
 
 use kubexm_plan::op::{Dir, StateDir, Unit};
 use kubexm_plan::{Probe, SlotProvider, Step, Undo, runtime, state_folders};
@@ -14,17 +14,17 @@ use crate::error::RecipeError;
 use crate::modules::{depot, programs, registry};
 use crate::{network, paths};
 
-/// One folder for each upstream registry, with a `hosts.toml`.
+/// Folder with one folder for each upstream registry, which contains a `hosts.toml`.
 const CERTS_D: &str = runtime::of(RuntimeKind::Containerd).registries;
-/// What containerd takes for an upstream host without a folder of its own.
+/// Folder that containerd uses for an upstream host without its own.
 const DEFAULT: &str = "_default";
 
-/// A line of versions with one shape of config.
+/// Versions with the same config format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
-    /// Config version 2: the CRI plugin is one, `io.containerd.grpc.v1.cri`.
+    /// Config version 2: one CRI plugin, `io.containerd.grpc.v1.cri`.
     V1_7,
-    /// Config version 3: images and runtime are plugins of their own.
+    /// Config version 3: images and runtime are separate plugins.
     V2,
 }
 
@@ -49,8 +49,8 @@ impl Line {
         }
     }
 
-    /// containerd ignores keys that it does not know: what counts is what `containerd config dump` shows. 2.x writes
-    /// literal strings in single quotes, 1.7 in double ones.
+    /// Lines that `containerd config dump` must show; containerd silently ignores keys that it does not know. 2.x
+    /// writes literal strings in single quotes, 1.7 in double ones.
     fn config_dump(self, pause: &str, systemd_cgroup: bool) -> Vec<String> {
         let (sandbox, certs_d) = match self {
             Self::V1_7 => (format!("sandbox_image = \"{pause}\""), format!("config_path = \"{}\"", CERTS_D)),
@@ -60,12 +60,12 @@ impl Line {
     }
 }
 
-/// Whether a version's config can be written.
+/// Whether the config of this version is supported.
 pub fn known(version: &str) -> Result<(), RecipeError> {
     Line::of(version).map(drop)
 }
 
-/// Programs, where images come from, and the running service.
+/// Steps: programs, registry configuration, and the running service.
 pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
     Ok(vec![programs(draft.cx, node)?, mirrors(draft, node)?, run(draft, node)?])
 }
@@ -85,8 +85,8 @@ fn programs(cx: &PlanCx<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
 }
 
 /// One `hosts.toml` for each upstream host. `server` is the registry itself, so nothing falls back to the internet;
-/// a pull from a host that is not in the bundle goes there too and gets "not found". Without a registry all pulls go
-/// to an address of the node where nothing listens.
+/// a pull from a host that is not in the bundle goes to the registry too and gets "not found". Without a registry all
+/// pulls go to a local address where nothing listens.
 fn mirrors(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     if cx.cluster.registry.kind == RegistryKind::None {

@@ -1,5 +1,5 @@
-//! CRI-O with its own crun or runc and conmon, from upstream's archive; it looks for images nowhere but at the cluster's
-//! registry (`crio.conf.d(5)`, `containers-registries.conf.d(5)`). Planned only: no host of ours has run it yet.
+//! CRI-O with its own crun or runc and conmon, from upstream's archive; it pulls images only from the cluster's
+//! registry (`crio.conf.d(5)`, `containers-registries.conf.d(5)`). Planned only: not yet tested on a real host.
 
 use kubexm_plan::op::{Dir, StateDir, Unit};
 use kubexm_plan::{Probe, SlotProvider, Step, Undo, state_folders};
@@ -14,12 +14,12 @@ use crate::error::RecipeError;
 use crate::modules::{depot, programs, registry};
 use crate::{network, paths};
 
-/// Its archive brings a runc and a crictl, which must not take the place of the bundle's own.
+/// Its archive contains a runc and a crictl, which must not replace those of the bundle.
 const PROGRAMS: &str = "/usr/local/lib/cri-o";
-/// Ours are read after CRI-O's own.
+/// kubexm's drop-ins, read after those of CRI-O.
 const CONFIG: &str = "/etc/crio/crio.conf.d/90-kubexm.conf";
 const REGISTRIES: &str = "/etc/containers/registries.conf.d/90-kubexm.conf";
-/// Which signatures are wanted: without this file nothing is pulled at all (`containers-policy.json(5)`).
+/// Signature policy; without this file CRI-O pulls nothing (`containers-policy.json(5)`).
 const POLICY: &str = "/etc/containers/policy.json";
 
 pub(super) fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
@@ -75,7 +75,7 @@ fn run(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Step, RecipeError> {
     let config = draft.template(CONFIG, "cri-o.conf", values)?;
     let unit = draft.template(paths::unit(runtime.unit), "crio.service", context! { bin => PROGRAMS })?;
     let loaded = vec![CONFIG.to_owned(), REGISTRIES.to_owned(), paths::unit(runtime.unit), format!("{PROGRAMS}/crio")];
-    // CRI-O shows a value as TOML writes it.
+    // CRI-O prints values in TOML syntax.
     let config_dump = vec![format!("pause_image = \"{pause}\""), format!("cgroup_manager = \"{driver}\"")];
     Ok(Step::on(node.name(), "runtime.run", "Configure and start CRI-O")
         .ensure(Dir { path: "/etc/crio".to_owned(), mode: 0o755 })

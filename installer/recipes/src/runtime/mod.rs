@@ -1,5 +1,5 @@
-//! Container runtimes: one file for each, with the steps that install, configure and start it. What a runtime is called and
-//! leaves on nodes is [`kubexm_plan::runtime`].
+//! Container runtimes: one file for each, with the steps that install, configure and start it. The names of a runtime
+//! and its paths on nodes are in [`kubexm_plan::runtime`].
 
 mod containerd;
 mod cri_o;
@@ -15,13 +15,13 @@ use crate::context::{Node, PlanCx};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 
-/// A version in the bundle whose configuration no recipe can write.
+/// Refuses a version in the bundle whose configuration no recipe can write.
 pub fn unknown_version(cx: &PlanCx<'_>) -> Option<RecipeError> {
     let mut programs = cx.manifest.artifacts.iter().filter(|a| a.key == ArtifactKey::Binary(Program::Containerd));
     programs.find_map(|program| containerd::known(&program.version).err())
 }
 
-/// Programs, where images come from, and the running service.
+/// Steps: programs, registry configuration, and the running service.
 pub fn steps(draft: &mut Draft<'_>, node: &Node<'_>) -> Result<Vec<Step>, RecipeError> {
     match draft.cx.cluster.runtime.kind {
         RuntimeKind::Containerd => containerd::steps(draft, node),

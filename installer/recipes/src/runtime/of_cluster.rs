@@ -1,4 +1,4 @@
-//! What every runtime's recipe asks of a cluster.
+//! Values of a cluster that every runtime's recipe needs.
 
 use std::collections::BTreeSet;
 
@@ -10,18 +10,18 @@ use serde_json::Value;
 use crate::context::PlanCx;
 use crate::error::RecipeError;
 
-/// The runtime of a cluster, as nodes show it.
+/// The runtime of a cluster, as seen on nodes.
 pub const fn of(cluster: &Cluster) -> &'static RuntimeTraits {
     runtime::of(cluster.runtime.kind)
 }
 
-/// The hosts that the bundle's images come from upstream.
+/// The upstream registry hosts of the bundle's images.
 pub fn upstream_hosts(cx: &PlanCx<'_>) -> BTreeSet<String> {
     let images = cx.manifest.artifacts.iter().filter(|a| a.key.kind() == Kind::Image);
     images.filter_map(|a| a.name.split_once('/')).map(|(host, _)| host.to_owned()).collect()
 }
 
-/// kubelet's and the runtime's driver must be the same; the user's own KubeletConfiguration decides.
+/// cgroup driver: kubelet's and the runtime's must be the same; the user's KubeletConfiguration decides.
 pub fn cgroup_driver<'a>(cx: &PlanCx<'a>) -> Result<&'a str, RecipeError> {
     Ok(cx.kubernetes()?.kubelet.get("cgroupDriver").and_then(Value::as_str).unwrap_or("systemd"))
 }

@@ -140,7 +140,7 @@ fn scripts_run_before_and_after_everything_and_one_without_an_undo_is_said() {
     let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
     let said: Vec<&str> = warnings.iter().map(|warning| warning.text.as_str()).collect();
     let said_of =
-        |host: &str| format!("{host}/script.post-1 cannot be rolled back: cluster.yaml gives no undo for this script");
+        |host: &str| format!("{host}/script.post-1 cannot be rolled back: cluster.yaml has no undo for this script");
     assert_eq!(said, [said_of("node1"), said_of("node2")]);
     let rendered = plan.render();
     let steps: Vec<&str> = rendered.split("\n\n").filter(|step| step.contains("/script.")).collect();

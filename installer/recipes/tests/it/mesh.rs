@@ -121,10 +121,10 @@ fn a_blocked_pair_is_reported_as_a_firewall_ticket_wants_it() {
 fn a_firewall_that_the_plan_stops_is_only_said() {
     let mut site = three();
     site.facts.get_mut("node2").unwrap().firewalls = vec!["firewalld.service".to_owned()];
-    one(&said(&site, "node3", "node2"), Severity::Fail, "have it opened");
+    one(&said(&site, "node3", "node2"), Severity::Fail, "open it in the firewall");
     site.cluster.system.firewall = Firewall::Off;
     one(&said(&site, "node3", "node2"), Severity::Warn, "firewalld.service on node2 will be stopped");
     // nftables.service is left alone, and so is what it blocks.
     site.facts.get_mut("node2").unwrap().firewalls = vec!["nftables.service".to_owned()];
-    one(&said(&site, "node3", "node2"), Severity::Fail, "have it opened");
+    one(&said(&site, "node3", "node2"), Severity::Fail, "open it in the firewall");
 }

@@ -230,7 +230,7 @@ fn one_that_takes_the_place_of_another_brings_it_back_when_the_bundle_has_that_v
     assert_eq!(part.packages.keys().collect::<Vec<_>>(), ["chrony"]);
     assert_eq!(part.replaced["systemd-timesyncd"].version, "1.0-1");
     let warning = finding(&site, Severity::Warn);
-    assert!(warning.contains("systemd-timesyncd") && warning.contains("put back"), "{warning}");
+    assert!(warning.contains("systemd-timesyncd") && warning.contains("restored"), "{warning}");
     assert!(!warning.contains("is not started"), "ntpServers sets chrony up: {warning}");
     let other = with_time("0.9");
     let packages = kubexm_recipes::packages::of_host(&other.cx(), "node1", &other.facts["node1"]);
@@ -238,7 +238,7 @@ fn one_that_takes_the_place_of_another_brings_it_back_when_the_bundle_has_that_v
     assert!(planned.for_good.is_none(), "a host would be left without a time service: {planned:#?}");
     assert_eq!(planned.restorable.as_ref().unwrap().replaced["systemd-timesyncd"].version, "1.0-1");
     let warning = finding(&other, Severity::Warn);
-    assert!(warning.contains("leaves as 0.9, and is put back as 1.0-1"), "{warning}");
+    assert!(warning.contains("removed as 0.9, and restored as 1.0-1"), "{warning}");
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn nothing_leaves_that_another_installed_package_needs() {
     };
     let failure = finding(&needing("systemd-timesyncd"), Severity::Fail);
     assert!(
-        failure.contains("systemd-timesyncd would have to leave for it, and clock 7 needs systemd-timesyncd"),
+        failure.contains("systemd-timesyncd would have to be removed for it, and clock 7 needs systemd-timesyncd"),
         "{failure}"
     );
     assert!(matches!(needing("systemd-timesyncd").create().unwrap_err(), RecipeError::Packages { .. }));
@@ -331,7 +331,7 @@ fn an_installation_that_was_cut_off_is_reported_where_packages_come() {
     list.push_str("Package: vim\nStatus: install ok half-configured\nVersion: 1\nArchitecture: amd64\n\n");
     assert_eq!(preflight(&site.cx()), Vec::new());
     without(&mut site, "socat");
-    assert!(finding(&site, Severity::Warn).contains("cut off (vim)"));
+    assert!(finding(&site, Severity::Warn).contains("interrupted (vim)"));
 }
 
 /// A package that dpkg knows in this state, in this version; its programs are there.
@@ -346,7 +346,7 @@ fn a_package_whose_installation_was_cut_off_comes_though_its_name_and_its_progra
         let mut site = site(|_| ());
         half(&mut site, "socat", status, "1.0-1");
         assert_eq!(warnings(&checked(&site)), ["node1/packages.install: socat"], "{status}");
-        assert!(finding(&site, Severity::Warn).contains("cut off (socat)"), "{status}");
+        assert!(finding(&site, Severity::Warn).contains("interrupted (socat)"), "{status}");
     }
     // dpkg runs what triggers it owes with whatever it does next.
     let mut site = site(|_| ());

@@ -143,7 +143,7 @@ node1/reset.network: Clear links, rules and sets of the cluster
   no link, rule or set of a cluster in the network
   timeout 300 s; undo: restore what was there
 
-node1/reset.revert: Bring back what was there before
+node1/reset.revert: Restore what was there before
   after node1/reset.network
   as found before:
     unit kubelet.service enabled, running, with /etc/systemd/system/kubelet.service

@@ -151,10 +151,7 @@ fn another_time_service_stops_before_chrony_comes_and_is_reported() {
     assert!(waits(&plan, "node1/time.client", "node1/time.before"));
     let reported = findings(&site, Severity::Warn);
     assert!(reported[0].contains("node1: time: found ntpd.service, which is stopped and disabled"), "{reported:#?}");
-    assert!(
-        reported[1].contains("node2") && reported[1].contains("configuration is replaced by ours"),
-        "{reported:#?}"
-    );
+    assert!(reported[1].contains("node2") && reported[1].contains("configuration kubexm replaces"), "{reported:#?}");
     site.join_all_but("none");
     assert_eq!(
         self::findings(&site, Severity::Warn),

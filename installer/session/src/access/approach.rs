@@ -1,4 +1,4 @@
-//! How a host is logged in to: what is shown before a yes is what is read after it.
+//! How to log in to a host: what is shown before confirmation is what is used after it.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Permission to connect to the hosts of a cluster.yaml, and to use the secrets that it names for that.
 //!
 //! A bundle that nobody who is trusted has signed may name any host and any secret of the operator's: were they used as
-//! they stand there, whoever made the bundle would choose who gets which password. So nothing connects without an
+//! they are in it, the author of the bundle would choose who gets which password. So nothing connects without an
 //! [`Access`], and only this file makes one:
 //!
 //! ```text
@@ -71,9 +71,9 @@ impl Access {
         }
     }
 
-    /// For a run that was begun: whoever began it agreed to connect to the hosts of this very cluster.yaml, and to install
-    /// this very bundle, whose digests the run's plan has ([`Run::load`] refuses others). To ask again would change
-    /// nothing for who holds the run, and would stop a resume after a power cut that nobody watches.
+    /// For a run that was started: the person who started it agreed to connect to the hosts of this cluster.yaml, and
+    /// to install this bundle, whose digests the run's plan has ([`Run::load`] refuses others). To ask again would
+    /// change nothing for who holds the run, and would stop a resume after a power cut that nobody watches.
     pub(crate) fn of_run(
         opened: &Opened,
         home: &Home,

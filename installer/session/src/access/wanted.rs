@@ -24,7 +24,7 @@ pub fn wanted(cluster: &Cluster, approaches: &[Approach], accepts_new_keys: bool
     }
     lines.extend(secrets.into_iter().map(|(secret, goes_to)| format!("  {secret}: {}", goes_to.join("; "))));
     if accepts_new_keys {
-        lines.push("whatever host keys they show would be accepted and recorded (--accept-new-host-keys)".to_owned());
+        lines.push("any host keys they present would be accepted and recorded (--accept-new-host-keys)".to_owned());
     }
     lines
 }

@@ -62,6 +62,6 @@ pub struct NoBlobs;
 #[async_trait]
 impl BlobSource for NoBlobs {
     async fn open(&self, digest: Digest, _: u64) -> std::io::Result<Box<dyn AsyncRead + Send + Unpin>> {
-        Err(std::io::Error::new(std::io::ErrorKind::NotFound, format!("no bundle was given to take {digest} from")))
+        Err(std::io::Error::new(std::io::ErrorKind::NotFound, format!("no bundle was given to read {digest} from")))
     }
 }

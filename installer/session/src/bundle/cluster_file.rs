@@ -14,7 +14,7 @@ use crate::error::SessionError;
 pub enum Origin {
     /// Given with `-f`: the operator's own choice of hosts and secrets, whatever the bundle is.
     Operator,
-    /// Of a bundle that a trusted key has signed.
+    /// From a bundle that a trusted key has signed.
     Signed,
     /// Of a bundle that nobody who is trusted has signed: anybody may have written it.
     Unproven {
@@ -70,7 +70,7 @@ impl ClusterFile {
         &mut self.cluster
     }
 
-    /// Of its bytes.
+    /// Digest of its bytes.
     pub const fn digest(&self) -> Digest {
         self.digest
     }

@@ -9,7 +9,7 @@ use crate::session::Session;
 /// The cluster.
 #[derive(Debug)]
 pub enum ClusterSource {
-    /// By the operator's own file.
+    /// The operator's own file.
     File(Box<ClusterFile>),
     /// By a bundle, with its own cluster.yaml or the operator's: agents of other architectures come from it.
     Bundle(Box<Opened>),

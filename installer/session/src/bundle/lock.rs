@@ -7,7 +7,7 @@ use kubexm_spec::{ArtifactKey, Lock};
 
 use crate::error::SessionError;
 
-/// What the lock of a bundle says of packages; nothing where it carries none.
+/// The packages in the lock of a bundle; none if it contains none.
 pub fn packages(bundle: &Bundle) -> Result<CarriedPackages, SessionError> {
     let is_package = |artifact: &Artifact| matches!(artifact.key, ArtifactKey::Package { .. });
     if !bundle.manifest().artifacts.iter().any(is_package) {

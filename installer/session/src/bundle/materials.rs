@@ -13,8 +13,8 @@ use kubexm_spec::{ArtifactKey, Digest};
 
 use crate::error::SessionError;
 
-/// The materials of a cluster. What is wrong with them stops whoever plans, and nobody else: a run that is resumed or rolled back has
-/// its texts already.
+/// The materials of a cluster. A problem with them stops planning, and nothing else: a run that is resumed or rolled
+/// back has its texts already.
 #[derive(Debug)]
 pub struct ReadMaterials {
     /// By name.

@@ -1,4 +1,4 @@
-//! A bundle, whom it is from, and whose cluster.yaml counts.
+//! A bundle, its signers, and which cluster.yaml is used.
 
 pub mod blobs;
 pub mod cluster_file;

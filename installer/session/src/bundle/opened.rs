@@ -32,7 +32,7 @@ pub struct Opened {
     pub(super) cluster: ClusterFile,
     /// The bundle's own.
     pub(super) catalogue: Catalogue,
-    /// What its lock says of packages, before any of them is read.
+    /// The packages in its lock, before any of them is read.
     pub(super) packages: CarriedPackages,
     /// Texts that cluster.yaml names.
     pub(super) materials: ReadMaterials,
@@ -46,7 +46,7 @@ pub struct Opened {
 pub struct Verified(Opened);
 
 impl Session<'_> {
-    /// Opens a bundle, checks whom it is from before anything else in it is trusted, and reads what it says.
+    /// Opens a bundle, checks its signers before anything else in it is trusted, and reads its documents.
     ///
     /// # Errors
     /// It is no bundle, is not signed as is demanded, or its documents cannot be used.
@@ -77,12 +77,12 @@ impl Opened {
     /// Reads every byte of the bundle and follows every reference, unless these very files were read before.
     ///
     /// # Errors
-    /// Bytes are not what the manifest says, or something that is named is missing.
+    /// Content does not match the manifest, or something that is named is missing.
     pub fn verify(self, session: &Session<'_>) -> Result<Verified, SessionError> {
         events::phase(session.events, "verify");
         let files = VerifiedFiles::look(&self.bundle)?;
         if files.is_noted(&session.home.verified()) {
-            events::note(session.events, "this very file was verified before and has not changed since");
+            events::note(session.events, "this file was verified before and has not changed since");
             return Ok(Verified(self));
         }
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

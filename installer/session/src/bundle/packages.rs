@@ -1,4 +1,4 @@
-//! The packages that a bundle carries: what each says of itself, and repositories of our own.
+//! The packages in a bundle: their metadata, and the repositories that kubexm makes of them.
 //!
 //! ```text
 //! lock ─lock::packages→ CarriedPackages ─read(what hosts lack)→ with pools ─publish(the site's key)→ with repositories

@@ -41,21 +41,25 @@ pub fn read(path: &Path, opened: &Opened) -> Result<CheckedPlan, SessionError> {
         error => SessionError::Input(error),
     })?;
     let refused = |reason: String| SessionError::PlanFile { path: path.to_owned(), reason };
-    let value: Value = serde_json::from_slice(&bytes)
-        .map_err(|error| refused(format!("this is no plan: {error}; make one with `kubexm-install plan create -o`")))?;
+    let value: Value = serde_json::from_slice(&bytes).map_err(|error| {
+        refused(format!(
+            "this is not a plan: {error}; make one with `kubexm-install plan create \
+                                          -o`"
+        ))
+    })?;
     if value.get("schema") != Some(&SCHEMA.into()) {
         return Err(refused(
-            "its schema is another; run it with the version of kubexm-install that made it".to_owned(),
+            "its schema is a different one; run it with the version of kubexm-install that made it".to_owned(),
         ));
     }
-    let damaged = |error: serde_json::Error| refused(format!("it is damaged: {error}; make it anew"));
+    let damaged = |error: serde_json::Error| refused(format!("it is damaged: {error}; make a new one"));
     let PlanFile { plan, texts, .. } = serde_json::from_value::<PlanFile<Value>>(value).map_err(damaged)?;
     let mut plan = Plan::from_json(plan).map_err(|error| match error {
         ReadError::Damaged(error) => damaged(error),
         ReadError::Schema { .. } => refused(format!("{error}; run it with the version of kubexm-install that made it")),
     })?;
     if let Some((digest, _)) = texts.iter().find(|(digest, text)| Digest::of(text) != **digest) {
-        return Err(refused(format!("its text {digest} was changed; make the plan anew instead")));
+        return Err(refused(format!("its text {digest} was changed; make a new plan instead")));
     }
     plan.texts = texts;
     let belongs = opened.belongs();
@@ -67,7 +71,7 @@ pub fn read(path: &Path, opened: &Opened) -> Result<CheckedPlan, SessionError> {
             let (planned, given) = (shown(planned), shown(given));
             return Err(refused(format!(
                 "it belongs to another {what}: it was made with {planned}, this is {given}; give that one, or make \
-                 the plan anew"
+                 a new plan"
             )));
         }
     }

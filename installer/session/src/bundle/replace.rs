@@ -38,12 +38,12 @@ impl ReplaceRefused {
         match reason {
             RefusedReason::OtherSigner => {
                 let who = match offered.signers.is_empty() {
-                    true => "nobody whom you trust has signed this one".to_owned(),
+                    true => "no key that you trust has signed this one".to_owned(),
                     false => format!("this one is signed by key {}", keys(offered)),
                 };
                 format!(
                     "what is installed was signed by key {}, as {remembered_by} remembers, and {who}; nothing was changed. A \
-                     bundle that one of these keys has signed too is accepted; when you know that the signer has changed, give \
+                     bundle that one of these keys has signed too is accepted; if you know that the signer has changed, give \
                      --allow-other-signer",
                     keys(installed)
                 )
@@ -51,7 +51,7 @@ impl ReplaceRefused {
             RefusedReason::Older => {
                 format!(
                     "this bundle is older than what is installed: that {}, as {remembered_by} remembers, and this one {}; \
-                     nothing was changed. When an older one is what you want, give --allow-older",
+                     nothing was changed. If you want an older one, give --allow-older",
                     when(installed),
                     when(offered)
                 )
@@ -80,7 +80,7 @@ pub fn check(
     allowed: ReplaceOptions,
     remembered_by: &str,
 ) -> Result<(), Box<ReplaceRefused>> {
-    // The same content takes nothing away, whoever signed it, and when.
+    // The same content is never a downgrade, no matter who signed it, and when.
     if installed.signers.is_empty() || installed.manifest == offered.manifest {
         return Ok(());
     }

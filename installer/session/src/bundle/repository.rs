@@ -1,5 +1,5 @@
-//! A repository of our own for one operating system and platform: its metadata made of what the packages say of themselves, dated by
-//! the lock, signed by the site's key. The same packages, lock and key give the same bytes.
+//! kubexm's package repository for one operating system and platform: its index is made from the packages' metadata,
+//! dated by the lock, signed by the site's key. The same packages, lock and key give the same bytes.
 
 use kubexm_archive::{Bundle, members};
 use kubexm_manifests::os::{Profile, Profiles};
@@ -19,7 +19,7 @@ use crate::error::SessionError;
 /// `Suite` and `Codename` of our own.
 const SUITE: &str = "kubexm";
 
-/// A package of the bundle and what it says of itself.
+/// A package of the bundle and its metadata.
 #[derive(Debug)]
 pub struct PackageFile {
     artifact: Artifact,
@@ -46,7 +46,7 @@ pub fn read(bundle: &Bundle, artifact: &Artifact, family: Family) -> Result<Pack
         Family::Rpm => ".rpm",
     };
     if !plain(&artifact.name) || !artifact.name.ends_with(suffix) {
-        return Err(damaged(&"is no name of a package's file"));
+        return Err(damaged(&"is not the file name of a package"));
     }
     let size = artifact.blobs.iter().filter(|blob| blob.digest == artifact.digest).map(|blob| blob.size).next();
     let size = size.ok_or_else(|| damaged(&"has no blob in the manifest"))?;
@@ -61,7 +61,7 @@ pub fn read(bundle: &Bundle, artifact: &Artifact, family: Family) -> Result<Pack
     let file = PackageFile { artifact: artifact.clone(), size, front };
     let arch = artifact.platform.map_or("", |platform| family.arch(platform.arch));
     let described = described(std::slice::from_ref(&file), family, arch, RepoId(0)).map_err(|why| damaged(&why))?;
-    let ArtifactKey::Package { name, .. } = &artifact.key else { return Err(damaged(&"is no package")) };
+    let ArtifactKey::Package { name, .. } = &artifact.key else { return Err(damaged(&"is not a package")) };
     match described.as_slice() {
         [one] if *one.name == **name && *one.version == *artifact.version => Ok(file),
         [one] => Err(damaged(&format!("is {one}, and should be {name} {}", artifact.version))),

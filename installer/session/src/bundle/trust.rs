@@ -61,7 +61,7 @@ impl fmt::Display for Provenance {
             }
             Trust::Unsigned => f.write_str("NOT SIGNED: it carries no signature"),
             Trust::NotChecked { by } => {
-                write!(f, "NOT SIGNED by anybody you trust: it names key {}, which is not among yours", by.join(", "))
+                write!(f, "NOT SIGNED by a key you trust: it names key {}, which is not one of yours", by.join(", "))
             }
             Trust::Invalid { .. } => write!(f, "NOT SIGNED: {}", self.trust),
         }

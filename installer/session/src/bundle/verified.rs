@@ -1,6 +1,6 @@
 //! A note of which bundle files were read whole and found right, so that later runs need not read them again.
 //!
-//! It is trusted only for the very same files: path, device, inode, times, size and the manifest's digest.
+//! It is trusted only for exactly the same files: path, device, inode, times, size and the manifest's digest.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -21,7 +21,7 @@ pub struct Observed<'s, S: Subject> {
 }
 
 impl Session<'_> {
-    /// Connects to the hosts of a cluster and looks at them. `verb` is for whoever finds a host locked meanwhile.
+    /// Connects to the hosts of a cluster and looks at them. `verb` is for anybody who finds a host locked meanwhile.
     ///
     /// # Errors
     /// Another program works on the cluster, the bundle may not take the place of what is installed, or a host cannot be worked with; nothing stays on any host.

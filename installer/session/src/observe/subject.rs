@@ -46,8 +46,8 @@ pub trait Subject: sealed::Sealed + Send + Sync {
     ) -> impl Future<Output = Result<Self::Survey, SessionError>> + Send;
 }
 
-/// What may be carried out: a verified bundle, or a cluster that exists. [`Opened`] is not: a plan that is made of a bundle
-/// that was not verified cannot be started.
+/// What may be executed: a verified bundle, or a cluster that exists. [`Opened`] is not: a plan that is made of a
+/// bundle that was not verified cannot be started.
 pub trait Startable: Subject {
     /// What hosts are sent.
     fn blobs(&self) -> Box<dyn BlobSource>;

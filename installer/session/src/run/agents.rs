@@ -1,5 +1,5 @@
 //! Where a run put the agent's program on hosts that had none: `runs/<id>/agents`, a host a line. Written before the run
-//! changes anything, so that whoever rolls the run back later, in another process, removes the agent too.
+//! changes anything, so that anybody who rolls the run back later, in another process, removes the agent too.
 
 use std::collections::BTreeSet;
 use std::io::Write;

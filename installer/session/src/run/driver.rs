@@ -20,7 +20,7 @@ use crate::home::ClusterHome;
 use crate::options::RunOptions;
 use crate::session::Session;
 
-/// What a run is carried out with.
+/// What a run is executed with.
 pub(super) struct RunDriver<'a> {
     pub session: &'a Session<'a>,
     pub cluster: &'a Cluster,
@@ -130,7 +130,7 @@ impl RunDriver<'_> {
         if let Err(error) = std::fs::remove_file(&kubeconfig)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            let text = format!("{} is of no use any more and stays: {error}", kubeconfig.display());
+            let text = format!("{} is not needed any more and could not be removed: {error}", kubeconfig.display());
             events::warning(self.session.events, text);
         }
     }

@@ -9,7 +9,7 @@ use kubexm_spec::ExitCode;
 /// What was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The plan was to be carried out.
+    /// The plan was to be executed.
     Forward,
     /// The run was to be rolled back.
     Back,

@@ -1,4 +1,4 @@
-//! A run that was begun before: what resumes it or rolls it back starts from it.
+//! A run that was started before: what resumes it or rolls it back starts from it.
 
 use kubexm_engine::{Belongs, ClusterLock, Run};
 use kubexm_plan::CheckedPlan;
@@ -44,7 +44,7 @@ impl Session<'_> {
         Ok(Loaded { session: self, subject: opened, access, home, lock, run, plan })
     }
 
-    /// Finds the run to roll back: the named one, or the cluster's last unless it ended well.
+    /// Finds the run to roll back: the named one, or the cluster's last unless it succeeded.
     ///
     /// # Errors
     /// There is none that can be rolled back, or it belongs to another bundle or cluster.yaml.
@@ -113,7 +113,7 @@ impl<S: Subject> Loaded<'_, S> {
         let unreachable = match skip {
             true => Unreachable::LeftAsTheyAre,
             false => Unreachable::Refused(
-                "\nnothing was changed; --unreachable skip takes the others back and leaves these as they are",
+                "\nnothing was changed; --unreachable skip rolls the others back and leaves these as they are",
             ),
         };
         let holder = session.holder("rollback", &self.home.name);

@@ -1,4 +1,4 @@
-//! A plan from the question to its end: carried out, resumed, rolled back; one driver for every pipeline.
+//! A plan from the question to its end: executed, resumed, rolled back; one driver for every pipeline.
 
 mod agents;
 mod driver;

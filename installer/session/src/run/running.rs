@@ -43,7 +43,7 @@ impl<'s, S: Startable> Checked<'s, S> {
 }
 
 impl<'s> Loaded<'s, Verified> {
-    /// Connects to the hosts, to carry out what is left of the run. It was said yes to when it began: nothing is asked.
+    /// Connects to the hosts, to carry out what is left of the run. It was confirmed when it started: nothing is asked.
     ///
     /// # Errors
     /// A host cannot be worked with that the run cannot do without.

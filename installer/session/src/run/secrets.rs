@@ -38,7 +38,7 @@ impl SlotSource for ControllerSlots<'_> {
     }
 }
 
-/// Refuses a run whose secrets cannot be had, before anything is asked or changed.
+/// Refuses a run whose secrets cannot be obtained, before anything is asked or changed.
 pub(super) fn check(session: &Session<'_>, cluster: &Cluster, plan: &Plan) -> Result<(), SessionError> {
     let wanted = plan.slots.values().filter_map(|provider| match provider {
         SlotProvider::Secret { field } => Some(field),
@@ -52,12 +52,12 @@ pub(super) fn check(session: &Session<'_>, cluster: &Cluster, plan: &Plan) -> Re
 fn read_secret(session: &Session<'_>, cluster: &Cluster, field: &str) -> Result<Zeroizing<String>, String> {
     let all = cluster.secrets();
     let secret = all.iter().find(|secret| secret.field == field);
-    let secret =
-        secret.ok_or_else(|| format!("{field}: cluster.yaml says nothing there; the plan is of another one"))?;
+    let secret = secret
+        .ok_or_else(|| format!("{field}: cluster.yaml has no value there; the plan was made from another one"))?;
     let wrong = |reason: String| format!("{field}: {reason}");
     let text = session.credentials.secret(secret.source, session.home).map_err(wrong)?;
     match secret.usage.check(&text) {
         Ok(()) => Ok(text),
-        Err(problem) => Err(format!("{field}: what is there cannot be used: {problem}")),
+        Err(problem) => Err(format!("{field}: its value cannot be used: {problem}")),
     }
 }

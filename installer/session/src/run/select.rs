@@ -14,8 +14,8 @@ pub(super) fn to_resume(cluster: &ClusterHome, named: Option<&str>) -> Result<Ru
     let run = status(cluster, &id)?;
     of_pipeline(&run, false)?;
     let what = match run.state {
-        RunState::Succeeded => "has succeeded: there is nothing to continue with",
-        RunState::RolledBack => "was rolled back: begin a new one with `kubexm-install --bundle FILE`",
+        RunState::Succeeded => "has succeeded: there is nothing to continue",
+        RunState::RolledBack => "was rolled back: start a new one with `kubexm-install --bundle FILE`",
         _ => return Ok(id),
     };
     Err(SessionError::Run(format!("run {id} of cluster {} {what}", cluster.name)))
@@ -36,12 +36,10 @@ pub(super) fn to_roll_back(cluster: &ClusterHome, named: Option<&str>, reset: bo
                 .map_or_else(String::new, |before| format!("; to roll back the one before it, name it: {before}"));
             return Err(refused(&format!("was rolled back already{hint}")));
         }
-        RunState::New => return Err(refused("has not begun: there is nothing to roll back")),
+        RunState::New => return Err(refused("has not started: there is nothing to roll back")),
         // The run that was meant may have been refused before it was written down: `create … || rollback`.
         RunState::Succeeded | RunState::Partial if named.is_none() => {
-            return Err(refused(&format!(
-                "ended well, and people may use what it made; to roll it back, name it: {id}"
-            )));
+            return Err(refused(&format!("succeeded, and what it made may be in use; to roll it back, name it: {id}")));
         }
         _ => {}
     }
@@ -49,7 +47,7 @@ pub(super) fn to_roll_back(cluster: &ClusterHome, named: Option<&str>, reset: bo
         let later = status(cluster, &later)?;
         if left_something(&later) {
             return Err(refused(&format!(
-                "was followed by run {}, which changed hosts: take that one back first",
+                "was followed by run {}, which changed hosts: roll that one back first",
                 later.run
             )));
         }
@@ -63,7 +61,7 @@ fn of_pipeline(run: &Status, reset: bool) -> Result<(), SessionError> {
         (true, false) => {
             "is a reset: `kubexm-install reset` continues with it, `kubexm-install reset --roll-back` rolls it back"
         }
-        (false, true) => "is no reset: `kubexm-install rollback` rolls it back",
+        (false, true) => "is not a reset: `kubexm-install rollback` rolls it back",
         _ => return Ok(()),
     };
     Err(SessionError::Run(format!("run {} of cluster {} {hint}", run.run, run.cluster)))
@@ -95,7 +93,7 @@ fn none(cluster: &ClusterHome, named: Option<&str>) -> String {
     match named {
         Some(name) => format!("cluster {} has no run {name}; `kubexm-install status` lists its runs", cluster.name),
         None => format!(
-            "cluster {} has no run in {}; `kubexm-install --bundle FILE` begins one",
+            "cluster {} has no run in {}; `kubexm-install --bundle FILE` starts one",
             cluster.name,
             cluster.runs().display()
         ),

@@ -23,7 +23,7 @@ const TAIL: u64 = 16 << 20;
 const FILES: [&str; 3] = ["plan.json", "journal.jsonl", "report.md"];
 /// Folders of a run's folder, with all files below.
 const FOLDERS: [&str; 3] = ["texts", "logs", "evidence"];
-/// What tells the reader what this is.
+/// The README in the archive.
 const README: &str = "README.txt";
 
 /// What will be packed.
@@ -101,7 +101,8 @@ impl Collection {
             "The last {} runs of cluster {}, packed by kubexm-install {}.\n\n\
              Each run: status.json (where it is), report.md (for people), plan.json and texts/ (what was to be done),\n\
              journal.jsonl (what was done, and when), logs/ (of actions on hosts), evidence/ (of hosts where a step failed).\n\
-             Left out: keys, certificates, kubeconfigs. Taken out of every text: whatever looks like a secret, marked {}.\n",
+             Left out: keys, certificates, kubeconfigs. Removed from every text: whatever looks like a secret, marked \
+             {}.\n",
             self.runs.len(),
             self.cluster.name,
             env!("CARGO_PKG_VERSION"),
@@ -124,7 +125,7 @@ fn end_of(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     file.take(TAIL).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    // Half a line does not say what it is: the name of the secret may be what was cut off.
+    // Half a line does not say what it is: the name of the secret may be what was interrupted.
     let cut = if length > TAIL { text.find('\n').map_or(text.len(), |end| end + 1) } else { 0 };
     Ok(text[cut..].to_owned())
 }

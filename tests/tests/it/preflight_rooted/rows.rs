@@ -148,7 +148,7 @@ pub const ROWS: &[Row] = rows! {
     "packages" Warn NODE2, "a package whose installation was cut off", |s| {
             packaged(s);
             s.node2().put("/var/lib/dpkg/status", &installed("vim", "half-configured"));
-        } => "cut off (vim)", "there or not", "finished first";
+        } => "interrupted (vim)", "either installed or not", "finished first";
 
     "existing" Fail NODE1, "a cluster's admin.conf", |s| s.node1().put("/etc/kubernetes/admin.conf", "x")
         => "/etc/kubernetes/admin.conf", "without Kubernetes", "kubeadm reset";
@@ -165,7 +165,7 @@ pub const ROWS: &[Row] = rows! {
     "existing" Fail NODE2, "somebody's files in kubelet's folder", |s| {
             (0..300).for_each(|number| s.node2().put(&format!("/var/lib/kubelet/mine/{number:03}"), ""));
         }
-        => "300 files in /var/lib/kubelet (mine/000, mine/001, mine/002, mine/003, \u{2026})", "to be empty", "rollback and reset undo";
+        => "300 files in /var/lib/kubelet (mine/000, mine/001, mine/002, mine/003, \u{2026})", "to be empty", "until a rollback or reset moves it back";
     "existing" Fail NODE2, "addresses of another pod network", |s| s.node2().put("/var/lib/cni/networks/x/10.0.0.2", "")
         => "1 file in /var/lib/cni (networks/x/10.0.0.2)", "to be empty", "move that elsewhere";
     "existing" Fail NODE2, "a disk below kubelet's folder", |s| {
@@ -186,7 +186,7 @@ pub const ROWS: &[Row] = rows! {
     "unchanged" Fail NODE1, "a running cluster that was made with another config", |s| {
             stamp(s.node1(), "demo");
             initialised(s.node1(), &Digest::of("another config").to_string());
-        } => "another version, network", "the bundle it was made with", "not built yet";
+        } => "another version, network", "the bundle it was made with", "not supported yet";
 
     "existing" Fail NODE1, "a node of another cluster of ours", |s| stamp(s.node1(), "other")
         => "cluster \"other\" (run r1)", "\"demo\"", "kubexm-install reset -f";
@@ -237,9 +237,9 @@ pub const ROWS: &[Row] = rows! {
         => "http_proxy set in /etc/profile.d/proxy.sh", "no proxy", "no_proxy";
 
     "existing" Fail NODE2, "a containerd without containers, whose unit ours would hide", |s| s.node2().put("/lib/systemd/system/containerd.service", "[Service]\n")
-        => "containerd.service (installed)", "container runtime", "ours would replace it";
+        => "containerd.service (installed)", "container runtime", "kubexm's would replace it";
     "existing" Fail NODE1, "another containerd's config", |s| s.node1().put("/etc/containerd/config.toml", "version = 2\n")
-        => "/etc/containerd/config.toml (installed)", "container runtime", "ours would replace it";
+        => "/etc/containerd/config.toml (installed)", "container runtime", "kubexm's would replace it";
     "hostname" Fail NODE1, "the hostname of the other host", |s| s.node1().put("/proc/sys/kernel/hostname", "node2\n")
         => "\"node2\", which is another host's name", "its own address", "swap the addresses";
     "address" Fail NODE2, "the address of the other host", |s| {
@@ -281,7 +281,7 @@ pub const ROWS: &[Row] = rows! {
     "bundle" Fail NODE2, "a platform that is not in the bundle", |s| s.node2().fake("arch", "aarch64\n")
         => "linux/arm64", "linux/amd64", "spec.bundle.platforms";
     "bundle" Fail None, "a bundle without kubectl", |s| s.lost.push(ArtifactKey::Binary(Program::Kubectl))
-        => "binary/kubectl", "all of it", "kubexm-bundle build";
+        => "binary/kubectl", "all of them", "kubexm-bundle build";
 };
 
 /// What an anxious check would stop at, and must not.

@@ -13,7 +13,7 @@ use crate::link::wire::{Frame, PROTOCOL, Response, ResponseMessage, WireError, f
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// What came was not the protocol.
-    #[error("the controller does not speak our protocol: {0}")]
+    #[error("the controller does not speak this agent's protocol: {0}")]
     Wire(#[from] WireError),
     /// A thread could not be started.
     #[error("cannot start a thread")]

@@ -64,15 +64,15 @@ pub fn fetch(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| format!("cannot start what fetches blobs: {error}"))?;
+        .map_err(|error| format!("cannot start the threads that fetch blobs: {error}"))?;
     let done = runtime.block_on(async {
         let all = futures::stream::iter(blobs).map(|(digest, size)| depots.blob(&store, *digest, *size));
         let all = all.buffer_unordered(AT_ONCE).collect::<Vec<Result<(), TransportError>>>();
         tokio::select! {
             results = all => results.into_iter().collect::<Result<(), _>>().map_err(|error| error_chain(&error)),
-            () = until(&gone) => Err("the controller is gone".to_owned()),
+            () = until(&gone) => Err("the connection to the controller is lost".to_owned()),
             () = tokio::time::sleep(limits.whole) => {
-                depots.note(format!("the depots were too slow: not all of it came within {} s", limits.whole.as_secs()));
+                depots.note(format!("the depots were too slow: not all blobs arrived within {} s", limits.whole.as_secs()));
                 Ok(())
             }
         }

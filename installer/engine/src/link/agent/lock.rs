@@ -23,7 +23,7 @@ pub struct HostLock {
 struct Note {
     holder: String,
     pid: u32,
-    /// Its controller is gone, and it only finishes what it had begun.
+    /// Its controller is gone, and it only finishes what it had started.
     finishing: bool,
 }
 
@@ -32,7 +32,7 @@ struct Note {
 pub struct LockTimeouts {
     /// For another live run.
     pub other: Duration,
-    /// For an agent that finishes, or for one of this very run.
+    /// For an agent that finishes, or for one of this run.
     pub own: Duration,
 }
 
@@ -46,7 +46,7 @@ pub enum LockError {
     #[error("cannot lock {path}")]
     Io {
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
@@ -78,7 +78,7 @@ impl HostLock {
             let waits = if note.finishing || note.holder == holder { patience.own } else { patience.other };
             if stop() || begun.elapsed() >= waits {
                 let holder = match note.holder.as_str() {
-                    "" => "an agent that did not say whose it is".to_owned(),
+                    "" => "an agent that did not record its owner".to_owned(),
                     name => format!("{name}, agent process {}", note.pid),
                 };
                 return Err(LockError::Held { holder });
@@ -122,7 +122,9 @@ impl Presence {
             let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
             file.lock_shared().map(|()| Self(file))
         })();
-        taken.inspect_err(|error| tracing::debug!(%error, "other controllers do not see that this agent is there")).ok()
+        taken
+            .inspect_err(|error| tracing::debug!(%error, "other controllers cannot see that this agent is running"))
+            .ok()
     }
 }
 

@@ -120,16 +120,16 @@ pub(super) fn dial(dials: Vec<Dial>) -> Result<Vec<Dialed>, String> {
     }))
 }
 
-/// A connection is enough: whoever listens there may be something that runs already and knows no nonce.
+/// A connection is enough: the listener may be a service that runs already and knows no nonce.
 async fn dial_tcp(address: SocketAddr) -> Result<(), String> {
     match timeout(CONNECT, TcpStream::connect(address)).await {
         Ok(Ok(mut stream)) => {
-            // A listener of ours answers and is let go at once.
+            // A listener of kubexm answers and is let go at once.
             let _ = stream.write_all(&nonce()).await;
             Ok(())
         }
         Ok(Err(error)) => Err(said(&error)),
-        Err(_) => Err(format!("no answer within {} s: something drops it", CONNECT.as_secs())),
+        Err(_) => Err(format!("no answer within {} s: the packets are dropped on the way", CONNECT.as_secs())),
     }
 }
 
@@ -138,7 +138,7 @@ async fn dial_udp(address: SocketAddr) -> Result<(), String> {
     let socket = UdpSocket::bind(any).await.map_err(|error| said(&error))?;
     socket.connect(address).await.map_err(|error| said(&error))?;
     let nonce = nonce();
-    let mut last = format!("no echo of {TRIES} datagrams: something drops them");
+    let mut last = format!("no echo of {TRIES} datagrams: they are dropped on the way");
     for _ in 0..TRIES {
         if let Err(error) = socket.send(&nonce).await {
             last = said(&error);
@@ -148,7 +148,7 @@ async fn dial_udp(address: SocketAddr) -> Result<(), String> {
         let mut echo = [0; NONCE + 1];
         match timeout(ECHO, socket.recv(&mut echo)).await {
             Ok(Ok(NONCE)) if echo.starts_with(&nonce) => return Ok(()),
-            Ok(Ok(_)) => "another answer than the echo".clone_into(&mut last),
+            Ok(Ok(_)) => "an answer other than the echo".clone_into(&mut last),
             Ok(Err(error)) => last = said(&error),
             Err(_) => (),
         }
@@ -172,13 +172,13 @@ fn said(error: &std::io::Error) -> String {
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
             format!("{error}: no route, or a firewall rejects it")
         }
-        ErrorKind::PermissionDenied => "not permitted: a rule of the dialing host's own drops it".to_owned(),
+        ErrorKind::PermissionDenied => "not permitted: a rule on the connecting host itself drops it".to_owned(),
         _ => error.to_string(),
     }
 }
 
 fn starting(error: std::io::Error) -> String {
-    format!("cannot start what listens and dials: {error}")
+    format!("cannot start the connectivity check: {error}")
 }
 
 #[cfg(test)]

@@ -197,7 +197,7 @@ impl<W: Work> Agent<W> {
         // A step that waited for a host until its controller went away must not begin.
         let gone = || self.gone.load(Ordering::SeqCst);
         if gone() {
-            return Err(Response::Failed { text: "the controller is gone".into() });
+            return Err(Response::Failed { text: "the connection to the controller is lost".into() });
         }
         if held.is_none() {
             let holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -68,7 +68,7 @@ pub fn serve_store(
                         out.answer(id, Response::Bye);
                         return Ok(());
                     }
-                    _ => out.answer(id, not_here("a store channel takes blobs only")),
+                    _ => out.answer(id, not_here("a store channel accepts blobs only")),
                 }
             }
         }
@@ -124,7 +124,10 @@ fn begin(work: &impl Work, partials: &mut Partials, digest: Digest, offset: u64)
     if partial.length() == offset {
         Ok(partial)
     } else {
-        Err(format!("{} bytes of blob {digest} are here and bytes from {offset} on were announced", partial.length()))
+        Err(format!(
+            "the node has {} bytes of blob {digest}, but bytes from {offset} on were announced",
+            partial.length()
+        ))
     }
 }
 

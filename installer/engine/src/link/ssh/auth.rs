@@ -26,7 +26,7 @@ const TRIES: usize = 3;
 /// Rounds of questions in one try.
 const MOST_ROUNDS: usize = 20;
 
-/// Logs in, or tells what the server offers and what was tried.
+/// Logs in, or returns an error with what the server offers and what was tried.
 pub async fn authenticate(
     handle: &mut Handle<Checker>,
     endpoint: &Endpoint,
@@ -214,7 +214,7 @@ impl Attempt<'_> {
                     AuthResult::Failure { remaining_methods: self.offered.clone(), partial_success: false }
                 }
             });
-            let what = if person { "what was typed" } else { "the password, as answer to its question" };
+            let what = if person { "the typed answer" } else { "the password, as answer to its question" };
             let found = self.judge(result, what.to_owned())?;
             // A given password that was wrong stays wrong.
             if found.is_some() || !person {
@@ -297,9 +297,9 @@ impl Attempt<'_> {
         let user = &self.login.user;
         let offered: Vec<&str> = self.offered.iter().map(<&str>::from).collect();
         let offers = |kind| self.offered.contains(&kind);
-        let mut text = format!("user {user} was not let in");
+        let mut text = format!("the login of user {user} was refused");
         if !self.accepted.is_empty() {
-            text.push_str(&format!(": {} was accepted, and then more is wanted", self.accepted.join(", ")));
+            text.push_str(&format!(": {} was accepted, but the server requires more", self.accepted.join(", ")));
         }
         let tried = if self.tried.is_empty() { "nothing".to_owned() } else { self.tried.join(", ") };
         text.push_str(&format!("; the server offers {}; tried: {tried}", offered.join(", ")));

@@ -21,7 +21,7 @@ pub enum ChannelError {
     /// The channel ended or broke: ask again on a new one.
     #[error("the connection to the agent was lost")]
     Lost,
-    /// The other side is not an agent of ours.
+    /// The other side is not an agent of kubexm.
     #[error(transparent)]
     Wire(#[from] WireError),
     /// The agent did not understand us.
@@ -41,7 +41,7 @@ pub struct AgentChannel {
     _tasks: JoinSet<()>,
 }
 
-/// What the agent said of itself.
+/// The agent's hello.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentHello {
     /// Program version.
@@ -144,7 +144,7 @@ impl AgentChannel {
 pub fn unexpected(answer: &Response) -> ChannelError {
     match answer {
         Response::NotUnderstood { reason } => ChannelError::NotUnderstood(reason.clone()),
-        _ => ChannelError::NotUnderstood("the answer does not fit the question".to_owned()),
+        _ => ChannelError::NotUnderstood("the answer does not match the request".to_owned()),
     }
 }
 

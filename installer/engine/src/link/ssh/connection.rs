@@ -19,7 +19,7 @@ use crate::link::known_hosts::KnownHosts;
 
 /// Keepalives without an answer until the connection counts as lost.
 const KEEPALIVES: usize = 3;
-/// For a script of ours that looks or sets a file, however slow the login shell is.
+/// For a script of kubexm that looks or sets a file, however slow the login shell is.
 const SCRIPT: Duration = Duration::from_secs(600);
 /// How long a session that ended may still count for sshd.
 const BURIAL: Duration = Duration::from_secs(4);

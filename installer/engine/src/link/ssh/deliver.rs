@@ -27,7 +27,7 @@ pub enum Interrupted {
     /// A blob arrived as something else.
     Corrupt {
         digest: Digest,
-        /// As what.
+        /// The digest that its bytes have.
         found: Digest,
     },
     /// The node cannot take it.

@@ -13,7 +13,7 @@ pub struct Endpoint {
     pub host: String,
     /// Name for known_hosts.
     pub address: String,
-    /// Of sshd.
+    /// Port of sshd.
     pub port: u16,
 }
 

@@ -37,10 +37,10 @@ impl Refused {
         match self {
             Self::HostKey(reason) => endpoint.denied(reason),
             Self::Ssh(error @ russh::Error::NoCommonAlgo { .. }) => {
-                endpoint.denied(format!("the server and we have no algorithm in common: {error}"))
+                endpoint.denied(format!("the server and kubexm-install have no algorithm in common: {error}"))
             }
             Self::Ssh(russh::Error::IO(error)) => endpoint.unreachable(&error.to_string()),
-            Self::Ssh(error) => endpoint.unreachable(&format!("no SSH session was made: {error}")),
+            Self::Ssh(error) => endpoint.unreachable(&format!("the SSH connection could not be set up: {error}")),
         }
     }
 }
@@ -75,7 +75,7 @@ impl client::Handler for Checker {
         };
         let learnt = tokio::task::spawn_blocking(learn).await;
         learnt.unwrap_or_else(|error| Err(error.to_string())).map_err(Refused::HostKey)?;
-        tracing::info!(host = %self.endpoint.host, key = %shown, "host key accepted at first sight");
+        tracing::info!(host = %self.endpoint.host, key = %shown, "host key accepted on first use");
         Ok(true)
     }
 }
@@ -85,14 +85,14 @@ fn judged(verdict: Verdict, shown: &str, host: &str, port: u16, options: &SshOpt
     let file = options.known_hosts.first().map_or_else(String::new, |path| path.display().to_string());
     let record = format!(
         "compare it with `ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on the host and record it with `ssh-keyscan -p \
-         {port} {host} >> {file}`, or accept keys at first sight with --accept-new-host-keys"
+         {port} {host} >> {file}`, or accept unknown keys on first use with --accept-new-host-keys"
     );
     Err(Refused::HostKey(match verdict {
         Verdict::Known => return Ok(()),
         Verdict::Revoked(place) => format!("its host key {shown} is revoked in {place}; do not continue"),
         Verdict::Changed(place) => format!(
-            "its host key {shown} is not the one recorded in {place}: somebody may be listening in between. If the host \
-             was installed anew, remove that line and run again"
+            "its host key {shown} is not the one recorded in {place}: somebody may be intercepting the connection. If \
+             the host was installed anew, remove that line and run again"
         ),
         Verdict::Unknown => format!("its host key {shown} is not known; {record}"),
         Verdict::Authority(place) => format!(

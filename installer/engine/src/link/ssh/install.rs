@@ -100,8 +100,8 @@ pub async fn prepare(
     let source = agent.sources.get(&seen.arch).ok_or_else(|| LinkError::Op {
         host: target.name.clone(),
         text: format!(
-            "it is {}, and there is no installer program for that here; add the architecture to cluster.yaml and build \
-             the bundle anew",
+            "its architecture is {}, and no kubexm-install for that is available; add the architecture to cluster.yaml \
+             and build the bundle again",
             seen.arch
         ),
     })?;
@@ -132,12 +132,12 @@ pub async fn prepare(
     );
     let output = as_root(connection, target, &script, program).await?;
     if output.status != Some(0) {
-        return Err(failed(target, "the agent's program cannot be put there", &output));
+        return Err(failed(target, "the agent's program cannot be installed", &output));
     }
     Ok(if seen.agent.is_some() { Installed::Replaced } else { Installed::New })
 }
 
-/// Takes away what [`prepare`] put there; what was there before comes back. A program that somebody needs by now stays:
+/// Removes what [`prepare`] put there; what was there before comes back. A program that somebody needs by now stays:
 /// another controller may have made a cluster with it, or be at it, since it was put there.
 pub async fn remove(
     connection: &Connection,
@@ -151,7 +151,7 @@ pub async fn remove(
         Installed::New => removal(&format!("rm -f {path}"), STAMP, [PRESENT_PATH, LOCK_PATH]),
         Installed::Replaced => putting_back(&path, [PRESENT_PATH, LOCK_PATH]),
     };
-    run(connection, target, &script, "the agent's program cannot be taken away").await
+    run(connection, target, &script, "the agent's program cannot be removed").await
 }
 
 /// Removes the program, unless this is a cluster's node or another controller's agent is there, at work or waiting for
@@ -223,7 +223,7 @@ async fn look(connection: &Connection, target: &SshTarget, agent: &AgentBinary) 
         });
     };
     let arch = Arch::from_any(machine).ok_or_else(|| {
-        denied(target, format!("its architecture {machine:?} is none that Kubernetes is packed for (amd64, arm64)"))
+        denied(target, format!("its architecture {machine:?} is not supported (amd64 and arm64 are)"))
     })?;
     Ok(Seen { arch, agent: Digest::from_hex(digest).ok() })
 }
@@ -286,12 +286,12 @@ pub fn no_sudo(target: &SshTarget, said: &str, refused: bool) -> LinkError {
                 "name its password with `sudoPasswordFrom`, or let it sudo without one (NOPASSWD)"
             }
             text if text.contains("must have a tty") => {
-                "sudo wants a terminal; put `Defaults:USER !requiretty` into sudoers there"
+                "sudo requires a terminal; put `Defaults:USER !requiretty` into sudoers there"
             }
             text if text.contains("not in the sudoers") || text.contains("not allowed to") => {
                 "let it run anything as root there, or name another user"
             }
-            "" => "sudo said nothing; is it installed there?",
+            "" => "sudo printed nothing; is it installed there?",
             _ => "passwordless sudo or `sudoPasswordFrom` is needed",
         };
         if said.is_empty() { fix.to_owned() } else { format!("{fix} (it said: {said})") }

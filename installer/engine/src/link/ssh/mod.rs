@@ -2,7 +2,7 @@
 //!
 //! One connection carries the agent's channel and, while blobs are delivered, a second one. When the connection is lost
 //! it is made again, and what was asked is asked again: everything the agent does can be asked twice, and a second
-//! agent waits until the first has finished what it had begun.
+//! agent waits until the first has finished what it had started.
 
 mod auth;
 mod channel;
@@ -112,12 +112,12 @@ impl SshLink {
         self.installed == Installed::New
     }
 
-    /// What the agent said of itself when it was first started.
+    /// The agent's first hello.
     pub fn hello(&self) -> &AgentHello {
         &self.hello
     }
 
-    /// After a refusal: ends the agent and takes away what [`Self::connect`] put there.
+    /// After a refusal: ends the agent and removes what [`Self::connect`] put there.
     pub async fn remove_agent(&self) -> Result<(), LinkError> {
         self.end_agent(self.installed).await
     }
@@ -133,7 +133,7 @@ impl SshLink {
         install::remove(&connection, &self.target, &self.agent, installed).await
     }
 
-    /// After a yes: the program that was there before ours is not needed any more.
+    /// After confirmation: the program that was there before ours is not needed any more.
     pub async fn keep_agent(&self) -> Result<(), LinkError> {
         if self.installed != Installed::Replaced {
             return Ok(());
@@ -214,7 +214,8 @@ impl SshLink {
                 }
                 Ok(answer) => return Ok(answer),
                 Err(ChannelError::Lost) => {
-                    tracing::info!(host = %self.target.name, "the connection was lost; asking again on a new one");
+                    tracing::info!(host = %self.target.name, "the connection was lost; the request is sent again on a \
+                                                              new one");
                     self.forget(&live).await;
                 }
                 Err(error) => return Err(self.protocol(&error)),
@@ -251,7 +252,7 @@ impl SshLink {
     }
 
     fn misfit(&self) -> LinkError {
-        let reason = "the answer does not fit the question".to_owned();
+        let reason = "the answer does not match the request".to_owned();
         LinkError::Protocol { host: self.target.name.clone(), reason }
     }
 
@@ -429,7 +430,7 @@ impl Link for SshLink {
                     if stalls > MOST_STALLS {
                         return Err(unreachable(&self.target, "the connection breaks whenever blobs are sent"));
                     }
-                    tracing::info!(host = %self.target.name, "the delivery was cut; continuing");
+                    tracing::info!(host = %self.target.name, "the transfer was interrupted; continuing");
                     tokio::time::sleep(Duration::from_millis(200) * (stalls + 1)).await;
                 }
                 // Once it may be what an earlier version left in the part file; twice it is the source.

@@ -31,7 +31,7 @@ impl Password {
         &self.0
     }
 
-    /// As it is typed.
+    /// The secret with a newline, as sudo reads it.
     pub(super) fn line(&self) -> Zeroizing<Vec<u8>> {
         Zeroizing::new(format!("{}\n", self.expose()).into_bytes())
     }
@@ -58,7 +58,7 @@ pub struct Question {
 
 /// Nobody is there to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no terminal to ask at")]
+#[error("there is no terminal to ask on")]
 pub struct Nobody;
 
 /// Asks the operator. One question at a time, whatever the number of hosts.

@@ -43,7 +43,7 @@ pub struct Streams {
     pub trouble: Arc<Trouble>,
 }
 
-/// What a running command says beside its output.
+/// Events of a running command besides its output.
 #[derive(Debug, Default)]
 pub struct Trouble {
     said: Mutex<Vec<u8>>,
@@ -51,7 +51,7 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// What it said on standard error so far (the first 8 KiB), for people.
+    /// Its standard error so far (the first 8 KiB), for people.
     pub fn said(&self) -> String {
         said(&self.said.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -183,7 +183,7 @@ fn keep(kept: &mut Vec<u8>, data: &[u8], most: usize) {
     kept.extend_from_slice(&data[..room]);
 }
 
-/// What sudo's standard error asks of us.
+/// What sudo's standard error asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Heard {
     Nothing,
@@ -196,7 +196,7 @@ enum Heard {
 #[derive(Debug)]
 struct Conversation {
     password: Option<Password>,
-    /// End of what came, where a prompt may have begun.
+    /// End of what came, where a prompt may have started.
     tail: Vec<u8>,
     answered: bool,
 }

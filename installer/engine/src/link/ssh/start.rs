@@ -1,4 +1,4 @@
-//! The agent's start: its channel over a running command, and what it says when it does not run.
+//! Starts the agent: its channel over a running command, and the error output when it does not run.
 
 use russh::Channel;
 use russh::client::Msg;
@@ -44,7 +44,7 @@ pub async fn open_agent(
             Err(LinkError::Protocol { host, reason })
         }
         Err(_) => {
-            let reason = format!("it said nothing within {} s", limit.as_secs());
+            let reason = format!("it did not answer within {} s", limit.as_secs());
             Err(LinkError::Protocol { host, reason })
         }
     }

@@ -15,7 +15,7 @@ pub struct SshTarget {
     pub name: String,
     /// Address or DNS name; known_hosts is asked for it.
     pub address: String,
-    /// Of sshd.
+    /// Port of sshd.
     pub port: u16,
     /// Who logs in. Anybody but root needs sudo.
     pub login: Login,
@@ -30,7 +30,7 @@ pub struct SshTarget {
 pub struct Hop {
     /// Address or DNS name, as the host before it knows it; known_hosts is asked for it.
     pub address: String,
-    /// Of sshd.
+    /// Port of sshd.
     pub port: u16,
     /// Who logs in.
     pub login: Login,
@@ -60,7 +60,7 @@ pub enum KeySource {
 /// How connections are made.
 #[derive(Clone, Debug)]
 pub struct SshOptions {
-    /// Files of known host keys. The first is ours: keys accepted at first sight are appended there.
+    /// Files of known host keys. The first is ours: keys accepted on first use are appended there.
     pub known_hosts: Vec<PathBuf>,
     /// Accept the key of a host that no file knows. A changed key is refused all the same.
     pub accept_new: bool,

@@ -52,7 +52,7 @@ impl std::fmt::Debug for Frame {
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// The channel broke.
-    #[error("the channel broke")]
+    #[error("the channel failed")]
     Io(#[from] std::io::Error),
     /// The channel ended inside a frame.
     #[error("the channel ended inside a frame")]
@@ -60,7 +60,7 @@ pub enum WireError {
     /// A frame is longer than its kind may be.
     #[error("a frame of {length} bytes is longer than the {most} allowed")]
     TooLong {
-        /// As announced.
+        /// The announced length, in bytes.
         length: usize,
         /// Limit in bytes.
         most: usize,
@@ -69,23 +69,23 @@ pub enum WireError {
     #[error("a frame of unknown kind {0}")]
     Kind(u8),
     /// A packed message is no zlib stream.
-    #[error("a packed message that cannot be unpacked")]
+    #[error("a compressed message that cannot be decompressed")]
     Packed,
     /// The JSON is not a message. serde's text is left out: it may quote a secret.
-    #[error("a message that is not understood (line {line}, column {column})")]
+    #[error("a message that cannot be parsed (line {line}, column {column})")]
     Message {
-        /// Of the JSON.
+        /// Position in the JSON.
         line: usize,
-        /// Of the JSON.
+        /// Position in the JSON.
         column: usize,
     },
     /// No magic line came.
-    #[error("no agent answered; what came instead: {0:?}")]
+    #[error("no agent answered; received instead: {0:?}")]
     NoMagic(String),
     /// The magic line is of another protocol.
     #[error("the agent speaks protocol {theirs:?}, this program {PROTOCOL}")]
     Protocol {
-        /// As the line says.
+        /// Version in the hello line.
         theirs: String,
     },
 }

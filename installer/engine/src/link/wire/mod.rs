@@ -37,7 +37,7 @@ pub struct RequestMessage {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResponseMessage {
-    /// Of the request.
+    /// Id of the request that it answers.
     pub id: u64,
     /// What is answered.
     pub answer: Response,

@@ -1,6 +1,6 @@
 //! `kubeadm init`.
 //!
-//! Our own [`mark`] tells a half-done init of ours from somebody's cluster.
+//! Our own [`mark`] tells a half-done init of kubexm from somebody's cluster.
 
 use std::time::{Duration, Instant};
 
@@ -64,15 +64,15 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
         Progress::Done => return mark::write(machine, Of::Init, true, digest),
         Progress::Foreign => {
             return Err(OpError::other(format!(
-                "this node already carries a Kubernetes that we did not make ({}); \
-                 `kubeadm reset` it yourself if nobody needs it, then run again",
+                "this node already has a Kubernetes that kubexm did not install ({}); `kubeadm reset` it yourself if \
+                 nobody needs it, then run again",
                 kubeadm_reset::traces(machine)?.join(", ")
             )));
         }
         Progress::Damaged => {
             return Err(OpError::other(format!(
-                "this node's control plane was made by us and ended well, and {} is missing now; it is not made anew, \
-                 since that would delete its data: put the file back (`kubeadm init phase kubeconfig` and `kubeadm init \
+                "this node's control plane was set up by kubexm, and {} is missing now; it is not set up again, since \
+                 that would delete its data: put the file back (`kubeadm init phase kubeconfig` and `kubeadm init \
                  phase control-plane` with --config {config} write them), or `kubeadm reset` it yourself if nobody \
                  needs it, then run again",
                 missing(machine).join(", ")
@@ -97,7 +97,7 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
     mark::write(machine, Of::Init, true, digest)
 }
 
-/// What an init that ended well leaves, and is not there.
+/// What an init that succeeded leaves, and is not there.
 fn missing(machine: &Machine) -> Vec<&'static str> {
     [paths::ADMIN_CONF].into_iter().chain(files::MANIFESTS).filter(|path| !machine.path(path).is_file()).collect()
 }
@@ -126,7 +126,7 @@ fn last_phases_done(machine: &Machine) -> Result<bool, OpError> {
     Ok(answers(machine)? && machine.try_run(&kubectl(last))?.code == 0)
 }
 
-/// Digest of the config that an init of ours was given, once it has ended well.
+/// Digest of the config that an init of kubexm was given, once it has succeeded.
 pub(crate) fn config_of_the_cluster(machine: &Machine) -> Result<Option<Digest>, OpError> {
     Ok(mark::read(machine, Of::Init)?.filter(|mark| mark.ended_well).and_then(|mark| mark.config))
 }

@@ -1,7 +1,7 @@
 //! `kubeadm join`: a worker, or one more control plane with a stacked etcd member.
 //!
 //! kubeadm's config carries a bootstrap token and perhaps the key of the cluster's certificates: it is written below
-//! /run, readable by root alone, for the time of the call. Our own [`mark`] tells a half-done join of ours from
+//! /run, readable by root alone, for the time of the call. Our own [`mark`] tells a half-done join of kubexm from
 //! somebody's node.
 
 use kubexm_plan::op::{KubeadmJoin, Progress};
@@ -62,7 +62,7 @@ impl Join<'_> {
             Progress::Done => return mark::write(machine, Of::Join, true, Some(self.0.config)),
             Progress::Foreign => {
                 return Err(OpError::other(format!(
-                    "this node already carries a Kubernetes that we did not join to this cluster ({}); `kubeadm reset` \
+                    "this node already has a Kubernetes that kubexm did not join to this cluster ({}); `kubeadm reset` \
                      it yourself if nobody needs it, then run again",
                     kubeadm_reset::traces(machine)?.join(", ")
                 )));
@@ -90,14 +90,15 @@ impl Join<'_> {
         let missing = self.missing(machine);
         if !missing.is_empty() {
             return Err(OpError::other(format!(
-                "`kubeadm join` ended well, and {} is not there; run again, which clears what it made and joins anew",
+                "`kubeadm join` succeeded, but {} does not exist; run again, which removes what it made and joins \
+                 again",
                 missing.join(", ")
             )));
         }
         if self.0.control_plane && matches!(members::listed(machine)?, Listed::No | Listed::Partly) {
             return Err(OpError::other(
-                "`kubeadm join` ended well, and etcd does not have this host as a voting member; look at the log of etcd \
-                 (`crictl logs`, /var/log/pods/kube-system_etcd-*) and run again",
+                "`kubeadm join` succeeded, but etcd does not have this host as a voting member; look at the log of \
+                 etcd (`crictl logs`, /var/log/pods/kube-system_etcd-*) and run again",
             ));
         }
         mark::write(machine, Of::Join, true, Some(self.0.config))
@@ -115,7 +116,7 @@ impl Join<'_> {
         machine.run_act(&join).map(drop)
     }
 
-    /// What a join that ended well leaves, and is not there.
+    /// What a join that succeeded leaves, and is not there.
     fn missing(&self, machine: &Machine) -> Vec<&'static str> {
         let control_plane: &[&str] = if self.0.control_plane { &[paths::ADMIN_CONF, ETCD] } else { &[] };
         let manifests: &[&str] = if self.0.control_plane { &files::MANIFESTS } else { &[] };
@@ -128,7 +129,7 @@ impl Join<'_> {
             .collect()
     }
 
-    /// Of a join that ended well: kubelet is up, and etcd, when it answers, still has the member.
+    /// Of a join that succeeded: kubelet is up, and etcd, when it answers, still has the member.
     fn still_in(&self, machine: &Machine) -> Result<Progress, OpError> {
         let kubelet = systemd::show(machine, KUBELET)?;
         let in_etcd = !self.0.control_plane || members::listed(machine)? != Listed::No;
@@ -136,7 +137,7 @@ impl Join<'_> {
         Ok(if up && in_etcd { Progress::Done } else { Progress::Damaged })
     }
 
-    /// Whether a join of ours came to its end while nobody looked. The unit tells as long as it is kept. After a reboot
+    /// Whether a join of kubexm finished while nobody looked. The unit tells as long as it is kept. After a reboot
     /// a worker has no bootstrap kubeconfig any more; of a control plane only etcd and the API server can tell.
     fn ended_unseen(&self, machine: &Machine, mark: &Mark) -> Result<bool, OpError> {
         for act in [machine.act(), mark.act.as_ref()].into_iter().flatten() {
@@ -158,15 +159,15 @@ impl Join<'_> {
         let missing = self.missing(machine);
         if !missing.is_empty() {
             return Err(OpError::other(format!(
-                "this node was joined by us, and {} is missing now; it is not joined anew, since that would delete what it \
-                 carries: put the file back, or `kubeadm reset` the node yourself, then run again",
+                "this node was joined by kubexm, and {} is missing now; it is not joined again, since that would \
+                 delete what it has: put the file back, or `kubeadm reset` the node yourself, then run again",
                 missing.join(", ")
             )));
         }
         if self.0.control_plane && members::listed(machine)? == Listed::No {
             return Err(OpError::other(
-                "this control plane was joined by us, and etcd's member list does not have it any more: somebody removed \
-                 it; `kubeadm reset` the node yourself and delete its node object, then run again",
+                "this control plane was joined by kubexm, and etcd's member list does not have it any more: somebody \
+                 removed it; `kubeadm reset` the node yourself and delete its node object, then run again",
             ));
         }
         systemd::start_anew(machine, KUBELET)

@@ -24,8 +24,8 @@ const CONFIGS: [&str; 6] = [
     "controller-manager.conf",
     "scheduler.conf",
 ];
-/// Folders that `kubeadm reset` is shown empty: it would delete all that is in them, whoever put it there. What came since
-/// the init or join was begun we remove ourselves.
+/// Folders that `kubeadm reset` is shown empty: it would delete all that is in them, no matter who put it there. What
+/// came since the init or join was started we remove ourselves.
 const HIDDEN: [&str; 4] = ["/etc/kubernetes", "/var/lib/cni", state_folders::ETCD, state_folders::KUBELET];
 const KUBELET: &str = "kubelet.service";
 /// No such file: kubeadm would wait a minute for an API server that lost its etcd, to take a member out that is out.
@@ -53,12 +53,12 @@ fn observe(machine: &Machine) -> Result<Progress, OpError> {
 fn converge(machine: &Machine, socket: &str) -> Result<(), OpError> {
     if observe(machine)? == Progress::Foreign {
         return Err(OpError::other(format!(
-            "this node carries a Kubernetes that we did not make ({}): it is not reset by us; `kubeadm reset` it yourself \
-             if nobody needs it, then run again",
+            "this node has a Kubernetes that kubexm did not install ({}): kubexm does not reset it; `kubeadm reset` \
+             it yourself if nobody needs it, then run again",
             traces(machine)?.join(", ")
         )));
     }
-    // As the rollback of an init or join that is still running: it would continue building what we take away.
+    // As the rollback of an init or join that is still running: it would continue building what we remove.
     for of in mark::Of::ALL {
         if let Some(act) = mark::read(machine, of)?.and_then(|mark| mark.act) {
             transient::stop(machine, &act)?;
@@ -68,7 +68,7 @@ fn converge(machine: &Machine, socket: &str) -> Result<(), OpError> {
     mark::remove_all(machine)
 }
 
-/// Takes away what an init or join left, whole or half, under a unit name of its own: the step's own name may belong to
+/// Removes what an init or join left, whole or half, under a unit name of its own: the step's own name may belong to
 /// the init, and attaching to that would pass for a reset.
 pub(super) fn clear(machine: &Machine, socket: &str, rest: Rest) -> Result<(), OpError> {
     let clearing = match machine.act() {
@@ -95,7 +95,7 @@ fn reset(socket: &str) -> Program {
         .within(LIMIT_S)
 }
 
-/// What an init or join of kubeadm leaves, whoever ran it.
+/// What an init or join of kubeadm leaves, no matter who ran it.
 pub(super) fn traces(machine: &Machine) -> Result<Vec<String>, OpError> {
     let mut found: Vec<String> = CONFIGS
         .iter()

@@ -1,6 +1,6 @@
-//! Our own mark of an init or a join (`/var/lib/kubexm/acts/<act>.json`): whether it was begun by us and whether it
-//! ended well. Without it a half-done one of ours could not be distinguished from somebody's cluster, which must never be
-//! reset, nor from our own cluster whose API server is away for a moment.
+//! Our own mark of an init or a join (`/var/lib/kubexm/acts/<act>.json`): whether it was started by us and whether it
+//! succeeded. Without it a half-done one of kubexm could not be distinguished from somebody's cluster, which must never
+//! be reset, nor from our own cluster whose API server is away for a moment.
 
 use kubexm_plan::op::StateDir;
 use kubexm_plan::{Op, ledger, network, state_folders};
@@ -35,13 +35,13 @@ impl Of {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Mark {
     pub(crate) ended_well: bool,
-    /// Of kubeadm's config as the plan has it, without secrets.
+    /// Digest of kubeadm's config in the plan, without secrets.
     pub(crate) config: Option<Digest>,
-    /// The step that began it, until it ended well: its unit may still run when another run comes.
+    /// The step that began it, until it succeeded: its unit may still run when another run comes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) act: Option<ActContext>,
-    /// What was in the folders that a reset clears when the act was begun: a reset leaves that. None: an older version
-    /// began it.
+    /// What was in the folders that a reset clears when the act was started: a reset leaves that. None: an older
+    /// version began it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<Vec<Place>>,
 }
@@ -82,15 +82,15 @@ fn folders(machine: &Machine) -> Result<Vec<Place>, OpError> {
         match (&place.entry, &place.held) {
             (Entry::Absent, _) | (_, Some(_)) => Ok(place),
             _ => Err(OpError::other(format!(
-                "what is in {path} cannot be listed (it is no folder, has too many entries or names that are no UTF-8), and \
-                 what is not listed could not be distinguished from what kubeadm makes; move it away, then run again"
+                "what is in {path} cannot be listed (it is not a folder, has too many entries or names that are not \
+                 UTF-8), and could later not be distinguished from what kubeadm makes; move it away, then run again"
             ))),
         }
     };
     state_folders::cleared().into_iter().chain([state_folders::CNI_CONFIGS]).map(look).collect()
 }
 
-/// What the first init or join of ours found in the folders that a reset clears.
+/// What the first init or join of kubexm found in the folders that a reset clears.
 pub(super) fn before(machine: &Machine) -> Result<Vec<Place>, OpError> {
     for of in Of::ALL {
         if let Some(before) = read(machine, of)?.and_then(|mark| mark.before) {
@@ -101,9 +101,10 @@ pub(super) fn before(machine: &Machine) -> Result<Vec<Place>, OpError> {
         return Ok(before);
     }
     Err(OpError::other(
-        "nothing says what was in kubeadm's folders before its init or join was begun here (an older version of this \
-         program did, or its mark below /var/lib/kubexm/acts was changed): nothing is removed; save what you need of \
-         /etc/kubernetes, /var/lib/etcd and /var/lib/kubelet, `kubeadm reset` the node yourself, then run again",
+        "there is no record of what was in kubeadm's folders before its init or join was started here (an older \
+         version of this program did, or its mark below /var/lib/kubexm/acts was changed): nothing is removed; save \
+         what you need of /etc/kubernetes, /var/lib/etcd and /var/lib/kubelet, `kubeadm reset` the node yourself, \
+         then run again",
     ))
 }
 
@@ -137,7 +138,7 @@ fn from_ledger(machine: &Machine) -> Result<Option<Vec<Place>>, OpError> {
     Ok(Some(places))
 }
 
-/// Whether an init or a join of ours was ever begun here.
+/// Whether an init or a join of kubexm was ever begun here.
 pub(super) fn any(machine: &Machine) -> bool {
     Of::ALL.into_iter().any(|of| machine.path(of.path()).exists())
 }

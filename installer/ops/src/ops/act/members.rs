@@ -88,7 +88,7 @@ pub(super) fn leave(machine: &Machine, rest: Rest) -> Result<(), OpError> {
         match client.remove(machine, endpoint, &ours.id) {
             Ok(()) => match client.list(machine, endpoint) {
                 Ok(now) if now.iter().any(|member| member.id == ours.id) => {
-                    why = "etcd answered that it is removed, and still lists it".to_owned();
+                    why = "etcd reported that it is removed, but still lists it".to_owned();
                 }
                 _ => return Ok(()),
             },
@@ -108,14 +108,14 @@ fn stays(members: &[Member], ours: &Member, answering: &[(&Member, &String)], wh
     OpError::other(format!(
         "this host's etcd member {id} stays in the member list ({why}); etcd has {voters} voting members, {needed} of them \
          must answer for any change, and a dead one that stays counts (of two members with one dead there is no quorum). \
-         Start the other control planes' etcd, then run again; or take it out on {other} with: kubectl --kubeconfig \
+         Start the other control planes' etcd, then run again; or remove it on {other} with: kubectl --kubeconfig \
          /etc/kubernetes/admin.conf --namespace kube-system exec etcd-{other} -- etcdctl --cacert {CA} --cert \
          /etc/kubernetes/pki/etcd/server.crt --key /etc/kubernetes/pki/etcd/server.key member remove {id}"
     ))
 }
 
 impl Client {
-    /// Serializable: answered from the member's own copy, so that it can be had without a quorum.
+    /// Serializable: answered from the member's own copy, so that it can be obtained without a quorum.
     fn list(&self, machine: &Machine, endpoint: &str) -> Result<Vec<Member>, OpError> {
         let answer = self.call(machine, endpoint, "list", "{\"linearizable\":false}")?;
         let members = answer["members"].as_array().cloned().unwrap_or_default();

@@ -30,7 +30,7 @@ impl Perform for NodeAwaited {
     fn perform(&self, machine: &Machine) -> Result<(), OpError> {
         if !kube::has_control_plane(machine) {
             return Err(OpError::other(format!(
-                "node {} cannot be awaited: this host runs no API server, and it was to be the first control plane",
+                "cannot wait for node {}: this host runs no API server, but it was planned as the first control plane",
                 self.node
             )));
         }

@@ -1,5 +1,5 @@
-//! Scripts of the user on a host: how far one came, by a mark of ours, and how its texts are run: within their time, in the folder of
-//! the materials, with an output that is bounded and quoted without credentials.
+//! Scripts of the user on a host: how far one came, by a mark of kubexm, and how its texts are run: within their time,
+//! in the folder of the materials, with an output that is bounded and quoted without credentials.
 
 use kubexm_plan::op::Progress;
 use kubexm_spec::credential;
@@ -30,13 +30,13 @@ pub(super) struct Script<'a> {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Mark {
     ended_well: bool,
-    /// The step that began it, until it ended well.
+    /// The step that began it, until it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     act: Option<ActContext>,
 }
 
 impl Script<'_> {
-    /// By the mark, and by the unit of whoever began it. One whose mark cannot be read was begun.
+    /// By the mark, and by the unit that started it. One whose mark cannot be read counts as started.
     pub(super) fn progress(&self, machine: &Machine) -> Result<Progress, OpError> {
         let Some(bytes) = fsio::read(&machine.path(self.mark()))? else { return Ok(Progress::NotBegun) };
         let mark = serde_json::from_slice(&bytes).unwrap_or(Mark { ended_well: false, act: None });
@@ -65,8 +65,8 @@ impl Script<'_> {
         }
     }
 
-    /// Stops it where it runs, and runs the user's own undo. The mark goes once that has ended well: an undo that was cut off is run
-    /// again.
+    /// Stops it where it runs, and runs the user's own undo. The mark goes once that has succeeded: an undo that was
+    /// interrupted is run again.
     pub(super) fn undo(&self, machine: &Machine) -> Result<(), OpError> {
         let bytes = fsio::read(&machine.path(self.mark()))?.unwrap_or_default();
         if let Some(act) = serde_json::from_slice::<Mark>(&bytes).ok().and_then(|mark| mark.act) {
@@ -89,9 +89,10 @@ impl Script<'_> {
     pub(super) fn left_half_done(&self, machine: &Machine) -> OpError {
         let log = machine.act().map(ActContext::log).unwrap_or_default();
         OpError::other(format!(
-            "script {:?} was begun here and did not end well, and cluster.yaml gives no undo for it: it is not run again by itself. \
-             Look at what it did ({log} has its output), bring that to an end or roll it back by hand, then delete {} to have it run \
-             from its start, or write {{\"endedWell\":true}} into it to have it count as done, and resume the run",
+            "script {:?} was started here and did not succeed, and cluster.yaml has no undo for it: it is not run \
+             again automatically. Look at what it did ({log} has its output), complete or undo that by hand, then \
+             delete {} to run it again from its start, or write {{\"endedWell\":true}} into it to count it as done, \
+             and resume the run",
             self.name,
             self.mark()
         ))

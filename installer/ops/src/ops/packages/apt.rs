@@ -83,7 +83,7 @@ fn apt_get(source: &str, folder: &str) -> Program {
         .env("DEBIAN_PRIORITY", "critical")
 }
 
-/// What apt reads before the host's configuration, and in the place of its last file (apt.conf(5)).
+/// What apt reads before the host's configuration, and instead of its last file (apt.conf(5)).
 const FIRST: &str = "apt.conf";
 const LAST: &str = "last.conf";
 const OF_HOST: &str = "/etc/apt/apt.conf";
@@ -112,7 +112,7 @@ fn simulated(install: &Program) -> Program {
     program
 }
 
-/// Whether apt would do what the plan says and no more: `Inst NAME [OLD] (NEW … [ARCH])` and `Remv NAME [OLD]`.
+/// Whether apt would do what is in the plan and no more: `Inst NAME [OLD] (NEW … [ARCH])` and `Remv NAME [OLD]`.
 fn as_planned(work: &Work<'_>, reported: &str) -> Result<(), OpError> {
     let mut other: BTreeSet<String> = BTreeSet::new();
     for line in reported.lines() {

@@ -58,7 +58,7 @@ fn from(work: &Work<'_>, folder: &str) -> Result<(), OpError> {
     result.and(rpm::reload(machine))
 }
 
-/// Whether dnf would do what the plan says and no more.
+/// Whether dnf would do what is in the plan and no more.
 fn as_planned(work: &Work<'_>, manager: &str, reported: &DnfTransaction) -> Result<(), OpError> {
     let mut other: BTreeSet<String> = BTreeSet::new();
     for (name, version) in &reported.comes {

@@ -1,4 +1,4 @@
-//! What dnf or yum says that it would do, asked with `--assumeno`: the table before its question.
+//! The transaction that dnf or yum would do, from `--assumeno`: the table before its question.
 
 use std::collections::BTreeMap;
 

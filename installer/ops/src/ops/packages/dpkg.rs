@@ -1,4 +1,4 @@
-//! What dpkg knows, and what is left to dpkg itself: to take away, and to put back.
+//! Queries dpkg, and calls dpkg directly for removing and restoring packages.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -36,7 +36,9 @@ pub(super) fn standings(
         let (Some(name), Some(arch), Some(status), Some(version)) =
             (fields.next(), fields.next(), fields.next(), fields.next())
         else {
-            return Err(OpError::other(format!("dpkg-query says {line:?}, which is not what it was asked for")));
+            return Err(OpError::other(format!(
+                "dpkg-query printed {line:?}, which is not the format it was asked for"
+            )));
         };
         // Of a foreign architecture it is another package.
         let ours = wanted.get(name).is_some_and(|one| arch == one.arch || arch == "all" || one.arch == "all");
@@ -66,7 +68,7 @@ fn standing(status: &str, version: &str) -> PackageState {
     }
 }
 
-/// Takes away what was not there, with its configuration unless that was. What somebody else's package needs by now stays.
+/// Removes what was not there, with its configuration unless that was. What somebody else's package needs by now stays.
 pub(super) fn remove(machine: &Machine, op: &Packages, going: &BTreeMap<String, PackageState>) -> Result<(), OpError> {
     let free = free_of(machine, &op.packages, going)?;
     for (action, was) in [("--remove", PackageState::Configuration), ("--purge", PackageState::Absent)] {
@@ -92,8 +94,8 @@ pub(super) fn free_of(
     free(machine, going.keys().map(|name| named(name, wanted.get(name))).collect())
 }
 
-/// Those that nobody else needs. dpkg is asked first and does nothing: one that it refuses to take away it would keep marked as
-/// unwanted.
+/// Those that nobody else needs. dpkg is asked first and does nothing: one that it refuses to remove it would keep
+/// marked as unwanted.
 fn free(machine: &Machine, mut names: Vec<String>) -> Result<Vec<String>, OpError> {
     while !names.is_empty() {
         let mut asked = removing("--purge", &names).within(LIMIT_S);
@@ -119,7 +121,7 @@ fn refused(line: &str) -> Option<&str> {
     line.strip_prefix("dpkg: dependency problems prevent removal of ")?.strip_suffix(':')
 }
 
-/// One that was cut off while it was unpacked is in a very bad state, and nothing else takes it away.
+/// One that was interrupted while it was unpacked is in a very bad state, and nothing else takes it away.
 fn removing(action: &str, names: &[String]) -> Program {
     Program::new("dpkg").args(["--force-remove-reinstreq", "--abort-after=10000", action]).args(names.iter().cloned())
 }

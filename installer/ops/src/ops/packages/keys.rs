@@ -41,8 +41,8 @@ impl Watched {
         Ok(Self { site, before: trusted(machine)? })
     }
 
-    /// Takes away what a package manager has come to trust by itself: told `gpgkey`, it imports what is there when it meets a
-    /// signature by somebody whom it does not know.
+    /// Removes what a package manager has come to trust by itself: told `gpgkey`, it imports what is there when it
+    /// meets a signature by somebody whom it does not know.
     pub(super) fn end(&self, machine: &Machine) -> Result<(), OpError> {
         let ours = |key: &&String| !self.before.contains(*key) && self.site.iter().any(|one| is_of(key, one));
         trusted(machine)?.iter().filter(ours).try_for_each(|key| erase(machine, key))
@@ -113,8 +113,8 @@ fn recorded(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
     let Some(bytes) = fsio::read(&machine.path(KEYS))? else { return Ok(BTreeSet::new()) };
     serde_json::from_slice(&bytes).map_err(|error| {
         OpError::other(format!(
-            "{KEYS} cannot be read: {error}; it says which keys came with packages: look at `rpm -q gpg-pubkey`, erase what should \
-             not be there, then remove {KEYS}"
+            "{KEYS} cannot be read: {error}; it records which keys came with packages: look at `rpm -q gpg-pubkey`, \
+             erase what should not be there, then remove {KEYS}"
         ))
     })
 }

@@ -1,8 +1,9 @@
-//! Packages of the operating system, by its own package manager, from a repository of our own.
+//! Operating system packages, installed by the distribution's package manager from kubexm's repository.
 //!
 //! The package manager is asked for names with their versions, and finds no other repository than ours. What it works with
-//! (lists, caches) lies in a folder of ours and is gone after. Nothing that a package brings is started or left enabled: that is
-//! said by [`kubexm_plan::op::Unit`] ops. What was not there before continues the rollback, and nothing else.
+//! (lists, caches) lies in a folder of kubexm and is gone after. Nothing that a package brings is started or left
+//! enabled: that is said by [`kubexm_plan::op::Unit`] ops. What was not there before continues the rollback, and
+//! nothing else.
 
 mod apt;
 mod dnf;
@@ -122,8 +123,8 @@ impl Converge for Packages {
     }
 }
 
-/// Finishes what a kill left half-way of a step that cannot be rolled back: nothing of ours stays in the way of others. Keys that
-/// came with it go: who is installed needs them no more.
+/// Finishes what a kill left half-way of a step that cannot be rolled back: nothing of kubexm stays in the way of
+/// others. Keys that came with it go: who is installed needs them no more.
 pub(crate) fn let_go(machine: &Machine, ops: &[Op], before: &[ObservedState], wave: Wave) -> Result<(), OpError> {
     if PackageTransaction::read(machine)?.is_some() {
         let mut begun = PackageTransaction::take_up(machine)?;
@@ -138,12 +139,12 @@ pub(crate) fn let_go(machine: &Machine, ops: &[Op], before: &[ObservedState], wa
     Ok(())
 }
 
-/// Takes away every key that came with our packages: nothing of ours is left that would remember it.
+/// Removes every key that came with our packages: nothing of kubexm is left that would remember it.
 pub(crate) fn forget_keys(machine: &Machine) -> Result<(), OpError> {
     keys::forget(machine, &BTreeSet::new())
 }
 
-/// Waits until no package manager of ours works any more.
+/// Waits until no package manager of kubexm works any more.
 pub(crate) fn wait(machine: &Machine) -> Result<(), OpError> {
     PackageTransaction::read(machine)?.map_or(Ok(()), |begun| begun.wait(machine))
 }
@@ -216,7 +217,7 @@ impl OnHost<'_> {
         match self.op.packages.iter().find(|(name, wanted)| !is_at_least(&now[*name], self.op.family, wanted)) {
             None => Ok(()),
             Some((name, wanted)) => Err(OpError::other(format!(
-                "{name} {} is not installed, though the package manager says that all went well; is it held or excluded on \
+                "{name} {} is not installed, though the package manager reported success; is it held or excluded on \
                  this host?",
                 wanted.version
             ))),
@@ -270,7 +271,7 @@ impl OnHost<'_> {
             let blob = self.machine.blob(&package.blob);
             if !blob.is_file() || fsio::digest(&blob)? != package.blob {
                 return Err(OpError::other(format!(
-                    "{name} {} cannot be put back: {} is not whole on this host; install it by hand",
+                    "{name} {} cannot be restored: {} is incomplete on this host; install it by hand",
                     package.version,
                     blob.display()
                 )));

@@ -29,7 +29,7 @@ pub(super) struct PackageTransaction {
     /// Whom rpm must not trust in the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<Watched>,
-    /// What installs or takes away right now.
+    /// What installs or removes right now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub act: Option<ActContext>,
     /// Seconds that it may take.
@@ -43,8 +43,8 @@ impl PackageTransaction {
         let Some(bytes) = fsio::read(&machine.path(PATH))? else { return Ok(None) };
         let read = serde_json::from_slice(&bytes).map_err(|error| {
             OpError::other(format!(
-                "{PATH} cannot be read: {error}; packages were left in the middle: see that /usr/sbin/policy-rc.d is as it \
-                 should be, then remove {PATH}"
+                "{PATH} cannot be read: {error}; a change of packages was interrupted: check that \
+                 /usr/sbin/policy-rc.d is as it should be, then remove {PATH}"
             ))
         });
         read.map(Some)

@@ -33,7 +33,7 @@ pub(super) fn while_forbidden(
     result
 }
 
-/// Brings back what was there.
+/// Restores what was there.
 pub(super) fn allow(machine: &Machine, transaction: &mut PackageTransaction) -> Result<(), OpError> {
     if let Some(place) = &transaction.policy {
         place.restore(machine)?;

@@ -1,4 +1,4 @@
-//! What rpm knows, and what is left to rpm itself: to take away, and to put back.
+//! Queries rpm, and calls rpm directly for removing and restoring packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,7 +88,8 @@ fn all(machine: &Machine, wanted: &BTreeMap<&str, &WantedPackage>) -> Result<Vec
     Ok(found)
 }
 
-/// Finishes updates that were cut off: what the newer version has taken the place of goes, as it would have gone then.
+/// Finishes updates that were interrupted: what the newer version has taken the place of goes, as it would have gone
+/// then.
 pub(super) fn fix(on: &OnHost<'_>) -> Result<(), OpError> {
     let (machine, op) = (on.machine, on.op);
     let mut old: Vec<String> = Vec::new();
@@ -100,7 +101,7 @@ pub(super) fn fix(on: &OnHost<'_>) -> Result<(), OpError> {
     if old.is_empty() {
         return Ok(());
     }
-    let what = format!("rpm --erase of what an update that was cut off has left ({})", old.join(", "));
+    let what = format!("rpm --erase of what an interrupted update has left ({})", old.join(", "));
     let erase = Program::new("rpm").arg("--erase").args(old).within(op.limit_s());
     run_on(machine, &what, &quiet(erase))
 }
@@ -116,7 +117,7 @@ pub(super) fn reload(machine: &Machine) -> Result<(), OpError> {
     run(machine, "systemctl daemon-reload", &systemctl(["daemon-reload"])).map(drop)
 }
 
-/// Takes away what was not there. What somebody else's package needs by now stays, with what that one needs.
+/// Removes what was not there. What somebody else's package needs by now stays, with what that one needs.
 pub(super) fn remove(machine: &Machine, op: &Packages, going: &BTreeMap<String, PackageState>) -> Result<(), OpError> {
     let free = free_of(machine, &op.packages, going)?;
     if free.is_empty() {

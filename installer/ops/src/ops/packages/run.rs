@@ -7,7 +7,7 @@ use crate::{Machine, OpError};
 const QUOTED: usize = 20;
 const QUOTED_CHARS: usize = 300;
 
-/// What the package manager said, short enough for an error.
+/// The package manager's output, short enough for an error.
 pub(super) fn failed(what: &str, output: &Output) -> OpError {
     let said = [output.stdout.as_slice(), b"\n", output.stderr.as_slice()].concat();
     let said = String::from_utf8_lossy(&said);

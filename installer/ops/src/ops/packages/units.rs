@@ -57,7 +57,7 @@ pub(super) fn quiet(family: Family, machine: &Machine, packages: &[String]) -> R
     Ok(())
 }
 
-/// As they were found.
+/// Restores the units to their earlier state.
 pub(super) fn bring_back(machine: &Machine, units: &BTreeMap<String, UnitWas>) -> Result<(), OpError> {
     for (unit, was) in units {
         if was.enabled && !is(machine, "is-enabled", unit)? {

@@ -33,14 +33,15 @@ impl OnHost<'_> {
     }
 }
 
-/// Refuses what a package manager would do besides what the plan says: `install NAME VERSION`, `remove NAME`.
+/// Refuses what a package manager would do besides the plan: `install NAME VERSION`, `remove NAME`.
 pub(super) fn as_planned_but(other: &BTreeSet<String>, manager: &str) -> Result<(), OpError> {
     if other.is_empty() {
         return Ok(());
     }
     let other: Vec<&str> = other.iter().map(String::as_str).collect();
     Err(OpError::other(format!(
-        "{manager} would also {}, which the plan does not say: the packages of this host were changed since it was planned; plan anew",
+        "{manager} would also {}, which is not in the plan: the packages of this host were changed since it was \
+         planned; plan again",
         other.join(", ")
     )))
 }

@@ -17,8 +17,8 @@ fn left(what: Vec<String>) -> Traces {
 
 const KUBELET: &str = "kubelet.service";
 
-/// An init or join outlives its agent: it would continue to start kubelet and write what is about to be taken away. One that
-/// came that far has started kubelet since it was stopped.
+/// An init or join outlives its agent: it would continue to start kubelet and write what is about to be removed. One
+/// that came that far has started kubelet since it was stopped.
 fn stop(machine: &Machine) -> Result<(), OpError> {
     // A package manager that is stopped would leave the host in the middle.
     packages::wait(machine)?;

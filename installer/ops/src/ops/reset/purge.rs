@@ -1,4 +1,4 @@
-//! The end of a reset: what was set aside, our own state and the agent go for good.
+//! The end of a reset: what was set aside, kubexm's state and the agent are deleted.
 
 use kubexm_spec::names;
 
@@ -28,7 +28,7 @@ pub(super) fn purge(machine: &Machine, folders: &[String], parents: &[String]) -
         // It stays when others put something there.
         let _ = std::fs::remove_dir(machine.path(parent));
     }
-    // With what they came for upgraded for good, and staying, nobody has rolled them back.
+    // With what they came for upgraded permanently, and staying, nobody has rolled them back.
     packages::forget_keys(machine)?;
     mounts::remove_tree(machine, paths::STATE)?;
     // The last: without it nobody could continue here.

@@ -11,7 +11,7 @@ use crate::ops::move_aside;
 use crate::teardown::{mounts, unmount};
 use crate::{Machine, OpError, folder, fsio};
 
-/// As [`kubexm_plan::Reset::MoveStateAside`] has them.
+/// Kept entries by folder ([`kubexm_plan::Reset::MoveStateAside`]).
 type Spared = BTreeMap<String, Vec<String>>;
 type Moved = BTreeSet<String>;
 
@@ -108,7 +108,7 @@ fn aside(machine: &Machine, path: &str, number: usize, inside: bool) -> Result<P
         return Ok(machine.path(format!("{path}/{ASIDE}{number}")));
     }
     let (parent, name) = path.rsplit_once('/').filter(|(_, name)| !name.is_empty()).ok_or_else(|| {
-        OpError::other(format!("{path} is no folder that can be set aside; this is a fault of the plan"))
+        OpError::other(format!("{path} is not a folder that can be set aside; this is a fault of the plan"))
     })?;
     Ok(machine.path(format!("{parent}/{ASIDE}-{name}{number}")))
 }

@@ -394,7 +394,7 @@ fn what_the_plan_does_not_name_is_not_installed_though_the_repository_has_it() {
     let root = Root::over(&bare());
     let op = op(&root, &tool(), &["kubexm-tool"], &[]);
     let error = converge(&root, &op).expect_err("a refusal").full();
-    assert!(error.contains("install kubexm-library 1.0") && error.contains("plan anew"), "{error}");
+    assert!(error.contains("install kubexm-library 1.0") && error.contains("plan again"), "{error}");
     assert_eq!(version(&root, "kubexm-tool"), "");
 }
 

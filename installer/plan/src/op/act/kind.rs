@@ -1,4 +1,4 @@
-//! What every act is, and what it says about itself.
+//! Properties that every act has.
 
 use std::fmt::Display;
 
@@ -38,7 +38,7 @@ pub enum Progress {
 }
 
 impl Progress {
-    /// Whether the act's undo may take away what is there: it is ours, and was not there before.
+    /// Whether the act's undo may remove what is there: it is ours, and was not there before.
     pub const fn may_be_undone(self) -> bool {
         matches!(self, Self::NotBegun | Self::HalfDone)
     }

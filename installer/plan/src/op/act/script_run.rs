@@ -8,8 +8,9 @@ use super::kind::ActKind;
 use crate::kind::Needs;
 use crate::touch::{Thing, Touch};
 
-/// A script of cluster.yaml is run with bash, in the folder that has its materials. Done: our mark says that it ended well. A half-done
-/// one is undone by the user's own undo and run from its start, or stops the run where there is none.
+/// A script of cluster.yaml is run with bash, in the folder that has its materials. Done: our mark says that it
+/// succeeded. A half-done one is undone by the user's own undo and run from its start, or stops the run where there is
+/// none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScriptRun {

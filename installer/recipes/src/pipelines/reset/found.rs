@@ -1,4 +1,4 @@
-//! What a node's ledger says is ours.
+//! What kubexm put on a node, according to the node's ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,27 +9,27 @@ use kubexm_plan::{Entry, ObservedState, Op, Place, Scope, StateError, StepId, Th
 use super::host::ResetHost;
 use crate::error::RecipeError;
 
-/// Where units that we write lie.
+/// Folder of the units that kubexm writes.
 const UNITS: &str = "/etc/systemd/system";
 
-/// What is to be taken away from a host.
+/// What is to be removed from a host.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ours {
-    /// Units whose file we wrote, or that run with something that goes, the one started last first.
+    /// Units whose file kubexm wrote, or that use something to be removed, the last started first.
     pub units: Vec<Unit>,
-    /// An init or join was begun.
+    /// An init or join was started.
     pub kubernetes: bool,
-    /// Folders that what we started fills, and files that it writes.
+    /// Folders and files that the started services write.
     pub folders: Vec<String>,
-    /// Those of them that were there before, with the names in them that stay.
+    /// Those of them that existed before, with the names in them that are kept.
     pub spared: BTreeMap<String, Vec<String>>,
     /// Folders whose earlier content was moved aside.
     pub moved: BTreeSet<String>,
-    /// Folders that were made for those, the deepest first.
+    /// Folders that were made for moving it aside, the deepest first.
     pub parents: Vec<String>,
     /// Ops to roll back, the newest first.
     pub ops: Vec<Op>,
-    /// What each found before its first change.
+    /// The state before the first change of each op.
     pub before: Vec<ObservedState>,
 }
 
@@ -44,8 +44,8 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
         Op::Stamp(stamp) => Some(stamp.cluster.as_str()),
         _ => None,
     });
-    // An older cluster's stamp may be in the ledger yet, when that one was taken away by other means: what was stamped last
-    // says whose host it is, and what is older goes with it.
+    // The ledger may still have an older cluster's stamp, if that cluster was removed by other means: the last stamp
+    // decides, and older records are removed with it.
     if let Some(other) = stamped.or_else(|| recorded.next_back()).filter(|name| *name != cluster) {
         return Err(RecipeError::OtherCluster {
             host: host.name.to_owned(),
@@ -59,12 +59,12 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
         let filled = sort_in(op, found, &mut ours).map_err(unreadable(host, step, op))?;
         let touched = touched(op);
         let known = touched.iter().all(|thing| oldest.iter().any(|older| older.overlaps(thing)));
-        // An archive's newer version may have brought more files than the older one.
+        // An archive's newer version may have more files than the older one.
         if op.scope() != Scope::Host || (known && !matches!(op, Op::Unpacked(_))) {
             continue;
         }
         oldest.extend(touched);
-        // Set aside as a whole, with what a package had put there before us.
+        // Set aside as a whole, with what a package had put there earlier.
         if matches!(op, Op::File(file) if ours.folders.contains(&file.path)) {
             continue;
         }
@@ -76,7 +76,7 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
         ours.before.insert(0, found.clone());
     }
     let files: BTreeSet<&str> = made.iter().flat_map(|r| &r.ops).filter_map(file).collect();
-    // And those that run with something that is set aside: a package's unit with its configuration.
+    // And those that use something that is set aside: a package's unit with its configuration.
     let folders = &ours.folders;
     ours.units.retain(|unit| {
         files.contains(format!("{UNITS}/{}", unit.name).as_str())
@@ -94,13 +94,13 @@ pub(super) fn ours(cluster: &str, host: &ResetHost<'_>) -> Result<Ours, RecipeEr
     }
     ours.folders.sort();
     ours.folders.dedup();
-    // What is below another sorts after it.
+    // A path below another sorts after it.
     ours.parents.sort_by(|one, other| other.cmp(one));
     ours.parents.dedup();
     Ok(ours)
 }
 
-/// The earlier state is unknown, and a wrong guess would delete somebody else's data.
+/// An error: the earlier state is unknown, and a wrong guess would delete somebody else's data.
 fn unreadable<'a>(
     host: &'a ResetHost<'_>,
     step: &'a StepId,
@@ -115,7 +115,7 @@ fn unreadable<'a>(
 }
 
 /// One record for each step of each run that changed something and was not rolled back, in their order. Steps of an
-/// earlier reset are none of what it rolls back.
+/// earlier reset are not among them.
 fn made(ledger: &[Record]) -> Vec<&Record> {
     let key = |record: &'_ Record| (record.run.clone(), record.step.clone());
     let mut last: BTreeMap<(String, StepId), &Outcome> = BTreeMap::new();
@@ -131,17 +131,17 @@ fn made(ledger: &[Record]) -> Vec<&Record> {
         .collect()
 }
 
-/// Each op of a record with what it found, and the step.
+/// Each op of a record with its earlier state and its step.
 fn looks(record: &Record) -> impl Iterator<Item = (&StepId, &Op, &ObservedState)> {
     record.ops.iter().zip(&record.before).map(|(op, found)| (&record.step, op, found))
 }
 
-/// Takes note of what an op made; returns whether it is a folder that was made for a service, and goes as a whole.
+/// Records what an op made; returns whether that is a folder made for a service, which is removed as a whole.
 fn sort_in(op: &Op, found: &ObservedState, ours: &mut Ours) -> Result<bool, StateError> {
     ours.kubernetes |= op.changes(&Thing::Kubeadm);
     match op {
         Op::Unit(unit) => {
-            // The newest says what it runs with.
+            // The newest record names the files it runs with.
             ours.units.retain(|older| older.name != unit.name);
             ours.units.insert(0, unit.clone());
         }
@@ -150,7 +150,7 @@ fn sort_in(op: &Op, found: &ObservedState, ours: &mut Ours) -> Result<bool, Stat
             let moved = folders.into_iter().filter(|folder| folder.was == AsideWas::Occupied);
             ours.moved.extend(moved.map(|folder| folder.path));
         }
-        // One that was there before is somebody's, with what the service put into it.
+        // A folder that existed before belongs to somebody else, with what the service put into it.
         Op::StateDir(dir) => {
             let place: Place = found.state::<StateDir>()?;
             if place.entry == Entry::Absent {
@@ -164,8 +164,8 @@ fn sort_in(op: &Op, found: &ObservedState, ours: &mut Ours) -> Result<bool, Stat
     Ok(false)
 }
 
-/// Of a folder that was there before us only what came into it since is ours. Where the ledger does not say what was in
-/// it, nothing is.
+/// In a folder that existed before, only new content is kubexm's. If the ledger does not record the earlier content,
+/// nothing in it is.
 fn share(path: &str, host: &ResetHost<'_>, made: &[&Record], ours: &mut Ours) -> Result<(), RecipeError> {
     let mut looks = made.iter().flat_map(|record| looks(record));
     let oldest = looks.find(|(_, op, _)| matches!(op, Op::StateDir(dir) if dir.path == path));
@@ -193,11 +193,11 @@ fn file(op: &Op) -> Option<&str> {
     }
 }
 
-/// What tells whether an older op has looked at all of it.
+/// Whether an older op covers all of it.
 fn touched(op: &Op) -> Vec<Thing> {
     let things = op.touches().into_iter().map(|touch| touch.thing);
     match op {
-        // A later run's are others: each takes its own away.
+        // A later run's entries are different ones: each removes its own.
         Op::Packages(_) => things.filter(|thing| matches!(thing, Thing::Package(_))).collect(),
         _ => things.collect(),
     }

@@ -1,21 +1,21 @@
-//! What a reset is planned from.
+//! The input of a reset plan.
 
 use kubexm_plan::facts::Facts;
 use kubexm_plan::ledger::Record;
 use kubexm_spec::Digest;
 
-/// Everything that the recipe may look at.
+/// The whole input of the recipe.
 #[derive(Clone, Debug)]
 pub struct ResetCx<'a> {
     /// `metadata.name`.
     pub cluster: &'a str,
-    /// Of the bytes of the cluster.yaml that names the hosts.
+    /// Digest of the cluster.yaml that names the hosts.
     pub cluster_digest: Digest,
     /// In the order of cluster.yaml; those that cannot be reached are left out.
     pub hosts: Vec<ResetHost<'a>>,
 }
 
-/// A host as it was found.
+/// A host as observed.
 #[derive(Clone, Debug)]
 pub struct ResetHost<'a> {
     /// Name in cluster.yaml.
@@ -26,14 +26,14 @@ pub struct ResetHost<'a> {
     pub worker: bool,
     /// Serves the depot.
     pub registry: bool,
-    /// Its stamp says whose node it is.
+    /// The stamp, which names the cluster that the node belongs to.
     pub facts: &'a Facts,
-    /// Of its ledger, in the order they were written.
+    /// The records of its ledger, in the order they were written.
     pub ledger: &'a [Record],
 }
 
 impl ResetHost<'_> {
-    /// Nothing of ours is on it: no stamp and no record. It gets no step.
+    /// Nothing of kubexm is on it: no stamp and no record. It gets no step.
     pub fn is_clean(&self) -> bool {
         self.facts.stamp.is_none() && self.ledger.is_empty()
     }

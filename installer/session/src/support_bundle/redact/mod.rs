@@ -2,7 +2,7 @@
 //!
 //! Our own parts log no secrets; what other programs print may hold any. Three nets, one behind the other: values of
 //! fields whose name says that they are secret, in JSON and YAML after decoding; shapes that secrets have, in every text;
-//! and the very values that this controller knows. What is taken out by mistake is a smaller loss than what is left in.
+//! and the values that this controller knows. What is taken out by mistake is a smaller loss than what is left in.
 
 mod mark;
 mod text;

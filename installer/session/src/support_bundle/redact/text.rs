@@ -36,7 +36,7 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let shapes = [
         // A private key (RFC 7468), whole, cut off, or in one line of JSON.
         r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)",
-        // The rest of one whose beginning was cut off.
+        // The rest of one whose beginning was interrupted.
         r"(?s)\A[A-Za-z0-9+/=\s]*-----END [A-Z0-9 ]*PRIVATE KEY-----",
         // `Authorization: Bearer …`.
         r"(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}",

@@ -1,5 +1,5 @@
-//! The depot's own step of a create, carried out below a folder; the depot runs, and a host that is no node does what its README
-//! says. apt, dnf, rpm and dpkg are this machine's, over folders that are in memory and gone with the host.
+//! The depot's own step of a create, executed below a folder; the depot runs, and a host that is no node does what its
+//! README says. apt, dnf, rpm and dpkg are this machine's, over folders that are in memory and gone with the host.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
