@@ -13,7 +13,7 @@ pub struct ChartRelease {
     pub key: ArtifactKey,
     /// Of helm's release.
     pub name: String,
-    /// Where its objects go that name no namespace.
+    /// Namespace of its objects that name none.
     pub namespace: String,
     /// What stands for what only the site knows (addresses, numbers of hosts), below all other values. It changes no image.
     pub(crate) placeholders: Map<String, Value>,

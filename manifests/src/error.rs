@@ -53,7 +53,7 @@ impl CatalogueError {
 pub enum RequireError {
     /// No release of that minor.
     #[error(
-        "the catalogue knows no Kubernetes {version}; nearest: {}. Name one of these, or add it with --catalogue: {}",
+        "the catalogue has no Kubernetes {version}; nearest: {}. Name one of these, or add it with --catalogue: {}",
         list(.nearest),
         new_minor(version, .nearest)
     )]
@@ -64,7 +64,7 @@ pub enum RequireError {
         nearest: Vec<String>,
     },
     /// No version of the same minor is known.
-    #[error("the catalogue knows no {component} {version}; nearest: {}. Name one of these, or bring it with --catalogue (components.{component}.versions)", list(.nearest))]
+    #[error("the catalogue has no {component} {version}; nearest: {}. Name one of these, or bring it with --catalogue (components.{component}.versions)", list(.nearest))]
     UnknownVersion {
         /// Component name.
         component: String,
@@ -75,9 +75,9 @@ pub enum RequireError {
     },
     /// No such version of a feature; overlays bring none.
     #[error(
-        "the catalogue knows no {feature} {version}; nearest: {}. Name one of these{}",
+        "the catalogue has no {feature} {version}; nearest: {}. Name one of these{}",
         list(.nearest),
-        if *chart { ", or say where the chart is: an add-on with source: {repo, chart, version}" } else { "" }
+        if *chart { ", or give the source of the chart: an add-on with source: {repo, chart, version}" } else { "" }
     )]
     UnknownFeatureVersion {
         /// Its name in the catalogue.
@@ -101,7 +101,7 @@ pub enum RequireError {
     },
     /// Neither a pinned digest nor a place where upstream publishes one.
     #[error(
-        "no digest can be had for {component} {version} on {platform}: pin one with --catalogue (components.{component}.versions)"
+        "no source has a digest for {component} {version} on {platform}: pin one with --catalogue (components.{component}.versions)"
     )]
     NoDigest {
         /// Component name.
@@ -122,7 +122,7 @@ pub enum RequireError {
         platform: Platform,
     },
     /// An add-on that the catalogue does not know.
-    #[error("{because}: the catalogue knows no {name:?}; nearest: {}. Name one of these, or say where it comes from", list(.nearest))]
+    #[error("{because}: the catalogue has no {name:?}; nearest: {}. Name one of these, or state its source", list(.nearest))]
     UnknownFeature {
         /// Which field asks.
         because: String,
@@ -132,14 +132,14 @@ pub enum RequireError {
         nearest: Vec<String>,
     },
     /// An add-on that the catalogue knows as a chart only.
-    #[error("spec.addons {name}: the catalogue knows it as a chart; say `type: helm`, or where the YAML comes from")]
+    #[error("spec.addons {name}: the catalogue knows it as a chart; give `type: helm`, or the source of the YAML")]
     NoYaml {
         /// The add-on.
         name: String,
     },
     /// A chart of the catalogue, in a bundle without a cluster.
     #[error(
-        "spec.bundle.extraCharts {name}: which version of the catalogue's chart it is depends on Kubernetes, and there is no spec.kubernetes; say `repo`, `chart` and `version`, or `oci`"
+        "spec.bundle.extraCharts {name}: which version of the catalogue's chart it is depends on Kubernetes, and there is no spec.kubernetes; give `repo`, `chart` and `version`, or `oci`"
     )]
     ChartOfNoCluster {
         /// The chart.
@@ -147,7 +147,7 @@ pub enum RequireError {
     },
     /// Two fields ask for different versions of one thing.
     #[error(
-        "{because} asks for {feature} {second}, and {first} is asked for already: name the same version in both places"
+        "{because} requests {feature} {second}, and {first} is already requested: name the same version in both places"
     )]
     TwoVersions {
         /// Its name in the catalogue.
@@ -203,7 +203,7 @@ pub enum RequireError {
         known: Vec<String>,
     },
     /// `spec.bundle.exclude` names something that is no optional tool.
-    #[error("spec.bundle.exclude: {name:?} is no optional tool; those are {}", list(.known))]
+    #[error("spec.bundle.exclude: {name:?} is not an optional tool; those are {}", list(.known))]
     Exclude {
         /// As written.
         name: String,

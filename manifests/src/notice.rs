@@ -133,7 +133,7 @@ fn line_ended<'c>(
     let instead = match (newest(&supported), newest(&unknown)) {
         (Some(newest), _) => format!("; {newest} has patches still"),
         (None, Some(newest)) => format!("; {newest} is newer, and its end is not known"),
-        (None, None) => format!("; the catalogue knows no line of it for {minor} that has patches still"),
+        (None, None) => format!("; the catalogue has no line of it for {minor} that has patches still"),
     };
     Some(Notice {
         kind: NoticeKind::EndOfLife,

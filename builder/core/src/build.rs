@@ -139,7 +139,9 @@ async fn from_lock(
             report(EventKind::Warning { text });
         }),
         // The lock has the digests: nothing depends on the answer.
-        Err(_) => report(EventKind::Note { text: "registries do not say in time whether tags were moved".to_owned() }),
+        Err(_) => {
+            report(EventKind::Note { text: "registries did not answer in time whether tags were moved".to_owned() })
+        }
     }
     Ok(())
 }

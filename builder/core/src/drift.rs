@@ -273,7 +273,7 @@ mod tests {
         });
         let said = |lock: &Lock| -> Vec<String> { of_renderings(lock).iter().map(ToString::to_string).collect() };
         let lost = ["chart-image/a.test/web:1 linux/amd64: 1 is needed, and not in the lock"];
-        assert_eq!(said(&lock), lost, "what the cluster has itself is no chart's");
+        assert_eq!(said(&lock), lost, "what the cluster has itself is not a chart's");
         let pause = lock.items.iter().find(|item| item.key.name() == "pause").unwrap().clone();
         let Content::Image { target, .. } = &pause.content else { panic!() };
         let content = |reference: &str| Content::Image {

@@ -21,7 +21,7 @@ pub enum UnreadDocument {
     #[error(transparent)]
     TooManyValues(#[from] TooManyValues),
     /// No JSON, or without the format's number.
-    #[error("tells no format: {0}")]
+    #[error("states no format: {0}")]
     NoFormat(serde_json::Error),
     /// Of a format that came later.
     #[error("format {0}")]

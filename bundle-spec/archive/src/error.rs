@@ -44,7 +44,7 @@ pub enum ArchiveError {
         what: String,
     },
     /// The format names it, this program cannot read it yet.
-    #[error("{} uses {feature}: known, not built yet; use a bundle built in full and in one file", path.display())]
+    #[error("{} uses {feature}: known, not supported yet; use a bundle built in full and in one file", path.display())]
     Unsupported {
         /// The file.
         path: PathBuf,
@@ -176,7 +176,7 @@ pub enum ArchiveError {
         source: io::Error,
     },
     /// The signatures of a bundle cannot be put where nothing may be written.
-    #[error("{} may not be written to; sign a copy, or put the signature into a file of its own with --detached", path.display())]
+    #[error("{} is not writable; sign a copy, or put the signature into a file of its own with --detached", path.display())]
     NotWritable {
         /// The file.
         path: PathBuf,

@@ -253,7 +253,7 @@ impl Inner {
     fn check_volumes(&self) -> Result<(), ArchiveError> {
         for (offset, wanted) in self.volume_headers() {
             if self.origin.read(offset, LEN)? != wanted {
-                return Err(self.origin.damaged("volume header", offset, "it is not the one that belongs here"));
+                return Err(self.origin.damaged("volume header", offset, "it is not the expected one"));
             }
         }
         Ok(())

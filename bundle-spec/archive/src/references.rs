@@ -31,7 +31,7 @@ impl std::fmt::Display for Missing {
 #[derive(Debug, thiserror::Error)]
 pub enum Incomplete {
     /// Things are named and not there.
-    #[error("{} lacks {} things that it names, the first: {}; build it again", path.display(), missing.len(), missing.first().map_or_else(String::new, ToString::to_string))]
+    #[error("{} is missing {} things that it names, the first: {}; build it again", path.display(), missing.len(), missing.first().map_or_else(String::new, ToString::to_string))]
     Missing {
         /// The file.
         path: std::path::PathBuf,

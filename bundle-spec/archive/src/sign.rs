@@ -120,7 +120,7 @@ impl Signing {
         if frame.len() == self.len {
             return Ok(frame);
         }
-        let problem = format!("the room for signatures takes {} bytes there and {} here", self.len, frame.len());
+        let problem = format!("the signature slot has {} bytes there and {} here", self.len, frame.len());
         Err(ArchiveError::Unwritable { problem })
     }
 

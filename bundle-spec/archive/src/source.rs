@@ -56,7 +56,7 @@ impl FileSource {
         let metadata = file.metadata().map_err(io_error("examine", path))?;
         if !metadata.is_file() {
             let reason =
-                if metadata.is_dir() { "it is a folder" } else { "it is no regular file (a pipe is verified as -)" };
+                if metadata.is_dir() { "it is a folder" } else { "it is not a regular file (a pipe is verified as -)" };
             return Err(ArchiveError::NotABundle { path: path.to_owned(), reason: reason.into() });
         }
         Ok(Self { file, path: path.to_owned(), len: metadata.len() })

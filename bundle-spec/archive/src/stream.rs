@@ -143,7 +143,7 @@ impl<R: Read> FrameReader<'_, R> {
         let reason = if start.is_empty() {
             "nothing came"
         } else if !start.starts_with(&volume_header::MAGIC) && !frame::begins_raw(&start[..start.len().min(5)]) {
-            "it does not begin as a bundle does"
+            "it does not begin like a bundle"
         } else {
             return Ok(());
         };

@@ -30,7 +30,7 @@ impl Tail {
         let Some(count) = seek_table::frames_in(footer) else { return Err(no_tail(origin)) };
         let table_damaged = |problem: &str| origin.damaged("seek table", footer_at, problem);
         if count > seek_table::MAX_FRAMES {
-            return Err(table_damaged("tells more frames than any bundle has"));
+            return Err(table_damaged("states more frames than any bundle has"));
         }
         let table_len = seek_table::len(count as usize);
         let Some(table_at) = size.checked_sub(table_len as u64) else {
@@ -53,7 +53,7 @@ impl Tail {
             return Err(table_damaged("has a frame of a size that no frame has"));
         }
         if volumes.len() > volume_header::MAX as usize {
-            return Err(table_damaged("tells more volumes than any bundle has"));
+            return Err(table_damaged("states more volumes than any bundle has"));
         }
         let bytes = origin.read(last.offset, last.len as usize)?;
         let trailer = Trailer::decode(&bytes).map_err(|refusal| match refusal {
@@ -109,7 +109,7 @@ fn no_tail(origin: &Origin) -> ArchiveError {
         return lone_volume(origin);
     }
     if header.is_err() && !begins_like_a_bundle(origin) {
-        return not_a_bundle(origin, "it does not begin as a bundle does");
+        return not_a_bundle(origin, "it does not begin like a bundle");
     }
     let size = origin.len();
     match walk::walk(&*origin.source) {

@@ -277,7 +277,7 @@ impl<'a> Check<'a> {
     /// Holds the digest of a frame against the trailer.
     fn prove(&self, number: usize, digest: Digest) -> Result<(), String> {
         if self.feed.known(number).is_some_and(|known| known != *digest.as_bytes()) {
-            return Err("the frame does not have the digest that the trailer says".to_owned());
+            return Err("the frame does not have the digest that the trailer states".to_owned());
         }
         self.feed.tell(number, digest);
         Ok(())
@@ -343,8 +343,7 @@ impl<'a> Check<'a> {
         };
         let (right, digest) = content.pass(member, &ready);
         let proved = digest.map_or(Ok(()), |digest| self.prove(number, digest));
-        let form =
-            if right { Ok(()) } else { Err("tar header or padding is not the one that belongs here".to_owned()) };
+        let form = if right { Ok(()) } else { Err("tar header or padding is not the expected one".to_owned()) };
         if let Err(problem) = proved.and(form) {
             content.spoiled = true;
             self.report_frame(member, place, problem);

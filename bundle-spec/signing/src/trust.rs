@@ -167,11 +167,11 @@ fn holds(signature: &Signature, subject: &Subject<'_>, key: &PublicKey) -> Resul
     if signature.alg != key.algorithm().name() {
         return Err("is of another algorithm than the key");
     }
-    let bytes = STANDARD.decode(&signature.sig).map_err(|_| "is no base64")?;
+    let bytes = STANDARD.decode(&signature.sig).map_err(|_| "is not base64")?;
     let Some(text) = &signature.statement else {
         // Else whoever carries the bundle could say where everything in it is from.
         if subject.sources.is_some() {
-            return Err("is over manifest.json alone, and says nothing of the sources.json that is there");
+            return Err("is over manifest.json alone, and does not cover the sources.json that is there");
         }
         let right = key.verifies(subject.manifest_json, &bytes);
         return if right { Ok(None) } else { Err("does not hold for this manifest.json") };
@@ -242,7 +242,7 @@ impl Policy {
         let problem = match &trust {
             Trust::Valid { .. } => None,
             Trust::Invalid { .. } => Some(format!(
-                "{trust}: the bundle was changed after it was signed, or the signature was put there by somebody else; get it again from who signed it"
+                "{trust}: the bundle was changed after it was signed, or the signature was put there by somebody else; get it again from the signer"
             )),
             _ if !mandatory => None,
             Trust::Unsigned => {

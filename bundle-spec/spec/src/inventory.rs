@@ -54,7 +54,7 @@ pub struct Package {
 #[derive(Debug, thiserror::Error)]
 pub enum InventoryError {
     /// It is no JSON of this form.
-    #[error("it is no inventory: {0}; give a file that kubexm-install inventory wrote")]
+    #[error("it is not an inventory: {0}; give a file that kubexm-install inventory wrote")]
     Form(#[from] serde_json::Error),
     /// Another, perhaps newer, schema.
     #[error("its schema is {0:?}, and this program reads {SCHEMA}; use the kubexm that came with it")]

@@ -56,7 +56,7 @@ impl Statement {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let statement: Self = serde_json::from_str(text).map_err(|e| format!("is no statement: {e}"))?;
+        let statement: Self = serde_json::from_str(text).map_err(|e| format!("is not a statement: {e}"))?;
         if statement.schema != SCHEMA {
             return Err(format!("is of schema {:?}, and this program reads {SCHEMA}", statement.schema));
         }

@@ -282,7 +282,7 @@ fn waiting(origin: &str, reason: &str, tries: Option<(u64, u64)>, next: Next, wi
     match next {
         Next::GiveUp => format!("waiting for {origin}: {reason} ({tries}given up in {within})"),
         Next::Try => format!("waiting for {origin}: {reason} ({tries}next in {within})"),
-        Next::Elsewhere => format!("{origin}: {reason}; another place is asked"),
+        Next::Elsewhere => format!("{origin}: {reason}; another source is tried"),
     }
 }
 
@@ -329,7 +329,7 @@ mod tests {
         );
         assert_eq!(
             reported(Some((1, 1)), Next::Elsewhere, 0),
-            "https://a.test/f: 503 Service Unavailable; another place is asked"
+            "https://a.test/f: 503 Service Unavailable; another source is tried"
         );
     }
 }

@@ -9,8 +9,8 @@ use super::judge::Gap;
 /// An error about a chart or a YAML add-on.
 #[derive(Debug, thiserror::Error)]
 pub enum ChartError {
-    /// What an origin sent is no chart that can be used.
-    #[error("{item}: what {origin} has is no chart that can be used: {problem}")]
+    /// What an origin sent cannot be used.
+    #[error("{item}: the chart of {origin} cannot be used: {problem}")]
     NotAChart {
         /// The artifact's key.
         item: String,
@@ -36,9 +36,7 @@ pub enum ChartError {
         known: Vec<String>,
     },
     /// The repository tells no digest, so that nobody would notice another chart.
-    #[error(
-        "{item}: {index} tells no digest of {chart} {version}; name the file itself: source: {{url: …, sha256: …}}"
-    )]
+    #[error("{item}: {index} has no digest of {chart} {version}; name the file itself: source: {{url: …, sha256: …}}")]
     NoDigest {
         /// The artifact's key.
         item: String,
@@ -50,7 +48,7 @@ pub enum ChartError {
         version: String,
     },
     /// Helm cannot be had or does not run.
-    #[error("charts are rendered to learn their images, and helm cannot be used: {reason}; name one with --helm FILE")]
+    #[error("charts are rendered to find their images, and helm cannot be used: {reason}; name one with --helm FILE")]
     Helm { reason: String },
     /// Helm refused the chart or its values.
     #[error("{item} cannot be rendered{}: {reason}", with(*.values))]

@@ -243,7 +243,7 @@ async fn look_at(
                 let helm = Helm::find(work.catalogue, work.zone, origins).await?;
                 if !helm.is_offline() {
                     let text =
-                        "this machine lets no program be run without a network: helm renders with one".to_owned();
+                        "this machine does not allow running a program without a network: helm renders with network access".to_owned();
                     report(EventKind::Note { text });
                 }
                 Ok::<_, BuildError>(helm)

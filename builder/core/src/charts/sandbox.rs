@@ -102,7 +102,7 @@ impl Sandbox {
         match tokio::time::timeout(limits.time, run).await {
             Ok(Ok(ended)) => Ok(ended),
             Ok(Err(cut)) => Err(cut.why),
-            Err(_) => Err(format!("it was not done after {} s", limits.time.as_secs())),
+            Err(_) => Err(format!("it had not finished after {} s", limits.time.as_secs())),
         }
     }
 }

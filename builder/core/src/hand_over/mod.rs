@@ -279,7 +279,7 @@ fn raw_signature(signer: &Signer<'_>, bytes: &[u8]) -> Result<Vec<u8>, HandOverE
     let signature = sign(signer, bytes)?;
     STANDARD.decode(&signature.sig).map_err(|e| HandOverError::Sign {
         code: ExitCode::Internal,
-        problem: format!("the signature is no base64: {e}"),
+        problem: format!("the signature is not base64: {e}"),
     })
 }
 

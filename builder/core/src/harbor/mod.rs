@@ -182,7 +182,8 @@ fn saved(archive: impl Read) -> Result<BTreeSet<String>, String> {
     let list = list.ok_or_else(|| "its images have no manifest.json".to_owned())?;
     let mut all = BTreeSet::new();
     for tag in list.into_iter().filter_map(|image| image.tags).flatten() {
-        let reference = Reference::read(&tag).ok_or_else(|| format!("{tag:?} in its list is no name of an image"))?;
+        let reference =
+            Reference::read(&tag).ok_or_else(|| format!("{tag:?} in its list is not the name of an image"))?;
         all.insert(reference.to_string());
     }
     if all.is_empty() { Err("the list of its images is empty".to_owned()) } else { Ok(all) }
@@ -191,7 +192,7 @@ fn saved(archive: impl Read) -> Result<BTreeSet<String>, String> {
 /// Shows the regular files of a tar archive in turn, until it was enough.
 fn each(from: impl Read, mut look: impl FnMut(&str, &mut dyn Read) -> Result<bool, String>) -> Result<(), String> {
     let mut archive = tar::Archive::new(from);
-    let unreadable = |e: io::Error| format!("it is no gzip-compressed tar archive: {e}");
+    let unreadable = |e: io::Error| format!("it is not a gzip-compressed tar archive: {e}");
     for (index, entry) in archive.entries().map_err(unreadable)?.enumerate() {
         let mut entry = entry.map_err(unreadable)?;
         if index >= MEMBERS_LIMIT {

@@ -106,7 +106,7 @@ fn is_essential(path: &str) -> bool {
 /// What is said of a problem: at the place that the value came from.
 fn problem_at_source(root: &Map, problem: &Problem) -> Left {
     let hint = if problem.hint.is_empty() { String::new() } else { format!(" ({})", problem.hint) };
-    let reason = format!("as {} of cluster.yaml it cannot be: {}{hint}", problem.path, problem.text);
+    let reason = format!("it is not valid as {} of cluster.yaml: {}{hint}", problem.path, problem.text);
     let left = Left { line: 0, path: problem.path.clone(), reason };
     match nearest(root, &problem.path, None) {
         Some(origin) => left_of(&left, &origin),

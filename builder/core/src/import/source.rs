@@ -155,7 +155,7 @@ impl<'a> Place<'a> {
         };
         match number {
             Some(_) => self.taken(),
-            None => self.leave("it is no whole number, or less than none"),
+            None => self.leave("it is not a whole number, or less than none"),
         }
         number.filter(|number| *number > 0)
     }

@@ -60,7 +60,7 @@ pub enum ArtifactError {
         size: usize,
     },
     /// Something else is stored there.
-    #[error("it is no bundle but {found}; name what kubexm-bundle push wrote")]
+    #[error("it is not a bundle but {found}; name an artifact that kubexm-bundle push wrote")]
     NotABundle { found: String },
     /// It calls itself a bundle and is none.
     #[error("the artifact is not one that kubexm-bundle wrote: {0}")]
@@ -141,7 +141,7 @@ impl Artifact {
                     || blob.is_some_and(|digest| digest == Ok(layer.digest))
             };
             if wanted.is_none() && !is_member() {
-                return broken(format!("{} is no name of a member, or not that of its own digest", shown(name)));
+                return broken(format!("{} is not the name of a member, or not that of its own digest", shown(name)));
             }
             if wanted.is_some() && layer.size > DOCUMENT_LIMIT {
                 return broken(format!("its {name} would have {} bytes", layer.size));
@@ -155,7 +155,7 @@ impl Artifact {
             };
         }
         if self.layers.len() < 2 {
-            return broken("it lacks manifest.json or layout.json".to_owned());
+            return broken("manifest.json or layout.json is missing in it".to_owned());
         }
         Ok(())
     }
@@ -167,7 +167,7 @@ impl Artifact {
         let mut layers = self.layers.get(2..).unwrap_or_default();
         let sources = layers.split_last().filter(|(last, _)| last.name == members::SOURCES);
         if sources.map(|(last, _)| last.size) != layout.sources {
-            return broken("its sources.json is not the one that layout.json tells".to_owned());
+            return broken("its sources.json is not the one that layout.json describes".to_owned());
         }
         if let Some((_, rest)) = sources {
             layers = rest;
@@ -284,7 +284,7 @@ impl Descriptor {
         let name = self.annotations.title;
         let name = name.ok_or_else(|| ArtifactError::Broken("a layer has no title".to_owned()))?;
         let digest =
-            self.digest.parse().map_err(|_| ArtifactError::Broken(format!("{} is no sha256", shown(&name))))?;
+            self.digest.parse().map_err(|_| ArtifactError::Broken(format!("{} is not a sha256", shown(&name))))?;
         Ok(Layer { name, digest, size: self.size })
     }
 }

@@ -117,7 +117,7 @@ fn descriptor(layer: &Layer) -> Descriptor {
 /// Reads manifest.json and layout.json, which anybody may have written.
 fn head(store: &Store, documents: &[Layer], place: &str) -> Result<Head, OciError> {
     let [manifest_at, layout_at] = documents else {
-        let source = ArtifactError::Broken("it lacks manifest.json or layout.json".to_owned());
+        let source = ArtifactError::Broken("manifest.json or layout.json is missing in it".to_owned());
         return Err(OciError::Artifact { place: place.to_owned(), source });
     };
     let manifest_json = store.read(&manifest_at.digest, DOCUMENT_LIMIT)?;
@@ -169,14 +169,14 @@ async fn signatures(
         warn(format!("{left_out} listed signatures are left out: {which} {} are taken", referrer::LOOKS));
     }
     if !referrers.whole {
-        warn("the registry lists more than is asked for; signatures beyond that are left out".to_owned());
+        warn("the registry lists more than are read; signatures beyond that are left out".to_owned());
     }
     let mut rooms = Vec::new();
     for digest in chosen {
         match room(pull, repository, subject, &digest).await {
             Ok(room) => rooms.push(room),
             Err(OciError::Artifact { source, .. }) => {
-                warn(format!("{digest} is listed as a signature and is none ({source}); it is left out"));
+                warn(format!("{digest} is listed as a signature and is not one ({source}); it is left out"));
             }
             Err(error) => return Err(error),
         }

@@ -25,7 +25,7 @@ impl Installers {
             match arch {
                 Some(arch) => all.take(arch, path.clone()),
                 None => {
-                    let source = std::io::Error::other("it is no Linux program for x86_64 or aarch64");
+                    let source = std::io::Error::other("it is not a Linux program for x86_64 or aarch64");
                     return Err(BuildError::Local { path: path.clone(), source });
                 }
             }

@@ -134,7 +134,11 @@ impl<'a> Distribution<'a> {
 
     fn lacks(&self, what: &str, folders: &[PathBuf]) -> String {
         let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-        format!("{}: {what} is not on {}, and what only it has is left out", self.profile.name, folders.join(", "))
+        format!(
+            "{}: {what} is not on {}, and packages found only there are left out",
+            self.profile.name,
+            folders.join(", ")
+        )
     }
 
     fn empty_medium(&self, mut folders: Vec<PathBuf>) -> PackagesError {

@@ -139,7 +139,7 @@ fn indexes(set: &PackageSet) -> Vec<Difference> {
                 reported("index", &crate::places::shown(&index.address), &bases.join(" "));
             }
             Some(known) if index.signed == known.trust.metadata.is_empty() => {
-                let word = |signed: bool| if signed { "a signed one" } else { "one that nobody signs" };
+                let word = |signed: bool| if signed { "a signed one" } else { "an unsigned one" };
                 reported("index", &format!("{}, {}", index.repository, word(index.signed)), word(!index.signed));
             }
             Some(_) => {}

@@ -29,7 +29,7 @@ pub enum WrongMirror {
     },
     /// It holds a login, which would stand in every list of processes. The address is not said again.
     #[error(
-        "an address with a login in it: it would stand in lists of processes; use a mirror that is open, or one that asks for a client's \
+        "an address with a login in it: process lists would show it; use a mirror without login, or one that requires a client \
          certificate (certFile and keyFile of a zone's rule), or copy the mirror and name the folder"
     )]
     Login,

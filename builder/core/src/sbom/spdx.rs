@@ -46,7 +46,7 @@ pub fn spdx(subject: &Subject<'_>) -> Value {
         "creationInfo": {
             "created": NO_TIME,
             "creators": [format!("Tool: {tool}-{version}")],
-            "comment": "The same bundle gives the same document: the time is no time of making.",
+            "comment": "The same bundle gives the same document: the time is not that of its creation.",
         },
         "packages": packages,
         "relationships": relationships,

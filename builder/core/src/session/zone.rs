@@ -43,7 +43,7 @@ impl Session {
             .iter()
             .filter(|(_, other)| other != name)
             .map(|(other_by, other)| {
-                format!("zone {name} of {by} is used; {other_by} says {other}, and comes after it")
+                format!("zone {name} of {by} is used; {other_by} sets {other}, which has lower precedence")
             })
             .collect();
         Ok(Choice { zone: self.read_zone(name)?, by, warnings, notes })

@@ -15,7 +15,7 @@ const INTRO: usize = 16;
 #[derive(Debug, thiserror::Error)]
 pub enum HeaderError {
     /// It does not follow the format.
-    #[error("it is no rpm: {0}")]
+    #[error("it is not an rpm: {0}")]
     Malformed(String),
     /// It cannot be read.
     #[error("it cannot be read")]

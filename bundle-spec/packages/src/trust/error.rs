@@ -8,7 +8,7 @@ use crate::deb::release::format_date;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrustError {
     /// What should be public keys is something else.
-    #[error("these are no OpenPGP public keys: {why}; export them with gpg --export --armor")]
+    #[error("these are not OpenPGP public keys: {why}; export them with gpg --export --armor")]
     NotKeys {
         /// What the reader says.
         why: String,
@@ -22,13 +22,13 @@ pub enum TrustError {
         has: Vec<String>,
     },
     /// There is no clear-signed text, or not only one.
-    #[error("it is no clear-signed text: {why}; is it what a proxy or a login page sends instead?")]
+    #[error("it is not clear-signed text: {why}; is it what a proxy or a login page sends instead?")]
     NotClearsigned {
         /// What is wrong with it.
         why: String,
     },
     /// What should be a signature is something else.
-    #[error("it is no OpenPGP signature: {why}")]
+    #[error("it is not an OpenPGP signature: {why}")]
     NotASignature {
         /// What the reader says.
         why: String,
@@ -70,7 +70,7 @@ pub enum TrustError {
     #[error("the key {key} was revoked by its owner; nothing that it signed is trusted")]
     Revoked { key: String },
     /// The digest can be forged.
-    #[error("the signature by {key} is over {digest}, which can be forged; nothing weaker than SHA-224 is taken")]
+    #[error("the signature by {key} is over {digest}, which can be forged; nothing weaker than SHA-224 is accepted")]
     WeakDigest {
         /// Of whom.
         key: String,
@@ -115,7 +115,7 @@ pub enum TrustError {
         why: String,
     },
     /// More than any repository sends.
-    #[error("it has {size} bytes, more than the {limit} that are read of such a thing")]
+    #[error("it has {size} bytes, more than the {limit} that are read of such a file")]
     TooLarge {
         /// In bytes.
         size: usize,

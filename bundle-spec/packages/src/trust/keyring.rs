@@ -194,7 +194,7 @@ impl Key {
                 let bits = params.write_len().saturating_sub(2 + 2 + 1) * 8;
                 if bits < RSA_BITS { Err(weak(format!("RSA of fewer than {RSA_BITS} bits"))) } else { Ok(()) }
             }
-            PublicParams::DSA(_) | PublicParams::Elgamal(_) => Err(weak("DSA is no longer taken".to_owned())),
+            PublicParams::DSA(_) | PublicParams::Elgamal(_) => Err(weak("DSA is no longer accepted".to_owned())),
             _ => Ok(()),
         }
     }

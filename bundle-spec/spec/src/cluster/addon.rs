@@ -17,9 +17,9 @@ pub struct Addon {
     /// Chart or plain YAML.
     #[serde(rename = "type")]
     pub kind: AddonKind,
-    /// Where the builder has it from.
+    /// Where the builder fetches it from.
     pub source: AddonSource,
-    /// Where its objects go that name no namespace; `default`.
+    /// Namespace of its objects that name none; `default`.
     pub namespace: String,
     /// Values of the chart, laid over those of `values_file`.
     pub values: Map<String, Value>,

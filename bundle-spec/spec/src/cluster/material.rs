@@ -23,7 +23,7 @@ impl MaterialFile {
     /// # Errors
     /// A sentence for people.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = |what: &str| format!("{text:?} {what}; lay the file beside cluster.yaml, or in a folder there");
+        let wrong = |what: &str| format!("{text:?} {what}; put the file beside cluster.yaml, or in a folder there");
         if text.starts_with('/') || text.starts_with('~') {
             return Err(wrong("is not relative to this file"));
         }

@@ -62,13 +62,13 @@ const ELSEWHERE: [&str; 6] =
 /// A kubeconfig that holds all that it needs.
 fn kubeconfig(text: &str) -> Result<(), &'static str> {
     // Problems of the parser quote the text.
-    let tree = yaml::parse(text).map_err(|_| "it is no YAML that can be read")?;
+    let tree = yaml::parse(text).map_err(|_| "it is not YAML that can be read")?;
     let sink = yaml::Sink::default();
     let document = yaml::At::root(&tree, &sink).json();
     let text =
         |value: &serde_json::Value, key: &str| value.get(key).and_then(|value| value.as_str()).map(str::to_owned);
     if text(&document, "kind").as_deref() != Some("Config") || text(&document, "apiVersion").as_deref() != Some("v1") {
-        return Err("it is no kubeconfig (apiVersion v1, kind Config)");
+        return Err("it is not a kubeconfig (apiVersion v1, kind Config)");
     }
     let list = |key: &str| document.get(key).and_then(|value| value.as_array()).cloned().unwrap_or_default();
     let (clusters, users, contexts) = (list("clusters"), list("users"), list("contexts"));

@@ -36,7 +36,7 @@ pub enum LockError {
         found: String,
     },
     /// No JSON, or not the fields of a lock.
-    #[error("it is no lock of kubexm-bundle: {0}")]
+    #[error("it is not a lock of kubexm-bundle: {0}")]
     Form(#[from] serde_json::Error),
     /// A field that no lock of this schema has: what it says would be lost.
     #[error(

@@ -188,7 +188,7 @@ impl<'input> Builder<'input> {
             }
             let key = self.node(event, span, depth + 1)?;
             let Data::Scalar { text, plain } = key.data else {
-                return Err(syntax(span, "a key must be a text"));
+                return Err(syntax(span, "a key must be text"));
             };
             let (event, value_span) = self.content()?;
             let value = self.node(event, value_span, depth + 1)?;

@@ -174,7 +174,7 @@ async fn of_subject(repository: &Repository, subject: &Digest) -> Result<Vec<Att
 /// None of what is no manifest with layers (an index of referrers, say): it cannot be carried as one.
 fn read(subject: Digest, tag: Option<String>, bytes: Vec<u8>) -> Option<Attached> {
     let Ok(Parsed::Manifest { media_type, config, layers }) = image::parse(&bytes) else {
-        tracing::warn!(%subject, "something attached is no manifest and is left");
+        tracing::warn!(%subject, "something attached is not a manifest and is left out");
         return None;
     };
     let descriptor = Descriptor { media_type, digest: Digest::of(&bytes), size: bytes.len() as u64 };

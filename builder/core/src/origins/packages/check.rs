@@ -84,7 +84,7 @@ impl File {
         let [name, version, arch] = reported;
         match *name == self.name && *version == self.version && self.archs.contains(arch) {
             true => Ok(()),
-            false => Err(self.damaged(format!("it is {name} {version} {arch}, which is given out as another"))),
+            false => Err(self.damaged(format!("it is {name} {version} {arch}, which is listed as another package"))),
         }
     }
 

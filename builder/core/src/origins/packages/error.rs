@@ -33,7 +33,7 @@ pub enum PackagesError {
     },
     /// Its vendor shows it to subscribers only, and no certificate of one is at hand.
     #[error(
-        "repository {repository}: {url} wants the client certificate of a subscription: give a rule of a zone file for its host \
+        "repository {repository}: {url} requires the client certificate of a subscription: give a rule of a zone file for its host \
          certFile and keyFile (of a subscribed host: /etc/pki/entitlement/N.pem and N-key.pem) and caFile \
          (/etc/rhsm/ca/redhat-uep.pem), or name a mirror or the vendor's DVD (--mirror)"
     )]
@@ -51,8 +51,8 @@ pub enum PackagesError {
     },
     /// The same of a folder of this machine: vendors sign what they serve, and few of their media.
     #[error(
-        "repository {repository}: {url} is not signed (no InRelease, no Release.gpg), as the indexes of most media are not: let a mirror that has \
-         the signature answer beside it (a zone's rule without `only`, --mirror given twice), and packages are still read from the \
+        "repository {repository}: {url} is not signed (no InRelease, no Release.gpg), like the indexes of most media: add a mirror that \
+         has the signature (a zone's rule without `only`, --mirror given twice), packages are still read from the \
          medium; or sign it with a key of your own (gpg --detach-sign -o Release.gpg Release), and name that with --key"
     )]
     UnsignedMedium {
@@ -88,7 +88,7 @@ pub enum PackagesError {
         until: i64,
     },
     /// It was made later than now.
-    #[error("repository {repository}: {url} is of {}, which is not yet; check this machine's clock", format_date(*.date))]
+    #[error("repository {repository}: {url} has the date {}, which is in the future; check this machine's clock", format_date(*.date))]
     NotYet {
         repository: String,
         /// Of what is signed.
@@ -98,8 +98,8 @@ pub enum PackagesError {
     },
     /// It is older than what the same address had before.
     #[error(
-        "repository {repository}: {url} is of {}, and had been of {} before: an old state is replayed, or the mirror went back; use \
-         another mirror, or, if it was meant to go back, an empty cache (--cache)",
+        "repository {repository}: {url} has the date {}, and had {} before: an old state is replayed, or the mirror was rolled back; \
+         use another mirror, or, if the rollback is intended, an empty cache (--cache)",
         format_date(*.date), format_date(*.before)
     )]
     Replayed {

@@ -58,7 +58,11 @@ const SPEC: Object = Object::new(
         Field::new("etcd", Shape::Mapping(&etcd::ETCD), "What the API server keeps its objects in"),
         Field::new("runtime", Shape::Mapping(&runtime::RUNTIME), "What runs containers"),
         Field::new("network", Shape::Mapping(&network::NETWORK), "The network of pods and services"),
-        Field::new("loadBalancer", Shape::Mapping(&load_balancer::LOAD_BALANCER), "What is before the control planes"),
+        Field::new(
+            "loadBalancer",
+            Shape::Mapping(&load_balancer::LOAD_BALANCER),
+            "Load balancer in front of the control planes",
+        ),
         Field::new("registry", Shape::Mapping(&registry::REGISTRY), "Where images come from inside the gap"),
         Field::new(
             "addons",

@@ -120,7 +120,7 @@ fn inside(spec: &Mapping<'_>, parts: &Parts<'_>, networks: &[Named<'_>]) {
                 let (what, text) = (network.what, network.text);
                 place(spec, path).bad(
                     format!("{address} is inside the network of {what} ({text})"),
-                    "choose an address outside our networks",
+                    "choose an address outside the cluster's networks",
                 );
             }
         }
@@ -196,7 +196,7 @@ fn load_balancer_role(spec: &Mapping<'_>, hosts: &[Host], load_balancer: &LoadBa
     );
     if !keepalived && !roles.load_balancer.is_empty() {
         place(spec, &["roleGroups", "loadbalancer"]).bad(
-            "hosts have the role loadbalancer, and nothing of ours runs there",
+            "hosts have the role loadbalancer, and kubexm runs nothing there",
             "write loadBalancer: {mode: external, external: {type: kubexm-kh}, vip: ADDRESS}, or leave the role out",
         );
     }
@@ -210,7 +210,7 @@ fn moving(spec: &Mapping<'_>, hosts: &[Host], vip: IpAddr) {
     if let Some(host) = hosts.iter().find(|host| host.addresses().any(|address| address == vip)) {
         place(spec, &["loadBalancer", "vip"]).bad(
             format!("{vip} is the address of host {:?}, and moves from host to host", host.name),
-            "choose an address that nobody has",
+            "choose an unused address",
         );
     }
 }
